@@ -40,6 +40,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "plot":
+        return import_module("distsvc.plot")
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'distsvc' has no attribute {name!r}")

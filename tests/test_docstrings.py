@@ -26,6 +26,7 @@ MODULES = [
     "distsvc.errors",
     "distsvc.metrics",
     "distsvc.mlflow",
+    "distsvc.plot",
 ]
 OWN = {"distsvc.Model": distsvc.published.saved_model.Model}
 """Public objects that are reached by an attribute of another."""

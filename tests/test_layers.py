@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "cli": {"errors", "job", "monitoring", "published", "report", "run", "storage"},
     "baselines": {"models"},
     "mlflow": {"published", "run", "storage"},
+    "plot": {"models", "published", "report", "run"},
     "__init__": {"published", "run"},
     "__main__": {"cli", "run"},
 }

@@ -278,6 +278,13 @@ class Model:
         batches = list(self.predict_batches(X))
         return pa.Table.from_batches(batches, None if batches else self.published)
 
+    def _read(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the usable rows of X, raw and as the rule sees them, both (m, d)."""
+        rows = self._rows(X)
+        blocks = [(block.X, self._prepared(block, rows)) for _, _, block in self._blocks(rows)]
+        raw, prepared = zip(*blocks, strict=True)
+        return np.concatenate(raw), np.concatenate(prepared)
+
     def _values(self, X: Any, answer: RowValues) -> Any:
         """Return the values of raw rows, as lazy as these are."""
         rows = self._rows(X)

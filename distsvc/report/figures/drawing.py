@@ -7,6 +7,7 @@ that the page's font applies and a reader can search it.
 from __future__ import annotations
 
 import functools
+import inspect
 import io
 import re
 import warnings
@@ -66,6 +67,7 @@ THEME = {
 STEPS = [1, 2, 2.5, 5, 10]  # between ticks
 WIDTH = 5.6  # inches; small, so that the text stays legible on a phone
 RASTER_DPI = 200
+LEAST_LENGTH = 1e-3  # of a dot, in units of all that is drawn with it
 STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": AXIS,
@@ -117,6 +119,21 @@ def drawn(draw: Callable[Arguments, Figure]) -> Callable[Arguments, str]:
     return figure_as_svg
 
 
+def as_figure(draw: Callable[..., str], *args: Any) -> Figure:
+    """Return the figure that a function of the report draws, with the paper of the page behind it.
+
+    `draw` is decorated by `drawn`; `args` are its arguments.
+    """
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(STYLE)
+        figure: Figure = inspect.unwrap(draw)(*args)
+    figure.set_facecolor(CARD)
+    for patch in figure.findobj(Dots):
+        patch.lengthen()
+    return figure
+
+
 def variable(colour: str) -> str:
     """Return a colour as the page has it: a variable, which may be another on a dark page."""
     name, _ = THEME.get(colour, ("", ""))
@@ -148,6 +165,20 @@ def count_axis(axis: Axis) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: compact(value)))
 
 
+class Dots(PathPatch):
+    """Points as lines without a length, whose round ends SVG draws."""
+
+    def lengthen(self) -> None:
+        """Give the lines a length that nobody sees: other formats leave out what has none."""
+        path = self.get_path()
+        vertices = np.array(path.vertices, np.float64)
+        if self.axes is not None:
+            vertices[1::2] += LEAST_LENGTH * np.asarray(self.axes.viewLim.size)
+        path = Path(vertices, path.codes)
+        path.should_simplify = False
+        self.set_path(path)
+
+
 def dots(
     axes: Axes,
     x: NDArray[np.float64],
@@ -159,7 +190,7 @@ def dots(
     """Draw points as one path of round line ends: a tenth of the bytes of a marker for each."""
     path = Path(np.repeat(np.column_stack([x, y]), 2, axis=0), [Path.MOVETO, Path.LINETO] * len(x))
     path.should_simplify = False
-    patch = PathPatch(
+    patch = Dots(
         path, fill=False, edgecolor=colour, linewidth=size, capstyle="round", alpha=0.85,
         clip_on=False, zorder=zorder,
     )  # fmt: skip

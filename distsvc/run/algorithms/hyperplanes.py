@@ -77,7 +77,7 @@ class Hyperplanes(AlgorithmJob):
 
     def parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
         """Return the tree of splits."""
-        return Parts(tree=tree_part(self.engine, run.plan.table.columns, pilot))
+        return Parts(tree=tree_part(self.engine, run.plan.table.columns, pilot.X, pilot.labels))
 
     def work(self, n_rows: int) -> dict[str, float]:
         """Return the rows that a tree learns from in all passes, and counts."""
@@ -109,18 +109,21 @@ LEARN = Phase("learn", learn, sequential=True)
 """A sequential task streams rows in order and writes checkpoints; the tasks run side by side."""
 
 
-def tree_part(engine: TreeEngine, columns: Sequence[str], pilot: PilotRows) -> TreePart:
-    """Return the pruned tree to draw, the curve of sums of squares and every cluster's rule."""
+def tree_part(
+    engine: TreeEngine, columns: Sequence[str], Z: np.ndarray, labels: np.ndarray
+) -> TreePart:
+    """Return the pruned tree to draw, the curve of sums of squares and every cluster's rule.
+
+    Z (m, d) float32 are prepared rows, `labels` (m,) their clusters.
+    """
     cut, tree = engine.cut, engine.cluster_tree
     total = float(tree.sums_of_squares[0])
     parents: dict[int, int | None] = {0: None}
     conditions: dict[int, list[str]] = {0: []}
     nodes: dict[int, SplitNode | LeafNode] = {}
     # Every split's rows, and their signed distances from its hyperplane; parents come first.
-    for rank, (node, rows, distances) in enumerate(cut.projections(pilot.X), start=1):
-        nodes[node] = _split(
-            engine, node, parents[node], rank, columns, distances, pilot.labels[rows]
-        )
+    for rank, (node, rows, distances) in enumerate(cut.projections(Z), start=1):
+        nodes[node] = _split(engine, node, parents[node], rank, columns, distances, labels[rows])
         weights = tree.V[node]
         threshold = tree.thresholds[node] + float(weights.astype(np.float64) @ engine.centre)
         text = _combination(weights, _heaviest(weights)[:IN_RULES], columns)

@@ -1,0 +1,285 @@
+"""The page's figures for Python: of a fitted estimator, and of a published run.
+
+Every function returns a figure of matplotlib, which a notebook shows and ``savefig`` writes. They
+need the extra ``report``: ``pip install 'distsvc[report]'``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from distsvc.models.rules.rule import Rule
+from distsvc.report.content.report import ClusterRow
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from distsvc.published.run import Run
+    from distsvc.report.content.explained_parts import ProfilesPart
+    from distsvc.report.content.model_parts import LevelTreePart, TreePart
+
+__all__ = ["clusters", "profiles", "tree"]
+
+MOST_ROWS = 3000
+"""Rows that are drawn, at random."""
+
+
+def tree(model: Any) -> Figure:
+    """Draw the tree of a model: why there are so many clusters.
+
+    A level tree is drawn as hills of density that run together, of which the coloured ones are
+    clusters. A tree of hyperplanes is drawn as its splits, each with the density of its rows along
+    the direction of the split.
+
+    Parameters
+    ----------
+    model : SupportVectorClustering, AutoClustering, IncrementalMDH or Run
+        Fitted, or published.
+
+    Returns
+    -------
+    figure : matplotlib.figure.Figure
+
+    Raises
+    ------
+    ValueError
+        The model has no tree that could be drawn.
+
+    See Also
+    --------
+    clusters : The rows, by their clusters.
+
+    Examples
+    --------
+    >>> from distsvc import SupportVectorClustering, plot
+    >>> from sklearn.datasets import make_blobs
+    >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+    >>> figure = plot.tree(SupportVectorClustering(random_state=0).fit(X))
+    >>> figure.savefig("tree.png")
+
+    """
+    from distsvc.report.figures import drawing, levels
+    from distsvc.report.figures import tree as trees
+
+    hills, splits, sizes = _parts_of_run(model) if _is_run(model) else _parts_of_fit(model)
+    if splits is not None and len(splits.nodes) > 1:
+        return drawing.as_figure(trees.tree, splits.nodes, sizes)
+    if hills is not None and hills.branches:
+        return drawing.as_figure(levels.level_tree, hills, drawing.cluster_colours(sizes))
+    raise ValueError(
+        f"plot.tree needs a model with a tree that has a split or a hill, found {_named(model)}"
+    )
+
+
+def clusters(model: Any, X: Any) -> Figure:
+    """Draw rows in a plane, each in the colour of its cluster; rows outside are grey.
+
+    The plane is that of the page: two columns, one column and the score, directions in which the
+    clusters lie apart, or the first two principal components.
+
+    Parameters
+    ----------
+    model : estimator that clusters, Run, or the model of a run
+        Fitted, or published.
+    X : array-like or table of shape (n, d)
+        Rows in memory: as `predict` takes them, so raw ones for a run. Of more than 3000, so many
+        are drawn, at random.
+
+    Returns
+    -------
+    figure : matplotlib.figure.Figure
+
+    Raises
+    ------
+    ValueError
+        The model has no clusters, or X has not its columns.
+
+    See Also
+    --------
+    tree : Why there are so many clusters.
+
+    Examples
+    --------
+    >>> from distsvc import SupportVectorClustering, plot
+    >>> from sklearn.datasets import make_blobs
+    >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+    >>> figure = plot.clusters(SupportVectorClustering(random_state=0).fit(X), X)
+    >>> figure.axes[0].get_xlabel()
+    'x0'
+
+    """
+    from distsvc.report.figures import clusters as figures
+    from distsvc.report.figures import drawing
+    from distsvc.run.reporting.pictures import plane
+
+    published = model.model if _is_run(model) else model
+    rows = _shown_rows(published, X)
+    labels, scores = rows.labels, rows.scores
+    sample = plane(rows.rule, rows.columns, rows.raw, rows.prepared, labels, scores)
+    counted = np.unique(labels[labels >= 0], return_counts=True)
+    boundary = rows.rule.words.boundary
+    return drawing.as_figure(figures.plane, sample, _cluster_rows(*counted), None, boundary)
+
+
+def profiles(run: Run) -> Figure:
+    """Draw what sets each cluster of a published run apart: the columns that tell it best.
+
+    In each column a bar goes from the lower to the upper quartile of the cluster's rows, above that
+    of all others, with marks at the medians.
+
+    Parameters
+    ----------
+    run : Run
+        Published, as `distsvc.load` returns it.
+
+    Returns
+    -------
+    figure : matplotlib.figure.Figure
+
+    Raises
+    ------
+    ValueError
+        The run has no profiles, since it has one cluster or none.
+
+    See Also
+    --------
+    clusters : Rows by their clusters.
+
+    Examples
+    --------
+    >>> import distsvc
+    >>> figure = distsvc.plot.profiles(distsvc.load("out/moons"))
+    >>> len(figure.axes)
+    2
+
+    """
+    from distsvc.report.figures import drawing
+    from distsvc.report.figures import profiles as figures
+
+    report = run.report
+    found: ProfilesPart | None = report.profiles
+    if found is None:
+        raise ValueError(f"{run.path} has no profiles, which need two clusters at least")
+    return drawing.as_figure(figures.profiles, found, report.clusters)
+
+
+class _Rows(NamedTuple):
+    """Rows to draw: raw (m, d), prepared for the rule (m, d), with labels and scores (m,)."""
+
+    rule: Rule
+    columns: Sequence[str]
+    raw: np.ndarray
+    prepared: np.ndarray
+    labels: np.ndarray
+    scores: np.ndarray
+
+
+def _is_run(model: Any) -> bool:
+    from distsvc.published.run import Run
+
+    return isinstance(model, Run)
+
+
+def _named(model: Any) -> str:
+    return repr(model) if _is_run(model) else type(model).__name__
+
+
+def _cluster_rows(labels: np.ndarray, counts: np.ndarray) -> list[ClusterRow]:
+    """Return clusters and their rows, the largest first."""
+    total = max(int(counts.sum()), 1)
+    order = np.argsort(-counts, kind="stable")
+    rows = [(int(labels[k]), int(counts[k])) for k in order]
+    return [ClusterRow(label=label, rows=n, share=n / total) for label, n in rows]
+
+
+def _parts_of_run(
+    run: Run,
+) -> tuple[LevelTreePart | None, TreePart | None, list[ClusterRow]]:
+    report = run.report
+    hills = None if report.levels is None else report.levels.tree
+    return hills, report.tree, report.clusters
+
+
+def _parts_of_fit(
+    model: Any,
+) -> tuple[LevelTreePart | None, TreePart | None, list[ClusterRow]]:
+    """Return what there is to draw of a fitted estimator's tree, and its clusters."""
+    from distsvc.models.automatic.engine import CENTRES, AutomaticEngine
+    from distsvc.models.hyperplanes.engine import TreeEngine
+    from distsvc.models.rows.passes import ClusterEstimator
+    from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
+    from distsvc.run.algorithms.hyperplanes import tree_part
+    from distsvc.run.algorithms.level_pictures import levels_part
+
+    if not isinstance(model, ClusterEstimator):
+        return None, None, []
+    model._settle()
+    engine = model._engine
+    labels = np.asarray(model.labels_) if hasattr(model, "labels_") else np.empty(0, np.int32)
+    sizes = _cluster_rows(*np.unique(labels[labels >= 0], return_counts=True))
+    if isinstance(engine, TreeEngine):
+        columns = _column_names(model, engine.pilot.shape[1])
+        labelled = engine.rule.labels(engine.pilot)
+        sizes = sizes or _cluster_rows(*np.unique(labelled, return_counts=True))
+        return None, tree_part(engine, columns, engine.pilot, labelled), sizes
+    if isinstance(engine, AutomaticEngine) and engine.chosen != CENTRES:
+        return levels_part(engine.found, engine.numbers).tree, None, sizes
+    if isinstance(engine, LevelTreeEngine):
+        return levels_part(engine.levels).tree, None, sizes
+    return None, None, []
+
+
+def _column_names(model: Any, d: int) -> list[str]:
+    return [str(name) for name in getattr(model, "feature_names_in_", map("x{}".format, range(d)))]
+
+
+def _shown_rows(model: Any, X: Any) -> _Rows:
+    """Return rows that a model labels, `MOST_ROWS` at most."""
+    from sklearn.utils.validation import check_is_fitted
+
+    from distsvc.models.baselines.estimator import Baseline
+    from distsvc.models.rows.passes import ClusterEstimator
+    from distsvc.published.saved_model import Model
+
+    if isinstance(model, Model):
+        raw, prepared = model._read(X)
+        shown = _some(len(raw))
+        rule, Z = model._labeller.rule, prepared[shown]
+        labels = model.ids[rule.labels(Z)]
+        return _Rows(rule, model.array_columns, raw[shown], Z, labels, rule.scores(Z))
+    if isinstance(model, ClusterEstimator):
+        model._settle()
+        raw = _array_of(model, X)
+        rule, columns = model._engine.rule, _column_names(model, raw.shape[1])
+        Z = np.ascontiguousarray(raw - model._engine.centre, np.float32)
+        return _Rows(rule, columns, raw, Z, np.asarray(model.predict(raw)), rule.scores(Z))
+    if isinstance(model, Baseline):
+        check_is_fitted(model)
+        raw = _array_of(model, X)
+        rule, Z = model._rule(), np.ascontiguousarray(raw, np.float64)
+        columns = _column_names(model, raw.shape[1])
+        return _Rows(rule, columns, raw, Z, model.predict(raw), rule.scores(Z))
+    raise ValueError(f"plot.clusters needs a model with clusters, found {_named(model)}")
+
+
+def _array_of(model: Any, X: Any) -> np.ndarray:
+    """Return rows of X (n, d) as an array, `MOST_ROWS` at most."""
+    from distsvc.models.rows.passes import given
+    from distsvc.models.rows.validation import validated
+
+    source = given(model, X, reset=False)
+    if source is not None:
+        X = np.concatenate([np.asarray(block) for block in source.blocks()])
+    else:
+        X = validated(model, X, reset=False)
+    return np.asarray(X[_some(len(X))])
+
+
+def _some(n: int) -> np.ndarray:
+    """Return the numbers of the rows that are drawn of n, ascending."""
+    if n <= MOST_ROWS:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(0).choice(n, MOST_ROWS, replace=False))

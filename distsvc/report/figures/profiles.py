@@ -1,0 +1,83 @@
+"""The figure of profiles: the columns that tell each cluster from all others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from distsvc.report.content.explained_parts import ProfileColumn, ProfilePart, ProfilesPart
+from distsvc.report.content.report import ClusterRow
+from distsvc.report.figures.drawing import CARD, GREY, INK, SOFT, WIDTH, cluster_colours, drawn
+from distsvc.report.formats import number, one_line, percent, things
+
+MOST_CLUSTERS = 12  # that are drawn, the largest
+MOST_COLUMNS = 5  # of each, the best
+LINE, HEAD, MARGIN = 0.42, 0.42, 0.12  # inches: a column, a cluster's heading, beside a range
+LONGEST_NAME = 24
+BAR, OTHERS = 0.17, -0.2  # where the bars of the cluster and of all others are
+
+
+@drawn
+def profiles(part: ProfilesPart, clusters: Sequence[ClusterRow]) -> Figure:
+    """Draw for each cluster the quartiles of its best columns, above those of all other rows.
+
+    The largest cluster comes first: its rank is its colour. At most `MOST_CLUSTERS` are drawn.
+    """
+    sizes, colours = {row.label: row for row in clusters}, cluster_colours(clusters)
+    place = {label: rank for rank, label in enumerate(sizes)}
+    told = sorted(part.clusters, key=lambda one: place.get(one.label, len(place)))
+    shown = [one for one in told if one.columns][:MOST_CLUSTERS]
+    rows = [min(len(one.columns), MOST_COLUMNS) for one in shown]
+    heights = [HEAD + LINE * n for n in rows] or [HEAD]
+    figure = Figure(figsize=(WIDTH, sum(heights)), layout="constrained")
+    grid = figure.subplots(max(len(shown), 1), 1, squeeze=False, height_ratios=heights)
+    for axes, one in zip(grid[:, 0], shown, strict=False):
+        _cluster(axes, one, sizes.get(one.label), colours.get(one.label, GREY))
+    return figure
+
+
+def _cluster(axes: Axes, one: ProfilePart, size: ClusterRow | None, colour: str) -> None:
+    """Draw one cluster's columns below each other, each on a scale of its own."""
+    columns = one.columns[:MOST_COLUMNS]
+    many = f": {things(size.rows, 'row')} ({percent(size.share)})" if size else ""
+    axes.set_title(f"Cluster {one.label}{many}", loc="left", fontsize=10.5, fontweight="bold")
+    for line, column in enumerate(columns):
+        _column(axes, column, -float(line), colour)
+    axes.set(xlim=(0.0, 1.0), ylim=(0.5 - len(columns), 0.5), xticks=[])
+    names = [one_line(column.column, LONGEST_NAME) for column in columns]
+    axes.set_yticks([-float(line) for line in range(len(columns))], names)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+
+
+def _column(axes: Axes, column: ProfileColumn, y: float, colour: str) -> None:
+    """Draw the bars of a column, and say the medians or the shares that they have."""
+    inside, outside = column.inside, column.outside
+    if column.present is not None:  # a value of categories: the share of the rows that have it
+        for of, at, shade in ((inside, y + BAR, colour), (outside, y + OTHERS, GREY)):
+            _bar(axes, 0.0, of.share, None, at, shade)
+        words = f"{percent(inside.share)} (others {percent(outside.share)})"
+    else:
+        low, high = min(inside.lower, outside.lower), max(inside.upper, outside.upper)
+        for of, at, shade in ((inside, y + BAR, colour), (outside, y + OTHERS, GREY)):
+            left, right, median = (_at(v, low, high) for v in (of.lower, of.upper, of.median))
+            _bar(axes, left, right, median, at, shade)
+        words = f"{number(inside.median)} ({number(outside.median)})"
+    axes.text(1.01, y, words, transform=axes.transData, va="center", fontsize=9, color=SOFT)
+
+
+def _bar(
+    axes: Axes, left: float, right: float, median: float | None, y: float, colour: str
+) -> None:
+    axes.barh(y, max(right - left, 0.004), 0.3, left, color=colour)
+    if median is not None:
+        axes.plot([median, median], [y - 0.15, y + 0.15], color=CARD, linewidth=2.4)
+        axes.plot([median, median], [y - 0.15, y + 0.15], color=INK, linewidth=1.0)
+
+
+def _at(value: float, low: float, high: float) -> float:
+    """Place a value in a drawing from low to high, with a margin."""
+    share = (value - low) / (high - low) if high > low else 0.5
+    return (MARGIN + share) / (1.0 + 2.0 * MARGIN)
