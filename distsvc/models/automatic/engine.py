@@ -31,7 +31,12 @@ from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.boundary.base import Parameters
-from distsvc.models.support_vector.level_tree.consensus import AGREEMENT, EVEN, Answer
+from distsvc.models.support_vector.level_tree.consensus import (
+    AGREEMENT,
+    EVEN,
+    Answer,
+    chance_of_one,
+)
 from distsvc.models.support_vector.level_tree.density_score import DensityScore
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 from distsvc.models.support_vector.level_tree.level_sets import NEAR_ROWS, LevelSets
@@ -57,8 +62,9 @@ DIVIDED = {
 CLEAR = 1.0
 """Standing of the columns' winner, from which on it has the answer whatever the graph's is."""
 
-CONFIRMED = 0.05
-"""Standing of winners that are enough where both families have the same answer."""
+ENOUGH = 1.2
+"""Sum, over both families, of the winner's standing over what it would need alone, from which on
+there are clusters. One family alone is nearer to its own bound on one sample than on the next."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,7 @@ class AutomaticEngine(Engine):
     merits: dict[str, float]  # of the divisions into the clusters that are given, by family
     likeness: float | None  # adjusted Rand index of both answers on the graph's rows
     rule: Rule  # clusters of the answer; scores of the level tree, whichever it is
-    confirmed: bool  # whether both have the same answer, of winners too low by themselves
+    evidence: float  # for clusters, of both families together; there are clusters from 1 on
     followed: bool  # whether the answer is that of the run before, cut again
 
     def __init__(self, parameters: Mapping[str, Any], seed: int):
@@ -131,24 +137,27 @@ class AutomaticEngine(Engine):
         self.graph.learn()
 
     @property
+    def _trees(self) -> dict[str, LevelTreeEngine]:
+        """The level trees of the families that were asked."""
+        found = {LEVEL_TREE: self.levels}
+        if self.asks_graph and self.graph.coordinates is not None:
+            found[GRAPH] = self.graph.tree
+        return found
+
+    @property
     def answers(self) -> dict[str, Answer]:
         """The answers without a number of clusters given, by the families that were asked."""
-        found = {LEVEL_TREE: self.levels.levels.blind}
-        if self.asks_graph and self.graph.coordinates is not None:
-            found[GRAPH] = self.graph.tree.levels.blind
-        return found
+        return {name: tree.levels.blind for name, tree in self._trees.items()}
 
     def choose(self) -> None:
         """Choose whose the answer is, and make its rule."""
-        self.confirmed = self._confirm()
+        self._weigh()
         winners = self.answers
         self.chosen = self._clearest(winners)
         self.followed = self.n_clusters is None and self._follow(winners)
         self.likeness = None
         if GRAPH in self.answers:
-            found = self.levels.levels, self.graph.tree.levels
-            several = self._columns_labels(found[0]), self._graph_labels(found[1])
-            self.likeness = rand_index(*several)
+            self.likeness = rand_index(*self._labels_of_both().values())
         if self.n_clusters is None:
             self.merits = {}
             self.support, self.rule = self.found.answer.support, self._rule_of(self.chosen)
@@ -211,8 +220,6 @@ class AutomaticEngine(Engine):
             return "The clusters are those of the run before, found again in tonight's rows."
         own, other = answers[LEVEL_TREE].standing, answers[GRAPH].standing
         told = f"the columns stand at {own:.2f}, the graph at {other:.2f}"
-        if self.confirmed:
-            return f"Both views have the same clusters, though neither is clear by itself: {told}."
         if all(answer.n_clusters == 1 for answer in answers.values()):
             return f"Neither view shows clusters that can be told from chance: {told}."
         if self.chosen == GRAPH:
@@ -237,10 +244,11 @@ class AutomaticEngine(Engine):
         return max(standing, key=standing.__getitem__)
 
     def _agreement(self, answers: Mapping[str, Answer]) -> float:
-        """Return the chance of the chosen answer; of one cluster, that neither family splits it."""
+        """Return the chance that another sample gives the chosen answer."""
         own = answers[self.chosen]
-        asked = [own] if own.n_clusters > 1 else list(answers.values())
-        return min(one.agreement for one in asked)
+        if own.n_clusters > 1 or not self.asks_graph:
+            return own.agreement
+        return chance_of_one(self.evidence)
 
     def _follow(self, winners: Mapping[str, Answer]) -> bool:
         """Take the answer of the run before where none is clearly better.
@@ -267,28 +275,23 @@ class AutomaticEngine(Engine):
             return False
         if not any(one.clear for one in winners.values()):
             return False
-        several = (
-            self._columns_labels(self.levels.levels),
-            self._graph_labels(self.graph.tree.levels),
-        )
-        return rand_index(*several) > AGREEMENT
+        return rand_index(*self._labels_of_both().values()) > AGREEMENT
 
-    def _confirm(self) -> bool:
-        """Take winners that stand too low by themselves, where both have nearly the same labels."""
-        answers = self.answers
-        if GRAPH not in answers or any(answer.n_clusters > 1 for answer in answers.values()):
-            return False
-        trees = self.levels, self.graph.tree
-        lower = [replace(tree.levels, least_standing=CONFIRMED) for tree in trees]
-        if any(found.blind.n_clusters == 1 for found in lower):
-            return False
-        blind = [replace(found, n_clusters=None) for found in lower]
-        several = self._columns_labels(blind[0]), self._graph_labels(blind[1])
-        if rand_index(*several) <= AGREEMENT:
-            return False
-        for tree, found in zip(trees, lower, strict=True):
-            tree.settle(found)
-        return True
+    def _weigh(self) -> None:
+        """Decide by what both families see together whether there are clusters.
+
+        The columns decide alone where no graph is asked; a table that has none adds nothing.
+        """
+        if not self.asks_graph:
+            return
+        trees = self._trees.values()
+        nearness = [tree.levels.blind.standing / tree.least_standing for tree in trees]
+        self.evidence = sum(nearness) / ENOUGH
+        several = self.evidence >= 1.0
+        for tree in trees:
+            if (tree.levels.blind.n_clusters > 1) != several:
+                least = 0.0 if several else np.inf
+                tree.settle(replace(tree.levels, least_standing=least))
 
     def _divisions(self, n_clusters: int) -> dict[str, Division]:
         """Return the divisions into a number of clusters, by family."""
@@ -328,6 +331,13 @@ class AutomaticEngine(Engine):
             name: merit_of(entropy(one.labels[:n_rows]), rows.separated(one.labels[:n_rows]))
             for name, one in divisions.items()
             if one.n_clusters == most
+        }
+
+    def _labels_of_both(self) -> dict[str, np.ndarray]:
+        """Return the labels of the same pilot rows by the winners of both families."""
+        return {
+            LEVEL_TREE: self._columns_labels(self.levels.levels),
+            GRAPH: self._graph_labels(self.graph.tree.levels),
         }
 
     @property

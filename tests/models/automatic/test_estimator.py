@@ -157,18 +157,31 @@ def test_rows_without_clusters_are_one():
     assert "can be told from chance" in model.why_
 
 
-@pytest.mark.parametrize("alike", [True, False])
-def test_views_that_have_the_same_answer_confirm_each_other(alike, monkeypatch):
-    monkeypatch.setattr(LevelTreeEngine, "least_standing", 100.0)
-    monkeypatch.setattr("distsvc.models.graph.engine.LEAST_STANDING", 100.0)
-    if not alike:
-        monkeypatch.setattr("distsvc.models.automatic.engine.AGREEMENT", 1.0)
+@pytest.mark.parametrize(("enough", "k"), [(1.0, 4), (3.0, 1)])
+def test_both_views_decide_together_whether_there_are_clusters(enough, k, monkeypatch):
     X, y = blobs()
+    own = quietly(estimator(), X)._engine.answers
+    for name, target in (
+        ("support-vector", (LevelTreeEngine, "least_standing")),
+        ("graph", ("distsvc.models.graph.engine.LEAST_STANDING",)),
+    ):
+        monkeypatch.setattr(*target, 2.0 * own[name].standing / 1.1)  # too little for one alone
+    monkeypatch.setattr("distsvc.models.automatic.engine.ENOUGH", enough)
     model = quietly(estimator(), X)
-    assert model.n_clusters_ == (4 if alike else 1)
-    assert adjusted_rand_score(y, model.labels_) == (1.0 if alike else 0.0)
-    assert ("Both views have the same clusters" in model.why_) == alike
-    assert any("one cluster" in note for note in model.notes_) != alike
+    assert model.n_clusters_ == k
+    assert adjusted_rand_score(y, model.labels_) == (1.0 if k > 1 else 0.0)
+    assert any("one cluster" in note for note in model.notes_) == (k == 1)
+    assert model._engine.evidence == pytest.approx(1.1 / enough)
+
+
+def test_where_there_is_no_graph_the_columns_need_as_much(monkeypatch):
+    monkeypatch.setattr("distsvc.models.graph.coordinates.MOST_TIED", -1.0)
+    X, _ = blobs()
+    standing = quietly(estimator(), X)._engine.answers["support-vector"].standing
+    monkeypatch.setattr(LevelTreeEngine, "least_standing", standing / 1.1)
+    model = quietly(estimator(), X)
+    assert model.n_clusters_ == 1
+    assert model.agreement_ < 0.5
 
 
 def test_a_graph_has_a_part_of_a_large_table(monkeypatch):

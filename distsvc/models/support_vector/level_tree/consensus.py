@@ -219,7 +219,7 @@ class _Vote:
         if self.d <= FLAT:
             least = max(FLAT_STANDING / np.sqrt(self.n_rows), LOWEST_STANDING)
             return self.highest / float(min(least, STANDING_OF_MANY / winner.n_clusters))
-        return self.highest / least_standing
+        return self.highest / least_standing if least_standing else np.inf
 
     @property
     def answer(self) -> Answer:
@@ -252,6 +252,11 @@ def _chance(times: float, power: float) -> float:
     """Return the chance whose odds are a power of what is so many times the even one."""
     odds = times**power
     return odds / (1.0 + odds)
+
+
+def chance_of_one(nearness: float) -> float:
+    """Return the chance that another sample has one cluster, too, by how near a winner came."""
+    return 1.0 - _chance(nearness / EVEN_NEARNESS, STEEPNESS_OF_ONE)
 
 
 def _listed(
@@ -293,6 +298,7 @@ def _one_cluster(
     kept = trees[middle].parents < 0
     share = float(np.mean(supporters)) if supporters else 0.0
     none = [False] * len(trees)
-    chance = 1.0 - _chance(nearness / EVEN_NEARNESS, STEEPNESS_OF_ONE)
-    z = float("nan")
-    return Answer(middle, kept, share, z, table, supporters or none, standing, None, chance)
+    return Answer(
+        middle, kept, share, float("nan"), table, supporters or none, standing, None,
+        chance_of_one(nearness),
+    )  # fmt: skip
