@@ -267,6 +267,13 @@ def test_the_examples_of_the_pages_import_what_there_is(code):
                 pkgutil.resolve_name(f"{node.module}:{alias.name}")
 
 
+def test_the_messages_that_a_page_explains_are_given():
+    code = "".join(path.read_text() for path in (ROOT / "distsvc").rglob("*.py"))
+    for row in re.findall(r"^\| (`.*?) \| ", text_of("docs/operate/messages.md"), re.MULTILINE):
+        for words in re.findall(r"`(.*?)`", row):
+            assert words in code
+
+
 def test_the_page_on_the_report_names_its_parts():
     named = [row[0] for row in cells(text_of("docs/start/page.md"), "part")]
     for part in PARTS:
