@@ -11,8 +11,12 @@ import distsvc.run  # noqa: F401
 from distsvc.published.calling import run
 
 if TYPE_CHECKING:
-    from distsvc.published.run import Run as Run
-    from distsvc.published.run import load as load
+    from distsvc import baselines, errors, metrics, plot
+    from distsvc.models.automatic.estimator import AutoClustering
+    from distsvc.models.hyperplanes.estimator import IncrementalMDH
+    from distsvc.models.linear.estimators import LinearOneClassSVM, LinearSVDD
+    from distsvc.models.support_vector.estimator import SupportVectorClustering
+    from distsvc.published.run import Run, load
 
 __version__ = "0.1.0"
 
@@ -26,6 +30,8 @@ _HOMES = {
     "load": "distsvc.published.run",
 }
 
+_MODULES = ("baselines", "errors", "metrics", "plot")
+
 __all__ = [
     "AutoClustering",
     "IncrementalMDH",
@@ -34,18 +40,24 @@ __all__ = [
     "Run",
     "SupportVectorClustering",
     "__version__",
+    "baselines",
+    "errors",
     "load",
+    "metrics",
+    "plot",
     "run",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "plot":
-        return import_module("distsvc.plot")
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'distsvc' has no attribute {name!r}")
+if not TYPE_CHECKING:  # type checkers are told the names above, and no others
+
+    def __getattr__(name: str) -> Any:
+        if name in _HOMES:
+            return getattr(import_module(_HOMES[name]), name)
+        if name in _MODULES:
+            return import_module(f"distsvc.{name}")
+        raise AttributeError(f"module 'distsvc' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted({*globals(), *_HOMES, *_MODULES})

@@ -4,7 +4,13 @@ The public names are listed here and imported when first used.
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from distsvc.models.baselines.bico import BICO
+    from distsvc.models.baselines.depddp import DePDDP
+    from distsvc.models.baselines.fuzzy import FuzzyCMeans
+    from distsvc.models.baselines.spdc import SPDC
 
 _HOMES = {
     "BICO": "distsvc.models.baselines.bico",
@@ -13,13 +19,15 @@ _HOMES = {
     "SPDC": "distsvc.models.baselines.spdc",
 }
 
-__all__ = ["BICO", "SPDC", "DePDDP", "FuzzyCMeans"]  # noqa: F822
+__all__ = ["BICO", "SPDC", "DePDDP", "FuzzyCMeans"]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'distsvc.baselines' has no attribute {name!r}")
+if not TYPE_CHECKING:  # type checkers are told the names above, and no others
+
+    def __getattr__(name: str) -> Any:
+        if name in _HOMES:
+            return getattr(import_module(_HOMES[name]), name)
+        raise AttributeError(f"module 'distsvc.baselines' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -9,7 +9,9 @@ them from here, for estimators import scikit-learn, which takes a second.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
 
 from distsvc.errors import ParameterError
 from distsvc.job.constraints import (
@@ -34,13 +36,26 @@ from distsvc.job.constraints import (
     number,
 )
 
-IN_MEMORY = ("complete-graph", "balls")
+Effort = Literal["fast", "default", "thorough"]
+Granularity = Literal["coarse", "default", "fine"]
+Solver = Literal["bsgd", "sgd", "exact"]
+Maintenance = Literal["merge", "project-nearest", "project-random", "removal"]
+Stopping = Literal["held-out", "step-norm"]
+Labelling = Literal["auto", "equilibria", "level-tree"]
+InMemory = Literal["complete-graph", "balls"]
+Assignment = Literal["vote", "nearest"]
+Growth = Literal["prune", "forward"]
+Elbow = Literal["weighted", "angle"]
+LinearSolver = Literal["greedy-cyclic", "cyclic-4cd-greedy", "cyclic-2cd", "greedy-2cd"]
+"""The words that parameters take, for the table below and for the signatures of estimators."""
+
+RandomState: TypeAlias = int | np.random.RandomState | None
+
+IN_MEMORY = get_args(InMemory)
 """Labellings of tables in memory only: every row may be a vertex of their graphs."""
 
 LINEAR: dict[str, Constraint] = {
-    "solver": choice("greedy-cyclic", "cyclic-4cd-greedy", "cyclic-2cd", "greedy-2cd").by_default(
-        "greedy-cyclic"
-    ),
+    "solver": choice(*get_args(LinearSolver)).by_default("greedy-cyclic"),
     "tol": POSITIVE.by_default(1e-05),
     "max_iter": STEPS.by_default(10_000),
     "compute_gap": FLAG.by_default(False),
@@ -53,8 +68,8 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
     "auto": {
         "n_clusters": SIZE.or_none,
         "nu": SHARE.or_none,
-        "effort": choice("fast", "default", "thorough").by_default("default"),
-        "granularity": choice("coarse", "default", "fine").by_default("default"),
+        "effort": choice(*get_args(Effort)).by_default("default"),
+        "granularity": choice(*get_args(Granularity)).by_default("default"),
         "n_jobs": N_JOBS,
         "random_state": RANDOM_STATE,
     },
@@ -62,24 +77,20 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
         "gamma": KERNEL_WIDTH.by_default("auto"),
         "nu": SHARE.or_none,
         "C": WEIGHT.or_none,
-        "solver": choice("bsgd", "sgd", "exact").by_default("bsgd"),
+        "solver": choice(*get_args(Solver)).by_default("bsgd"),
         "budget": SIZE.or_none,
-        "maintenance": choice("merge", "project-nearest", "project-random", "removal").by_default(
-            "merge"
-        ),
+        "maintenance": choice(*get_args(Maintenance)).by_default("merge"),
         "projection_size": FEW.by_default(5),
-        "stopping": choice("held-out", "step-norm").by_default("held-out"),
+        "stopping": choice(*get_args(Stopping)).by_default("held-out"),
         "tol": POSITIVE.by_default(0.001),
         "theta": POSITIVE.by_default(0.01),
         "max_iter": STEPS.by_default(200_000),
         "average": FLAG.by_default(False),
-        "labelling": choice("auto", "equilibria", "level-tree", in_memory=IN_MEMORY).by_default(
-            "auto"
-        ),
+        "labelling": choice(*get_args(Labelling), in_memory=IN_MEMORY).by_default("auto"),
         "n_clusters": SIZE.or_none,
-        "effort": choice("fast", "default", "thorough").by_default("default"),
-        "granularity": choice("coarse", "default", "fine").by_default("default"),
-        "assignment": choice("vote", "nearest").by_default("vote"),
+        "effort": choice(*get_args(Effort)).by_default("default"),
+        "granularity": choice(*get_args(Granularity)).by_default("default"),
+        "assignment": choice(*get_args(Assignment)).by_default("vote"),
         "bridging": FLAG.by_default(True),
         "epsilon": WEIGHT.by_default(0.1),
         "segment_samples": FEW.by_default(20),
@@ -100,8 +111,8 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
         "passes": STEPS.or_none,
         "max_effective_samples": STEPS.or_none,
         "n_init": FEW.by_default(5),
-        "growth": choice("prune", "forward").by_default("prune"),
-        "elbow": choice("weighted", "angle").by_default("weighted"),
+        "growth": choice(*get_args(Growth)).by_default("prune"),
+        "elbow": choice(*get_args(Elbow)).by_default("weighted"),
         "valley": WEIGHT_OR_0.by_default(4.0),
         "max_samples": count(100, MOST).or_none.by_default(1_000_000),
         "n_jobs": N_JOBS,

@@ -8,6 +8,7 @@ import numpy as np
 
 from distsvc.inputs.rows import Input
 from distsvc.job.constraints import COUNT
+from distsvc.job.parameters import Effort, Granularity, RandomState
 from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.rows import sampling
@@ -93,10 +94,10 @@ class AutoClustering(ClusterEstimator):
         n_clusters: int | None = None,
         *,
         nu: float | None = None,
-        effort: str = "default",
-        granularity: str = "default",
+        effort: Effort = "default",
+        granularity: Granularity = "default",
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ):
         self.n_clusters = n_clusters
         self.nu = nu

@@ -26,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from distsvc.errors import UnusableRowsError
 from distsvc.job.constraints import HELD
+from distsvc.job.parameters import RandomState
 from distsvc.kernels.coreset_tree import insert_rows, rebuild
 from distsvc.models.baselines.estimator import Baseline
 from distsvc.models.baselines.merging import merged_centres
@@ -195,7 +196,7 @@ class BICO(Baseline):
         size: int | None = None,
         n_init: int = 10,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ):
         self.n_clusters = n_clusters
         self.size = size

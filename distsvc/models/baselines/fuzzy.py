@@ -25,6 +25,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from distsvc.errors import ParameterError
+from distsvc.job.parameters import RandomState
 from distsvc.models.baselines.estimator import Baseline
 from distsvc.models.baselines.merging import merged_centres
 from distsvc.models.baselines.rules import Centres
@@ -190,7 +191,7 @@ class FuzzyCMeans(Baseline):
         max_iter: int = 300,
         n_init: int = 3,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ):
         self.n_clusters = n_clusters
         self.m = m

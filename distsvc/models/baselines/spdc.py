@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from distsvc.job.parameters import RandomState
 from distsvc.kernels.stream_tree import stream_rows
 from distsvc.models.baselines.density import lowest_minimum, normal_bandwidth
 from distsvc.models.baselines.estimator import TreeBaseline
@@ -152,7 +153,7 @@ class SPDC(TreeBaseline):
         amnesia: float = 2.0,
         max_clusters: int = 128,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ):
         self.window = window
         self.valley = valley

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from distsvc.inputs.rows import Input
 from distsvc.job.constraints import COUNT
-from distsvc.job.parameters import check_parameters
+from distsvc.job.parameters import Elbow, Growth, RandomState, check_parameters
 from distsvc.models.hyperplanes.engine import TreeEngine, TreeStream
 from distsvc.models.hyperplanes.tree import ClusterTree, Cut
 from distsvc.models.rows import sampling
@@ -171,12 +171,12 @@ class IncrementalMDH(ClusterEstimator):
         passes: int | None = None,
         max_effective_samples: int | None = None,
         n_init: int = 5,
-        growth: str = "prune",
-        elbow: str = "weighted",
+        growth: Growth = "prune",
+        elbow: Elbow = "weighted",
         valley: float = 4.0,
         max_samples: int | None = 1_000_000,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ):
         self.depth = depth
         self.n_clusters = n_clusters

@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from distsvc.errors import UnusableRowsError
 from distsvc.inputs.given import is_elsewhere
 from distsvc.inputs.rows import RowValues
-from distsvc.job.parameters import check_parameters
+from distsvc.job.parameters import LinearSolver, RandomState, check_parameters
 from distsvc.models.linear.engine import (
     DEFAULT_NU,
     BallEngine,
@@ -70,7 +70,7 @@ class _LinearEstimator(OutlierMixin, BaseEstimator):
     tol: float
     max_iter: int
     memory_rows: int | None
-    random_state: Any
+    random_state: RandomState
     offset_: float
     coef_: np.ndarray
     center_: np.ndarray
@@ -325,12 +325,12 @@ class LinearOneClassSVM(_LinearEstimator):
         self,
         nu: float = DEFAULT_NU,
         *,
-        solver: str = "greedy-cyclic",
+        solver: LinearSolver = "greedy-cyclic",
         tol: float = 1e-5,
         max_iter: int = 10_000,
         compute_gap: bool = False,
         memory_rows: int | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ):
         self.nu = nu
         self.solver = solver
@@ -429,12 +429,12 @@ class LinearSVDD(_LinearEstimator):
         nu: float | None = None,
         *,
         C: float | None = None,
-        solver: str = "greedy-cyclic",
+        solver: LinearSolver = "greedy-cyclic",
         tol: float = 1e-5,
         max_iter: int = 10_000,
         compute_gap: bool = False,
         memory_rows: int | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ):
         self.nu = nu
         self.C = C

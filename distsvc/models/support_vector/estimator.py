@@ -16,14 +16,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from distsvc.inputs.rows import Input
 from distsvc.job.constraints import choice
-from distsvc.job.parameters import IN_MEMORY, check_parameters
+from distsvc.job.parameters import (
+    IN_MEMORY,
+    Assignment,
+    Effort,
+    Granularity,
+    InMemory,
+    Labelling,
+    Maintenance,
+    RandomState,
+    Solver,
+    Stopping,
+    check_parameters,
+)
 from distsvc.models.rows import sampling
 from distsvc.models.rows.passes import ClusterEstimator, Values, answered
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
@@ -250,24 +262,24 @@ class SupportVectorClustering(ClusterEstimator):
 
     def __init__(
         self,
-        gamma: float | Sequence[float] | str = "auto",
+        gamma: float | Sequence[float] | np.ndarray | Literal["auto"] = "auto",
         *,
         nu: float | None = None,
         C: float | None = None,
-        solver: str = "bsgd",
+        solver: Solver = "bsgd",
         budget: int | None = None,
-        maintenance: str = "merge",
+        maintenance: Maintenance = "merge",
         projection_size: int = 5,
-        stopping: str = "held-out",
+        stopping: Stopping = "held-out",
         tol: float = 1e-3,
         theta: float = 0.01,
         max_iter: int = 200_000,
         average: bool = False,
-        labelling: str = "auto",
+        labelling: Labelling | InMemory = "auto",
         n_clusters: int | None = None,
-        effort: str = "default",
-        granularity: str = "default",
-        assignment: str = "vote",
+        effort: Effort = "default",
+        granularity: Granularity = "default",
+        assignment: Assignment = "vote",
         bridging: bool = True,
         epsilon: float = 0.1,
         segment_samples: int = 20,
@@ -276,7 +288,7 @@ class SupportVectorClustering(ClusterEstimator):
         merge_radius: float = 0.1,
         noise: bool = False,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ):
         self.gamma = gamma
         self.nu = nu
