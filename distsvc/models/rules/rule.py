@@ -83,6 +83,10 @@ class Rule(ABC):
         """
         return None
 
+    def seen(self, Z: np.ndarray) -> np.ndarray:
+        """Return prepared rows Z (n, d) along the directions (n, q) that the rule looks at."""
+        return Z
+
     def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
         """Return the scores (n,) of prepared rows Z (n, d) as precise as the rule has them."""
         return self.label(Z)["score"]

@@ -8,15 +8,20 @@ from typing import Literal
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from distsvc.models.graph.plane import telling_plane
 from distsvc.models.rules.rule import Rule
 from distsvc.report.content.report import Sample
 from distsvc.run.algorithms.algorithm import PilotRows
 from distsvc.run.learning.aside import numbers_of
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.learning.survey import Pilot
+from distsvc.run.reporting.explaining import COMPONENTS, components
 from distsvc.run.work.directory import RunDirectory
 
 SHOWN_ROWS = 3000
+
+IN_AXIS, TELLING = 2, 0.5
+"""Columns that a direction is named by, and the correlation with it from which they are."""
 
 
 def labelled_pilot(run: RunDirectory, rule: Rule, pilot: Pilot) -> PilotRows:
@@ -40,9 +45,9 @@ def plane(
 ) -> Sample:
     """Return the points to draw: two columns, or the column and the score, or two directions.
 
-    Rows come raw (m, d), prepared (m, d) and with labels (m,) and scores (m,).
+    Rows come raw (m, d), prepared (m, d) and with labels (m,) and scores (m,). Directions are
+    those in which clusters lie apart, of a rule that has several, else principal components.
     """
-    raw, X, labels, scores = (a[:SHOWN_ROWS] for a in (raw, X, labels, scores))
     kind: Literal["columns", "single", "pca", "clusters"] = "columns"
     axes, explained = list(columns), None
     if len(columns) == 1:
@@ -50,12 +55,14 @@ def plane(
         x, y = raw[:, 0], np.where(np.isfinite(scores), scores, 0.0)
     elif len(columns) == 2:
         x, y = raw.T
-    elif (places := rule.plane(X)) is not None:
-        kind, axes = "clusters", ["first direction", "second direction"]
+    elif (places := _apart(rule, X, labels, scores >= 0.0)) is not None:
+        kind = "clusters"
         x, y = places.astype(np.float64).T
+        axes = [_axis(name, X, of, columns) for name, of in (("first", x), ("second", y))]
     else:
         kind, axes = "pca", ["first component", "second component"]
-        x, y, explained = _components(X, scores >= 0.0)
+        x, y, explained = _components(X[:SHOWN_ROWS], scores[:SHOWN_ROWS] >= 0.0)
+    x, y, labels, scores = (a[:SHOWN_ROWS] for a in (x, y, labels, scores))
     far = _beyond(x, y, scores < 0.0)
     drawn = ~far
     return Sample(
@@ -68,6 +75,33 @@ def plane(
         x=_rounded(x[drawn]),
         y=_rounded(y[drawn]),
     )
+
+
+def _apart(rule: Rule, X: np.ndarray, labels: np.ndarray, inside: np.ndarray) -> np.ndarray | None:
+    """Return the places (m, 2) of rows X (m, d) in the plane that tells clusters apart, if any.
+
+    It is the rule's own, or that of all the rows inside, along the directions that the rule sees,
+    of which there are few: in many columns any clusters would look as if they lay apart.
+    """
+    own = rule.plane(X)
+    if own is not None:
+        return own
+    known, members = np.unique(labels[inside], return_inverse=True)
+    if rule.n_clusters < 2 or len(known) < 2:
+        return None
+    seen = rule.seen(X)
+    seen = components(seen) if seen.shape[1] > COMPONENTS else seen
+    return seen @ telling_plane(seen[inside], members).T
+
+
+def _axis(name: str, X: np.ndarray, along: np.ndarray, columns: Sequence[str]) -> str:
+    """Name a direction (m,) by the columns of rows X (m, d) that rise and fall along it most."""
+    deviations = X.std(axis=0, dtype=np.float64) * along.std()
+    products = (X - X.mean(axis=0, dtype=np.float64)).T @ (along - along.mean()) / len(X)
+    alike = np.divide(products, deviations, out=np.zeros_like(products), where=deviations > 0.0)
+    most = np.argsort(-np.abs(alike), kind="stable")[:IN_AXIS]
+    told = [f"{'−' if alike[k] < 0 else ''}{columns[k]}" for k in most if abs(alike[k]) >= TELLING]
+    return f"{name} direction: {', '.join(told)}" if told else f"{name} direction"
 
 
 def _rounded(values: np.ndarray) -> list[float]:

@@ -59,9 +59,44 @@ def test_a_rule_may_have_a_plane_of_its_own():
     rule = next(rule for rule in RULES if rule.form == "landmarks")
     found = drawn(X[:, :3], np.ones(50), rule)
     assert (found.kind, found.explained) == ("clusters", None)
-    assert found.axes == ["first direction", "second direction"]
+    assert all(name.startswith(("first direction", "second direction")) for name in found.axes)
     expected = rule.plane(X[:, :3].copy())
     assert np.column_stack([found.x, found.y]) == pytest.approx(expected, abs=1e-5)
+
+
+def apart_in_thin_columns(n=600, d=9):
+    """Return rows whose two clusters differ in a column that has little of the variance."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(n, d)) * np.linspace(9.0, 3.0, d)
+    labels = np.arange(n) % 2
+    X[:, d - 1] = 2.0 * labels + random.normal(size=n) * 0.2
+    middles = np.array([X[labels == k].mean(axis=0) for k in (0, 1)])
+    return X, Centres(middles * (np.arange(d) == d - 1)), labels
+
+
+def test_clusters_are_drawn_where_they_lie_apart():
+    X, rule, labels = apart_in_thin_columns()
+    columns = [f"c{k}" for k in range(X.shape[1])]
+    found = plane(rule, columns, X, X, labels, np.ones(len(X)))
+    assert (found.kind, found.explained) == ("clusters", None)
+    x = np.array(found.x)
+
+    low, high = sorted((x[labels == k] for k in (0, 1)), key=np.mean)
+    assert low.max() < high.min()
+    assert found.axes[0] in ("first direction: c8", "first direction: −c8")
+    alone = plane(rule, columns, X, X, np.zeros(len(X), int), np.ones(len(X)))
+    assert alone.kind == "pca"
+    assert plane(rule, columns, X, X, labels, -np.ones(len(X))).kind == "pca"
+
+
+def test_clusters_that_do_not_lie_apart_do_not_look_so_in_many_columns():
+    random = np.random.default_rng(0)
+    X, labels = random.normal(size=(300, 250)), np.arange(300) % 2
+    columns = [f"c{k}" for k in range(250)]
+    found = plane(BORDERS, columns, X, X, labels, np.ones(300))
+    x = np.array(found.x)
+    middles = abs(x[labels == 0].mean() - x[labels == 1].mean())
+    assert middles < 1.5 * x[labels == 0].std()
 
 
 def test_rows_that_are_all_equal_have_components_too():

@@ -60,6 +60,10 @@ class Scored:
         usual = {"score_middles": score.middles, "score_tails": score.tails}
         return {"components": components[:seen], **sums, **usual, "score_limit": score.limit}
 
+    def seen(self, Z: np.ndarray) -> np.ndarray:
+        """Return centred rows Z (n, d) float32 along the components, (n, c) float32."""
+        return project(Z, self.components)
+
     def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
         """Return the scores (n,) float64 of centred rows Z (n, d) float32."""
         return self.density_score.unrounded(project(Z, self.components))
