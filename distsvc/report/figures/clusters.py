@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -14,6 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
 from distsvc.report.content.model_parts import DomainPart
 from distsvc.report.content.report import ClusterRow, PhaseCost, Sample, ScoreHistogram
@@ -35,7 +36,10 @@ from distsvc.report.figures.drawing import (
 )
 from distsvc.report.formats import one_line
 
-MAX_SHOWN = 20  # clusters that get a number in a figure
+MAX_SHOWN = 100  # clusters that get a number in a figure
+BADGE = 7.5  # points: half of a number's box
+RINGS = (0.0, 14.0, 20.0, 28.0, 38.0, 50.0, 64.0)  # points from a row to its cluster's number
+FAR = 4.0  # points that count as much as a row that is covered
 UNITS_OF_TIME = ((3600, "hours"), (60, "minutes"), (1, "seconds"))
 
 
@@ -93,11 +97,12 @@ def plane(
     _frame(axes, x, y, sample.kind)
     axes.set_xlabel(one_line(sample.axes[0], 50))
     axes.set_ylabel(one_line(sample.axes[1], 50))
-    if len(clusters) > 1:
-        shown = [row.label for row in clusters[:MAX_SHOWN]]
-        _number_clusters(axes, np.column_stack([x, y]), labels, inside, shown)
     if legend:
         figure.legend(handles=legend, loc="outside lower center", ncols=2)
+    if len(clusters) > 1:
+        figure.draw_without_rendering()  # so that the places of rows are final
+        shown = [row.label for row in clusters[:MAX_SHOWN]]
+        _number_clusters(axes, np.column_stack([x, y]), labels, inside, shown)
     return figure
 
 
@@ -225,6 +230,46 @@ def _frame(axes: Axes, x: NDArray[np.float64], y: NDArray[np.float64], kind: str
         axes.set_aspect("equal", adjustable="datalim")
 
 
+class Badge(NamedTuple):
+    """A cluster's number in points from the corner of the axes, and the row that it points to."""
+
+    label: int
+    at: tuple[float, float]
+    row: tuple[float, float]
+
+
+def badges(
+    places: NDArray[np.float64],
+    labels: NDArray[np.int_],
+    shown: Sequence[int],
+    room: tuple[float, float],
+) -> list[Badge]:
+    """Place the numbers of clusters beside their rows, apart from each other and from most rows.
+
+    `places` (n, 2) are rows in points, and `room` is the width and height of the axes. A number
+    tries rings around the row nearest to the middle of its cluster, and takes the place that
+    covers fewest rows; far places count as some rows, too. One that finds no place is left out.
+    """
+    tree, found = cKDTree(places), list[Badge]()
+    turns = np.linspace(0.0, 2.0 * np.pi, 16, endpoint=False)
+    ways = np.array([(r * np.cos(t), r * np.sin(t)) for r in RINGS for t in turns])
+    far = np.linalg.norm(ways, axis=1) / FAR
+    for label in shown:
+        members = places[labels == label]
+        if len(members) == 0:
+            continue
+        row = members[np.linalg.norm(members - np.median(members, axis=0), axis=1).argmin()]
+        free = row + ways
+        taken = np.array([one.at for one in found]).reshape(-1, 2)
+        apart = (np.abs(free[:, None] - taken).max(axis=2) >= 2.0 * BADGE).all(axis=1)
+        fits = apart & (free >= BADGE).all(axis=1) & (free <= np.array(room) - BADGE).all(axis=1)
+        if fits.any():
+            covered = tree.query_ball_point(free, BADGE, return_length=True)
+            at = free[np.where(fits, covered + far, np.inf).argmin()]
+            found.append(Badge(label, (at[0], at[1]), (row[0], row[1])))
+    return found
+
+
 def _number_clusters(
     axes: Axes,
     points: NDArray[np.float64],
@@ -232,25 +277,19 @@ def _number_clusters(
     inside: NDArray[np.bool_],
     shown: Sequence[int],
 ) -> None:
-    """Write each label on a row of its cluster near the middle, apart from those before it."""
-    placed: list[NDArray[np.float64]] = []
-    spread = np.ptp(points, axis=0) if len(points) else np.ones(2)
-    scale = np.where(spread > 0, spread, 1.0)
-    for label in shown:
-        members = points[(labels == label) & inside]
-        if len(members) == 0:
-            members = points[labels == label]
-        if len(members) == 0:
-            continue
-        unit = members / scale
-        nearest = np.argsort(np.linalg.norm(unit - np.median(unit, axis=0), axis=1), kind="stable")
-        for at in unit[nearest]:
-            if all(math.hypot(*(at - other)) > 0.06 for other in placed):
-                placed.append(at)
-                axes.annotate(
-                    str(label), tuple(at * scale), ha="center", va="center", fontsize=10,
-                    fontweight="bold", zorder=4,
-                    bbox={"boxstyle": "round,pad=0.18", "facecolor": CARD,
-                          "edgecolor": AXIS, "linewidth": 0.6, "alpha": 0.9},
-                )  # fmt: skip
-                break
+    """Write each label beside its cluster, with a line to a row near its middle."""
+    box, to_points = axes.get_window_extent(), 72.0 / axes.figure.dpi
+    room = box.width * to_points, box.height * to_points
+    places = (axes.transData.transform(points) - (box.x0, box.y0)) * to_points
+    kept = inside | ~np.isin(labels, labels[inside])  # of clusters that lie outside, all rows
+    for badge in badges(places[kept], labels[kept], shown, room):
+        row = axes.transAxes.transform(np.divide(badge.row, room))
+        axes.annotate(
+            str(badge.label), tuple(axes.transData.inverted().transform(row)),
+            xytext=tuple(np.divide(badge.at, room)), textcoords="axes fraction",
+            ha="center", va="center", fontsize=9, fontweight="bold", zorder=4,
+            bbox={"boxstyle": "round,pad=0.15", "facecolor": CARD,
+                  "edgecolor": AXIS, "linewidth": 0.6, "alpha": 0.9},
+            arrowprops={"arrowstyle": "-", "color": INK, "linewidth": 0.7, "shrinkA": 4,
+                        "shrinkB": 0},
+        )  # fmt: skip

@@ -146,17 +146,21 @@ def themed(svg: str) -> str:
 
 
 def _inline(svg: str, name: str) -> str:
-    """Cut a stand-alone SVG file down to an element that scales and whose ids are its own."""
+    """Cut a stand-alone SVG file down to an element that scales and whose ids are its own.
+
+    Decimals that nobody sees are left out, and a line from a point to itself is a dot.
+    """
     svg = svg[svg.index("<svg") :]
     head, end, body = svg.partition(">")
     head = re.sub(r' (width|height)="[^"]*"', "", head)
 
-    def rename(tag: re.Match[str]) -> str:
-        text = re.sub(r' id="(?=[^"]*")', f' id="{name}-', tag.group())
+    def own(tag: re.Match[str]) -> str:
+        text = re.sub(r"(\d\.\d\d)\d+(?=[ )\"])", r"\1", tag.group())  # of a point
+        text = re.sub(r"M (\S+\.\d)\d* (\S+\.\d)\d* \nL \1\d* \2\d* \n?", r"M\1 \2h0", text)
+        text = re.sub(r' id="(?=[^"]*")', f' id="{name}-', text)
         return re.sub(r'href="#|url\(#', lambda m: f"{m.group()}{name}-", text)
 
-    body = re.sub(r"M (\S+ \S+) \nL \1 (?:\n)?", r"M\1h0", body)  # a dot
-    return head + end + re.sub(r"<[^<>]*>", rename, body)
+    return head + end + re.sub(r"<[^<>]*>", own, body)
 
 
 def count_axis(axis: Axis) -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from distsvc.metrics import INDICES, Index
 from distsvc.report.content.report import ClusterRow, IndexValue, PhaseCost, Report, Sample
 from distsvc.report.figures import clusters as figures
+from distsvc.report.figures.drawing import COLOURS
 from distsvc.report.formats import Caption, FoldedTable, count, folded, one_line, percent
 from distsvc.report.sections import profiles
 from distsvc.report.sections.names import names
@@ -67,8 +68,11 @@ def caption(report: Report) -> Caption:
     if sample.kind in ("pca", "clusters") and len(some) > 1:
         more.append("Clusters that overlap here may lie apart in other directions.")
     if len(some) > figures.MAX_SHOWN:
+        more.append(f"The {figures.MAX_SHOWN} largest clusters are numbered.")
+    if len(some) > len(COLOURS):
         more.append(
-            f"The {figures.MAX_SHOWN} largest clusters are numbered; the colours repeat after them."
+            f"Colours repeat after {len(COLOURS)} clusters, and a number that finds no room beside "
+            "its cluster is left out."
         )
     return Caption(" ".join([*sentences, *_unseen(sample, some)]), " ".join(more))
 
@@ -135,14 +139,14 @@ def sizes(report: Report) -> SizesSection:
         ClusterLine(
             row.label,
             named.get(row.label, ""),
-            row.label in named,
+            row.label in named and i < profiles.MOST_TOLD,
             row.rows,
             row.share,
             row.outliers,
             100.0 * (row.rows - row.outliers) / most,
             100.0 * row.outliers / most,
         )
-        for row in listed
+        for i, row in enumerate(listed)
     ]
     table = folded(lines, "more clusters", SEEN)
     if not rest:

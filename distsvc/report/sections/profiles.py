@@ -19,6 +19,9 @@ from distsvc.report.sections.names import limits, names
 SEEN = 6
 """Clusters that are seen at once."""
 
+MOST_TOLD = 60
+"""Clusters that are told of at all, the largest; a page of more would be slow to load."""
+
 MORE = "more clusters"
 LONGEST_NAME = 60
 
@@ -105,9 +108,9 @@ def section(part: ProfilesPart, clusters: Sequence[ClusterRow]) -> ProfilesSecti
     place = {row.label: i for i, row in enumerate(clusters)}
     some = sorted(part.clusters, key=lambda one: place.get(one.label, len(place)))
     named = names(part.clusters)
-    cards = [_card(one, sizes, named) for one in some]
-    n_untold = len(sizes.keys() - {one.label for one in some})
-    untold = f"Nothing is told of {things(n_untold, 'small cluster')}." if n_untold else ""
+    cards = [_card(one, sizes, named) for one in some[:MOST_TOLD]]
+    n_untold = len(sizes.keys() - {card.label for card in cards})
+    untold = f"{things(n_untold, 'smaller cluster')} not shown here." if n_untold else ""
     told = (column for one in some for column in one.columns)
     has_categories = any(column.present is not None for column in told)
     return ProfilesSection(
@@ -126,7 +129,8 @@ def _heat(found: HeatPart, place: Mapping[int, int], named: Mapping[int, str]) -
         HeatRow(label, named.get(label, ""), [_cell(*of) for of in zip(lean, middle, strict=True)])
         for label, lean, middle in sorted(lines, key=lambda line: place.get(line[0], len(place)))
     ]
-    return Heat([one_line(name, LONGEST_NAME) for name in found.columns], folded(rows, MORE))
+    columns = [one_line(name, LONGEST_NAME) for name in found.columns]
+    return Heat(columns, folded(rows[:MOST_TOLD], MORE))
 
 
 def _cell(lean: float, middle: float) -> HeatCell:

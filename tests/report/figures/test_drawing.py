@@ -74,5 +74,5 @@ def test_points_take_few_bytes():
         return figure
 
     few, many = some(1000), some(2000)
-    assert len(re.findall(r"M[\d.]+ [\d.]+h0", many)) == 2000
-    assert (len(many) - len(few)) / 1000 < 25
+    assert len(re.findall(r"M\d+\.\d \d+\.\dh0", many)) == 2000
+    assert (len(many) - len(few)) / 1000 < 17

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from distsvc.errors import DataError
-from distsvc.report.sections.profiles import SEEN, section
+from distsvc.report.sections.profiles import MOST_TOLD, SEEN, section
 from tests.report.reports import Page, make_profiles, make_report, page_text, rendered, typed
 
 pytestmark = pytest.mark.usefixtures("no_figures")
@@ -96,7 +96,7 @@ def test_clusters_are_in_the_order_of_their_sizes():
 
 def test_clusters_that_nothing_is_told_of_are_counted():
     text = page_text(with_profiles(5, told=3))
-    assert "Nothing is told of 2 small clusters." in text
+    assert "2 smaller clusters not shown here." in text
 
 
 def with_heat():
@@ -124,6 +124,20 @@ def test_a_heat_map_of_another_shape_is_refused():
     report["profiles"]["heat"]["median"][0] = [1.0]
     with pytest.raises(DataError, match="as long as each other"):
         typed(report)
+
+
+def test_a_page_of_very_many_clusters_tells_of_the_largest():
+    report = with_profiles(MOST_TOLD + 5)
+    report["profiles"]["heat"] = {
+        "label": list(range(MOST_TOLD + 5)), "columns": ["width"],
+        "leaning": [[0.5]] * (MOST_TOLD + 5), "median": [[1.0]] * (MOST_TOLD + 5),
+    }  # fmt: skip
+    html = rendered(report)
+    assert html.count('class="profile-card"') == html.count('<td class="n cell high') == MOST_TOLD
+    assert "5 smaller clusters not shown here." in page_text(report)
+    targets, ids = (set(re.findall(f'{of}"#?(cluster-\\d+)"', html)) for of in ("href=", "id="))
+    assert targets == ids
+    assert len(ids) == MOST_TOLD
 
 
 def test_names_stand_in_the_table_of_sizes_and_lead_to_profiles():
