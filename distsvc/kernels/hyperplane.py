@@ -33,15 +33,6 @@ def _project(x, mean, v):
 
 
 @inlined
-def _turn(x, mean, v, pull, keep, step):
-    """Set v to keep v - step (x - mean), then move the mean towards x by the share `pull`."""
-    for k in range(x.shape[0]):
-        e = x[k] - mean[k]
-        mean[k] += pull * e
-        v[k] = keep * v[k] - step * e
-
-
-@inlined
 def _pull(x, mean, pull):
     """Move the mean towards x by the share `pull`."""
     for k in range(x.shape[0]):
@@ -63,8 +54,21 @@ def _normalise(x, mean, v):
             v[k] *= scale
 
 
+@inlined
+def _decay(t):
+    """Return the square of how a node's bandwidth has decayed at its t-th row."""
+    return (t + 1.0) ** (2.0 * BANDWIDTH_DECAY)
+
+
 @kernel
-def learn(X, means, V, b, variances, visits, alpha, penalty, bandwidth, most_visits, clip):
+def bandwidth_decays(out):
+    """Set out[t] to the decay that `learn` wants for the t-th row of a node; out (m,) float64."""
+    for t in range(out.shape[0]):
+        out[t] = _decay(t)
+
+
+@kernel
+def learn(X, means, V, b, variances, visits, alpha, penalty, bandwidth, most_visits, clip, decays):
     """Update the nodes on each row's path from the root, row by row (Hofmeyr, 2021, Algorithm 1).
 
     X (n, d) float32; means, V (nodes, d) float32; b, variances (nodes,) float64, variances of the
@@ -81,6 +85,9 @@ def learn(X, means, V, b, variances, visits, alpha, penalty, bandwidth, most_vis
     ||v - c x||^2 = 1 - 2 c p + c^2 ||x||^2 and (v - c x).x = p - c ||x||^2, so one pass over the
     features finds all of this and a second one writes. Where the hyperplane's direction has no
     variance yet, which has no h, v becomes the direction of the row.
+
+    decays (m,) float64 are from `bandwidth_decays`, for as many rows of a node as there are; a
+    power takes as long as all else that a node does with a row.
     """
     d = X.shape[1]
     bottom = visits.shape[0] // 2
@@ -98,7 +105,8 @@ def learn(X, means, V, b, variances, visits, alpha, penalty, bandwidth, most_vis
             p = kept * dot
             norm2 = kept * kept * square
             variance = kept * variances[node] + rate * p * p
-            h2 = bandwidth * bandwidth * variance * (t + 1.0) ** (2.0 * BANDWIDTH_DECAY)
+            decay = decays[t] if t < decays.shape[0] else _decay(t)
+            h2 = bandwidth * bandwidth * variance * decay
             offset = b[node]
             g = 0.0
             if h2 > TINY:
@@ -112,7 +120,11 @@ def learn(X, means, V, b, variances, visits, alpha, penalty, bandwidth, most_vis
             turned = 1.0 - 2.0 * step * p + step * step * norm2
             exact = h2 > TINY and turned > CANCELLED * (1.0 + step * step * norm2)
             scale = 1.0 / math.sqrt(turned) if exact else 1.0
-            _turn(x, mean, v, np.float32(rate), np.float32(scale), np.float32(scale * step * kept))
+            pull, keep, away = np.float32(rate), np.float32(scale), np.float32(scale * step * kept)
+            for k in range(d):
+                e = x[k] - mean[k]
+                mean[k] += pull * e
+                v[k] = keep * v[k] - away * e
             p = scale * (p - step * norm2)
             if not exact or visits[node] % RENORMALISE_EVERY == 0:
                 _normalise(x, mean, v)

@@ -2,9 +2,12 @@
 
 import numpy as np
 
-from distsvc.kernels.hyperplane import learn
+from distsvc.kernels.hyperplane import bandwidth_decays, learn
+from tests import reference
 
 NEVER = 2**62
+DECAYS = np.empty(30)
+bandwidth_decays(DECAYS)
 STATE = ("means", "V", "b", "variances", "visits")
 SETTINGS = {
     "default": {},
@@ -37,7 +40,8 @@ class Tree:
             "clip": 5.0,
         }
         values |= settings
-        return form(X, *self.arrays, *values.values())
+        known = () if form is reference.learn else (DECAYS,)
+        return form(X, *self.arrays, *values.values(), *known)
 
     def twin(self):
         """A copy in float64."""

@@ -5,9 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from distsvc.kernels.hyperplane import learn
+from distsvc.kernels.hyperplane import bandwidth_decays, learn
 from tests import reference
 from tests.kernels.hyperplane_trees import (
+    DECAYS,
+    NEVER,
     SETTINGS,
     Tree,
     assert_close,
@@ -150,3 +152,15 @@ def test_twin_rows_at_the_mean_turn_nothing(form, b):
     expected = b + b / h**3 * math.exp(-(b**2) / (2 * h**2)) / 6
     assert tree.b[0] == pytest.approx(expected, rel=1e-12)
     assert tree.visits.tolist() == ([5, 1, 0] if b > 0.0 else [5, 0, 1])
+
+
+def test_decays_that_are_looked_up_are_those_that_are_computed():
+    np.testing.assert_allclose(DECAYS, np.arange(1.0, 31.0) ** -0.4, rtol=1e-14)
+    reference.plain(bandwidth_decays)(found := np.empty(30))
+    np.testing.assert_allclose(found, DECAYS, rtol=1e-14)
+    dumps = set()
+    for known in (DECAYS[:1], DECAYS, np.empty(0)):
+        tree = Tree(15, 3)
+        learn(rows(200, 3), *tree.arrays, 0.5, 10.0, 1.0, NEVER, 5.0, known)
+        dumps.add(tree.dump())
+    assert len(dumps) == 1

@@ -10,11 +10,12 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated
 
 import numpy as np
 
-from distsvc.kernels.hyperplane import add_rows, learn, route
+from distsvc.kernels.hyperplane import add_rows, bandwidth_decays, learn, route
 from distsvc.models.rules.fields import ArrayField, ChildrenField
 
 SMALLEST_LONGEST_CURVE = 10
@@ -22,6 +23,9 @@ CURVES = 30
 GUARD = 1e-10
 HALF_A_ROW = 0.5
 """A node with fewer rows left after forgetting counts as empty."""
+
+MOST_DECAYS = 2**20
+"""Rows of a node whose bandwidth is looked up, at most: 8 MiB."""
 
 FEWEST_ROWS = 10
 WINDOWS_A_SIDE = 160
@@ -68,7 +72,8 @@ class GrowingTree:
     ) -> None:
         """Learn from the rows of X (n, d) float32, in their order."""
         state = self.means, self.V, self.b, self.variances, self.visits
-        learn(X, *state, alpha, penalty, bandwidth, most_visits, clip)
+        decays = _decays(int(self.visits[0]) + len(X))
+        learn(X, *state, alpha, penalty, bandwidth, most_visits, clip, decays)
 
     def ends(self, X: np.ndarray) -> np.ndarray:
         """Return the bottom nodes (n,) int32 of the rows of X (n, d) float32."""
@@ -129,6 +134,18 @@ class GrowingTree:
         return ClusterTree(
             **nodes, sums_of_squares=squares[kept], children=inner, splits=splits, curve=curve
         )
+
+
+def _decays(n_rows: int) -> np.ndarray:
+    """Return the decays (m,) of the bandwidth of a node that sees at most `n_rows`."""
+    return _decays_of(min(2 ** int(n_rows).bit_length(), MOST_DECAYS))
+
+
+@lru_cache(maxsize=2)
+def _decays_of(size: int) -> np.ndarray:
+    decays = np.empty(size)
+    bandwidth_decays(decays)
+    return decays
 
 
 def _reached(root: int, children: np.ndarray, counts: np.ndarray) -> np.ndarray:
