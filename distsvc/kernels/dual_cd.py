@@ -206,50 +206,78 @@ def extremes(G, alpha, rows):
 
 
 @inlined
-def _lowest(keys, rows, count):
+def _in_order(keys, place, scratch):
+    """Return the key that comes at a place, from 0, in ascending order; scratch has their number.
+
+    Quickselect (Hoare 1961) with the median of three. A key is moved in any case, because a branch
+    would be guessed wrong half of the time.
+    """
+    low, high = 0, keys.shape[0] - 1
+    scratch[: high + 1] = keys
+    while low < high:
+        x, y, z = scratch[low], scratch[(low + high) // 2], scratch[high]
+        pivot = max(min(x, y), min(max(x, y), z))
+        below = low
+        for s in range(low, high + 1):
+            key = scratch[s]
+            scratch[s], scratch[below] = scratch[below], key
+            below += key < pivot
+        if place < below:
+            high = below - 1
+            continue
+        low = below
+        for s in range(below, high + 1):
+            key = scratch[s]
+            scratch[s], scratch[low] = scratch[low], key
+            low += key <= pivot
+        if place < low:
+            return pivot
+    return scratch[place]
+
+
+@inlined
+def _lowest(keys, rows, count, scratch):
     """Return the `count` rows with the lowest keys in their order; equal keys in that of rows."""
     n = keys.shape[0]
     if count < n:
-        bound = np.partition(keys, count - 1)[count - 1]
+        bound = _in_order(keys, count - 1, scratch)
         ties = count
         for s in range(n):
             ties -= keys[s] < bound
         kept = 0
         for s in range(n):
-            if keys[s] < bound or (keys[s] == bound and ties > 0):
-                ties -= keys[s] == bound
-                keys[kept], rows[kept] = keys[s], rows[s]
-                kept += 1
+            key = keys[s]
+            keys[kept], rows[kept] = key, rows[s]
+            same = key == bound
+            kept += (key < bound) | (same & (ties > 0))
+            ties -= same
         keys, rows = keys[:count], rows[:count]
     return rows[np.argsort(keys, kind="mergesort")]
 
 
 @kernel
-def violating_pairs(G, alpha, rows, least, most, limit):
+def violating_pairs(G, alpha, rows, least, most, limit, numbers, keys):
     """Return the most violating pairs of ascending `rows` (m,) int64, as (up_1, down_1, up_2, ...).
 
     `least` and `most` are from `extremes`. The s-th pair has the s-th least G of those that can
     grow and the s-th largest of those that can fall (eq. (3.18)), as long as it violates; there are
-    at most `limit`.
+    at most `limit`. numbers (2, m or more) int64 and keys (3, m or more) float64 are written over.
     """
-    n = rows.shape[0]
-    ups, downs = np.empty(n, np.int64), np.empty(n, np.int64)
-    up_keys, down_keys = np.empty(n), np.empty(n)
+    ups, downs = numbers
+    up_keys, down_keys, scratch = keys
     n_up, n_down = 0, 0
-    for i in rows:
+    for i in rows:  # written in any case: a branch would be guessed wrong half of the time
         g, a = G[i], alpha[i]
-        if a < 1.0 and g < most:
-            ups[n_up], up_keys[n_up] = i, g
-            n_up += 1
-        if a > 0.0 and g > least:
-            downs[n_down], down_keys[n_down] = i, -g
-            n_down += 1
+        ups[n_up], up_keys[n_up] = i, g
+        n_up += (a < 1.0) & (g < most)
+        downs[n_down], down_keys[n_down] = i, -g
+        n_down += (a > 0.0) & (g > least)
     limit = min(limit, n_up, n_down)
     pairs = np.empty(2 * limit, np.int64)
     if limit == 0:
         return pairs
-    up = _lowest(up_keys[:n_up], ups[:n_up], limit)
-    down = _lowest(down_keys[:n_down], downs[:n_down], limit)
+    up = _lowest(up_keys[:n_up], ups[:n_up], limit, scratch)
+    down = _lowest(down_keys[:n_down], downs[:n_down], limit, scratch)
     found = 0
     while found < limit and G[up[found]] < G[down[found]]:
         pairs[2 * found], pairs[2 * found + 1] = up[found], down[found]
@@ -267,7 +295,6 @@ def shrink(G, alpha, rows, least, most):
     n = 0
     for i in rows:
         g, a = G[i], alpha[i]
-        if not ((a == 1.0 and g < least) or (a == 0.0 and g > most)):
-            kept[n] = i
-            n += 1
+        kept[n] = i
+        n += not ((a == 1.0) & (g < least)) | ((a == 0.0) & (g > most))
     return kept[:n]

@@ -142,8 +142,26 @@ def test_pairs(form, ties, limit):
         G = np.round(case.gradients) if ties else case.gradients
         rows = np.arange(40)[case.rng.random(40) < 0.8]
         least, most = dual_cd.extremes(G, case.alpha, rows)
-        found = form(G, case.alpha, rows, least, most, limit)
+        work = np.full((2, 40), -1), np.full((3, 40), np.nan)
+        found = form(G, case.alpha, rows, least, most, limit, *work)
         assert found.tolist() == reference.violating_pairs(G, case.alpha, rows.tolist(), limit)
+
+
+@reference.forms(dual_cd.violating_pairs)
+@pytest.mark.parametrize("levels", [2, 5, 1000])
+def test_pairs_of_many_rows_with_equal_gradients(form, levels):
+    """The rows that share the last place are taken in their order."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        G = np.sort(rng.integers(0, levels, 300))[:: 1 if seed % 2 else -1].astype(float)
+        G = rng.permutation(G) if seed > 1 else G
+        alpha = rng.choice([0.0, 0.5, 1.0], 300)
+        rows = np.arange(300)
+        least, most = dual_cd.extremes(G, alpha, rows)
+        work = np.empty((2, 300), np.int64), np.empty((3, 300))
+        for limit in (1, 7, 60, 299):
+            found = form(G, alpha, rows, least, most, limit, *work)
+            assert found.tolist() == reference.violating_pairs(G, alpha, rows.tolist(), limit)
 
 
 @reference.forms(dual_cd.shrink)

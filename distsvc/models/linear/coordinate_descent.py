@@ -265,6 +265,7 @@ def solve(
     everyone = np.arange(state.alpha.size)
     greedy, size = solver not in GROUP, GROUP.get(solver, 2)
     limit = max(int(SHARE * everyone.size), 1) if solver == "greedy-cyclic" else 1
+    numbers, keys = np.empty((2, everyone.size), np.int64), np.empty((3, everyone.size))
     state.least, state.most = -np.inf, np.inf
     course = CoordinateDescent(state, everyone, np.random.default_rng(seed))
     checkpoint.last(course.restore)
@@ -290,7 +291,9 @@ def solve(
         course.active = active
         if greedy:
             extremes = state.least, state.most
-            order = kernels.violating_pairs(state.G, state.alpha, active, *extremes, limit)
+            order = kernels.violating_pairs(
+                state.G, state.alpha, active, *extremes, limit, numbers, keys
+            )
         else:
             order = course.random.permutation(active)
         state.problem.rows.descend(state, order, size, 0.0)
