@@ -99,7 +99,8 @@ def anchors(page: Path) -> set[str]:
 def broken_links(page: Path) -> list[str]:
     """Return the links of a page within the repository that lead nowhere."""
     found = []
-    for link in re.findall(r"\]\(([^)\s]+)\)", prose(page.read_text(encoding="utf-8"))):
+    text = prose(page.read_text(encoding="utf-8"))
+    for link in re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r'<img src="(.*?)"', text):
         path, _, anchor = link.partition("#")
         if "://" in path:
             continue
