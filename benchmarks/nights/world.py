@@ -1,8 +1,9 @@
 """A made-up world for `nights`: Gaussians that drift, split, merge, appear and disappear.
 
 Each component has a number that is never given twice. At a split the larger part keeps it; when two
-merge, the larger one's goes on. Distances are in standard deviations of a component, which is
-round.
+merge, the larger one's goes on. What comes where a component was that ended a week ago at most is
+that one again: two that merged and split again have the numbers they had. Distances are in standard
+deviations of a component, which is round.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ BOX = 34.0
 
 NEAR, APART = 7.0, 9.0
 """Least distance of two centres, and of one that appears from all others."""
+
+AGAIN, WEEK = NEAR / 2.0, 7
+"""Distance within which a component is one that has ended again, and for how many nights."""
 
 PARTED = 6.0
 """Distance of two parts on the night of the split, and about that of two before they merge."""
@@ -82,7 +86,10 @@ class World:
     def __init__(self, seed: int):
         self.random = np.random.default_rng(seed)
         self.next_id = 0
+        self.night = 0
         self.there: list[Component] = []
+        self.ended: list[tuple[int, Component]] = []
+        """Components that are there no more, and the first night without them."""
         for _ in range(6):
             self._appear()
 
@@ -90,7 +97,7 @@ class World:
         """Return so many nights."""
         found = []
         for number in range(n_nights):
-            event, parted = "", set()
+            event, parted, self.night = "", set(), number
             if number:
                 self._drift()
                 event, parted = self._happen()
@@ -139,6 +146,11 @@ class World:
         return event, parted
 
     def _new(self, centre: np.ndarray, weight: float) -> Component:
+        """Return a component with a number of its own, or that of the one that was there."""
+        for night, one in reversed(self.ended):
+            near = float(np.linalg.norm(one.centre - centre)) < AGAIN
+            if near and self.night - night <= WEEK and one.id not in {of.id for of in self.there}:
+                return Component(one.id, centre, weight)
         self.next_id += 1
         return Component(self.next_id - 1, centre, weight)
 
@@ -154,6 +166,7 @@ class World:
 
     def _disappear(self) -> list[int]:
         gone = self.there.pop(int(self.random.integers(len(self.there))))
+        self.ended.append((self.night, gone))
         return [gone.id]
 
     def _split(self) -> list[int]:
@@ -194,6 +207,7 @@ class World:
         if _distance(centre, [one.centre for one in kept]) < NEAR:
             return []
         self.there = [*kept, merged]
+        self.ended.append((self.night, small))
         return [merged.id]
 
     def _balance(self) -> None:

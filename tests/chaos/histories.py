@@ -22,8 +22,9 @@ import numpy as np
 
 from distsvc.errors import DistsvcError, InputNotFoundError, JobFileError
 from distsvc.job.config import ContinuityConfig
+from distsvc.models.nights.continuity import Shared
 from distsvc.published import held, rollback
-from distsvc.run.labelling.labeller import COUNTED, PREVIOUS, RULE
+from distsvc.run.labelling.labeller import PREVIOUS, RULE
 from distsvc.run.nights import continuity
 from distsvc.run.work.directory import Result
 from distsvc.storage.places.store import store_of
@@ -71,9 +72,6 @@ class Run:
         return name in self.results or name.removesuffix(RULE) in self.models
 
     def read(self, name: str) -> Result:
-        if name == PREVIOUS + COUNTED:
-            sizes = [ROWS * len(one) for one in self.models[PREVIOUS].clusters]
-            return Result(arrays={"cluster_counts": np.array(sizes)[:, None]})
         return self.results[name]
 
     def write(self, name: str, result: Result) -> None:
@@ -85,7 +83,8 @@ def _overlap(run: Run, rule, survey, of: str):
     before, after = run.models[of].clusters, rule.clusters
     shared = [[ROWS * len(one & other) for other in after] for one in before]
     overlap = np.array(shared, np.int64).reshape(len(before), len(after))
-    return SimpleNamespace(overlap=overlap, inside=overlap, scores=np.zeros(1, np.int64))
+    counts = np.outer([ROWS * len(one) for one in before], [1, 0])
+    return Shared(overlap, overlap, counts), np.zeros(1, np.int64)
 
 
 def _labeller(run: Run, of: str):
@@ -386,6 +385,7 @@ def without_tables(models: dict[str, Model]) -> Iterator[None]:
             "read_model": read_manifest,
             "restore_model": restored,
             "_in_common": _overlap,
+            "_within": lambda *_: np.array(True),
             "Labeller": SimpleNamespace(read=_labeller),
         }.items():
             stack.enter_context(mock.patch.object(continuity, name, stands_in))

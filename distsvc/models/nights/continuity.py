@@ -6,6 +6,10 @@ limit being no pairs. Rows that the model before holds for outliers belong to no
 though it labels them; they are left out of the index. Else a new cluster would count as a part of
 the old one that is nearest to it, which could lose its id by that, or give it away.
 
+A small cluster that is far from all others may have had its rows outside from the start. Its
+outliers are all that it could be found again by, so they count: as many as it would have if nothing
+had changed, since whatever else lies far out is labelled as the nearest cluster, too.
+
 What became of every cluster is told in the terms of MONIC (Spiliopoulou, Ntoutsi, Theodoridis and
 Schult, KDD 2006). Departures from it: clusters are matched one to one, overlaps are Jaccard
 indices, and rows have no age.
@@ -55,6 +59,52 @@ class Story:
 
 
 @dataclass(frozen=True)
+class Shared:
+    """The same rows as an earlier model and a new one label them, int64.
+
+    `overlap` (k_before, k) are rows by their clusters in both models, and `inside` those of them
+    that are no outliers of the earlier one. `counts` (k_before, 2) are the rows of its clusters
+    inside and outside in its own table.
+    """
+
+    overlap: np.ndarray
+    inside: np.ndarray
+    counts: np.ndarray
+
+    @property
+    def expected(self) -> np.ndarray:
+        """The rows (k_before,) float64 of the earlier clusters if nothing had changed."""
+        sizes = self.counts.sum(axis=1)
+        return sizes / max(sizes.sum(), 1) * self.overlap.sum()
+
+    @property
+    def outside(self) -> np.ndarray:
+        """Which earlier clusters (k_before, 1) bool had most of their own rows outside."""
+        return self.counts[:, 1:] > HALF * self.counts.sum(axis=1, keepdims=True)
+
+    @property
+    def belonging(self) -> np.ndarray:
+        """The rows (k_before, k) float64 that belong to clusters of the earlier model."""
+        likely = np.minimum(self.overlap, self.expected[:, None])
+        return np.where(self.outside, likely, self.inside)
+
+    def jaccard(self, all_rows: bool = False) -> np.ndarray:
+        """Return the Jaccard index (k_before, k) float64 of every pair of clusters.
+
+        `all_rows` is whether outliers of the earlier model count in the sizes of new clusters.
+        """
+        both, every = self.belonging, self.overlap.sum(axis=0)
+        before = np.where(
+            self.outside[:, 0],
+            np.minimum(self.overlap.sum(axis=1), self.expected),
+            self.inside.sum(axis=1),
+        )
+        after = np.where(self.outside | all_rows, every, self.inside.sum(axis=0))
+        union = before[:, None] + after - both
+        return both / np.where(union > 0.0, union, 1.0)
+
+
+@dataclass(frozen=True)
 class Return:
     """The id of a cluster that is back, and its Jaccard index with that of the earlier model."""
 
@@ -80,10 +130,8 @@ class Matching:
 def continued(
     ids_before: Sequence[int],
     next_id: int,
-    overlap: np.ndarray,
+    shared: Shared,
     match: float,
-    inside: np.ndarray | None = None,
-    sizes_before: np.ndarray | None = None,
     returned: Mapping[int, Return] = MappingProxyType({}),
 ) -> Matching:
     """Give ids to clusters, each that of the cluster it goes on from, or one never given.
@@ -94,16 +142,10 @@ def continued(
         Of the model before, by its labels, each once and below `next_id`.
     next_id
         Above every id that was ever given.
-    overlap : ndarray of shape (k_before, k), int64
-        Rows by their labels in both models.
+    shared
+        Rows that both models label.
     match
         Least Jaccard index of two clusters of which one goes on from the other, in (0, 1].
-    inside : ndarray of shape (k_before, k), int64
-        As `overlap`, of the rows that are no outliers of the model before, by which clusters are
-        matched; all rows where it is not given.
-    sizes_before : ndarray of shape (k_before,), int64
-        Rows of the clusters of the model before in its own table, by which those are told that have
-        hardly any now; not given, none are.
     returned
         By their labels, clusters that go on from none of the model before, but from one of an
         earlier model.
@@ -111,8 +153,7 @@ def continued(
     """
     from scipy.optimize import linear_sum_assignment
 
-    inside = overlap if inside is None else inside
-    jaccard = jaccard_indices(inside)
+    overlap, jaccard = shared.overlap, shared.jaccard()
     pairs = np.where(jaccard >= match, jaccard, 0.0)
     rows, columns = linear_sum_assignment(pairs, maximize=True)
     goes_on = {int(j): int(i) for i, j in zip(rows, columns, strict=True) if pairs[i, j] > 0.0}
@@ -124,11 +165,8 @@ def continued(
             ids[j] = returned[j].id
         else:
             ids[j], next_id = next_id, next_id + 1
-    expected = np.zeros(len(overlap))
-    if sizes_before is not None:
-        expected = sizes_before / max(sizes_before.sum(), 1) * overlap.sum()
-    gone = inside.sum(axis=1) < GONE * expected
-    stories = _stories(list(ids_before), ids.tolist(), goes_on, overlap, inside, jaccard, gone)
+    gone = shared.belonging.sum(axis=1) < GONE * shared.expected
+    stories = _stories(list(ids_before), ids.tolist(), goes_on, shared, jaccard, gone)
     stories = [_as_returned(story, returned.values()) for story in stories]
     return Matching(ids, next_id, stories, overlap)
 
@@ -137,25 +175,34 @@ def returning(
     ids_then: Sequence[int],
     wanted: Collection[int],
     unmatched: Collection[int],
-    overlap: np.ndarray,
+    shared: Shared,
+    within: np.ndarray,
     match: float,
 ) -> dict[int, Return]:
     """Return which `unmatched` clusters go on from `wanted` ones of an earlier model, by label.
 
-    The overlap (k_then, k) is of the rows that are no outliers of that model, whose ids (k_then,)
-    are `ids_then`. They are matched as in `continued`.
+    Its ids are `ids_then` (k_then,). Clusters are matched as in `continued`, but all rows of a new
+    one count in its size: one that has a few rows where another was is not that one again. Nor is
+    one that is merely near: `within` (k_then, k) bool says which new clusters have the typical row
+    of an earlier one among theirs (`ranges_hold`).
     """
     from scipy.optimize import linear_sum_assignment
 
-    jaccard = jaccard_indices(overlap)
+    jaccard = shared.jaccard(all_rows=True)
     asked = np.isin(ids_then, list(wanted))[:, None] & np.isin(
-        np.arange(overlap.shape[1]), list(unmatched)
+        np.arange(jaccard.shape[1]), list(unmatched)
     )
+    asked &= within
     pairs = np.where(asked & (jaccard >= match), jaccard, 0.0)
     places = zip(*linear_sum_assignment(pairs, maximize=True), strict=True)
     return {
         int(j): Return(int(ids_then[i]), float(pairs[i, j])) for i, j in places if pairs[i, j] > 0.0
     }
+
+
+def ranges_hold(low: np.ndarray, high: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return which ranges from `low` to `high` (k, d) hold rows (n, d), in every column (n, k)."""
+    return np.array([((low <= row) & (row <= high)).all(axis=1) for row in rows])
 
 
 def _as_returned(story: Story, returned: Iterable[Return]) -> Story:
@@ -166,23 +213,16 @@ def _as_returned(story: Story, returned: Iterable[Return]) -> Story:
     return replace(story, event="returned", jaccard=by_id[story.id])
 
 
-def jaccard_indices(overlap: np.ndarray) -> np.ndarray:
-    """Return the Jaccard index of every pair of clusters; overlap as in `continued`."""
-    union = overlap.sum(axis=1)[:, None] + overlap.sum(axis=0)[None, :] - overlap
-    return overlap / np.maximum(union, 1)
-
-
 def _stories(
     before: list[int],
     after: list[int],
     goes_on: dict[int, int],
-    overlap: np.ndarray,
-    inside: np.ndarray,
+    shared: Shared,
     jaccard: np.ndarray,
     gone: np.ndarray,
 ) -> list[Story]:
-    went_on = {i: j for j, i in goes_on.items()}
-    sizes_before, sizes_after = overlap.sum(axis=1), overlap.sum(axis=0)
+    went_on, rows = {i: j for j, i in goes_on.items()}, shared.belonging
+    sizes_before, sizes_after = shared.overlap.sum(axis=1), shared.overlap.sum(axis=0)
     found = []
     for i, one in enumerate(before):
         if i in went_on:
@@ -190,7 +230,7 @@ def _stories(
             both = float(jaccard[i, j]), int(sizes_before[i]), int(sizes_after[j])
             found.append(Story(one, "survived", *both, []))
             continue
-        event, others = ("disappeared", []) if gone[i] else _end(inside[i])
+        event, others = ("disappeared", []) if gone[i] else _end(rows[i])
         nearest = float(jaccard[i].max(initial=0.0))
         found.append(
             Story(one, event, nearest, int(sizes_before[i]), 0, [after[j] for j in others])
@@ -198,7 +238,7 @@ def _stories(
     for j, one in enumerate(after):
         if j in goes_on:
             continue
-        origin = [i for i in _largest(inside[:, j]) if inside[i, j] >= HALF * sizes_after[j] > 0]
+        origin = [i for i in _largest(rows[:, j]) if rows[i, j] >= HALF * sizes_after[j] > 0]
         nearest = float(jaccard[:, j].max(initial=0.0))
         others = [before[i] for i in origin]
         event = "split" if others else "appeared"

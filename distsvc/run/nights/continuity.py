@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 
 import numpy as np
 
 from distsvc.errors import OutputPermissionError
 from distsvc.job.config import ContinuityConfig
-from distsvc.models.nights.continuity import MATCHED_ROWS, Return, continued, returning
+from distsvc.models.nights.continuity import (
+    MATCHED_ROWS,
+    Return,
+    Shared,
+    continued,
+    ranges_hold,
+    returning,
+)
 from distsvc.models.rows.validation import LONGEST
 from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
@@ -66,12 +73,8 @@ def _write_lineage(
     """Label rows of the sample by both rules and match their clusters."""
     before = Labeller.read(run, PREVIOUS)
     ids_before = before.ids.tolist()
-    sizes = run.read(PREVIOUS + COUNTED).arrays["cluster_counts"].sum(axis=1)
-    common = _in_common(run, rule, survey, PREVIOUS)
-    numbered = partial(
-        continued, ids_before, overlap=common.overlap, match=config.match, inside=common.inside,
-        sizes_before=sizes,
-    )  # fmt: skip
+    shared, scores = _in_common(run, rule, survey, PREVIOUS)
+    numbered = partial(continued, ids_before, shared=shared, match=config.match)
     found, told = numbered(before.next_id), {}
     new = np.flatnonzero(found.ids >= before.next_id).tolist()
     if new and lineage is not None:
@@ -89,7 +92,7 @@ def _write_lineage(
         "clusters": [asdict(story) for story in found.stories],
         "before": ids_before,
     }
-    arrays = {"ids": found.ids, "overlap": common.overlap, "scores": common.scores}
+    arrays = {"ids": found.ids, "overlap": shared.overlap, "scores": scores}
     run.write(LINEAGE, Result(facts, arrays))
 
 
@@ -117,48 +120,64 @@ def _returned(
         ids = Labeller.read(run, of).ids.tolist()
         wanted = set(ids) - known
         if wanted:
-            inside = _in_common(run, rule, survey, of).inside
-            found |= returning(ids, wanted, left, inside, config.match)
+            shared, _ = _in_common(run, rule, survey, of)
+            within = _within(run, rule, survey, of)
+            found |= returning(ids, wanted, left, shared, within, config.match)
         known |= set(ids)
     return found
 
 
-@dataclass(frozen=True)
-class _Common:
-    """Rows that an earlier model and a new one label, by their clusters (k_before, k) int64.
-
-    `inside` are those that are no outliers of the earlier one, `scores` (bins,) the counts of what
-    it gives them.
-    """
-
-    overlap: np.ndarray
-    inside: np.ndarray
-    scores: np.ndarray
-
-
-def _in_common(run: RunDirectory, rule: Rule, survey: Survey, of: str) -> _Common:
+def _in_common(run: RunDirectory, rule: Rule, survey: Survey, of: str) -> tuple[Shared, np.ndarray]:
     """Label rows of the sample by a rule and by an earlier model's, whose results begin with `of`.
 
-    Rows that one of them can't take are left out.
+    The second of what is returned are the counts (bins,) int64 of the scores that the latter gives.
     """
     before = Labeller.read(run, of)
-    own = Preparation.read(run)
-    other = Preparation.read(run, of + PREPARATION)
-    places = before.places(run.plan.table.columns)
     k, k_before = rule.n_clusters, before.rule.n_clusters
     overlap, inside = (np.zeros((k_before, k), np.int64) for _ in range(2))
     scores = np.zeros(len(before.score_edges) - 1, np.int64)
+    for own, Z in _prepared(run, survey, of):
+        then = before.rule.label(Z)
+        pairs = then["label"].astype(np.int64) * k + rule.labels(own)
+        for total, of_pairs in (overlap, pairs), (inside, pairs[~then["outlier"]]):
+            total += np.bincount(of_pairs, minlength=k_before * k).reshape(k_before, k)
+        edges = before.score_edges
+        scores += np.histogram(np.clip(then["score"], edges[0], edges[-1]), edges)[0]
+    counts = run.read(of + COUNTED).arrays["cluster_counts"]
+    return Shared(overlap, inside, counts), scores
+
+
+def _within(run: RunDirectory, rule: Rule, survey: Survey, of: str) -> np.ndarray:
+    """Return which clusters of a rule have the typical rows of an earlier model's among theirs.
+
+    It is (k_before, k) bool: whether a typical row lies in the range of a cluster's rows in every
+    column, outliers left out.
+    """
+    typical = Labeller.read(run, of).typical.values
+    low = np.full((rule.n_clusters, typical.shape[1]), np.inf)
+    high = -low
+    for own, Z in _prepared(run, survey, of):
+        now = rule.label(own)
+        for label in np.unique(now["label"]):
+            rows = Z[(now["label"] == label) & ~now["outlier"]]
+            low[label] = np.minimum(low[label], rows.min(axis=0, initial=np.inf))
+            high[label] = np.maximum(high[label], rows.max(axis=0, initial=-np.inf))
+    return ranges_hold(low, high, typical)
+
+
+def _prepared(
+    run: RunDirectory, survey: Survey, of: str
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield rows of the sample, prepared for the run's rule and for that of an earlier model.
+
+    Rows that one of them can't take are left out.
+    """
+    own, other = Preparation.read(run), Preparation.read(run, of + PREPARATION)
+    places = Labeller.read(run, of).places(run.plan.table.columns)
     for X in raw_sample(run, survey.n_rows, MATCHED_ROWS):
         Z = own(X), other(np.ascontiguousarray(X[:, places]))
         usable = np.logical_and(*(_usable(rows) for rows in Z))
-        labels = rule.labels(Z[0][usable])
-        then = before.rule.label(Z[1][usable])
-        pairs = then["label"].astype(np.int64) * k + labels
-        for counts, of_pairs in (overlap, pairs), (inside, pairs[~then["outlier"]]):
-            counts += np.bincount(of_pairs, minlength=k_before * k).reshape(k_before, k)
-        edges = before.score_edges
-        scores += np.histogram(np.clip(then["score"], edges[0], edges[-1]), edges)[0]
-    return _Common(overlap, inside, scores)
+        yield Z[0][usable], Z[1][usable]
 
 
 def labels_before(run: RunDirectory, survey: Survey) -> np.ndarray:

@@ -12,14 +12,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distsvc.models.nights.continuity import continued, jaccard_indices
+from distsvc.models.nights.continuity import Shared, continued
 from tests import reference
 
 IDS = [4, 0, 7]
 
 
+def shared(overlap, counts=None) -> Shared:
+    """Return rows that two models share, without outliers; of the same table, if not told."""
+    overlap = np.array(overlap)
+    counts = np.outer(overlap.sum(axis=1), [1, 0]) if counts is None else np.array(counts)
+    return Shared(overlap, overlap, counts)
+
+
 def stories(overlap, match=0.5, ids=tuple(IDS), next_id=9):
-    found = continued(list(ids), next_id, np.array(overlap), match)
+    found = continued(list(ids), next_id, shared(overlap), match)
     told = {
         s.id: (s.event, round(s.jaccard, 4), s.before, s.after, s.others) for s in found.stories
     }
@@ -83,8 +90,8 @@ def test_a_cluster_in_a_few_large_pieces_is_split_and_in_many_disappears():
 def test_a_cluster_that_hardly_has_rows_any_more_disappears(left, event):
     """It had a quarter of the rows: two stray ones in another cluster are no part of that."""
     overlap = np.array([[700, 0], [0, 268], [0, left]])
-    sizes = np.array([700, 268, 239])
-    told = {one.id: one for one in continued([4, 5, 6], 9, overlap, 0.5, None, sizes).stories}
+    rows = shared(overlap, counts=[[700, 0], [268, 0], [239, 0]])
+    told = {one.id: one for one in continued([4, 5, 6], 9, rows, 0.5).stories}
     assert (told[6].event, told[6].others) == (event, [] if left == 2 else [5])
     assert {told[4].event, told[5].event} == {"survived"}
 
@@ -98,24 +105,24 @@ def test_clusters_without_rows_among_those_labelled():
 
 
 def test_the_limit_counts_where_it_is_reached():
-    assert continued([3], 4, np.array([[50, 50]]), 0.5).ids.tolist() in ([3, 4], [4, 3])
-    assert continued([3], 4, np.array([[50, 51]]), 0.51).ids.tolist() == [4, 5]
-    assert continued([3], 4, np.array([[60, 40]]), 0.6).ids.tolist() == [3, 4]
-    assert continued([3], 4, np.array([[60, 40]]), 0.61).ids.tolist() == [4, 5]
-    assert continued([3], 4, np.array([[60]]), 1.0).ids.tolist() == [3]
+    assert continued([3], 4, shared([[50, 50]]), 0.5).ids.tolist() in ([3, 4], [4, 3])
+    assert continued([3], 4, shared([[50, 51]]), 0.51).ids.tolist() == [4, 5]
+    assert continued([3], 4, shared([[60, 40]]), 0.6).ids.tolist() == [3, 4]
+    assert continued([3], 4, shared([[60, 40]]), 0.61).ids.tolist() == [4, 5]
+    assert continued([3], 4, shared([[60]]), 1.0).ids.tolist() == [3]
 
 
 def test_pairs_below_the_limit_do_not_cost_others_theirs():
     """The largest sum of all indices, .45 + .49, would leave out the one pair above the limit."""
-    overlap = np.array([[60, 0], [20, 20]])
+    overlap = shared([[60, 0], [20, 20]])
     assert continued([0, 1], 2, overlap, 0.5).ids.tolist() == [0, 1]
     assert continued([0, 1], 2, overlap, 0.6).ids.tolist() == [0, 2]
 
 
 def test_indices_by_hand():
-    found = jaccard_indices(np.array([[6, 2], [0, 4]]))
+    found = shared([[6, 2], [0, 4]]).jaccard()
     np.testing.assert_allclose(found, [[6 / 8, 2 / 12], [0.0, 4 / 6]])
-    assert jaccard_indices(np.zeros((2, 3), np.int64)).tolist() == [[0.0] * 3] * 2
+    assert shared(np.zeros((2, 3), np.int64)).jaccard().tolist() == [[0.0] * 3] * 2
 
 
 @settings(deadline=None, max_examples=150)
@@ -125,10 +132,10 @@ def test_the_slow_twin(data, k_before, k):
     overlap = data.draw(st.lists(rows, min_size=k_before, max_size=k_before))
     match = data.draw(st.sampled_from([0.05, 0.3, 0.5, 0.75]))
     ids = data.draw(st.permutations(range(6)))[:k_before]
-    found = continued(ids, 6, np.array(overlap), match)
+    found = continued(ids, 6, shared(overlap), match)
     expected, next_id = reference.continued_ids(ids, 6, overlap, match)
     assert found.next_id >= 6
-    jaccard = jaccard_indices(np.array(overlap))
+    jaccard = shared(overlap).jaccard()
 
     def total(of):
         return sum(jaccard[ids.index(one), j] for j, one in enumerate(of) if one < 6)
@@ -162,7 +169,7 @@ def history(random: np.random.Generator, nights: int) -> None:
     next_id, given = len(ids), set(ids)
     for _ in range(nights):
         match = (0.1, 0.5, 0.5, 0.9, 1.0)[random.integers(5)]
-        found = continued(ids, next_id, random_overlap(random, len(ids)), match)
+        found = continued(ids, next_id, shared(random_overlap(random, len(ids))), match)
         if random.random() < 0.1:
             continue
         new = found.ids.tolist()

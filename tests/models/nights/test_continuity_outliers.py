@@ -1,29 +1,91 @@
-"""Clusters that appear far from all others, whose rows the model before labels all the same."""
+"""Clusters that appear far from all others, and clusters whose rows were outside from the start."""
 
 import numpy as np
+import pytest
 
-from distsvc.models.nights.continuity import continued
+from distsvc.models.nights.continuity import Return, Shared, continued, ranges_hold, returning
 
 OVERLAP = np.array([[400, 0, 600], [0, 500, 0]])
 """A new cluster, the third, of which the model before makes a part of its first."""
 
 INSIDE = np.array([[390, 0, 3], [0, 480, 0]])
+COUNTS = np.array([[450, 10], [600, 20]])
+
+SMALL = np.array([[20, 180], [1700, 100]])
+"""Rows inside and outside of two clusters before, of which the first was outside as a whole."""
+
+
+def named(overlap, inside, counts, match=0.5):
+    """Return the ids of clusters, and what became of them, by id."""
+    found = continued([4, 7], 9, Shared(*map(np.array, (overlap, inside, counts))), match)
+    return found, {one.id: (one.event, one.before, one.after) for one in found.stories}
 
 
 def test_a_new_cluster_takes_no_id_from_the_one_that_was_nearest():
-    assert continued([4, 7], 9, OVERLAP, 0.5).ids.tolist() == [9, 7, 4]
-    assert continued([4, 7], 9, OVERLAP, 0.5, INSIDE).ids.tolist() == [4, 7, 9]
+    assert named(OVERLAP, OVERLAP, COUNTS)[0].ids.tolist() == [9, 7, 4]
+    assert named(OVERLAP, INSIDE, COUNTS)[0].ids.tolist() == [4, 7, 9]
 
 
 def test_it_has_appeared_and_its_rows_have_moved():
-    found = continued([4, 7], 9, OVERLAP, 0.5, INSIDE)
-    told = {story.id: (story.event, story.before, story.after) for story in found.stories}
+    found, told = named(OVERLAP, INSIDE, COUNTS)
     assert told == {4: ("survived", 1000, 400), 7: ("survived", 500, 500), 9: ("appeared", 0, 600)}
     assert found.moved([4, 7]) == 0.4
 
 
 def test_a_table_that_the_model_before_knows_nothing_of_has_new_ids_only():
-    found = continued([4, 7], 9, OVERLAP, 0.5, np.zeros_like(OVERLAP))
+    found, told = named(OVERLAP, np.zeros_like(OVERLAP), COUNTS)
     assert found.ids.tolist() == [9, 10, 11]
-    assert {story.event for story in found.stories} == {"appeared", "disappeared"}
+    assert {event for event, _, _ in told.values()} == {"appeared", "disappeared"}
     assert found.moved([4, 7]) == 1.0
+
+
+@pytest.mark.parametrize("inside", [[[0, 0], [0, 1700]], [[21, 0], [0, 1700]], [[0, 2], [0, 1700]]])
+def test_a_cluster_that_was_outside_as_a_whole_goes_on(inside):
+    """Whether none of its rows, some, or strays only are inside where the model before is asked."""
+    found, told = named([[195, 5], [3, 1797]], inside, SMALL)
+    assert found.ids.tolist() == [4, 7]
+    assert told[4] == ("survived", 200, 198)
+    assert found.stories[0].jaccard == pytest.approx(195 / 203)
+
+
+def test_a_new_cluster_beside_it_has_a_new_id():
+    """The model before labels it as the nearest cluster, the one that was outside."""
+    found, told = named([[200, 0, 700], [0, 1700, 0]], [[5, 0, 9], [0, 1650, 0]], SMALL)
+    assert found.ids.tolist() == [4, 7, 9]
+    assert told[9] == ("appeared", 0, 700)
+
+
+def test_a_larger_cluster_in_its_place_is_another():
+    """It is gone, and what the model before takes for it now is more than it ever was."""
+    overlap, inside = [[0, 900], [1700, 0]], [[0, 9], [1650, 0]]
+    found, told = named(overlap, inside, SMALL)
+    assert found.ids.tolist() == [7, 9]
+    assert told[9] == ("appeared", 0, 900)
+    rows = Shared(np.array(overlap), np.array(inside), SMALL)
+    assert returning([4, 7], {4}, {1}, rows, np.array(True), 0.5) == {}
+
+
+def test_a_new_cluster_with_few_rows_where_another_was_is_not_that_one_again():
+    overlap, counts = np.array([[0, 510], [400, 0]]), np.array([[500, 10], [400, 0]])
+    few = Shared(overlap, np.array([[0, 60], [400, 0]]), counts)
+    most = Shared(overlap, np.array([[0, 480], [400, 0]]), counts)
+    everywhere = np.array(True)
+    assert returning([5, 7], {5}, {1}, few, everywhere, 0.3) == {}
+    assert returning([5, 7], {5}, {1}, most, everywhere, 0.3) == {1: Return(5, 480 / 510)}
+    assert returning([5, 7], {9}, {1}, most, everywhere, 0.3) == {}
+
+
+def test_a_new_cluster_that_is_merely_near_is_not_that_one_again():
+    rows = Shared(np.array([[0, 510], [400, 0]]), np.array([[0, 480], [400, 0]]), COUNTS)
+    low, high = np.array([[-3.0, 0.0], [5.0, 4.0]]), np.array([[-1.0, 9.0], [8.0, 9.0]])
+    near, among = np.array([[6.0, 3.0], [-2.0, 1.0]]), np.array([[6.0, 4.0], [-2.0, 1.0]])
+    assert ranges_hold(low, high, near).tolist() == [[False, False], [True, False]]
+    assert returning([5, 7], {5}, {1}, rows, ranges_hold(low, high, near), 0.3) == {}
+    found = returning([5, 7], {5}, {1}, rows, ranges_hold(low, high, among), 0.3)
+    assert found == {1: Return(5, 480 / 510)}
+
+
+def test_a_cluster_that_was_outside_as_a_whole_comes_back():
+    overlap, inside = np.array([[0, 190], [1800, 0]]), np.array([[0, 3], [1700, 0]])
+    found = returning([5, 7], {5}, {1}, Shared(overlap, inside, SMALL), np.array(True), 0.3)
+    assert found == {1: Return(5, 1.0)}

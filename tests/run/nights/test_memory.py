@@ -1,5 +1,6 @@
 """Ids belong to a lineage: nobody gives them twice, and a cluster that is back has its own."""
 
+import numpy as np
 import pytest
 
 from tests.jobs.shop import FIRST, SECOND, THIRD, rows
@@ -34,6 +35,17 @@ def test_a_cluster_that_was_gone_has_its_id_again(shop, memory, gone, back):
     if back:
         assert story.jaccard > 0.9
         assert not story.has_ended
+
+
+def test_a_cluster_that_is_merely_where_the_model_then_knew_no_other_is_new(shop):
+    """The model of the first night labels its rows as the cluster that was gone since."""
+    night(shop, FIRST, ALL)
+    night(shop, SECOND, TWO)
+    X, y = rows(*ALL, seed=7)
+    shop.table(THIRD, X + np.where(y == 2, 20.0, 0.0)[:, None] * [0.0, 1.0])
+    report = shop.run(THIRD)
+    assert shop.ids(THIRD, y) == {0: 0, 1: 1, 2: 3}
+    assert "returned" not in {one.event for one in report.lineage.clusters}
 
 
 def test_a_cluster_is_remembered_for_a_week(shop):
