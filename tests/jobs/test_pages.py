@@ -32,6 +32,7 @@ VARYING = [
     (r"[0-9a-f]{12}-[0-9a-f]{8}", "RUN"),
     (r"\d{4}-\d\d-\d\dT\S+?(?=,)", "TIME"),
     (r"\d+\.\d s\b", "SECONDS"),
+    (r"(?m)  \d+\.\d +(?=\S+$)", "  SECONDS  "),  # of a history, the last column but one
 ]
 CODES = {
     r"backfill shop.toml --from 2026-11-02 .*": 75,
