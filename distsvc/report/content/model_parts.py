@@ -142,10 +142,15 @@ class Curve(ReportPart):
 
 
 class ClusterRule(ReportPart):
-    """The conditions that rows of a cluster meet, all of them."""
+    """The conditions that rows of a cluster meet, all of them.
+
+    `conditions` name the heaviest columns, scaled as the job says; `whole` are the same with all
+    columns, or very many, in the units of the table.
+    """
 
     label: Label
     conditions: list[str]
+    whole: Unsaid[list[str]] = Field(default=[])
 
 
 class TreePart(ReportPart):

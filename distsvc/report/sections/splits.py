@@ -10,7 +10,9 @@ from distsvc.report.content.report import ClusterRow
 from distsvc.report.figures import tree
 from distsvc.report.formats import Caption, FoldedTable, count, folded, one_line
 
-LONGEST_CONDITION = 400
+LONGEST_CONDITION, LONGEST_WHOLE = 400, 2_000
+LONGEST_SEEN = 160
+"""Characters of a condition that is not folded away."""
 
 
 class SplitRow(NamedTuple):
@@ -30,6 +32,7 @@ class RuleRow(NamedTuple):
     label: int
     share: float
     conditions: list[str]
+    whole: list[str]
 
 
 class SplitsSection(NamedTuple):
@@ -39,6 +42,14 @@ class SplitsSection(NamedTuple):
     width: float
     caption: Caption
     splits: list[SplitRow]
+
+
+class RulesSection(NamedTuple):
+    """The rules, whether they are in the table's units, and whether that takes much room."""
+
+    rules: FoldedTable
+    has_units: bool
+    is_long: bool
 
 
 class CurveSection(NamedTuple):
@@ -70,7 +81,7 @@ def curve(found: TreePart) -> CurveSection | None:
     return CurveSection(tree.curve(found.curve), _curve_caption(found.curve))
 
 
-def rules(found: TreePart, clusters: Sequence[ClusterRow]) -> FoldedTable | None:
+def rules(found: TreePart, clusters: Sequence[ClusterRow]) -> RulesSection | None:
     """Return the rule of each cluster, whose text is untrusted."""
     shares = {row.label: row.share for row in clusters}
     rows = [
@@ -78,10 +89,13 @@ def rules(found: TreePart, clusters: Sequence[ClusterRow]) -> FoldedTable | None
             rule.label,
             shares.get(rule.label, 0.0),
             [one_line(text, LONGEST_CONDITION) for text in rule.conditions],
+            [one_line(text, LONGEST_WHOLE) for text in rule.whole],
         )
         for rule in found.rules
     ]
-    return folded(rows, "more rules") if rows else None
+    longest = max((len(text) for row in rows for text in row.whole), default=0)
+    table = folded(rows, "more rules")
+    return RulesSection(table, longest > 0, longest > LONGEST_SEEN) if rows else None
 
 
 def _caption(nodes: Sequence[TreeNode]) -> Caption:

@@ -36,6 +36,7 @@ from distsvc.report.content.model_parts import (
     TreePart,
 )
 from distsvc.run.algorithms.algorithm import AlgorithmJob, Parts, PilotRows, sample_rows
+from distsvc.run.learning.preparation import Preparation
 from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.stream import held_blocks, held_blocks_bytes
 from distsvc.run.learning.survey import Survey
@@ -48,6 +49,8 @@ SHOWN_IN_NODE = 300
 DENSITY_POINTS = 81
 HEAVIEST = 5
 IN_RULES = 3
+MOST_TERMS = 40
+"""Columns of a rule in the table's units."""
 
 
 class Hyperplanes(AlgorithmJob):
@@ -77,7 +80,10 @@ class Hyperplanes(AlgorithmJob):
 
     def parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
         """Return the tree of splits."""
-        return Parts(tree=tree_part(self.engine, run.plan.table.columns, pilot.X, pilot.labels))
+        rows = pilot.X, pilot.labels
+        return Parts(
+            tree=tree_part(self.engine, run.plan.table.columns, *rows, Preparation.read(run))
+        )
 
     def work(self, n_rows: int) -> dict[str, float]:
         """Return the rows that a tree learns from in all passes, and counts."""
@@ -110,16 +116,22 @@ LEARN = Phase("learn", learn, sequential=True)
 
 
 def tree_part(
-    engine: TreeEngine, columns: Sequence[str], Z: np.ndarray, labels: np.ndarray
+    engine: TreeEngine,
+    columns: Sequence[str],
+    Z: np.ndarray,
+    labels: np.ndarray,
+    preparation: Preparation | None = None,
 ) -> TreePart:
     """Return the pruned tree to draw, the curve of sums of squares and every cluster's rule.
 
-    Z (m, d) float32 are prepared rows, `labels` (m,) their clusters.
+    Z (m, d) float32 are prepared rows, `labels` (m,) their clusters. With the preparation, rules
+    are told in the table's units, too.
     """
     cut, tree = engine.cut, engine.cluster_tree
     total = float(tree.sums_of_squares[0])
     parents: dict[int, int | None] = {0: None}
     conditions: dict[int, list[str]] = {0: []}
+    whole: dict[int, list[str]] = {0: []}
     nodes: dict[int, SplitNode | LeafNode] = {}
     # Every split's rows, and their signed distances from its hyperplane; parents come first.
     for rank, (node, rows, distances) in enumerate(cut.projections(Z), start=1):
@@ -130,6 +142,9 @@ def tree_part(
         for child, sign in zip(map(int, cut.children[node]), ("<", "≥"), strict=True):
             parents[child] = int(tree.numbers[node])
             conditions[child] = [*conditions[node], f"{text} {sign} {_number(threshold)}"]
+            if preparation is not None:
+                told = _in_units(weights, float(tree.thresholds[node]), columns, preparation, sign)
+                whole[child] = [*whole[node], told]
     for node in parents:
         if cut.labels[node] >= 0:
             label = int(cut.labels[node])
@@ -147,7 +162,12 @@ def tree_part(
             by=_chosen_by(engine),
         ),
         rules=[
-            ClusterRule(label=int(cut.labels[node]), conditions=conditions[node]) for node in leaves
+            ClusterRule(
+                label=int(cut.labels[node]),
+                conditions=conditions[node],
+                whole=whole.get(node, []),
+            )
+            for node in leaves
         ],
     )
 
@@ -226,6 +246,45 @@ def _combination(weights: np.ndarray, heavy: np.ndarray, columns: Sequence[str])
     if np.count_nonzero(weights) > len(heavy):
         terms.append("+ …")
     return " ".join(terms)
+
+
+def _in_units(
+    weights: np.ndarray,
+    threshold: float,
+    columns: Sequence[str],
+    preparation: Preparation,
+    sign: str,
+) -> str:
+    """Return the condition that prepared rows z have w.z below or above a threshold, for raw rows.
+
+    `weights` are w (d,). The heaviest column has the factor 1; of more than `MOST_TERMS` columns
+    the heaviest are written. Values that ``robust`` draws in are not, and those of rows of length 1
+    are compared with the row's length.
+    """
+    scaling, w = preparation.scaling, weights.astype(np.float64)
+    unit = scaling.kind == "unit"
+    heavy = np.argsort(-np.abs(w), kind="stable")[:MOST_TERMS]
+    heavy = heavy[w[heavy] != 0.0]
+    factors = w if unit else w / scaling.scale
+    limit = threshold + float(w @ preparation.origin)
+    limit += 0.0 if unit else float(factors @ scaling.centre)
+    first = factors[heavy[0]]
+    if first < 0.0:
+        sign = {"<": ">", "≥": "≤"}[sign]
+    terms = [columns[heavy[0]]]
+    for k in heavy[1:]:
+        factor = factors[k] / first
+        terms.append(f"{'−' if factor < 0.0 else '+'} {_exact(abs(factor))} {columns[k]}")
+    left_out = np.count_nonzero(w) - len(heavy)
+    if left_out:
+        terms.append(f"+ … ({left_out} more)")
+    length = " × length of the row" if unit else ""
+    return f"{' '.join(terms)} {sign} {_exact(limit / first)}{length}"
+
+
+def _exact(value: float) -> str:
+    """Write a number with five digits, and without a power of ten where that is short."""
+    return f"{value:.5g}".replace("-", "−")
 
 
 def _number(value: float) -> str:

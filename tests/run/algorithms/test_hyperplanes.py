@@ -1,14 +1,21 @@
 """The tree of splits that the page draws, in the units and by the names of the table."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from distsvc.report.content.model_parts import LeafNode, SplitNode
-from distsvc.run.algorithms.hyperplanes import SHOWN_IN_NODE, tree_part
+from distsvc.run.algorithms.hyperplanes import MOST_TERMS, SHOWN_IN_NODE, _in_units, tree_part
+from distsvc.run.learning.preparation import Preparation
 from distsvc.run.reporting.pictures import labelled_pilot
 from tests.small_runs import fit, small_job, three_clusters, write_table
 
 X = three_clusters(900, d=3)
+SPREAD = (X + 12.0) * [1.0, 100.0, 0.01]
+_RANDOM = np.random.default_rng(0)
+DIRECTIONS = np.eye(3)[np.arange(900) % 3] + 0.1 * _RANDOM.normal(size=(900, 3))
+DIRECTIONS *= _RANDOM.uniform(1.0, 9.0, size=(900, 1))
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +26,7 @@ def drawn(tmp_path_factory):
     model = {"algorithm": "imdh", "depth": 4, "n_init": 2}
     run = fit(small_job(table, model, preprocess={"scale": "none"}), path / "run")
     rows = labelled_pilot(run.run, run.rule, run.survey.lowest)
-    return run, rows, tree_part(run.algorithm.engine, ("x0", "x1", "x2"), rows)
+    return run, rows, tree_part(run.algorithm.engine, ("x0", "x1", "x2"), rows.X, rows.labels)
 
 
 def test_leaves_are_the_clusters(drawn):
@@ -52,25 +59,59 @@ def test_splits_are_ranked_and_have_two_sides(drawn):
     assert part.nodes[0].parent is None
 
 
+def holds(condition, raw):
+    """Return which raw rows meet a condition on the columns x0, x1, ..."""
+    sign = next(sign for sign in "<≥>≤" if f" {sign} " in condition)
+    left, right = condition.replace("−", "-").split(f" {sign} ")
+    right, times, _ = right.partition(" × length")
+    limit = float(right) * (np.linalg.norm(raw, axis=1) if times else 1.0)
+    terms = left.replace("- ", "-").replace("+ ", "+").split()
+    assert "…" not in left
+    terms = ["1", *terms] if terms[0].startswith("x") else terms
+    values = sum(
+        float(weight) * raw[:, int(name[1:])]
+        for weight, name in zip(terms[::2], terms[1::2], strict=True)
+    )
+    compare = {"<": np.less, "≥": np.greater_equal, ">": np.greater, "≤": np.less_equal}[sign]
+    return compare(values, limit)
+
+
 def test_conditions_hold_for_the_rows_of_their_cluster(drawn):
     """All three columns are named, so a condition can be evaluated on raw rows."""
     _, rows, part = drawn
     assert [rule.label for rule in part.rules] == [0, 1, 2]
     for rule in part.rules:
-        inside = np.ones(len(rows.raw), bool)
-        for condition in rule.conditions:
-            left, sign, right = condition.replace("−", "-").rpartition(
-                " < " if " < " in condition else " ≥ "
-            )
-            terms = left.replace("- ", "-").replace("+ ", "+").split()
-            assert "…" not in left
-            values = sum(
-                float(weight) * rows.raw[:, int(name[1:])]
-                for weight, name in zip(terms[::2], terms[1::2], strict=True)
-            )
-            inside &= values < float(right) if sign == " < " else values >= float(right)
-        agreement = (inside == (rows.labels == rule.label)).mean()
-        assert agreement > 0.97  # weights have two digits
+        inside = np.all([holds(one, rows.raw) for one in rule.conditions], axis=0)
+        assert (inside == (rows.labels == rule.label)).mean() > 0.97  # weights have two digits
+        assert rule.whole == []
+
+
+@pytest.mark.parametrize("scale", ["none", "standard", "minmax", "robust", "unit"])
+def test_whole_rules_hold_in_the_units_of_the_table(tmp_path, scale):
+    table = write_table(tmp_path / "t.parquet", DIRECTIONS if scale == "unit" else SPREAD)
+    model = {"algorithm": "imdh", "depth": 4, "n_init": 2, "n_clusters": 3}
+    run = fit(small_job(table, model, preprocess={"scale": scale}), tmp_path / "run")
+    rows = labelled_pilot(run.run, run.rule, run.survey.lowest)
+    part = run.algorithm.parts(run.run, rows)["tree"]
+    assert [rule.label for rule in part.rules] == list(range(run.rule.n_clusters))
+    assert run.rule.n_clusters > 1
+    for rule in part.rules:
+        inside = np.all([holds(one, rows.raw) for one in rule.whole], axis=0)
+        assert (inside == (rows.labels == rule.label)).mean() > 0.995
+
+
+def test_whole_rules_of_many_columns_name_the_heaviest(drawn):
+    run, _, _ = drawn
+    preparation = Preparation.read(run.run)
+    weights = np.zeros(MOST_TERMS + 3)
+    weights[:2], weights[2:] = (-2.0, 0.5), 0.001
+    scaling = replace(
+        preparation.scaling, centre=np.zeros(43), scale=np.full(43, 2.0), fill=np.zeros(43)
+    )
+    wide = replace(preparation, scaling=replace(scaling, kind="standard"), origin=np.zeros(43))
+    told = _in_units(weights, 3.0, [f"x{k}" for k in range(43)], wide, "<")
+    assert told.startswith("x0 − 0.25 x1 − 0.0005 x2")
+    assert told.endswith("+ … (3 more) > −3")
 
 
 def test_the_curve_tells_what_was_chosen_and_how(drawn, tmp_path):
@@ -82,7 +123,7 @@ def test_the_curve_tells_what_was_chosen_and_how(drawn, tmp_path):
     model = {"algorithm": "imdh", "depth": 4, "n_init": 1, "n_clusters": 2}
     given = fit(small_job(write_table(tmp_path / "t.parquet", X), model), tmp_path / "run")
     rows = labelled_pilot(given.run, given.rule, given.survey.lowest)
-    curve = tree_part(given.algorithm.engine, ("x0", "x1", "x2"), rows).curve
+    curve = tree_part(given.algorithm.engine, ("x0", "x1", "x2"), rows.X, rows.labels).curve
     assert (curve.chosen, curve.by) == (2, "n_clusters")
 
 
@@ -90,7 +131,7 @@ def test_one_cluster_is_a_leaf(tmp_path):
     table = write_table(tmp_path / "t.parquet", np.random.default_rng(0).normal(size=(400, 2)))
     run = fit(small_job(table, {"algorithm": "imdh", "depth": 3, "n_init": 1}), tmp_path / "run")
     rows = labelled_pilot(run.run, run.rule, run.survey.lowest)
-    part = tree_part(run.algorithm.engine, ("x0", "x1"), rows)
+    part = tree_part(run.algorithm.engine, ("x0", "x1"), rows.X, rows.labels)
     assert run.rule.n_clusters == 1
     assert [type(node) for node in part.nodes] == [LeafNode]
     assert [rule.conditions for rule in part.rules] == [[]]
