@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "storage": {"errors", "inputs", "job"},
     "run": {"errors", "job", "metrics", "models", "report", "storage"},
     "monitoring": {"errors", "job", "report", "storage"},
-    "published": {"errors", "inputs", "job", "monitoring", "report", "run", "storage"},
+    "published": {"errors", "inputs", "job", "kernels", "monitoring", "report", "run", "storage"},
     "cli": {"errors", "job", "monitoring", "published", "report", "run", "storage"},
     "baselines": {"models"},
     "mlflow": {"published", "run", "storage"},

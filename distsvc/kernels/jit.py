@@ -21,6 +21,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,8 @@ FASTMATH = {"reassoc", "contract", "nsz"}
 def cache_folder() -> Path | None:
     """Return the folder of compiled code, made if needed, or None where there can be none.
 
-    ``NUMBA_CACHE_DIR`` has precedence. The default is below the system's folder for temporary
+    ``NUMBA_CACHE_DIR`` has precedence; that folder may be one that can only be read, such as in the
+    image of a container. The default is below the system's folder for temporary
     files, because that is on a local disk where a home folder may not be. Cached code is executed,
     so a folder that another user owns or may write to is refused.
     """
@@ -55,7 +57,7 @@ def cache_folder() -> Path | None:
         shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
         if found.st_uid != os.getuid() or shared or not stat.S_ISDIR(found.st_mode):
             return None
-    return folder if os.access(folder, os.W_OK) else None
+    return folder if given or os.access(folder, os.W_OK) else None
 
 
 _FOLDER = cache_folder()
@@ -98,8 +100,16 @@ class _Checked(IndexDataCacheFile):
         Path(self._index_path).unlink(missing_ok=True)
 
 
+class _Readable(UserProvidedCacheLocator):
+    """A place for compiled code that may be one to read only."""
+
+    def ensure_cache_path(self) -> None:
+        with suppress(OSError):
+            super().ensure_cache_path()
+
+
 class _InFolder(CompileResultCacheImpl):
-    _locator_classes = (UserProvidedCacheLocator,)
+    _locator_classes = (_Readable,)
 
 
 class _Cache(FunctionCache):
@@ -120,7 +130,7 @@ class _Cache(FunctionCache):
             self._tell("compiled code is damaged and made again", error)
         else:
             if found is None:
-                _tell_once("compiling")
+                _tell_once("compiling", os.getpid())
             return found
         try:
             self._cache_file.remove()
@@ -144,8 +154,8 @@ class _Cache(FunctionCache):
 
 
 @cache
-def _tell_once(event: str) -> None:
-    """Tell of an event when it first happens in this process."""
+def _tell_once(event: str, process: int) -> None:
+    """Tell of an event when it first happens in a process, which may be forked from another."""
     _LOG.info(event, extra={"fields": {}})
 
 

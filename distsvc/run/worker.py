@@ -1,10 +1,13 @@
 """The imports of a worker on this machine: the tasks of all phases, and a first kernel."""
 
+import logging
+
 import numpy as np
 
 from distsvc.run.work.lean import lean
 
 lean()
+logging.getLogger("distsvc").setLevel(logging.INFO)  # the driver shows what it is sent
 
 import distsvc.run.labelling.phase  # noqa: E402
 import distsvc.run.learning.survey  # noqa: F401, E402

@@ -73,6 +73,34 @@ def test_the_environment_decides(tmp_path, monkeypatch):
     assert cache_folder() is None
 
 
+COUNT = """
+import logging, os, sys, tempfile
+
+
+def refuse(*_, **__):
+    raise PermissionError("read only")
+
+
+if len(sys.argv) > 1:  # by what numba tries a folder; no mode stops root
+    os.makedirs = tempfile.TemporaryFile = refuse
+import numpy as np
+from distsvc.kernels.histogram import count_between
+logging.basicConfig(level=logging.INFO, format="%(message)s")
+count_between(np.zeros((1, 1)), np.zeros((1, 9)), np.zeros((1, 11), np.int64))
+print(sum(count_between._cache_hits.values()))
+"""
+
+
+def test_a_folder_that_can_only_be_read_is_used_where_it_is_given(tmp_path):
+    run = [sys.executable, "-c", COUNT]
+    given = {"capture_output": True, "text": True, "check": True}
+    given["env"] = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    first = subprocess.run(run, **given)
+    assert (first.stdout, first.stderr) == ("0\n", "compiling\n")
+    second = subprocess.run([*run, "read only"], **given)
+    assert (second.stdout, second.stderr) == ("1\n", "")
+
+
 def test_fast_math_keeps_nan_and_infinity():
     assert not FASTMATH & {"nnan", "ninf", "fast"}
     X = np.array([[np.nan], [np.inf], [0.0]], np.float32)

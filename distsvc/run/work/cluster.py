@@ -223,6 +223,7 @@ def _here(workers: int, threads: int) -> Iterator[Any]:
         stack.enter_context(_closing(cluster))
         with loss_is_temporary("no answer from scheduler on this machine"):
             client = Client(cluster, set_as_default=False)
+            client.forward_logging("distsvc", logging.INFO)
         stack.enter_context(_closing(client))
         yield client
 

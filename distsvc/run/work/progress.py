@@ -10,6 +10,7 @@ The time left of a phase follows from the tasks that are done.
 from __future__ import annotations
 
 import datetime
+import logging
 import resource
 import sys
 import time
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 FINISHED = "phase finished"
 WARNING = "warning"
 """The event of each warning of the report. A terminal has the report's own, at the end."""
+COMPILING = "compiling"
+"""The event of code that is compiled, which no earlier run on this machine has left."""
 HERE = "this process"
 """The name for a worker where there is none."""
 
@@ -100,6 +103,7 @@ class Progress:
         self._bar: WholeBar | None = None
         self._patience = 1.0 if display.verbose else PATIENCE[display.log_format]
         self._last_update = 0.0
+        self._compiles = False
         self._meter: Meter | None = None
         self.run: str | None = None
         self.phases: list[PhaseCost] = []
@@ -108,8 +112,18 @@ class Progress:
             if self._bar is not None:
                 self._shown.enter_context(closing(self._bar))
             handler = shown(display, self._bar)
-            handler.addFilter(lambda record: getattr(record, "source", self) is self)
+            handler.addFilter(self._tells)
             self._shown.enter_context(attached(handler))
+
+    def _tells(self, record: logging.LogRecord) -> bool:
+        """Return whether a record is shown: of no other display, and not told by a worker before.
+
+        That code is compiled is told by every process, and shown once.
+        """
+        if record.getMessage() == COMPILING:
+            self._compiles, before = True, self._compiles
+            return not before
+        return getattr(record, "source", self) is self
 
     def close(self) -> None:
         """Leave the terminal and the logger as they were."""

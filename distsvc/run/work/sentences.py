@@ -150,7 +150,8 @@ SENTENCES: Mapping[str, str | Callable[[Fields], str]] = {
     "waiting": "Waiting at most {seconds:.0f} s for {for}.",
     "progress": _progress,
     "phase finished": _finished,
-    "compiling": "Compiling for this machine, once; later runs start sooner.",
+    "compiling": "Compiling for this machine, once; later runs start sooner. "
+    "(distsvc compile does so ahead.)",
     "compiled code is not kept": "Compiled code is not kept, so that every run compiles anew.",
     "worker": "Worker {address} is {status}.",
     "task failed": "{phase}: partition {partition} failed on {worker}: {error}.",

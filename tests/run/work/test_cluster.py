@@ -1,9 +1,11 @@
 """The order in which a cluster is looked for, and what happens when there is none."""
 
 import json
+import logging
 import os
 import socket
 import sys
+import time
 from contextlib import closing
 from unittest.mock import Mock
 
@@ -182,6 +184,29 @@ def test_workers_here_listen_on_loopback_only(capsys):
     assert event["kind"] == "1 workers here"
     assert event["address"].startswith("tls://127.0.0.1:")
     assert "dashboard" not in event
+
+
+def tell(event):
+    logging.getLogger("distsvc").info(event, extra={"fields": {"kernel": "k"}})
+
+
+def test_events_of_workers_are_shown_and_compiling_once(capsys):
+    with (
+        closing(Progress(log_format="json")) as progress,
+        connected(ClusterConfig(workers=1), 0, progress) as client,
+    ):
+        for event in "compiling", "compiling", "went on", "last":
+            client.submit(tell, event, pure=False).result()
+        shown = ""
+        for _ in range(500):
+            shown += capsys.readouterr().err
+            if "last" in shown:
+                break
+            time.sleep(0.02)
+    events = [json.loads(line) for line in shown.splitlines()]
+    told = [event for event in events if event["event"] not in ("cluster", "phase finished")]
+    assert [event["event"] for event in told] == ["compiling", "went on", "last"]
+    assert [event["kernel"] for event in told] == 3 * ["k"]
 
 
 def test_the_log_says_which(capsys, one):

@@ -1,0 +1,101 @@
+"""Kernels compiled ahead: small jobs that together call all that jobs can call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from distsvc.errors import OutputPermissionError
+from distsvc.job.config import Section, Sections
+from distsvc.job.file import parse_job
+from distsvc.kernels.jit import cache_folder
+from distsvc.run.job import run_job
+from distsvc.run.work.progress import Progress
+from distsvc.storage.places.scratch import scratch
+
+ROWS, WIDTH = 1_200, 32
+"""Of the table, and of the vectors in a column of it."""
+
+MODELS: dict[str, Section] = {
+    "auto": {"effort": "fast"},
+    "auto-k": {"effort": "fast", "n_clusters": 3},
+    "wide": {"effort": "fast"},
+    "boundary": {"gamma": 0.5, "nu": 0.1, "max_iter": 2_000},
+    "projected": {"gamma": 0.5, "nu": 0.1, "max_iter": 2_000, "maintenance": "project-nearest"},
+    "exact": {"gamma": 0.5, "C": 10.0, "solver": "exact"},
+    "imdh": {"algorithm": "imdh", "depth": 3, "n_init": 2},
+    "ball": {"algorithm": "linear-svdd", "nu": 0.1, "memory_rows": 1_000},
+    "plane": {"algorithm": "linear-one-class", "nu": 0.1},
+    "sparse": {"algorithm": "linear-svdd", "nu": 0.1},
+    "bico": {"algorithm": "bico", "n_clusters": 3, "n_init": 1},
+    "fuzzy-c-means": {"algorithm": "fuzzy-c-means", "n_clusters": 3, "n_init": 1},
+    "depddp": {"algorithm": "depddp"},
+    "spdc": {"algorithm": "spdc"},
+}
+"""A ``[model]`` for each way to learn, by the name of its job."""
+
+SCALES = {"plane": "minmax", "sparse": "none", "imdh": "unit", "wide": "robust"}
+"""Scales that are not the default, so that each has a job."""
+
+
+def compile_kernels(progress: Progress) -> Path:
+    """Run small jobs whose kernels are compiled and kept; return the folder that keeps them.
+
+    `OutputPermissionError` where there is no folder that may be written.
+    """
+    kept = cache_folder()
+    if kept is None or not os.access(kept, os.W_OK):
+        raise OutputPermissionError(
+            f"compiled code can't be kept in {kept or 'the folder for temporary files'}; set "
+            "NUMBA_CACHE_DIR to a folder that may be written"
+        )
+    with scratch("compile") as folder, progress.phase("compile") as meter:
+        jobs = list(_jobs(folder))
+        meter.begin(len(jobs))
+        for sections in jobs:
+            run_job(parse_job(sections))
+            meter.finished(ROWS)
+    return kept
+
+
+def _jobs(folder: Path) -> Iterator[Sections]:
+    """Write the tables, and yield the jobs; one goes on from another."""
+    table, lines = folder / "table.parquet", folder / "table.svm"
+    _write(table, lines)
+    for name, model in MODELS.items():
+        clusters = "algorithm" not in model or not str(model["algorithm"]).startswith("linear")
+        sections: Sections = {
+            "input": {"path": str(lines if name == "sparse" else table)},
+            "preprocess": {"scale": SCALES.get(name, "standard")},
+            "model": model,
+            "cluster": {"workers": 0},
+            "output": {"path": str(folder / name), "reasons": 1, "top": int(clusters)},
+        }
+        if name != "sparse":
+            columns = ["v"] if name == "wide" else ["a", "b", "c", "d"]
+            sections["input"] |= {"id": "name", "label": "group", "columns": columns}
+            sections["preprocess"]["missing"] = "median"
+        yield sections
+        if name == "auto":
+            later = {"previous": str(folder / name)}
+            output = {"output": sections["output"] | {"path": str(folder / "later")}}
+            yield sections | {"continuity": later} | output
+
+
+def _write(table: Path, lines: Path) -> None:
+    """Write three groups of rows with ids that are texts, as Parquet and as svmlight text."""
+    random = np.random.default_rng(0)
+    group = random.integers(0, 3, ROWS)
+    X = 9.0 + 6.0 * np.eye(4)[group] + random.normal(0.0, 1.0, (ROWS, 4))
+    columns = dict(zip("abcd", X.T, strict=True)) | {"group": group}
+    columns |= {"name": pa.array([f"row {k}" for k in range(ROWS)])}
+    wide = np.repeat(X, WIDTH // 4, axis=1) + random.normal(0.0, 1.0, (ROWS, WIDTH))
+    columns |= {"v": pa.FixedSizeListArray.from_arrays(pa.array(wide.ravel()), WIDTH)}
+    pq.write_table(pa.table(columns), table)
+    rows = (" ".join(f"{k}:{x:.4f}" for k, x in enumerate(row, 1)) for row in X)
+    lines.write_text("".join(f"1 {row}\n" for row in rows))
