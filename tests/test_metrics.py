@@ -167,7 +167,14 @@ def test_hand_computed_davies_bouldin():
 
 def test_davies_bouldin_needs_two_clusters_and_fewer_than_rows():
     X, labels = blobs(50)
-    assert davies_bouldin(X, labels) == sklearn_metrics.davies_bouldin_score(X, labels)
+    expected = sklearn_metrics.davies_bouldin_score(X, labels)
+    assert davies_bouldin(X, labels) == pytest.approx(expected, rel=1e-12)
+    same = np.repeat(X[:2], 5, axis=0), np.repeat([0, 1], 5)
+    assert davies_bouldin(*same) == 0.0
+    one = np.repeat([[0.0], [1.0], [0.0], [1.0], [5.0], [6.0]], 2, axis=1)
+    halves = [0, 0, 1, 1, 2, 2]  # two clusters with one centre
+    expected = sklearn_metrics.davies_bouldin_score(one, halves)
+    assert davies_bouldin(one, halves) == pytest.approx(expected, rel=1e-12)
     assert math.isnan(davies_bouldin(X, np.zeros(50, int)))
     assert math.isnan(davies_bouldin(X, np.arange(50)))
     assert math.isnan(davies_bouldin(X, np.where(labels == 0, 0, -1)))
