@@ -9,6 +9,8 @@ GROUP_ROWS = 2000
 MAX_GROUPS = 5
 NEIGHBOURS = 64
 TEST_ROWS = 1500
+LEAF = 64
+"""Rows of a leaf of the tree that is searched: most leaves near a row are looked at anyway."""
 
 FAR = 10.0
 """Least distance of a far row from its nearest neighbour, in typical distances to the fifth."""
@@ -79,7 +81,7 @@ def _gammas(X: np.ndarray, n_tests: int) -> tuple[float, float] | None:
     if n < 2:
         return None
     k = min(NEIGHBOURS, n - 1)
-    distance = cKDTree(X).query(X[:n_tests], k=k + 1, workers=-1)[0][:, 1:]
+    distance = cKDTree(X, LEAF).query(X[:n_tests], k=k + 1, workers=-1)[0][:, 1:]
     typical = float(np.median(distance[:, min(4, k - 1)]))
     if typical == 0.0:
         return None
@@ -89,10 +91,12 @@ def _gammas(X: np.ndarray, n_tests: int) -> tuple[float, float] | None:
     squared = distance**2
     nearest = squared[:, 0]
     beyond = squared - nearest[:, None]
+    kernel = np.empty_like(beyond)
     most = 1.0 / (2.0 * (0.6 * typical) ** 2)
     best, best_score = most, -np.inf
     for gamma in most * 2.0 ** np.arange(0.0, -12.5, -0.5):
-        density = np.exp(-gamma * beyond).sum(axis=1)
+        np.multiply(beyond, -gamma, out=kernel)
+        density = np.exp(kernel, out=kernel).sum(axis=1)
         likelihood = np.log(density) - gamma * nearest + d / 2.0 * np.log(gamma / np.pi)
         if likelihood.mean() > best_score:
             best, best_score = float(gamma), float(likelihood.mean())
