@@ -6,7 +6,7 @@ SEED ?= 0
 
 .PHONY: demo test check docs chaos bench format clean
 
-demo: .venv/ready
+demo: .venv/plain
 	$(BIN)/distsvc demo --out demo-out
 
 # Compiled modules are kept whatever the environment says: tests start hundreds of processes.
@@ -37,10 +37,14 @@ format: .venv/ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-.venv/ready: pyproject.toml
+.venv/plain: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "distsvc needs Python 3.11 or newer; try make PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --editable '.[report]'
+	touch $@
+
+.venv/ready: .venv/plain
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	touch $@
 

@@ -282,6 +282,18 @@ class JobFileError(DistsvcError):
     exit_code = 78
 
 
+class MissingExtraError(JobFileError):
+    """A package is not installed that comes with an extra of distsvc; the message names both.
+
+    Examples
+    --------
+    >>> from distsvc.errors import MissingExtraError
+    >>> MissingExtraError.exit_code
+    78
+
+    """
+
+
 class ParameterError(JobFileError, ValueError):
     """A parameter of an estimator is not allowed; only checks of parameters raise it.
 

@@ -212,6 +212,9 @@ def test_the_image():
     )
 
 
+EXTRAS = ("lineage", "report", "s3", "tls", "zarr")
+
+
 def test_the_locked_packages_are_those_that_the_project_asks_for():
     text = (DEPLOY / "requirements.txt").read_text()
     entries = re.split(r"\n(?=\w)", re.sub(r"(?m)^#.*\n", "", text).strip())
@@ -221,6 +224,6 @@ def test_the_locked_packages_are_those_that_the_project_asks_for():
     table = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = table["project"]["optional-dependencies"]
     wanted = table["build-system"]["requires"] + table["project"]["dependencies"]
-    wanted += [line for extra in ("lineage", "s3") for line in extras.get(extra, ())]
+    wanted += [line for extra in EXTRAS for line in extras.get(extra, ())]
     for requirement in map(Requirement, wanted):
         assert locked[canonicalize_name(requirement.name)] in requirement.specifier

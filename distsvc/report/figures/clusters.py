@@ -7,12 +7,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
@@ -33,6 +27,15 @@ from distsvc.report.figures.drawing import (
     count_axis,
     dots,
     drawn,
+)
+from distsvc.report.figures.mpl import (
+    Artist,
+    Axes,
+    Figure,
+    FuncFormatter,
+    Line2D,
+    MaxNLocator,
+    Patch,
 )
 from distsvc.report.formats import one_line
 

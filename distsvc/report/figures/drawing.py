@@ -14,17 +14,22 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.axis import Axis
-from matplotlib.figure import Figure
-from matplotlib.patches import PathPatch
-from matplotlib.path import Path
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
+from distsvc.errors.extras import check_extra
 from distsvc.report.content.report import ClusterRow
+from distsvc.report.figures.mpl import (
+    HAS_MATPLOTLIB,
+    Axes,
+    Axis,
+    Figure,
+    FuncFormatter,
+    MaxNLocator,
+    Path,
+    PathPatch,
+    mpl,
+)
 from distsvc.report.formats import compact
 
 Arguments = ParamSpec("Arguments")
@@ -67,6 +72,9 @@ THEME = {
 STEPS = [1, 2, 2.5, 5, 10]  # between ticks
 WIDTH = 5.6  # inches; small, so that the text stays legible on a phone
 RASTER_DPI = 200
+NOT_DRAWN = (
+    "<p>This figure is not drawn: it needs matplotlib, which comes with distsvc[report].</p>"
+)
 LEAST_LENGTH = 1e-3  # of a dot, in units of all that is drawn with it
 STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
@@ -102,10 +110,15 @@ def ink_on(colour: str) -> str:
 
 
 def drawn(draw: Callable[Arguments, Figure]) -> Callable[Arguments, str]:
-    """Draw in the report's style, whatever the user's matplotlib settings, and return the SVG."""
+    """Draw in the report's style, whatever the user's matplotlib settings, and return the SVG.
+
+    Where matplotlib is not installed it is a line that says so.
+    """
 
     @functools.wraps(draw)
     def figure_as_svg(*args: Arguments.args, **kwargs: Arguments.kwargs) -> str:
+        if not HAS_MATPLOTLIB:
+            return NOT_DRAWN
         name = draw.__name__.replace("_", "-")
         with mpl.rc_context(), warnings.catch_warnings():
             mpl.rcdefaults()
@@ -124,6 +137,7 @@ def as_figure(draw: Callable[..., str], *args: Any) -> Figure:
 
     `draw` is decorated by `drawn`; `args` are its arguments.
     """
+    check_extra("matplotlib", "report", "a figure")
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(STYLE)

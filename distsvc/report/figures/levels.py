@@ -12,14 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from distsvc.report.content.model_parts import LevelTreePart
 from distsvc.report.figures import drawing
 from distsvc.report.figures.drawing import GREY, INK, JOINED, WEAK
+from distsvc.report.figures.mpl import Axes, Figure, Patch
 from distsvc.report.formats import one_line
 
 Array = NDArray[np.float64]

@@ -10,16 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import PathPatch, Rectangle
-from matplotlib.path import Path
 from numpy.typing import NDArray
 
 from distsvc.report.content.comparison_parts import Moves
 from distsvc.report.figures import drawing
 from distsvc.report.figures.drawing import GREY, SOFT
 from distsvc.report.figures.levels import unit_length
+from distsvc.report.figures.mpl import Axes, Figure, Path, PathPatch, Rectangle
 from distsvc.report.formats import one_line, percent, things
 
 Array = NDArray[np.float64]

@@ -6,15 +6,12 @@ import datetime
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
-import matplotlib.dates as mdates
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.lib.stride_tricks import sliding_window_view
 
 from distsvc.report.content.night import Night
 from distsvc.report.figures.drawing import CARD, COLOURS, GREY, INK, WIDTH, drawn, ink_on
+from distsvc.report.figures.mpl import Axes, Figure, FuncFormatter, MaxNLocator, mdates
 from distsvc.report.formats import compact, percent
 
 ROW, HEAD, FOOT = 0.95, 0.1, 0.35

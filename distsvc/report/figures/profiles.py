@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-
 from distsvc.report.content.explained_parts import ProfileColumn, ProfilePart, ProfilesPart
 from distsvc.report.content.report import ClusterRow
 from distsvc.report.figures.drawing import CARD, GREY, INK, SOFT, WIDTH, cluster_colours, drawn
+from distsvc.report.figures.mpl import Axes, Figure
 from distsvc.report.formats import number, one_line, percent, things
 
 MOST_CLUSTERS = 12  # that are drawn, the largest

@@ -11,11 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import Circle, FancyBboxPatch, Rectangle
-from matplotlib.ticker import FuncFormatter, MaxNLocator
-from matplotlib.transforms import Bbox, TransformedBbox
 from numpy.typing import NDArray
 
 from distsvc.report.content.model_parts import Curve, LeafNode, SplitNode, Term, TreeNode
@@ -31,6 +26,17 @@ from distsvc.report.figures.drawing import (
     INK,
     PAPER,
     SOFT,
+)
+from distsvc.report.figures.mpl import (
+    Axes,
+    Bbox,
+    Circle,
+    FancyBboxPatch,
+    Figure,
+    FuncFormatter,
+    MaxNLocator,
+    Rectangle,
+    TransformedBbox,
 )
 from distsvc.report.formats import compact, one_line, percent, things
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from distsvc.errors.extras import check_extra, is_installed
 from distsvc.job.config import Job
 from distsvc.report.content.report import ForecastPart, Report
 from distsvc.run.algorithms.algorithm import Learned
@@ -52,6 +53,8 @@ def write_report(
             if part is not None:
                 with place.created(name) as path:
                     write_json(path, part.model_dump())
+        if not is_installed("matplotlib"):
+            progress.event("page without figures")
         with place.created(PAGE) as path:
             write_text(path, page_of(report.with_phases(progress.phases)))
     report = report.with_phases(progress.phases)
@@ -92,8 +95,9 @@ def rewrite_page(published: str) -> str:
     """Publish the page of a published run again, from its report; return the path of the copy.
 
     It is a new file, which takes the old one's place in the manifest. Errors as in
-    `Output.locked` and `Output.file`.
+    `Output.locked` and `Output.file`; `MissingExtraError` where there is nothing to draw with.
     """
+    check_extra("matplotlib", "report", "a page with figures")
     output = Output(published)
     read_report(output)  # before anything is written
     with output.locked():

@@ -6,7 +6,7 @@ import datetime
 import logging
 import platform
 from contextlib import suppress
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 
 from distsvc import __version__
 from distsvc.errors import CheckFailedError, OutputPermissionError, TemporaryError
@@ -84,7 +84,7 @@ def make_manifest(
         schema=schema(run, labelled.labeller.rule),
         files=_files(run, counts),
         versions={"distsvc": __version__, "python": platform.python_version()}
-        | {name: version(name) for name in PACKAGES},
+        | {name: found for name in PACKAGES if (found := _version(name))},
     )
 
 
@@ -105,3 +105,11 @@ def _files(run: RunDirectory, counts: Counts) -> list[ListedFile]:
     if known and output_format(run.plan.output.format).publishes_parts:
         raise TemporaryError(f"{min(known)} has gone from {run.output.address}")
     return files
+
+
+def _version(package: str) -> str:
+    """Return the version of a package, nothing of one that comes with an extra that is not here."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""

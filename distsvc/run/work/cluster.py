@@ -21,6 +21,7 @@ from typing import Any
 
 from distsvc import __version__
 from distsvc.errors import InputNotFoundError, JobFileError, TemporaryError
+from distsvc.errors.extras import check_extra, is_installed
 from distsvc.errors.urls import remember
 from distsvc.job.config import ClusterConfig
 from distsvc.run.work.forking import (
@@ -33,6 +34,11 @@ from distsvc.run.work.forking import (
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import ANYWHERE, ClusterAddress
 from distsvc.storage.places.scratch import scratch
+
+NO_TLS = (
+    "workers on this machine are closed to others by TLS, which needs cryptography: "
+    "pip install 'distsvc[tls]'"
+)
 
 SMALL_BYTES = 64 * 2**20
 """Tables below this size are done in this process unless the job asks for workers."""
@@ -84,7 +90,9 @@ def connected(
     The cluster is, in this order: the scheduler of `at`; the address in ``DASK_SCHEDULER_ADDRESS``
     or Dask's configuration; the scheduler file of `at`; else workers on this machine, bound to
     loopback and closed to other users by TLS: as many as ``cluster.workers`` says, or none for a
-    table below 64 MiB and one per core that this process may use above.
+    table below 64 MiB and one per core that this process may use above. Without the package
+    cryptography there is no TLS, and no workers on this machine unless the job names their number,
+    which is a `MissingExtraError`.
 
     `TemporaryError` where the scheduler does not answer, or has no worker and gets none, or a
     worker can't start; `InputNotFoundError` where there is no such scheduler file; `JobFileError`
@@ -94,6 +102,9 @@ def connected(
     address, workers = _address_of(at), config.workers
     if workers is None:
         workers = 0 if n_bytes < SMALL_BYTES else _cores()
+        if workers and not address and not is_installed("cryptography"):
+            progress.event("no workers", because=NO_TLS)
+            workers = 0
     with ExitStack() as stack:
         with progress.phase("cluster"):
             client, told = None, {"kind": "this process"}
@@ -102,6 +113,7 @@ def connected(
                 client = stack.enter_context(_elsewhere(address))
                 told = {"kind": "scheduler", "dashboard": client.dashboard_link}
             elif workers:
+                check_extra("cryptography", "tls", "the TLS of cluster.workers on this machine")
                 start_server()
                 _check_room(workers)
                 client = stack.enter_context(_here(workers, config.threads))

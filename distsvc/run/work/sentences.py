@@ -138,6 +138,7 @@ def _check(fields: Fields) -> str:
 SENTENCES: Mapping[str, str | Callable[[Fields], str]] = {
     "cluster": _cluster,
     "columns": _columns,
+    "no workers": "The work is done in this process alone: {because}.",
     "ignored columns": "Columns not used, since {because}: {names}.",
     "goes on from": "Cluster ids continue those of run {published} in {path}.",
     "begins a lineage": "No earlier run is published in {not_published}: cluster ids begin at 0.",
@@ -161,6 +162,8 @@ SENTENCES: Mapping[str, str | Callable[[Fields], str]] = {
     "{because}.",
     "scheduler without TLS": "Warning: {about}.",
     "outer step": "Largest violation {violation:.3g}, objective {objective:.6g}.",
+    "page without figures": "The page has no figures, which need matplotlib: pip install "
+    "'distsvc[report]', then distsvc report.",
     "check": _check,
     "note": "{because}.",
     "warning": "Warning: {because}",

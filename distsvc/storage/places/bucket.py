@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError
+from distsvc.errors.extras import required
 from distsvc.errors.faults import fault
 from distsvc.errors.urls import shown_url, without_user
 from distsvc.storage.places.arrays import MOST_JSON, make_folder, write_whole
@@ -204,12 +205,8 @@ class _Opened:
 @lru_cache(maxsize=8)
 def _opened(root: str) -> _Opened:
     """Open a bucket once per process; errors as in `Bucket`."""
+    store = required("obstore.store", "s3", root)
     try:
-        from obstore.store import from_url
-    except ImportError:
-        what = f"{root} needs obstore, which comes with distsvc[s3]"
-        raise JobFileError(what) from None
-    try:
-        return _Opened(from_url(root, **obstore_options(root)))
+        return _Opened(store.from_url(root, **obstore_options(root)))
     except Exception as error:  # of the settings, such as that there are no credentials
         raise fault(error, writing=root) or JobFileError(f"can't open {root}: {error}") from None

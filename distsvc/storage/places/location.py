@@ -14,6 +14,7 @@ import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
+from distsvc.errors.extras import check_extra, required
 from distsvc.errors.faults import fault
 from distsvc.errors.urls import (
     NO_LAKE,
@@ -69,6 +70,8 @@ class Location:
             fs, path = fsspec.core.url_to_fs(bare, **options)
         except (ValueError, ImportError, LookupError) as error:
             why = masked(str(error.args[0] if error.args else error))
+            if isinstance(error, ImportError) and url.startswith(("s3://", "s3a://")):
+                check_extra("s3fs", "s3", f"input.path: {shown_url(url)}")
             raise JobFileError(f"input.path: can't open {shown_url(url)}: {why}") from None
         except OSError as error:  # of the file that a chain reads from
             raise fault(error, reading=shown_url(url)) or error from error
@@ -140,12 +143,11 @@ class Location:
 
     def zarr_store(self) -> Any:
         """Return the location as a store of Zarr."""
-        from zarr.storage import FsspecStore, LocalStore
-
+        storage = required("zarr.storage", "zarr", self.shown)
         if self.is_local:
-            return LocalStore(self.path, read_only=True)
+            return storage.LocalStore(self.path, read_only=True)
         url, options = connection(original(self.url))
-        store = FsspecStore.from_url(url, storage_options=options, read_only=True)
+        store = storage.FsspecStore.from_url(url, storage_options=options, read_only=True)
         patient(store.fs)
         return store
 

@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from importlib import import_module
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -25,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distsvc.errors import DataError, EmptyInputError, JobFileError
+from distsvc.errors.extras import check_extra
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.arrays import read_arrays, write_arrays
 from distsvc.storage.places.location import Location
@@ -260,14 +260,8 @@ def _root(url: str) -> str:
 
 
 def check_installed(location: Location, package: str) -> None:
-    """Raise `JobFileError` if the package that reads the log of a table is not there."""
-    try:
-        import_module(package)
-    except ImportError:
-        extra = f"distsvc[{location.lake.kind}]"
-        raise JobFileError(
-            f"{location.shown} needs {package}, which comes with {extra}: pip install '{extra}'"
-        ) from None
+    """Raise `MissingExtraError` if the package that reads the log of a table is not there."""
+    check_extra(package, str(location.lake.kind), location.shown)
 
 
 def asked_state(location: Location, word: str) -> int | None:

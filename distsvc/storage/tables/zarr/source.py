@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from distsvc.errors import DataError, DistsvcError
+from distsvc.errors.extras import required
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import Store
@@ -162,8 +163,7 @@ class Zarr(Source):
 
 
 def _open(place: Location) -> Any:
-    import zarr  # 0.4 s that other jobs need not spend
-
+    zarr = required("zarr", "zarr", place.shown)  # 0.4 s that other jobs need not spend
     return zarr.open(place.zarr_store(), mode="r")
 
 

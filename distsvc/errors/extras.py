@@ -1,0 +1,36 @@
+"""Packages that come with an extra: what a plain installation does without."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from distsvc.errors import MissingExtraError
+
+
+def required(package: str, extra: str, what: str) -> Any:
+    """Return a package, or a module of one, that comes with an extra of distsvc.
+
+    `MissingExtraError` where it is not installed; says that `what` needs it, and how to get it.
+    """
+    check_extra(package, extra, what)
+    return import_module(package)
+
+
+def check_extra(package: str, extra: str, what: str) -> None:
+    """Raise MissingExtraError unless a package that comes with an extra is installed."""
+    name = package.partition(".")[0]
+    if not is_installed(name):
+        raise MissingExtraError(
+            f"{what} needs {name}, which comes with distsvc[{extra}]: "
+            f"pip install 'distsvc[{extra}]'"
+        )
+
+
+def is_installed(package: str) -> bool:
+    """Return whether a package could be imported."""
+    try:
+        return find_spec(package) is not None
+    except (ImportError, ValueError):
+        return False

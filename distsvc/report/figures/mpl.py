@@ -1,0 +1,56 @@
+"""What the figures use of matplotlib, which comes with the extra ``report``.
+
+Without it the names are there, so that sections can ask figures for numbers, but nothing is drawn
+(`distsvc.report.figures.drawing.drawn`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from distsvc.errors.extras import is_installed
+
+HAS_MATPLOTLIB = is_installed("matplotlib")
+
+if TYPE_CHECKING or HAS_MATPLOTLIB:
+    import matplotlib as mpl
+    from matplotlib import dates as mdates
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Circle, FancyBboxPatch, Patch, PathPatch, Rectangle
+    from matplotlib.path import Path
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+    from matplotlib.transforms import Bbox, TransformedBbox
+else:
+
+    class Absent:
+        """In the place of all that is not installed."""
+
+    mpl: Any = Absent
+    mdates: Any = Absent
+    Artist = Axes = Axis = Figure = Line2D = Circle = FancyBboxPatch = Patch = Absent
+    PathPatch = Rectangle = Path = FuncFormatter = MaxNLocator = Bbox = TransformedBbox = Absent
+
+__all__ = [
+    "HAS_MATPLOTLIB",
+    "Artist",
+    "Axes",
+    "Axis",
+    "Bbox",
+    "Circle",
+    "FancyBboxPatch",
+    "Figure",
+    "FuncFormatter",
+    "Line2D",
+    "MaxNLocator",
+    "Patch",
+    "Path",
+    "PathPatch",
+    "Rectangle",
+    "TransformedBbox",
+    "mdates",
+    "mpl",
+]
