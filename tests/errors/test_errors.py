@@ -20,6 +20,7 @@ CODES = {
     "CheckFailedError": 76,
     "OutputPermissionError": 77,
     "JobFileError": 78,
+    "MissingExtraError": 78,
     "ParameterError": 78,
 }
 CLASSES = dict(inspect.getmembers(errors, inspect.isclass))

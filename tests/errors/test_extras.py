@@ -99,9 +99,7 @@ with connected(ClusterConfig(), 2**40, Progress(log_format="text")) as client:
 """
     found = python("-c", WITHOUT.format(hidden=OPTIONAL) + code)
     assert (found.returncode, found.stdout) == (0, "None\n"), found.stderr
-    assert (
-        "in this process alone: workers on this machine are closed to other users" in found.stderr
-    )
+    assert "in this process alone: workers on this machine are closed to others" in found.stderr
     assert "pip install 'distsvc[tls]'" in found.stderr
 
 
