@@ -79,7 +79,7 @@ PARTS = (
         lambda r, _: r.membership,
         lambda r: r.membership and figures.membership(r.membership.counts),
     ),
-    PagePart("model/doubts", "Doubts", lambda r, _: r.levels and consensus.doubts(r.levels)),
+    PagePart("doubts", "Doubts", lambda r, _: basics.doubts(r)),
     PagePart(
         "model/levels",
         lambda r: f"Why {headline.n_clusters(r)}",

@@ -10,20 +10,28 @@ from distsvc.report.content.report import ClusterRow, IndexValue, PhaseCost, Rep
 from distsvc.report.figures import clusters as figures
 from distsvc.report.figures.drawing import COLOURS
 from distsvc.report.formats import Caption, FoldedTable, count, folded, one_line, percent
-from distsvc.report.sections import profiles
+from distsvc.report.sections import advice, profiles
 from distsvc.report.sections.names import names
 
 SEEN = 8
 """Clusters whose sizes are seen at once."""
 
+MOST_DOUBTS = 12
+
 MOST_LISTED = 500
 """Clusters that are listed at all."""
 
 
-def warnings(report: Report) -> list[str]:
+def warnings(report: Report) -> list[advice.AdviceRow]:
     """Return the warnings for the top of the page: all but doubts, which have their own part."""
     doubts = report.levels.doubts if report.levels else []
-    return [warning for warning in report.warnings if warning not in doubts]
+    return advice.rows([one for one in report.warnings if one not in doubts], report)
+
+
+def doubts(report: Report) -> list[advice.AdviceRow]:
+    """Return reasons to doubt the answer, or to try another tool."""
+    found = report.levels.doubts if report.levels else []
+    return advice.rows([one for one in found if one.strip()][:MOST_DOUBTS], report)
 
 
 def picture(report: Report) -> str | None:

@@ -57,11 +57,6 @@ class VoteSection(NamedTuple):
     agreed: str
 
 
-def doubts(found: LevelsPart) -> list[str]:
-    """Return reasons to try another tool; the text of `found` is untrusted."""
-    return _sentences(found.doubts)
-
-
 def section(found: LevelsPart, colours: Mapping[int, str]) -> VoteSection | None:
     """Return the section, or None if there is nothing below its heading.
 

@@ -1,0 +1,81 @@
+"""Warnings in one line each, with the line of a job file that helps."""
+
+from pathlib import Path
+
+import pytest
+
+import distsvc
+from distsvc.report.sections.advice import ADVICE, LONGEST, rows
+from tests.report.reports import make_levels_report, make_report, page_text, rendered, typed
+
+SOURCES = [
+    " ".join(path.read_text(encoding="utf-8").replace('"\n', "").split())
+    for path in Path(distsvc.__file__).parent.rglob("*.py")
+    if path.parent.name != "sections"
+]
+
+
+@pytest.mark.parametrize("words", [words for words, _, _ in ADVICE])
+def test_the_words_are_those_of_a_warning(words):
+    plain = [text.replace('" f"', "").replace('" "', "") for text in SOURCES]
+    assert any(words in text for text in plain)
+
+
+@pytest.mark.parametrize(
+    ("text", "toml", "where"),
+    [
+        ("not used as features: 'id' (a row number), 'k' (text)",
+         'columns = ["width", "height", "id", "k"]', "input"),
+        ("constant columns carry no information: height", 'columns = ["width"]', "input"),
+        ("'width' alone divides clusters 0 and 1: these are alike", 'columns = ["height"]',
+         "input"),
+        ("numbers that may stand for missing values: -9999 in x; if they do, give missing_values = "
+         "[-9999, 1e+20] in [preprocess]", "missing_values = [-9999, 1e+20]", "preprocess"),
+        ("set aside, as far from all other rows: row 1 (x = 1e+07), row 9 (x = 1e+07)",
+         "missing_values = [1e+07]", "preprocess"),
+        ("set aside, as far from all other rows: row 1 (x = 1e+07), row 9 (x = 2e+07)", "",
+         "preprocess"),
+        ("a few far rows decide the scale of x (99 %)", 'scale = "robust"', "preprocess"),
+        ("2.1% of the rows lie outside, and the job did not ask for so many", "nu = 0.021",
+         "model"),
+        ("something else", "", ""),
+    ],
+)  # fmt: skip
+def test_the_line_that_helps(text, toml, where):
+    (row,) = rows([text], typed(make_report()))
+    assert (row.toml, row.where) == (toml, where)
+
+
+def test_columns_of_computed_features_are_those_of_the_job_file():
+    report = make_report()
+    report["input"]["columns"] = ["log(bytes)", "a=1", "a=2", "log(share(b))", "e"]
+    texts = ["not used as features: 'id' (a row number)", "'a' alone divides clusters 0 and 1"]
+    report["job_file"] = 'log = ["bytes"]\nencode = { a = "onehot", b = "frequency" }'
+    assert [row.toml for row in rows(texts, typed(report))] == [
+        'columns = ["bytes", "a", "b", "e", "id"]', 'columns = ["bytes", "b", "e"]'
+    ]  # fmt: skip
+    report["job_file"] = 'log = ["bytes"]'
+    assert [row.toml for row in rows(texts, typed(report))] == ["", ""]
+
+
+def test_names_are_quoted():
+    (row,) = rows(["not used as features: 'a\\b\"c' (text)"], typed(make_report()))
+    assert row.toml == 'columns = ["width", "height", "a\\\\b\\"c"]'
+
+
+def test_a_long_warning_is_one_line_and_the_rest_is_folded():
+    long = "set aside, as far from all other rows: " + "row 1 (x = 1), " * 20 + "; nothing"
+    report = make_report() | {"warnings": [long, "short"]}
+    row, short = rows(report["warnings"], typed(report))
+    assert len(row.line) <= LONGEST
+    assert row.whole == long
+    assert (short.line, short.whole) == ("short", "")
+    html = rendered(report)
+    assert f"<details><summary>{row.line}</summary>" in html
+    assert "<li>short</li>" in html
+
+
+def test_doubts_help_too():
+    report = make_levels_report(doubts=["density may be the wrong way to divide this table"])
+    text = page_text(report)
+    assert 'wrong way to divide this table algorithm = "imdh" in [model]' in text
