@@ -198,6 +198,13 @@ def test_commands_of_the_pages_can_be_given(line):
     assert main.commands[name].make_context(name, words).params
 
 
+def test_every_extra_has_a_row():
+    project = tomllib.loads(text_of("pyproject.toml"))["project"]
+    page = text_of("docs/start/install.md")
+    named = [name for row in cells(page, "extra") for name in row[0].split(", ")]
+    assert sorted(named) == sorted(project["optional-dependencies"])
+
+
 def test_every_exit_code_has_a_row():
     codes = {one.exit_code for one in vars(errors).values() if hasattr(one, "exit_code")}
     page = text_of("docs/operate/exit-codes.md")

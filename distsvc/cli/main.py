@@ -127,16 +127,18 @@ def compile_(**options: Any) -> None:
 @SET
 @cluster_options
 @RUN_DATE
-@click.option("--overwrite", is_flag=True, help="Replace what is published at the output path.")
+@click.option(
+    "--overwrite", is_flag=True, help="Replace the result that is published at the output path."
+)
 @FRESH
 @METRICS_FILE
-@click.option("--skip-missing", is_flag=True, help="Exit with 99 where the input is not there yet.")
-@click.option("--skip-empty", is_flag=True, help="Exit with 99 where the input has no rows.")
+@click.option("--skip-missing", is_flag=True, help="Exit with 99 if the input is not there yet.")
+@click.option("--skip-empty", is_flag=True, help="Exit with 99 if the input has no rows.")
 @click.option(
     "--continue-from",
     type=Place(),
     metavar="OUT",
-    help="The published run whose ids go on, for this once.",
+    help="Continue the ids of the run at OUT, for this run only.",
 )
 @display_options
 @click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
@@ -204,10 +206,10 @@ def run(
     type=Setting(),
     multiple=True,
     metavar="cluster.KEY=VALUE",
-    help="A key of [cluster].",
+    help="A key of [cluster]; may be given several times.",
 )
 @cluster_options
-@click.option("--overwrite", is_flag=True, help="Replace what is published in OUTPUT.")
+@click.option("--overwrite", is_flag=True, help="Replace the labels that are published in OUTPUT.")
 @FRESH
 @display_options
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
@@ -238,12 +240,15 @@ def predict(
 @main.command()
 @click.argument("table", type=Place())
 @click.option(
-    "--out", type=Place(), metavar="JOB.toml", help="Where the job file is written, if not printed."
+    "--out",
+    type=Place(),
+    metavar="JOB.toml",
+    help="Write the job file there instead of printing it.",
 )
 def init(table: str, out: str | None) -> None:
-    """Look at TABLE, and print a job file for it, with what was seen as comments.
+    """Look at TABLE, and print a job file for it, with remarks as comments.
 
-    The job runs as it is. A file that is there already is not overwritten.
+    The job runs as it is. An existing file is not overwritten.
     """
     with failing_cleanly():
         from distsvc.run.drafts.drafting import draft, write_draft
@@ -265,7 +270,7 @@ def init(table: str, out: str | None) -> None:
 def plan(
     job_file: str, settings: tuple[str, ...], run_date: str | None, as_json: bool, **options: Any
 ) -> None:
-    """Say what a run of JOB.toml, or of a TABLE, will take: rows, tasks, bytes, memory and time."""
+    """Forecast a run of JOB.toml, or of a TABLE: rows, tasks, bytes, memory and time."""
     overrides, _ = split_options(settings, options)
     with failing_cleanly():
         from distsvc.run.drafts.asked_job import asked_job
@@ -290,7 +295,7 @@ def report(run_dir: str) -> None:
 
 @main.command()
 @click.argument("output_path", metavar="OUT", type=Place())
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the state as JSON.")
 def status(output_path: str, as_json: bool) -> None:
     """Show what is published, held, running or interrupted at OUT."""
     with failing_cleanly():
@@ -306,10 +311,16 @@ def status(output_path: str, as_json: bool) -> None:
 
 @main.command()
 @click.argument("output_path", metavar="OUT", type=Place())
-@click.option("--held", "run_id", required=True, metavar="RUN_ID", help="The candidate.")
+@click.option(
+    "--held",
+    "run_id",
+    required=True,
+    metavar="RUN_ID",
+    help="The run of the candidate, as status shows it.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
 def publish(output_path: str, run_id: str, as_json: bool) -> None:
-    """Publish a candidate at OUT although a check held it back."""
+    """Publish a candidate at OUT that a check held back."""
     with failing_cleanly():
         from distsvc.published.held import publish_held
 
@@ -327,10 +338,10 @@ def publish(output_path: str, run_id: str, as_json: bool) -> None:
 @click.argument("output_path", metavar="OUT", type=Place())
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
 def rollback(output_path: str, as_json: bool) -> None:
-    """Publish at OUT what was published there before, while its files are kept.
+    """Publish the previous result at OUT again.
 
-    They are until another run is published at OUT, or gc tidies it. A second rollback undoes the
-    first.
+    Its files are kept until another run is published at OUT, or gc tidies it. A second rollback
+    undoes the first.
     """
     with failing_cleanly():
         from distsvc.published.rollback import roll_back
@@ -345,12 +356,10 @@ def rollback(output_path: str, as_json: bool) -> None:
 
 @main.command()
 @click.argument("folder", metavar="FOLDER", type=Place())
-@click.option(
-    "--page", type=Place(), metavar="FILE", help="Draw the nights, too, on a page: an HTML file."
-)
+@click.option("--page", type=Place(), metavar="FILE", help="Also draw the nights, as an HTML file.")
 @click.option("--json", "as_json", is_flag=True, help="Print the nights as JSON.")
 def history(folder: str, page: str | None, as_json: bool) -> None:
-    """Show the nights below FOLDER: what is published of each, and how it came of the one before.
+    """Show the nights below FOLDER: the result of each, and its changes since the one before.
 
     Outputs are looked for in FOLDER and four folders deep, as in FOLDER/shop/2026/11/20.
     """
@@ -372,14 +381,14 @@ def history(folder: str, page: str | None, as_json: bool) -> None:
 @click.option(
     "--keep", type=click.IntRange(1), metavar="N", help="Keep only the last N runs of each job."
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was removed, and kept.")
+@click.option("--dry-run", is_flag=True, help="List what would be removed, and remove nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print the removed and kept runs as JSON.")
 def gc(output_path: str, keep: int | None, dry_run: bool, as_json: bool) -> None:
-    """Remove from OUT what its manifest does not name, such as results that were replaced.
+    """Remove from OUT the files that its manifest does not name, such as replaced results.
 
-    With --keep, OUT is a folder of outputs, one for each night: of each job all but the last N runs
-    are removed whole, but for one that a run which stays, or was begun, continues from. Outputs are
-    looked for in OUT and four folders deep, as in OUT/shop/2026/11/20.
+    With --keep, OUT is a folder of outputs, one for each night. For each job all but the last N
+    runs are removed whole; a run that another one continues from is kept. Outputs are looked for in
+    OUT and four folders deep, as in OUT/shop/2026/11/20.
     """
     gone = "would be removed" if dry_run else "removed"
     with failing_cleanly():
@@ -410,7 +419,7 @@ def gc(output_path: str, keep: int | None, dry_run: bool, as_json: bool) -> None
     type=click.Choice(("none", "failed", "completed")),
     default="none",
     show_default=True,
-    help="Which days are run again that have something published.",
+    help="Which days with a published result are run again.",
 )
 @SET
 @cluster_options
@@ -419,7 +428,7 @@ def gc(output_path: str, keep: int | None, dry_run: bool, as_json: bool) -> None
 @click.option("--skip-empty", is_flag=True, help="Leave out days whose input has no rows.")
 @METRICS_FILE
 @display_options
-@click.option("--json", "as_json", is_flag=True, help="Print what became of each day as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the outcome of each day as JSON.")
 def backfill(
     job_file: str,
     first: datetime.datetime,
@@ -433,7 +442,7 @@ def backfill(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Run JOB.toml for every day of a range, the oldest first; stop at the first that fails."""
+    """Run JOB.toml for every day of a range, the oldest first; stop at the first failure."""
     if first > last:
         raise click.UsageError("--from is after --to")
     n_days = (last - first).days + 1

@@ -100,16 +100,19 @@ SET = click.option(
     type=Setting(),
     multiple=True,
     metavar="SECTION.KEY=VALUE",
-    help="Override a key.",
+    help="Override a key of the job; may be given several times.",
 )
 RUN_DATE = click.option(
     "--run-date", metavar="DATE", help="What {run_date} stands for; today by default."
 )
 FRESH = click.option(
-    "--fresh", is_flag=True, help="Start over where an earlier run was interrupted."
+    "--fresh", is_flag=True, help="Start over instead of going on after an interruption."
 )
 METRICS_FILE = click.option(
-    "--metrics-file", type=Place(), metavar="FILE", help="Where Prometheus' metrics are written."
+    "--metrics-file",
+    type=Place(),
+    metavar="FILE",
+    help="The file for Prometheus' metrics, written whatever the exit code is.",
 )
 
 
@@ -118,10 +121,15 @@ def cluster_options(command: Command) -> Command:
     return _with(
         command,
         click.option(
-            "--scheduler", metavar="ADDRESS", help="A Dask scheduler, e.g. tcp://10.0.0.5:8786."
+            "--scheduler",
+            metavar="ADDRESS",
+            help="The address of a Dask scheduler, e.g. tcp://10.0.0.5:8786.",
         ),
         click.option(
-            "--scheduler-file", type=Place(), metavar="FILE", help="A file of a Dask scheduler."
+            "--scheduler-file",
+            type=Place(),
+            metavar="FILE",
+            help="The file that a Dask scheduler wrote.",
         ),
         click.option("--require-tls", is_flag=True, help="Refuse a scheduler that is not tls://."),
     )
@@ -157,10 +165,15 @@ def short_keys(command: Command) -> Command:
     return _with(
         command,
         click.option(
-            "--clusters", type=click.IntRange(1), metavar="K", help="How many; found by default."
+            "--clusters",
+            type=click.IntRange(1),
+            metavar="K",
+            help="The number of clusters; found by default.",
         ),
         click.option(
-            "--label", metavar="NAME", help="The column of known classes, which scores the result."
+            "--label",
+            metavar="NAME",
+            help="The column of known classes; it only scores the result.",
         ),
         click.option("--id", metavar="NAME", help="The column of ids, copied to the labels."),
         click.option(
@@ -174,21 +187,26 @@ def short_keys(command: Command) -> Command:
             "--scale",
             type=WordOf("preprocess.scale"),
             metavar="HOW",
-            help="standard, minmax, robust, unit, none or auto.",
+            help="The scale: standard (the default), minmax, robust, unit, none or auto.",
         ),
         click.option(
             "--missing",
             type=WordOf("preprocess.missing"),
             metavar="HOW",
-            help="What is done about missing values: error, drop or median.",
+            help="Missing values: error (the default), drop or median.",
         ),
         click.option(
             "--algorithm",
             type=WordOf("model.algorithm"),
             metavar="NAME",
-            help="auto, support-vector, imdh, linear-svdd or another.",
+            help="The algorithm: auto (the default), support-vector, imdh, linear-svdd or another.",
         ),
-        click.option("--seed", type=click.IntRange(0), metavar="N", help="0 by default."),
+        click.option(
+            "--seed",
+            type=click.IntRange(0),
+            metavar="N",
+            help="The seed of random choices; 0 by default.",
+        ),
     )
 
 
