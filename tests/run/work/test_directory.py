@@ -175,7 +175,16 @@ def test_a_large_array_that_is_damaged_is_lost(run, spoil):
     assert run.map_large("fit", "rows").all()
 
 
-@pytest.mark.parametrize("spoil", [zeroed, cut, lambda path: path.write_bytes(b"")])
+def placed_before_the_file(path):
+    """Let the end of an archive say that its directory is behind the file."""
+    content = bytearray(path.read_bytes())
+    content[content.rindex(b"PK\5\6") + 19] ^= 0x40
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "spoil", [zeroed, cut, lambda path: path.write_bytes(b""), placed_before_the_file]
+)
 def test_a_result_that_is_damaged_is_lost(run, spoil):
     run.write("fit", result(1))
     spoil(Path(run.address) / "results/fit.npz")
