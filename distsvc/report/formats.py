@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
+TEMPLATES = Path(__file__).parent / "templates"
+
 MAX_ROWS = 20
 """Lines of a table that are seen at once; one more is, too, rather than folded alone."""
 
@@ -131,7 +133,7 @@ def template(name: str, **filters: Callable[..., Any]) -> Template:
     Its filters are those of the page, and some more.
     """
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from distsvc.report.content.report import Report
 from distsvc.report.figures import clusters as figures
 from distsvc.report.figures import drawing
-from distsvc.report.formats import template
+from distsvc.report.formats import TEMPLATES, template
 from distsvc.report.sections import (
     basics,
     checks,
@@ -114,12 +116,21 @@ class PageSection(NamedTuple):
     figure: Any
 
 
+SCRIPT = (TEMPLATES / "page.js").read_text(encoding="utf-8")
+"""Sorts and filters tables; the page needs it for nothing else."""
+
+
 def render_page(report: Report) -> str:
-    """Return the page of one run as HTML; the report's text is untrusted and is escaped."""
+    """Return the page of one run as HTML; the report's text is untrusted and is escaped.
+
+    No other script than that of the page runs in it: the policy names its digest.
+    """
     colours = drawing.cluster_colours(report.clusters)
     parts = ((part, part.content(report, colours)) for part in PARTS)
     return template("page.html", themed=drawing.themed).render(
         theme=drawing.THEME,
+        script=SCRIPT,
+        digest=base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode(),
         report=report,
         answer=headline.answer(report),
         colours={label: drawing.variable(colour) for label, colour in colours.items()},

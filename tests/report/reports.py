@@ -38,7 +38,7 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        if self.open and self.open[-1] not in ("style", "title"):
+        if self.open and self.open[-1] not in ("style", "title", "script"):
             self.texts.append(data)
 
     @property

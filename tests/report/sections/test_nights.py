@@ -324,12 +324,12 @@ def test_untrusted_text_is_escaped():
     report["drift"]["columns"][0]["column"] = evil
     for one in (report, report | {"checks": report["checks"][1:2]}):
         html = rendered(one)
-        assert "<script" not in html
-        assert "script" not in Page(html).tags
+        assert html.count("<script") == 1
+        assert Page(html).tags.count("script") == 1
         assert "x" * 700 not in html
     for other in ({"path": None}, {"mode": "assign"}):
         changed = report | {"lineage": report["lineage"] | other}
-        assert "script" not in Page(rendered(changed)).tags
+        assert Page(rendered(changed)).tags.count("script") == 1
 
 
 def test_numbers_out_of_range():

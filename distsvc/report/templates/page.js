@@ -1,0 +1,64 @@
+"use strict";
+/* Sorts tables by a column, filters clusters, and links numbers of clusters to what they are. */
+const number = (text) => {
+  const found = text.replace(/[\s,]/g, "").replace("−", "-").match(/^[<>]?(-?[\d.]+(?:e[+-]?\d+)?)/);
+  return found ? parseFloat(found[1]) : NaN;
+};
+const compare = (a, b) => {
+  const [x, y] = [number(a), number(b)];
+  return Number.isNaN(x) || Number.isNaN(y) ? a.localeCompare(b) : x - y;
+};
+for (const table of document.querySelectorAll("table")) {
+  const [head, body] = [table.tHead, table.tBodies[0]];
+  if (!head || !body || body.rows.length < 3) continue;
+  [...head.rows[0].cells].forEach((cell, k) => {
+    if (cell.tagName !== "TH") return;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...cell.childNodes);
+    cell.append(button);
+    button.addEventListener("click", () => {
+      const more = table.parentElement.nextElementSibling;
+      if (more?.tagName === "DETAILS" && more.querySelector("thead")?.textContent === head.textContent) {
+        body.append(...more.querySelectorAll("tbody tr"));
+        more.remove();
+      }
+      const rising = cell.getAttribute("aria-sort") !== "ascending";
+      for (const other of head.rows[0].cells) other.removeAttribute("aria-sort");
+      cell.setAttribute("aria-sort", rising ? "ascending" : "descending");
+      const rows = [...body.rows].sort((a, b) =>
+        compare(a.cells[k].textContent.trim(), b.cells[k].textContent.trim()));
+      body.append(...(rising ? rows : rows.reverse()));
+    });
+  });
+}
+for (const swatch of document.querySelectorAll("td .swatch, th .swatch")) {
+  const cell = swatch.parentElement;
+  const label = cell.textContent.trim();
+  if (cell.closest("a") || !document.getElementById(`cluster-${label}`)) continue;
+  const link = document.createElement("a");
+  link.href = `#cluster-${label}`;
+  link.append(...cell.childNodes);
+  cell.append(link);
+}
+const clusters = document.querySelectorAll(".sizes tbody tr, .heat tbody tr, .profile-card");
+if (document.querySelectorAll(".sizes tbody tr").length > 8) {
+  const input = document.createElement("input");
+  Object.assign(input, { type: "search", placeholder: "Filter clusters" });
+  input.setAttribute("aria-label", "Filter clusters");
+  document.querySelector("#sizes h2").after(input);
+  const names = new Map([...clusters].map((one) => [one, one.textContent.toLowerCase()]));
+  const named = new Map([...document.querySelectorAll(".sizes tbody tr")].map(
+    (row) => [row.cells[0].textContent.trim().split(/\s/)[0], names.get(row)]));
+  const told = (one) => named.get((one.querySelector(".swatch").parentElement.textContent.trim()
+    .match(/^-?\d+/) || [""])[0]) || names.get(one);
+  input.addEventListener("input", () => {
+    const wanted = input.value.trim().toLowerCase();
+    for (const one of clusters) one.hidden = !told(one).includes(wanted);
+    if (!wanted) return;
+    for (const one of clusters) {
+      const folded = one.closest("details");
+      if (folded && !one.hidden) folded.open = true;
+    }
+  });
+}
