@@ -11,6 +11,7 @@ Fields = Mapping[str, Any]
 PHASES = {
     "open": "Open the table",
     "cluster": "Start the cluster",
+    "compile": "Compile kernels",
     "survey": "Read the table",
     "survey-again": "Read the table without far rows",
     "far-rows": "Look at far rows",
