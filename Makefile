@@ -3,8 +3,11 @@ PYTHON ?= python3
 BIN := .venv/bin
 RUNS ?= 2000
 SEED ?= 0
+PYTHONS ?= 3.11 3.12 3.13 3.14 3.15
+RESOLUTIONS ?= lowest-direct highest
+TESTS ?= tests
 
-.PHONY: demo test check docs chaos bench format clean
+.PHONY: demo test check docs matrix dist audit chaos bench format clean
 
 demo: .venv/plain
 	$(BIN)/distsvc demo --out demo-out
@@ -23,6 +26,19 @@ check: .venv/ready
 docs: .venv/docs
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --fresh-env docs build/docs
 	@echo build/docs/index.html
+
+# Lowest and newest dependencies on each of these Pythons that is there, by uv.
+matrix:
+	$(PYTHON) -m tests.matrix --pythons $(PYTHONS) --resolutions $(RESOLUTIONS) --tests $(TESTS)
+
+dist: .venv/package
+	rm -rf dist build *.egg-info
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
+
+audit: .venv/package
+	$(BIN)/pip-audit --disable-pip --require-hashes --requirement deploy/requirements.txt
 
 chaos: .venv/ready
 	$(BIN)/python -m tests.chaos --runs $(RUNS) --races 100 --overwrites 200 --seed $(SEED)
@@ -52,5 +68,9 @@ format: .venv/ready
 	$(BIN)/pip install --quiet --editable '.[docs]'
 	touch $@
 
+.venv/package: .venv/plain
+	$(BIN)/pip install --quiet --editable '.[package]'
+	touch $@
+
 clean:
-	rm -rf .venv demo-out build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv demo-out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

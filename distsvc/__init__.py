@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from distsvc.models.support_vector.estimator import SupportVectorClustering
     from distsvc.published.run import Run, load
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "AutoClustering": "distsvc.models.automatic.estimator",

@@ -156,7 +156,9 @@ READ = {
     "lists of integers": column([[1, 2]] * N, None, [[1, 2]] * N, named=False),
     "lists with nulls": column([[1.0, None], None] * 6, None, [[1, NAN], [NAN, NAN]] * 6),
     "large lists": column([[1.0, 2]] * N, pa.large_list(pa.float32()), [[1, 2]] * N),
-    "fixed lists of float16": column([[1.0, 2]] * N, pa.list_(pa.float16(), 2), [[1, 2]] * N),
+    "fixed lists of float16": column(
+        [[np.float16(1), np.float16(2)]] * N, pa.list_(pa.float16(), 2), [[1, 2]] * N
+    ),
     "fixed lists of text": column([["a"]] * N, pa.list_(pa.string(), 1), named=False),
     "lists of lists": column([[[1.0]]] * N, named=False),
     "binary": column([b"1"] * N, named=False),
