@@ -24,11 +24,12 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THRE
 
 
 def calls(options: Namespace) -> None:
-    """Every public call, in milliseconds, beside other versions: --against NAME=DIR, in turns.
+    """Every public call, in processor milliseconds, beside other versions: --against NAME=DIR.
 
     Each DIR is a checkout of another commit. Every version runs in a process of its own, on one
-    thread; they are called in turns, once to warm up and then as often as --repeats says, short
-    calls four times as often, and the least counts. `--methods` are calls to measure, by the
+    thread, so that time of the processor is time of a clock on an idle machine; they are called in
+    turns, once to warm up and then as often as --repeats says, short calls four times as often, and
+    the least counts. `--methods` are calls to measure, by the
     beginnings of their names. A ratio is ours over the other's: above 1 a call is slower now.
     """
     others = dict(text.split("=", 1) for text in options.against or ())
@@ -42,7 +43,7 @@ def calls(options: Namespace) -> None:
             if any(name.startswith(begin) for begin in options.methods or ("",)):
                 rows.append(compared(name, versions, options.repeats or REPEATS))
                 print(shown(rows[-1]), file=sys.stderr, flush=True)
-    show("Milliseconds of each call", rows)
+    show("Milliseconds of the processor", rows)
     for other in others:
         ratios = [row[f"over {other}"] for row in rows if row[f"over {other}"] is not None]
         if ratios:
@@ -73,7 +74,7 @@ class CallTimer:
         self._process.communicate()
 
     def seconds(self, name: str) -> float:
-        """Return what one call took."""
+        """Return what one call took, of the processor."""
         return float(self._told(name))
 
     def _told(self, name: str) -> Any:

@@ -172,9 +172,9 @@ def main() -> None:
             if name not in asked:
                 offered[name]()  # compiles, and fits what is asked
                 asked.add(name)
-            began = time.perf_counter()
+            began = time.process_time()
             offered[name]()
-            told = time.perf_counter() - began
+            told = time.process_time() - began
         print(json.dumps(told), file=answers, flush=True)
 
 

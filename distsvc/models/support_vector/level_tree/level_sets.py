@@ -60,15 +60,16 @@ class LevelSets:
     before: np.ndarray | None = None
     follow: bool | None = None
     n_jobs: int | None = 1
+    asked: Sequence[str] = tuple(REFERENCE_ROWS)  # granularities
 
     @cached_property
     def answers(self) -> dict[str, Answer]:
-        """The answer for every granularity; equal ones where the table has few rows."""
+        """The answer for every granularity asked; equal ones where the table has few rows."""
         found: dict[int, Answer] = {}
         answers = {}
         voting = VoteRows(self.pilot[:NEAR_ROWS], self.n_jobs)
-        for name, reference in REFERENCE_ROWS.items():
-            rows = min(reference, self.n_rows)
+        for name in self.asked:
+            rows = min(REFERENCE_ROWS[name], self.n_rows)
             if rows not in found:
                 found[rows] = elect(
                     self.trees, voting, self.n_rows, rows, self.n_clusters, self.least_standing,
@@ -150,12 +151,14 @@ class LevelSets:
 
     def cut(self, n_clusters: int) -> LevelSets:
         """Return the answer of the vote among all models' cuts into so many clusters."""
-        return replace(self, n_clusters=n_clusters)
+        return replace(self, n_clusters=n_clusters, asked=[self.granularity])
 
     @cached_property
     def blind(self) -> Answer:
         """The answer if no number of clusters were given."""
-        return self.answer if self.n_clusters is None else replace(self, n_clusters=None).answer
+        if self.n_clusters is None:
+            return self.answer
+        return replace(self, n_clusters=None, asked=[self.granularity]).answer
 
     def kept_by(self, level: float | None, significance: float | None) -> np.ndarray:
         """Return the branches (b,) bool of the winner's tree that a cut keeps.
