@@ -23,7 +23,7 @@ from distsvc.inputs.kept import readable_again
 from distsvc.inputs.rows import Input, OfRows, RowValues, block_rows, cut
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges
-from distsvc.models.rows.threads import of_blocks, on_threads
+from distsvc.models.rows.threads import on_threads
 from distsvc.models.rows.validation import check_integers, check_length, validated
 from distsvc.models.rules.membership import Membership
 from distsvc.models.rules.rule import Rule
@@ -78,8 +78,7 @@ class Values:
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Return the values of raw rows X (n, d)."""
-        check_length(X)
-        Z = np.ascontiguousarray(X - self.centre, np.float32)
+        Z = self._seen(X)
         if self.column == "share":
             return self.rule.shares(Z)
         if self.column in ("score", "outlier_score"):
@@ -94,6 +93,24 @@ class Values:
             return self.rule.labels(Z)
         found = self.rule.label(Z)
         return np.where(found["score"] < self.least, np.int32(-1), found["label"])
+
+    def described(self, X: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the share of their own cluster (n,), and how far out they are (n,), of raw rows.
+
+        `labels` (n,) are those of the rows X (n, d), -1 below `least`.
+        """
+        Z = self._seen(X)
+        outside = labels < 0
+        if outside.any():
+            labels = np.where(outside, self.rule.labels(Z), labels)
+        own = Membership.of(self.rule, Z, labels, most=0).own
+        own[outside] = 0.0
+        return own, -self.rule.scores(Z).astype(np.float64)
+
+    def _seen(self, X: np.ndarray) -> np.ndarray:
+        """Return raw rows X (n, d) as the rule wants them."""
+        check_length(X)
+        return np.ascontiguousarray(X - self.centre, np.float32)
 
 
 def answered(estimator: Any, X: Any, of_rows: OfRows, n_jobs: int | None = 1) -> Any:
@@ -256,8 +273,14 @@ class ClusterEstimator(ClusterMixin, BaseEstimator):
 
     def _describe(self, X: np.ndarray) -> None:
         """Say of the rows X (n, d) of `fit` how sure each is of its cluster, and how far out."""
-        self.probabilities_ = of_blocks(self._values("probability"), X, self.n_jobs)
-        self.outlier_scores_ = of_blocks(self._values("outlier_score"), X, self.n_jobs)
+        values, most = self._values("probability"), block_rows(X.shape[1])
+
+        def described(part: slice) -> tuple[np.ndarray, np.ndarray]:
+            return values.described(X[part], self.labels_[part])
+
+        parts = [slice(first, first + most) for first in range(0, len(X), most)]
+        found = on_threads(described, parts, self.n_jobs)
+        self.probabilities_, self.outlier_scores_ = map(np.concatenate, zip(*found, strict=True))
 
     def _label_passes(self, passes: Passes) -> None:
         """Label the rows of `fit`, and describe them, in one more reading."""
