@@ -40,7 +40,7 @@ def test_numbers_and_texts(html):
     for expected in (
         "3 clusters in 1,500 rows; 2.1 % of the rows lie outside every cluster.",
         "32 of 1,500 rows (2.1 %)",
-        "of 1,507 rows read",
+        "out of 1,507 rows read",
         "300,000",
         "not set",
         "Total, peak 1 min 40 s 210 MB 1.31 GB",
@@ -180,7 +180,7 @@ def test_one_column():
     report["sample"] |= {"kind": "single", "axes": ["pressure", "decision value"]}
     del report["indices"]
     text = Page(rendered(report)).text
-    assert "rows of 1 column clustered" in text
+    assert "rows of 1 column" in text
     assert "the decision value upwards" in text
     assert "Validity indices" not in text
 

@@ -90,11 +90,12 @@ def _besides(found: DriftPart) -> Iterable[str]:
     """Say how scores and outliers are beside those of the run before."""
     if found.score is not None and found.score_rows:
         yield (
-            f"The scores that the model before gives to {things(found.score_rows, 'row')} have the "
-            f"index {_index(found.score)}."
+            f"The index of the earlier model's scores of {things(found.score_rows, 'row')} is "
+            f"{_index(found.score)}."
         )
     before, after = found.outlier_share_before, found.outlier_share_after
     if before is not None and after is not None:
-        yield f"{percent(before)} of the rows were outside every cluster, {percent(after)} are now."
+        was = f"{percent(before)} of the rows lay outside every cluster before"
+        yield f"{was}, {percent(after)} do now."
     elif after is not None:
-        yield f"{percent(after)} of the rows are outside every cluster now."
+        yield f"{percent(after)} of the rows lie outside every cluster now."

@@ -25,10 +25,8 @@ ENDED = {"split": "split", "absorbed": "absorbed", "disappeared": "gone"}
 ORDER = {"split": 0, "absorbed": 1, "disappeared": 2, "returned": 4, "appeared": 5, "survived": 6}
 SPLIT_OFF = 3
 
-FOLLOWED = "A new model was learned, and no answer is clearly better than that of the run before"
-LEFT = (
-    "The answer of the run before was left, since nearly all models of this table vote for another"
-)
+FOLLOWED = "A new model was learned; no answer is clearly better than the earlier one"
+LEFT = "The earlier answer was given up because nearly all models of this table vote for another"
 
 
 class StoryRow(NamedTuple):
@@ -122,7 +120,7 @@ def _summary(found: LineagePart) -> str:
     old = [
         f"{count(kinds.count(kind))} {word}"
         for kind, word in (
-            ("survived", "go on" if kinds.count("survived") != 1 else "goes on"),
+            ("survived", "continue" if kinds.count("survived") != 1 else "continues"),
             ("split", "split"),
             ("absorbed", "became part of another"),
             ("disappeared", "disappeared"),
@@ -147,7 +145,7 @@ def _summary(found: LineagePart) -> str:
     share = "None" if found.moved == 0 else percent(found.moved)
     return (
         f"{text}. {share} of the {things(found.rows, 'row')} that both models "
-        "labelled went to another id."
+        "labelled have another id now."
     )
 
 
@@ -161,7 +159,7 @@ def _new(ids: Sequence[str]) -> str:
 
 def _assigned(found: LineagePart) -> str:
     return (
-        f"No new model was learned, so every id is as it was; the next new cluster would be "
+        f"No new model was learned, so every id stays. The next new cluster would be "
         f"{count(found.next_id)}."
     )
 
@@ -177,7 +175,7 @@ def _stories(found: Sequence[StoryPart]) -> FoldedTable:
     rest = ordered[len(first) :]
     n_changed = len(changed) - min(len(first), len(changed))
     words = [f"{count(n_changed)} more that changed"] * bool(n_changed)
-    words += [f"{count(len(survived))} that {'goes' if len(survived) == 1 else 'go'} on"]
+    words += [f"{count(len(survived))} that {'continues' if len(survived) == 1 else 'continue'}"]
     return FoldedTable([_story(s) for s in first], [_story(s) for s in rest], " and ".join(words))
 
 
@@ -200,7 +198,7 @@ def _event(story: StoryPart) -> str:
     if story.event == "split":
         return f"new, out of {others}" if story.is_new else f"split into {others}"
     return {
-        "survived": "goes on",
+        "survived": "continues",
         "absorbed": f"absorbed into {others}",
         "appeared": "new",
         "returned": "came back",

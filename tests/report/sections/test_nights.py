@@ -101,12 +101,12 @@ def test_checks_that_failed_come_first_in_their_table():
 def test_who_went_where():
     report = make_night_report()
     html, text = rendered(report), page_text(report)
-    assert "Ids go on from the run r-0731 , published at out/2026-07-31 ." in text
-    assert "Of 4 clusters, 2 go on, 1 split and 1 disappeared; clusters 4 and 5 are new." in text
-    assert "47.4 % of the 1,899 rows that both models labelled went to another id." in text
+    assert "Ids continue those of the run r-0731 , published at out/2026-07-31 ." in text
+    assert "Of 4 clusters, 2 continue, 1 split and 1 disappeared; clusters 4 and 5 are new." in text
+    assert "47.4 % of the 1,899 rows that both models labelled have another id now." in text
     assert (
         "Rows now 0 split into 4 and 5 0.67 900 0 3 disappeared 0.00 0 0 4 new, out of 0 0.67 0 "
-        "600 5 new, out of 0 0.33 0 300 1 goes on 0.90 500 500 2 goes on 0.90 499 499"
+        "600 5 new, out of 0 0.33 0 300 1 continues 0.90 500 500 2 continues 0.90 499 499"
     ) in text
     written = [text.replace("\u00a0", " ") for text in texts(drawing(html))]
     assert written == [
@@ -132,8 +132,8 @@ def test_events_in_words():
     text = page_text(make_night_report(lineage=lineage))
     for expected in (
         "0 absorbed into 2 0.90", "1 split into 3, 4, 5, 6, 7, 8, 9, 10 and 3 more 0.90",
-        "14 new 0.90", "2 goes on 0.90",
-        "Of 3 clusters, 1 goes on, 1 split and 1 became part of another; cluster 14 is new.",
+        "14 new 0.90", "2 continues 0.90",
+        "Of 3 clusters, 1 continues, 1 split and 1 became part of another; cluster 14 is new.",
     ):  # fmt: skip
         assert expected in text, expected
 
@@ -150,7 +150,7 @@ def test_a_model_of_another_run_labelled_the_rows():
     text = page_text(make_night_report(30, lineage=make_assigned(30)))
     assert (
         "The rows were labelled with the model of run r-0731 , published at out/2026-07-31 . No "
-        "new model was learned, so every id is as it was"
+        "new model was learned, so every id stays"
     ) in text
     assert "Rows now Share 0 10 3.3 % 500 3.3 % 1 10" in text
     assert "10 more clusters Cluster" in text
@@ -176,7 +176,7 @@ def test_ids_begin_where_nothing_was_published():
     text = page_text(make_night_report(lineage=lineage))
     assert "Ids begin here: no run is published at out/<b> ." in text
     assert "Jaccard" not in text
-    assert "went to another id" not in text
+    assert "have another id now" not in text
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -188,9 +188,9 @@ def test_a_night_without_a_run_is_named():
 def test_sixty_clusters():
     report = make_night_report(60, first=2_000_000_000)
     html, text = rendered(report), page_text(report)
-    assert "Of 61 clusters, 59 go on, 1 split and 1 disappeared; " in text
+    assert "Of 61 clusters, 59 continue, 1 split and 1 disappeared; " in text
     assert "; clusters 2,000,000,061 and 2,000,000,062 are new." in text
-    assert "<summary>59 that go on</summary>" in html
+    assert "<summary>59 that continue</summary>" in html
     written = texts(drawing(html))
     assert len(written) == 19 + 1 + 20 + 1 + 2
     assert "2000000000" in written[0]
@@ -208,7 +208,7 @@ def test_many_changes_fold_away():
         "clusters": [make_story(k, "appeared", 0, k) for k in range(50)] + [make_story(50)]
     }
     html = rendered(make_night_report(lineage=lineage))
-    assert "<summary>30 more that changed and 1 that goes on</summary>" in html
+    assert "<summary>30 more that changed and 1 that continues</summary>" in html
     assert html.index("</span>30") < html.index("<summary>30 more") < html.index("</span>29")
 
 
@@ -267,8 +267,8 @@ def test_drift():
     report = make_night_report()
     html, text = rendered(report), page_text(report)
     assert "Of 3 columns, 1 has changed much and 1 has changed some." in text
-    assert "The scores that the model before gives to 1,500 rows have the index 0.031." in text
-    assert "1.5 % of the rows were outside every cluster, 2.1 % are now." in text
+    assert "The index of the earlier model's scores of 1,500 rows is 0.031." in text
+    assert "1.5 % of the rows lay outside every cluster before, 2.1 % do now." in text
     assert "Column Index column 0 0.300 column 1 0.120 column 2 0.010" in text
     assert re.findall(r'class="bar (\w*)" style="width:(\S+)%"', html) == [
         ("much", "100.0"), ("some", "40.0"), ("", "3.3"),
@@ -288,7 +288,7 @@ def test_drift_of_many_columns_with_missing_values():
     assert "<summary>20 more columns</summary>" in html
     assert "Bars end at 1." in text
     assert "The scores" not in text
-    assert "2.1 % of the rows are outside every cluster now." in text
+    assert "2.1 % of the rows lie outside every cluster now." in text
     widths = [float(width) for width in re.findall(r'class="bar \w*" style="width:(\S+)%"', html)]
     assert len(widths) == 40
     assert max(widths) == 100
