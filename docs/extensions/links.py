@@ -3,14 +3,16 @@
 What it finds is a warning, which `make docs` turns into an error.
 """
 
+from __future__ import annotations
+
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from sphinx.application import Sphinx
-from sphinx.util import logging
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
-logger = logging.getLogger(__name__)
 LOADED = {"img": "src", "script": "src", "link": "href", "iframe": "src", "source": "src"}
 
 
@@ -58,6 +60,9 @@ def faults(folder: Path) -> tuple[int, list[str]]:
 
 def check(app: Sphinx, error: Exception | None) -> None:
     """Check the pages that were built."""
+    from sphinx.util import logging
+
+    logger = logging.getLogger(__name__)
     if error is None and app.builder.format == "html":
         n_links, found = faults(Path(app.outdir).resolve())
         for fault in found:

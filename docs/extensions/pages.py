@@ -7,14 +7,17 @@
   writes.
 """
 
+from __future__ import annotations
+
 import posixpath
 import re
 from pathlib import Path
-from typing import Any
-
-from sphinx.application import Sphinx
+from typing import TYPE_CHECKING, Any
 
 from docs.extensions import generated
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 DOCS = Path(__file__).parents[1]
 ROOT = DOCS.parent
