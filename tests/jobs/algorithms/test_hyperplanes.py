@@ -169,7 +169,7 @@ def test_the_report_tells_the_tree(published):
     assert tree["curve"]["share"][0] == 1.0
     assert len(tree["rules"]) == k
     assert all("p" in c for rule in tree["rules"] for c in rule["conditions"])
-    assert "The splits" in rendered(out)
+    assert "<h2>Splits</h2>" in rendered(out)
 
 
 def rendered(out):
