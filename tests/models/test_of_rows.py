@@ -7,6 +7,7 @@ import dask.array as da
 import numpy as np
 import polars as pl
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
@@ -145,6 +146,13 @@ def test_a_baselines_clusters_are_whole_in_a_cut(fitted, name):
     assert adjusted_rand_score(model.cut(k), model.labels_) == 1.0
     with pytest.warns(UserWarning, match=f"{k + 1} clusters were asked for, but the fit has only"):
         assert model.cut(k + 1).max() + 1 == k
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_sparse_rows_are_refused_with_what_helps(X, name):
+    words = "takes no sparse rows.*TruncatedSVD.*LinearSVDD and LinearOneClassSVM"
+    with pytest.raises(TypeError, match=f"{type(ALL[name]).__name__} {words}"):
+        clone(ALL[name]).fit(csr_matrix(X))
 
 
 def test_auto_without_rows_in_memory_asks_for_them(X):

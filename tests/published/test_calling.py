@@ -209,6 +209,12 @@ def test_how_a_run_shows_itself(published, tmp_path):
     page = published._repr_html_()
     assert page.count("<tr>") == 1 + k
     assert "% outside" in page
+    model = published.model._repr_html_()
+    assert f"<tr><th>clusters</th><td>{', '.join(map(str, range(k)))}</td></tr>" in model
+    assert f"<td>{', '.join(published.model.columns)}</td>" in model
+    assert model.count("<tr>") == 5 + len(published.model.parameters)
+    published.model.parameters["gamma"] = "<b>"
+    assert "<td>&lt;b&gt;</td>" in published.model._repr_html_()
     odd = distsvc.load(copied(Path(published.path), tmp_path))
     odd.path = "<b>"
     assert "&lt;b&gt;" in odd._repr_html_()

@@ -24,7 +24,8 @@ def validated(estimator: Any, X: Any, **options: Any) -> Any:
     UnusableRowsError
         A row may be longer than `LONGEST`, or X is a masked or structured array, or one of times.
     TypeError
-        X is to be read block by block, which what calls this does not do.
+        X is to be read block by block, which what calls this does not do; or it is sparse, and the
+        estimator's rows are not.
 
     """
     from sklearn.utils.validation import validate_data
@@ -34,6 +35,13 @@ def validated(estimator: Any, X: Any, **options: Any) -> Any:
             f"{type(estimator).__name__} needs all rows in memory here, found a "
             f"{type(X).__module__.partition('.')[0]} {type(X).__name__}: give a NumPy array of "
             "them or of a sample, or run a job, which takes tables of any size"
+        )
+    if sparse.issparse(X) and not options.get("accept_sparse"):
+        raise TypeError(
+            f"{type(estimator).__name__} takes no sparse rows: clusters are looked for along "
+            "directions of centred rows, which have no zeros left. Give X.toarray(), or fewer "
+            "columns, as of sklearn.decomposition.TruncatedSVD. LinearSVDD and LinearOneClassSVM "
+            "find outliers of sparse rows"
         )
     check_array(X)
     X = validate_data(estimator, X, **{"dtype": [np.float64, np.float32]} | options)
