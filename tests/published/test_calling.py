@@ -202,7 +202,7 @@ def test_other_systems_read_the_files(published):
     assert pl.from_arrow(labels)["label"].n_unique() == published.manifest["clusters"]
 
 
-def test_how_a_run_shows_itself(published, tmp_path):
+def test_how_a_run_shows_itself(published, tmp_path, monkeypatch):
     k = published.manifest["clusters"]
     assert repr(published) == f"<distsvc run {published.path}: {k} clusters in 600 rows>"
     assert repr(published.model) == f"<distsvc model: support-vector, {k} clusters, 3 columns>"
@@ -213,7 +213,7 @@ def test_how_a_run_shows_itself(published, tmp_path):
     assert f"<tr><th>clusters</th><td>{', '.join(map(str, range(k)))}</td></tr>" in model
     assert f"<td>{', '.join(published.model.columns)}</td>" in model
     assert model.count("<tr>") == 5 + len(published.model.parameters)
-    published.model.parameters["gamma"] = "<b>"
+    monkeypatch.setitem(published.model.parameters, "gamma", "<b>")
     assert "<td>&lt;b&gt;</td>" in published.model._repr_html_()
     odd = distsvc.load(copied(Path(published.path), tmp_path))
     odd.path = "<b>"
