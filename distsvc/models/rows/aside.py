@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -15,6 +16,12 @@ MOST = 8
 
 RANGES = 3.0
 """Least distance from the other rows, in ranges of these."""
+
+KEPT = MOST + 1
+"""Values at either end of a column that are enough to find the rows that lie farthest."""
+
+HEADS = 64, 1024
+"""Rows of a block that are looked at first, so that few of the rest come near an end."""
 
 FARTHER = 10.0
 """Least ratio to the distance of the rows that stay, where more than `MOST` lie so far."""
@@ -65,3 +72,67 @@ class Reach:
         width = np.where(self.high > self.low, self.high - self.low, np.inf)
         with np.errstate(invalid="ignore", over="ignore"):
             return np.fmax(np.fmax(X - self.high, self.low - X) / width, 0.0)
+
+
+class ColumnEnds:
+    """The `KEPT` lowest and highest values of every column of the rows seen, with their rows.
+
+    They tell which rows lie farthest by any `Reach`, for a row that has `KEPT` others beyond it in
+    the column where it lies farthest is not one of the `KEPT` farthest. Of equal values the first
+    are kept. Rows are seen in the order of their numbers.
+
+    Attributes
+    ----------
+    values : ndarray of shape (2, d, KEPT), float64
+        The lowest of each column, ascending, and the negatives of the highest; else infinite.
+    rows : ndarray of shape (2, d, KEPT), int64
+        Their rows, -1 where there is none.
+
+    """
+
+    def __init__(self, values: np.ndarray, rows: np.ndarray):
+        self.values, self.rows = values, rows
+
+    @classmethod
+    def empty(cls, d: int) -> ColumnEnds:
+        """Return those of no rows."""
+        return cls(np.full((2, d, KEPT), np.inf), np.full((2, d, KEPT), -1, np.int64))
+
+    def add(self, X: np.ndarray, rows: np.ndarray) -> None:
+        """See rows X (n, d) with their numbers (n,); NaN is no value."""
+        edges = [0, *(n for n in HEADS if n < len(X)), len(X)]
+        for first, last in itertools.pairwise(edges):
+            part, limits = X[first:last], self.values[:, :, -1].astype(X.dtype)  # no value is lost
+            for side, beyond in enumerate((part < limits[0], part > -limits[1])):
+                places, columns = np.divmod(np.flatnonzero(beyond), X.shape[1])
+                for column in np.unique(columns):
+                    found = places[columns == column]
+                    values = part[found, column].astype(np.float64)
+                    ends = np.concatenate([self.values[side, column], -values if side else values])
+                    numbers = np.concatenate([self.rows[side, column], rows[first + found]])
+                    kept = np.argsort(ends, kind="stable")[:KEPT]
+                    self.values[side, column], self.rows[side, column] = ends[kept], numbers[kept]
+
+    def merge(self, other: ColumnEnds) -> None:
+        """See the rows that `other` has seen, all of which come after those seen here."""
+        values = np.concatenate([self.values, other.values], axis=2)
+        rows = np.concatenate([self.rows, other.rows], axis=2)
+        kept = np.argsort(values, axis=2, kind="stable")[:, :, :KEPT]
+        self.values = np.take_along_axis(values, kept, axis=2)
+        self.rows = np.take_along_axis(rows, kept, axis=2)
+
+    def farthest(self, reach: Reach) -> list[tuple[float, int, int, float]]:
+        """Return the rows, `KEPT` at most, that lie farther out than `RANGES`, the farthest first.
+
+        Of each the distance, the row, the column where it is so far, and its value there.
+        """
+        side, column, place = np.nonzero(self.rows >= 0)
+        values = np.where(side == 1, -1.0, 1.0) * self.values[side, column, place]
+        rows = self.rows[side, column, place]
+        distances = Reach(reach.low[column], reach.high[column]).distances(values[None])[0]
+        found = dict[int, tuple[float, int, int, float]]()
+        for k in np.lexsort((column, -distances)).tolist():
+            if distances[k] > RANGES:
+                far = float(distances[k]), int(rows[k]), int(column[k]), float(values[k])
+                found.setdefault(far[1], far)
+        return sorted(found.values(), key=lambda far: (-far[0], far[1]))[:KEPT]

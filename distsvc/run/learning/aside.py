@@ -14,7 +14,13 @@ from typing import NamedTuple
 import numpy as np
 
 from distsvc.models.rows import sampling
-from distsvc.models.rows.aside import RANGES, Reach, how_many_aside, most_aside
+from distsvc.models.rows.aside import (
+    RANGES,
+    ColumnEnds,
+    Reach,
+    how_many_aside,
+    most_aside,
+)
 from distsvc.models.rows.scaling import ColumnSums
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
@@ -33,18 +39,24 @@ class RowAside(NamedTuple):
     value: float
 
 
-def far_rows(steps: Steps, sums: ColumnSums, pilot: np.ndarray, found_by: Phase) -> list[RowAside]:
+def far_rows(
+    steps: Steps, sums: ColumnSums, pilot: np.ndarray, ends: ColumnEnds | None, found_by: Phase
+) -> list[RowAside]:
     """Return the rows that nothing should be learned from, by their numbers.
 
-    They lie far outside the `Reach` of pilot rows (m, d) in some column, and are few. Read again
-    are the partitions of which the results of the phase `found_by` have such ends of a column.
+    They lie far outside the `Reach` of pilot rows (m, d) in some column, and are few. The `ends` of
+    the columns tell which they are. Without them, those partitions are read again that reach out by
+    the results of the phase `found_by`.
     """
     reach, most = Reach.of(pilot), most_aside(len(pilot))
     if not _reaches_out(reach, sums.least, sums.most):
         return []
-    facts = {"most": most, "phase": found_by.name}
-    steps.run.write(REACH, Result(facts, vars(reach)))
-    rows = [RowAside(*row) for result in steps.map(FAR) for row in result.facts["rows"]]
+    if ends is not None:
+        rows = [RowAside(*row) for row in ends.farthest(reach)]
+    else:
+        facts = {"most": most, "phase": found_by.name}
+        steps.run.write(REACH, Result(facts, vars(reach)))
+        rows = [RowAside(*row) for result in steps.map(FAR) for row in result.facts["rows"]]
     rows = _farthest(rows, most + 1)
     rows = rows[: how_many_aside(np.array([far.distance for far in rows]), most)]
     return sorted(rows, key=lambda far: far.row)
@@ -88,8 +100,8 @@ def find_far_rows(run: RunDirectory, number: int) -> Result:
     """Return a partition's rows that lie far out, one more of them at most than may be."""
     found = run.read(REACH)
     reach, most = Reach(**found.arrays), found.facts["most"] + 1
-    ends = run.load(f"{found.facts['phase']}/{number:05d}").arrays
-    if not _reaches_out(reach, ends["least"], ends["most"]):
+    reached = run.load(f"{found.facts['phase']}/{number:05d}").arrays
+    if not _reaches_out(reach, reached["least"], reached["most"]):
         return Result({"rows": []})
     rows: list[RowAside] = []
     for block in run.plan.blocks(number):

@@ -1,9 +1,9 @@
 """The survey: one reading of the table for its statistics, the pilot and the sample.
 
 Which rows the sample has follows from their number. Where rows are left out, that is known only
-afterwards, and the sample takes another reading. Where a few rows lie far from all others, the
-survey is taken again without them. Where partitions are many, their parts of the sample are
-gathered into fewer.
+afterwards, and the sample takes another reading. The ends of the columns tell whether a few rows
+lie far from all others; the survey is taken again without these. Where partitions are many, their
+parts of the sample are gathered into fewer.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 
 from distsvc.errors import DataError, EmptyInputError
 from distsvc.models.rows import sampling
+from distsvc.models.rows.aside import ColumnEnds
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rows.scaling import ColumnSums
 from distsvc.run.learning.aside import RowAside, far_rows, learned_blocks, rows_aside, set_aside
@@ -26,6 +27,9 @@ from distsvc.run.work.plan import Plan
 
 MOST_PARTS = 200
 """Parts that the sample is left in: a learner keeps two files of each open."""
+
+MOST_COLUMNS = 1000
+"""Columns whose ends are kept: 288 bytes of each for a partition. Wider tables are read again."""
 
 LAST_KEY = 2**64 - 1
 NONE = np.zeros(0, np.int64)
@@ -39,12 +43,14 @@ class Survey:
     """The statistics of a table after one reading.
 
     `n_rows` are learned from, `lowest` are the raw rows with the lowest keys, and from the rows
-    `aside`, far from all others, nothing is learned.
+    `aside`, far from all others, nothing is learned. `ends` tell which rows lie farthest, where the
+    survey was asked for them.
     """
 
     n_rows: int
     sums: ColumnSums
     lowest: Pilot
+    ends: ColumnEnds | None = None
     aside: Sequence[RowAside] = ()
 
     @property
@@ -59,9 +65,9 @@ def survey_table(steps: Steps, key_ranges: KeyRanges, all_rows: bool = True) -> 
     Unless `all_rows` count, those are left out of all that is learned, as `far_rows` says.
     """
     guessed = key_ranges(steps.run.plan.table.n_rows)
-    survey = _surveyed(steps, SURVEY, guessed)
+    survey = _surveyed(steps, SURVEY, guessed, keeps_ends=not all_rows)
     ranges = key_ranges(survey.n_rows)
-    aside = () if all_rows else far_rows(steps, survey.sums, survey.pilot, SURVEY)
+    aside = () if all_rows else far_rows(steps, survey.sums, survey.pilot, survey.ends, SURVEY)
     if aside:
         set_aside(steps.run, aside)
         ranges = key_ranges(survey.n_rows - len(aside))
@@ -73,11 +79,12 @@ def survey_table(steps: Steps, key_ranges: KeyRanges, all_rows: bool = True) -> 
     return survey
 
 
-def _surveyed(steps: Steps, phase: Phase, ranges: Ranges) -> Survey:
+def _surveyed(steps: Steps, phase: Phase, ranges: Ranges, keeps_ends: bool = False) -> Survey:
     """Read the table, keeping the sample that has these ranges of keys."""
     plan = steps.run.plan
-    _write_keys(steps, phase, ranges, {"pilot": _limit(plan)})
-    sums = ColumnSums.empty(plan.shift.copy())
+    keeps_ends = keeps_ends and plan.shift.size <= MOST_COLUMNS
+    _write_keys(steps, phase, ranges, {"pilot": _limit(plan), "ends": keeps_ends})
+    sums, ends = ColumnSums.empty(plan.shift.copy()), _ends_of(plan, keeps_ends)
     pilot, n_rows = Pilot(plan), 0
     for result in steps.map(phase):
         facts, arrays = result.facts, result.arrays
@@ -85,11 +92,13 @@ def _surveyed(steps: Steps, phase: Phase, ranges: Ranges) -> Survey:
         bounds = arrays["least"], arrays["most"], arrays["counts"]
         sums.merge(ColumnSums(plan.shift, facts["first"], facts["second"], *bounds))
         pilot.add(arrays["pilot"], arrays["keys"])
+        if ends is not None:
+            ends.merge(ColumnEnds(arrays["ends"], arrays["end_rows"]))
     if not n_rows:
         raise EmptyInputError(f"{plan.table.shown} has no rows without a missing value")
     if n_rows < 2:
         raise DataError(f"expected at least 2 rows to cluster, found {n_rows} that can be used")
-    return Survey(n_rows, sums, pilot)
+    return Survey(n_rows, sums, pilot, ends)
 
 
 def sampling_phase(run: RunDirectory) -> Phase:
@@ -115,8 +124,9 @@ def survey_partition(run: RunDirectory, number: int, again: bool = False) -> Res
     """
     plan, phase = run.plan, AGAIN if again else SURVEY
     sums = ColumnSums.empty(plan.shift.copy())
-    limit = run.read(_keys_of(phase)).facts["pilot"]
-    pilot, sample, n_rows = Pilot(plan, limit), Collected.sample(run, phase), 0
+    asked = run.read(_keys_of(phase)).facts
+    ends = _ends_of(plan, asked["ends"])
+    pilot, sample, n_rows = Pilot(plan, asked["pilot"]), Collected.sample(run, phase), 0
     for block, keys in learned_blocks(run, number, rows_aside(run) if again else NONE):
         too_far = sums.add(block.X)
         if too_far:
@@ -124,6 +134,8 @@ def survey_partition(run: RunDirectory, number: int, again: bool = False) -> Res
         n_rows += len(block.rows)
         sample.add(block.X, keys)
         pilot.add(block.X, keys)
+        if ends is not None:
+            ends.add(block.X, block.rows)
     return Result(
         facts={"n_rows": n_rows, "first": sums.first, "second": sums.second},
         arrays={
@@ -132,6 +144,7 @@ def survey_partition(run: RunDirectory, number: int, again: bool = False) -> Res
             "least": sums.least,
             "most": sums.most,
             "counts": sums.counts,
+            **({} if ends is None else {"ends": ends.values, "end_rows": ends.rows}),
         },
         large=sample.arrays(),
         rows=n_rows,
@@ -157,6 +170,11 @@ SURVEY = Phase("survey", survey_partition)
 AGAIN = Phase("survey-again", partial(survey_partition, again=True))
 SAMPLE = Phase("sample", sample_partition)
 GATHER = Phase("gather", gather_sample)
+
+
+def _ends_of(plan: Plan, kept: bool) -> ColumnEnds | None:
+    """Return the ends of the columns of no rows, where they are kept."""
+    return ColumnEnds.empty(plan.shift.size) if kept else None
 
 
 def _limit(plan: Plan) -> int:

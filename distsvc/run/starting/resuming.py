@@ -43,7 +43,7 @@ from distsvc.storage.publishing.publication import Output
 from distsvc.storage.publishing.retention import check_stays
 from distsvc.storage.tables.opening import check_unchanged, fingerprint, open_table
 
-LAYOUT = 2
+LAYOUT = 3
 """The layout of a run's results; a run with another can't go on."""
 
 BEGUN, STOPPED = "begun.json", "stopped.json"

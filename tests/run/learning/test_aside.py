@@ -7,6 +7,7 @@ from distsvc.errors import DataError, PartitionFailedError
 from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
 from distsvc.run.labelling import phase as labelling
+from distsvc.run.learning import survey
 from tests.published_files import read_labels
 from tests.small_runs import MODELS, forget, small_job, three_clusters, write_table
 
@@ -48,6 +49,17 @@ def test_the_others_have_the_answer_of_a_table_without_them(tmp_path, name):
         assert others[column].equals(clean[column]), column
     assert found.num_rows == report.input.n_rows == N + 4
     assert notes(report)
+
+
+def test_a_wide_table_is_read_again_to_find_them(tmp_path, monkeypatch):
+    found, labels = done(tmp_path, with_far_rows())
+    monkeypatch.setattr(survey, "MOST_COLUMNS", 1)
+    again, same = done(tmp_path, with_far_rows(), name="wide")
+    assert same.equals(labels)
+    assert notes(again) == notes(found) != []
+    phases = [{phase.name for phase in report.phases} for report in (found, again)]
+    assert phases[1] - phases[0] == {"far-rows"}
+    assert "survey-again" in phases[0]
 
 
 def test_whatever_the_scale(tmp_path):
