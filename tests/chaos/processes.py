@@ -65,11 +65,14 @@ class Launcher:
         self._begun, self.import_seconds = 0.0, 0.0
 
     def environment(self, mark, fault=None, more=()):
-        """Return the variables of a run's processes, of which `more` are its own."""
+        """Return the variables of a run's processes, of which `more` are its own.
+
+        Their log is JSON, in which the harness looks for events.
+        """
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("DASK_", "DISTSVC_"))}
         paths = [str(ROOT), str(TESTS)] + ([str(HERE / "injected")] if fault else [])
         kept = {k: v for k, v in kept.items() if not k.startswith("AWS_")} | dict(more)
-        kept |= {MARK: mark, "PYTHONPATH": os.pathsep.join(paths)}
+        kept |= {MARK: mark, "PYTHONPATH": os.pathsep.join(paths), "DISTSVC_LOG_FORMAT": "json"}
         return kept | ({"DISTSVC_CHAOS_FAULT": json.dumps(fault)} if fault else {})
 
     def start(
