@@ -55,7 +55,7 @@ def test_a_real_table_comes_out_whole(demo):
     report = demo[1]["iris"]
     assert report.input.n_rows == 150
     assert report.input.n_features == 4
-    assert report.sample.kind == "pca"
+    assert report.sample.kind == "clusters"
 
 
 def test_the_demo_leaves_tables_jobs_and_runs(demo):

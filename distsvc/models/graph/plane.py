@@ -18,7 +18,8 @@ def telling_plane(rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
     The clusters, labels (m,), lie farthest apart there for their width (Fisher 1936). Of two
     clusters the second direction is the widest of those that are left. Directions have length 1.
-    Up to two components are directions themselves, and of one the second is 0.
+    Up to two components are directions themselves, and of one the second is 0. Where the rows of a
+    cluster are all equal, the clusters lie farthest apart along the directions.
     """
     if rows.shape[1] <= 2:
         return np.eye(2, rows.shape[1], dtype=np.float32)
@@ -27,7 +28,7 @@ def telling_plane(rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
     off, between = wide - middles[labels], middles - wide.mean(axis=0)
     within = off.T @ off / len(wide)
     apart = (between.T * sizes) @ between / len(wide) + SLIGHT * within
-    even = np.trace(within) / len(within) * np.eye(len(within))
+    even = (np.trace(within) / len(within) or 1.0) * np.eye(len(within))
     with threadpool_limits(1):
         _, found = eigh(apart, (1.0 - SHRUNK) * within + SHRUNK * even)
     leading = found[:, :-3:-1] / np.linalg.norm(found[:, :-3:-1], axis=0)

@@ -99,6 +99,15 @@ def test_clusters_that_do_not_lie_apart_do_not_look_so_in_many_columns():
     assert middles < 1.5 * x[labels == 0].std()
 
 
+def test_clusters_of_equal_rows_are_drawn_apart():
+    X, labels = np.repeat(np.eye(4)[:3], 5, axis=0), np.repeat(np.arange(3), 5)
+    found = plane(BORDERS, list("abcd"), X, X, labels, np.ones(15))
+    assert found.kind == "clusters"
+    places = np.column_stack([found.x, found.y])
+    apart = np.linalg.norm(places[::5, None] - places[::5], axis=2)
+    assert apart[np.triu_indices(3, 1)] == pytest.approx(2**0.5)
+
+
 def test_rows_that_are_all_equal_have_components_too():
     found = drawn(np.ones((5, 3)), np.ones(5))
     assert found.explained == [0.0, 0.0]
