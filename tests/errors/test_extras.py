@@ -138,4 +138,4 @@ def test_extras_are_those_of_the_project():
     for extra, package in zip(("report", "zarr", "tls"), OPTIONAL, strict=True):
         assert {Requirement(line).name for line in extras[extra]} == {package}
     [everything] = map(Requirement, extras["all"])
-    assert everything.extras == extras.keys() - {"all", "bench", "dev", "docs"}
+    assert everything.extras == extras.keys() - {"all", "bench", "dev", "docs", "package"}
