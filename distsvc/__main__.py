@@ -6,7 +6,7 @@ if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback before `stoppable` listens
 
 from distsvc.cli.ending import stoppable
-from distsvc.run.work.lean import lean
+from distsvc.run.work.workers.lean import lean
 
 
 def main() -> None:

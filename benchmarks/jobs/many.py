@@ -16,10 +16,10 @@ from benchmarks.harness.measure import alone, publish
 from benchmarks.harness.rows import Row, show
 from benchmarks.harness.runs import WORKERS, job_on, run_command, work_folder
 from distsvc.job.config import ClusterConfig
-from distsvc.run.work.cluster import connected
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 from distsvc.run.work.progress import Progress
+from distsvc.run.work.workers.cluster import connected
 
 ROWS, COLUMNS, FILES = 50, 4, 100
 """Rows of a partition, columns, and files of the table."""

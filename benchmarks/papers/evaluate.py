@@ -16,10 +16,10 @@ from benchmarks.papers.peers import TABLES, growth_rows
 from benchmarks.papers.suites import SUITES, SuiteOptions
 from distsvc.errors import InputNotFoundError
 from distsvc.job.config import ClusterConfig
-from distsvc.run.work.cluster import connected
-from distsvc.run.work.fanout import fan_out
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import ClusterAddress
+from distsvc.run.work.workers.cluster import connected
+from distsvc.run.work.workers.fanout import fan_out
 from distsvc.storage.places.arrays import make_folder
 
 KNOWN = (*SUITES, "linear", "peers")

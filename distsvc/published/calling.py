@@ -132,8 +132,8 @@ def run_told(
     name = os.fspath(job) if isinstance(job, (str, os.PathLike)) else "job"
     with watched(name, metrics_file) as announcer:
         from distsvc.run.drafts.asked_job import asked_job
-        from distsvc.run.work.cluster import expect_workers
         from distsvc.run.work.progress import Progress
+        from distsvc.run.work.workers.cluster import expect_workers
 
         with closing(Progress(*display)) as progress:
             if continue_from is not None:

@@ -54,7 +54,7 @@ def run_job(
     job
         The validated job file.
     at
-        Where the cluster is; see `distsvc.run.work.cluster.connected`.
+        Where the cluster is; see `distsvc.run.work.workers.cluster.connected`.
     start
         What may be replaced, started over or skipped.
     command

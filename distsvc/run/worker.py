@@ -4,7 +4,7 @@ import logging
 
 import numpy as np
 
-from distsvc.run.work.lean import lean
+from distsvc.run.work.workers.lean import lean
 
 lean()
 logging.getLogger("distsvc").setLevel(logging.INFO)  # the driver shows what it is sent

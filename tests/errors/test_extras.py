@@ -92,7 +92,7 @@ def test_a_zarr_input_names_its_extra(tmp_path):
 def test_a_large_table_is_worked_on_without_workers():
     code = """
 from distsvc.job.config import ClusterConfig
-from distsvc.run.work.cluster import connected
+from distsvc.run.work.workers.cluster import connected
 from distsvc.run.work.progress import Progress
 with connected(ClusterConfig(), 2**40, Progress(log_format="text")) as client:
     print(client)

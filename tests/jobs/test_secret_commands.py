@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from distsvc.cli.main import main
 from distsvc.errors import urls
-from distsvc.run.work import cluster
+from distsvc.run.work.workers import cluster
 from tests.errors.test_secret_forms import URLS, S
 from tests.small_runs import forget, three_clusters, write_table
 

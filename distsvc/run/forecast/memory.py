@@ -18,10 +18,10 @@ from distsvc.run.algorithms.algorithm import Forecastable, kept_rows
 from distsvc.run.algorithms.begin import begin
 from distsvc.run.labelling.columns import ASKED
 from distsvc.run.learning.sizes import MB, Sizes, Terms
-from distsvc.run.work.cluster import Workers
 from distsvc.run.work.partitions import choose_block_rows, joined
 from distsvc.run.work.plan import cut, pilot_rows
 from distsvc.run.work.progress import mapped_memory_mb
+from distsvc.run.work.workers.cluster import Workers
 from distsvc.storage.rows.blocks import Table
 from distsvc.storage.tables.sources import source_of
 

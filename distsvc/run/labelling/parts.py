@@ -21,7 +21,7 @@ def part_files(plan: Plan, number: int) -> list[str]:
     return [part_file(part) for part in plan.parts_of(number)]
 
 
-class Parts:
+class LabelledParts:
     """The parts of a partition, each written once it has its rows."""
 
     def __init__(self, run: RunDirectory, number: int, rule: type[Rule]):

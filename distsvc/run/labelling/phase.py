@@ -14,7 +14,7 @@ from distsvc.run.labelling.columns import asked_columns, check_asked, parts_plac
 from distsvc.run.labelling.counts import Counts
 from distsvc.run.labelling.ids import IdCounts, IdReport, counts_ids
 from distsvc.run.labelling.labeller import OWN, PREVIOUS, REFERENCE, Labeller, read_labellers
-from distsvc.run.labelling.parts import Parts, part_files
+from distsvc.run.labelling.parts import LabelledParts, part_files
 from distsvc.run.learning.preparation import PREPARATION, prepared_block
 from distsvc.run.learning.survey import Pilot
 from distsvc.run.work.directory import Result, RunDirectory
@@ -140,7 +140,7 @@ def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
     counts, asked = _begin(run, of, labeller, before)
     pilot = None if of == OWN else Pilot.limited(plan)
     given = _id_counts(plan)
-    parts = Parts(run, number, type(rule))
+    parts = LabelledParts(run, number, type(rule))
     wanted = {"with_ids": plan.table.id is not None, "with_labels": plan.table.label is not None}
     for block in plan.blocks(number, **wanted):
         Z = prepared_block(run, block, of + PREPARATION)

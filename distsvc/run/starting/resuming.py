@@ -28,12 +28,12 @@ from distsvc.job.config import UNDECIDING, Job
 from distsvc.run.model.files import with_previous
 from distsvc.run.nights.previous import Previous
 from distsvc.run.work.checkpoints import CHECKPOINTS
-from distsvc.run.work.cluster import versions
 from distsvc.run.work.directory import LostWorkError, RunDirectory
-from distsvc.run.work.display import LOG
 from distsvc.run.work.progress import Progress
-from distsvc.run.work.sentences import duration
+from distsvc.run.work.shown.display import LOG
+from distsvc.run.work.shown.sentences import duration
 from distsvc.run.work.start import Start
+from distsvc.run.work.workers.cluster import versions
 from distsvc.storage.places.arrays import sealed, unsealed
 from distsvc.storage.places.folder import Folder
 from distsvc.storage.places.lease import Doing, Holder

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from distsvc.errors import DataError
 from distsvc.models.rows.checkpoints import Restore, State, T
 from distsvc.run.work.directory import LostWorkError, Result, RunDirectory
-from distsvc.run.work.display import LOG
+from distsvc.run.work.shown.display import LOG
 
 CHECKPOINTS = "checkpoints"
 

@@ -16,11 +16,11 @@ from distsvc.errors import JobFileError, TemporaryError
 from distsvc.errors.urls import is_private, shown_url
 from distsvc.job.config import ClusterConfig
 from distsvc.run.work.checkpoints import TaskCheckpoints
-from distsvc.run.work.cluster import Workers, connected, workers_of
 from distsvc.run.work.directory import Result, RunDirectory
-from distsvc.run.work.fanout import fan_out
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import ANYWHERE, ClusterAddress
+from distsvc.run.work.workers.cluster import Workers, connected, workers_of
+from distsvc.run.work.workers.fanout import fan_out
 
 NAMED = 10
 """Missing results that an error names."""

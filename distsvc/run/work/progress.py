@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from distsvc.report.content.report import PhaseCost
-from distsvc.run.work.display import LOG, attached, shown, terminal_bar
+from distsvc.run.work.shown.display import LOG, attached, shown, terminal_bar
 from distsvc.run.work.start import Display
 from distsvc.storage.places.lease import Doing
 
 if TYPE_CHECKING:
-    from distsvc.run.work.bars import WholeBar
+    from distsvc.run.work.shown.bars import WholeBar
 
 FINISHED = "phase finished"
 WARNING = "warning"

@@ -30,7 +30,7 @@ from distsvc.run.forecast.calibration import (
 from distsvc.run.forecast.forecast import forecast_job
 from distsvc.run.forecast.memory import check_memory, forecast_memory
 from distsvc.run.job import run_job
-from distsvc.run.work.cluster import Workers
+from distsvc.run.work.workers.cluster import Workers
 from distsvc.storage.rows.blocks import Layout, Table
 from distsvc.storage.rows.features import Numeric
 from tests.small_runs import MODELS, small_job, three_clusters, write_table

@@ -19,11 +19,11 @@ from distsvc.run.starting.resuming import (
     interrupted_runs,
     kept_results,
 )
-from distsvc.run.work.cluster import versions
 from distsvc.run.work.directory import LostWorkError
 from distsvc.run.work.phases import Phase
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import Start
+from distsvc.run.work.workers.cluster import versions
 from distsvc.storage.places.arrays import described
 from distsvc.storage.places.folder import Folder
 from distsvc.storage.publishing.publication import Output, collect

@@ -18,12 +18,12 @@ from distsvc.errors import JobFileError, TemporaryError
 from distsvc.job.config import ClusterConfig
 from distsvc.kernels.jit import cache_folder
 from distsvc.run.job import run_job
-from distsvc.run.work import cluster as module
-from distsvc.run.work import fanout
-from distsvc.run.work.cluster import compare_versions, connected, versions
-from distsvc.run.work.fanout import fan_out
 from distsvc.run.work.progress import Meter, Progress
 from distsvc.run.work.start import ClusterAddress
+from distsvc.run.work.workers import cluster as module
+from distsvc.run.work.workers import fanout
+from distsvc.run.work.workers.cluster import compare_versions, connected, versions
+from distsvc.run.work.workers.fanout import fan_out
 from distsvc.storage.publishing.publication import KINDS, Output
 from tests.clusters import loopback_cluster
 from tests.jobs.blob_jobs import config

@@ -8,7 +8,7 @@ import pytest
 
 import distsvc
 from distsvc.run.work.phases import Phase
-from distsvc.run.work.sentences import (
+from distsvc.run.work.shown.sentences import (
     PHASES,
     SENTENCES,
     duration,

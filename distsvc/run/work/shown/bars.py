@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn,
 from rich.table import Column
 from rich.text import Text
 
-from distsvc.run.work.sentences import phase_title
+from distsvc.run.work.shown.sentences import phase_title
 
 BAR_WIDTH = 14
 TITLE_WIDTH = 26

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from distsvc.run.work.lean import is_lean
+from distsvc.run.work.workers.lean import is_lean
 
 TASKS = "distsvc.run.worker"
 """Module that workers on this machine import before they are given tasks: it imports the rest."""

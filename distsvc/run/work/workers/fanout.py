@@ -12,9 +12,15 @@ from typing import Any, NamedTuple
 
 from distsvc.errors import DistsvcError, PartitionFailedError, TemporaryError
 from distsvc.errors.faults import fault
-from distsvc.run.work.cluster import Versions, compare_versions, loss_is_temporary, losses, versions
-from distsvc.run.work.losses import WorkerWatch
 from distsvc.run.work.progress import HERE, Meter, peak_memory_mb
+from distsvc.run.work.workers.cluster import (
+    Versions,
+    compare_versions,
+    loss_is_temporary,
+    losses,
+    versions,
+)
+from distsvc.run.work.workers.losses import WorkerWatch
 
 IN_FLIGHT = 4
 """Dask tasks under way for each thread of the cluster, so that none waits for the driver."""

@@ -7,7 +7,7 @@ import pytest
 
 CODE = """
 import sys
-from distsvc.run.work.lean import lean
+from distsvc.run.work.workers.lean import lean
 lean()
 lean()
 {}

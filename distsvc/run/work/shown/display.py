@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from distsvc.errors import one_line
 from distsvc.errors.urls import masked
-from distsvc.run.work.sentences import details, is_worth_telling, sentence
+from distsvc.run.work.shown.sentences import details, is_worth_telling, sentence
 from distsvc.run.work.start import Display
 
 if TYPE_CHECKING:
-    from distsvc.run.work.bars import WholeBar
+    from distsvc.run.work.shown.bars import WholeBar
 
 LOG = logging.getLogger("distsvc")
 
@@ -99,7 +99,7 @@ def terminal_bar(display: Display) -> WholeBar | None:
     """Return the bar of a run that is watched on a terminal, else None."""
     if display.log_format == "json" or not sys.stderr.isatty():
         return None
-    from distsvc.run.work.bars import WholeBar  # rich is for people
+    from distsvc.run.work.shown.bars import WholeBar  # rich is for people
 
     return WholeBar()
 

@@ -18,11 +18,11 @@ from distributed import LocalCluster
 from distsvc.cli.main import main
 from distsvc.errors import InputNotFoundError, JobFileError, TemporaryError
 from distsvc.job.config import ClusterConfig
-from distsvc.run.work import cluster as module
-from distsvc.run.work.cluster import SMALL_BYTES, connected
-from distsvc.run.work.forking import KEPT_BYTES, TASKS
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import ClusterAddress
+from distsvc.run.work.workers import cluster as module
+from distsvc.run.work.workers.cluster import SMALL_BYTES, connected
+from distsvc.run.work.workers.forking import KEPT_BYTES, TASKS
 from tests.clusters import loopback_cluster
 from tests.published_files import nothing_left
 

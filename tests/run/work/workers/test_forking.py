@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
-from distsvc.run.work import forking
+from distsvc.run.work.workers import forking
 
 SCRIPT = """
 import json, os, signal, sys, threading
 from distsvc.job.config import ClusterConfig
-from distsvc.run.work.cluster import connected, expect_workers
-from distsvc.run.work.lean import lean
+from distsvc.run.work.workers.cluster import connected, expect_workers
+from distsvc.run.work.workers.lean import lean
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import ANYWHERE
 

@@ -24,15 +24,15 @@ from distsvc.errors import InputNotFoundError, JobFileError, TemporaryError
 from distsvc.errors.extras import check_extra, is_installed
 from distsvc.errors.urls import remember
 from distsvc.job.config import ClusterConfig
-from distsvc.run.work.forking import (
+from distsvc.run.work.progress import Progress
+from distsvc.run.work.start import ANYWHERE, ClusterAddress
+from distsvc.run.work.workers.forking import (
     ENVIRONMENT,
     TASKS,
     start_method,
     start_server,
     without_interrupts,
 )
-from distsvc.run.work.progress import Progress
-from distsvc.run.work.start import ANYWHERE, ClusterAddress
 from distsvc.storage.places.scratch import scratch
 
 NO_TLS = (

@@ -1,0 +1,1 @@
+"""Progress as people and programs see it: bars, sentences, lines of JSON."""

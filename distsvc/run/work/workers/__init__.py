@@ -1,0 +1,1 @@
+"""Workers: the cluster, how those on this machine start, tasks for them, and their losses."""
