@@ -16,6 +16,7 @@ from distsvc.job.file import parse_job
 from distsvc.kernels.jit import cache_folder
 from distsvc.run.job import run_job
 from distsvc.run.work.progress import Progress
+from distsvc.storage.places.arrays import write_text, write_whole
 from distsvc.storage.places.scratch import scratch
 
 ROWS, WIDTH = 1_200, 32
@@ -96,6 +97,6 @@ def _write(table: Path, lines: Path) -> None:
     columns |= {"name": pa.array([f"row {k}" for k in range(ROWS)])}
     wide = np.repeat(X, WIDTH // 4, axis=1) + random.normal(0.0, 1.0, (ROWS, WIDTH))
     columns |= {"v": pa.FixedSizeListArray.from_arrays(pa.array(wide.ravel()), WIDTH)}
-    pq.write_table(pa.table(columns), table)
+    write_whole(table, lambda stream: pq.write_table(pa.table(columns), stream))
     rows = (" ".join(f"{k}:{x:.4f}" for k, x in enumerate(row, 1)) for row in X)
-    lines.write_text("".join(f"1 {row}\n" for row in rows))
+    write_text(lines, "".join(f"1 {row}\n" for row in rows))

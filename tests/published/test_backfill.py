@@ -15,7 +15,7 @@ from distsvc.job.file import load_job
 from distsvc.published import backfill as backfills
 from distsvc.published.backfill import backfill, going_on
 from distsvc.run.job import run_job
-from distsvc.run.work.start import Start
+from distsvc.run.work.start import Display, Start
 from distsvc.storage.publishing.publication import Output
 from tests.small_runs import write_table
 
@@ -53,7 +53,7 @@ def job_file(tmp_path):
 def nights(job_file, first=DAYS[0], last=DAYS[2], reprocess="none", settings=()):
     first, last = datetime.date.fromisoformat(first), datetime.date.fromisoformat(last)
     job_of = lambda day: load_job(job_file, settings, day)  # noqa: E731
-    return list(backfill(job_of, first, last, reprocess, quiet=True))
+    return list(backfill(job_of, first, last, reprocess, display=Display(quiet=True)))
 
 
 def manifest(job_file, day):

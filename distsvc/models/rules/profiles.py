@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import rankdata
 
 BINS = 256
 """Pieces of a column, with as many rows in each, at whose borders ranges begin and end."""
@@ -150,6 +149,8 @@ def leanings(X: np.ndarray, labels: np.ndarray, chosen: Sequence[int]) -> np.nda
     often below; 1 is always above, -1 always below. None of the clusters `chosen` has all rows X
     (m, d), whose labels are (m,).
     """
+    from scipy.stats import rankdata  # which drivers that draw no page need not import
+
     m, found = len(X), np.zeros((len(chosen), X.shape[1]))
     members = [labels == c for c in chosen]
     for j in range(X.shape[1]):
