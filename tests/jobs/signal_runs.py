@@ -134,7 +134,7 @@ def judged(folder: Path, kind: Kind, code: int) -> list[str]:
         wrong.append("code 0 and nothing published")
     if "Traceback" in error or "Exception ignored" in error:
         wrong.append("traceback")
-    if code and not silent and " by SIG" not in error:
+    if code and not silent and "Interrupted" not in error:
         wrong.append("not a word")
     out = folder / "out"
     left = {path.relative_to(out).parts[:2] for path in out.rglob("*")}

@@ -135,7 +135,8 @@ def test_every_warning_is_in_log_report_and_page_once(
     assert logged == report.warnings
     content = json.loads((tmp_path / "out/report.json").read_text())
     assert content["warnings"] == report.warnings
-    told = [html.unescape(text) for text in re.findall(r"<li>(.*?)</li>", render_page(report))]
+    lines = re.findall(r"<li>(?:<details><summary>.*?</summary>)?(.*?)<", render_page(report))
+    told = [html.unescape(text).strip() for text in lines]
     assert all(told.count(warning) == 1 for warning in report.warnings)
     assert set(report.levels.doubts if report.levels else ()) <= set(report.warnings)
 
