@@ -14,6 +14,7 @@ FAINTEST = np.float32(0.57)
 numbers below 2^-126 is a hundred times slower."""
 
 LAST_BITS = np.int32(2147483647)
+"""Those of a NaN, above those of every distance."""
 
 
 @kernel
@@ -53,7 +54,7 @@ def log_nearness(X, P, k, least, out):
 
     X (n, d) float32, P (d, m) float32, m > k, out (n,) float64. A point that x lies on is left out
     once, for a point is near others, not near itself. Squared distances below `least`, float32
-    and positive, count as that.
+    and positive, count as that. A row with distances that are not numbers gets NaN.
     """
     m = P.shape[1]
     squares = np.empty(m, np.float32)
@@ -65,6 +66,8 @@ def log_nearness(X, P, k, least, out):
             last, nearest = nearest, LAST_BITS
             for j in range(m):
                 nearest = min(nearest, bits[j] if bits[j] > last else LAST_BITS)
+            if nearest == LAST_BITS:
+                break
             if nearest == 0:
                 wanted = k + 1
             for j in range(m):

@@ -12,7 +12,7 @@ from distsvc.report.content.explained_parts import FarRow, LeadingColumn, Reason
 from distsvc.run.algorithms.algorithm import Columns, PilotRows
 from distsvc.run.labelling.asked import AskedColumns, ExplainedParts
 from distsvc.run.labelling.labeller import Labeller
-from distsvc.run.learning.preparation import Preparation
+from distsvc.run.learning.preparation import Preparation, drawn_in
 from distsvc.storage.rows.blocks import Block
 from distsvc.storage.rows.features import Feature, groups_of, names_of, one_hot_columns
 
@@ -159,7 +159,7 @@ class Reasons(AskedColumns):
         far, found = self.far, []
         if not len(far["rows"]):
             return []
-        order, shares = self.heaviest(preparation(far["X"]), far["labels"])
+        order, shares = self.heaviest(drawn_in(preparation(far["X"])), far["labels"])
         for i, label in enumerate(far["labels"].tolist()):
             alike = (rows.labels == label) & (rows.scores >= self.typical.least)
             usual = rows.raw[alike]

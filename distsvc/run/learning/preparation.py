@@ -86,10 +86,15 @@ def prepared_block(run: RunDirectory, block: Block, name: str = PREPARATION) -> 
         aside = np.isin(block.rows, rows_aside(run))
         if not aside.any():
             raise
-        most = LONGEST / np.sqrt(Z.shape[1])
-        Z[aside] = np.clip(Z[aside], -most, most)
+        Z[aside] = drawn_in(Z[aside])
         check_rows(Z, block, table.shown, table.columns)
     return Z
+
+
+def drawn_in(Z: np.ndarray) -> np.ndarray:
+    """Return prepared rows Z (n, d) of any length, none longer than a rule can take."""
+    most = LONGEST / np.sqrt(Z.shape[1])
+    return np.clip(Z, -most, most)
 
 
 def check_rows(Z: np.ndarray, block: Block, shown: str, columns: Sequence[str]) -> None:

@@ -70,6 +70,8 @@ def test_nearness_counts_ties_and_leaves_a_point_out_once(kernel):
     assert found[4] == -np.inf  # its squared distances are beyond float32
     kernel(P.T.copy()[:1], P, 1, np.float32(0.25), found[:1])
     assert np.exp(-found[0]) == pytest.approx(0.5)  # another row lies on it: `least` counts
+    kernel(np.array([[np.nan]], np.float32), P, 4, np.float32(0.25), found[:1])
+    assert np.isnan(found[0])
 
 
 # --- the score
