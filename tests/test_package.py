@@ -62,8 +62,11 @@ def test_the_citation_and_the_changelog_have_the_version():
     assert [author["name"] for author in citation["authors"]] == [
         author["name"] for author in PROJECT["authors"]
     ]
-    first = re.search(r"^## \[?([\d.]+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    changes = (ROOT / "CHANGELOG.md").read_text()
+    first = re.search(r"^## ([\d.]+)", changes, re.MULTILINE)
     assert first[1] == distsvc.__version__
+    kinds = ["Added", "Changed", "Fixed", "Removed"]  # of Keep a Changelog
+    assert re.findall(r"^### (.*)$", changes, re.MULTILINE) == kinds
 
 
 def test_forms_can_be_shown():
