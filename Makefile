@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 RUNS ?= 2000
 SEED ?= 0
-PYTHONS ?= 3.11 3.12 3.13 3.14 3.15
+PYTHONS ?= 3.11 3.12 3.13
 RESOLUTIONS ?= lowest-direct highest
 TESTS ?= tests
 

@@ -122,7 +122,7 @@ def missing_paths(text: str) -> list[str]:
         if re.match(r"(distsvc|tests|benchmarks|deploy|jobs|docs)/", name):
             known = (ROOT / name).exists()
         elif re.fullmatch(r"\w+\.py", name):
-            known = name in modules
+            known = name in modules or (ROOT / name).exists()
         elif re.fullmatch(r"distsvc(\.\w+)+", name):
             known = resolves(name)
         else:

@@ -1,8 +1,11 @@
 """Metadata, workflows and forms say what is so."""
 
 import re
+import runpy
+import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -67,6 +70,17 @@ def test_the_citation_and_the_changelog_have_the_version():
     assert first[1] == distsvc.__version__
     kinds = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}  # Keep a Changelog
     assert set(re.findall(r"^### (.*)$", changes, re.MULTILINE)) <= kinds
+
+
+def test_the_description_on_an_index_leads_to_no_file(monkeypatch):
+    told = {}
+    stand_in = SimpleNamespace(setup=lambda **given: told.update(given))
+    monkeypatch.setitem(sys.modules, "setuptools", stand_in)
+    runpy.run_path(str(ROOT / "setup.py"))
+    text = told["long_description"]
+    assert told["long_description_content_type"] == "text/markdown"
+    assert re.findall(r"\]\((?!https?://)|<img|src=", text) == []
+    assert "Guide to inputs, columns, outliers" in text
 
 
 def test_forms_can_be_shown():
