@@ -32,6 +32,10 @@ class Index(NamedTuple):
     definition : str
         What it is, in a sentence.
 
+    See Also
+    --------
+    clustering_report : All indices of a clustering.
+
     Examples
     --------
     >>> from distsvc.metrics import INDICES

@@ -140,6 +140,11 @@ def test_every_function_says_what_it_returns(name):
     assert ("Returns" in said or "Yields" in said) == returns
 
 
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_every_docstring_says_what_else_there_is(name):
+    assert " : " in sections(DOCUMENTED[name])["See Also"]
+
+
 @pytest.mark.parametrize("name", PUBLIC)
 def test_every_public_name_has_a_reference_page(name):
     pages = [page.read_text() for page in (ROOT / "docs/reference/api").glob("*.rst")]

@@ -22,6 +22,10 @@ def one_line(text: str) -> str:
     -------
     str
 
+    See Also
+    --------
+    shown : A value as messages quote it.
+
     Examples
     --------
     >>> from distsvc.errors import one_line
@@ -48,6 +52,10 @@ def shown(value: object) -> str:
     Returns
     -------
     str
+
+    See Also
+    --------
+    one_line : A whole message in one line.
 
     Examples
     --------
@@ -82,6 +90,10 @@ class DistsvcError(Exception):
     exit_code : int
         What a command ends with.
 
+    See Also
+    --------
+    DataError, InputNotFoundError, TemporaryError, JobFileError : The commonest.
+
     Examples
     --------
     >>> import distsvc
@@ -104,6 +116,11 @@ class DistsvcError(Exception):
 class DataError(DistsvcError):
     """The input can be found but not used: a missing column, NaN, an unreadable file.
 
+    See Also
+    --------
+    EmptyInputError : There are no rows.
+    UnusableRowsError : Rows that an estimator refuses.
+
     Examples
     --------
     >>> import distsvc
@@ -121,6 +138,10 @@ class DataError(DistsvcError):
 
 class EmptyInputError(DataError):
     r"""The input has no rows, or none that can be used.
+
+    See Also
+    --------
+    SkippedError : The same where an empty input is to be skipped.
 
     Examples
     --------
@@ -140,6 +161,10 @@ class EmptyInputError(DataError):
 class UnusableRowsError(DataError, ValueError):
     """Rows that an estimator can't learn from: not finite, or too large for its arithmetic.
 
+    See Also
+    --------
+    ParameterError : A parameter of an estimator is not allowed.
+
     Examples
     --------
     >>> from distsvc import AutoClustering
@@ -155,6 +180,10 @@ class UnusableRowsError(DataError, ValueError):
 
 class InputNotFoundError(DistsvcError):
     """No file, folder or array at the path that the job names.
+
+    See Also
+    --------
+    SkippedError : The same where a missing input is to be skipped.
 
     Examples
     --------
@@ -174,6 +203,10 @@ class InputNotFoundError(DistsvcError):
 class SkippedError(DistsvcError):
     """The input is not there yet, or empty, and such a run is to be skipped.
 
+    See Also
+    --------
+    InputNotFoundError, EmptyInputError : The same where nothing is to be skipped.
+
     Examples
     --------
     >>> import distsvc
@@ -192,6 +225,10 @@ class SkippedError(DistsvcError):
 class PartitionFailedError(DistsvcError):
     """One partition keeps failing for a reason that is neither its data nor the cluster.
 
+    See Also
+    --------
+    TemporaryError : Scheduler or workers were lost.
+
     Examples
     --------
     >>> from distsvc.errors import PartitionFailedError
@@ -205,6 +242,10 @@ class PartitionFailedError(DistsvcError):
 
 class TemporaryError(DistsvcError):
     """The scheduler, the workers or a store went away; the same command may succeed later.
+
+    See Also
+    --------
+    PartitionFailedError : One partition fails, again and again.
 
     Examples
     --------
@@ -233,6 +274,10 @@ class CheckFailedError(DistsvcError):
     report : distsvc.report.content.report.Report or None
         Of that result.
 
+    See Also
+    --------
+    distsvc.load : What is published still.
+
     Examples
     --------
     >>> import distsvc
@@ -253,6 +298,10 @@ class CheckFailedError(DistsvcError):
 class OutputPermissionError(DistsvcError):
     """The output path can't be written.
 
+    See Also
+    --------
+    TemporaryError : The disk is full.
+
     Examples
     --------
     >>> from distsvc.errors import OutputPermissionError
@@ -266,6 +315,10 @@ class OutputPermissionError(DistsvcError):
 
 class JobFileError(DistsvcError):
     """The job file, or what is already published at its output, does not allow the run.
+
+    See Also
+    --------
+    ParameterError : The same of a parameter of an estimator.
 
     Examples
     --------
@@ -285,6 +338,10 @@ class JobFileError(DistsvcError):
 class MissingExtraError(JobFileError):
     """A package is not installed that comes with an extra of distsvc; the message names both.
 
+    See Also
+    --------
+    JobFileError : What else a run asks for and does not get.
+
     Examples
     --------
     >>> from distsvc.errors import MissingExtraError
@@ -296,6 +353,10 @@ class MissingExtraError(JobFileError):
 
 class ParameterError(JobFileError, ValueError):
     """A parameter of an estimator is not allowed; only checks of parameters raise it.
+
+    See Also
+    --------
+    UnusableRowsError : Rows that an estimator refuses.
 
     Examples
     --------

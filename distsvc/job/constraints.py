@@ -168,6 +168,10 @@ N_JOBS = Constraint(
 )
 """Threads of an estimator, as scikit-learn counts them; a job has its own."""
 
+_LEVEL = count(0)
+VERBOSE = replace(_LEVEL, type=_LEVEL.type | bool, job_type=None, default=0)
+"""Whether an estimator tells of its phases, as scikit-learn counts it; a job has its own log."""
+
 _SEED = count(0, LAST_SEED)
 RANDOM_STATE = replace(
     _SEED, type=Annotated[_SEED.type | None, BeforeValidator(_seed_or_none)], job_type=None

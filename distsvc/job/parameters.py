@@ -27,6 +27,7 @@ from distsvc.job.constraints import (
     SHARE,
     SIZE,
     STEPS,
+    VERBOSE,
     WEIGHT,
     WEIGHT_OR_0,
     Constraint,
@@ -60,6 +61,7 @@ LINEAR: dict[str, Constraint] = {
     "max_iter": STEPS.by_default(10_000),
     "compute_gap": FLAG.by_default(False),
     "memory_rows": count(1000, MOST).or_none,
+    "verbose": VERBOSE,
     "random_state": RANDOM_STATE,
 }
 """Parameters of both linear algorithms."""
@@ -71,6 +73,7 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
         "effort": choice(*get_args(Effort)).by_default("default"),
         "granularity": choice(*get_args(Granularity)).by_default("default"),
         "n_jobs": N_JOBS,
+        "verbose": VERBOSE,
         "random_state": RANDOM_STATE,
     },
     "support-vector": {
@@ -99,6 +102,7 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
         "merge_radius": WEIGHT.in_memory.by_default(0.1),
         "noise": FLAG.in_memory.by_default(False),
         "n_jobs": N_JOBS,
+        "verbose": VERBOSE,
         "random_state": RANDOM_STATE,
     },
     "imdh": {
@@ -116,6 +120,7 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
         "valley": WEIGHT_OR_0.by_default(4.0),
         "max_samples": count(100, MOST).or_none.by_default(1_000_000),
         "n_jobs": N_JOBS,
+        "verbose": VERBOSE,
         "random_state": RANDOM_STATE,
     },
     "linear-one-class": {"nu": SHARE.by_default(0.5)} | LINEAR,

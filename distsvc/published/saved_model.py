@@ -118,6 +118,10 @@ class Model:
         JobFileError
             They were written by another version.
 
+        See Also
+        --------
+        distsvc.load : The run, with its model.
+
         Examples
         --------
         >>> import distsvc
@@ -170,6 +174,10 @@ class Model:
         -------
         scores : ndarray of shape (n,), float32
 
+        See Also
+        --------
+        predict : The cluster of every row.
+
         Examples
         --------
         >>> import distsvc
@@ -199,6 +207,10 @@ class Model:
         ------
         DataError
             The model only tells rows inside from rows outside.
+
+        See Also
+        --------
+        predict : The cluster of every row.
 
         Examples
         --------
@@ -267,6 +279,11 @@ class Model:
         Returns
         -------
         pyarrow.Table
+
+        See Also
+        --------
+        predict : The clusters alone.
+        predict_batches : The same of a stream, batch by batch.
 
         Examples
         --------

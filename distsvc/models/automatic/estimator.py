@@ -13,6 +13,7 @@ from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.rows import sampling
 from distsvc.models.rows.passes import ClusterEstimator, Passes, Values, answered
+from distsvc.models.rows.phases import Phases
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
 from distsvc.models.rows.threads import of_blocks
 
@@ -41,6 +42,8 @@ class AutoClustering(ClusterEstimator):
     n_jobs : int or None, default=None
         Threads, for the models of both families and for blocks of rows; as in
         `SupportVectorClustering`.
+    verbose : int, default=0
+        0 is silent; from 1 on a line is printed for each phase of `fit`, with its seconds.
     random_state : int, RandomState or None, default=None
         Decides the order of rows.
 
@@ -97,6 +100,7 @@ class AutoClustering(ClusterEstimator):
         effort: Effort = "default",
         granularity: Granularity = "default",
         n_jobs: int | None = None,
+        verbose: int = 0,
         random_state: RandomState = None,
     ):
         self.n_clusters = n_clusters
@@ -104,6 +108,7 @@ class AutoClustering(ClusterEstimator):
         self.effort = effort
         self.granularity = granularity
         self.n_jobs = n_jobs
+        self.verbose = verbose
         self.random_state = random_state
 
     def decision_function(self, X: Any) -> Any:
@@ -188,6 +193,10 @@ class AutoClustering(ClusterEstimator):
         ValueError
             Where the rows of `fit` were read block by block and X is not given.
 
+        See Also
+        --------
+        predict : The clusters of the fit itself.
+
         Examples
         --------
         >>> from distsvc import AutoClustering
@@ -213,6 +222,7 @@ class AutoClustering(ClusterEstimator):
         return engine
 
     def _fit_array(self, X: np.ndarray) -> None:
+        phases = Phases(self)
         engine = self._begin()
         levels = engine.levels
         keys = sampling.row_keys(levels.seed, np.arange(len(X)))
@@ -220,30 +230,39 @@ class AutoClustering(ClusterEstimator):
         engine.set_pilot(X[order[:PILOT_ROWS]], len(X))
         rows = levels.seen(X)
         levels.learn(rows, keys, len(X))
+        phases.ended("models of the columns")
         levels.find_clusters([(rows, keys)], len(X))
+        phases.ended("splits of the columns, and their vote")
         if engine.asks_graph:
             first = _first(engine.graph, keys[order], len(X))
             engine.learn_graph(X[order[first]], keys[order[first]])
+            phases.ended("graph of near rows, its models and their vote")
         self._take(engine)
         self._rows = np.ascontiguousarray(X - engine.centre, np.float32)
         self.labels_ = of_blocks(engine.rule.labels, self._rows, self.n_jobs)
+        phases.ended("choice and labels")
 
     def _fit_source(self, source: Input) -> None:
+        phases = Phases(self)
         engine = self._begin()
         levels = engine.levels
         passes = Passes(source, levels.seed)
         X, keys = passes.draw(engine.key_ranges)
         n_rows = passes.n_rows
+        phases.ended(f"sample of {n_rows:,} rows")
         engine.set_pilot(passes.pilot, n_rows)
         if engine.asks_graph:
             first = _first(engine.graph, keys, n_rows)
             engine.learn_graph(X[first], keys[first])
+            phases.ended("graph of near rows, its models and their vote")
         rows = levels.seen(X)
         del X
         levels.learn(rows, keys, n_rows)
+        phases.ended("models of the columns")
         del rows, keys
         parts = ((levels.seen(block), keys) for block, keys in passes.again())
         levels.find_clusters(parts, n_rows)
+        phases.ended("splits of the columns, and their vote")
         self._take(engine)
         self._rows = None
         self._label_passes(passes)

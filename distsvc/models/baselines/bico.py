@@ -34,7 +34,7 @@ from distsvc.models.baselines.rules import Centres
 from distsvc.models.rows.checkpoints import MOST, State
 from distsvc.models.rows.sampling import seed_of
 from distsvc.models.rows.threads import of_blocks
-from distsvc.models.rows.validation import validated
+from distsvc.models.rows.validation import unweighted, validated
 from distsvc.models.rules.fields import ArrayField, Facts, check_fields, forms_of, real, whole
 
 POINTS_A_CLUSTER = 200
@@ -204,6 +204,7 @@ class BICO(Baseline):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @unweighted
     def fit(self, X: Any, y: Any = None) -> BICO:
         """Cluster the rows of X.
 
@@ -222,6 +223,10 @@ class BICO(Baseline):
         ------
         ValueError
             For NaN or infinity in X, too few rows, or a parameter out of range.
+
+        See Also
+        --------
+        partial_fit : Learn from a stream of blocks.
 
         Examples
         --------
@@ -291,6 +296,10 @@ class BICO(Baseline):
         Returns
         -------
         labels : ndarray of shape (n,), int32
+
+        See Also
+        --------
+        cut : The same for fewer clusters.
 
         Examples
         --------

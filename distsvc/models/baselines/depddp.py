@@ -26,7 +26,7 @@ from distsvc.models.baselines.estimator import TreeBaseline
 from distsvc.models.baselines.split_tree import SplitTree, centred, positions_along
 from distsvc.models.rows.checkpoints import State
 from distsvc.models.rows.scaling import check_finite
-from distsvc.models.rows.validation import validated
+from distsvc.models.rows.validation import unweighted, validated
 from distsvc.models.rules.fields import ArrayField, Facts, Field, check_fields
 
 BLOCK_ROWS = 8192
@@ -139,6 +139,7 @@ class DePDDP(TreeBaseline):
         self.grid_size = grid_size
         self.n_jobs = n_jobs
 
+    @unweighted
     def fit(self, X: Any, y: Any = None) -> DePDDP:
         """Cluster the rows of X.
 
@@ -157,6 +158,10 @@ class DePDDP(TreeBaseline):
         ------
         ValueError
             For NaN or infinity in X, too few rows, or a parameter out of range.
+
+        See Also
+        --------
+        predict : The clusters of other rows.
 
         Examples
         --------

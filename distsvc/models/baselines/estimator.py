@@ -40,6 +40,10 @@ class Baseline(ClusterMixin, BaseEstimator):
         ParameterError
             For a parameter that is not allowed.
 
+        See Also
+        --------
+        distsvc.errors.ParameterError : What it raises.
+
         Examples
         --------
         >>> from distsvc.baselines import BICO
@@ -162,6 +166,10 @@ class TreeBaseline(Baseline):
         Returns
         -------
         labels : ndarray of shape (n,), int32
+
+        See Also
+        --------
+        cut : The same for fewer clusters.
 
         Examples
         --------

@@ -32,7 +32,7 @@ from distsvc.models.baselines.rules import Centres
 from distsvc.models.rows.checkpoints import MOST, NO_CHECKPOINT, State
 from distsvc.models.rows.sampling import seed_of
 from distsvc.models.rows.threads import of_blocks, on_threads
-from distsvc.models.rows.validation import validated
+from distsvc.models.rows.validation import unweighted, validated
 from distsvc.models.rules.fields import FLAG, ArrayField, Facts, Field, check_fields, whole
 
 
@@ -201,6 +201,7 @@ class FuzzyCMeans(Baseline):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @unweighted
     def fit(self, X: Any, y: Any = None) -> FuzzyCMeans:
         """Cluster the rows of X.
 
@@ -219,6 +220,10 @@ class FuzzyCMeans(Baseline):
         ------
         ValueError
             For NaN or infinity in X, too few rows, or a parameter out of range.
+
+        See Also
+        --------
+        predict : The clusters of other rows.
 
         Examples
         --------
@@ -290,6 +295,10 @@ class FuzzyCMeans(Baseline):
         Returns
         -------
         labels : ndarray of shape (n,), int32
+
+        See Also
+        --------
+        memberships : The membership of every row in every cluster.
 
         Examples
         --------

@@ -25,7 +25,7 @@ from distsvc.models.baselines.estimator import TreeBaseline
 from distsvc.models.baselines.split_tree import SplitTree, centred
 from distsvc.models.hyperplanes.tree import valley
 from distsvc.models.rows.sampling import seed_of
-from distsvc.models.rows.validation import validated
+from distsvc.models.rows.validation import unweighted, validated
 
 BLOCK_ROWS = 8192
 GRID = 512
@@ -163,6 +163,7 @@ class SPDC(TreeBaseline):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @unweighted
     def fit(self, X: Any, y: Any = None) -> SPDC:
         """Learn from the rows of X once and in random order, and label them all.
 
@@ -181,6 +182,10 @@ class SPDC(TreeBaseline):
         ------
         ValueError
             For NaN or infinity in X, too few rows, or a parameter out of range.
+
+        See Also
+        --------
+        partial_fit : Learn from a stream of blocks.
 
         Examples
         --------

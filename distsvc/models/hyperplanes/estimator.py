@@ -25,6 +25,7 @@ from distsvc.models.hyperplanes.engine import TreeEngine, TreeStream
 from distsvc.models.hyperplanes.tree import ClusterTree, Cut
 from distsvc.models.rows import sampling
 from distsvc.models.rows.passes import OF_ROWS, ClusterEstimator, Passes, answered
+from distsvc.models.rows.phases import Phases
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
 from distsvc.models.rows.threads import on_threads
 from distsvc.models.rows.validation import validated
@@ -91,6 +92,8 @@ class IncrementalMDH(ClusterEstimator):
         all.
     n_jobs : int or None, default=None
         Threads, for the trees and for blocks of rows; as in `SupportVectorClustering`.
+    verbose : int, default=0
+        0 is silent; from 1 on a line is printed for each phase of `fit`, with its seconds.
     random_state : int, RandomState or None, default=None
         Decides the order of rows.
 
@@ -176,6 +179,7 @@ class IncrementalMDH(ClusterEstimator):
         valley: float = 4.0,
         max_samples: int | None = 1_000_000,
         n_jobs: int | None = None,
+        verbose: int = 0,
         random_state: RandomState = None,
     ):
         self.depth = depth
@@ -192,6 +196,7 @@ class IncrementalMDH(ClusterEstimator):
         self.valley = valley
         self.max_samples = max_samples
         self.n_jobs = n_jobs
+        self.verbose = verbose
         self.random_state = random_state
 
     def _fit_array(self, X: np.ndarray) -> None:
@@ -331,6 +336,10 @@ class IncrementalMDH(ClusterEstimator):
         ValueError
             Where the rows of `fit` were read block by block and X is not given.
 
+        See Also
+        --------
+        predict : The clusters of the fit itself.
+
         Examples
         --------
         >>> from distsvc import IncrementalMDH
@@ -370,8 +379,11 @@ class IncrementalMDH(ClusterEstimator):
         rows = np.empty((len(order), X.shape[1]), np.float32)
         for part in _parts(*rows.shape):
             engine.centred(X[order[part]], out=rows[part])
+        phases = Phases(self)
         grown = engine.grow_all(rows, keys, n_rows)
+        phases.ended("trees")
         engine.choose(grown)
+        phases.ended("choice")
         return grown[engine.restart].ends(rows)
 
     def _forget(self, names: Iterable[str]) -> None:

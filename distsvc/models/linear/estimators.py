@@ -33,8 +33,9 @@ from distsvc.models.linear.engine import (
 )
 from distsvc.models.linear.rule import scores
 from distsvc.models.rows.passes import answered
+from distsvc.models.rows.phases import Phases
 from distsvc.models.rows.sampling import seed_of
-from distsvc.models.rows.validation import check_length, validated
+from distsvc.models.rows.validation import check_length, unweighted, validated
 
 
 @dataclass(frozen=True)
@@ -70,12 +71,14 @@ class _LinearEstimator(OutlierMixin, BaseEstimator):
     tol: float
     max_iter: int
     memory_rows: int | None
+    verbose: int
     random_state: RandomState
     offset_: float
     coef_: np.ndarray
     center_: np.ndarray
     notes_: list[str]
 
+    @unweighted
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from the rows of X.
 
@@ -97,6 +100,10 @@ class _LinearEstimator(OutlierMixin, BaseEstimator):
             For NaN or infinity in X, indices of a sparse matrix that are not columns, fewer than 2
             rows, or a parameter out of range.
 
+        See Also
+        --------
+        predict : The side of other rows.
+
         Examples
         --------
         >>> import numpy as np
@@ -109,7 +116,9 @@ class _LinearEstimator(OutlierMixin, BaseEstimator):
         X = _checked(self, X, reset=True, ensure_min_samples=2)
         check_parameters(self._engine_type.algorithm, self.get_params())
         engine = self._engine_type(self.get_params(), seed_of(self.random_state))
+        phases = Phases(self)
         converged = engine.fit_rows(X)
+        phases.ended(f"{engine.solution.n_iter:,} outer steps on {X.shape[0]:,} rows")
         self._publish(engine)
         if not converged:
             warnings.warn(
@@ -266,6 +275,8 @@ class LinearOneClassSVM(_LinearEstimator):
         Rows that a job solves in memory, 1000 at least; of a larger table that many are, as a
         sample, and then all rows in outer steps, one pass over the table each. None is as many as
         fit in 256 MiB. `fit` does not use it.
+    verbose : int, default=0
+        0 is silent; from 1 on a line is printed for each phase of `fit`, with its seconds.
     random_state : int, RandomState or None, default=None
         Decides the order of the cyclic solvers; the others do not use it.
 
@@ -330,6 +341,7 @@ class LinearOneClassSVM(_LinearEstimator):
         max_iter: int = 10_000,
         compute_gap: bool = False,
         memory_rows: int | None = None,
+        verbose: int = 0,
         random_state: RandomState = None,
     ):
         self.nu = nu
@@ -338,6 +350,7 @@ class LinearOneClassSVM(_LinearEstimator):
         self.max_iter = max_iter
         self.compute_gap = compute_gap
         self.memory_rows = memory_rows
+        self.verbose = verbose
         self.random_state = random_state
 
     def _publish(self, engine: LinearEngine) -> None:
@@ -373,6 +386,8 @@ class LinearSVDD(_LinearEstimator):
     compute_gap : bool, default=False
         As in `LinearOneClassSVM`.
     memory_rows : int or None, default=None
+        As in `LinearOneClassSVM`.
+    verbose : int, default=0
         As in `LinearOneClassSVM`.
     random_state : int, RandomState or None, default=None
         As in `LinearOneClassSVM`.
@@ -434,6 +449,7 @@ class LinearSVDD(_LinearEstimator):
         max_iter: int = 10_000,
         compute_gap: bool = False,
         memory_rows: int | None = None,
+        verbose: int = 0,
         random_state: RandomState = None,
     ):
         self.nu = nu
@@ -443,6 +459,7 @@ class LinearSVDD(_LinearEstimator):
         self.max_iter = max_iter
         self.compute_gap = compute_gap
         self.memory_rows = memory_rows
+        self.verbose = verbose
         self.random_state = random_state
 
     def _publish(self, engine: LinearEngine) -> None:

@@ -22,9 +22,10 @@ from distsvc.inputs.given import is_elsewhere, opened
 from distsvc.inputs.kept import readable_again
 from distsvc.inputs.rows import Input, OfRows, RowValues, block_rows, cut
 from distsvc.models.rows import sampling
+from distsvc.models.rows.phases import Phases
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges
 from distsvc.models.rows.threads import on_threads
-from distsvc.models.rows.validation import check_integers, check_length, validated
+from distsvc.models.rows.validation import check_integers, check_length, unweighted, validated
 from distsvc.models.rules.membership import Membership
 from distsvc.models.rules.rule import Rule
 
@@ -129,6 +130,7 @@ class ClusterEstimator(ClusterMixin, BaseEstimator):
     """The base of estimators whose engine ends in a rule, by which rows are labelled."""
 
     n_jobs: int | None
+    verbose: int
     notes_: list[str]
     labels_: Any
     probabilities_: Any
@@ -136,6 +138,7 @@ class ClusterEstimator(ClusterMixin, BaseEstimator):
     n_clusters_: int
     _engine: Any
 
+    @unweighted
     def fit(self, X: Any, y: Any = None) -> Self:
         """Cluster the rows of X.
 
@@ -177,7 +180,9 @@ class ClusterEstimator(ClusterMixin, BaseEstimator):
             check_integers(X)
             rows = validated(self, X, ensure_min_samples=2)
             self._fit_array(rows)
+            phases = Phases(self)
             self._describe(rows)
+            phases.ended("shares and scores of the rows")
         else:
             with readable_again(source) as source:
                 self._fit_source(source)
@@ -284,8 +289,10 @@ class ClusterEstimator(ClusterMixin, BaseEstimator):
 
     def _label_passes(self, passes: Passes) -> None:
         """Label the rows of `fit`, and describe them, in one more reading."""
+        phases = Phases(self)
         found = passes.values(*map(self._values, OF_ROWS))
         self.labels_, self.probabilities_, self.outlier_scores_ = found
+        phases.ended("labels, shares and scores of the rows")
 
     def _count_clusters(self) -> None:
         """Set ``n_clusters_`` to the clusters that have rows; those of a rule where rows are lazy.

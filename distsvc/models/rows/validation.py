@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -11,6 +13,8 @@ from distsvc.errors import UnusableRowsError
 from distsvc.inputs.exactness import Ends
 from distsvc.inputs.given import is_elsewhere
 from distsvc.inputs.rows import check_array
+
+Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 LONGEST = 1e18
 """Greatest length of a row: float32 holds squared distances, and some of them added up."""
@@ -47,6 +51,24 @@ def validated(estimator: Any, X: Any, **options: Any) -> Any:
     X = validate_data(estimator, X, **{"dtype": [np.float64, np.float32]} | options)
     check_length(X)
     return X
+
+
+def unweighted(fit: Fit) -> Fit:
+    """Let the `fit` of an estimator say why it takes no weights of rows.
+
+    Its signature does not have them: by that scikit-learn knows which estimators take any.
+    """
+
+    @wraps(fit)
+    def fitted(self: Any, *rows: Any, **options: Any) -> Any:
+        if "sample_weight" in options:
+            raise TypeError(
+                f"{type(self).__name__} takes no sample_weight: rows are counted, not weighed. "
+                "Where weights are counts, repeat the rows: np.repeat(X, counts, axis=0)"
+            )
+        return fit(self, *rows, **options)
+
+    return fitted  # type: ignore[return-value]
 
 
 def check_integers(X: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from distsvc.errors import ParameterError
 from distsvc.job.constraints import is_several
 from distsvc.job.parameters import IN_MEMORY, check_parameters, check_streams
 from distsvc.models.rows import sampling
+from distsvc.models.rows.phases import Phases
 from distsvc.models.rows.sampling import PILOT_ROWS
 from distsvc.models.support_vector.boundary.base import Parameters
 from distsvc.models.support_vector.boundary.engine import BoundaryEngine
@@ -67,18 +67,21 @@ def engine_for_blocks(parameters: Mapping[str, Any], seed: int) -> BoundaryEngin
     return BoundaryEngine(Parameters.of(parameters), seed)
 
 
-def fit_array(engine: EitherEngine, X: np.ndarray) -> tuple[np.ndarray, float]:
+def fit_array(engine: EitherEngine, X: np.ndarray, phases: Phases) -> tuple[np.ndarray, float]:
     """Fit rows X (n, d); return them as the engine sees them, and when it was trained."""
     keys = sampling.row_keys(engine.seed, np.arange(len(X)))
     engine.set_pilot(X[sampling.lowest(keys, PILOT_ROWS)], len(X))
     rows = engine.seen(X)
     engine.learn(rows, keys, len(X))
-    trained = perf_counter()
+    trained = phases.ended("training")
     engine.find_clusters([(rows, keys)], len(X))
+    phases.ended("clusters")
     return rows, trained
 
 
-def fit_source(engine: EitherEngine, source: Input) -> tuple[Passes, np.ndarray | None, float]:
+def fit_source(
+    engine: EitherEngine, source: Input, phases: Phases
+) -> tuple[Passes, np.ndarray | None, float]:
     """Fit the rows of an input in two passes; return what reads it, and when it was trained.
 
     Between them come the rows as the engine sees them, if the input is in memory, too.
@@ -98,12 +101,13 @@ def fit_source(engine: EitherEngine, source: Input) -> tuple[Passes, np.ndarray 
         )
     passes = Passes(source, engine.seed)
     X, keys = passes.draw(engine.key_ranges)
+    phases.ended(f"sample of {passes.n_rows:,} rows")
     engine.set_pilot(passes.pilot, passes.n_rows)
     rows = engine.seen(X)
     del X
     engine.learn(rows, keys, passes.n_rows)
     del rows, keys
-    trained = perf_counter()
+    trained = phases.ended("training")
     kept: list[np.ndarray] = []
 
     def seen(block: np.ndarray) -> np.ndarray:
@@ -113,4 +117,5 @@ def fit_source(engine: EitherEngine, source: Input) -> tuple[Passes, np.ndarray 
         return rows
 
     engine.find_clusters(((seen(block), keys) for block, keys in passes.again()), passes.n_rows)
+    phases.ended("clusters")
     return passes, np.concatenate(kept) if kept else None, trained

@@ -38,6 +38,7 @@ from distsvc.job.parameters import (
 )
 from distsvc.models.rows import sampling
 from distsvc.models.rows.passes import ClusterEstimator, Values, answered
+from distsvc.models.rows.phases import Phases
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
 from distsvc.models.rows.threads import of_blocks
 from distsvc.models.rows.validation import validated
@@ -95,6 +96,8 @@ class SupportVectorClustering(ClusterEstimator):
         it is what it would be with 3,000 rows, with 30,000, or with all that test the split: the
         fewer, the coarser. (All rows of a table test it up to 100,000; of larger ones at least so
         many, and as many as there are rows for each model.)
+    verbose : int, default=0
+        0 is silent; from 1 on a line is printed for each phase of `fit`, with its seconds.
     random_state : int, RandomState or None, default=None
         Decides the order of rows.
 
@@ -288,6 +291,7 @@ class SupportVectorClustering(ClusterEstimator):
         merge_radius: float = 0.1,
         noise: bool = False,
         n_jobs: int | None = None,
+        verbose: int = 0,
         random_state: RandomState = None,
     ):
         self.gamma = gamma
@@ -315,6 +319,7 @@ class SupportVectorClustering(ClusterEstimator):
         self.merge_radius = merge_radius
         self.noise = noise
         self.n_jobs = n_jobs
+        self.verbose = verbose
         self.random_state = random_state
 
     @property
@@ -325,16 +330,18 @@ class SupportVectorClustering(ClusterEstimator):
         started = perf_counter()
         engine = engine_for(self.get_params(), seed_of(self.random_state))
         engine.n_jobs = self.n_jobs
-        rows, trained = fit_array(engine, X)
+        phases = Phases(self)
+        rows, trained = fit_array(engine, X, phases)
         self._begin(engine, rows)
         self.labels_ = self._labels_of(rows)
+        phases.ended("labels")
         self._take_fit(started, trained)
 
     def _fit_source(self, source: Input) -> None:
         started = perf_counter()
         engine = engine_for(self.get_params(), seed_of(self.random_state))
         engine.n_jobs = self.n_jobs
-        passes, kept, trained = fit_source(engine, source)
+        passes, kept, trained = fit_source(engine, source, Phases(self))
         self._begin(engine, kept)
         self._label_passes(passes)
         self._take_fit(started, trained)

@@ -1,0 +1,25 @@
+"""The phases of a fit, told as they end where an estimator is verbose."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+from distsvc.job.constraints import VERBOSE
+
+
+class Phases:
+    """Prints a line for each phase of an estimator's fit, unless its `verbose` is 0."""
+
+    def __init__(self, estimator: Any):
+        self._name, self._told = type(estimator).__name__, estimator.verbose
+        VERBOSE.check("verbose", self._told)
+        self._began = perf_counter()
+
+    def ended(self, phase: str) -> float:
+        """Tell that a phase has ended, and how long it took; return the time."""
+        now = perf_counter()
+        if self._told:
+            print(f"[{self._name}] {phase}: {now - self._began:.1f} s", flush=True)
+        self._began = now
+        return now

@@ -1,0 +1,18 @@
+"""What `fit` refuses of its rows, and why."""
+
+import numpy as np
+import pytest
+from sklearn.utils.validation import has_fit_parameter
+
+from distsvc.models.estimators import ESTIMATORS
+
+
+@pytest.mark.parametrize("algorithm", ESTIMATORS)
+def test_weights_of_rows_are_refused_with_what_helps(algorithm):
+    estimator, X = ESTIMATORS[algorithm](), np.eye(4)
+    assert not has_fit_parameter(estimator, "sample_weight")
+    for fit in estimator.fit, estimator.fit_predict:
+        with pytest.raises(TypeError, match=r"takes no sample_weight: .* np\.repeat\(X, counts"):
+            fit(X, sample_weight=np.ones(4))
+    with pytest.raises(TypeError, match="unexpected keyword argument 'weights'"):
+        estimator.fit(X, weights=np.ones(4))
