@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+import weakref
 
 import dask.array as da
 import numpy as np
@@ -69,6 +70,51 @@ def test_they_are_those_of_the_methods(fitted, X, name):
     assert (model.probabilities_[~inside] == 0.0).all()
     score = model.score_samples if name == "imdh" else model.decision_function
     assert np.array_equal(model.outlier_scores_, -score(X))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", ALL)
+def test_they_are_found_when_asked_of_the_rows_as_they_were(fitted, X, name):
+    model, rows = clone(ALL[name]), X.copy()
+    assert not hasattr(model, "probabilities_")
+    assert not hasattr(model, "outlier_scores_")
+    model.fit(rows)
+    assert "outlier_scores_" not in vars(model)
+    rows[:] = 0.0
+    for attribute in ("probabilities_", "outlier_scores_"):
+        assert np.array_equal(getattr(model, attribute), getattr(fitted[name], attribute))
+    model.fit(X[:500])
+    assert model.probabilities_.shape == model.outlier_scores_.shape == (500,)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", ALL)
+def test_a_pickled_model_has_them_and_not_the_rows(fitted, X, name):
+    again = pickle.loads(pickle.dumps(clone(ALL[name]).fit(X)))
+    for attribute in ("labels_", "probabilities_", "outlier_scores_"):
+        assert np.array_equal(getattr(again, attribute), getattr(fitted[name], attribute))
+    if name in ("boundary", "imdh", *BASELINES):
+        wide = [key for key, value in vars(again).items() if getattr(value, "shape", 0) == X.shape]
+        assert wide == []
+    if name in CUT:
+        assert np.array_equal(again.cut(2), fitted[name].cut(2))
+
+
+def test_a_model_lets_go_of_the_rows_when_both_were_asked_for(X):
+    model = SupportVectorClustering(gamma=4.0, nu=0.1, random_state=0).fit(X)
+    held = weakref.ref(model._held.rows)
+    first = model.outlier_scores_
+    assert held() is not None
+    assert model.probabilities_ is model.probabilities_
+    assert held() is None
+    assert model.outlier_scores_ is first
+
+
+def test_values_are_those_of_the_parameters_of_the_fit(X):
+    model = SupportVectorClustering(gamma=4.0, nu=0.1, random_state=0).fit(X)
+    model.set_params(noise=True)
+    assert (model.probabilities_ > 0.0).all()
+    assert (model.labels_ >= 0).all()
 
 
 def test_rows_that_are_outside_have_a_score_above_0(fitted):

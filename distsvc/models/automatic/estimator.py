@@ -240,6 +240,7 @@ class AutoClustering(ClusterEstimator):
         self._take(engine)
         self._rows = np.ascontiguousarray(X - engine.centre, np.float32)
         self.labels_ = of_blocks(engine.rule.labels, self._rows, self.n_jobs)
+        self._hold_rows(self._rows)
         phases.ended("choice and labels")
 
     def _fit_source(self, source: Input) -> None:
@@ -264,12 +265,13 @@ class AutoClustering(ClusterEstimator):
         levels.find_clusters(parts, n_rows)
         phases.ended("splits of the columns, and their vote")
         self._take(engine)
-        self._rows = None
         self._label_passes(passes)
+        self._rows = self._held.rows if self._held is not None else None
 
     def _take(self, engine: AutomaticEngine) -> None:
         """Let the engine choose, and publish the answer."""
         engine.choose()
+        self._forget_rows()
         self._engine = engine
         self.algorithm_, self.why_ = engine.chosen, engine.why()
         self.agreement_, self.likeness_ = engine.agreement, engine.likeness

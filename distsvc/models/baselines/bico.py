@@ -244,7 +244,7 @@ class BICO(Baseline):
             self._add(X[self.n_seen_ : self.n_seen_ + PIECE_ROWS])
             self._checkpoint.keep(self.n_seen_, self._state)
         self.labels_ = self._nearest_centres(X)
-        self._describe(X)
+        self._hold_rows(X)
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> BICO:

@@ -180,7 +180,7 @@ class DePDDP(TreeBaseline):
         ends = self._grow(Z)
         self.clusters_ = self.tree_.numbering(self.counts_)
         self._label(Z, ends)
-        self._describe(X)
+        self._hold_rows(X)
         self.n_clusters_ = len(self.tree_.leaves)
         if self.n_clusters is not None and self.n_clusters_ < self.n_clusters:
             warnings.warn(

@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from distsvc.job.constraints import COUNT
@@ -15,22 +15,22 @@ from distsvc.models.baselines.merging import by_size, first_splits
 from distsvc.models.baselines.rules import Splits
 from distsvc.models.baselines.split_tree import SplitTree, centred
 from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint
+from distsvc.models.rows.described import DescribesRows
 from distsvc.models.rows.threads import of_blocks
 from distsvc.models.rows.validation import validated
 from distsvc.models.rules.membership import Membership
 from distsvc.models.rules.rule import Rule
 
 
-class Baseline(ClusterMixin, BaseEstimator):
+class Baseline(ClusterMixin, DescribesRows):
     """An estimator whose answer is a rule of a few arrays."""
 
     algorithm: str
-    n_jobs: int | None
     labels_: np.ndarray
-    probabilities_: np.ndarray
-    outlier_scores_: np.ndarray
     _checkpoint: Checkpoint = NO_CHECKPOINT
     """The states that a `fit` of more than a minute goes on from."""
+    _keeps_rows: bool = True
+    """Whether a `fit` holds its rows to describe them when asked; a job does not ask."""
 
     def check_parameters(self) -> None:
         """Check the parameters, as `fit` does first.
@@ -120,24 +120,19 @@ class Baseline(ClusterMixin, BaseEstimator):
         """Return which of k groups each cluster is in, (n_clusters,) int64."""
         raise NotImplementedError
 
-    def _forget_rows(self) -> None:
-        """Forget what is known of the rows of `fit`, which more rows make untrue."""
-        for name in ("labels_", "probabilities_", "outlier_scores_"):
-            self.__dict__.pop(name, None)
-
-    def _describe(self, X: np.ndarray) -> None:
-        """Say of the rows X (n, d) of `fit` how sure each is of its cluster, and how far out."""
+    def _hold_rows(self, X: np.ndarray) -> None:
+        """Hold a copy of the rows X (n, d) of `fit`, to describe them by its rule."""
+        if not self._keeps_rows:
+            return
         rule = self._rule()
 
         def sure(part: np.ndarray) -> np.ndarray:
-            Z = np.ascontiguousarray(part, np.float64)
-            return Membership.of(rule, Z, rule.labels(Z), most=0).own
+            return Membership.of(rule, part, rule.labels(part), most=0).own
 
         def far(part: np.ndarray) -> np.ndarray:
-            return -rule.scores(np.ascontiguousarray(part, np.float64)).astype(np.float64)
+            return -rule.scores(part).astype(np.float64)
 
-        self.probabilities_ = of_blocks(sure, X, self.n_jobs)
-        self.outlier_scores_ = of_blocks(far, X, self.n_jobs)
+        self._hold(np.array(X, np.float64, order="C"), sure, far)
 
     def _rule(self) -> Rule:
         """Return the rule of the fit; cluster 0 has most rows."""

@@ -247,7 +247,7 @@ class FuzzyCMeans(Baseline):
         self.objectives_ = best.objectives
         self.objective_, self.n_iter_ = float(best.objectives[-1]), len(best.objectives)
         self.labels_ = self.memberships_.argmax(axis=1).astype(np.int32)
-        self._describe(X)
+        self._hold_rows(X)
         self.probabilities_ = self.memberships_.max(axis=1).astype(np.float32)
         return self
 

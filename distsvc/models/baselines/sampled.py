@@ -61,7 +61,7 @@ class SampledEngine:
 
         On one thread: sums of several have no fixed order, and labels would differ in a last bit.
         """
-        self.estimator._checkpoint = checkpoint
+        self.estimator._checkpoint, self.estimator._keeps_rows = checkpoint, False
         with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             model = self.estimator.fit(X)

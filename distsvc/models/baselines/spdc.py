@@ -205,7 +205,7 @@ class SPDC(TreeBaseline):
         ends = self.tree_.apply(Z)
         self._number(np.bincount(ends, minlength=len(self.tree_.children)))
         self._label(Z, ends)
-        self._describe(X)
+        self._hold_rows(X)
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> SPDC:

@@ -24,18 +24,17 @@ from distsvc.job.parameters import Elbow, Growth, RandomState, check_parameters
 from distsvc.models.hyperplanes.engine import TreeEngine, TreeStream
 from distsvc.models.hyperplanes.tree import ClusterTree, Cut
 from distsvc.models.rows import sampling
-from distsvc.models.rows.passes import OF_ROWS, ClusterEstimator, Passes, answered
+from distsvc.models.rows.passes import ClusterEstimator, Passes, Values, answered
 from distsvc.models.rows.phases import Phases
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
-from distsvc.models.rows.threads import on_threads
+from distsvc.models.rows.threads import of_blocks
 from distsvc.models.rows.validation import validated
 
 PUBLISHED = {"alpha": 0.1, "clip": 0.0, "passes": 1, "n_init": 1, "elbow": "angle", "valley": 0.0}
 """The parameters of the paper's experiments (section 4), where they are not the defaults."""
 
 CHOSEN = (
-    "cluster_tree_", "n_clusters_", "labels_", "_leaves",
-    "valleys_", "clearest_valley_", "agreement_", "probabilities_", "outlier_scores_",
+    "cluster_tree_", "n_clusters_", "_leaves", "valleys_", "clearest_valley_", "agreement_",
 )  # fmt: skip
 """Attributes of a fit that more rows make untrue."""
 
@@ -209,15 +208,13 @@ class IncrementalMDH(ClusterEstimator):
         bottom = self._learn(X, keys, order[:n], len(X))
         self.centre_, self.n_samples_ = engine.centre, engine.n_samples
         self._publish()
-        whole = self.cluster_tree_.cut(self.cluster_tree_.n_leaves)
+        Z, leaves = engine.centred(X), None
         if n == len(X):
-            self._leaves = np.empty(n, np.int32)
+            leaves = np.empty(n, np.int32)
             labels = np.full(2**self.depth, -1, np.int32)  # of the complete tree's nodes
-            labels[self.cluster_tree_.numbers - 1] = whole.labels
-            self._leaves[order] = labels[bottom]
-        else:
-            self._leaves = self._label(whole, X)
-        self.labels_ = _labels_of_leaves(whole, engine.cut)[self._leaves]
+            labels[self.cluster_tree_.numbers - 1] = self._all_leaves.labels
+            leaves[order] = labels[bottom]
+        self._take_rows(Z, leaves)
 
     def _fit_source(self, source: Input) -> None:
         engine = self._begin()
@@ -229,12 +226,7 @@ class IncrementalMDH(ClusterEstimator):
         self.centre_, self.n_samples_ = engine.centre, engine.n_samples
         self._publish()
         if source.in_memory:
-            whole = self.cluster_tree_.cut(self.cluster_tree_.n_leaves)
-            found = [self._label(whole, np.asarray(block)) for block, _ in passes.again()]
-            self._leaves = np.concatenate(found)
-            self.labels_ = _labels_of_leaves(whole, engine.cut)[self._leaves]
-            described = passes.values(*map(self._values, OF_ROWS[1:]))
-            self.probabilities_, self.outlier_scores_ = described
+            self._take_rows(passes.centred(engine.centre))
         else:
             self._label_passes(passes)
 
@@ -317,19 +309,20 @@ class IncrementalMDH(ClusterEstimator):
         self._settle()
         return answered(self, X, self._values("score"), self.n_jobs)
 
-    def cut(self, n_clusters: int, X: Any = None) -> np.ndarray:
+    def cut(self, n_clusters: int, X: Any = None) -> Any:
         """Return the labels for another number of clusters, without learning again.
 
         Parameters
         ----------
         n_clusters : int
             Clusters wanted; fewer are returned where fewer leaves have rows.
-        X : array-like of shape (n, d) or None, default=None
-            Rows to label; None for those of `fit`.
+        X : array-like or table of shape (n, d) or None, default=None
+            Rows to label, as `fit` takes them; None for those of `fit`.
 
         Returns
         -------
         labels : ndarray of shape (n,), int32
+            As lazy as X is.
 
         Raises
         ------
@@ -353,14 +346,12 @@ class IncrementalMDH(ClusterEstimator):
         """
         COUNT.check("n_clusters", n_clusters)
         self._settle()
-        tree = self.cluster_tree_
-        cut = tree.cut(n_clusters)
         if X is not None:
-            return self._label(cut, validated(self, X, reset=False))
+            of_rows = Values(self._engine.rule_of(n_clusters), self._engine.centre, "label")
+            return answered(self, X, of_rows, self.n_jobs)
         if not hasattr(self, "_leaves"):
             raise ValueError("the rows were learned block by block and not kept: give X")
-        whole = tree.cut(tree.n_leaves)
-        return _labels_of_leaves(whole, cut)[self._leaves]
+        return _labels_of_leaves(self._all_leaves, self.cluster_tree_.cut(n_clusters))[self._leaves]
 
     def _begin(self) -> TreeEngine:
         """Check the parameters, forget an earlier fit and return the engine of a new one."""
@@ -387,6 +378,7 @@ class IncrementalMDH(ClusterEstimator):
         return grown[engine.restart].ends(rows)
 
     def _forget(self, names: Iterable[str]) -> None:
+        self._forget_rows()
         for name in names:
             self.__dict__.pop(name, None)
 
@@ -405,13 +397,21 @@ class IncrementalMDH(ClusterEstimator):
             self._publish()
         check_is_fitted(self, "cluster_tree_")
 
-    def _label(self, cut: Cut, X: np.ndarray) -> np.ndarray:
-        """Return labels (n,) of raw rows X (n, d), block by block to need little memory."""
+    @property
+    def _all_leaves(self) -> Cut:
+        """The cut whose clusters are all leaves."""
+        return self.cluster_tree_.cut(self.cluster_tree_.n_leaves)
 
-        def labelled(part: slice) -> np.ndarray:
-            return cut.label(self._engine.centred(X[part]))[0]
-
-        return np.concatenate(on_threads(labelled, _parts(*X.shape), self.n_jobs))
+    def _take_rows(self, Z: np.ndarray, leaves: np.ndarray | None = None) -> None:
+        """Label the centred rows Z (n, d) float32 of `fit`, by their leaves (n,) if known."""
+        phases = Phases(self)
+        if leaves is None:
+            whole = self._engine.rule_of(self.cluster_tree_.n_leaves)
+            leaves = of_blocks(whole.labels, Z, self.n_jobs)
+        self._leaves = leaves
+        self.labels_ = _labels_of_leaves(self._all_leaves, self._engine.cut)[leaves]
+        self._hold_rows(Z)
+        phases.ended("labels")
 
 
 def _parts(n: int, d: int) -> Iterator[slice]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from distsvc.errors import UnusableRowsError
@@ -22,9 +22,10 @@ from distsvc.inputs.given import is_elsewhere, opened
 from distsvc.inputs.kept import readable_again
 from distsvc.inputs.rows import Input, OfRows, RowValues, block_rows, cut
 from distsvc.models.rows import sampling
+from distsvc.models.rows.described import DescribesRows
 from distsvc.models.rows.phases import Phases
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges
-from distsvc.models.rows.threads import on_threads
+from distsvc.models.rows.threads import of_blocks, on_threads
 from distsvc.models.rows.validation import check_integers, check_length, unweighted, validated
 from distsvc.models.rules.membership import Membership
 from distsvc.models.rules.rule import Rule
@@ -79,7 +80,11 @@ class Values:
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Return the values of raw rows X (n, d)."""
-        Z = self._seen(X)
+        check_length(X)
+        return self.of_centred(np.ascontiguousarray(X - self.centre, np.float32))
+
+    def of_centred(self, Z: np.ndarray) -> np.ndarray:
+        """Return the values of centred rows Z (n, d) float32."""
         if self.column == "share":
             return self.rule.shares(Z)
         if self.column in ("score", "outlier_score"):
@@ -95,24 +100,6 @@ class Values:
         found = self.rule.label(Z)
         return np.where(found["score"] < self.least, np.int32(-1), found["label"])
 
-    def described(self, X: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the share of their own cluster (n,), and how far out they are (n,), of raw rows.
-
-        `labels` (n,) are those of the rows X (n, d), -1 below `least`.
-        """
-        Z = self._seen(X)
-        outside = labels < 0
-        if outside.any():
-            labels = np.where(outside, self.rule.labels(Z), labels)
-        own = Membership.of(self.rule, Z, labels, most=0).own
-        own[outside] = 0.0
-        return own, -self.rule.scores(Z).astype(np.float64)
-
-    def _seen(self, X: np.ndarray) -> np.ndarray:
-        """Return raw rows X (n, d) as the rule wants them."""
-        check_length(X)
-        return np.ascontiguousarray(X - self.centre, np.float32)
-
 
 def answered(estimator: Any, X: Any, of_rows: OfRows, n_jobs: int | None = 1) -> Any:
     """Return the values (n,) or (n, k) of rows that an estimator is given, as lazy as these are.
@@ -126,15 +113,12 @@ def answered(estimator: Any, X: Any, of_rows: OfRows, n_jobs: int | None = 1) ->
     return of_rows.answer.joined(on_threads(of_rows, cut(X, block_rows(X.shape[1])), n_jobs))
 
 
-class ClusterEstimator(ClusterMixin, BaseEstimator):
+class ClusterEstimator(ClusterMixin, DescribesRows):
     """The base of estimators whose engine ends in a rule, by which rows are labelled."""
 
-    n_jobs: int | None
     verbose: int
     notes_: list[str]
     labels_: Any
-    probabilities_: Any
-    outlier_scores_: Any
     n_clusters_: int
     _engine: Any
 
@@ -178,11 +162,7 @@ class ClusterEstimator(ClusterMixin, BaseEstimator):
         source = given(self, X, reset=True, whole=self._whole)
         if source is None:
             check_integers(X)
-            rows = validated(self, X, ensure_min_samples=2)
-            self._fit_array(rows)
-            phases = Phases(self)
-            self._describe(rows)
-            phases.ended("shares and scores of the rows")
+            self._fit_array(validated(self, X, ensure_min_samples=2))
         else:
             with readable_again(source) as source:
                 self._fit_source(source)
@@ -276,23 +256,23 @@ class ClusterEstimator(ClusterMixin, BaseEstimator):
         """Return the function that labels or scores raw rows."""
         return Values(self._engine.rule, self._engine.centre, column)
 
-    def _describe(self, X: np.ndarray) -> None:
-        """Say of the rows X (n, d) of `fit` how sure each is of its cluster, and how far out."""
-        values, most = self._values("probability"), block_rows(X.shape[1])
-
-        def described(part: slice) -> tuple[np.ndarray, np.ndarray]:
-            return values.described(X[part], self.labels_[part])
-
-        parts = [slice(first, first + most) for first in range(0, len(X), most)]
-        found = on_threads(described, parts, self.n_jobs)
-        self.probabilities_, self.outlier_scores_ = map(np.concatenate, zip(*found, strict=True))
+    def _hold_rows(self, Z: np.ndarray) -> None:
+        """Hold the centred rows Z (n, d) float32 of `fit`, to describe them by its rule."""
+        sure, far = self._values("probability"), self._values("outlier_score")
+        self._hold(Z, sure.of_centred, far.of_centred)
 
     def _label_passes(self, passes: Passes) -> None:
-        """Label the rows of `fit`, and describe them, in one more reading."""
+        """Label the rows of `fit`, and describe or hold them, in one more reading."""
         phases = Phases(self)
-        found = passes.values(*map(self._values, OF_ROWS))
-        self.labels_, self.probabilities_, self.outlier_scores_ = found
-        phases.ended("labels, shares and scores of the rows")
+        if passes.source.in_memory:
+            Z = passes.centred(self._engine.centre)
+            self.labels_ = of_blocks(self._values("label").of_centred, Z, self.n_jobs)
+            self._hold_rows(Z)
+            phases.ended("labels")
+        else:
+            found = passes.values(*map(self._values, OF_ROWS))
+            self.labels_, self.probabilities_, self.outlier_scores_ = found
+            phases.ended("labels, shares and scores of the rows")
 
     def _count_clusters(self) -> None:
         """Set ``n_clusters_`` to the clusters that have rows; those of a rule where rows are lazy.
@@ -367,6 +347,14 @@ class Passes:
                 values[done : done + len(block)] = of_rows(block)
             done += len(block)
         return found
+
+    def centred(self, centre: np.ndarray) -> np.ndarray:
+        """Return all rows (n, d) float32 relative to the centre (d,); errors as in `again`."""
+        Z, done = np.empty((self.n_rows, len(centre)), np.float32), 0
+        for block, _ in self.again():
+            Z[done : done + len(block)] = block - centre
+            done += len(block)
+        return Z
 
     def _blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         first = 0

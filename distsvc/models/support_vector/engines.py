@@ -79,12 +79,8 @@ def fit_array(engine: EitherEngine, X: np.ndarray, phases: Phases) -> tuple[np.n
     return rows, trained
 
 
-def fit_source(
-    engine: EitherEngine, source: Input, phases: Phases
-) -> tuple[Passes, np.ndarray | None, float]:
+def fit_source(engine: EitherEngine, source: Input, phases: Phases) -> tuple[Passes, float]:
     """Fit the rows of an input in two passes; return what reads it, and when it was trained.
-
-    Between them come the rows as the engine sees them, if the input is in memory, too.
 
     Raises
     ------
@@ -108,14 +104,7 @@ def fit_source(
     engine.learn(rows, keys, passes.n_rows)
     del rows, keys
     trained = phases.ended("training")
-    kept: list[np.ndarray] = []
-
-    def seen(block: np.ndarray) -> np.ndarray:
-        rows = engine.seen(block)
-        if source.in_memory:
-            kept.append(rows)
-        return rows
-
-    engine.find_clusters(((seen(block), keys) for block, keys in passes.again()), passes.n_rows)
+    parts = ((engine.seen(block), keys) for block, keys in passes.again())
+    engine.find_clusters(parts, passes.n_rows)
     phases.ended("clusters")
-    return passes, np.concatenate(kept) if kept else None, trained
+    return passes, trained

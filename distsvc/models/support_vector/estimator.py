@@ -55,9 +55,7 @@ from distsvc.models.support_vector.engines import (
 )
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine, check_cut
 
-OF_ONE_FIT = (
-    "seconds_", "tree_", "agreement_", "candidates_", "probabilities_", "outlier_scores_",
-)  # fmt: skip
+OF_ONE_FIT = ("seconds_", "tree_", "agreement_", "candidates_", "_rows")
 
 
 class SupportVectorClustering(ClusterEstimator):
@@ -261,7 +259,8 @@ class SupportVectorClustering(ClusterEstimator):
     """
 
     _engine: EitherEngine
-    _rows: np.ndarray | None
+    _rows: np.ndarray | None = None
+    """The centred rows (n, d) float32 that a cut of a level tree is of."""
 
     def __init__(
         self,
@@ -332,8 +331,9 @@ class SupportVectorClustering(ClusterEstimator):
         engine.n_jobs = self.n_jobs
         phases = Phases(self)
         rows, trained = fit_array(engine, X, phases)
-        self._begin(engine, rows)
+        self._begin(engine)
         self.labels_ = self._labels_of(rows)
+        self._hold_rows(engine.centred(X))
         phases.ended("labels")
         self._take_fit(started, trained)
 
@@ -341,12 +341,14 @@ class SupportVectorClustering(ClusterEstimator):
         started = perf_counter()
         engine = engine_for(self.get_params(), seed_of(self.random_state))
         engine.n_jobs = self.n_jobs
-        passes, kept, trained = fit_source(engine, source, Phases(self))
-        self._begin(engine, kept)
+        passes, trained = fit_source(engine, source, Phases(self))
+        self._begin(engine)
         self._label_passes(passes)
         self._take_fit(started, trained)
 
     def _take_fit(self, started: float, trained: float) -> None:
+        if self._held is not None and isinstance(self._engine, LevelTreeEngine):
+            self._rows = self._held.rows
         self._take_decision()
         self._take_clusters()
         self.seconds_ = {"training": trained - started, "clustering": perf_counter() - trained}
@@ -400,9 +402,10 @@ class SupportVectorClustering(ClusterEstimator):
         keys = sampling.row_keys(engine.seed, np.arange(len(rows)))
         engine.find_clusters([(rows, keys)], len(rows))
         self._take_clusters()
+        self._forget_rows()
         self.labels_ = self._labels_of(rows)
         self._count_clusters()
-        self._describe(validated(self, X, reset=False))
+        self._hold_rows(rows)
         self.seconds_ = self.seconds_ | {"clustering": perf_counter() - started}
         return self
 
@@ -573,17 +576,20 @@ class SupportVectorClustering(ClusterEstimator):
         check_is_fitted(self, "tree_")
         assert isinstance(self._engine, LevelTreeEngine)
         check_cut(n_clusters, level, significance)
-        rows = self._rows if X is None else self._seen(X)
-        if rows is None:
+        if X is not None:
+            rows = self._seen(X)
+        elif self._rows is not None:
+            rows = self._engine.ensemble.view(self._rows)
+        else:
             raise ValueError("the rows were read block by block and not kept: give X")
         return self._with_noise(self._engine.cut(n_clusters, level, significance, rows), rows)
 
-    def _begin(self, engine: EitherEngine, rows: np.ndarray | None = None) -> None:
-        """Forget an earlier fit; keep the seen rows (n, q) that a cut of a level tree is of."""
+    def _begin(self, engine: EitherEngine) -> None:
+        """Forget an earlier fit."""
+        self._forget_rows()
         for name in OF_ONE_FIT:
             self.__dict__.pop(name, None)
         self._engine, self.notes_ = engine, engine.notes
-        self._rows = rows if isinstance(engine, LevelTreeEngine) else None
 
     def _take_decision(self) -> None:
         """Publish the trained model."""
