@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import http.client
 import json
+import time
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
 
@@ -44,7 +46,12 @@ def read_openml(name: str, source: OpenML) -> tuple[np.ndarray, np.ndarray]:
         The table has names that the catalogue does not know, or can't be read.
 
     """
-    bunch = _download(name, source)
+    began = time.time() - 1.0
+    try:
+        bunch = _download(name, source)
+    except TemporaryError:
+        _forget_copies(began)
+        raise
     kept = [j for j, column in enumerate(bunch.feature_names) if column not in source.drop]
     X = np.empty((len(bunch.data), len(kept)))
     for place, j in enumerate(kept):
@@ -60,6 +67,15 @@ def read_openml(name: str, source: OpenML) -> tuple[np.ndarray, np.ndarray]:
     stay = ~np.isin(targets, source.drop_classes)
     y = _classes(f"{name}: OpenML {source.id}, classes", targets[stay], source.classes)
     return X[stay], y
+
+
+def _forget_copies(since: float) -> None:
+    """Remove what scikit-learn has kept since a time: before 1.9.1 also what was cut off."""
+    from sklearn.datasets import get_data_home
+
+    for path in Path(get_data_home(), "openml").rglob("*.gz"):
+        if path.stat().st_mtime >= since:
+            path.unlink()
 
 
 def _download(name: str, source: OpenML) -> Any:

@@ -53,7 +53,8 @@ class Tables(Input):
         if first is None:
             raise UnusableRowsError(f"{self.asked.name} has no rows")
         self._waiting = self._batches(chain([first], readers))
-        header = self.X if self.in_memory else first.schema.empty_table()
+        named = self.in_memory and hasattr(self.X, "iloc")  # pandas may have names that Arrow lacks
+        header = self.X if named else first.schema.empty_table()
         return header, number_types(first.schema, self.asked.name), first.schema.names
 
     def chunks(self) -> Iterator[np.ndarray]:

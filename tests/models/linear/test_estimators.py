@@ -214,7 +214,8 @@ def test_its_surface_is_that_of_an_estimator(make):
         "dual_coef_", "n_iter_", "n_features_in_", "notes_", "objective_", "offset_", "support_",
         "violation_", *(("center_", "radius_") if make is LinearSVDD else ("coef_",)),
     }  # fmt: skip
-    assert public - set(dir(OneClassSVM())) - set(model.get_params()) == fitted
+    inherited = set(dir(OneClassSVM())) - {"coef_"}  # before scikit-learn 1.9 it has this, too
+    assert public - inherited - set(model.get_params()) == fitted
 
 
 def test_an_origin_among_the_rows_is_said():
