@@ -10,7 +10,7 @@ of it leaves exactly the clusters that those splits keep apart.
 import numpy as np
 
 from distsvc.kernels.jit import kernel
-from distsvc.kernels.rbf import LOG2_E, exp2, squared_distances
+from distsvc.kernels.rbf import BATCH, LOG2_E, exp2, least_square, squared_distances
 from distsvc.kernels.union_find import root_of
 
 FIXED = 2.0**30
@@ -20,9 +20,6 @@ order and are the same for every cut of a table. 2^33 rows fit."""
 EXACT_ROWS = 2**20
 """Rows whose sums are exact in float64 too, being whole numbers below 2^53; loops over them fill
 the processor's vector registers, which those over int64 do not."""
-
-FARTHEST = np.finfo(np.float32).max
-"""Squared distances may overflow, but not what they are measured from."""
 
 
 @kernel
@@ -176,31 +173,33 @@ def vote(X, S, a, ends, gamma):
     sum_j a_j K(s_j, x) (n,) float32 over all vectors. Exponents are shifted by the nearest
     vector's, so that a row far from all of them belongs to the nearest one's group.
     """
-    n = X.shape[0]
-    b = S.shape[1]
+    n, b = X.shape[0], S.shape[1]
     scale = -np.float32(gamma) * LOG2_E
-    values = np.empty(b, np.float32)
-    bits = values.view(np.int32)
+    values, nearest = np.empty((BATCH, b), np.float32), np.empty(BATCH, np.float32)
     groups = np.empty(n, np.int32)
     sums = np.empty(n, np.float32)
-    for i in range(n):
-        squared_distances(S, b, X[i], values)
-        nearest = bits[0]
-        for j in range(b):
-            nearest = min(nearest, bits[j])
-        shift = min(np.int32(nearest).view(np.float32), FARTHEST)
-        for j in range(b):
-            values[j] = a[j] * exp2(scale * (values[j] - shift))
-        best, most, total = np.int32(0), np.float32(-1.0), np.float32(0.0)
-        start = 0
-        for c in range(ends.size):
-            part = np.float32(0.0)
-            for j in range(start, ends[c]):
-                part += values[j]
-            start = ends[c]
-            total += part
-            if part > most:
-                best, most = np.int32(c), part
-        groups[i] = best
-        sums[i] = total * exp2(scale * shift)
+    for first in range(0, n, BATCH):
+        rows = min(BATCH, n - first)
+        for r in range(rows):
+            squared_distances(S, b, X[first + r], values[r])
+        for r in range(rows):
+            nearest[r] = least_square(values[r])
+        for r in range(rows):
+            row, shift = values[r], nearest[r]
+            for j in range(b):
+                row[j] = a[j] * exp2(scale * (row[j] - shift))
+        for r in range(rows):
+            row = values[r]
+            best, most, total = np.int32(0), np.float32(-1.0), np.float32(0.0)
+            start = 0
+            for c in range(ends.size):
+                part = np.float32(0.0)
+                for j in range(start, ends[c]):
+                    part += row[j]
+                start = ends[c]
+                total += part
+                if part > most:
+                    best, most = np.int32(c), part
+            groups[first + r] = best
+            sums[first + r] = total * exp2(scale * nearest[r])
     return groups, sums

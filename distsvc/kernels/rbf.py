@@ -7,7 +7,7 @@ are float32. A row's result depends on that row alone, whichever block it came i
 
 import numpy as np
 
-from distsvc.kernels.jit import inlined, kernel
+from distsvc.kernels.jit import in_order, inlined, kernel, strict
 
 LOG2_E = np.float32(1.4426950408889634)
 LOWEST = np.float32(-100.0)
@@ -19,6 +19,13 @@ P5 = np.float32(0.0013333558146428443)
 P6 = np.float32(0.00015403530393381608)
 ONE = np.float32(1.0)
 HALF = np.float32(0.5)
+
+FARTHEST = np.finfo(np.float32).max
+"""Squared distances may overflow, but not what they are measured from."""
+
+BATCH = 4
+"""Rows that a kernel does each of its steps for before it does the next: a processor works on those
+of several rows at a time, where a row alone would wait for its nearest vector."""
 
 
 @inlined
@@ -36,30 +43,100 @@ def exp2(t):
     return p * np.int32((whole + np.int32(127)) << np.int32(23)).view(np.float32)
 
 
-@inlined
+@strict
+def _square(e):
+    """Return e^2, rounded before anything is added."""
+    return e * e
+
+
+@in_order
 def squared_distances(S, n, x, out):
-    """Set out[j] = ||S[:, j] - x||^2 for j < n. S (d, B), x (d,), float32."""
+    """Set out[j] = ||S[:, j] - x||^2 for j < n. S (d, B), x (d,), float32.
+
+    Squares are added in the order of the features, each with one rounding where the processor fuses
+    products with sums: how many features one loop takes decides how often `out` goes through
+    memory, and no value.
+    """
     d = x.shape[0]
-    x0 = x[0]
-    for j in range(n):
-        e0 = S[0, j] - x0
-        out[j] = e0 * e0
-    k = 1
+    if d >= 8:
+        _first_eight(S, n, x, out)
+        k = 8
+    elif d >= 4:
+        x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
+        for j in range(n):
+            e0, e1, e2, e3 = S[0, j] - x0, S[1, j] - x1, S[2, j] - x2, S[3, j] - x3
+            total = _square(e0)
+            total += e1 * e1
+            total += e2 * e2
+            total += e3 * e3
+            out[j] = total
+        k = 4
+    elif d >= 2:
+        x0, x1 = x[0], x[1]
+        for j in range(n):
+            e1 = S[1, j] - x1
+            total = _square(S[0, j] - x0)
+            total += e1 * e1
+            out[j] = total
+        k = 2
+    else:
+        x0 = x[0]
+        for j in range(n):
+            out[j] = _square(S[0, j] - x0)
+        k = 1
     while k + 4 <= d:
         x0, x1, x2, x3 = x[k], x[k + 1], x[k + 2], x[k + 3]
         for j in range(n):
-            e0 = S[k, j] - x0
-            e1 = S[k + 1, j] - x1
-            e2 = S[k + 2, j] - x2
-            e3 = S[k + 3, j] - x3
-            out[j] += e0 * e0 + e1 * e1 + e2 * e2 + e3 * e3
+            e0, e1, e2, e3 = S[k, j] - x0, S[k + 1, j] - x1, S[k + 2, j] - x2, S[k + 3, j] - x3
+            total = out[j]
+            total += e0 * e0
+            total += e1 * e1
+            total += e2 * e2
+            total += e3 * e3
+            out[j] = total
         k += 4
-    while k < d:
+    if k + 2 <= d:
+        x0, x1 = x[k], x[k + 1]
+        for j in range(n):
+            e0, e1 = S[k, j] - x0, S[k + 1, j] - x1
+            total = out[j]
+            total += e0 * e0
+            total += e1 * e1
+            out[j] = total
+        k += 2
+    if k < d:
         x0 = x[k]
         for j in range(n):
             e0 = S[k, j] - x0
             out[j] += e0 * e0
-        k += 1
+
+
+@in_order
+def _first_eight(S, n, x, out):
+    """Set out[j] to the distance along the first eight features, squared."""
+    x0, x1, x2, x3, x4, x5, x6, x7 = x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]
+    for j in range(n):
+        e1, e2, e3, e4 = S[1, j] - x1, S[2, j] - x2, S[3, j] - x3, S[4, j] - x4
+        e5, e6, e7 = S[5, j] - x5, S[6, j] - x6, S[7, j] - x7
+        total = _square(S[0, j] - x0)
+        total += e1 * e1
+        total += e2 * e2
+        total += e3 * e3
+        total += e4 * e4
+        total += e5 * e5
+        total += e6 * e6
+        total += e7 * e7
+        out[j] = total
+
+
+@inlined
+def least_square(squares):
+    """Return the least of squared distances, finite; as integers they are ordered alike."""
+    bits = squares.view(np.int32)
+    least = bits[0]
+    for j in range(bits.shape[0]):
+        least = min(least, bits[j])
+    return min(np.int32(least).view(np.float32), FARTHEST)
 
 
 @inlined

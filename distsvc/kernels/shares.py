@@ -5,20 +5,9 @@ import math
 import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel
-from distsvc.kernels.rbf import LOG2_E, exp2, squared_distances
+from distsvc.kernels.rbf import LOG2_E, exp2, least_square, squared_distances
 
-FARTHEST = np.finfo(np.float32).max
 ZERO = np.float32(0.0)
-
-
-@inlined
-def _lowest(values):
-    """Return the least of some squared distances, finite; as integers they are ordered alike."""
-    bits = values.view(np.int32)
-    least = bits[0]
-    for j in range(values.size):
-        least = min(least, bits[j])
-    return min(np.int32(least).view(np.float32), FARTHEST)
 
 
 @inlined
@@ -46,7 +35,7 @@ def vote_shares(X, S, a, ends, gamma, power):
     shares = np.empty((n, ends.size), np.float32)
     for i in range(n):
         squared_distances(S, b, X[i], values)
-        shift = _lowest(values)
+        shift = least_square(values)
         for j in range(b):
             values[j] = a[j] * exp2(scale * (values[j] - shift))
         start, total = 0, ZERO
@@ -76,12 +65,12 @@ def nearest_shares(X, S, ends, scale):
     shares = np.empty((n, ends.size), np.float32)
     for i in range(n):
         squared_distances(S, b, X[i], values)
-        shift = _lowest(values)
+        shift = least_square(values)
         start = 0
         for c in range(ends.size):
             group = values[start : ends[c]]
             start = ends[c]
-            shares[i, c] = exp2(factor * (_lowest(group) - shift))
+            shares[i, c] = exp2(factor * (least_square(group) - shift))
         _normalise(shares[i])
     return shares
 

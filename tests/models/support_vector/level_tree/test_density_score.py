@@ -74,6 +74,21 @@ def test_nearness_counts_ties_and_leaves_a_point_out_once(kernel):
     assert np.isnan(found[0])
 
 
+@pytest.mark.parametrize("kernel", [density.log_nearness, reference.plain(density.log_nearness)])
+@pytest.mark.parametrize(("m", "k"), [(6, 1), (6, 4), (64, 4), (65, 1), (300, 4), (300, 40)])
+def test_nearness_whichever_points_are_near(kernel, m, k):
+    """Near points are in one group or in several, equally near or not."""
+    X, P = np.round(random(60, 3, seed=1)), random(3, m)
+    P[:, ::32] *= np.float32(0.1)  # of one group
+    P[:, 1 : m // 2] = np.round(P[:, 1 : m // 2])
+    X[:2] = P[:, :2].T
+    found = np.empty(60)
+    kernel(X, P, k, np.float32(1e-9), found)
+    squares = np.sort(((X[:, None] - P.T.astype(np.float64)) ** 2).sum(axis=2), axis=1)
+    expected = np.where(squares[:, 0] == 0.0, squares[:, k], squares[:, k - 1])
+    np.testing.assert_allclose(found, -0.5 * np.log(np.maximum(expected, 1e-9)), rtol=1e-4)
+
+
 # --- the score
 
 
