@@ -33,6 +33,15 @@ def _project(x, mean, v):
 
 
 @inlined
+def _dot(v, x):
+    """Return v.x, summed in float32."""
+    total = ZERO
+    for k in range(x.shape[0]):
+        total += v[k] * x[k]
+    return total
+
+
+@inlined
 def _pull(x, mean, pull):
     """Move the mean towards x by the share `pull`."""
     for k in range(x.shape[0]):
@@ -161,16 +170,27 @@ def route(X, V, thresholds, spreads, children):
         node = 0
         margin = np.inf
         while children[node, 0] >= 0:
-            v = V[node]
-            p = ZERO
-            for k in range(x.shape[0]):
-                p += v[k] * x[k]
-            gap = p - thresholds[node]
+            gap = _dot(V[node], x) - thresholds[node]
             margin = min(margin, abs(gap) / spreads[node])
             node = children[node, 0] if gap < 0.0 else children[node, 1]
         ends[i] = node
         margins[i] = margin
     return ends, margins
+
+
+@kernel
+def ends_of(X, V, thresholds, children):
+    """Return where rows end that are sent down a tree, (n,) int32: as `route`, without margins."""
+    n = X.shape[0]
+    ends = np.empty(n, np.int32)
+    for i in range(n):
+        x = X[i]
+        node = 0
+        while children[node, 0] >= 0:
+            gap = _dot(V[node], x) - thresholds[node]
+            node = children[node, 0] if gap < 0.0 else children[node, 1]
+        ends[i] = node
+    return ends
 
 
 @kernel

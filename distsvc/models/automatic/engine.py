@@ -108,6 +108,7 @@ class AutomaticEngine(Engine):
         self.levels = LevelTreeEngine(given, seed)
         self.graph = GraphEngine(given, seed)
         self.notes: list[str] = []
+        self._cuts: dict[int, Rule] = {}
 
     def key_ranges(self, n_rows: int) -> Ranges:
         """Return the key ranges of the level tree's sample; the graph's is a part of it."""
@@ -188,10 +189,13 @@ class AutomaticEngine(Engine):
         return self.graph.numbers(self.found) if self.chosen == GRAPH else None
 
     def cut(self, n_clusters: int) -> Rule:
-        """Return the rule of another number of clusters, as if that had been given."""
-        divisions = self._divisions(n_clusters)
-        merits = self._merits(divisions)
-        return divisions[max(merits, key=merits.__getitem__)].make()
+        """Return the rule of another number of clusters, as if that had been given; it is kept."""
+        if n_clusters not in self._cuts:
+            divisions = self._divisions(n_clusters)
+            merits = self._merits(divisions)
+            best = divisions[max(merits, key=merits.__getitem__)]
+            self._cuts[n_clusters] = best.make()
+        return self._cuts[n_clusters]
 
     def counts(self) -> dict[str, int]:
         """Return the clusters that each family found by itself, or those that were wanted."""

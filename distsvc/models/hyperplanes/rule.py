@@ -59,6 +59,10 @@ class TreeRule(ClusterTree, Rule):
         labels, margins = self._cut.label(Z)
         return {"label": labels, "score": margins, "outlier": np.zeros(len(Z), bool)}
 
+    def labels(self, Z: np.ndarray) -> np.ndarray:
+        """Return the labels (n,) int32 of prepared rows Z (n, d) float32, without their scores."""
+        return self._cut.labels_of(Z)
+
     def shares(self, Z: np.ndarray) -> np.ndarray:
         """Return the shares (n, k) float32 of all clusters in prepared rows Z (n, d) float32."""
         cut, shares = self._cut, np.zeros((len(Z), self.cut_into), np.float32)

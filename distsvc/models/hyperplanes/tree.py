@@ -15,7 +15,7 @@ from typing import Annotated
 
 import numpy as np
 
-from distsvc.kernels.hyperplane import add_rows, bandwidth_decays, learn, route
+from distsvc.kernels.hyperplane import add_rows, bandwidth_decays, ends_of, learn, route
 from distsvc.models.rules.fields import ArrayField, ChildrenField
 
 SMALLEST_LONGEST_CURVE = 10
@@ -77,8 +77,8 @@ class GrowingTree:
 
     def ends(self, X: np.ndarray) -> np.ndarray:
         """Return the bottom nodes (n,) int32 of the rows of X (n, d) float32."""
-        ends, _ = route(X, *self.hyperplanes(), self.children())
-        return ends
+        V, thresholds, _ = self.hyperplanes()
+        return ends_of(X, V, thresholds, self.children())
 
     def count(self, X: np.ndarray) -> None:
         """Send the rows of X (n, d) float32 down the tree as it is now, and add them up."""
@@ -264,6 +264,10 @@ class Cut:
         tree = self.tree
         ends, margins = route(X, tree.V, tree.thresholds, tree.spreads, self.children)
         return self.labels[ends], margins
+
+    def labels_of(self, X: np.ndarray) -> np.ndarray:
+        """Return the labels (n,) int32 of the rows of X (n, d) float32, those of `label`, alone."""
+        return self.labels[ends_of(X, self.tree.V, self.tree.thresholds, self.children)]
 
     def projections(self, X: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """Yield every split's node, its rows' places in X (n, d) float32 and their positions.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -44,7 +44,8 @@ class LevelSets:
     for rows as `DensityScore` sees them. With `nearest` rows take the cluster of their nearest
     support vector, not that of the vote. `before` (m,) are the labels of the pilot's first rows in
     the answer of the run before, which is left only for one that is clearly better; `follow` says
-    that it is taken, or not, whatever the vote.
+    that it is taken, or not, whatever the vote. `voting` are the rows of the vote, which remember
+    what they were asked, for other answers of the same trees; None makes them.
     """
 
     ensemble: Ensemble
@@ -61,19 +62,24 @@ class LevelSets:
     follow: bool | None = None
     n_jobs: int | None = 1
     asked: Sequence[str] = tuple(REFERENCE_ROWS)  # granularities
+    voting: VoteRows = field(default=None, compare=False)  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.voting is None:
+            rows = VoteRows(self.pilot[:NEAR_ROWS], self.n_jobs)
+            object.__setattr__(self, "voting", rows)
 
     @cached_property
     def answers(self) -> dict[str, Answer]:
         """The answer for every granularity asked; equal ones where the table has few rows."""
         found: dict[int, Answer] = {}
         answers = {}
-        voting = VoteRows(self.pilot[:NEAR_ROWS], self.n_jobs)
         for name in self.asked:
             rows = min(REFERENCE_ROWS[name], self.n_rows)
             if rows not in found:
                 found[rows] = elect(
-                    self.trees, voting, self.n_rows, rows, self.n_clusters, self.least_standing,
-                    self.before,
+                    self.trees, self.voting, self.n_rows, rows, self.n_clusters,
+                    self.least_standing, self.before,
                 )  # fmt: skip
             answers[name] = found[rows]
         return answers
@@ -150,8 +156,17 @@ class LevelSets:
         return np.ascontiguousarray(self.tree.S[:, order[first]].T)
 
     def cut(self, n_clusters: int) -> LevelSets:
-        """Return the answer of the vote among all models' cuts into so many clusters."""
-        return replace(self, n_clusters=n_clusters, asked=[self.granularity])
+        """Return the answer of the vote among all models' cuts into so many clusters.
+
+        It is kept for the next who asks.
+        """
+        if n_clusters not in self._cuts:
+            self._cuts[n_clusters] = replace(self, n_clusters=n_clusters, asked=[self.granularity])
+        return self._cuts[n_clusters]
+
+    @cached_property
+    def _cuts(self) -> dict[int, LevelSets]:
+        return {}
 
     @cached_property
     def blind(self) -> Answer:

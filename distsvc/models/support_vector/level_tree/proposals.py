@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from typing import Any
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -48,6 +49,10 @@ class VoteRows:
     def __init__(self, view: np.ndarray, n_jobs: int | None = 1):
         self.view, self.n_jobs = view, n_jobs
         self._asked: dict[tuple[int, bytes], tuple[np.ndarray, float, float]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: not what can be found again."""
+        return {"view": self.view, "n_jobs": self.n_jobs, "_asked": {}}
 
     def under(self, number: int, tree: LevelTree, kept: bytes) -> tuple[np.ndarray, float, float]:
         """Return the labels (m,) int32 under a cut of a tree, `separated` and `entropy`."""

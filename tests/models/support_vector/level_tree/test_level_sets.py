@@ -1,3 +1,4 @@
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -109,6 +110,19 @@ def test_cuts():
         kept = levels.kept_by(g / levels.boundary - 1.0, None)
         assert kept.sum() == k
     assert levels.kept_by(-1.0, None).sum() == 1  # everything is one component
+
+
+def test_a_cut_does_not_depend_on_what_was_asked_before():
+    trees = [tree_of([9.0, 8.0]), tree_of([2.0, 1.5], order=(1, 0, 2))]
+    asked, alone = level_sets(trees), level_sets(trees)
+    for k in (3, 1, 2):
+        assert asked.cut(k).answer.n_clusters == k
+    assert asked.cut(2) is asked.cut(2)
+    again = pickle.loads(pickle.dumps(asked))
+    for levels in (asked, again):
+        assert levels.cut(2).answer.candidates == alone.cut(2).answer.candidates
+        assert levels.cut(2).answer.kept.tolist() == alone.cut(2).answer.kept.tolist()
+        assert levels.answer.candidates == alone.answer.candidates
 
 
 # --- doubts
