@@ -45,7 +45,7 @@ def _all_at_once(X, turned, out):
 
 
 @kernel
-def project(X, components):
+def coordinates(X, components):
     """Return the coordinates (n, q) float32 of the rows X (n, d) float32.
 
     components (q, d) float32. A row's result depends on that row alone, whichever block it came in;
@@ -64,3 +64,11 @@ def project(X, components):
                 turned[k, j] = components[j, k]
         _all_at_once(X, turned, out)
     return out
+
+
+def project(X: np.ndarray, components: np.ndarray) -> np.ndarray:
+    """Return the `coordinates` of rows X (n, d) along components (q, d) in any layout.
+
+    The kernel would be compiled for each layout.
+    """
+    return coordinates(X, np.ascontiguousarray(components))

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distsvc.kernels.projection import project
+from distsvc.kernels.projection import coordinates, project
 from tests import reference
 
 
@@ -23,9 +23,8 @@ def test_twin_project(d, q):
     expected = np.float64(X) @ np.float64(components).T
     atol = 1e-6 * d * np.abs(X).max() * np.abs(components).max()
     np.testing.assert_allclose(found, expected, rtol=0.0, atol=atol)
-    np.testing.assert_allclose(
-        reference.plain(project)(X, components), expected, rtol=0.0, atol=atol
-    )
+    plain = reference.plain(coordinates)(X, components)
+    np.testing.assert_allclose(plain, expected, rtol=0.0, atol=atol)
 
 
 @settings(deadline=None, max_examples=50)
@@ -34,6 +33,14 @@ def test_a_row_does_not_depend_on_its_block(d, q, cuts):
     X, components = table(40, d, q, seed=d)
     parts = [project(part.copy(), components) for part in np.split(X, sorted(cuts))]
     assert np.concatenate(parts).tobytes() == project(X, components).tobytes()
+
+
+def test_one_form_serves_every_layout_of_components():
+    X, components = table(20, 9, 4)
+    found = project(X, components)
+    for other in (np.asfortranarray(components), np.asfortranarray(components)[:2]):
+        assert project(X, other).tobytes() == found[:, : len(other)].tobytes()
+    assert len(coordinates.signatures) == 1
 
 
 def test_the_axes_leave_rows_as_they_are():

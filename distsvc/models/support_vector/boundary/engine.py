@@ -87,7 +87,7 @@ class BoundaryEngine(SupportVectorEngine):
             )
         super().set_pilot(pilot, n_rows)
         wide, gamma = self.pilot.astype(np.float64), given.gamma
-        self.gamma = automatic_gamma(wide) if isinstance(gamma, str) else float(gamma)  # type: ignore[arg-type]
+        self.gamma = automatic_gamma(wide, self.n_jobs) if isinstance(gamma, str) else float(gamma)  # type: ignore[arg-type]
         self.nu = float(DEFAULT_NU if given.nu is None else given.nu)
         if given.C is not None:
             self.C = float(given.C)

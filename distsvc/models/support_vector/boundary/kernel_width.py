@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial import cKDTree
 
+from distsvc.inputs.rows import cut
+from distsvc.models.rows.threads import on_threads
+
 GROUP_ROWS = 2000
 MAX_GROUPS = 5
 NEIGHBOURS = 64
@@ -25,7 +28,7 @@ FEW = 3
 """Far rows that are few, at most. More are part of what the table is."""
 
 
-def automatic_gamma(X: np.ndarray) -> float:
+def automatic_gamma(X: np.ndarray, n_jobs: int | None = 1) -> float:
     """Return gamma for rows X (n, d) float64 in random order; at most 10,000 of them are used.
 
     Two gammas suit a density estimate: the one of the largest leave-one-out log-likelihood of a
@@ -38,11 +41,11 @@ def automatic_gamma(X: np.ndarray) -> float:
 
     Likelihoods are of distinct rows, with the sum taken over each row's 64 nearest neighbours, in
     up to five groups of 2000 rows, whose median is the result. Equal rows, or a single one, have no
-    width, and the result is 1.
+    width, and the result is 1. Groups are work for `n_jobs` threads.
     """
     n_groups = min(max(len(X) // GROUP_ROWS, 1), MAX_GROUPS)
-    starts = range(0, n_groups * GROUP_ROWS, GROUP_ROWS)
-    found = [_gamma(X[start : start + GROUP_ROWS]) for start in starts]
+    groups = cut(X[: n_groups * GROUP_ROWS], GROUP_ROWS)
+    found = on_threads(_gamma, groups, n_jobs)
     known = sorted(gamma for gamma in found if gamma is not None)
     return known[(len(known) - 1) // 2] if known else 1.0
 
@@ -81,7 +84,7 @@ def _gammas(X: np.ndarray, n_tests: int) -> tuple[float, float] | None:
     if n < 2:
         return None
     k = min(NEIGHBOURS, n - 1)
-    distance = cKDTree(X, LEAF).query(X[:n_tests], k=k + 1, workers=-1)[0][:, 1:]
+    distance = cKDTree(X, LEAF).query(X[:n_tests], k=k + 1)[0][:, 1:]
     typical = float(np.median(distance[:, min(4, k - 1)]))
     if typical == 0.0:
         return None

@@ -152,7 +152,7 @@ class LevelRule(Scored, Rule):
         With `nearest` they are as those of `BoundaryRule`, of the support vectors.
         """
         S, a, ends = self._grouped
-        view = project(Z, np.ascontiguousarray(self.components[: len(S)]))
+        view = project(Z, self.components[: len(S)])
         if self.nearest:
             return nearest_shares(view, S, ends, SOFTENED * self.gamma)
         return vote_shares(view, S, a, ends, float(self.gamma), self._power)
