@@ -63,6 +63,24 @@ DIRECTIONS: dict[str, Sample] = {
 }
 """Samples of directions without clusters: uniform, and about one direction."""
 
+def lattice(d: int, n_values: int) -> Sample:
+    """Return what makes rows of columns of few values, some of them rare."""
+
+    def rows(random: np.random.Generator, n: int) -> np.ndarray:
+        shares = random.dirichlet(np.full(n_values, 2.0), size=d)
+        return np.column_stack([random.choice(n_values, size=n, p=p) for p in shares])
+
+    return rows
+
+
+LATTICES: dict[str, Sample] = {
+    f"{d} columns of {n_values} values": lattice(d, n_values)
+    for d, n_values in ((4, 5), (6, 3), (8, 3), (8, 5))
+}
+"""Samples of columns of few values that have nothing to do with each other."""
+
+ALL_KINDS = GENERATORS | LATTICES | DIRECTIONS
+
 ROWS = (500, 1500, 5000)
 MOST_SPLIT = 1
 
@@ -75,11 +93,11 @@ NULL_SAMPLES = 8
 def structureless(options: Namespace) -> None:
     """How often the default splits samples without clusters.
 
-    Thirteen generators and, as rows of length 1, twelve more, each of 500, 1,500 and 5,000 rows.
-    The first are standardised. Every seed makes new samples and a new model. The figure is how many
+    Thirteen generators, four of columns of few values and, as rows of length 1, twelve more, each
+    of 500, 1,500 and 5,000 rows. The first seventeen are standardised. Every seed makes new samples and a new model. The figure is how many
     of the generators are split, in the mean over sizes and seeds.
     """
-    tasks = list(product((*GENERATORS, *DIRECTIONS), ROWS, range(options.seeds)))
+    tasks = list(product(ALL_KINDS, ROWS, range(options.seeds)))
     rows = measured(rows_of_fit, tasks, options.processes, partial(prepare, ["auto"]))
     samples = [
         {
@@ -105,7 +123,7 @@ def report_split(rows: list[Row]) -> None:
         {"n": n} | {f"seed {seed}": count for (size, seed), count in split.items() if size == n}
         for n in ROWS
     ]
-    of_all = len(GENERATORS) + len(DIRECTIONS)
+    of_all = len(ALL_KINDS)
     show(f"Of {of_all} generators split", lines)
     print(
         f"  in the mean: {mean(split.values()):.3g} of {of_all}, {max(split.values())} at worst; "
@@ -116,11 +134,11 @@ def report_split(rows: list[Row]) -> None:
 def rows_of_fit(name: str, n: int, seed: int) -> list[Row]:
     """Return the row of the result that is about one fit."""
     random = np.random.default_rng(seed)
-    if name in GENERATORS:
-        X = standardised(GENERATORS[name](random, n))
-    else:
-        X = DIRECTIONS[name](random, n)
+    X = ALL_KINDS[name](random, n)
+    if name in DIRECTIONS:
         X /= np.linalg.norm(X, axis=1, keepdims=True)
+    else:
+        X = standardised(X)
     _, found = fit_method(METHODS, "auto", X, 1, seed)
     row = {"sample": name, "n": n, "d": X.shape[1], "seed": seed}
     return [row | {key: found[key] for key in ("k", "agreement", "seconds")}]

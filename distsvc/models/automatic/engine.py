@@ -66,6 +66,10 @@ ENOUGH = 1.2
 """Sum, over both families, of the winner's standing over what it would need alone, from which on
 there are clusters. One family alone is nearer to its own bound on one sample than on the next."""
 
+ENOUGH_ALONE = 3.5
+"""The same of the columns' winner, where there is no graph. Most such tables are lattices: columns
+of few values that have nothing to do with each other pass 1.2 in 14 % of samples, 3.5 in 1 %."""
+
 
 @dataclass(frozen=True)
 class Division:
@@ -284,13 +288,13 @@ class AutomaticEngine(Engine):
     def _weigh(self) -> None:
         """Decide by what both families see together whether there are clusters.
 
-        The columns decide alone where no graph is asked; a table that has none adds nothing.
+        Up to three columns have a rule of their own, and so have a few points.
         """
         if not self.asks_graph:
             return
         trees = self._trees.values()
         nearness = [tree.levels.blind.standing / tree.least_standing for tree in trees]
-        self.evidence = sum(nearness) / ENOUGH
+        self.evidence = sum(nearness) / (ENOUGH if GRAPH in self._trees else ENOUGH_ALONE)
         several = self.evidence >= 1.0
         for tree in trees:
             if (tree.levels.blind.n_clusters > 1) != several:

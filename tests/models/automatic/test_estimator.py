@@ -174,14 +174,26 @@ def test_both_views_decide_together_whether_there_are_clusters(enough, k, monkey
     assert model._engine.evidence == pytest.approx(1.1 / enough)
 
 
-def test_where_there_is_no_graph_the_columns_need_as_much(monkeypatch):
+@pytest.mark.parametrize(("times", "k"), [(3.4, 1), (3.6, 4)])
+def test_where_there_is_no_graph_the_columns_need_more(times, k, monkeypatch):
     monkeypatch.setattr("distsvc.models.graph.coordinates.MOST_TIED", -1.0)
     X, _ = blobs()
     standing = quietly(estimator(), X)._engine.answers["support-vector"].standing
-    monkeypatch.setattr(LevelTreeEngine, "least_standing", standing / 1.1)
+    monkeypatch.setattr(LevelTreeEngine, "least_standing", standing / times)
     model = quietly(estimator(), X)
+    assert model.n_clusters_ == k
+    assert model._engine.evidence == pytest.approx(times / 3.5)
+
+
+def test_columns_of_few_values_that_are_independent_are_one_cluster():
+    random = np.random.default_rng(9)
+    shares = random.dirichlet((2.0, 2.0, 2.0), size=5)
+    X = np.column_stack([random.choice(3, 1500, p=p) for p in shares])
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    model = quietly(estimator(), X)
+    own = model._engine.answers["support-vector"].standing
+    assert own > 1.2 * LevelTreeEngine.least_standing
     assert model.n_clusters_ == 1
-    assert model.agreement_ < 0.5
 
 
 def test_a_graph_has_a_part_of_a_large_table(monkeypatch):
