@@ -63,6 +63,7 @@ DIRECTIONS: dict[str, Sample] = {
 }
 """Samples of directions without clusters: uniform, and about one direction."""
 
+
 def lattice(d: int, n_values: int) -> Sample:
     """Return what makes rows of columns of few values, some of them rare."""
 
@@ -94,8 +95,9 @@ def structureless(options: Namespace) -> None:
     """How often the default splits samples without clusters.
 
     Thirteen generators, four of columns of few values and, as rows of length 1, twelve more, each
-    of 500, 1,500 and 5,000 rows. The first seventeen are standardised. Every seed makes new samples and a new model. The figure is how many
-    of the generators are split, in the mean over sizes and seeds.
+    of 500, 1,500 and 5,000 rows. The first seventeen are standardised. Every seed makes new samples
+    and a new model. The figure is how many of the generators are split, in the mean over sizes and
+    seeds.
     """
     tasks = list(product(ALL_KINDS, ROWS, range(options.seeds)))
     rows = measured(rows_of_fit, tasks, options.processes, partial(prepare, ["auto"]))
