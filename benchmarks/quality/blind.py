@@ -95,10 +95,10 @@ def blind(options: Namespace) -> None:
     of_seeds = rows_of_seeds(rows, answers)
     rows = with_earlier(options.out / "blind.csv", rows, sets, scorings)
     of_seeds = with_earlier(options.out / "blind_seeds.csv", of_seeds, sets, scorings)
-    report(rows, of_seeds)
     publish(options.out, "blind", rows)
     if of_seeds:
         publish(options.out, "blind_seeds", of_seeds)
+    report(rows, of_seeds)
 
 
 def scorings_of(what: str) -> list[str]:

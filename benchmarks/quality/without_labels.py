@@ -312,7 +312,8 @@ def shares(rows: list[Row], groups: Iterable[str]) -> list[Row]:
     for (group, half), alike in parts(rows, groups).items():
         line: Row = {"group": group, "half": half, "sets": len({row["set"] for row in alike})}
         for name in methods:
-            mine = only(alike, method=name)
-            line[name] = sum(r["different"] for r in mine) / sum(r["pairs"] for r in mine)
+            mine = only(alike, method=name)  # none, where the method was not asked
+            pairs = sum(row["pairs"] for row in mine)
+            line[name] = sum(row["different"] for row in mine) / pairs if pairs else None
         lines.append(line)
     return lines

@@ -60,6 +60,9 @@ def test_shares_of_pairs_are_over_all_pairs_of_a_group():
     assert found["bsgd", "tune"] == 0.4
     assert found["all", "all"] == pytest.approx(14 / 30)
     assert ("shapes", "confirm") not in found
+    rows.append(rows[0] | {"method": "other", "group": "tables"})
+    lines = {line["group"]: line for line in shares(rows, GROUPS) if line["half"] == "tune"}
+    assert (lines["tables"]["ours"], lines["tables"]["other"]) == (None, 0.4)
 
 
 def test_what_did_not_run_again_stays_in_the_result(tmp_path):
