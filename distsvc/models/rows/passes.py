@@ -41,6 +41,9 @@ DTYPES = {
 OF_ROWS = ("label", "probability", "outlier_score")
 """What a fit says of each of its rows."""
 
+CACHED_PARTS = 4
+"""Parts of a block whose rows stay in a processor's cache while they are centred."""
+
 SLACK = 1.25
 """Rows that are held while the sample is drawn, over those that it has in the end, at most."""
 
@@ -104,13 +107,14 @@ class Values:
 def answered(estimator: Any, X: Any, of_rows: OfRows, n_jobs: int | None = 1) -> Any:
     """Return the values (n,) or (n, k) of rows that an estimator is given, as lazy as these are.
 
-    Blocks of an array are on `n_jobs` threads.
+    Parts of an array are on `n_jobs` threads.
     """
     source = given(estimator, X, reset=False)
     if source is not None:
         return source.map(of_rows)
     X = validated(estimator, X, reset=False)
-    return of_rows.answer.joined(on_threads(of_rows, cut(X, block_rows(X.shape[1])), n_jobs))
+    parts = cut(X, max(block_rows(X.shape[1]) // CACHED_PARTS, 1))
+    return of_rows.answer.joined(on_threads(of_rows, parts, n_jobs))
 
 
 class ClusterEstimator(ClusterMixin, DescribesRows):
