@@ -180,13 +180,14 @@ def run(
         click.echo(json.dumps(report.dumped()))
         return
     from distsvc.report.content.night import words_of_night
+    from distsvc.report.sections.headline import brief, why_unclear
 
     seconds = sum(phase.seconds for phase in report.phases)
-    k = len(report.clusters)
     alone = report.outliers.only
-    clusters = "" if alone else f"{k} cluster{'' if k == 1 else 's'} in "
+    clusters = "" if alone else f"{brief(report)} in "
+    best = f" (the best division has {len(report.clusters):,})" if why_unclear(report) else ""
     where = outside(report, "" if alone else " every cluster")
-    night = [f"{clusters}{report.input.n_rows:,} rows", where, *words_of_night(report)]
+    night = [f"{clusters}{report.input.n_rows:,} rows{best}", where, *words_of_night(report)]
     if report.was_there:
         say(f"already published: {', '.join(night)}")
     else:

@@ -17,6 +17,7 @@ from distsvc.monitoring.announce import watched
 from distsvc.published.held import candidates
 from distsvc.report.content.night import words_of_night
 from distsvc.report.content.report import Report
+from distsvc.report.sections.headline import brief
 from distsvc.run.job import run_job
 from distsvc.run.starting.resuming import interrupted_runs
 from distsvc.run.work.progress import Progress
@@ -176,7 +177,7 @@ def _stopped(day: str, output: Output, code: int, words: str) -> BackfilledDay:
 
 
 def _words(report: Report) -> str:
-    k, share = len(report.clusters), report.outliers.share
+    share = report.outliers.share
     outside = f", {share:.1%} outside" if report.outliers.defined else ""
-    counted = f"{report.input.n_rows:,} rows, {k} cluster{'' if k == 1 else 's'}{outside}"
+    counted = f"{report.input.n_rows:,} rows, {brief(report)}{outside}"
     return ", ".join([counted, *words_of_night(report)])

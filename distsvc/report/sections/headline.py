@@ -14,10 +14,33 @@ FAINT = 2.0
 FEW = 0.25
 """Share of the models that find the answer, up to which it is unclear."""
 
+MANY = 10
+"""Clusters of every good division, from which on it is their number that is unclear."""
+
+GOOD = 0.8
+"""Standing of a good division, as a share of the winner's."""
+
 
 def n_clusters(report: Report) -> str:
     """Return the number of clusters in words: "3 clusters"."""
     return things(len(report.clusters), "cluster")
+
+
+def brief(report: Report) -> str:
+    """Return the answer in a few words: how many clusters, or that there are no clear ones."""
+    if not why_unclear(report):
+        return n_clusters(report)
+    return "many clusters of unsure number" if good_numbers(report) else "no clear clusters"
+
+
+def good_numbers(report: Report) -> list[int]:
+    """Return the numbers of clusters of all good divisions where each has many; else nothing.
+
+    Without structure few clusters are as good as many.
+    """
+    candidates = report.levels.candidates if report.levels else []
+    good = [row.n_clusters for row in candidates if row.winner or (row.standing or 0.0) >= GOOD]
+    return sorted(good) if good and min(good) >= MANY else []
 
 
 def answer(report: Report) -> str:
@@ -28,8 +51,9 @@ def answer(report: Report) -> str:
     doubt = why_unclear(report)
     found = f"{n_clusters(report)} in {rows}"
     if doubt:
-        found = f"No clear clusters in {rows}: the best division has {len(report.clusters):,}, but "
-        found += doubt
+        head = brief(report)
+        found = f"{head[0].upper()}{head[1:]} in {rows}: the best division has "
+        found += f"{len(report.clusters):,}, {_others(report)}{doubt}"
     elif is_asked(report):
         found = f"{n_clusters(report)}, as asked for, in {rows}"
     if not report.outliers.defined:
@@ -42,6 +66,14 @@ def answer(report: Report) -> str:
     if outside == n_rows:
         return f"{found}; all of the rows lie outside {where}."
     return f"{found}; {percent(share)} of the rows lie outside {where}."
+
+
+def _others(report: Report) -> str:
+    """Return how many clusters other good divisions have, up to the doubt about the best one."""
+    numbers = good_numbers(report)
+    if len(numbers) < 2:
+        return "but "
+    return f"others that are nearly as good {numbers[0]:,} to {numbers[-1]:,}, and "
 
 
 def is_asked(report: Report) -> bool:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from distsvc.report.sections.headline import answer
+from distsvc.report.sections.headline import answer, brief
 from tests.report.reports import make_levels_report, make_report, typed
 
 
@@ -64,3 +64,28 @@ def test_one_cluster_is_no_doubt():
     report = make_levels_report("one")
     report["model"]["fitted"] |= {"agreement": 0.01, "support": 0.0}
     assert said(report).startswith("1 cluster in 1,500 rows; ")
+
+
+@pytest.mark.parametrize(
+    ("candidates", "head", "others"),
+    [
+        (
+            {89: 1.0, 80: 0.9, 94: 0.8},
+            "Many clusters of unsure number",
+            "nearly as good 80 to 94, and",
+        ),
+        ({89: 1.0, 2: 0.7}, "Many clusters of unsure number", ", but"),
+        ({89: 1.0, 2: 0.8}, "No clear clusters", ", but"),
+        ({9: 1.0, 12: 0.9}, "No clear clusters", ", but"),
+    ],
+)
+def test_many_clusters_of_unsure_number(candidates, head, others):
+    report = with_trust(0.0, 0.1)
+    row = report["levels"]["candidates"][0]
+    report["levels"]["candidates"] = [
+        row | {"n_clusters": k, "standing": standing, "winner": standing == 1.0}
+        for k, standing in candidates.items()
+    ]
+    assert said(report).startswith(f"{head} in 1,500 rows: the best division has 3, ")
+    assert f"{others} only 10.0 % of the models agree" in said(report)
+    assert brief(typed(report)) == head[0].lower() + head[1:]

@@ -33,6 +33,9 @@ _SPELLED = (
 )
 """Numbers with a decimal comma, separated thousands, a currency or a percent sign."""
 
+_THOUSANDS = r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?"
+_DECIMAL_COMMA = r"[+-]?\d+(,\d+)?"
+
 _NOT_FINITE = r"(?i)^[+-]?(inf|infinity|nan)$"
 """Numbers to Arrow, and refused when they are read."""
 
@@ -127,8 +130,8 @@ def _misspelled(file: Location, name: str, words: Words) -> DataError:
     return DataError(
         f"{file.shown}, line {line_of(file, words.first_spelled)}: column {name!r}: expected a "
         f"number such as -1234.5, but {words.spelled} of the first {words.given} rows are like "
-        f"{value[:_SHOWN]!r}; write them with a decimal point and nothing else, or leave the "
-        "column out of input.columns"
+        f"{value[:_SHOWN]!r}; write them with a decimal point and nothing else"
+        f"{_rewritten(file, words)}, or leave the column out of input.columns"
     )
 
 
@@ -137,11 +140,27 @@ def _advice(file: Location, names: Iterable[str], odd: list[str]) -> str:
     if any(word.lstrip().startswith("#") for word in [*names, *odd]):
         return f"leave out comments: {piped(file, _NO_COMMENTS)}"
     if any(map(str.isdigit, "".join(odd))) or len(odd) > _WORDS:
+        if all(re.fullmatch(_THOUSANDS, word.strip()) for word in odd):
+            return f"read them without the commas: {_by_pandas(file, 'thousands=' + repr(','))}"
         return "mend the values"
+    return f"make them missing values: {_by_pandas(file, f'na_values={list(dict.fromkeys(odd))}')}"
+
+
+def _rewritten(file: Location, words: Words) -> str:
+    """Return how to rewrite numbers with a decimal comma, if they have no other marks.
+
+    Points for thousands are left alone: pandas would take those of dates for such ones, too.
+    """
+    if all(re.fullmatch(_DECIMAL_COMMA, word.strip()) for word in words.odd):
+        return f", as {_by_pandas(file, 'decimal=' + repr(','))} does"
+    return ""
+
+
+def _by_pandas(file: Location, option: str) -> str:
+    """Return the call by which pandas reads a file with an option and writes it as Parquet."""
     mark = _separator(file)
     apart = "" if mark == "," else f", sep={mark!r}"
-    asked = f"{_name(file)!r}{apart}, na_values={list(dict.fromkeys(odd))}"
-    return f"make them missing values: pandas.read_csv({asked}).to_parquet('new.parquet')"
+    return f"pandas.read_csv({_name(file)!r}{apart}, {option}).to_parquet('new.parquet')"
 
 
 def _named(odd: Counter[str]) -> str:

@@ -86,7 +86,7 @@ def check_distinct(shown: str, names: list[str]) -> None:
     """Raise DataError for two columns of one name."""
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise DataError(f"{shown} has two columns named {twice[0]!r}")
+        raise DataError(f"{shown} has two columns named {twice[0]!r}; rename one in the header")
 
 
 def are_plain_integers(values: pa.Array) -> bool:

@@ -147,3 +147,27 @@ def test_a_line_is_counted_where_fields_have_several(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text('x;name\n1;"two\nlines"\n\n2;one\noops;one\n3;one\n')
     assert "line 6: column 'x'" in refused(path, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("lines", "option", "expected"),
+    [
+        (["x,y", '5.5,"1,234.5"', "6.5,12", "7.5,13"], "thousands=','", [1234.5, 12.0, 13.0]),
+        (["x;y", "5.5;1,25", "6.5;2", "7.5;0,5"], "decimal=','", [1.25, 2.0, 0.5]),
+    ],
+)
+def test_numbers_in_another_spelling_are_read_by_the_call_that_is_told(
+    tmp_path, lines, option, expected
+):
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(lines))
+    message = refused(path, tmp_path)
+    assert option in message
+    called = re.search(r"pandas\.(read_csv\(.*?\))\.to_parquet", message)
+    assert eval("pd." + called[1], {"pd": pd})["y"].tolist() == expected  # as a user would
+
+
+def test_points_that_may_be_those_of_dates_are_not_taken_for_thousands(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("x;y\n1;1.234,5\n2;2.345,6\n3;3.456,7\n")
+    assert "read_csv" not in refused(path, tmp_path)
