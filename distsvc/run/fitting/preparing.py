@@ -32,6 +32,8 @@ from distsvc.storage.tables.exactness import check_exact
 SHOWN = 5
 """Far rows, or columns that they decide, that a note names."""
 
+CLEARLY = 1.1
+"""Times the standing with standard columns that rows of unit length need to be preferred."""
 
 DECIDES = 0.9
 """Share of the squared length of a row, on average, from which one column decides it."""
@@ -98,11 +100,12 @@ def make_scaling(
 def clearer(standard: Scaling, survey: Survey, seed: int) -> tuple[Scaling, str]:
     """Return the scaling by which rows hang together more clearly, standard or by length; a note.
 
-    Rows are compared along a graph of near ones. Columns are standard where that is as clear.
+    Rows are compared along a graph of near ones. Columns are standard where that is nearly as clear:
+    a tie would be broken by the sample, and a table would change its scale from night to night.
     """
     by_length = Scaling.from_sums(survey.sums, "unit", standard.fill)
     standings = [clarity(one.apply(survey.pilot), seed) for one in (standard, by_length)]
-    chosen = by_length if standings[1] > standings[0] else standard
+    chosen = by_length if standings[1] > CLEARLY * standings[0] else standard
     return chosen, (
         f"preprocess.scale = 'auto' is '{chosen.kind}' here: along a graph of near rows the answer "
         f"stands at {standings[0]:.2f} with 'standard', at {standings[1]:.2f} with 'unit'"

@@ -5,6 +5,7 @@ import pytest
 
 from distsvc.job.config import PreprocessConfig
 from distsvc.models.rows.scaling import ColumnSums
+from distsvc.run.fitting import preparing
 from distsvc.run.fitting.preparing import clearer, make_scaling, told_of_lengths
 from distsvc.run.learning.survey import Survey
 from distsvc.storage.rows.features import Numeric, Vector
@@ -81,6 +82,15 @@ def test_the_clearer_scale_is_chosen_and_told(kind):
     np.testing.assert_array_equal(found.apply(X), expected.apply(X))
     again, _ = clearer(standard, survey, 0)
     np.testing.assert_array_equal(again.apply(X), found.apply(X))
+
+
+@pytest.mark.parametrize(("by_length", "kind"), [(1.05, "standard"), (1.15, "unit")])
+def test_the_scale_is_standard_where_that_is_nearly_as_clear(by_length, kind, monkeypatch):
+    survey = surveyed(directions(np.ones(900)))
+    standard, _ = make_scaling(PreprocessConfig(scale="auto"), survey, list("abcdefghij"))
+    standings = iter([1.0, by_length])
+    monkeypatch.setattr(preparing, "clarity", lambda X, seed: next(standings))
+    assert clearer(standard, survey, 0)[0].kind == kind
 
 
 def test_the_scale_is_standard_where_neither_shows_clusters():
