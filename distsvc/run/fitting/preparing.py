@@ -100,8 +100,8 @@ def make_scaling(
 def clearer(standard: Scaling, survey: Survey, seed: int) -> tuple[Scaling, str]:
     """Return the scaling by which rows hang together more clearly, standard or by length; a note.
 
-    Rows are compared along a graph of near ones. Columns are standard where that is nearly as clear:
-    a tie would be broken by the sample, and a table would change its scale from night to night.
+    Rows are compared along a graph of near ones. Columns are standard where that is nearly as
+    clear: a tie would be broken by the sample, and a table would change its scale over nights.
     """
     by_length = Scaling.from_sums(survey.sums, "unit", standard.fill)
     standings = [clarity(one.apply(survey.pilot), seed) for one in (standard, by_length)]
