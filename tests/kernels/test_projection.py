@@ -38,9 +38,10 @@ def test_a_row_does_not_depend_on_its_block(d, q, cuts):
 def test_one_form_serves_every_layout_of_components():
     X, components = table(20, 9, 4)
     found = project(X, components)
+    compiled = len(coordinates.signatures)  # arrays that can't be written have forms of their own
     for other in (np.asfortranarray(components), np.asfortranarray(components)[:2]):
         assert project(X, other).tobytes() == found[:, : len(other)].tobytes()
-    assert len(coordinates.signatures) == 1
+    assert len(coordinates.signatures) == compiled
 
 
 def test_the_axes_leave_rows_as_they_are():
