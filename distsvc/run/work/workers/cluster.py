@@ -177,13 +177,11 @@ def loss_is_temporary(what: str) -> Iterator[None]:
 @contextmanager
 def _elsewhere(address: str) -> Iterator[Any]:
     """Yield the client of a scheduler, once it has a worker and all have our versions."""
-    from distributed import Client
-
     with ExitStack() as stack:
         stack.enter_context(_quiet())
         try:
             with loss_is_temporary(f"no answer from scheduler {address}"):
-                client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+                client = _client(address)
         except (ValueError, TypeError) as error:
             raise JobFileError(f"{address} is not a scheduler's address: {error}") from None
         stack.enter_context(_closing(client))
@@ -194,6 +192,25 @@ def _elsewhere(address: str) -> Iterator[Any]:
                 for worker, theirs in found.items():
                     compare_versions(worker, versions(), theirs)
         yield client
+
+
+def _client(address: str) -> Any:
+    """Return the client of a scheduler; one that can't connect is closed.
+
+    Dask leaves it open where an address is wrong. It would close itself when it is collected as
+    garbage, which may be in the thread of the next client's loop: this one then waits for a lock
+    that the next client holds until that loop runs.
+    """
+    from distributed import Client
+
+    client = Client.__new__(Client)
+    try:
+        client.__init__(address, timeout=CONNECT_SECONDS, set_as_default=False)
+    except BaseException:
+        with suppress(Exception):
+            client.close(CLOSE_SECONDS)
+        raise
+    return client
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """The order in which a cluster is looked for, and what happens when there is none."""
 
+import gc
 import json
 import logging
 import os
@@ -13,7 +14,7 @@ import dask
 import psutil
 import pytest
 from click.testing import CliRunner
-from distributed import LocalCluster
+from distributed import Client, LocalCluster
 
 from distsvc.cli.main import main
 from distsvc.errors import InputNotFoundError, JobFileError, TemporaryError
@@ -249,9 +250,13 @@ def test_what_is_no_scheduler_file(tmp_path, content):
         address(scheduler_file=str(tmp_path / "file"))
 
 
-def test_what_is_no_address():
-    with pytest.raises(JobFileError, match="what://ever is not a scheduler's address"):
-        address(scheduler="what://ever")
+@pytest.mark.parametrize("wrong", ["what://ever", "tls://127.0.0.1:9"])
+def test_what_is_no_address(wrong):
+    with pytest.raises(JobFileError, match=f"{wrong} is not a scheduler's address") as kept:
+        address(scheduler=wrong)
+    # An open one is closed by the collection of garbage, in any thread, where it can block.
+    clients = [found for found in gc.get_objects() if isinstance(found, Client)]
+    assert "connecting" not in {client.status for client in clients}, kept
 
 
 @pytest.fixture
