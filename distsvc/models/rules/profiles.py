@@ -149,17 +149,21 @@ def leanings(X: np.ndarray, labels: np.ndarray, chosen: Sequence[int]) -> np.nda
     often below; 1 is always above, -1 always below. None of the clusters `chosen` has all rows X
     (m, d), whose labels are (m,).
     """
-    from scipy.stats import rankdata  # which drivers that draw no page need not import
-
     m, found = len(X), np.zeros((len(chosen), X.shape[1]))
     members = [labels == c for c in chosen]
     for j in range(X.shape[1]):
-        ranks = rankdata(X[:, j])
+        ranks = _ranks(X[:, j])
         for i, inside in enumerate(members):
             n = np.count_nonzero(inside)
             above = ranks[inside].sum() - 0.5 * n * (n + 1)
             found[i, j] = 2.0 * above / (n * (m - n)) - 1.0
     return found
+
+
+def _ranks(x: np.ndarray) -> np.ndarray:
+    """Return ranks from 1, equal values with their mean; `scipy.stats` takes 0.4 s to import."""
+    _, which, counts = np.unique(x, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - 0.5 * (counts - 1))[which]
 
 
 def _columns(
