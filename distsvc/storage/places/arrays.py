@@ -189,7 +189,18 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """Write named arrays to one ``.npz`` file; the same arrays give the same bytes."""
     for name, array in arrays.items():
         _check_plain(name, array)
-    write_whole(path, lambda stream: np.savez(stream, **arrays))  # type: ignore[arg-type]
+    write_whole(path, lambda stream: _write_members(stream, arrays))
+
+
+def _write_members(stream: BinaryIO, arrays: dict[str, np.ndarray]) -> None:
+    """Write what `np.savez` writes, and close the archive if a write fails.
+
+    NumPy leaves it open before 2.4, and Python then prints the error of its collection.
+    """
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
 
 
 def read_arrays(path: Path, only: str | None = None) -> dict[str, np.ndarray]:

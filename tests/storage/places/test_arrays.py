@@ -2,6 +2,7 @@
 
 import builtins
 import errno
+import gc
 import io
 import json
 import os
@@ -109,6 +110,31 @@ def test_the_same_arrays_give_the_same_bytes(tmp_path, monkeypatch):
     monkeypatch.setattr("time.time", lambda: later)
     write_arrays(tmp_path / "b.npz", ARRAYS)
     assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+
+
+def test_arrays_are_written_as_numpy_writes_them(tmp_path):
+    write_arrays(tmp_path / "a.npz", ARRAYS)
+    np.savez(tmp_path / "b.npz", **ARRAYS)
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+
+
+class Full(io.BytesIO):
+    """A file on a disk that fails after some bytes."""
+
+    def write(self, data):
+        if self.tell() > 100:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return super().write(data)
+
+
+def test_a_write_that_fails_leaves_no_archive_open(tmp_path, monkeypatch):
+    left = []
+    monkeypatch.setattr("sys.unraisablehook", left.append)
+    monkeypatch.setattr(builtins, "open", lambda *_, **__: Full())
+    with pytest.raises(TemporaryError, match="Input/output error"):
+        write_arrays(tmp_path / "a.npz", ARRAYS)
+    gc.collect()
+    assert left == []
 
 
 @pytest.mark.parametrize("kept", [0, 10, 100, -1])
