@@ -70,6 +70,11 @@ _HELP = {
     errno.ENFILE: "; the machine has as many open files as it may have",
 }
 """What helps against an error of the operating system."""
+_MISSING_LIST = "Expected all lists to be of size="  # of pyarrow before 26
+_MISSING_LIST_HELP = (
+    " (a row has no list, in a column of lists of one length; pyarrow 26 or newer reads it: update"
+    " pyarrow, or write the column as lists of any length)"
+)
 _CODE = re.compile(r"<Code>(\w+)</Code>")  # in what obstore quotes of an answer
 _STATUS = re.compile(r"status code: (\d{3})")
 _DEFECTS = (
@@ -266,4 +271,6 @@ def _words(error: BaseException) -> str:
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     text = text.partition("\n\nDebug source")[0]  # of obstore
     help_ = _HELP.get(error.errno or 0, "") if isinstance(error, OSError) else ""
+    if text.startswith(_MISSING_LIST):
+        help_ = _MISSING_LIST_HELP
     return (masked(" ".join(text.split())) or type(error).__name__) + help_

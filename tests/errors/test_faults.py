@@ -87,6 +87,11 @@ def test_where_credentials_come_from_is_said():
         assert "credentials come from the environment" in str(fault(error, reading="s3://b/x"))
 
 
+def test_a_row_without_a_list_of_one_length_names_the_pyarrow_that_reads_it():
+    error = ValueError("Expected all lists to be of size=3 but index 2 had size=0")
+    assert "pyarrow 26 or newer reads it" in str(fault(error, reading="t.parquet"))
+
+
 @pytest.mark.parametrize(
     ("number", "expected", "message"),
     [

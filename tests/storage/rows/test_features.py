@@ -117,7 +117,11 @@ def test_logarithms_of_a_vector(tmp_path, kind):
     assert table.columns == ("log(v[0])", "log(v[1])", "log(v[2])", "x")
     assert shown_columns(table)["used"] == "log(v) (3 numbers), x"
     expected = [[0.0, np.log(4), np.log(101), 1.0], [np.nan] * 3 + [2.0]]
-    np.testing.assert_allclose(everything(table)[1], expected, rtol=1e-15)
+    if pa.types.is_fixed_size_list(kind) and int(pa.__version__.split(".")[0]) < 26:
+        with pytest.raises(DataError, match=r"a row has no list.* pyarrow 26 or newer reads it"):
+            everything(table)
+    else:
+        np.testing.assert_allclose(everything(table)[1], expected, rtol=1e-15)
     assert array_columns(table.features) == ("v[0]", "v[1]", "v[2]", "x")
     rows = given_rows(np.array([[0.0, 3, 100, 1]]), table.features, 10)
     blocks = list(given_blocks(rows, table.features))
