@@ -2,9 +2,14 @@
 
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, ward
-from sklearn.metrics import adjusted_rand_score
 
 from distsvc.models.baselines.merging import by_size, first_splits, merged_centres
+
+
+def same_groups(a, b):
+    """Return whether two numberings of rows have the same groups."""
+    pairs = set(zip(a.tolist(), b.tolist(), strict=True))
+    return len(pairs) == len(set(a)) == len(set(b))
 
 
 def test_it_is_wards_method():
@@ -15,7 +20,7 @@ def test_it_is_wards_method():
             groups = merged_centres(rows, np.ones(m), k)
             assert len(np.unique(groups)) == k
             if m > 1:
-                assert adjusted_rand_score(groups, fcluster(ward(rows), k, "maxclust")) == 1.0
+                assert same_groups(groups, fcluster(ward(rows), k, "maxclust"))
 
 
 def test_a_centre_of_many_rows_is_those_rows():
@@ -24,7 +29,7 @@ def test_a_centre_of_many_rows_is_those_rows():
     rows = np.repeat(centres, sizes, axis=0)
     for k in range(1, 9):
         found = np.repeat(merged_centres(centres, sizes, k), sizes)
-        assert adjusted_rand_score(found, fcluster(ward(rows), k, "maxclust")) == 1.0
+        assert same_groups(found, fcluster(ward(rows), k, "maxclust"))
 
 
 def test_more_groups_than_centres_leave_them_alone():
