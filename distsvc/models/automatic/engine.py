@@ -24,6 +24,7 @@ from distsvc.job.parameters import check_parameters, completed
 from distsvc.kernels.projection import project
 from distsvc.models.automatic.centres import about_centres
 from distsvc.models.engine import Engine
+from distsvc.models.graph.coordinates import Without
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.rows.mass import FLAT
@@ -69,6 +70,22 @@ there are clusters. One family alone is nearer to its own bound on one sample th
 ENOUGH_ALONE = 3.5
 """The same of the columns' winner, where there is no graph. Most such tables are lattices: columns
 of few values that have nothing to do with each other pass 1.2 in 14 % of samples, 3.5 in 1 %."""
+
+ENOUGH_IN_PIECES = 0.5 * ENOUGH
+"""The same where the graph is in pieces, which no graph of a sample without clusters is: half of
+what both need together."""
+
+NO_GRAPH = {
+    Without.FEW: "Few rows differ, so there is no graph of near rows.",
+    Without.LATTICE: (
+        "Columns have few values, and many rows are equally near to each other, so there is no "
+        "graph of near rows."
+    ),
+    Without.PIECES: (
+        "The graph of near rows is in more pieces than a view of it can show, so the columns alone "
+        "divide the table."
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -223,7 +240,8 @@ class AutomaticEngine(Engine):
                 "few different rows, whole, and nothing else is asked."
             )
         if GRAPH not in answers:
-            return "Few rows differ, or all are equally near, so there is no graph of near rows."
+            assert self.graph.without is not None
+            return NO_GRAPH[self.graph.without]
         if self.followed:
             return "The clusters are those of the run before, found again in tonight's rows."
         own, other = answers[LEVEL_TREE].standing, answers[GRAPH].standing
@@ -285,6 +303,13 @@ class AutomaticEngine(Engine):
             return False
         return rand_index(*self._labels_of_both().values()) > AGREEMENT
 
+    @property
+    def _enough(self) -> float:
+        """The sum from which on there are clusters."""
+        if GRAPH in self._trees:
+            return ENOUGH
+        return ENOUGH_IN_PIECES if self.graph.without == Without.PIECES else ENOUGH_ALONE
+
     def _weigh(self) -> None:
         """Decide by what both families see together whether there are clusters.
 
@@ -294,7 +319,7 @@ class AutomaticEngine(Engine):
             return
         trees = self._trees.values()
         nearness = [tree.levels.blind.standing / tree.least_standing for tree in trees]
-        self.evidence = sum(nearness) / (ENOUGH if GRAPH in self._trees else ENOUGH_ALONE)
+        self.evidence = sum(nearness) / self._enough
         several = self.evidence >= 1.0
         for tree in trees:
             if (tree.levels.blind.n_clusters > 1) != several:

@@ -12,11 +12,14 @@ pieces has coordinates, too.
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 import numpy as np
 from scipy.sparse import coo_array, csr_array, diags_array
-from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.sparse.csgraph import reverse_cuthill_mckee
 from threadpoolctl import threadpool_limits
 
+from distsvc.models.graph.slow_modes import slowest_modes
 from distsvc.models.rows.neighbours import nearest_others
 
 NEIGHBOURS = 15
@@ -43,21 +46,32 @@ arbitrary which of them counts, and so would be the clusters."""
 ROUNDING = 1e-5
 
 
-def diffusion_coordinates(points: np.ndarray) -> np.ndarray | None:
+class Without(StrEnum):
+    """Why points have no coordinates."""
+
+    FEW = "few"
+    LATTICE = "lattice"
+    PIECES = "pieces"
+
+
+def diffusion_coordinates(points: np.ndarray) -> np.ndarray | Without:
     """Return the coordinates (m, 20) float32 of different points (m, p), the leading first.
 
     Coordinate i is psi_i sqrt(l_i / (1 - l_i)), with l_i the largest eigenvalues of the walk below
     1 and psi_i its right eigenvectors, of mean square 1 in the walk's stationary distribution. The
-    entry of largest size is positive. None where there are fewer than 100 points, or where they
-    are a lattice.
+    entry of largest size is positive. There are none of fewer than 100 points, of a lattice, and of
+    points whose graph is in more pieces than there are coordinates: where all 20 walks are slower
+    than restarts, they say which pieces were found, and not how these lie.
     """
     if len(points) < FEWEST_POINTS:
-        return None
+        return Without.FEW
     with threadpool_limits(1):  # several would give other last bits
         graph = neighbour_graph(points)
         if graph is None:
-            return None
+            return Without.LATTICE
         found = _walk_vectors(graph)
+        if found is None:
+            return Without.PIECES
     heaviest = np.take_along_axis(found, np.abs(found).argmax(axis=0)[None], axis=0)
     return (found * np.sign(heaviest)).astype(np.float32)
 
@@ -83,24 +97,27 @@ def neighbour_graph(points: np.ndarray) -> csr_array | None:
     return directed.maximum(directed.T).tocsr()
 
 
-def _walk_vectors(weights: csr_array) -> np.ndarray:
-    """Return the scaled eigenvectors (m, 20) float64 of the walk with these weights (m, m)."""
-    m, degrees = weights.shape[0], weights.sum(axis=1)
+def _walk_vectors(weights: csr_array) -> np.ndarray | None:
+    """Return the scaled eigenvectors (m, 20) float64 of the walk with these weights (m, m).
+
+    None of a graph in pieces.
+    """
+    order = reverse_cuthill_mckee(weights, symmetric_mode=True)  # near rows are near in memory
+    weights = weights[order][:, order]
+    degrees = weights.sum(axis=1)
     roots = np.sqrt(degrees)
-    similar = diags_array(1.0 / roots) @ weights @ diags_array(1.0 / roots)
+    similar = (diags_array(1.0 / roots) @ weights @ diags_array(1.0 / roots)).tocsr()
     stationary = roots / np.linalg.norm(roots)
-
-    def step(vector: np.ndarray) -> np.ndarray:
-        """Return a step of the walk, as a symmetric operator, without its stationary part."""
-        vector = vector.ravel()
-        return (1.0 - RESTARTS) * (similar @ vector - stationary * (stationary @ vector))
-
-    walk = LinearOperator((m, m), matvec=step, dtype=np.float64)
-    start = np.random.default_rng(0).normal(size=m)
-    values, vectors = eigsh(walk, k=MOST_COORDINATES, which="LA", v0=start, tol=1e-6)
-    order = np.argsort(-values, kind="stable")
-    values = np.clip(values[order], 1e-6, 1.0 - RESTARTS)
-    psi = vectors[:, order] / stationary[:, None]
+    modes = slowest_modes(similar, stationary, MOST_COORDINATES, RESTARTS)
+    if modes is None:
+        return None
+    values, vectors = modes
+    values = np.maximum(values, 1e-6)
+    psi = vectors / stationary[:, None]
     # A further step, exact for points that the walk hardly visits, whose entries are rounded away.
-    psi = (weights @ psi) / degrees[:, None] / (values / (1.0 - RESTARTS))
-    return psi * np.sqrt(values / (1.0 - values))
+    psi = (weights @ psi) / degrees[:, None] / values
+    kept = (1.0 - RESTARTS) * values
+    psi *= np.sqrt(kept / (1.0 - kept))
+    found = np.empty_like(psi)
+    found[order] = psi
+    return found

@@ -18,7 +18,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from distsvc.kernels.projection import project
-from distsvc.models.graph.coordinates import diffusion_coordinates
+from distsvc.models.graph.coordinates import Without, diffusion_coordinates
 from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.rows import sampling
 from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint
@@ -53,7 +53,7 @@ class GraphEngine:
     Rows are near each other along `axes` (p, d): all columns, or their 100 principal components.
     Equal rows are one point: else what is repeated would be a cluster by itself. The `points` (m,
     p) float32, in the order of their `keys` (m,), have the `coordinates` (m, q) float32, which
-    `tree` clusters; None where they are too few or a lattice. Row i is ``point_of[i]``.
+    `tree` clusters; None where they have none, and `without` says why. Row i is ``point_of[i]``.
     """
 
     axes: np.ndarray
@@ -61,6 +61,7 @@ class GraphEngine:
     points: np.ndarray
     point_of: np.ndarray
     coordinates: np.ndarray | None
+    without: Without | None
     tree: LevelTreeEngine
     before: np.ndarray | None  # (m,) labels of the first rows in the answer of the run before
     n_jobs: int | None = 1  # threads, which change no answer
@@ -93,12 +94,15 @@ class GraphEngine:
         points: np.ndarray,
         keys: np.ndarray,
         point_of: np.ndarray,
-        coordinates: np.ndarray | None,
+        coordinates: np.ndarray | Without,
     ) -> None:
-        """Take points (m, p) along the axes, whose coordinates (m, q) are known."""
+        """Take points (m, p) along the axes, whose coordinates (m, q) are known, or are none."""
         self.points, self.keys, self.point_of = points, keys, point_of
-        self.coordinates = coordinates
-        if coordinates is not None:
+        self.coordinates = self.without = None
+        if isinstance(coordinates, Without):
+            self.without = coordinates
+        else:
+            self.coordinates = coordinates
             self.tree = LevelTreeEngine(self.parameters, self.seed)
             self.tree.least_standing, self.tree.n_jobs = LEAST_STANDING, self.n_jobs
             self.tree.set_pilot(coordinates[:PILOT_ROWS], len(points))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from distsvc.models.graph.coordinates import MOST_COORDINATES, NEIGHBOURS
+from distsvc.models.graph.coordinates import MOST_COORDINATES, NEIGHBOURS, Without
 from distsvc.models.graph.engine import GRAPH_ROWS, GraphEngine, grow
 from distsvc.models.rows.checkpoints import Checkpoint
 from distsvc.models.rows.sampling import Ranges
@@ -27,7 +27,7 @@ from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 
 GRAPH = "graph"
-NONE = "no graph"
+WITHOUT = "without"
 
 
 class Graph:
@@ -42,8 +42,9 @@ class Graph:
         ranges = engine.key_ranges(survey.n_rows)
         placed = steps.work_out(GRAPH, partial(self._place, run, ranges))
         kept = placed.arrays
-        if NONE in placed.facts:
-            engine.take(kept["points"], kept["keys"], kept["point_of"], None)
+        if WITHOUT in placed.facts:
+            reason = Without(placed.facts[WITHOUT])
+            engine.take(kept["points"], kept["keys"], kept["point_of"], reason)
             return
         engine.take(kept["points"], kept["keys"], kept["point_of"], kept["coordinates"])
         members = len(engine.tree.ensemble.members)
@@ -62,7 +63,7 @@ class Graph:
         m = min(sizes.n_rows, GRAPH_ROWS)
         p = min(sizes.n_columns, SEARCHED)
         rows = {"the graph's rows": 4.0 * m * (2 * sizes.n_columns + p)}
-        walk = {"the graph and its walk": m * (64.0 * NEIGHBOURS + 8.0 * 5 * MOST_COORDINATES)}
+        walk = {"the graph and its walk": 64.0 * m * (NEIGHBOURS + MOST_COORDINATES)}
         view = {"the graph's coordinates": 12.0 * m * MOST_COORDINATES}
         vectors = {"support vectors": 8.0 * BUDGET * (MOST_COORDINATES + 16)}
         return Held(rows | walk, view | vectors)
@@ -73,7 +74,7 @@ class Graph:
         engine.place(rows, keys)
         arrays = {"points": engine.points, "keys": engine.keys, "point_of": engine.point_of}
         if engine.coordinates is None:
-            return Result({NONE: True}, arrays, rows=len(rows))
+            return Result({WITHOUT: engine.without}, arrays, rows=len(rows))
         ensemble = engine.tree.ensemble
         arrays |= {"coordinates": engine.coordinates, "view": engine.seen}
         arrays |= {"components": ensemble.components}

@@ -185,6 +185,18 @@ def test_where_there_is_no_graph_the_columns_need_more(times, k, monkeypatch):
     assert model._engine.evidence == pytest.approx(times / 3.5)
 
 
+@pytest.mark.parametrize(("times", "k"), [(0.5, 1), (0.7, 4)])
+def test_where_the_graph_is_in_pieces_the_columns_decide_alone(times, k, monkeypatch):
+    monkeypatch.setattr("distsvc.models.graph.coordinates.RESTARTS", 1.0)
+    X, _ = blobs()
+    standing = quietly(estimator(), X)._engine.answers["support-vector"].standing
+    monkeypatch.setattr(LevelTreeEngine, "least_standing", standing / times)
+    model = quietly(estimator(), X)
+    assert model.n_clusters_ == k
+    assert model._engine.evidence == pytest.approx(times / 0.6)
+    assert "in more pieces" in model.why_
+
+
 def test_columns_of_few_values_that_are_independent_are_one_cluster():
     random = np.random.default_rng(9)
     shares = random.dirichlet((2.0, 2.0, 2.0), size=5)

@@ -9,6 +9,7 @@ from distsvc.models.graph.coordinates import (
     NEIGHBOURS,
     RESTARTS,
     SCALED_BY,
+    Without,
     diffusion_coordinates,
     neighbour_graph,
 )
@@ -55,7 +56,7 @@ def test_the_coordinates_are_those_of_all_eigenvectors():
     X = rows()
     found = diffusion_coordinates(X)
     assert found.dtype == np.float32
-    assert found == pytest.approx(dense_coordinates(X), abs=2e-3)
+    assert found == pytest.approx(dense_coordinates(X), abs=5e-3)
 
 
 def test_what_winds_is_straightened():
@@ -84,11 +85,17 @@ def test_a_row_far_from_all_others_is_finite_and_near_its_neighbours():
 def test_a_lattice_has_none():
     axes = np.meshgrid(*[np.arange(4.0)] * 5)
     lattice = np.column_stack([axis.ravel() for axis in axes]).astype(np.float32)
-    assert diffusion_coordinates(lattice) is None
+    assert diffusion_coordinates(lattice) is Without.LATTICE
     moved = lattice + np.random.default_rng(0).normal(0.0, 0.1, lattice.shape)
-    assert diffusion_coordinates(moved.astype(np.float32)) is not None
+    assert isinstance(diffusion_coordinates(moved.astype(np.float32)), np.ndarray)
+
+
+def test_a_graph_in_more_pieces_than_coordinates_has_none():
+    X = np.concatenate([rows(60) + 100.0 * k for k in range(MOST_COORDINATES + 1)])
+    assert isinstance(diffusion_coordinates(X[:-60]), np.ndarray)
+    assert diffusion_coordinates(X) is Without.PIECES
 
 
 def test_few_points_have_none():
-    assert diffusion_coordinates(rows(FEWEST_POINTS - 1)) is None
+    assert diffusion_coordinates(rows(FEWEST_POINTS - 1)) is Without.FEW
     assert diffusion_coordinates(rows(FEWEST_POINTS)).shape == (FEWEST_POINTS, MOST_COORDINATES)

@@ -1,0 +1,31 @@
+"""Steps of a random walk for many vectors at once."""
+
+from distsvc.kernels.jit import kernel
+
+VECTORS = 32
+"""Vectors that walk at once. Their number is part of the compiled code, which is faster so."""
+
+
+@kernel
+def walk_on(weights, numbers, starts, X, Z, a, b, c):
+    """Set Z to a W X + b X - c Z.
+
+    X and Z are (m, 32) float32; W (m, m) is symmetric and sparse: row i has `weights` float32 at
+    the columns `numbers` int32 from ``starts[i]`` to ``starts[i + 1]``, int32. The factors a, b and
+    c are float32.
+    """
+    for i in range(X.shape[0]):
+        for k in range(VECTORS):
+            Z[i, k] = b * X[i, k] - c * Z[i, k]
+        e, end = starts[i], starts[i + 1]
+        while e + 4 <= end:  # four at a time, so that sums stay in registers
+            p, q, r, s = numbers[e], numbers[e + 1], numbers[e + 2], numbers[e + 3]
+            t, u, v, w = a * weights[e], a * weights[e + 1], a * weights[e + 2], a * weights[e + 3]
+            for k in range(VECTORS):
+                Z[i, k] += t * X[p, k] + u * X[q, k] + v * X[r, k] + w * X[s, k]
+            e += 4
+        while e < end:
+            p, t = numbers[e], a * weights[e]
+            for k in range(VECTORS):
+                Z[i, k] += t * X[p, k]
+            e += 1
