@@ -87,7 +87,7 @@ def blind_large(options: Namespace) -> None:
 def prepare_table(data: Path, name: str, work: Path) -> Row:
     """Write a table's rows and labels for the fits, and return its columns of the result."""
     X, y = papers_rows(name, data)
-    X = prepared(name, X)
+    X = prepared(name, "", X)
     np.save(work / "X.npy", X)
     np.save(work / "y.npy", y)
     return {"set": name, "n": len(X), "d": X.shape[1], "classes": len(np.unique(y))}

@@ -63,12 +63,13 @@ class GraphEngine:
     coordinates: np.ndarray | None
     without: Without | None
     tree: LevelTreeEngine
+    placed: bool  # whether points were taken
     before: np.ndarray | None  # (m,) labels of the first rows in the answer of the run before
     n_jobs: int | None = 1  # threads, which change no answer
 
     def __init__(self, parameters: Parameters, seed: int):
         self.parameters, self.seed = replace(parameters, nu=None), seed
-        self.before = None
+        self.before, self.placed = None, False
 
     def key_ranges(self, n_rows: int) -> Ranges:
         """Return the ranges of keys of the graph's rows, of a table of so many."""
@@ -98,6 +99,7 @@ class GraphEngine:
     ) -> None:
         """Take points (m, p) along the axes, whose coordinates (m, q) are known, or are none."""
         self.points, self.keys, self.point_of = points, keys, point_of
+        self.placed = True
         self.coordinates = self.without = None
         if isinstance(coordinates, Without):
             self.without = coordinates

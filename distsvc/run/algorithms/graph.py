@@ -41,12 +41,12 @@ class Graph:
         engine, run = self.engine, steps.run
         ranges = engine.key_ranges(survey.n_rows)
         placed = steps.work_out(GRAPH, partial(self._place, run, ranges))
-        kept = placed.arrays
-        if WITHOUT in placed.facts:
-            reason = Without(placed.facts[WITHOUT])
-            engine.take(kept["points"], kept["keys"], kept["point_of"], reason)
+        if not engine.placed:  # but in an earlier start of the run
+            kept, reason = placed.arrays, placed.facts.get(WITHOUT)
+            coordinates = kept["coordinates"] if reason is None else Without(reason)
+            engine.take(kept["points"], kept["keys"], kept["point_of"], coordinates)
+        if engine.coordinates is None:
             return
-        engine.take(kept["points"], kept["keys"], kept["point_of"], kept["coordinates"])
         members = len(engine.tree.ensemble.members)
         trees = [tree_of(result) for result in steps.map(LEARN_GRAPH, members)]
         with steps.progress.phase("vote-graph"):
