@@ -76,7 +76,7 @@ def lattice(d: int, n_values: int) -> Sample:
 
 LATTICES: dict[str, Sample] = {
     f"{d} columns of {n_values} values": lattice(d, n_values)
-    for d, n_values in ((4, 5), (6, 3), (8, 3), (8, 5))
+    for d, n_values in ((4, 5), (6, 3), (8, 3), (8, 5), (12, 2), (30, 2))
 }
 """Samples of columns of few values that have nothing to do with each other."""
 
@@ -94,8 +94,8 @@ NULL_SAMPLES = 8
 def structureless(options: Namespace) -> None:
     """How often the default splits samples without clusters.
 
-    Thirteen generators, four of columns of few values and, as rows of length 1, twelve more, each
-    of 500, 1,500 and 5,000 rows. The first seventeen are standardised. Every seed makes new samples
+    Thirteen generators, six of columns of few values and, as rows of length 1, twelve more, each
+    of 500, 1,500 and 5,000 rows. The first nineteen are standardised. Every seed makes new samples
     and a new model. The figure is how many of the generators are split, in the mean over sizes and
     seeds.
     """

@@ -88,7 +88,10 @@ class GraphEngine:
     def place(self, Z: np.ndarray, keys: np.ndarray) -> None:
         """Find the coordinates of centred rows Z (m, d) float32, in the order of keys (m,)."""
         points, first, point_of = _different(project(Z, self.axes))
-        self.take(points, keys[first], point_of, diffusion_coordinates(points))
+        coordinates = diffusion_coordinates(points)
+        if not isinstance(coordinates, Without) and _two_valued(Z):
+            coordinates = Without.LATTICE
+        self.take(points, keys[first], point_of, coordinates)
 
     def take(
         self,
@@ -196,6 +199,11 @@ def _different(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     return np.ascontiguousarray(rows[first[order]]), first[order], rank[number.ravel()]
+
+
+def _two_valued(rows: np.ndarray) -> bool:
+    """Return whether no column of rows (m, d) has more than two values."""
+    return bool(np.all((rows == rows.min(axis=0)) | (rows == rows.max(axis=0))))
 
 
 def _rank_in_cluster(labels: np.ndarray) -> np.ndarray:
