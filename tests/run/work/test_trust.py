@@ -193,10 +193,10 @@ def test_workers_here_satisfy_it():
     ],
 )
 def test_a_scheduler_elsewhere_without_tls_earns_a_warning(address, warned, monkeypatch, capsys):
-    def client(*_, **__):
+    def start(*_, **__):
         raise OSError("far enough")
 
-    monkeypatch.setattr("distributed.Client", client)
+    monkeypatch.setattr("distributed.Client.__init__", start)
     with (
         closing(Progress(log_format="json")) as progress,
         pytest.raises(TemporaryError, match="far enough"),
