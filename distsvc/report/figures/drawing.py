@@ -96,8 +96,14 @@ STYLE: dict[Any, Any] = {
 
 
 def cluster_colours(clusters: Sequence[ClusterRow]) -> dict[int, str]:
-    """Return the colour of each label, by rank: the largest cluster comes first."""
-    return {row.label: COLOURS[i % len(COLOURS)] for i, row in enumerate(clusters)}
+    """Return the colour of each label: by its id, so that it has the same one every night.
+
+    If two ids would have the same colour, it is by rank; the largest cluster comes first.
+    """
+    places = [row.label % len(COLOURS) for row in clusters]
+    if len(set(places)) < len(places):
+        places = [rank % len(COLOURS) for rank in range(len(clusters))]
+    return {row.label: COLOURS[place] for row, place in zip(clusters, places, strict=True)}
 
 
 def ink_on(colour: str) -> str:

@@ -40,6 +40,15 @@ def test_colours():
     assert colours[0] == colours[20] == colours[40]
 
 
+def test_a_cluster_has_one_colour_every_night_while_no_other_has_it():
+    def colours(*labels):
+        return drawing.cluster_colours([ClusterRow(label=k, rows=1, share=0.1) for k in labels])
+
+    assert colours(2, 0, 1) == colours(0, 1, 2)
+    assert colours(7, 23)[7] == colours(7)[7] == drawing.COLOURS[7]
+    assert list(colours(23, 3, 43).values()) == list(drawing.COLOURS[:3])
+
+
 @pytest.mark.parametrize("number", range(20))
 def test_a_dark_page_shows_every_cluster_and_what_is_written_on_it(number):
     light, dark = drawing.COLOURS[number], drawing.DARK_COLOURS[number]

@@ -76,7 +76,7 @@ def test_colours_are_those_of_the_page():
     report["clusters"].reverse()
     html = rendered(report)
     colours = drawing.cluster_colours(typed(report).clusters)
-    assert colours[2] == drawing.COLOURS[0]
+    assert colours[2] == drawing.COLOURS[2]
     for label, colour in colours.items():
         swatch = (
             f'<span class="swatch" style="background:{drawing.variable(colour)}"></span>{label}<'
