@@ -21,6 +21,12 @@ _CODE = r"^[+-]?0\d"
 _SPELLED = r"^[+-]?[$€£]?(\d+([.,]\d+)?|\d{1,3}(,\d{3})+(\.\d+)?)[%€$£]?$"
 """Numbers, also with a decimal comma, separated thousands, a currency or a percent sign."""
 
+_WITH_UNIT = r"^[+-]?[\d.,]*\d\s?(?P<unit>[\p{L}°µ][^\s\d]*)$"
+"""A number and the word behind it."""
+
+_FEWEST_WITH_UNIT = 5
+"""Different texts of a column of numbers with a unit: fewer are rather names, such as 2WD."""
+
 
 class TextNumber(DescribedFeature):
     """A number that is stored as text."""
@@ -73,6 +79,16 @@ def are_mostly_numbers(array: pa.Array) -> bool:
         return False
     spelled = pc.sum(pc.match_substring_regex(words, _SPELLED)).as_py() or 0
     return len(words) > 0 and bool(2 * spelled >= len(words))
+
+
+def have_unit(array: pa.Array) -> bool:
+    """Return whether half of the texts are numbers with the same word behind each."""
+    words = _words(array).drop_null()
+    units = pc.struct_field(pc.extract_regex(words, _WITH_UNIT), "unit")
+    if pc.count_distinct(words.filter(pc.is_valid(units))).as_py() < _FEWEST_WITH_UNIT:
+        return False
+    most = max(one["counts"] for one in pc.value_counts(units.drop_null()).to_pylist())
+    return bool(2 * most >= len(words))
 
 
 def known_words(array: pa.Array) -> set[str]:

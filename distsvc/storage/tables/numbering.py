@@ -22,11 +22,20 @@ from distsvc.storage.rows.codes import (
     may_have_codes,
 )
 from distsvc.storage.rows.features import Numeric
-from distsvc.storage.rows.texts import TextNumber, are_mostly_numbers, are_numbers, known_words
+from distsvc.storage.rows.texts import (
+    TextNumber,
+    are_mostly_numbers,
+    are_numbers,
+    have_unit,
+    known_words,
+)
 from distsvc.storage.tables.source import Source
 
 MIXED = "text, though most of its values are numbers"
 """Why a column of text is no feature that nearly is one of numbers."""
+
+WITH_UNIT = "text, numbers with a unit behind them"
+"""Why a column of text is no feature that is one of numbers but for a word behind each."""
 
 _DEEPEST = 131_072
 """Rows of a storage unit that are decoded to get to those that are read."""
@@ -89,13 +98,13 @@ def code_columns(table: Table, source: Source) -> dict[str, str]:
 
 def texts_of_numbers(
     table: Table, source: Source, names: Sequence[str]
-) -> tuple[list[str], list[str]]:
-    """Return the columns of text that hold nothing but numbers, and those that nearly do.
+) -> tuple[list[str], dict[str, str]]:
+    """Return the columns of text that hold nothing but numbers, and why others nearly do.
 
     Some rows at several spots of the table decide. Of a column that says nothing, because all its
     values there are the same, neither is known. `names` are columns of text.
     """
-    left, mixed = list(names), list[str]()
+    left, mixed = list(names), dict[str, str]()
     words: dict[str, set[str]] = {name: set() for name in names}
     for start, stop in _spots(table.layout.extents):
         span, chosen = Span(start, stop, stop - start), list(left)
@@ -107,7 +116,9 @@ def texts_of_numbers(
                     continue
                 left.remove(name)
                 if are_mostly_numbers(values):
-                    mixed.append(name)
+                    mixed[name] = MIXED
+                elif have_unit(values):
+                    mixed[name] = WITH_UNIT
     return [name for name in left if len(words[name]) > 1], mixed
 
 

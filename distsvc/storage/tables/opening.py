@@ -52,6 +52,7 @@ from distsvc.storage.rows.where import Condition, parse_where, where_columns
 from distsvc.storage.tables.lakes.lake import check_snapshot
 from distsvc.storage.tables.numbering import (
     MIXED,
+    WITH_UNIT,
     texts_of_numbers,
     without_codes,
     without_features,
@@ -138,7 +139,7 @@ def open_table(
     )
     table = replace(table, features=_features(table, scan, columns, preprocess, known))
     if config.columns is None:
-        table = replace(table, left_out=table.left_out | dict.fromkeys(mixed, MIXED))
+        table = replace(table, left_out=table.left_out | mixed)
         table = without_codes(table, source_of(table), kept)
         if kept:
             logs = preprocess.log if preprocess is not None else ()
@@ -181,8 +182,8 @@ def _without_columns(
 
 def _text_numbers(
     config: InputConfig, table: Table, scan: Scan, categories: Collection[str]
-) -> tuple[list[str], list[str]]:
-    """Return the columns of text that can be features as numbers, and those that nearly can.
+) -> tuple[list[str], dict[str, str]]:
+    """Return the columns of text that can be features as numbers, and why others nearly can.
 
     They are looked for among those that the job names, or that it leaves open.
     """
@@ -366,6 +367,12 @@ def notes_on_columns(table: Table) -> list[str]:
         told = some([f"{name!r} ({why})" for name, why in out.items()])
         notes.append(
             f"not used as features: {told}; list the features in input.columns to use them"
+        )
+    units = [repr(name) for name, why in table.left_out.items() if why == WITH_UNIT]
+    if units:
+        notes.append(
+            f"numbers with a unit behind them are text, which is no feature: {some(units)}; "
+            "write the numbers alone to use them"
         )
     if texts:
         notes.append(

@@ -14,7 +14,7 @@ from distsvc.errors import DataError
 from distsvc.job.config import InputConfig
 from distsvc.storage.rows.codes import CODE, DATE, PRODUCT, ROW_NUMBER
 from distsvc.storage.rows.columns import PANDAS_INDEX
-from distsvc.storage.tables.numbering import MIXED
+from distsvc.storage.tables.numbering import MIXED, WITH_UNIT
 from distsvc.storage.tables.opening import new_columns, notes_on_columns, open_table, shown_columns
 from tests.small_tables import everything, opened
 
@@ -223,6 +223,10 @@ TEXTS = {
     "mostly": (["1", "2", "3", "4b"], MIXED),
     "commas": (["1,5", "2,25"], MIXED),
     "per_cent": (["1%", "2%"], MIXED),
+    "units": (["1.5 kWh", "2,000 kWh", "30kWh", "-4 kWh", "5 kWh", ""], WITH_UNIT),
+    "degrees": (["1.5 °C", "2 °C", "3 °C", "4 °C", "5 °C", "mild"], WITH_UNIT),
+    "names": (["2WD", "4WD"], "string"),
+    "houses": (["1a", "2b", "3c", "4d", "5e", "6f"], "string"),
 }
 
 
@@ -233,7 +237,7 @@ def test_other_text_is_left_out(tmp_path, name):
     pq.write_table(data, tmp_path / "t.parquet")
     table = opened(tmp_path / "t.parquet", tmp_path)
     assert table.left_out == {"t": reason}
-    assert ["'t'" in note for note in notes_on_columns(table)] == [True] * (reason == MIXED)
+    assert ["'t'" in note for note in notes_on_columns(table)] == [True] * (reason != "string")
     with pytest.raises(DataError, match="is string, expected"):
         opened(tmp_path / "t.parquet", tmp_path, columns=["t"])
 
