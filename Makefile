@@ -10,7 +10,7 @@ TESTS ?= tests
 .PHONY: demo test check docs matrix dist audit chaos bench format clean
 
 demo: .venv/plain
-	$(BIN)/distsvc demo --out demo-out
+	PYTHONDONTWRITEBYTECODE= $(BIN)/distsvc demo --out demo-out
 
 # Compiled modules are kept whatever the environment says: tests start hundreds of processes.
 test: .venv/ready
@@ -53,11 +53,12 @@ format: .venv/ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# Not compiled: most modules are never imported, and those that are get compiled then.
 .venv/plain: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "distsvc needs Python 3.11 or newer; try make PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable '.[report]'
+	$(BIN)/pip install --quiet --no-compile --editable '.[report]'
 	touch $@
 
 .venv/ready: .venv/plain
