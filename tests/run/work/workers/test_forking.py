@@ -47,11 +47,13 @@ if __name__ == "__main__":
 
 def workers_of(kind, folder, **environ):
     (folder / "script.py").write_text(SCRIPT)
+    # A nanny in this process sets such variables while it starts a worker, and two may leave them.
+    others = {name: text for name, text in os.environ.items() if name not in forking.ENVIRONMENT}
     done = subprocess.run(
         [sys.executable, str(folder / "script.py"), kind],
         capture_output=True,
         text=True,
-        env=os.environ | environ,
+        env=others | environ,
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
