@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import functools
 import math
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +23,15 @@ def one_line(text: object, length: int) -> str:
     clean = "".join(c if c.isprintable() else " " for c in str(text))
     clean = " ".join(clean.split())
     return clean if len(clean) <= length else clean[: length - 1] + "…"
+
+
+def short_name(text: str, length: int) -> str:
+    """Return a name as one line of at most `length` characters, without its middle if it is longer.
+
+    Long names of columns often differ in their ends only.
+    """
+    whole, end = one_line(text, sys.maxsize), length // 3
+    return whole if len(whole) <= length else f"{whole[: length - end - 1]}…{whole[-end:]}"
 
 
 def count(number: float | None) -> str:

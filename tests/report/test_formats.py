@@ -6,6 +6,7 @@ from distsvc.report.formats import (
     one_line,
     percent,
     seconds,
+    short_name,
     things,
     value,
 )
@@ -38,4 +39,6 @@ def test_untrusted_text_is_one_line_and_short():
     assert one_line("a\n\tb\x00c  d", 20) == "a b c d"
     assert one_line("x" * 10, 10) == "x" * 10
     assert one_line("x" * 11, 10) == "x" * 9 + "…"
+    assert short_name("a" * 10, 10) == "a" * 10
+    assert short_name("a" * 99 + "_7", 10) == "aaaaaa…a_7"
     assert one_line(3, 10) == "3"

@@ -37,7 +37,7 @@ from distsvc.report.figures.mpl import (
     MaxNLocator,
     Patch,
 )
-from distsvc.report.formats import one_line
+from distsvc.report.formats import one_line, short_name
 
 MAX_SHOWN = 100  # clusters that get a number in a figure
 BADGE = 7.5  # points: half of a number's box
@@ -98,8 +98,8 @@ def plane(
         legend += _vectors(axes, picture)
 
     _frame(axes, x, y, sample.kind)
-    axes.set_xlabel(one_line(sample.axes[0], 50))
-    axes.set_ylabel(one_line(sample.axes[1], 50))
+    axes.set_xlabel(short_name(sample.axes[0], 50))
+    axes.set_ylabel(short_name(sample.axes[1], 50))
     if legend:
         figure.legend(handles=legend, loc="outside lower center", ncols=2)
     if len(clusters) > 1:

@@ -8,7 +8,7 @@ from distsvc.report.content.explained_parts import ProfileColumn, ProfilePart, P
 from distsvc.report.content.report import ClusterRow
 from distsvc.report.figures.drawing import CARD, GREY, INK, SOFT, WIDTH, cluster_colours, drawn
 from distsvc.report.figures.mpl import Axes, Figure
-from distsvc.report.formats import number, one_line, percent, things
+from distsvc.report.formats import number, percent, short_name, things
 
 MOST_CLUSTERS = 12  # that are drawn, the largest
 MOST_COLUMNS = 5  # of each, the best
@@ -44,7 +44,7 @@ def _cluster(axes: Axes, one: ProfilePart, size: ClusterRow | None, colour: str)
     for line, column in enumerate(columns):
         _column(axes, column, -float(line), colour)
     axes.set(xlim=(0.0, 1.0), ylim=(0.5 - len(columns), 0.5), xticks=[])
-    names = [one_line(column.column, LONGEST_NAME) for column in columns]
+    names = [short_name(column.column, LONGEST_NAME) for column in columns]
     axes.set_yticks([-float(line) for line in range(len(columns))], names)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)

@@ -38,7 +38,7 @@ from distsvc.report.figures.mpl import (
     Rectangle,
     TransformedBbox,
 )
-from distsvc.report.formats import compact, one_line, percent, things
+from distsvc.report.formats import compact, one_line, percent, short_name, things
 
 MAX_LEAVES = 12  # a larger tree is drawn down to its most important splits
 LEAF_WIDTH, WIDEST_LEAF = 0.76, 1.8
@@ -89,7 +89,7 @@ def direction(
         for term in terms[:n_terms]:
             minus = "− " if term.weight < 0 else "+ "
             sign = (" " + minus) if text else minus.strip("+ ")
-            name = one_line(term.column, 80)
+            name = short_name(term.column, 80)
             weight = abs(term.weight)
             text += f"{sign}{weight:{'.2f' if weight >= 0.01 else '.1g'}} {name}"
         if n_terms < len(heaviest) or others:

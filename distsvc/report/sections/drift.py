@@ -6,7 +6,16 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from distsvc.report.content.comparison_parts import ColumnDrift, DriftPart, ReferencePart
-from distsvc.report.formats import FoldedTable, count, folded, listed, one_line, percent, things
+from distsvc.report.formats import (
+    FoldedTable,
+    count,
+    folded,
+    listed,
+    one_line,
+    percent,
+    short_name,
+    things,
+)
 
 STABLE, ANOTHER = 0.1, 0.25
 """Population stability indices up to which a column is as it was, and above which it is another."""
@@ -61,7 +70,7 @@ def _section(found: Sequence[ColumnDrift], others: Iterable[str]) -> DriftSectio
 
 def _column(column: ColumnDrift, end: float) -> DriftRow:
     return DriftRow(
-        column=one_line(column.column, LONGEST_NAME),
+        column=short_name(column.column, LONGEST_NAME),
         stability=_index(column.index),
         bar=min(1.0, max(0.0, column.index / end)),
         kind="much" if column.index > ANOTHER else "some" if column.index > STABLE else "",

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from distsvc.report.content.explained_parts import ProfileColumn, ProfilePart
-from distsvc.report.formats import number, one_line, percent
+from distsvc.report.formats import number, percent, short_name
 
 LONGEST = 40
 """Characters of a column's name."""
@@ -61,7 +61,7 @@ def range_words(column: ProfileColumn) -> str:
     if (frequent := _inner(column.column, *SHARE)) is not None:
         share = percent(min(1.0, math.exp(column.inside.median)))
         return f"{frequent} with {share} of the rows"
-    return f"{one_line(column.column, LONGEST)} {limits(column)}"
+    return f"{short_name(column.column, LONGEST)} {limits(column)}"
 
 
 def limits(column: ProfileColumn) -> str:
@@ -76,7 +76,7 @@ def limits(column: ProfileColumn) -> str:
 
 def _short(column: str) -> str:
     """Return a column's name without its logarithm."""
-    return one_line(_inner(column, "log(", ")") or column, LONGEST)
+    return short_name(_inner(column, "log(", ")") or column, LONGEST)
 
 
 def _inner(column: str, begin: str, end: str) -> str | None:

@@ -13,7 +13,14 @@ from distsvc.report.content.explained_parts import (
     Spread,
 )
 from distsvc.report.content.report import ClusterRow
-from distsvc.report.formats import FoldedTable, folded, number, one_line, percent, things
+from distsvc.report.formats import (
+    FoldedTable,
+    folded,
+    number,
+    percent,
+    short_name,
+    things,
+)
 from distsvc.report.sections.names import limits, names
 
 SEEN = 6
@@ -129,7 +136,7 @@ def _heat(found: HeatPart, place: Mapping[int, int], named: Mapping[int, str]) -
         HeatRow(label, named.get(label, ""), [_cell(*of) for of in zip(lean, middle, strict=True)])
         for label, lean, middle in sorted(lines, key=lambda line: place.get(line[0], len(place)))
     ]
-    columns = [one_line(name, LONGEST_NAME) for name in found.columns]
+    columns = [short_name(name, LONGEST_NAME) for name in found.columns]
     return Heat(columns, folded(rows[:MOST_TOLD], MORE))
 
 

@@ -30,7 +30,7 @@ def column(name="bytes", inside=9.0, outside=(1.0, 2.0, 3.0), low=8.0, high=None
         (column("log(share(city))", inside=-0.5, outside=(-3.0, -2.0, -1.0)), "common city"),
         (column("log(share(city))", inside=-4.0, outside=(-3.0, -2.0, -1.0)), "rare city"),
         (column("log()"), "high log()"),
-        (column("a\n" + "b" * 99), "high a " + "b" * 37 + "…"),
+        (column("a\n" + "b" * 99), "high a " + "b" * 24 + "…" + "b" * 13),
     ],
 )
 def test_words_of_a_column(told, expected):
