@@ -63,4 +63,4 @@ def test_a_number_of_threads_is_whole_and_not_0(algorithm, n_jobs):
 @pytest.mark.parametrize("algorithm", CLUSTERING)
 def test_every_clustering_estimator_has_threads(algorithm):
     assert inspect.signature(ESTIMATORS[algorithm]).parameters["n_jobs"].default is None
-    assert "    n_jobs : int or None, default=None\n" in ESTIMATORS[algorithm].__doc__
+    assert "\nn_jobs : int or None, default=None\n" in inspect.getdoc(ESTIMATORS[algorithm])

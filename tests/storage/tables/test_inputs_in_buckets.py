@@ -4,6 +4,7 @@ import io
 import json
 import os
 import sys
+from contextlib import closing
 
 import pyarrow.parquet as pq
 import pytest
@@ -121,11 +122,10 @@ def catalog_of(tmp_path, monkeypatch, url) -> str:
         monkeypatch.setenv(f"PYICEBERG_CATALOG__OWN__{name}", value)
     monkeypatch.setattr(catalogs, "_ENV_CONFIG", type(catalogs._ENV_CONFIG)())
     forget_stores()
-    catalog = catalogs.load_catalog("own")
-    catalog.create_namespace("db")
-    data = sample(20)
-    table = catalog.create_table("db.t", data.schema)
-    table.append(data)
+    with closing(catalogs.load_catalog("own")) as catalog:
+        catalog.create_namespace("db")
+        data = sample(20)
+        catalog.create_table("db.t", data.schema).append(data)
     return "iceberg://own/db.t"
 
 

@@ -6,6 +6,7 @@ import logging
 import struct
 import time
 import zlib
+from contextlib import closing
 from functools import lru_cache
 from typing import Any
 
@@ -116,7 +117,8 @@ def _opened(location: Location) -> Any:
         raise JobFileError(
             f"input.path: {location.shown}: pyiceberg knows no catalog {catalog!r}: {error}"
         ) from None
-    return known.load_table(name)
+    with closing(known):  # a catalog in a database keeps connections
+        return known.load_table(name)
 
 
 def _known(error: Exception, location: Location) -> DistsvcError:

@@ -140,7 +140,7 @@ def test_a_constant_feature_is_no_obstacle():
 def test_a_plan_survives_being_written_as_plain_values():
     plan = plan_of(pilot(9))
     again = Ensemble.restored(plan.facts(), plan.components)
-    assert again == plan or vars(again) == vars(plan)
+    assert vars(again) == vars(plan)  # arrays have no equality of their own
     assert plan.facts()["components"] is None
 
 

@@ -25,7 +25,8 @@ def catalog(tmp_path):
     place = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/lake"}
     catalog = SqlCatalog("own", **place)
     catalog.create_namespace("db")
-    return catalog
+    yield catalog
+    catalog.close()
 
 
 def rows(n: int, first: int = 0, **more) -> pa.Table:

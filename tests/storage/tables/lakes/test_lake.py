@@ -307,7 +307,8 @@ def catalog(warehouse):
     more = rows(3, first=50).rename_columns(["id", "wave", "day", "key"])
     more = more.append_column("x", pa.array([1.0, 2.0, 3.0])).select(table.schema().column_names)
     table.append(more)
-    return catalog
+    yield catalog
+    catalog.close()
 
 
 def test_an_iceberg_table(catalog, tmp_path):

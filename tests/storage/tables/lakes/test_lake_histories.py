@@ -14,6 +14,7 @@ import argparse
 import json
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,9 @@ class DeltaHistory:
         self.url, self.cleaned = f"delta://{self.path}", 0
         by = ["key"] if random.random() < 0.5 else None
         write_deltalake(self.path, self.rows.some(), partition_by=by)
+
+    def close(self) -> None:
+        """Nothing is open."""
 
     @property
     def table(self) -> Any:
@@ -152,6 +156,9 @@ class IcebergHistory:
         table.append(first)
         self.seen = [table.current_snapshot().snapshot_id]
         self.names = {"x0": "x0"}
+
+    def close(self) -> None:
+        self.catalog.close()
 
     @property
     def table(self) -> Any:
@@ -308,7 +315,8 @@ def test_the_answer_is_that_of_the_live_rows_after_a_random_history(
     name: str, tmp_path: Path
 ) -> None:
     history = FORMATS[name](tmp_path, np.random.default_rng(5))
-    check_history(history, tmp_path, steps=3)
+    with closing(history):
+        check_history(history, tmp_path, steps=3)
 
 
 def main() -> None:
@@ -325,7 +333,8 @@ def main() -> None:
             random = np.random.default_rng([given.seed, number])
             with tempfile.TemporaryDirectory() as folder:
                 steps = int(random.integers(3, 13))
-                states += check_history(history(Path(folder), random), Path(folder), steps)
+                with closing(history(Path(folder), random)) as one:
+                    states += check_history(one, Path(folder), steps)
         print(f"{name}: {given.histories} of {given.histories} histories, {states} states compared")
 
 
