@@ -9,6 +9,10 @@ FARTHEST = np.int32(2147483647)
 SLACK = np.float32(0.9999)
 """Lower bounds are shrunk by this much more than float32 rounding could raise them."""
 
+TWO, ABOVE = np.float32(2.0), np.float32(1.000001)
+AT_ONCE = 128
+"""Rows that are passed over together where none of them is near."""
+
 
 @inlined
 def _lowest(bits):
@@ -78,23 +82,38 @@ def nearest_point(X, P, numbers, low, high):
 
 
 @kernel
-def keep_nearest(D, first, distances, numbers):
-    """Keep for every row of D (b, m) float64 its lowest entries and where they stand, ascending.
+def keep_nearest(products, lows, rows, first, distances, numbers):
+    """Keep for every row of a block the nearest other rows, ascending by distance.
 
-    Row i has the distances of row ``first + i`` to all rows; the one to itself is passed over.
-    ``distances`` (b, k) float64 begin as infinity; numbers (b, k) are int64. Of equal entries the
-    first ones are kept.
+    products (b, m) float32 are the inner products of rows ``first``, ``first + 1``, ... with all
+    rows (m, p) float64, and lows (m,) float32 such that ``lows[i] + lows[j] - 2 products[i, j]`` is
+    at most the squared distance: only where that is below the k-th lowest is it worked out.
+    ``distances`` (b, k) float64 are squared and begin as infinity; numbers (b, k) are int64. Of
+    equal distances the first ones are kept.
     """
-    k = distances.shape[1]
-    for i in range(D.shape[0]):
-        for j in range(D.shape[1]):
-            value = D[i, j]
-            if value >= distances[i, k - 1] or j == first + i:
+    (b, m), k = products.shape, distances.shape[1]
+    for i in range(b):
+        found, others, x = distances[i], numbers[i], rows[first + i]
+        limit = np.float32(np.inf)
+        for start in range(0, m, AT_ONCE):
+            these, theirs = products[i, start : start + AT_ONCE], lows[start : start + AT_ONCE]
+            near = np.int32(0)
+            for j in range(these.shape[0]):
+                near |= np.int32(theirs[j] - TWO * these[j] <= limit)
+            if near == 0:
                 continue
-            p = k - 1
-            while p > 0 and distances[i, p - 1] > value:
-                distances[i, p] = distances[i, p - 1]
-                numbers[i, p] = numbers[i, p - 1]
-                p -= 1
-            distances[i, p] = value
-            numbers[i, p] = j
+            for j in range(start, start + these.shape[0]):
+                if not lows[j] - TWO * products[i, j] <= limit or j == first + i:
+                    continue
+                square = 0.0
+                for f in range(x.shape[0]):
+                    gap = x[f] - rows[j, f]
+                    square += gap * gap
+                if square >= found[k - 1]:
+                    continue
+                p = k - 1
+                while p > 0 and found[p - 1] > square:
+                    found[p], others[p] = found[p - 1], others[p - 1]
+                    p -= 1
+                found[p], others[p] = square, j
+                limit = np.float32(found[k - 1]) * ABOVE - lows[first + i]

@@ -87,11 +87,16 @@ def test_a_row_does_not_depend_on_its_block():
 
 
 @pytest.mark.parametrize("k", [1, 4, 11])
-def test_entries_that_are_kept_are_the_lowest_of_a_row(k):
-    D = np.random.default_rng(0).integers(0, 9, size=(5, 12)).astype(float)
-    distances, numbers = np.full((5, k), np.inf), np.zeros((5, k), np.int64)
-    keep_nearest(D, 3, distances, numbers)
+@pytest.mark.parametrize("slack", [0.0, 3.0, np.inf])
+def test_the_nearest_others_are_kept_whatever_the_lower_bounds(k, slack):
+    # of whole numbers, so that many distances are equal, and products are exact
+    X = np.random.default_rng(0).integers(0, 4, size=(300, 3)).astype(float)
+    D = ((X[:, None] - X) ** 2).sum(axis=2)
+    lows = (np.square(X).sum(axis=1) - slack).astype(np.float32)
+    products = (X[7:12] @ X.T).astype(np.float32)
+    squares, numbers = np.full((5, k), np.inf), np.zeros((5, k), np.int64)
+    keep_nearest(products, lows, X, 7, squares, numbers)
     for i in range(5):
-        others = [j for j in np.argsort(D[i], kind="stable") if j != i + 3]
+        others = [j for j in np.argsort(D[i + 7], kind="stable") if j != i + 7]
         assert numbers[i].tolist() == others[:k]
-        assert distances[i].tolist() == D[i, others[:k]].tolist()
+        assert squares[i].tolist() == D[i + 7, others[:k]].tolist()

@@ -54,19 +54,20 @@ class Without(StrEnum):
     PIECES = "pieces"
 
 
-def diffusion_coordinates(points: np.ndarray) -> np.ndarray | Without:
+def diffusion_coordinates(points: np.ndarray, n_jobs: int | None = 1) -> np.ndarray | Without:
     """Return the coordinates (m, 20) float32 of different points (m, p), the leading first.
 
     Coordinate i is psi_i sqrt(l_i / (1 - l_i)), with l_i the largest eigenvalues of the walk below
     1 and psi_i its right eigenvectors, of mean square 1 in the walk's stationary distribution. The
     entry of largest size is positive. There are none of fewer than 100 points, of a lattice, and of
     points whose graph is in more pieces than there are coordinates: where all 20 walks are slower
-    than restarts, they say which pieces were found, and not how these lie.
+    than restarts, they say which pieces were found, and not how these lie. `n_jobs` threads look
+    for neighbours.
     """
     if len(points) < FEWEST_POINTS:
         return Without.FEW
     with threadpool_limits(1):  # several would give other last bits
-        graph = neighbour_graph(points)
+        graph = neighbour_graph(points, n_jobs)
         if graph is None:
             return Without.LATTICE
         found = _walk_vectors(graph)
@@ -76,7 +77,7 @@ def diffusion_coordinates(points: np.ndarray) -> np.ndarray | Without:
     return (found * np.sign(heaviest)).astype(np.float32)
 
 
-def neighbour_graph(points: np.ndarray) -> csr_array | None:
+def neighbour_graph(points: np.ndarray, n_jobs: int | None = 1) -> csr_array | None:
     """Return the weights (m, m) float64, symmetric, of the edges between near points (m, p).
 
     A point is joined to its 15 nearest, with the weight exp(-r^2 / (s t)), where r is the distance
@@ -84,7 +85,7 @@ def neighbour_graph(points: np.ndarray) -> csr_array | None:
     lattice.
     """
     m, k = len(points), NEIGHBOURS
-    distances, numbers = nearest_others(points, k + 1)
+    distances, numbers = nearest_others(points, k + 1, n_jobs)
     last, next_one = distances[:, k - 1], distances[:, k]
     if np.isclose(last, next_one, rtol=ROUNDING, atol=0.0).mean() > MOST_TIED:
         return None

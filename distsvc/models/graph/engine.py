@@ -88,7 +88,7 @@ class GraphEngine:
     def place(self, Z: np.ndarray, keys: np.ndarray) -> None:
         """Find the coordinates of centred rows Z (m, d) float32, in the order of keys (m,)."""
         points, first, point_of = _different(project(Z, self.axes))
-        coordinates = diffusion_coordinates(points)
+        coordinates = diffusion_coordinates(points, self.n_jobs)
         if not isinstance(coordinates, Without) and _two_valued(Z):
             coordinates = Without.LATTICE
         self.take(points, keys[first], point_of, coordinates)

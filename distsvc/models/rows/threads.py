@@ -5,6 +5,7 @@ Kernels let go of the interpreter's lock, so that threads are enough and nothing
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -24,15 +25,26 @@ def on_threads(function: Callable[[T], R], items: Iterable[T], n_jobs: int | Non
     `joblib.parallel_config` says otherwise, -1 all processors. One item is not worth a thread.
     """
     several = list(items)
-    if n_jobs == 1 or len(several) < 2:
-        return [function(item) for item in several]
-    from joblib import effective_n_jobs  # which a worker's task need not import
-
-    threads = min(effective_n_jobs(n_jobs), len(several))
+    threads = min(_threads(n_jobs), len(several)) if len(several) > 1 else 1
     if threads == 1:
         return [function(item) for item in several]
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(function, several))
+
+
+def _threads(n_jobs: int | None) -> int:
+    """Return the threads that `n_jobs` means; joblib is asked where it may know better.
+
+    Importing it takes longer than many a small table does. Nobody has configured what nobody has
+    imported.
+    """
+    if n_jobs == 1:
+        return 1
+    if "joblib" not in sys.modules and (n_jobs is None or n_jobs > 1):
+        return n_jobs or 1
+    from joblib import effective_n_jobs
+
+    return effective_n_jobs(n_jobs)
 
 
 def of_blocks(

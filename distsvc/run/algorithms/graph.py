@@ -12,6 +12,7 @@ from functools import partial
 from distsvc.models.graph.coordinates import MOST_COORDINATES, NEIGHBOURS, Without
 from distsvc.models.graph.engine import GRAPH_ROWS, GraphEngine, grow
 from distsvc.models.rows.checkpoints import Checkpoint
+from distsvc.models.rows.neighbours import BLOCK_ROWS
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.support_vector.level_tree.directions import SEARCHED
 from distsvc.models.support_vector.level_tree.ensemble import (
@@ -25,9 +26,16 @@ from distsvc.run.learning.stream import held_rows
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
+from distsvc.run.work.workers.cluster import cores
 
 GRAPH = "graph"
 WITHOUT = "without"
+
+MOST_THREADS = 8
+"""Of the driver, while its workers wait for the graph. Each holds products of 128 rows with all."""
+
+WORTH_THREADS = 5_000
+"""Rows of a graph; finding out how many threads there are takes as long as a smaller one."""
 
 
 class Graph:
@@ -40,6 +48,7 @@ class Graph:
         """Place rows along a graph, train the models and let them vote."""
         engine, run = self.engine, steps.run
         ranges = engine.key_ranges(survey.n_rows)
+        engine.n_jobs = _threads(min(survey.n_rows, GRAPH_ROWS))
         placed = steps.work_out(GRAPH, partial(self._place, run, ranges))
         if not engine.placed:  # but in an earlier start of the run
             kept, reason = placed.arrays, placed.facts.get(WITHOUT)
@@ -64,6 +73,7 @@ class Graph:
         p = min(sizes.n_columns, SEARCHED)
         rows = {"the graph's rows": 4.0 * m * (2 * sizes.n_columns + p)}
         walk = {"the graph and its walk": 64.0 * m * (NEIGHBOURS + MOST_COORDINATES)}
+        walk |= {"products of rows": 4.0 * m * BLOCK_ROWS * _threads(m)}
         view = {"the graph's coordinates": 12.0 * m * MOST_COORDINATES}
         vectors = {"support vectors": 8.0 * BUDGET * (MOST_COORDINATES + 16)}
         return Held(rows | walk, view | vectors)
@@ -79,6 +89,10 @@ class Graph:
         arrays |= {"coordinates": engine.coordinates, "view": engine.seen}
         arrays |= {"components": ensemble.components}
         return Result({"ensemble": ensemble.facts()}, arrays, rows=len(rows))
+
+
+def _threads(m: int) -> int:
+    return min(cores(), MOST_THREADS) if m >= WORTH_THREADS else 1
 
 
 def learn_graph(run: RunDirectory, number: int, checkpoint: Checkpoint) -> Result:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.neighbors import NearestNeighbors
 
-from distsvc.models.rows.neighbours import FEW_COLUMNS, nearest_others
+from distsvc.models.rows.neighbours import BLOCK_ROWS, FEW_COLUMNS, nearest_others
 
 
 @pytest.mark.parametrize("d", [1, 2, FEW_COLUMNS, FEW_COLUMNS + 1, 60])
@@ -13,7 +13,7 @@ def test_they_are_those_of_scikit_learn(d):
     distances, numbers = nearest_others(rows, 7)
     expected = NearestNeighbors(n_neighbors=7).fit(rows.astype(float)).kneighbors()
     assert numbers.tolist() == expected[1].tolist()
-    np.testing.assert_allclose(distances, expected[0], rtol=1e-6)
+    np.testing.assert_allclose(distances, expected[0], rtol=1e-12)
 
 
 @pytest.mark.parametrize("d", [2, FEW_COLUMNS + 1])
@@ -24,3 +24,21 @@ def test_equal_rows_are_near_each_other_and_none_is_near_itself(d):
     assert (numbers // 30 == np.arange(len(rows))[:, None] // 30).all()
     assert distances.max() < 1e-6
     assert all(len(set(row)) == 5 for row in numbers.tolist())
+
+
+def test_rows_far_from_the_middle_have_the_right_neighbours():
+    # lengths are 10^4 times the distances in a group, where float32 tells no two of them apart
+    random = np.random.default_rng(0)
+    groups = 1e4 * random.normal(size=(5, FEW_COLUMNS + 4))
+    rows = groups[random.integers(5, size=600)] + random.normal(size=(600, FEW_COLUMNS + 4))
+    distances, numbers = nearest_others(rows, 7)
+    expected = NearestNeighbors(n_neighbors=7).fit(rows).kneighbors()
+    assert numbers.tolist() == expected[1].tolist()
+    np.testing.assert_allclose(distances, expected[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("d", [3, FEW_COLUMNS + 1])
+def test_threads_change_nothing(d):
+    rows = np.random.default_rng(0).normal(size=(3 * BLOCK_ROWS + 5, d))
+    one, two = nearest_others(rows, 4), nearest_others(rows, 4, n_jobs=2)
+    assert [part.tobytes() for part in one] == [part.tobytes() for part in two]

@@ -101,7 +101,7 @@ def connected(
     """
     address, workers = _address_of(at), config.workers
     if workers is None:
-        workers = 0 if n_bytes < SMALL_BYTES else _cores()
+        workers = 0 if n_bytes < SMALL_BYTES else cores()
         if workers and not address and not is_installed("cryptography"):
             progress.event("no workers", because=NO_TLS)
             workers = 0
@@ -132,12 +132,12 @@ def _check_room(workers: int) -> None:
     if workers > most:
         raise JobFileError(
             f"cluster.workers: expected at most {most} on this machine, found {workers}: each "
-            f"takes {WORKER_BYTES >> 20} MiB of {MEMORY_LIMIT >> 20}, and there are {_cores()} "
+            f"takes {WORKER_BYTES >> 20} MiB of {MEMORY_LIMIT >> 20}, and there are {cores()} "
             "cores"
         )
 
 
-def _cores() -> int:
+def cores() -> int:
     """Return how many cores this process may use: a container has fewer than its machine."""
     from dask.system import CPU_COUNT
 
