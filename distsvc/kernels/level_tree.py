@@ -9,8 +9,8 @@ of it leaves exactly the clusters that those splits keep apart.
 
 import numpy as np
 
-from distsvc.kernels.jit import kernel
-from distsvc.kernels.rbf import BATCH, LOG2_E, exp2, least_square, squared_distances
+from distsvc.kernels.jit import inlined, kernel
+from distsvc.kernels.rbf import BATCH, FARTHEST, LOG2_E, exp2, squared_distances
 from distsvc.kernels.union_find import root_of
 
 FIXED = 2.0**30
@@ -20,6 +20,11 @@ order and are the same for every cut of a table. 2^33 rows fit."""
 EXACT_ROWS = 2**20
 """Rows whose sums are exact in float64 too, being whole numbers below 2^53; loops over them fill
 the processor's vector registers, which those over int64 do not."""
+
+APART = np.float32(1.001)
+"""Bounds of two sums are told apart by more than this factor."""
+
+INFINITE = np.float32(np.inf).view(np.int32)
 
 
 @kernel
@@ -166,40 +171,74 @@ def add_differences(X, peaks, saddles, gamma, sums, ties=False):
 
 @kernel
 def vote(X, S, a, ends, gamma):
-    """Return which group of vectors has the largest weighted kernel sum at every row, and the sum.
+    """Return which group of vectors has the largest weighted kernel sum at every row, (n,) int32.
 
     X (n, d) float32, S (d, B) float32, a (B,) float32, positive, ends (k,) int64: group c is the
-    vectors from ends[c - 1] to ends[c]. Returns groups (n,) int32, of equal ones the first, and
-    sum_j a_j K(s_j, x) (n,) float32 over all vectors. Exponents are shifted by the nearest
-    vector's, so that a row far from all of them belongs to the nearest one's group.
+    vectors from ends[c - 1] to ends[c]. Of equal groups it is the first. Exponents are shifted by
+    the nearest vector's, so that a row far from all of them belongs to the nearest one's group.
+
+    The nearest vector's group has at least the least of its weights, another at most all of its
+    own, at its nearest vector's distance: most rows are settled by that, and their sums are not
+    worked out. The bounds are apart by far more than rounding moves a sum.
     """
-    n, b = X.shape[0], S.shape[1]
+    n, b, k = X.shape[0], S.shape[1], ends.size
     scale = -np.float32(gamma) * LOG2_E
-    values, nearest = np.empty((BATCH, b), np.float32), np.empty(BATCH, np.float32)
+    least, most = np.zeros(k, np.float32), np.zeros(k, np.float32)
+    start = 0
+    for c in range(k):
+        for j in range(start, ends[c]):
+            least[c] = a[j] if j == start else min(least[c], a[j])
+            most[c] += a[j]
+        most[c] *= APART
+        start = ends[c]
+    values = np.empty((BATCH, b), np.float32)
+    bits = values.view(np.int32)  # integers order squared distances alike
+    lows = np.empty((BATCH, k), np.int32)
     groups = np.empty(n, np.int32)
-    sums = np.empty(n, np.float32)
     for first in range(0, n, BATCH):
         rows = min(BATCH, n - first)
         for r in range(rows):
             squared_distances(S, b, X[first + r], values[r])
         for r in range(rows):
-            nearest[r] = least_square(values[r])
-        for r in range(rows):
-            row, shift = values[r], nearest[r]
-            for j in range(b):
-                row[j] = a[j] * exp2(scale * (row[j] - shift))
-        for r in range(rows):
-            row = values[r]
-            best, most, total = np.int32(0), np.float32(-1.0), np.float32(0.0)
             start = 0
-            for c in range(ends.size):
-                part = np.float32(0.0)
-                for j in range(start, ends[c]):
-                    part += row[j]
+            for c in range(k):
+                lows[r, c] = _lowest(bits[r, start : ends[c]])
                 start = ends[c]
-                total += part
-                if part > most:
-                    best, most = np.int32(c), part
+        for r in range(rows):
+            best = 0
+            for c in range(1, k):
+                best = c if lows[r, c] < lows[r, best] else best
+            shift = min(np.int32(lows[r, best]).view(np.float32), FARTHEST)
+            settled = shift < FARTHEST
+            for c in range(k):
+                further = np.int32(lows[r, c]).view(np.float32) - shift
+                settled &= c == best or most[c] * exp2(scale * further) < least[best]
             groups[first + r] = best
-            sums[first + r] = total * exp2(scale * nearest[r])
-    return groups, sums
+            if not settled:
+                groups[first + r] = _largest(values[r], a, ends, scale, shift)
+    return groups
+
+
+@inlined
+def _lowest(bits):
+    """Return the least of an array of int32, at most that of infinity."""
+    low = INFINITE
+    for j in range(bits.shape[0]):
+        low = min(low, bits[j])
+    return low
+
+
+@inlined
+def _largest(values, a, ends, scale, shift):
+    """Return the group with the largest sum, from squared distances, which are overwritten."""
+    for j in range(values.shape[0]):
+        values[j] = a[j] * exp2(scale * (values[j] - shift))
+    best, most, start = 0, np.float32(-1.0), 0
+    for c in range(ends.size):
+        part = np.float32(0.0)
+        for j in range(start, ends[c]):
+            part += values[j]
+        start = ends[c]
+        if part > most:
+            best, most = c, part
+    return best

@@ -34,7 +34,7 @@ def test_votes(power):
     found = vote_shares(X, S, A, ENDS, 0.7, power)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, rtol=5e-5)
-    np.testing.assert_array_equal(found.argmax(axis=1), vote(X, S, A, ENDS, 0.7)[0])
+    np.testing.assert_array_equal(found.argmax(axis=1), vote(X, S, A, ENDS, 0.7))
 
 
 def test_nearest_points():

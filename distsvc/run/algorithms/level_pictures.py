@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from distsvc.models.support_vector.boundary.labelling import Nearest
+from distsvc.models.support_vector.boundary.labelling import DecisionFunction, Nearest
 from distsvc.models.support_vector.level_tree.consensus import REFERENCE_ROWS
 from distsvc.models.support_vector.level_tree.level_sets import NEARLY, LevelSets
 from distsvc.models.support_vector.level_tree.tree import LevelTree
@@ -76,7 +76,7 @@ def _tree(found: LevelSets, numbers: np.ndarray) -> LevelTreePart:
     listed = listed[np.argsort(tree.parents[listed] >= 0, kind="stable")]
     rows = found.rows(found.pilot)
     nearest = Nearest(np.ascontiguousarray(tree.S.T))(rows)
-    heights = found.voter(rows)[1].astype(np.float64) * found.boundary + found.boundary
+    heights = DecisionFunction(tree.S, tree.a, tree.gamma).sums(rows).astype(np.float64)
     top = float(max(tree.heights.max(), tree.births.max()))
     shown = set(listed.tolist())
     branches = []

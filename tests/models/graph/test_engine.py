@@ -101,7 +101,7 @@ def test_clusters_of_the_tree_have_the_numbers_of_their_rows(learned):
     """Where rows are alike, the points say nothing of how many rows a cluster has."""
     engine = learned[2]
     found = engine.tree.levels
-    own = found.voter(found.rows(engine.seen))[0]
+    own = found.voter.labels(found.rows(engine.seen))
     smallest = np.argmin(np.bincount(own))
     again = GraphEngine(engine.parameters, 0)
     again.tree, again.points, again.coordinates = engine.tree, engine.points, engine.coordinates
@@ -115,7 +115,7 @@ def test_clusters_of_the_tree_have_the_numbers_of_their_rows(learned):
 def test_a_cluster_of_the_tree_without_rows_has_no_number(learned):
     engine = learned[2]
     found = engine.tree.levels
-    own = found.voter(found.rows(engine.seen))[0]
+    own = found.voter.labels(found.rows(engine.seen))
     again = GraphEngine(engine.parameters, 0)
     again.tree, again.points, again.coordinates = engine.tree, engine.points, engine.coordinates
     again.point_of = np.flatnonzero(own != 2)

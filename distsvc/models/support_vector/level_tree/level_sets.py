@@ -138,7 +138,7 @@ class LevelSets:
     def labeller(self, part: np.ndarray) -> Voter:
         """Return the voter for the winner's rows by clusters (B,) of its support vectors."""
         tree = self.tree
-        return Voter(tree.S, tree.a, tree.gamma, part, self.boundary, nearest=self.nearest)
+        return Voter(tree.S, tree.a, tree.gamma, part, nearest=self.nearest)
 
     def numbered(self, kept: np.ndarray) -> np.ndarray:
         """Return clusters (B,) of the support vectors, 0 the largest as counted on the pilot."""

@@ -193,9 +193,9 @@ class LevelTree:
         joined[self.joints[kept & (self.parents >= 0)]] = False
         return kernels.forest_parts(len(self.heights), self.edges, joined)
 
-    def voter(self, kept: np.ndarray, level: float = 1.0) -> Voter:
+    def voter(self, kept: np.ndarray) -> Voter:
         """Return what labels rows with the clusters of the `kept` branches, by number of part."""
-        return Voter(self.S, self.a, self.gamma, self.parts(kept), level)
+        return Voter(self.S, self.a, self.gamma, self.parts(kept))
 
     def tested(self, sums: np.ndarray, n_rows: int) -> LevelTree:
         """Return the tree with z, for `n_rows` rows, and depth of every split, from sums (4, b).
@@ -218,39 +218,24 @@ class Voter:
     """Labels rows by kernel vote: the cluster whose support vectors have the largest sum there.
 
     Support vectors S (q, B) float32 have the weights a (B,) float32 and the clusters `part` (B,).
-    The score is g(x) / level - 1, with g(x) = sum_j a_j K(s_j, x). With `nearest`, rows take the
-    cluster of their nearest support vector instead.
+    With `nearest`, rows take the cluster of their nearest support vector instead.
     """
 
     def __init__(
-        self,
-        S: np.ndarray,
-        a: np.ndarray,
-        gamma: float,
-        part: np.ndarray,
-        level: float = 1.0,
-        nearest: bool = False,
+        self, S: np.ndarray, a: np.ndarray, gamma: float, part: np.ndarray, nearest: bool = False
     ):
         order = np.argsort(part, kind="stable")
         self._S = np.ascontiguousarray(S[:, order])
         self._a = np.ascontiguousarray(a[order])
         self._ends = np.cumsum(np.bincount(part)).astype(np.int64)
-        self._gamma, self._level = float(gamma), np.float32(level)
+        self._gamma = float(gamma)
         self._nearest = Nearest(np.ascontiguousarray(S.T)) if nearest else None
         self._part = part.astype(np.int32)
 
-    def __call__(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return clusters (n,) int32 and scores (n,) float32 of the rows X (n, q) float32."""
-        label, sums = self._vote(X)
-        if self._nearest is not None:
-            label = self.labels(X)
-        return label, sums / self._level - np.float32(1.0)
-
     def labels(self, X: np.ndarray) -> np.ndarray:
-        """Return the clusters (n,) int32 of the rows X (n, q) float32, without their scores."""
-        return self._vote(X)[0] if self._nearest is None else self._part[self._nearest(X)]
-
-    def _vote(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the clusters (n,) int32 of the rows X (n, q) float32."""
+        if self._nearest is not None:
+            return self._part[self._nearest(X)]
         return kernels.vote(X, self._S, self._a, self._ends, self._gamma)
 
 

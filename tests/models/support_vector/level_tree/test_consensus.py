@@ -87,7 +87,7 @@ def elected(trees, n_rows=400, rows=400, n_clusters=None):
 
 
 def labels_of(answer, trees):
-    return trees[answer.member].voter(answer.kept)(pilot()[0])[0]
+    return trees[answer.member].voter(answer.kept).labels(pilot()[0])
 
 
 def test_all_agree():
