@@ -105,10 +105,9 @@ def big(options: Namespace) -> None:
 
 
 def levels_big(options: Namespace) -> None:
-    """Memory where gamma is found without labels, and the test of splits against labelling.
+    """Memory and seconds of the job as a table grows, where gamma is found without labels.
 
-    Tables are those of `big`, parameters our defaults. The phase "splits" is the pass over the
-    table that tests the splits of all models; the phase "label" is the one that writes labels.
+    Tables are those of `big`, parameters our defaults.
     """
     reports, figures = {}, []
     for name, _, report in _small_and_large(options, "scale", "shuttle", {"gamma": "auto"}):
@@ -119,14 +118,13 @@ def levels_big(options: Namespace) -> None:
                 "rows": report.rows,
                 "seconds": report.warm_seconds,
                 "cold_start_s": report.seconds("cluster"),
-                **{f"{p}_s": report.seconds(p) for p in ("survey", "learn", "splits", "label")},
-                "splits_over_label": report.seconds("splits") / report.seconds("label"),
+                **{f"{p}_s": report.seconds(p) for p in ("survey", "learn", "label")},
                 **report.peaks,
                 **report.quality,
             }
         )
     _publish_phases(options.out, "levels_big_phases", reports)
-    show("bars: splits_over_label <= 1.5; memory flat within 10 %", figures)
+    show("bar: memory flat within 10 %", figures)
     _print_growth(*figures)
     publish(options.out, "levels_big", figures)
 

@@ -24,7 +24,7 @@ from distsvc.run.work.workers.cluster import connected
 ROWS, COLUMNS, FILES = 50, 4, 100
 """Rows of a partition, columns, and files of the table."""
 
-PASSES = ("nothing", "survey", "gather", "splits", "label")
+PASSES = ("nothing", "survey", "gather", "label")
 """Phases whose work is that of the partitions."""
 
 MODEL = {"effort": "fast", "max_iter": 10_000}

@@ -34,7 +34,7 @@ GROUP = 250_000
 PARTITION_ROWS = 1_000_000
 FITTED = (2_000_000, 20_000_000, 200_000_000)
 UNSEEN = 60_000_000
-PASSES = ("survey", "splits", "label")
+PASSES = ("survey", "label")
 PHASE = ("name", "seconds", "driver_peak_mb", "worker_peak_mb")
 MEMORY_LIMIT = "3GB"
 """Of each worker, which Dask pauses near it and kills above it."""

@@ -132,8 +132,12 @@ class AutomaticEngine(Engine):
         self._cuts: dict[int, Rule] = {}
 
     def key_ranges(self, n_rows: int) -> Ranges:
-        """Return the key ranges of the level tree's sample; the graph's is a part of it."""
+        """Return the key ranges of the rows that the level tree learns from."""
         return self.levels.key_ranges(n_rows)
+
+    def sample_ranges(self, n_rows: int) -> Ranges:
+        """Return the key ranges of the level tree's sample; the graph's is a part of it."""
+        return self.levels.sample_ranges(n_rows)
 
     def go_on_from(self, labels: np.ndarray) -> None:
         """Prefer the answer of the run before, which gave `labels` (m,) to the first pilot rows."""

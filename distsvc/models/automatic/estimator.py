@@ -248,7 +248,7 @@ class AutoClustering(ClusterEstimator):
         engine = self._begin()
         levels = engine.levels
         passes = Passes(source, levels.seed)
-        X, keys = passes.draw(engine.key_ranges)
+        X, keys = passes.draw(engine.sample_ranges)
         n_rows = passes.n_rows
         phases.ended(f"sample of {n_rows:,} rows")
         engine.set_pilot(passes.pilot, n_rows)

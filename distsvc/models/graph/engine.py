@@ -128,17 +128,15 @@ class GraphEngine:
             return
         ensemble, view = self.tree.ensemble, self.seen
         members = range(len(ensemble.members))
-        self.choose(
-            on_threads(lambda number: grow(ensemble, number, view, self.keys), members, self.n_jobs)
+        grown = on_threads(
+            lambda number: grow(ensemble, number, view, self.keys), members, self.n_jobs
         )
+        trees, sums = zip(*grown, strict=True)
+        self.choose(trees, sums)
 
-    def choose(self, trees: Sequence[LevelTree]) -> None:
-        """Test the splits of trees on the coordinates, and choose."""
-        sums, view = [tree.no_differences() for tree in trees], self.seen
-        on_threads(
-            lambda k: trees[k].add_differences(view, sums[k]), range(len(trees)), self.n_jobs
-        )
-        self.tree.choose(trees, sums, len(view))
+    def choose(self, trees: Sequence[LevelTree], sums: Sequence[np.ndarray]) -> None:
+        """Choose among the cuts of trees by the sums (4, b) of their splits, as `grow` has them."""
+        self.tree.choose(trees, sums)
 
     def labels(self, found: LevelSets) -> np.ndarray:
         """Return the clusters (m,) int32 of the points in a cut of the tree, 0 the largest."""
@@ -179,14 +177,18 @@ def grow(
     view: np.ndarray,
     keys: np.ndarray,
     checkpoint: Checkpoint = NO_CHECKPOINT,
-) -> LevelTree:
-    """Train a model on viewed coordinates (m, q) in the order of keys (m,), and grow its tree."""
+) -> tuple[LevelTree, np.ndarray]:
+    """Train a model on viewed coordinates (m, q) in the order of keys (m,); grow and test its tree.
+
+    Return the tree, and the sums (4, b) int64 of its splits.
+    """
 
     def blocks(stream: int, some: Ranges, first: int) -> Iterator[np.ndarray]:
         return sampling.memory_blocks(view, keys, some, ensemble.seed, stream, first)
 
     high = int(keys[-1]) + 1
-    return ensemble.grow(number, view[:PILOT_ROWS], [(0, high)], blocks, checkpoint)
+    tree = ensemble.grow(number, view[:PILOT_ROWS], [(0, high)], blocks, checkpoint)
+    return tree, ensemble.test(number, tree, len(view), blocks)
 
 
 def _different(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -94,7 +94,12 @@ def key_blocks(n_rows: int, n_wanted: int, n_held_out: int = 0) -> list[tuple[in
     """
     low = key_threshold(n_rows, n_held_out) if n_held_out else 0
     high = key_threshold(n_rows, n_held_out + n_wanted)
-    n_blocks = max(-(-min(n_wanted, n_rows - n_held_out) // BLOCK_ROWS), 1)
+    return cut_keys(low, high, min(n_wanted, n_rows - n_held_out))
+
+
+def cut_keys(low: int, high: int, n_rows: int) -> Ranges:
+    """Cut a range of keys, in which about so many rows lie, into ranges of about BLOCK_ROWS."""
+    n_blocks = max(-(-n_rows // BLOCK_ROWS), 1)
     edges = [low + (high - low) * b // n_blocks for b in range(n_blocks + 1)]
     return list(itertools.pairwise(edges))
 

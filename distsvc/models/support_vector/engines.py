@@ -96,7 +96,7 @@ def fit_source(engine: EitherEngine, source: Input, phases: Phases) -> tuple[Pas
             f"labelling={labelling!r} needs all rows at once: give a NumPy array, or a sample"
         )
     passes = Passes(source, engine.seed)
-    X, keys = passes.draw(engine.key_ranges)
+    X, keys = passes.draw(engine.sample_ranges)
     phases.ended(f"sample of {passes.n_rows:,} rows")
     engine.set_pilot(passes.pilot, passes.n_rows)
     rows = engine.seen(X)

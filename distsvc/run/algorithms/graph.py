@@ -1,8 +1,9 @@
 """Graph views as phases of a job.
 
 1. ``graph``: the driver finds the coordinates of up to 20,000 rows along a graph of near rows.
-2. ``learn-graph``: every model is a task, which learns from the coordinates and grows a tree.
-3. The driver tests the trees' splits on the coordinates, and counts the votes.
+2. ``learn-graph``: every model is a task, which learns from the coordinates, grows a tree and
+   tests its splits on them.
+3. ``vote-graph``: the driver counts the votes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from distsvc.models.support_vector.level_tree.ensemble import (
     Ensemble,
     steps_of_member,
 )
-from distsvc.run.algorithms.level_tree import tree_of, tree_result
+from distsvc.run.algorithms.level_tree import sums_of, tree_of, tree_result
 from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.stream import held_rows
 from distsvc.run.learning.survey import Survey
@@ -57,9 +58,9 @@ class Graph:
         if engine.coordinates is None:
             return
         members = len(engine.tree.ensemble.members)
-        trees = [tree_of(result) for result in steps.map(LEARN_GRAPH, members)]
+        results = list(steps.map(LEARN_GRAPH, members))
         with steps.progress.phase("vote-graph"):
-            engine.choose(trees)
+            engine.choose([tree_of(one) for one in results], [sums_of(one) for one in results])
 
     def work(self, n_rows: int) -> dict[str, float]:
         """Return the rows that a model takes, and the pairs of near rows in the graph."""
@@ -96,12 +97,12 @@ def _threads(m: int) -> int:
 
 
 def learn_graph(run: RunDirectory, number: int, checkpoint: Checkpoint) -> Result:
-    """Train one model on the graph's coordinates, and grow its tree of level sets."""
+    """Train one model on the graph's coordinates; grow and test its tree of level sets."""
     placed = run.read(GRAPH)
     ensemble = Ensemble.restored(placed.facts["ensemble"], placed.arrays["components"])
-    return tree_result(
-        grow(ensemble, number, placed.arrays["view"], placed.arrays["keys"], checkpoint), ensemble
-    )
+    view, keys = placed.arrays["view"], placed.arrays["keys"]
+    tree, sums = grow(ensemble, number, view, keys, checkpoint)
+    return tree_result(tree, ensemble, sums)
 
 
 LEARN_GRAPH = Phase("learn-graph", learn_graph, sequential=True)

@@ -1,8 +1,9 @@
 """Support vector clustering by the tree of level sets, whose models vote.
 
-1. ``views``, of wide tables only: one reading keeps the rows as the models see them.
-2. ``learn``: every model is a task, which streams the sample and grows a tree of level sets.
-3. ``splits``: one reading tests the splits of all trees; then the driver counts the votes.
+1. ``views``, of wide tables only: one reading keeps the sample as the models see it.
+2. ``learn``: every model is a task, which streams the sample, grows a tree of level sets, and
+   tests its splits on rows of the sample.
+3. ``vote``: the driver counts the votes.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from distsvc.models.support_vector.level_tree.ensemble import (
     BUDGET,
     STEPS,
     Ensemble,
+    rows_of_sample,
     steps_of_member,
 )
 from distsvc.models.support_vector.level_tree.rule import LevelRule
@@ -38,6 +40,8 @@ from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 from distsvc.storage.rows.blocks import Table
+
+SUMS = "sums"
 
 
 class LevelTrees(SupportVectorJob):
@@ -56,16 +60,16 @@ class LevelTrees(SupportVectorJob):
         return begun.of_table(job, table) if begun else None
 
     def of_table(self, job: Job, table: Table) -> LevelTrees:
-        """Settle whether rows are kept as models see them, and which reading tests splits."""
+        """Settle whether rows are kept as models see them."""
         self.viewed = self.engine.parameters.gamma == "auto" and len(table.columns) > WIDE
         self.matched_rows = MATCHED_ROWS if job.continuity.previous else 1
-        self.readings = (VIEWS.name,) if self.viewed else (SPLITS.name,)
+        self.readings = (VIEWS.name,) if self.viewed else ()
         return self
 
     def sample_ranges(self, n_rows: int) -> Ranges:
         """Return the engine's ranges, or those of matched rows where rows are kept viewed."""
         if not self.viewed:
-            return self.engine.key_ranges(n_rows)
+            return self.engine.sample_ranges(n_rows)
         return sampling.key_blocks(n_rows, min(self.matched_rows, n_rows))
 
     def go_on_from(self, labels: np.ndarray) -> None:
@@ -73,17 +77,15 @@ class LevelTrees(SupportVectorJob):
         self.engine.go_on_from(labels)
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
-        """Train the models, test the splits of their trees, and let them vote."""
+        """Train the models and test the splits of their trees, and let them vote."""
         engine, ensemble = self.engine, self.engine.ensemble
-        ranges = engine.key_ranges(survey.n_rows)
-        Training(ensemble, survey.n_rows, ranges, self.viewed, engine.view).write(steps.run)
+        n_rows, ranges = survey.n_rows, engine.key_ranges(survey.n_rows)
+        Training(ensemble, n_rows, ranges, self.viewed, engine.view).write(steps.run)
         if self.viewed:
             keep_views(steps)
-        trees = [tree_of(result) for result in steps.map(LEARN, len(ensemble.members))]
-        sums = sum(result.arrays["sums"] for result in steps.map(SPLITS))
+        results = list(steps.map(LEARN, len(ensemble.members)))
         with steps.progress.phase("vote"):
-            ends = np.cumsum([tree.n_branches for tree in trees])[:-1]
-            engine.choose(trees, np.split(sums, ends, axis=1), survey.n_rows)
+            engine.choose([tree_of(one) for one in results], [sums_of(one) for one in results])
         return engine.rule
 
     def work(self, n_rows: int) -> dict[str, float]:
@@ -91,8 +93,8 @@ class LevelTrees(SupportVectorJob):
         return {LEARN.name: float(steps_of_member(n_rows, self.engine.parameters.max_iter))}
 
     def intensity(self, n_rows: int) -> float:
-        """Return the share of the models whose splits a row tests."""
-        return self.engine.ensemble.share(n_rows)
+        """Return the share of the rows that are kept as models see them."""
+        return rows_of_sample(n_rows, self.engine.parameters.max_iter) / n_rows
 
     def held(self, sizes: Sizes) -> Held:
         """Return the support vectors of a model, and the stream that it learns from.
@@ -118,40 +120,29 @@ class LevelTrees(SupportVectorJob):
 
 
 def learn(run: RunDirectory, number: int, checkpoint: Checkpoint) -> Result:
-    """Train one model on the sample, in an order of its own, and grow its tree of level sets."""
+    """Train one model on the sample, in an order of its own; grow and test its tree."""
     training = Training.read(run)
     ensemble = training.ensemble
     blocks = partial(training.blocks, run)
     tree = ensemble.grow(number, training.view, training.ranges, blocks, checkpoint)
-    return tree_result(tree, ensemble)
-
-
-def sum_splits(run: RunDirectory, number: int) -> Result:
-    """Sum up the evidence of a partition's rows for the splits of all trees, by shares of rows."""
-    training = Training.read(run)
-    ensemble = training.ensemble
-    members = range(len(ensemble.members))
-    trees = [tree_of(run.read(LEARN.result(member))) for member in members]
-    sums = [tree.no_differences() for tree in trees]
-    n_rows = 0
-    for keys, view in training.partition(run, number):
-        n_rows += len(keys)
-        for i, tree in enumerate(trees):
-            tested = view[ensemble.rows_for(i, keys, training.n_rows)]
-            tree.add_differences(tested, sums[i], ensemble.ties)
-    return Result(arrays={"sums": np.concatenate(sums, axis=1)}, rows=n_rows)
+    return tree_result(tree, ensemble, ensemble.test(number, tree, training.n_rows, blocks))
 
 
 LEARN = Phase("learn", learn, sequential=True)
-SPLITS = Phase("splits", sum_splits)
 
 
-def tree_result(tree: LevelTree, ensemble: Ensemble) -> Result:
-    """Return the result of a task that trained a model of an ensemble; `tree_of` takes it back."""
+def tree_result(tree: LevelTree, ensemble: Ensemble, sums: np.ndarray) -> Result:
+    """Return the result of a task that trained a model; `tree_of` and `sums_of` take it back."""
     arrays = {name: value for name, value in vars(tree).items() if isinstance(value, np.ndarray)}
-    return Result({"gamma": tree.gamma}, arrays, rows=ensemble.steps)
+    return Result({"gamma": tree.gamma}, arrays | {SUMS: sums}, rows=ensemble.steps)
 
 
 def tree_of(result: Result) -> LevelTree:
     """Return the tree of one model, not tested yet."""
-    return LevelTree(gamma=result.facts["gamma"], **result.arrays)
+    arrays = {name: value for name, value in result.arrays.items() if name != SUMS}
+    return LevelTree(gamma=result.facts["gamma"], **arrays)
+
+
+def sums_of(result: Result) -> np.ndarray:
+    """Return the sums (4, b) of the rows that test the splits of one model's tree."""
+    return result.arrays[SUMS]

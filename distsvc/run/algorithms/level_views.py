@@ -1,8 +1,8 @@
 """Rows of wide tables as the models of a level tree see them, kept by a reading of their own.
 
 Models see a row by 20 components at most. Where a table has many more columns, one reading projects
-all rows that any model learns from or tests splits on. What it leaves is small; the rows themselves
-would be read again and again. Where columns are few, the sample and another reading cost less.
+the rows of the sample. What it leaves is small; the rows themselves would be read again and again.
+Where columns are few, the survey keeps the sample as the table has it, and this reading is saved.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from distsvc.models.rows.sampling import BLOCK_ROWS, Ranges
+from distsvc.models.rows.sampling import Ranges, key_threshold
 from distsvc.models.support_vector.level_tree.directions import MOST_COMPONENTS
 from distsvc.models.support_vector.level_tree.ensemble import Ensemble
 from distsvc.run.learning.aside import learned_blocks
 from distsvc.run.learning.preparation import prepared
-from distsvc.run.learning.stream import KeyedRows, keyed_blocks, sample_blocks
+from distsvc.run.learning.stream import keyed_blocks, sample_blocks
 from distsvc.run.learning.survey import Collected, gather, gathered, keyed_rows, parts
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
@@ -30,7 +30,7 @@ WIDE = 2 * MOST_COMPONENTS
 
 @dataclass(frozen=True)
 class Training:
-    """The models to train, the rows of the table, and the ranges of keys of the sample's blocks.
+    """The models to train, the rows of the table, and the ranges of keys that are learned from.
 
     `viewed` is whether rows are kept as models see them, and `view` (m, q) float32 the pilot,
     viewed.
@@ -57,10 +57,10 @@ class Training:
         arrays = {"components": self.ensemble.components, "view": self.view}
         run.write(ENSEMBLE, Result(facts | {"viewed": self.viewed}, arrays))
 
-    @property
-    def keys(self) -> tuple[int, int]:
-        """The first and the last key that a row of the sample may have."""
-        return self.ranges[0][0], self.ranges[-1][1] - 1
+    def collected(self) -> Collected:
+        """Return an empty sample of viewed rows."""
+        last = key_threshold(self.n_rows, self.ensemble.sample_rows) - 1
+        return Collected(len(self.ensemble.components), "float32", last=last)
 
     def blocks(
         self, run: RunDirectory, epoch: int, ranges: Ranges, first: int
@@ -73,33 +73,20 @@ class Training:
         for block in sample_blocks(run, ranges, self.ensemble.seed, epoch, first):
             yield self.ensemble.view(block)
 
-    def partition(self, run: RunDirectory, number: int) -> Iterator[KeyedRows]:
-        """Yield the viewed rows of a partition; where they are kept, only those that are wanted."""
-        if self.viewed:
-            keys, X = keyed_rows(run, VIEWS.result(number))
-            for first in range(0, len(keys), BLOCK_ROWS):
-                piece = slice(first, first + BLOCK_ROWS)
-                yield np.array(keys[piece]), np.array(X[piece])
-            return
-        for block, keys in learned_blocks(run, number):
-            yield keys, self.ensemble.view(prepared(run, block.X))
-
 
 def keep_views(steps: Steps) -> None:
-    """Keep the rows that models learn from, or test their splits on, as they see them."""
+    """Keep the rows of the sample as models see them."""
     steps.do(VIEWS)
     gather(steps, GATHER_VIEWS)
 
 
 def view_partition(run: RunDirectory, number: int) -> Result:
-    """Keep a partition's rows as models see them, in the order of their keys."""
-    training = Training.read(run)
-    ensemble, (low, last) = training.ensemble, map(np.uint64, training.keys)
-    kept, n_rows = Collected(len(ensemble.components), "float32"), 0
+    """Keep a partition's rows of the sample as models see them, in the order of their keys."""
+    training, n_rows = Training.read(run), 0
+    ensemble, kept = training.ensemble, training.collected()
     for block, keys in learned_blocks(run, number):
         n_rows += len(block.rows)
-        of_sample = (keys >= low) & (keys <= last)
-        wanted = of_sample | ensemble.tested_by_any(keys, training.n_rows)
+        wanted = kept.wants(keys)
         X = block.X if wanted.all() else block.X[wanted]
         kept.add(ensemble.view(prepared(run, X)), keys[wanted])
     return Result(large=kept.arrays(), rows=n_rows)
@@ -107,9 +94,7 @@ def view_partition(run: RunDirectory, number: int) -> Result:
 
 def gather_views(run: RunDirectory, number: int) -> Result:
     """Put neighbouring partitions' viewed rows of the sample together, in the order of keys."""
-    training = Training.read(run)
-    sample = Collected(len(training.ensemble.components), "float32", *training.keys)
-    return gathered(run, VIEWS, number, sample)
+    return gathered(run, VIEWS, number, Training.read(run).collected())
 
 
 VIEWS = Phase("views", view_partition)

@@ -229,9 +229,13 @@ class Collected:
 
     def add(self, X: np.ndarray, keys: np.ndarray) -> None:
         """Take rows X (n, d) whose keys (n,) uint64 are in range."""
-        chosen = (keys >= self.low) & (keys <= self.last)
+        chosen = self.wants(keys)
         self.rows.append(X[chosen])
         self.keys.append(keys[chosen])
+
+    def wants(self, keys: np.ndarray) -> np.ndarray:
+        """Return which keys (n,) uint64 are in range."""
+        return (keys >= self.low) & (keys <= self.last)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return X (n, d) and keys (n,) uint64 in the order of keys, and let go of them."""

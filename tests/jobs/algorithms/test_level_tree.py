@@ -145,7 +145,7 @@ def test_predict_gives_the_same_labels(table, published, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:Weak evidence")
-def test_splits_are_tested_on_a_share_of_a_large_table(
+def test_splits_are_tested_on_a_share_of_a_large_sample(
     table, given, published, tmp_path, monkeypatch
 ):
     """Each model has the rows of its own range of keys, whatever the partitions and blocks."""
@@ -182,8 +182,9 @@ def test_blocks_of_a_large_sample_come_in_another_order_in_every_pass(
 
 
 @pytest.mark.parametrize(("most", "again"), [(2000, False), (250, True)])
-def test_rows_left_out_by_where(table, given, tmp_path, most, again):
+def test_rows_left_out_by_where(table, given, tmp_path, monkeypatch, most, again):
     """A partition may have none left; a sample of the others takes another reading."""
+    monkeypatch.setattr(ensemble, "SIGNIFICANCE_ROWS", 250)
     where = given | {"where": "split != 1 and place >= 200"}
     found = []
     for cut in ((64, 100), (5000, 100_000)):

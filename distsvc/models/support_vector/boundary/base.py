@@ -109,6 +109,10 @@ class SupportVectorEngine(ABC):
     def key_ranges(self, n_rows: int) -> Ranges:
         """Return the key ranges of the blocks of an epoch over a table of `n_rows`."""
 
+    def sample_ranges(self, n_rows: int) -> Ranges:
+        """Return the key ranges of the rows that `learn` takes: those, or more."""
+        return self.key_ranges(n_rows)
+
     @abstractmethod
     def fitted_facts(self) -> Facts:
         """Return the numbers that the fit arrived at, for its report."""
@@ -121,7 +125,7 @@ class SupportVectorEngine(ABC):
     def learn(self, rows: np.ndarray, keys: np.ndarray, n_rows: int) -> None:
         """Do phase one for a table of `n_rows`.
 
-        It takes all of its seen rows (m, q) whose keys (m,) uint64 are in `key_ranges`, or more.
+        It takes all of its seen rows (m, q) whose keys (m,) uint64 are in `sample_ranges`, or more.
         """
 
     @abstractmethod

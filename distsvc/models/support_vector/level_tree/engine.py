@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from numbers import Real
 
 import numpy as np
@@ -29,9 +28,9 @@ from distsvc.models.support_vector.level_tree.directions import placed
 from distsvc.models.support_vector.level_tree.ensemble import (
     BUDGET,
     PENALTY,
-    Blocks,
     Ensemble,
     make_ensemble,
+    rows_of_sample,
 )
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
 from distsvc.models.support_vector.level_tree.rule import LevelRule
@@ -51,7 +50,7 @@ class LevelTreeEngine(SupportVectorEngine):
     least_standing = LEAST_STANDING
     before: np.ndarray | None = None  # (m,) labels of the first pilot rows in the run before
     follow: bool | None = None  # as of `LevelSets`
-    _grown: Sequence[LevelTree]
+    _grown: Sequence[tuple[LevelTree, np.ndarray]]
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
         """Settle the centre and the models from pilot rows (m, d), in the order of their keys."""
@@ -80,18 +79,17 @@ class LevelTreeEngine(SupportVectorEngine):
         """Return the key ranges of the blocks of an epoch: at most `max_iter` of the rows."""
         return sampling.key_blocks(n_rows, min(n_rows, self.parameters.max_iter))
 
-    def grow(self, number: int, ranges: Ranges, blocks: Blocks) -> LevelTree:
-        """Train a model on a stream of rows of its own, and grow its tree (`Ensemble.grow`)."""
-        return self.ensemble.grow(number, self.view, ranges, blocks)
+    def sample_ranges(self, n_rows: int) -> Ranges:
+        """Return those, or of more rows, where splits are tested on more."""
+        return sampling.key_blocks(n_rows, rows_of_sample(n_rows, self.parameters.max_iter))
 
-    def choose(self, trees: Sequence[LevelTree], sums: Sequence[np.ndarray], n_rows: int) -> None:
+    def choose(self, trees: Sequence[LevelTree], sums: Sequence[np.ndarray]) -> None:
         """Let the trees of all models vote, and take the winner's cut as the rule.
 
-        The sums (4, b) of each are of its share of the `n_rows` rows of the table, and z is for so
-        many: scaled to more it would take accidents of the share for significant.
+        The sums (4, b) of each are of the rows that it was tested on, and z is for so many: scaled
+        to more it would take accidents of these rows for significant.
         """
-        given = self.parameters
-        n_tested = round(n_rows * self.ensemble.share(n_rows))
+        given, n_tested = self.parameters, self.ensemble.tested_rows
         tested = [tree.tested(part, n_tested) for tree, part in zip(trees, sums, strict=True)]
         level = 1.0 if given.C is not None else None
         levels = LevelSets(
@@ -166,30 +164,25 @@ class LevelTreeEngine(SupportVectorEngine):
         return self.ensemble.view(self.centred(X))
 
     def learn(self, rows: np.ndarray, keys: np.ndarray, n_rows: int) -> None:
-        """Train all models on seen rows (m, q) with their keys (m,), and grow their trees."""
+        """Train all models on seen rows (m, q) with their keys (m,), grow trees and test these."""
         order = np.argsort(keys)
         ranked, ranked_keys = rows[order], keys[order]
 
         def blocks(stream: int, some: Ranges, first: int) -> Iterator[np.ndarray]:
             return sampling.memory_blocks(ranked, ranked_keys, some, self.seed, stream, first)
 
-        ranges, numbers = self.key_ranges(n_rows), range(len(self.ensemble.members))
-        self._grown = on_threads(
-            lambda number: self.grow(number, ranges, blocks), numbers, self.n_jobs
-        )
+        ensemble, ranges = self.ensemble, self.key_ranges(n_rows)
+
+        def grown(number: int) -> tuple[LevelTree, np.ndarray]:
+            tree = ensemble.grow(number, self.view, ranges, blocks)
+            return tree, ensemble.test(number, tree, n_rows, blocks)
+
+        self._grown = on_threads(grown, range(len(ensemble.members)), self.n_jobs)
 
     def find_clusters(self, parts: Parts, n_rows: int) -> None:
-        """Test the trees' splits on all rows of the table, and choose."""
-        trees, self._grown, ties = self._grown, [], self.ensemble.ties
-        sums = [tree.no_differences() for tree in trees]
-
-        def test(rows: np.ndarray, keys: np.ndarray, number: int) -> None:
-            tested = self.ensemble.rows_for(number, keys, n_rows)
-            trees[number].add_differences(rows[tested], sums[number], ties)
-
-        for rows, keys in parts:
-            on_threads(partial(test, rows, keys), range(len(trees)), self.n_jobs)
-        self.choose(trees, sums, n_rows)
+        """Let the tested trees vote; further rows of the table are not looked at."""
+        (trees, sums), self._grown = zip(*self._grown, strict=True), []
+        self.choose(trees, sums)
 
     def labels(self, rows: np.ndarray) -> np.ndarray:
         """Return the cluster (n,) int32 of seen rows (n, q)."""

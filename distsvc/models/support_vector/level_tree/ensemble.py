@@ -40,7 +40,8 @@ BUDGET = 200
 SUBSPACES = (2, 3, 4, 6, 8, 12, 16)
 
 SIGNIFICANCE_ROWS = 100_000
-"""Rows that each member's splits are tested on, at least, where the table has them."""
+"""Rows that each member's splits are tested on, where the table has so many. With more, splits that
+matter to nobody would be significant."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +98,9 @@ class Ensemble:
 
     Rows are projected on `components` (q, d) float32, the leading directions first. Each member has
     `budget` support vectors and does `steps` steps; `maintenance` and `projection_size` are
-    those of `StochasticGradient`. `ties` is whether the table is few points, each many rows: then
-    rows that lie on a peak tell how dense it is.
+    those of `StochasticGradient`. Members learn from, and test their splits on, the `sample_rows`
+    rows of the table with the lowest keys. `ties` is whether the table is few points, each many
+    rows: then rows that lie on a peak tell how dense it is.
     """
 
     components: np.ndarray
@@ -108,6 +110,7 @@ class Ensemble:
     projection_size: int
     steps: int
     seed: int
+    sample_rows: int
     ties: bool = False
 
     def facts(self) -> Facts:
@@ -181,31 +184,40 @@ class Ensemble:
                 checkpoint.keep(descent.n_steps, course.state)
         return course
 
-    def share(self, n_rows: int) -> float:
-        """Return the share of a table's rows that the splits of a member are tested on.
+    @property
+    def tested_rows(self) -> int:
+        """Rows that the splits of a member are tested on."""
+        return min(self.sample_rows, SIGNIFICANCE_ROWS)
 
-        All of them up to 100,000; of larger tables less, so that the pass over the table costs
-        little more than one model does, but never fewer than 100,000 rows.
+    def tested_ranges(self, number: int, n_rows: int) -> sampling.Ranges:
+        """Return the ranges of keys of the rows that test the splits of a member, in blocks.
+
+        They are a part of the sample of a table of `n_rows`, another for each member where the
+        sample has more rows than are tested.
         """
-        return min(1.0, max(1.0 / len(self.members), SIGNIFICANCE_ROWS / n_rows))
+        high = sampling.key_threshold(n_rows, self.sample_rows)
+        if self.tested_rows == self.sample_rows:
+            return sampling.cut_keys(0, high, self.tested_rows)
+        share = self.tested_rows / self.sample_rows
+        start, width = high * number // len(self.members), int(high * share)
+        over = max(start + width - high, 0)  # and so many keys from the lowest on
+        ranges = sampling.cut_keys(start, start + width - over, self.tested_rows)
+        return ranges + (sampling.cut_keys(0, over, self.tested_rows) if over else [])
 
-    def rows_for(self, number: int, keys: np.ndarray, n_rows: int) -> np.ndarray | slice:
-        """Return which rows, by their keys, test the splits of a member.
+    def test(self, number: int, tree: LevelTree, n_rows: int, blocks: Blocks) -> np.ndarray:
+        """Return the sums (4, b) int64 of a member's tree that `LevelTree.tested` takes.
 
-        Each member has other rows where they suffice.
+        `blocks` are as those of `grow`, of a table of `n_rows`.
         """
-        share = self.share(n_rows)
-        if share >= 1.0:
-            return slice(None)
-        start = np.uint64(2**64 * number // len(self.members))
-        return keys - start < np.uint64(int(2**64 * share))
+        sums = tree.no_differences()
+        for block in blocks(0, self.tested_ranges(number, n_rows), 0):
+            tree.add_differences(block, sums, self.ties)
+        return sums
 
-    def tested_by_any(self, keys: np.ndarray, n_rows: int) -> np.ndarray:
-        """Return which rows (n,) bool, by their keys (n,), test the splits of any member."""
-        found = np.zeros(len(keys), bool)
-        for number in range(len(self.members)):
-            found[self.rows_for(number, keys, n_rows)] = True
-        return found
+
+def rows_of_sample(n_rows: int, max_iter: int) -> int:
+    """Return the rows that members learn from, or test their splits on, of a table of `n_rows`."""
+    return min(n_rows, max(max_iter, SIGNIFICANCE_ROWS))
 
 
 def steps_of_member(n_rows: int, max_iter: int) -> int:
@@ -252,7 +264,10 @@ def make_ensemble(
         view = project(rows, components)
         members = list(_members(view, d, EFFORTS[effort], C, width, n_jobs))
     steps, ties = steps_of_member(n_rows, max_iter), points is not None
-    return Ensemble(components, members, budget, maintenance, projection_size, steps, seed, ties)
+    return Ensemble(
+        components, members, budget, maintenance, projection_size, steps, seed,
+        rows_of_sample(n_rows, max_iter), ties,
+    )  # fmt: skip
 
 
 def _members(

@@ -22,7 +22,6 @@ PHASES = {
     "learn-graph": "Train models of the graph",
     "views": "Read the table as the models see it",
     "gather-views": "Gather what the models see",
-    "splits": "Test splits",
     "vote": "Vote on the clusters",
     "vote-graph": "Vote on the clusters of the graph",
     "graph": "Find near rows",

@@ -67,14 +67,15 @@ def test_the_steps_of_a_job_are_those_of_fit(d, parameters):
     def blocks(stream, ranges, first):
         return sampling.memory_blocks(view[order], keys[order], ranges, engine.seed, stream, first)
 
-    ranges = engine.key_ranges(n)
-    trees = [engine.grow(i, ranges, blocks) for i in range(len(engine.ensemble.members))]
-    sums = [tree.no_differences() for tree in trees]
-    for part in np.array_split(np.arange(n), 3):
-        for number, tree in enumerate(trees):
-            tested = view[part][engine.ensemble.rows_for(number, keys[part], n)]
-            tree.add_differences(tested, sums[number])
-    engine.choose(trees, sums, n)
+    ensemble, trees, sums = engine.ensemble, [], []
+    for number in range(len(ensemble.members)):
+        trees.append(ensemble.grow(number, engine.view, engine.key_ranges(n), blocks))
+        of_parts = [trees[-1].no_differences() for _ in range(3)]
+        for part, some in zip(np.array_split(np.arange(n), 3), of_parts, strict=True):
+            trees[-1].add_differences(view[part], some, ensemble.ties)
+        sums.append(ensemble.test(number, trees[-1], n, blocks))
+        assert sums[-1].tolist() == sum(of_parts).tolist()  # exact, whatever the cut
+    engine.choose(trees, sums)
     found = engine.rule.label(Z)
     assert found["label"].tobytes() == model.labels_.tobytes()
     assert found["score"].astype(float).tobytes() == model.decision_function(X).tobytes()

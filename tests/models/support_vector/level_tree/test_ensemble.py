@@ -13,6 +13,7 @@ from distsvc.models.support_vector.level_tree.ensemble import (
     Member,
     least_mass,
     make_ensemble,
+    rows_of_sample,
     steps_of_member,
 )
 
@@ -212,49 +213,61 @@ def test_a_tiny_table_is_passed_over_so_often_and_no_more(monkeypatch):
 # --- which rows test the splits
 
 
-def planned(n_members):
-    return Ensemble(np.eye(2), [Member(2, 1.0, 2.0)] * n_members, 200, "merge", 5, 20_000, 0)
+def planned(n_members, sample_rows):
+    members = [Member(2, 1.0, 2.0)] * n_members
+    return Ensemble(np.eye(2), members, 200, "merge", 5, 20_000, 0, sample_rows)
+
+
+def rows_testing(plan, number, n_rows, keys):
+    """Which rows (n,) bool with these keys test a member: none twice."""
+    ranges = plan.tested_ranges(number, n_rows)
+    times = np.sum([[low <= int(key) < high for key in keys] for low, high in ranges], axis=0)
+    assert times.max() <= 1
+    return times == 1
 
 
 @pytest.mark.parametrize("n_rows", [2, 99_999, 100_000])
 def test_every_row_of_a_small_table_tests_every_member(n_rows):
-    keys = sampling.row_keys(0, np.arange(10))
     for number in range(3):
-        assert planned(3).rows_for(number, keys, n_rows) == slice(None)
-    assert planned(1).rows_for(0, keys, 10**9) == slice(None)
+        ranges = planned(3, n_rows).tested_ranges(number, n_rows)
+        assert (ranges[0][0], ranges[-1][1]) == (0, 2**64)
+        assert [low for low, _ in ranges[1:]] == [high for _, high in ranges[:-1]]
+
+
+@pytest.mark.parametrize("sample_rows", [100_000, 200_000, 500_000])
+@pytest.mark.parametrize("n_rows", [500_000, 10**9])
+def test_a_member_is_tested_on_100_000_rows_of_the_sample(sample_rows, n_rows):
+    high = sampling.key_threshold(n_rows, sample_rows)
+    keys = [high * i // 1000 for i in range(1000)] + [min(high, 2**64 - 1)]
+    plan = planned(7, sample_rows)
+    assert plan.tested_rows == 100_000
+    taken = np.array([rows_testing(plan, number, n_rows, keys) for number in range(7)])
+    share = 100_000 / sample_rows
+    assert taken[:, :-1].mean(axis=1) == pytest.approx(share, abs=2e-3)
+    assert taken[:, -1].any() == (sample_rows == n_rows)  # a row outside the sample tests none
+    # together they are spread evenly over the sample
+    uses = taken[:, :-1].sum(axis=0)
+    assert set(uses) <= {int(7 * share), int(7 * share) + 1}
+    assert max(high - low for low, high in plan.tested_ranges(3, n_rows)) <= 1.1 * high / (
+        sample_rows / sampling.BLOCK_ROWS
+    )
+
+
+def test_shares_wrap_around_the_end_of_the_sample():
+    keys = [0, 1, 2**62, 2**63, 2**64 - 2, 2**64 - 1]
+    plan = planned(4, 200_000)  # the half from three quarters on
+    assert rows_testing(plan, 3, 200_000, keys).tolist() == [True, True, False, False, True, True]
+    assert rows_testing(plan, 0, 200_000, keys).tolist() == [True, True, True, False, False, False]
+    keys = [0, 2**61 - 1, 2**61, 2**62, 2**63 - 1, 2**63]
+    assert rows_testing(plan, 3, 400_000, keys).tolist() == [True, True, False, False, True, False]
 
 
 @pytest.mark.parametrize(
-    ("n_members", "n_rows", "share"),
-    [(10, 200_000, 0.5), (10, 10**6, 0.1), (10, 10**9, 0.1), (3, 10**7, 1 / 3), (20, 10**6, 0.1)],
+    ("n_rows", "max_iter", "expected"),
+    [(50, 10, 50), (10**6, 10, 100_000), (10**6, 200_000, 200_000), (10**9, 10**6, 10**6)],
 )
-def test_each_member_is_tested_on_a_share(n_members, n_rows, share):
-    keys = sampling.row_keys(1, np.arange(20_000))
-    plan = planned(n_members)
-    taken = [plan.rows_for(number, keys, n_rows) for number in range(n_members)]
-    for rows in taken:
-        assert rows.dtype == bool
-        assert rows.mean() == pytest.approx(share, abs=0.02)
-        assert rows.mean() * n_rows > 0.9 * min(ensemble.SIGNIFICANCE_ROWS, n_rows)
-    # together they are spread evenly over all rows
-    uses = np.sum(taken, axis=0)
-    assert set(uses) <= {int(share * n_members), int(share * n_members) + 1}
-    assert uses.mean() == pytest.approx(share * n_members, abs=0.05)
-
-
-def test_shares_wrap_around_the_end_of_the_keys():
-    keys = np.array([0, 1, 2**62, 2**63, 2**64 - 2, 2**64 - 1], np.uint64)
-    last = planned(4).rows_for(3, keys, 200_000)  # the half from three quarters on
-    assert last.tolist() == [True, True, False, False, True, True]
-    first = planned(4).rows_for(0, keys, 200_000)
-    assert first.tolist() == [True, True, True, False, False, False]
-
-
-def test_rows_do_not_depend_on_the_partition():
-    keys = sampling.row_keys(1, np.arange(1000))
-    plan = planned(4)
-    parts = [plan.rows_for(2, part, 10**6) for part in np.split(keys, [1, 400])]
-    assert np.concatenate(parts).tolist() == plan.rows_for(2, keys, 10**6).tolist()
+def test_rows_of_the_sample(n_rows, max_iter, expected):
+    assert rows_of_sample(n_rows, max_iter) == expected
 
 
 # --- the mass of a component
