@@ -27,16 +27,10 @@ from distsvc.run.learning.stream import held_rows
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
-from distsvc.run.work.workers.cluster import cores
+from distsvc.run.work.workers.cluster import driver_threads
 
 GRAPH = "graph"
 WITHOUT = "without"
-
-MOST_THREADS = 8
-"""Of the driver, while its workers wait for the graph. Each holds products of 128 rows with all."""
-
-WORTH_THREADS = 5_000
-"""Rows of a graph; finding out how many threads there are takes as long as a smaller one."""
 
 
 class Graph:
@@ -44,12 +38,12 @@ class Graph:
 
     def __init__(self, engine: GraphEngine):
         self.engine = engine
+        engine.n_jobs = driver_threads()
 
     def fit(self, steps: Steps, survey: Survey) -> None:
         """Place rows along a graph, train the models and let them vote."""
         engine, run = self.engine, steps.run
         ranges = engine.key_ranges(survey.n_rows)
-        engine.n_jobs = _threads(min(survey.n_rows, GRAPH_ROWS))
         placed = steps.work_out(GRAPH, partial(self._place, run, ranges))
         if not engine.placed:  # but in an earlier start of the run
             kept, reason = placed.arrays, placed.facts.get(WITHOUT)
@@ -74,7 +68,7 @@ class Graph:
         p = min(sizes.n_columns, SEARCHED)
         rows = {"the graph's rows": 4.0 * m * (2 * sizes.n_columns + p)}
         walk = {"the graph and its walk": 64.0 * m * (NEIGHBOURS + MOST_COORDINATES)}
-        walk |= {"products of rows": 4.0 * m * BLOCK_ROWS * _threads(m)}
+        walk |= {"products of rows": 4.0 * m * BLOCK_ROWS * driver_threads()}
         view = {"the graph's coordinates": 12.0 * m * MOST_COORDINATES}
         vectors = {"support vectors": 8.0 * BUDGET * (MOST_COORDINATES + 16)}
         return Held(rows | walk, view | vectors)
@@ -90,10 +84,6 @@ class Graph:
         arrays |= {"coordinates": engine.coordinates, "view": engine.seen}
         arrays |= {"components": ensemble.components}
         return Result({"ensemble": ensemble.facts()}, arrays, rows=len(rows))
-
-
-def _threads(m: int) -> int:
-    return min(cores(), MOST_THREADS) if m >= WORTH_THREADS else 1
 
 
 def learn_graph(run: RunDirectory, number: int, checkpoint: Checkpoint) -> Result:

@@ -39,6 +39,7 @@ from distsvc.run.learning.stream import held_stream
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
+from distsvc.run.work.workers.cluster import driver_threads
 from distsvc.storage.rows.blocks import Table
 
 SUMS = "sums"
@@ -60,7 +61,8 @@ class LevelTrees(SupportVectorJob):
         return begun.of_table(job, table) if begun else None
 
     def of_table(self, job: Job, table: Table) -> LevelTrees:
-        """Settle whether rows are kept as models see them."""
+        """Settle whether rows are kept as models see them, and the threads of the driver's work."""
+        self.engine.n_jobs = driver_threads()
         self.viewed = self.engine.parameters.gamma == "auto" and len(table.columns) > WIDE
         self.matched_rows = MATCHED_ROWS if job.continuity.previous else 1
         self.readings = (VIEWS.name,) if self.viewed else ()

@@ -49,6 +49,9 @@ CLOSE_SECONDS = 5
 
 WAIT_SECONDS = 0.1
 
+MOST_THREADS = 8
+"""Of the driver: some of its work takes memory for each."""
+
 WORKER_BYTES = 2**27
 """The memory that a worker takes before it is given a task."""
 
@@ -101,7 +104,7 @@ def connected(
     """
     address, workers = _address_of(at), config.workers
     if workers is None:
-        workers = 0 if n_bytes < SMALL_BYTES else cores()
+        workers = 0 if n_bytes < SMALL_BYTES else _cores()
         if workers and not address and not is_installed("cryptography"):
             progress.event("no workers", because=NO_TLS)
             workers = 0
@@ -132,16 +135,22 @@ def _check_room(workers: int) -> None:
     if workers > most:
         raise JobFileError(
             f"cluster.workers: expected at most {most} on this machine, found {workers}: each "
-            f"takes {WORKER_BYTES >> 20} MiB of {MEMORY_LIMIT >> 20}, and there are {cores()} "
+            f"takes {WORKER_BYTES >> 20} MiB of {MEMORY_LIMIT >> 20}, and there are {_cores()} "
             "cores"
         )
 
 
-def cores() -> int:
+def _cores() -> int:
     """Return how many cores this process may use: a container has fewer than its machine."""
     from dask.system import CPU_COUNT
 
     return int(CPU_COUNT)
+
+
+def driver_threads() -> int:
+    """Return how many threads the driver's own work has: its workers wait meanwhile."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return min(len(affinity(0)) if affinity else os.cpu_count() or 1, MOST_THREADS)
 
 
 def workers_of(client: Any) -> Workers:
