@@ -51,6 +51,16 @@ class ColumnCounts:
         return self.counts[:, -1] / np.maximum(self.counts.sum(axis=1), 1)
 
 
+def counts_between(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Return how many values (n,) lie between edges (b + 1,) float64, (b,) int64.
+
+    The outermost bins have what lies beyond, and none has NaN.
+    """
+    counts = np.zeros((1, len(edges)), np.int64)
+    count_between(values.astype(np.float64)[:, None], edges[None, 1:-1].copy(), counts)
+    return counts[0, :-1]
+
+
 def decile_edges(pilot: np.ndarray) -> np.ndarray:
     """Return edges (d, BINS - 1) between tenths of the pilot's values (m, d) float64.
 

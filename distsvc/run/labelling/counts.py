@@ -9,7 +9,7 @@ from typing import TypedDict
 import numpy as np
 import pyarrow as pa
 
-from distsvc.models.nights.drift import ColumnCounts
+from distsvc.models.nights.drift import ColumnCounts, counts_between
 from distsvc.run.algorithms.algorithm import Columns
 from distsvc.run.labelling.labeller import HISTOGRAM_BINS
 from distsvc.run.work.directory import Result
@@ -74,7 +74,7 @@ class Counts:
         label, score, k = columns["label"], columns["score"], len(self.sizes)
         both = np.bincount(2 * label + columns["outlier"], minlength=2 * k)
         self.sizes += both.reshape(-1, 2)
-        self.histogram += np.histogram(np.clip(score, edges[0], edges[-1]), edges)[0]
+        self.histogram += counts_between(score, edges)
         if classes is not None:
             _add_up(self.classes, _by_class(classes, label, k))
 

@@ -19,6 +19,7 @@ from distsvc.models.nights.continuity import (
     ranges_hold,
     returning,
 )
+from distsvc.models.nights.drift import counts_between
 from distsvc.models.rows.validation import LONGEST
 from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
@@ -142,7 +143,7 @@ def _in_common(run: RunDirectory, rule: Rule, survey: Survey, of: str) -> tuple[
         for total, of_pairs in (overlap, pairs), (inside, pairs[~then["outlier"]]):
             total += np.bincount(of_pairs, minlength=k_before * k).reshape(k_before, k)
         edges = before.score_edges
-        scores += np.histogram(np.clip(then["score"], edges[0], edges[-1]), edges)[0]
+        scores += counts_between(then["score"], edges)
     counts = run.read(of + COUNTED).arrays["cluster_counts"]
     return Shared(overlap, inside, counts), scores
 

@@ -8,7 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from distsvc.models.nights.drift import BINS, ColumnCounts, decile_edges, stability_index
+from distsvc.models.nights.drift import (
+    BINS,
+    ColumnCounts,
+    counts_between,
+    decile_edges,
+    stability_index,
+)
 from tests import reference
 
 COUNTS = st.lists(st.integers(0, 2000), min_size=5, max_size=5)
@@ -166,3 +172,13 @@ def test_the_same_population_does_not_drift():
         nights.append(counts.counts)
     assert stability_index(nights[0], nights[1]).max() < 0.01
     assert stability_index(nights[0], nights[2]).min() > 0.15
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_counts_of_a_histogram_are_numpys_and_none_is_left_out(dtype):
+    edges = np.linspace(-1.0, 2.0, 13)
+    values = np.random.default_rng(0).normal(scale=2.0, size=500).astype(dtype)
+    values = np.concatenate([values, edges, [-np.inf, np.inf]]).astype(dtype)
+    expected = np.histogram(np.clip(values, edges[0], edges[-1]), edges)[0]
+    assert counts_between(values, edges).tolist() == expected.tolist()
+    assert counts_between(np.full(3, np.nan), edges).sum() == 0
