@@ -25,7 +25,7 @@ from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 from distsvc.run.work.plan import Plan
 
-MOST_PARTS = 200
+MOST_PARTS = 50
 """Parts that the sample is left in: a learner keeps two files of each open."""
 
 MOST_COLUMNS = 1000
