@@ -56,6 +56,31 @@ def log_sums(X, S, a, gamma, out):
             out[1, i] = np.log(out[1, i]) - wide * square
 
 
+@kernel
+def log_wide_sum(X, S, a, gamma, out):
+    """Set out[i] to log sum_j a_j K(s_j, x_i), with gamma / 128: out[1] of `log_sums`.
+
+    X (n, d) float32, S (d, B) float32, a (B,) float32, positive, gamma float64, out (n,) float64.
+    """
+    n, b = X.shape[0], S.shape[1]
+    wide = gamma / 2.0**SQUARINGS
+    scale = -np.float32(wide) * LOG2_E
+    values, nearest = np.empty((BATCH, b), np.float32), np.empty(BATCH, np.float32)
+    for first in range(0, n, BATCH):
+        rows = min(BATCH, n - first)
+        for r in range(rows):
+            squared_distances(S, b, X[first + r], values[r])
+        for r in range(rows):
+            nearest[r] = least_square(values[r])
+        for r in range(rows):
+            row, shift, total = values[r], nearest[r], np.float32(0.0)
+            for j in range(b):
+                total += a[j] * exp2(scale * (row[j] - shift))
+            out[first + r] = total
+        for r in range(rows):
+            out[first + r] = np.log(out[first + r]) - wide * np.float64(nearest[r])
+
+
 @inlined
 def _lowest_of_groups(bits, lows, groups):
     """Set lows[:groups] to the least of bits in each group, that of equal j % groups."""

@@ -262,7 +262,8 @@ def test_a_number_and_a_penalty(flat, tmp_path):
         np.testing.assert_array_equal(arrays[f"{which}_weights"], arrays["a"])
     Z = (blobs(2)[0] - arrays["centre"]) / arrays["scale"] - arrays["origin"]
     squares = ((Z[:, :, None] - arrays["S"][None]) ** 2).sum(axis=1)
-    logs = [np.log(np.exp(-gamma * squares) @ arrays["a"]) for gamma in (8.0, 8.0 / 128)] * 2
+    wide, narrow = 8.0 / 128, 8.0
+    logs = [np.log(np.exp(-gamma * squares) @ arrays["a"]) for gamma in (wide, narrow, wide)]
     squares = ((Z[:, :, None] - arrays["near_points"][None]) ** 2).sum(axis=1)
     squares.sort(axis=1)
     content = json.loads(published_file(tmp_path / "out", "model.json").read_text())
@@ -271,9 +272,7 @@ def test_a_number_and_a_penalty(flat, tmp_path):
     logs.append(-0.5 * np.log(np.maximum(fourth, least)))
     apart = (np.array(logs) - arrays["score_middles"][:, None]) / arrays["score_tails"][:, None]
     found = read_labels(tmp_path / "out")
-    parts = np.array([apart[:2].mean(axis=0), apart[2:4].mean(axis=0), apart[4]])
-    mean = 0.25 * (parts[0] + parts[1]) + 0.5 * parts[2]
-    expected = 0.5 * (mean + parts.min(axis=0))
+    expected = 0.5 * (np.average(apart, axis=0, weights=[1, 2, 1, 4]) + apart.min(axis=0))
     limit = expected[0] - found["score"][0].as_py()
     np.testing.assert_allclose(found["score"], expected - limit, rtol=1e-3, atol=1e-3)
     np.testing.assert_array_equal(found["outlier"], found["score"].to_numpy() < 0.0)

@@ -189,7 +189,7 @@ def test_vectors_have_at_most_the_components_that_rows_are_projected_on(name):
         ("level-tree", {"few_gamma": 0.0}, "fact few_gamma: expected greater than 0, found 0.0"),
         (
             "level-tree",
-            {"score_tails": [1, 1, 0, 1, 1]},
+            {"score_tails": [1, 1, 0, 1]},
             "array score_tails: expected values of",
         ),
         (

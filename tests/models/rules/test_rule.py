@@ -58,7 +58,7 @@ SCORED = Scored.fields_of(
     floats(2, D),
     DensityScore(
         Sums(floats(1, 3), np.ones(3, "f4"), 0.5), Sums(floats(2, 5), np.ones(5, "f4"), 0.2),
-        Near(floats(2, 6), 0.01), np.zeros(5), np.ones(5), 4.0,
+        Near(floats(2, 6), 0.01), np.zeros(4), np.ones(4), 4.0,
     ),
 )  # fmt: skip
 

@@ -1,12 +1,15 @@
 """The distance of rows outside all clusters, by what two of the models see, and by near rows.
 
-One model sees the fewest components, one the most. Each is looked at by about its own
-kernel, which knows gaps between clusters, and by one of sixteen times that width, which knows rows
-that are few and far away, though they may be near each other. What is far in one of the four need
+One model sees the fewest components, one the most. The latter is looked at by about its own kernel,
+which knows gaps between clusters, and both by one of sixteen times that width, which knows rows
+that are few and far away, though they may be near each other. What is far in one of the three need
 not be in another; each is measured in units of what is usual inside a cluster. Kernels have one
 width for all clusters, and rows of another kind may lie between these. So how near some rows of the
 table are counts as much as both models. A row that is odd in one way alone is odd: half of the
-score is the mean of the three, half the lowest.
+score is the mean of the four, half the lowest.
+
+How far the sums fall off beyond a cluster's edge depends on the columns. The distance to near rows
+hardly does, so it says how many rows are outside, and the score says which.
 """
 
 from __future__ import annotations
@@ -16,23 +19,36 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from distsvc.kernels.density import log_nearness, log_sums
+from distsvc.kernels.density import log_nearness, log_sums, log_wide_sum
 from distsvc.models.support_vector.level_tree.tree import LevelTree
 
 LOW = 0.05
 """The share of a cluster's rows that are its tail; what is usual is measured by how far they go."""
 
-TAIL, FAR = 2.7, 6.0
-"""A row is outside so many tails below what is usual, or so many spreads of the clusters' medians.
-At most 1 % of a normal cluster's rows lie beyond, in any number of columns."""
+WEIGHTS = 0.125, 0.25, 0.125, 0.5
+"""Of the parts in the mean: the wide sum of the model that sees the fewest components, the narrow
+and the wide sum of the one that sees the most, and the distance to near rows."""
+
+OUTSIDE = 0.0065
+"""The share of a normal cluster's rows that are outside, in any number of columns."""
+
+EDGE = 0.04
+"""The share of a cluster's rows beyond its edge. So many are not all outliers."""
+
+FALLS = (2.5, 0.0), (1.84, 0.69), (1.44, 1.1)
+"""In one column, in two, and in more: of a cluster's rows exp(-a r - b r^2) / 2 are r times as far
+below the median of the logarithms of nearness as the edge is. A fit to normal clusters."""
 
 ROUNDS = 3
-"""How often the limit is looked for, each time without the rows that were outside before."""
+"""How often edges are looked for, each time without the rows that were outside before."""
+
+HALVINGS = 50
+"""Of the interval in which the limit of nearness is looked for."""
 
 LEAST_SHARE = 0.1
 """Of the mean size of a cluster, the rows that one needs to say what is usual inside it."""
 
-FAIR_SHARE = 0.5
+FAIR_SHARE = 0.25
 """Of the mean size of those clusters: what has so many rows is no cluster of outliers."""
 
 LEAST_TAIL = 1e-3
@@ -40,7 +56,6 @@ LEAST_TAIL = 1e-3
 WIDENED = 2.0
 """The divisor of a model's gamma for the narrow kernel; `kernels.density` has the wide one."""
 
-WIDTHS = 2
 LOWEST = -3e38
 
 NEAR_POINTS, NEAR = 500, 4
@@ -60,8 +75,14 @@ class Sums:
 
     def logs(self, view: np.ndarray, out: np.ndarray) -> None:
         """Set out (2, n) float64 to the sums' logarithms at rows (n, >= q), narrow and wide."""
-        rows = np.ascontiguousarray(view[:, : self.S.shape[0]])
-        log_sums(rows, self.S, self.a, self.gamma, out)
+        log_sums(self._rows(view), self.S, self.a, self.gamma, out)
+
+    def log_wide(self, view: np.ndarray, out: np.ndarray) -> None:
+        """Set out (n,) float64 to the wide sum's logarithm at rows (n, >= q)."""
+        log_wide_sum(self._rows(view), self.S, self.a, self.gamma, out)
+
+    def _rows(self, view: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(view[:, : self.S.shape[0]])
 
 
 @dataclass(frozen=True)
@@ -95,11 +116,10 @@ class DensityScore:
     """Scores rows: 0 where a row begins to lie outside, less the farther it does.
 
     `few` and `most` are the sums of the two models, `near` the rows that others are near to.
-    `middles` and `tails` (5,) float64 are the usual values inside a cluster, of the logarithms of
-    the sums, narrow and wide, and of the distance: the median, and how far below it the lowest
-    twentieth of the rows begins. A score is half the weighted mean of three parts, a quarter for
-    either model and half for near rows, and half the lowest of them; `limit` is added, so that it
-    is 0 where rows begin to be outside.
+    `middles` and `tails` (4,) float64 are the usual values inside a cluster, of the logarithms of
+    the sums, `few` wide, `most` narrow and wide, and of the distance: the median, and how far below
+    it the lowest twentieth of the rows begins. A score is half the weighted mean of the four, and
+    half the lowest of them; `limit` is added, so that it is 0 where rows begin to be outside.
     """
 
     few: Sums
@@ -121,15 +141,16 @@ class DensityScore:
         """
         few, most = (Sums(t.S, t.a, t.gamma / WIDENED) for t in scoring_trees(trees))
         near = Near.of(np.ascontiguousarray(pilot[:, : most.S.shape[0]]))
-        clusters = _large_clusters(labels)
-        middles, tails = _usual(_logs(few, most, near, pilot), clusters)
+        logs, clusters = _logs(few, most, near, pilot), _large_clusters(labels)
+        middles, lows = _usual(logs, clusters, LOW)
         middle = np.median(middles, axis=0)
-        tail = np.maximum(np.median(tails, axis=0), LEAST_TAIL)
+        tail = np.maximum(middle - np.median(lows, axis=0), LEAST_TAIL)
         found = cls(few, most, near, middle, tail, 0.0).unrounded(pilot)
         if nu is not None:
             limit = float(np.quantile(found, nu, method="lower"))
         else:
-            limit = _limit(found, clusters)
+            n_outside = np.count_nonzero(logs[-1] < _limit(logs[-1], clusters, len(near.points)))
+            limit = float(np.sort(found)[n_outside])
         return cls(few, most, near, middle, tail, -limit)
 
     def unrounded(self, view: np.ndarray) -> np.ndarray:
@@ -137,10 +158,10 @@ class DensityScore:
         logs = _logs(self.few, self.most, self.near, view)
         logs -= self.middles[:, None]
         logs /= self.tails[:, None]
-        few, most, near = logs[:WIDTHS].mean(axis=0), logs[WIDTHS:-1].mean(axis=0), logs[-1]
-        mean = 0.25 * (few + most) + 0.5 * near
-        lowest = np.minimum(few, np.minimum(most, near))
-        return np.maximum(0.5 * (mean + lowest) + self.limit, LOWEST)
+        mean = np.zeros(len(view))
+        for part, weight in zip(logs, WEIGHTS, strict=True):
+            mean += weight * part
+        return np.maximum(0.5 * (mean + logs.min(axis=0)) + self.limit, LOWEST)
 
     def __call__(self, view: np.ndarray) -> np.ndarray:
         """Return the scores (n,) float32 of viewed rows (n, q) float32."""
@@ -171,44 +192,58 @@ def _large_clusters(labels: np.ndarray) -> list[np.ndarray]:
     return [labels == c for c in np.flatnonzero(sizes >= LEAST_SHARE * sizes[sizes > 0].mean())]
 
 
-def _limit(scores: np.ndarray, clusters: Sequence[np.ndarray]) -> float:
-    """Return where rows begin to be outside, from the scores (m,) of rows.
+def _limit(nearness: np.ndarray, clusters: Sequence[np.ndarray], q: int) -> float:
+    """Return where rows begin to be outside, from the logarithms of nearness (m,) in q columns.
 
-    Rows that would be outside are left out and the others asked again, since they are no part of
-    the tails.
+    Below it lies as large a share of the clusters' rows as of a normal cluster. Outliers belong to
+    clusters, too, so those that would be outside are left out and the others asked again.
     """
-    limit = -np.inf
+    sizes = np.array([np.count_nonzero(rows) for rows in clusters])
+    fair = [rows for rows, n in zip(clusters, sizes, strict=True) if n >= FAIR_SHARE * sizes.mean()]
+    fall = FALLS[min(q, len(FALLS)) - 1]
+    limit, edge = -np.inf, EDGE
     for _ in range(ROUNDS):
-        inside = [rows & (scores >= limit) for rows in clusters]
-        limit = _limit_of_all(scores, [rows for rows in inside if rows.any()])
+        inside = [rows & (nearness >= limit) for rows in fair]
+        limit = _limit_of_all(nearness, [rows for rows in inside if rows.any()], edge, fall)
+        edge = (EDGE - OUTSIDE) / (1.0 - OUTSIDE)
     return limit
 
 
-def _limit_of_all(scores: np.ndarray, clusters: Sequence[np.ndarray]) -> float:
-    """Return where rows begin to be outside, from the scores (m,) of rows.
+def _limit_of_all(
+    nearness: np.ndarray,
+    clusters: Sequence[np.ndarray],
+    edge: float,
+    fall: tuple[float, float],
+) -> float:
+    """Return the nearness below which the share `OUTSIDE` of the clusters' rows is expected.
 
-    No large part of a cluster that has a fair share of the rows lies below it.
+    A cluster's edge tells how far its tail goes. The limit lies beyond the edge of each.
     """
-    middles, tails = _usual(scores[None], clusters)[..., 0]
-    tails *= TAIL
-    usual = np.median(middles)
-    apart = np.median(np.abs(middles - usual))
-    limit = float(usual - max(np.median(tails), FAR * apart))
+    (middles, lows), (a, b) = _usual(nearness[None], clusters, edge)[..., 0], fall
+    tails = np.maximum(middles - lows, LEAST_TAIL)
     sizes = np.array([np.count_nonzero(rows) for rows in clusters])
-    cut = (middles - 0.5 * tails < limit) & (sizes >= FAIR_SHARE * sizes.mean())
-    return float((middles - tails)[cut].min()) if cut.any() else limit
+    below, above = float((middles - 3.0 * tails).min()), float((middles - tails).min())
+    for _ in range(HALVINGS):
+        limit = 0.5 * (below + above)
+        r = np.maximum((middles - limit) / tails, 0.0)
+        shares = 0.5 * np.exp(-r * (a + b * r))
+        if sizes @ shares > OUTSIDE * sizes.sum():
+            above = limit
+        else:
+            below = limit
+    return below
 
 
-def _usual(values: np.ndarray, clusters: Sequence[np.ndarray]) -> np.ndarray:
-    """Return median and length of the tail (2, k, v) of values (v, m) in each cluster."""
+def _usual(values: np.ndarray, clusters: Sequence[np.ndarray], low: float) -> np.ndarray:
+    """Return median and low quantile (2, k, v) of values (v, m) in each cluster."""
     middles = np.array([np.median(values[:, rows], axis=1) for rows in clusters])
-    lows = np.array([np.quantile(values[:, rows], LOW, axis=1) for rows in clusters])
-    return np.array([middles, middles - lows])
+    lows = np.array([np.quantile(values[:, rows], low, axis=1) for rows in clusters])
+    return np.array([middles, lows])
 
 
 def _logs(few: Sums, most: Sums, near: Near, view: np.ndarray) -> np.ndarray:
-    logs = np.empty((2 * WIDTHS + 1, len(view)))
-    few.logs(view, logs[:WIDTHS])
-    most.logs(view, logs[WIDTHS : 2 * WIDTHS])
-    near.logs(view, logs[-1])
+    logs = np.empty((len(WEIGHTS), len(view)))
+    few.log_wide(view, logs[0])
+    most.logs(view, logs[1:3])
+    near.logs(view, logs[3])
     return logs

@@ -45,8 +45,8 @@ class Scored:
     most_gamma: Annotated[float, GAMMA]
     near_points: Annotated[np.ndarray, ArrayField("float32", "w W")]
     near_least: Annotated[float, GAMMA]
-    score_middles: Annotated[np.ndarray, ArrayField("float64", "5")]
-    score_tails: Annotated[np.ndarray, ArrayField("float64", "5", least=LEAST_TAIL)]
+    score_middles: Annotated[np.ndarray, ArrayField("float64", "4")]
+    score_tails: Annotated[np.ndarray, ArrayField("float64", "4", least=LEAST_TAIL)]
     score_limit: Annotated[float, real()]
 
     @staticmethod

@@ -6,12 +6,14 @@ from scipy.special import logsumexp
 
 from distsvc.kernels import density
 from distsvc.models.support_vector.level_tree.density_score import (
-    FAR,
+    EDGE,
+    FALLS,
     LOW,
     NEAR,
     NEAR_POINTS,
+    OUTSIDE,
     SHORTEST,
-    TAIL,
+    WEIGHTS,
     WIDENED,
     DensityScore,
     Near,
@@ -51,10 +53,22 @@ def test_logarithms_of_both_sums(q, b, gamma):
     np.testing.assert_allclose(plain, expected, rtol=1e-4, atol=2e-3)
 
 
+@pytest.mark.parametrize("kernel", [density.log_wide_sum, reference.plain(density.log_wide_sum)])
+@pytest.mark.parametrize(("q", "b"), [(1, 1), (2, 30), (9, 200)])
+def test_the_logarithm_of_the_wide_sum_alone(kernel, q, b):
+    X, S, a = random(80, q, seed=3), random(q, b), weights(b)
+    X[:2] *= np.array([[10.0], [1e4]], np.float32)
+    found, both = np.empty(80), np.empty((2, 80))
+    kernel(X, S, a, 0.7, found)
+    density.log_sums(X, S, a, 0.7, both)
+    np.testing.assert_allclose(found, both[1], rtol=1e-5, atol=1e-5)
+
+
 def test_a_row_beyond_the_range_of_distances_has_finite_sums():
     X = np.full((1, 2), 1e30, np.float32)
-    found = np.empty((2, 1))
-    density.log_sums(X, random(2, 5), weights(5), 1.0, found)
+    found = np.empty((3, 1))
+    density.log_sums(X, random(2, 5), weights(5), 1.0, found[:2])
+    density.log_wide_sum(X, random(2, 5), weights(5), 1.0, found[2])
     assert np.isfinite(found).all()
     assert (found < -1e30).all()
 
@@ -111,12 +125,6 @@ def test_where_all_see_the_same_two_of_them_score():
     assert scoring_trees(trees[:1]) == (trees[0], trees[0])
 
 
-def usual(values):
-    """Return the median of values (..., n), and how far below it their lowest twentieth begins."""
-    middle = np.median(values, axis=-1)
-    return middle, middle - np.quantile(values, LOW, axis=-1)
-
-
 def nearness(view, pilot, k=4):
     """Return minus the logarithm of distances, as the slow twin has them."""
     points = pilot[:NEAR_POINTS].astype(np.float64)
@@ -124,33 +132,55 @@ def nearness(view, pilot, k=4):
     return -0.5 * np.log(np.where(squares[:, 0] == 0.0, squares[:, k], squares[:, k - 1]))
 
 
+def share_below(limit, near, clusters, edge, fall):
+    """Return the share of the rows of clusters that is expected below a limit of nearness."""
+    a, b = fall
+    expected = 0.0
+    for rows in clusters:
+        middle = np.median(near[rows])
+        r = max((middle - limit) / (middle - np.quantile(near[rows], edge)), 0.0)
+        expected += 0.5 * np.exp(-a * r - b * r * r) * rows.sum()
+    return expected / sum(rows.sum() for rows in clusters)
+
+
 def test_a_score_is_of_densities_and_of_near_rows_in_tails_of_a_cluster():
     view, labels = random(300, 4, seed=5), np.repeat([0, 1], [200, 100])
     view[labels == 1] += np.float32(1.0)
     trees = [tree(2, 0.5), tree(4, 0.3)]
     score = DensityScore.of(trees, view, labels, None)
-    four = np.concatenate(
-        [logs(view[:, : t.S.shape[0]], t.S, t.a, t.gamma / WIDENED) for t in trees]
-    )
+    sums = [logs(view[:, : t.S.shape[0]], t.S, t.a, t.gamma / WIDENED) for t in trees]
     near = nearness(view, view)
     near = np.minimum(near, np.quantile(near, 1.0 - SHORTEST))
-    five = np.vstack([four, near])
-    parts = [usual(five[:, labels == c]) for c in (0, 1)]
-    middle, tail = (np.mean(both, axis=0)[:, None] for both in zip(*parts, strict=True))
-    apart = (five - middle) / tail
-    three = np.array([apart[:2].mean(axis=0), apart[2:4].mean(axis=0), apart[4]])
-    mean = 0.5 * (np.average(three, axis=0, weights=[1, 1, 2]) + three.min(axis=0))
-    limit = -np.inf
-    for _ in range(3):
-        parts = [usual(mean[(labels == c) & (mean >= limit)]) for c in (0, 1)]
-        middles, tails = (np.array(both) for both in zip(*parts, strict=True))
-        off = FAR * np.median(np.abs(middles - np.median(middles)))
-        limit = np.median(middles) - max(np.median(TAIL * tails), off)
-    np.testing.assert_allclose(score(view), mean - limit, atol=0.02)
+    four = np.vstack([sums[0][1:], sums[1], near])
+    inside = [four[:, labels == c] for c in (0, 1)]
+    middle = np.mean([np.median(part, axis=1) for part in inside], axis=0)
+    low = np.mean([np.quantile(part, LOW, axis=1) for part in inside], axis=0)
+    apart = (four - middle[:, None]) / (middle - low)[:, None]
+    mean = 0.5 * (np.average(apart, axis=0, weights=WEIGHTS) + apart.min(axis=0))
+    border = np.sort(mean)[np.count_nonzero(score(view) < 0.0)]
+    np.testing.assert_allclose(score(view), mean - border, atol=0.02)
     assert score(view).dtype == np.float32
 
 
-@pytest.mark.parametrize("d", [1, 2, 5, 10])
+@pytest.mark.parametrize("q", [1, 2, 3, 7])
+def test_so_many_rows_are_outside_as_nearness_says(q):
+    """The share below the limit is that of a normal cluster, by the rows inside it."""
+    view, labels = random(4000, q, seed=5), np.repeat([0, 1], [2500, 1500])
+    view[labels == 1] = 9.0 + 1.5 * view[labels == 1]
+    view[:40] *= 10.0  # outliers, which leave edges as they are
+    score = DensityScore.of([tree(q, 0.5), tree(q, 0.3)], view, labels, None)
+    near = np.empty(len(view))
+    score.near.logs(view, near)
+    n_outside = np.count_nonzero(score(view) < 0.0)
+    limit = np.sort(near)[n_outside]
+    clusters = [(labels == c) & (near >= limit) for c in (0, 1)]
+    edge = (EDGE - OUTSIDE) / (1.0 - OUTSIDE)
+    fall = FALLS[min(q, 3) - 1]
+    assert share_below(limit, near, clusters, edge, fall) == pytest.approx(OUTSIDE, rel=0.4)
+    assert (score(view[40:]) < 0.0).mean() < 0.013
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 10, 20])
 @pytest.mark.parametrize("k", [1, 3])
 def test_hardly_a_row_of_normal_clusters_is_outside(d, k):
     rng = np.random.default_rng(d)
@@ -160,7 +190,7 @@ def test_hardly_a_row_of_normal_clusters_is_outside(d, k):
     S = np.ascontiguousarray(view[:200].T)
     one = SimpleNamespace(S=S, a=np.ones(200, np.float32), gamma=0.5 / d)
     score = DensityScore.of([one, one], view, labels, None)
-    assert (score(view) < 0.0).mean() < 0.02
+    assert (score(view) < 0.0).mean() < 0.012
     far = np.full((1, d), 40.0, np.float32)
     assert score(far)[0] < 0.0
 
@@ -248,6 +278,6 @@ def test_a_row_depends_on_no_other():
     view = random(90, 3, seed=9)
     sums = Sums(random(2, 20), weights(20), 0.5), Sums(random(3, 30), weights(30), 0.2)
     near = Near.of(random(50, 3, seed=4))
-    score = DensityScore(*sums, near, np.zeros(5), np.ones(5), 1.0)
+    score = DensityScore(*sums, near, np.zeros(4), np.ones(4), 1.0)
     parts = [score(part) for part in np.split(view, [1, 40])]
     assert np.concatenate(parts).tobytes() == score(view).tobytes()

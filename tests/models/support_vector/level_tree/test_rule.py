@@ -20,7 +20,7 @@ def level_rule(nearest=False):
     few = Sums(random(2, 6), np.ones(6, np.float32), 0.5)
     most = Sums(random(3, 9), np.ones(9, np.float32), 0.2)
     near = Near(random(3, 8, seed=3), 0.01)
-    score = DensityScore(few, most, near, np.zeros(5), np.ones(5), 1.0)
+    score = DensityScore(few, most, near, np.zeros(4), np.ones(4), 1.0)
     tree = SimpleNamespace(S=random(2, 7), a=weights, gamma=0.7)
     return LevelRule.of(random(3, 5, seed=2), tree, part, nearest, score)
 
