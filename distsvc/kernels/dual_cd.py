@@ -4,8 +4,8 @@ The vector u = X'a is kept, so a component of the gradient, G_i = scale u.x_i + 
 product (Chou, Lin and Lin 2020, eq. (2.3)). A pair moves along a_i + t, a_j - t, which keeps the
 sum: it violates optimality by G_j - G_i where a_i < 1 and a_j > 0, and has the curvature
 scale |x_i - x_j|^2. Rows are dense, or CSR, where one row of a pair is spread out over a zeroed
-vector instead of merging sorted indices. Indices are uint32, so that none is checked for being
-negative.
+vector instead of merging sorted indices. Indices are uint32, and where rows begin is uint64, so
+that none is checked for being negative: the checks took half of the time of a product.
 
 `tally`, float64, counts what a call did: change of the objective, pairs moved, and the cost in
 operations of the length of a row, as the paper counts: 1 for a component of the gradient, 1 for
@@ -104,30 +104,38 @@ def gradient_sparse(data, indices, indptr, u, p, scale, rows, G):
 
 
 @kernel
-def weighted_sum_dense(X, weights, u, squares):
-    """Add sum_i weights_i x_i to u (d,), and write |x_i|^2 into squares (n,); X (n, d)."""
+def weighted_sum_dense(X, weights, u):
+    """Add sum_i weights_i x_i to u (d,); X (n, d)."""
     for i in range(X.shape[0]):
         x = X[i]
         w = weights[i]
-        square = 0.0
-        for k in range(u.shape[0]):
-            square += x[k] * x[k]
-        squares[i] = square
         if w != 0.0:
             for k in range(u.shape[0]):
                 u[k] += w * x[k]
 
 
 @kernel
-def weighted_sum_sparse(data, indices, indptr, weights, u, squares):
+def weighted_sum_sparse(data, indices, indptr, weights, u):
     """Do what `weighted_sum_dense` does for rows in CSR form."""
     for i in range(weights.shape[0]):
-        w = weights[i]
+        if weights[i] != 0.0:
+            _sparse_add(data, indices, indptr, i, u, weights[i])
+
+
+@kernel
+def squares_dense(X, squares):
+    """Write |x_i|^2 into squares (n,); X (n, d)."""
+    for i in range(X.shape[0]):
+        squares[i] = _dense_dot(X[i], X[i])
+
+
+@kernel
+def squares_sparse(data, indptr, squares):
+    """Do what `squares_dense` does for rows in CSR form."""
+    for i in range(squares.shape[0]):
         square = 0.0
         for k in range(indptr[i], indptr[i + 1]):
-            x = data[k]
-            square += x * x
-            u[indices[k]] += w * x
+            square += data[k] * data[k]
         squares[i] = square
 
 
@@ -136,7 +144,7 @@ def descend_dense(X, u, p, scale, order, size, least, alpha, G, tally):
     """Minimise over the most violating pair of one group of rows after another.
 
     Groups of `size` are consecutive in `order` (m,) int64; those of 2 are Algorithm 2, or the inner
-    steps of Algorithm 5, those of 4 Algorithm 4 with r = 1. A group that has no room, or whose
+    steps of Algorithm 5, larger ones Algorithm 4 with r = 1. A group that has no room, or whose
     violation with the present u is not above `least`, is passed over. X (n, d); u (d,) and alpha
     (n,) are changed, G (n,) gets the gradients seen.
     """

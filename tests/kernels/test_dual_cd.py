@@ -17,7 +17,7 @@ class Case:
         self.p, self.scale, self.rng = -(self.X**2).sum(axis=1), scale, rng
         self.u = self.X.T @ self.alpha
         csr = sparse.csr_matrix(self.X)
-        self.csr = csr.data, csr.indices.astype(np.uint32), csr.indptr.astype(np.int64)
+        self.csr = csr.data, csr.indices.astype(np.uint32), csr.indptr.astype(np.uint64)
         self.squares = (self.X**2).sum(axis=1)
 
     @property
@@ -56,17 +56,30 @@ def test_gradients_of_sparse_rows(form):
 
 @reference.forms(dual_cd.weighted_sum_dense)
 def test_weighted_sums_of_dense_rows(form):
-    case, u, squares = Case(), np.zeros(7), np.empty(24)
-    form(case.X, case.alpha, u, squares)
+    case, u = Case(), np.zeros(7)
+    form(case.X, case.alpha, u)
     np.testing.assert_allclose(u, case.u, atol=1e-13)
-    np.testing.assert_allclose(squares, case.squares, atol=1e-13)
 
 
 @reference.forms(dual_cd.weighted_sum_sparse)
 def test_weighted_sums_of_sparse_rows(form):
-    case, u, squares = Case(), np.zeros(7), np.empty(24)
-    form(*case.csr, case.alpha, u, squares)
+    case, u = Case(), np.zeros(7)
+    form(*case.csr, case.alpha, u)
     np.testing.assert_allclose(u, case.u, atol=1e-13)
+
+
+@reference.forms(dual_cd.squares_dense)
+def test_squares_of_dense_rows(form):
+    case, squares = Case(), np.empty(24)
+    form(case.X, squares)
+    np.testing.assert_allclose(squares, case.squares, atol=1e-13)
+
+
+@reference.forms(dual_cd.squares_sparse)
+def test_squares_of_sparse_rows(form):
+    case, squares = Case(), np.empty(24)
+    data, _, indptr = case.csr
+    form(data, indptr, squares)
     np.testing.assert_allclose(squares, case.squares, atol=1e-13)
 
 

@@ -53,11 +53,17 @@ class DenseRows:
         """Write the gradients of `rows` into G."""
         kernels.gradient_dense(self.X, u, p, scale, rows, G)
 
-    def weighted_sum(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return sum_i weights_i x_i (d,) and |x_i|^2 (n,)."""
-        u, squares = np.zeros(self.shape[1]), np.empty(self.shape[0])
-        kernels.weighted_sum_dense(self.X, weights, u, squares)
-        return u, squares
+    def weighted_sum(self, weights: np.ndarray) -> np.ndarray:
+        """Return sum_i weights_i x_i (d,)."""
+        u = np.zeros(self.shape[1])
+        kernels.weighted_sum_dense(self.X, weights, u)
+        return u
+
+    def squares(self) -> np.ndarray:
+        """Return |x_i|^2 (n,)."""
+        squares = np.empty(self.shape[0])
+        kernels.squares_dense(self.X, squares)
+        return squares
 
     def descend(self, state: State, order: np.ndarray, size: int, least: float) -> None:
         """Do the inner steps on groups of rows."""
@@ -73,7 +79,7 @@ class SparseRows:
         self.shape = X.shape
         self.data = np.ascontiguousarray(X.data, np.float64)
         self.indices = X.indices.astype(np.uint32)
-        self.indptr = X.indptr.astype(np.int64)
+        self.indptr = X.indptr.astype(np.uint64)
         self._arrays = self.data, self.indices, self.indptr
         self._spread = np.zeros(self.shape[1])
 
@@ -81,11 +87,17 @@ class SparseRows:
         """Write the gradients of `rows` into G."""
         kernels.gradient_sparse(*self._arrays, u, p, scale, rows, G)
 
-    def weighted_sum(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return sum_i weights_i x_i (d,) and |x_i|^2 (n,)."""
-        u, squares = np.zeros(self.shape[1]), np.empty(self.shape[0])
-        kernels.weighted_sum_sparse(*self._arrays, weights, u, squares)
-        return u, squares
+    def weighted_sum(self, weights: np.ndarray) -> np.ndarray:
+        """Return sum_i weights_i x_i (d,)."""
+        u = np.zeros(self.shape[1])
+        kernels.weighted_sum_sparse(*self._arrays, weights, u)
+        return u
+
+    def squares(self) -> np.ndarray:
+        """Return |x_i|^2 (n,)."""
+        squares = np.empty(self.shape[0])
+        kernels.squares_sparse(self.data, self.indptr, squares)
+        return squares
 
     def descend(self, state: State, order: np.ndarray, size: int, least: float) -> None:
         """Do the inner steps on groups of rows."""
@@ -152,7 +164,7 @@ class State:
     @classmethod
     def at(cls, problem: Problem, alpha: np.ndarray, cost: float = 0.0) -> State:
         """Return the state that begins at a feasible alpha (n,)."""
-        u, _ = problem.rows.weighted_sum(alpha)
+        u = problem.rows.weighted_sum(alpha)
         value = 0.5 * problem.scale * (u * u).sum() + (problem.p * alpha).sum()
         tally = np.array([0.0, 0.0, cost + np.count_nonzero(alpha)])
         return cls(problem, alpha, u, np.full(alpha.size, np.nan), float(value), tally)
@@ -203,8 +215,8 @@ def first_alpha(G: np.ndarray, total: float) -> np.ndarray:
 def start(rows: Rows, make: Callable[..., Problem], total: float) -> State:
     """Return the state to descend from: all mass on the rows that the mean of all suits least."""
     n = rows.shape[0]
-    mean, squares = rows.weighted_sum(np.full(n, total / n))
-    problem = make(rows, squares, total)
+    mean = rows.weighted_sum(np.full(n, total / n))
+    problem = make(rows, rows.squares(), total)
     G = np.empty(n)
     rows.gradient(mean, problem.p, problem.scale, np.arange(n), G)
     return State.at(problem, first_alpha(G, total), cost=2.0 * n)

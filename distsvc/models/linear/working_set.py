@@ -81,7 +81,7 @@ def gradients(Z: np.ndarray, u: np.ndarray, scale: float, ball: bool) -> np.ndar
     n = len(Z)
     p, G = np.zeros(n), np.empty(n)
     if ball:
-        kernels.weighted_sum_dense(Z, p, np.zeros(Z.shape[1]), G)
+        kernels.squares_dense(Z, G)
         p = -G
     kernels.gradient_dense(Z, u, p, scale, np.arange(n), G)
     return G
