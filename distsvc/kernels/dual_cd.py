@@ -17,7 +17,16 @@ import numpy as np
 from distsvc.kernels.jit import in_order, inlined, kernel
 
 SMALLEST_CURVATURE = 1e-12
+NEAR = 1e-12
+"""How far from a bound alpha may be and is at it but for the rounding of its moves."""
+
 CHANGE, MOVED, COST = 0, 1, 2
+
+
+@inlined
+def _at_bound(a):
+    """Return a, or the bound that it is at but for rounding."""
+    return 0.0 if a < NEAR else 1.0 if a > 1.0 - NEAR else a
 
 
 @inlined
@@ -31,12 +40,12 @@ def _move(alpha, up, down, violation, curvature, tally):
     step = violation / max(curvature, SMALLEST_CURVATURE)
     if step >= stock and stock <= room:
         step = stock
-        alpha[up], alpha[down] = min(both, 1.0), 0.0
+        alpha[up], alpha[down] = _at_bound(both), 0.0
     elif step >= room:
         step = room
-        alpha[up], alpha[down] = 1.0, max(both - 1.0, 0.0)
+        alpha[up], alpha[down] = 1.0, _at_bound(both - 1.0)
     else:
-        alpha[up], alpha[down] = min(alpha[up] + step, 1.0), max(alpha[down] - step, 0.0)
+        alpha[up], alpha[down] = _at_bound(alpha[up] + step), _at_bound(alpha[down] - step)
     tally[CHANGE] += (0.5 * curvature * step - violation) * step
     tally[MOVED] += 1.0
     tally[COST] += 3.0
@@ -291,6 +300,20 @@ def violating_pairs(G, alpha, rows, least, most, limit, numbers, keys):
         pairs[2 * found], pairs[2 * found + 1] = up[found], down[found]
         found += 1
     return pairs[: 2 * found]
+
+
+@kernel
+def dealt(pairs):
+    """Return pairs (2 m,) int64 of rows, those of the first and of the second half in turns.
+
+    Neighbours in the order of violation part; dealt once more, other pairs come together.
+    """
+    order = pairs.copy()
+    half = pairs.shape[0] // 4
+    for s in range(half):
+        order[4 * s : 4 * s + 2] = pairs[2 * s : 2 * s + 2]
+        order[4 * s + 2 : 4 * s + 4] = pairs[2 * (half + s) : 2 * (half + s) + 2]
+    return order
 
 
 @kernel

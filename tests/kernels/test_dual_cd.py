@@ -100,14 +100,14 @@ def assert_descends(case, form, dense, size):
     assert after < before
 
 
-@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("size", [2, 4, 6])
 @pytest.mark.parametrize("seed", range(4))
 @reference.forms(dual_cd.descend_dense)
 def test_steps_on_dense_rows(form, seed, size):
     assert_descends(Case(seed=seed), form, True, size)
 
 
-@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("size", [2, 4, 6])
 @pytest.mark.parametrize("seed", range(4))
 @reference.forms(dual_cd.descend_sparse)
 def test_steps_on_sparse_rows(form, seed, size):
@@ -132,6 +132,15 @@ def test_equal_rows_with_different_terms_move_to_the_bound(form):
     alpha, u, G, tally = np.array([0.25, 0.5]), np.full(3, 0.75), np.zeros(2), np.zeros(3)
     form(X, u, p, 1.0, np.array([0, 1]), 2, 0.0, alpha, G, tally)
     np.testing.assert_array_equal(alpha, [0.75, 0.0])
+
+
+@reference.forms(dual_cd.descend_dense)
+def test_what_rounding_leaves_is_at_the_bound(form):
+    X, p = np.ones((2, 3)), np.array([0.0, 1.0])
+    alpha, u, G, tally = np.array([0.7 + 0.2, 0.1]), np.full(3, 1.0), np.zeros(2), np.zeros(3)
+    assert alpha.sum() < 1.0
+    form(X, u, p, 1.0, np.array([0, 1]), 2, 0.0, alpha, G, tally)
+    np.testing.assert_array_equal(alpha, [1.0, 0.0])
 
 
 @reference.forms(dual_cd.extremes)
@@ -175,6 +184,15 @@ def test_pairs_of_many_rows_with_equal_gradients(form, levels):
         for limit in (1, 7, 60, 299):
             found = form(G, alpha, rows, least, most, limit, *work)
             assert found.tolist() == reference.violating_pairs(G, alpha, rows.tolist(), limit)
+
+
+@reference.forms(dual_cd.dealt)
+@pytest.mark.parametrize("n_pairs", [0, 1, 2, 3, 4, 7, 8])
+def test_pairs_of_both_halves_are_dealt_in_turns(form, n_pairs):
+    pairs = np.arange(2 * n_pairs)
+    found = form(pairs)
+    assert found.tolist() == reference.dealt(pairs.tolist())
+    assert sorted(found.tolist()) == pairs.tolist()
 
 
 @reference.forms(dual_cd.shrink)

@@ -260,9 +260,9 @@ class LinearOneClassSVM(_LinearEstimator):
         At most this share of the rows is outside, and at least it are support vectors. The default
         is scikit-learn's; a job has 0.05.
     solver : str, default="greedy-cyclic"
-        "greedy-cyclic" is Algorithm 5 with R = 0.1, "cyclic-4cd-greedy" Algorithm 4 with 4 rows a
-        block and r = 1, "cyclic-2cd" Algorithm 2; "greedy-2cd" takes one most violating pair at a
-        time.
+        "greedy-cyclic" is Algorithm 5 with R = 0.05 and two further sweeps of each step's pairs,
+        "cyclic-4cd-greedy" Algorithm 4 with 4 rows a block and r = 1, "cyclic-2cd" Algorithm 2;
+        "greedy-2cd" takes one most violating pair at a time.
     tol : float, default=1e-05
         The descent ends when no pair violates optimality by more than ``tol |f| / (nu n)``, so that
         the objective is within `tol` of the optimum, relatively. LIBLINEAR's bound is absolute, on
