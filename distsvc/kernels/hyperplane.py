@@ -18,6 +18,8 @@ RENORMALISE_EVERY = 1024
 CANCELLED = 1e-2
 TINY = 1e-30
 ZERO = np.float32(0.0)
+TOGETHER = 256
+"""Rows that descend a tree together; they and the tree stay in the first cache."""
 
 
 @inlined
@@ -180,16 +182,23 @@ def route(X, V, thresholds, spreads, children):
 
 @kernel
 def ends_of(X, V, thresholds, children):
-    """Return where rows end that are sent down a tree, (n,) int32: as `route`, without margins."""
+    """Return where rows end that are sent down a tree, (n,) int32: as `route`, without margins.
+
+    Rows of a block descend together, level by level: the node of one is found while others wait for
+    theirs. Nodes are unsigned, so that none is checked for being negative.
+    """
     n = X.shape[0]
-    ends = np.empty(n, np.int32)
-    for i in range(n):
-        x = X[i]
-        node = 0
-        while children[node, 0] >= 0:
-            gap = _dot(V[node], x) - thresholds[node]
-            node = children[node, 0] if gap < 0.0 else children[node, 1]
-        ends[i] = node
+    ends = np.zeros(n, np.int32)
+    for first in range(0, n, TOGETHER):
+        descending = True
+        while descending:
+            descending = False
+            for i in range(first, min(first + TOGETHER, n)):
+                node = np.uint64(ends[i])
+                if children[node, 0] >= 0:
+                    gap = _dot(V[node], X[i]) - thresholds[node]
+                    ends[i] = children[node, 0] if gap < 0.0 else children[node, 1]
+                    descending = True
     return ends
 
 

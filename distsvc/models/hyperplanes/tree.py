@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Annotated
 
 import numpy as np
@@ -25,7 +25,7 @@ HALF_A_ROW = 0.5
 """A node with fewer rows left after forgetting counts as empty."""
 
 MOST_DECAYS = 2**20
-"""Rows of a node whose bandwidth is looked up, at most: 8 MiB."""
+"""Rows of a node whose bandwidth is looked up, at most: 8 MiB, and as much for all powers below."""
 
 FEWEST_ROWS = 10
 WINDOWS_A_SIDE = 160
@@ -141,7 +141,7 @@ def _decays(n_rows: int) -> np.ndarray:
     return _decays_of(min(2 ** int(n_rows).bit_length(), MOST_DECAYS))
 
 
-@lru_cache(maxsize=2)
+@cache
 def _decays_of(size: int) -> np.ndarray:
     decays = np.empty(size)
     bandwidth_decays(decays)
