@@ -113,6 +113,24 @@ def gradient_sparse(data, indices, indptr, u, p, scale, rows, G):
 
 
 @kernel
+def products(X, u, out):
+    """Write u.x_i of every row of X (n, d) float64 into out (n,)."""
+    for i in range(X.shape[0]):
+        out[i] = _dense_dot(X[i], u)
+
+
+@kernel
+def closeness(X, centre, out):
+    """Write -|x_i - centre|^2 of every row of X (n, d) float64 into out (n,)."""
+    for i in range(X.shape[0]):
+        x = X[i]
+        square = 0.0
+        for k in range(centre.shape[0]):
+            square += (x[k] - centre[k]) * (x[k] - centre[k])
+        out[i] = -square
+
+
+@kernel
 def weighted_sum_dense(X, weights, u):
     """Add sum_i weights_i x_i to u (d,); X (n, d)."""
     for i in range(X.shape[0]):

@@ -54,6 +54,20 @@ def test_gradients_of_sparse_rows(form):
     np.testing.assert_allclose(G[rows], case.gradients[rows], atol=1e-13)
 
 
+@reference.forms(dual_cd.products)
+def test_products_with_rows(form):
+    case, out = Case(), np.empty(24)
+    form(case.X, case.u, out)
+    np.testing.assert_allclose(out, case.X @ case.u, atol=1e-13)
+
+
+@reference.forms(dual_cd.closeness)
+def test_distances_from_a_centre(form):
+    case, out = Case(), np.empty(24)
+    form(case.X, case.u, out)
+    np.testing.assert_allclose(out, -((case.X - case.u) ** 2).sum(axis=1), rtol=1e-13)
+
+
 @reference.forms(dual_cd.weighted_sum_dense)
 def test_weighted_sums_of_dense_rows(form):
     case, u = Case(), np.zeros(7)

@@ -114,8 +114,9 @@ class _LinearEstimator(OutlierMixin, BaseEstimator):
 
         """
         X = _checked(self, X, reset=True, ensure_min_samples=2)
-        check_parameters(self._engine_type.algorithm, self.get_params())
-        engine = self._engine_type(self.get_params(), seed_of(self.random_state))
+        parameters = self.get_params()
+        check_parameters(self._engine_type.algorithm, parameters)
+        engine = self._engine_type(parameters, seed_of(self.random_state))
         phases = Phases(self)
         converged = engine.fit_rows(X)
         phases.ended(f"{engine.solution.n_iter:,} outer steps on {X.shape[0]:,} rows")

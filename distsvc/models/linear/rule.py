@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
+from distsvc.kernels import dual_cd as kernels
 from distsvc.models.rows.scaling import check_finite
 from distsvc.models.rules.fields import ArrayField, Fact, real
 from distsvc.models.rules.reasons import Typical
@@ -123,7 +124,7 @@ class BallRule(LinearRule):
 
 def scores(Z: np.ndarray, weights: np.ndarray, ball: bool) -> np.ndarray:
     """Return w.z (n,) float64 of rows Z (n, d) float64, or for a ball -|z - a|^2."""
-    if ball:
-        E = Z - weights
-        return -np.einsum("ij,ij->i", E, E)
-    return np.einsum("ij,j->i", Z, weights)
+    found = np.empty(len(Z))
+    of_rows = kernels.closeness if ball else kernels.products
+    of_rows(np.ascontiguousarray(Z), weights, found)
+    return found
