@@ -23,7 +23,7 @@ from scipy.linalg import eigh
 from distsvc.errors import DataError
 from distsvc.models.baselines.density import lowest_minimum, normal_bandwidth
 from distsvc.models.baselines.estimator import TreeBaseline
-from distsvc.models.baselines.split_tree import SplitTree, centred, positions_along
+from distsvc.models.baselines.split_tree import SplitTree, centred, positions_along, spread, those
 from distsvc.models.rows.checkpoints import State
 from distsvc.models.rows.scaling import check_finite
 from distsvc.models.rows.validation import unweighted, validated
@@ -179,7 +179,7 @@ class DePDDP(TreeBaseline):
         check_finite(Z)
         ends = self._grow(Z)
         self.clusters_ = self.tree_.numbering(self.counts_)
-        self._label(Z, ends)
+        self.labels_ = self.clusters_[ends]
         self._hold_rows(X)
         self.n_clusters_ = len(self.tree_.leaves)
         if self.n_clusters is not None and self.n_clusters_ < self.n_clusters:
@@ -209,6 +209,7 @@ class DePDDP(TreeBaseline):
         self.densities_ = np.array(
             [found[node][1].density if node in found else np.inf for node in range(len(counts))]
         )
+        self._spreads = growth.all_spreads()
         return growth.ends()
 
 
@@ -228,6 +229,8 @@ class Growth:
 
     `members` are the rows of every leaf, ascending; `found` has direction and split of every node
     that has one, `heap` the splits of leaves, `splits` the nodes that were split, in order.
+    `positions` are those of the rows of leaves along their directions, and `spreads` belong to the
+    nodes that were split; both lack what was there when a growth was restored.
     """
 
     def __init__(self, Z: np.ndarray, of: DePDDP):
@@ -236,10 +239,12 @@ class Growth:
         self.found: dict[int, tuple[np.ndarray, LeafSplit]] = {}
         self.heap: list[LeafSplit] = []
         self.splits: list[int] = []
+        self.positions: dict[int, np.ndarray] = {}
+        self.spreads: dict[int, float] = {}
 
     def consider(self, node: int) -> None:
         """Find the split of a leaf."""
-        of, rows = self.of, self.Z[self.members[node]]
+        of, rows = self.of, those(self.Z, self.members[node])
         fewest = max(int(of.min_samples), int(np.ceil(of.trim * len(rows))))
         if len(rows) < 2 * fewest or (direction := first_component(rows)) is None:
             return
@@ -250,14 +255,18 @@ class Growth:
         lowest = lowest_minimum(positions, width, of.grid_size, fewest)
         if lowest is not None:
             candidate = LeafSplit(lowest[1], node, lowest[0])
-            self.found[node] = direction, candidate
+            self.found[node], self.positions[node] = (direction, candidate), positions
             heapq.heappush(self.heap, candidate)
 
     def split_next(self) -> None:
         """Split the leaf with the lowest density, and consider its children."""
         _, node, threshold = heapq.heappop(self.heap)
         direction, rows = self.found[node][0], self.members.pop(node)
-        below = positions_along(self.Z[rows], direction) <= threshold
+        positions = self.positions.pop(node, None)
+        if positions is None:
+            positions = positions_along(those(self.Z, rows), direction)
+        self.spreads[node] = spread(positions)
+        below = positions <= threshold
         children = self.tree.split(node, direction, threshold)
         self.splits.append(node)
         for child, part in zip(children, (below, ~below), strict=True):
@@ -270,6 +279,12 @@ class Growth:
         for node, rows in self.members.items():
             ends[rows] = node
         return ends
+
+    def all_spreads(self) -> np.ndarray:
+        """Return the spread (n_nodes,) float64 of every node, 1 in leaves."""
+        if len(self.spreads) < len(self.splits):
+            return self.tree.ends_and_spreads(self.Z)[1]
+        return np.array([self.spreads.get(node, 1.0) for node in range(len(self.tree.children))])
 
     def counts(self) -> np.ndarray:
         """Return the rows (n_nodes,) int64 of every node."""

@@ -184,10 +184,6 @@ class TreeBaseline(Baseline):
 
         return of_blocks(labelled, X, self.n_jobs)
 
-    def _label(self, Z: np.ndarray, ends: np.ndarray) -> None:
-        """Label the rows Z (n, d) of `fit` by their leaves (n,)."""
-        self.labels_, self._spreads = self.clusters_[ends], self.tree_.spreads(Z)
-
     def _groups(self, k: int) -> np.ndarray:
         return first_splits(self.children_, self.clusters_, k)
 

@@ -202,9 +202,9 @@ class SPDC(TreeBaseline):
         Z = centred(X, self.centre_)
         for first in range(0, len(X), BLOCK_ROWS):
             self._learn(Z[order[first : first + BLOCK_ROWS]])
-        ends = self.tree_.apply(Z)
+        ends, self._spreads = self.tree_.ends_and_spreads(Z)
         self._number(np.bincount(ends, minlength=len(self.tree_.children)))
-        self._label(Z, ends)
+        self.labels_ = self.clusters_[ends]
         self._hold_rows(X)
         return self
 

@@ -59,17 +59,15 @@ class SplitTree:
                 margins[rows] = np.minimum(margins[rows], np.abs(positions - self.thresholds[node]))
         return ends, margins
 
-    def spreads(self, Z: np.ndarray) -> np.ndarray:
-        """Return the spread (n_nodes,) float64 of every node's rows, of Z (n, d) float32.
-
-        The standard deviation of their positions along its direction; 1 in leaves, and where it
-        would be 0.
-        """
-        spreads = np.ones(len(self.children))
-        for node, _, positions in self._walk(Z):
-            if positions is not None and len(positions) and np.ptp(positions) > 0.0:
-                spreads[node] = positions.std(dtype=np.float64)
-        return spreads
+    def ends_and_spreads(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return what `apply` does, and every node's `spread` (n_nodes,) float64; 1 in leaves."""
+        ends, spreads = np.zeros(len(Z), np.int64), np.ones(len(self.children))
+        for node, rows, positions in self._walk(Z):
+            if positions is None:
+                ends[rows] = node
+            else:
+                spreads[node] = spread(positions)
+        return ends, spreads
 
     def _walk(self, Z: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray | None]]:
         """Yield every node that rows come to, their places, and their positions; None in leaves."""
@@ -80,7 +78,7 @@ class SplitTree:
             if direction is None or left == LEAF:
                 yield node, rows, None
                 continue
-            positions = positions_along(Z[rows], direction)
+            positions = positions_along(those(Z, rows), direction)
             yield node, rows, positions
             below = positions <= self.thresholds[node]
             waiting += [(left, rows[below]), (right, rows[~below])]
@@ -94,6 +92,18 @@ class SplitTree:
         numbers = np.full(len(self.children), LEAF, np.int32)
         numbers[leaves[np.argsort(-counts[leaves], kind="stable")]] = np.arange(len(leaves))
         return numbers
+
+
+def those(Z: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return Z[rows] for ascending rows, without a copy where they are all."""
+    return Z if len(rows) == len(Z) else Z[rows]
+
+
+def spread(positions: np.ndarray) -> float:
+    """Return the standard deviation of the positions (m,) of a node's rows; 1 if it would be 0."""
+    if not len(positions) or np.ptp(positions) == 0.0:
+        return 1.0
+    return float(positions.std(dtype=np.float64))
 
 
 def positions_along(Z: np.ndarray, direction: np.ndarray) -> np.ndarray:

@@ -82,8 +82,8 @@ def test_spreads_of_a_tree():
     tree.split(0, np.array([1.0, 0.0], np.float32), 0.5)
     tree.split(2, np.array([0.0, 1.0], np.float32), 5.0)
     Z = np.array([[0, 9], [0, 3], [1, 1], [1, 1]], np.float32)
-    assert tree.spreads(Z).tolist() == [0.5, 1.0, 1.0, 1.0, 1.0]
-    assert tree.spreads(Z[:0]).tolist() == [1.0] * 5
+    assert tree.ends_and_spreads(Z)[1].tolist() == [0.5, 1.0, 1.0, 1.0, 1.0]
+    assert tree.ends_and_spreads(Z[:0])[1].tolist() == [1.0] * 5
 
 
 def test_forms_and_words():
