@@ -369,7 +369,7 @@ class IncrementalMDH(ClusterEstimator):
         engine, keys = self._engine, keys[order]
         rows = np.empty((len(order), X.shape[1]), np.float32)
         for part in _parts(*rows.shape):
-            engine.centred(X[order[part]], out=rows[part])
+            engine.centred(X.take(order[part], axis=0), out=rows[part])
         phases = Phases(self)
         grown = engine.grow_all(rows, keys, n_rows)
         phases.ended("trees")

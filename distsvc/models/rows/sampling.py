@@ -128,7 +128,8 @@ def memory_blocks(
     """
     for number in range(first, len(ranges)):
         block = X[slice_by_key(keys, *ranges[number])]
-        yield block if epoch == 0 else block[epoch_order(seed, epoch, number, len(block))]
+        order = None if epoch == 0 else epoch_order(seed, epoch, number, len(block))
+        yield block if order is None else block.take(order, axis=0)
 
 
 def in_order_of_keys(
