@@ -29,17 +29,17 @@ WEIGHTS = 0.125, 0.25, 0.125, 0.5
 """Of the parts in the mean: the wide sum of the model that sees the fewest components, the narrow
 and the wide sum of the one that sees the most, and the distance to near rows."""
 
-OUTSIDE = 0.0065
+OUTSIDE = 0.006
 """The share of a normal cluster's rows that are outside, in any number of columns."""
 
-EDGE = 0.04
-"""The share of a cluster's rows beyond its edge. So many are not all outliers."""
+FIRST_EDGE, EDGE = 0.15, 0.04
+"""The share of a cluster's rows beyond its edge: first, with outliers among them, and later."""
 
 FALLS = (2.5, 0.0), (1.84, 0.69), (1.44, 1.1)
 """In one column, in two, and in more: of a cluster's rows exp(-a r - b r^2) / 2 are r times as far
-below the median of the logarithms of nearness as the edge is. A fit to normal clusters."""
+below the median of the logarithms of nearness as the last edge is. A fit to normal clusters."""
 
-ROUNDS = 3
+ROUNDS = 4
 """How often edges are looked for, each time without the rows that were outside before."""
 
 HALVINGS = 50
@@ -201,11 +201,11 @@ def _limit(nearness: np.ndarray, clusters: Sequence[np.ndarray], q: int) -> floa
     sizes = np.array([np.count_nonzero(rows) for rows in clusters])
     fair = [rows for rows, n in zip(clusters, sizes, strict=True) if n >= FAIR_SHARE * sizes.mean()]
     fall = FALLS[min(q, len(FALLS)) - 1]
-    limit, edge = -np.inf, EDGE
+    limit, edge, reach = -np.inf, FIRST_EDGE, _reach(FIRST_EDGE, fall)
     for _ in range(ROUNDS):
         inside = [rows & (nearness >= limit) for rows in fair]
-        limit = _limit_of_all(nearness, [rows for rows in inside if rows.any()], edge, fall)
-        edge = (EDGE - OUTSIDE) / (1.0 - OUTSIDE)
+        limit = _limit_of_all(nearness, [rows for rows in inside if rows.any()], edge, reach, fall)
+        edge, reach = (EDGE - OUTSIDE) / (1.0 - OUTSIDE), 1.0
     return limit
 
 
@@ -213,16 +213,18 @@ def _limit_of_all(
     nearness: np.ndarray,
     clusters: Sequence[np.ndarray],
     edge: float,
+    reach: float,
     fall: tuple[float, float],
 ) -> float:
     """Return the nearness below which the share `OUTSIDE` of the clusters' rows is expected.
 
-    A cluster's edge tells how far its tail goes. The limit lies beyond the edge of each.
+    A cluster's edge, so many units from its median as `reach` says, tells how far its tail goes.
+    The limit lies beyond the edge of each.
     """
     (middles, lows), (a, b) = _usual(nearness[None], clusters, edge)[..., 0], fall
-    tails = np.maximum(middles - lows, LEAST_TAIL)
+    tails = np.maximum((middles - lows) / reach, LEAST_TAIL)
     sizes = np.array([np.count_nonzero(rows) for rows in clusters])
-    below, above = float((middles - 3.0 * tails).min()), float((middles - tails).min())
+    below, above = float((middles - 4.0 * tails).min()), float((middles - reach * tails).min())
     for _ in range(HALVINGS):
         limit = 0.5 * (below + above)
         r = np.maximum((middles - limit) / tails, 0.0)
@@ -232,6 +234,12 @@ def _limit_of_all(
         else:
             below = limit
     return below
+
+
+def _reach(edge: float, fall: tuple[float, float]) -> float:
+    """Return how far an edge of a normal cluster lies from its median, the last edge being 1."""
+    (a, b), depth = fall, np.log(0.5 / edge)
+    return float(2.0 * depth / (a + np.sqrt(a * a + 4.0 * b * depth)))
 
 
 def _usual(values: np.ndarray, clusters: Sequence[np.ndarray], low: float) -> np.ndarray:
