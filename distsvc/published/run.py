@@ -138,7 +138,7 @@ class Run:
         >>> import distsvc
         >>> run = distsvc.load("out/moons")
         >>> run.labels(columns=["row", "label"], filter="outlier == true").num_rows
-        9
+        5
 
         """
         return read_labels(self._manifest, self._local, columns, filter)

@@ -29,7 +29,7 @@ WEIGHTS = 0.125, 0.25, 0.125, 0.5
 """Of the parts in the mean: the wide sum of the model that sees the fewest components, the narrow
 and the wide sum of the one that sees the most, and the distance to near rows."""
 
-OUTSIDE = 0.006
+OUTSIDE = 0.004
 """The share of a normal cluster's rows that are outside, in any number of columns."""
 
 FIRST_EDGE, EDGE = 0.15, 0.04
