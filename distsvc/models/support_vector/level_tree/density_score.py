@@ -46,10 +46,8 @@ HALVINGS = 50
 """Of the interval in which the limit of nearness is looked for."""
 
 LEAST_SHARE = 0.1
-"""Of the mean size of a cluster, the rows that one needs to say what is usual inside it."""
-
-FAIR_SHARE = 0.25
-"""Of the mean size of those clusters: what has so many rows is no cluster of outliers."""
+"""Of the mean size of a cluster, the rows that one needs to say what is usual inside it. What has
+fewer may be outliers."""
 
 LEAST_TAIL = 1e-3
 
@@ -198,12 +196,10 @@ def _limit(nearness: np.ndarray, clusters: Sequence[np.ndarray], q: int) -> floa
     Below it lies as large a share of the clusters' rows as of a normal cluster. Outliers belong to
     clusters, too, so those that would be outside are left out and the others asked again.
     """
-    sizes = np.array([np.count_nonzero(rows) for rows in clusters])
-    fair = [rows for rows, n in zip(clusters, sizes, strict=True) if n >= FAIR_SHARE * sizes.mean()]
     fall = FALLS[min(q, len(FALLS)) - 1]
     limit, edge, reach = -np.inf, FIRST_EDGE, _reach(FIRST_EDGE, fall)
     for _ in range(ROUNDS):
-        inside = [rows & (nearness >= limit) for rows in fair]
+        inside = [rows & (nearness >= limit) for rows in clusters]
         limit = _limit_of_all(nearness, [rows for rows in inside if rows.any()], edge, reach, fall)
         edge, reach = (EDGE - OUTSIDE) / (1.0 - OUTSIDE), 1.0
     return limit
