@@ -10,7 +10,7 @@ of it leaves exactly the clusters that those splits keep apart.
 import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel
-from distsvc.kernels.rbf import BATCH, FARTHEST, LOG2_E, exp2, squared_distances
+from distsvc.kernels.rbf import BATCH, FARTHEST, LOG2_E, exp2, lowest, squared_distances
 from distsvc.kernels.union_find import root_of
 
 FIXED = 2.0**30
@@ -202,7 +202,7 @@ def vote(X, S, a, ends, gamma):
         for r in range(rows):
             start = 0
             for c in range(k):
-                lows[r, c] = _lowest(bits[r, start : ends[c]])
+                lows[r, c] = min(lowest(bits[r, start : ends[c]]), INFINITE)
                 start = ends[c]
         for r in range(rows):
             best = 0
@@ -217,15 +217,6 @@ def vote(X, S, a, ends, gamma):
             if not settled:
                 groups[first + r] = _largest(values[r], a, ends, scale, shift)
     return groups
-
-
-@inlined
-def _lowest(bits):
-    """Return the least of an array of int32, at most that of infinity."""
-    low = INFINITE
-    for j in range(bits.shape[0]):
-        low = min(low, bits[j])
-    return low
 
 
 @inlined

@@ -3,7 +3,7 @@
 import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel
-from distsvc.kernels.rbf import squared_distances
+from distsvc.kernels.rbf import lowest, squared_distances
 
 FARTHEST = np.int32(2147483647)
 SLACK = np.float32(0.9999)
@@ -12,15 +12,6 @@ SLACK = np.float32(0.9999)
 TWO, ABOVE = np.float32(2.0), np.float32(1.000001)
 AT_ONCE = 128
 """Rows that are passed over together where none of them is near."""
-
-
-@inlined
-def _lowest(bits):
-    """Return the least of an array of int32."""
-    low = FARTHEST
-    for j in range(bits.shape[0]):
-        low = min(low, bits[j])
-    return low
 
 
 @inlined
@@ -61,7 +52,7 @@ def nearest_point(X, P, numbers, low, high):
         for c in range(n_cells):
             bounds[c] *= SLACK
         first = 0
-        nearest_box = _lowest(bound_bits)
+        nearest_box = lowest(bound_bits)
         while bound_bits[first] != nearest_box:
             first += 1
         best, number = FARTHEST, FARTHEST
@@ -70,7 +61,7 @@ def nearest_point(X, P, numbers, low, high):
             if bound_bits[c] > best or step == first:
                 continue
             squared_distances(P[c], width, x, values)
-            least = _lowest(bits)
+            least = lowest(bits)
             if least <= best:
                 j = 0
                 while bits[j] != least:

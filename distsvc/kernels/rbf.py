@@ -23,6 +23,8 @@ HALF = np.float32(0.5)
 FARTHEST = np.finfo(np.float32).max
 """Squared distances may overflow, but not what they are measured from."""
 
+HIGHEST = np.int32(2147483647)
+
 BATCH = 4
 """Rows that a kernel does each of its steps for before it does the next: a processor works on those
 of several rows at a time, where a row alone would wait for its nearest vector."""
@@ -130,13 +132,18 @@ def _first_eight(S, n, x, out):
 
 
 @inlined
+def lowest(bits):
+    """Return the least of an array of int32, the highest int32 of none."""
+    low = HIGHEST
+    for j in range(bits.shape[0]):
+        low = min(low, bits[j])
+    return low
+
+
+@inlined
 def least_square(squares):
     """Return the least of squared distances, finite; as integers they are ordered alike."""
-    bits = squares.view(np.int32)
-    least = bits[0]
-    for j in range(bits.shape[0]):
-        least = min(least, bits[j])
-    return min(np.int32(least).view(np.float32), FARTHEST)
+    return min(np.int32(lowest(squares.view(np.int32))).view(np.float32), FARTHEST)
 
 
 @inlined

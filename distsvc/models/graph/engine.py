@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -132,10 +132,6 @@ class GraphEngine:
             lambda number: grow(ensemble, number, view, self.keys), members, self.n_jobs
         )
         trees, sums = zip(*grown, strict=True)
-        self.choose(trees, sums)
-
-    def choose(self, trees: Sequence[LevelTree], sums: Sequence[np.ndarray]) -> None:
-        """Choose among the cuts of trees by the sums (4, b) of their splits, as `grow` has them."""
         self.tree.choose(trees, sums)
 
     def labels(self, found: LevelSets) -> np.ndarray:

@@ -54,7 +54,8 @@ class Graph:
         members = len(engine.tree.ensemble.members)
         results = list(steps.map(LEARN_GRAPH, members))
         with steps.progress.phase("vote-graph"):
-            engine.choose([tree_of(one) for one in results], [sums_of(one) for one in results])
+            trees, sums = [tree_of(one) for one in results], [sums_of(one) for one in results]
+            engine.tree.choose(trees, sums)
 
     def work(self, n_rows: int) -> dict[str, float]:
         """Return the rows that a model takes, and the pairs of near rows in the graph."""
