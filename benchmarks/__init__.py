@@ -14,7 +14,8 @@ from importlib import import_module
 from distsvc.errors import DistsvcError
 
 QUICK = ("kernels", "visual", "mdh_null", "structureless")
-WITHOUT_DATA = ("forecast", "flag", "nights", "wide", "membership_cost", "cuts", "pins", "calls")
+WITHOUT_DATA = ("forecast", "flag", "nights", "wide", "membership_cost", "cuts", "pins", "calls",
+    "realistic")  # fmt: skip
 HOMES = {
     "methods.kernels": ("kernels",),
     "methods.calls": ("calls",),
@@ -42,6 +43,7 @@ HOMES = {
     "nights.nights": ("nights", "nights_real"),
     "jobs.assign": ("assign",),
     "quality.categories": ("categories",),
+    "realistic.run": ("realistic",),
     "jobs.lazy": ("lazy",),
     "nights.drift": ("drift_null", "drift_workers"),
     "jobs.wide": ("wide",),

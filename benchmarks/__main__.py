@@ -39,16 +39,21 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--permutations", type=int, metavar="N", default=10,
         help="mdh_table, mdh_order: orders of the rows, 3 at most of large sets (default: 10)",
         )  # fmt: skip
-    add("--sets", type=names_in, metavar="A,B", help="only these data sets")
+    add("--sets", type=names_in, metavar="A,B", help="only these data sets; "
+        "realistic: names that contain one of these")  # fmt: skip
+    add("--group", type=names_in, metavar="A,B",
+        help="realistic: generated, added, one-class, real")  # fmt: skip
+    add("--half", choices=("tune", "confirm"), help="realistic: only tables of this half")
     add("--methods", type=names_in, metavar="A,B",
-        help="blind, blind_large, categories, given_k, outliers, stability: only these methods; an "
-        "unknown one is told which there are; calls: only those that begin so")  # fmt: skip
+        help="blind, blind_large, categories, given_k, outliers, realistic, stability: only these "
+        "methods; an unknown one is told which there are; calls: only those that begin so",
+        )  # fmt: skip
     add("--against", action="append", metavar="NAME=DIR",
         help="calls: a checkout of another version to measure beside this one (repeatable)",
         )  # fmt: skip
-    add("--processes", type=int, metavar="N", default=2,
-        help="blind, categories, flag, given_k, stability, structureless: fits at a time "
-        "(default: %(default)s)")  # fmt: skip
+    add("--processes", "--jobs", type=int, metavar="N", default=2,
+        help="blind, categories, flag, given_k, realistic, stability, structureless: fits at a "
+        "time (default: %(default)s)")  # fmt: skip
     add("--rows", type=int, default=20_000_000,
         help="big, mdh_big, levels_big, linear_big, kills, assign, lazy: rows (default: 20e6)",
         )  # fmt: skip
