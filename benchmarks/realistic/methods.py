@@ -90,9 +90,9 @@ def mixture(frame: pd.DataFrame, n_clusters: int | None, seed: int) -> np.ndarra
 
     X = prepared(frame)
     most = min(MAX_COMPONENTS, max(1, len(X) // MIN_COMPONENT_ROWS))
+    counts, starts = ([n_clusters], 2) if n_clusters else (range(1, most + 1), 1)
     models = [
-        GaussianMixture(k, n_init=2, reg_covar=1e-3, random_state=seed).fit(X)
-        for k in ([n_clusters] if n_clusters else range(1, most + 1))
+        GaussianMixture(k, n_init=starts, reg_covar=1e-3, random_state=seed).fit(X) for k in counts
     ]
     return min(models, key=lambda model: model.bic(X)).predict(X)
 
