@@ -5,7 +5,8 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import bernoulli, nbinom, norm
+from scipy.special import ndtr
+from scipy.stats import nbinom
 
 from benchmarks.realistic.added import KINDS, added_table, answers, composition, rare_class
 from benchmarks.realistic.columns import FACTOR_NODES, FACTOR_WEIGHTS, ColumnModel, ColumnSpec
@@ -82,15 +83,15 @@ def brute_force(plan: TablePlan, row: np.ndarray) -> list[float]:
                 shift = plan.strength * model.effects[k] + model.loading * node
                 eta = spec.at + spec.unit * shift
                 if spec.kind == "flag":
-                    p *= bernoulli.pmf(x, 1 / (1 + np.exp(-eta)))
+                    p *= 1 / (1 + np.exp(-eta if x else eta))
                 elif spec.kind == "count":
                     r = 1 / spec.sd**2
                     p *= nbinom.pmf(x, r, r / (r + np.exp(eta)))
                 else:
                     low = -np.inf if x <= spec.low else x - spec.step / 2
                     high = np.inf if x >= spec.high else x + spec.step / 2
-                    d = norm(eta, spec.sd * model.widths[k])
-                    p *= d.cdf(high) - d.cdf(low)
+                    sd = spec.sd * model.widths[k]
+                    p *= ndtr((high - eta) / sd) - ndtr((low - eta) / sd)
             total += p
         found.append(weight * total)
     return found
@@ -100,7 +101,7 @@ def test_best_labels_are_those_of_brute_force():
     loadings = {"rounded": 0.7, "count": -0.4, "flag": 0.0, "cat": 0.0}
     columns = [column(SPECS[name][0], load, i) for i, (name, load) in enumerate(loadings.items())]
     plan = TablePlan(columns, np.array([0.3, 0.7]), np.arange(2), 1.2, missing=0.1)
-    x, classes = plan.draw(60, np.random.default_rng(0))
+    x, classes = plan.draw(25, np.random.default_rng(0))
     assert np.isnan(x).any()
     assert set(classes) == {0, 1}
     expected = np.array([brute_force(plan, row) for row in x])
@@ -127,12 +128,12 @@ def test_a_table_follows_from_its_name_and_seed():
     assert one.frame.isna().any().any()
 
 
-@pytest.mark.parametrize("place", [("orders", 0), ("web", 3), ("flows", 4)])
+@pytest.mark.parametrize("place", [("orders", 0), ("cards", 4)])
 def test_the_ceiling_is_about_that_of_the_design(place):
     table = generated_table(*place, n=3000)
     assert table.ceiling == "exact"
     assert 0.5 < table.ceiling_ari < 1.0
-    expected = {0: 0.85, 3: 0.80, 4: 0.65}[place[1]]
+    expected = {0: 0.85, 4: 0.65}[place[1]]
     assert table.ceiling_ari == pytest.approx(expected, abs=0.06)
 
 
