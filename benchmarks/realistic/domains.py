@@ -129,3 +129,4 @@ DOMAINS: dict[str, list[C]] = {
         C("warehouse", "cat", levels=6),
     ],
 }
+"""Columns by domain."""

@@ -22,8 +22,8 @@ DESIGNS = (
     TableDesign(4, 0.85, 0.6, 4, 1, "idle", "none"),
     TableDesign(1, 1.00, 1.0, 0, 5, "idle", "idle", loading=0.7),
     TableDesign(3, 0.98, 0.8, 3, 4, "idle", "idle", derived=True),
-    TableDesign(6, 0.80, 0.8, 5, 0, "told", "told"),
-    TableDesign(3, 0.65, 0.4, 5, 1, "none", "told", loading=0.8, missing=0.05),
+    TableDesign(6, 0.80, 0.8, 5, 0, "informative", "informative"),
+    TableDesign(3, 0.65, 0.4, 5, 1, "none", "informative", loading=0.8, missing=0.05),
     TableDesign(10, 0.95, 0.9, 7, 1, "idle", "none", loading=0.4, derived=True),
 )
 """The number of classes also varies by domain."""
@@ -94,9 +94,9 @@ def traits_of(design: TableDesign) -> tuple[str, ...]:
         overlap: several,
         "uneven": several and design.uneven <= 0.6,
         "idle flags": design.flags == "idle",
-        "telling flags": design.flags == "told",
+        "telling flags": design.flags == "informative",
         "idle categories": design.cats == "idle",
-        "telling categories": design.cats == "told",
+        "telling categories": design.cats == "informative",
         "irrelevant numbers": several and design.irrelevant > 2,
         "correlated": design.loading >= 0.5,
         "missing": design.missing > 0,

@@ -8,8 +8,14 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr
 
-from benchmarks.realistic.added import Columns, Random, answers, numbered, softmax
-from benchmarks.realistic.added import uneven_thresholds as thresholds_of
+from benchmarks.realistic.added import (
+    Columns,
+    Random,
+    answers,
+    numbered,
+    softmax,
+    uneven_thresholds,
+)
 from benchmarks.realistic.columns import draw_rows, frame_of
 from benchmarks.realistic.domains import DOMAINS
 from benchmarks.realistic.plans import TableDesign, plan_columns
@@ -141,7 +147,7 @@ def nested_flags(n: int, random: Random) -> Columns:
 
 def one_scale(n: int, random: Random) -> Columns:
     """Return answers 1..5 that measure one attitude, with unequal thresholds."""
-    thresholds = thresholds_of(6, random)
+    thresholds = uneven_thresholds(6, random)
     latent = 0.75 * random.standard_normal((n, 1)) + 0.65 * random.standard_normal((n, 6))
     return numbered("answer", answers(latent, thresholds))
 

@@ -1,8 +1,7 @@
-"""Plans of tables: which columns tell of the classes, and how far the classes lie apart."""
+"""Plans of tables: columns, class effects, and the distance between classes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,8 +35,8 @@ class TableDesign:
         Number of number columns that depend on the class.
     irrelevant : int
         Number of number columns that do not.
-    flags, cats : {"none", "idle", "told"}
-        "idle" columns do not depend on the class, "told" ones do.
+    flags, cats : {"none", "idle", "informative"}
+        Whether there are such columns, and whether they depend on the class.
     loading : float
         Weight of the hidden row factor, which makes columns dependent within classes.
     missing : float
@@ -160,35 +159,34 @@ def plan_columns(
     columns = []
     for i, j in enumerate(order[: design.informative + design.irrelevant]):
         informative = i < design.informative
-        says = informative and k > 1
-        widths = random.uniform(0.75, 1.35, k) if says else np.ones(k)
+        shifted = informative and k > 1
+        widths = random.uniform(0.75, 1.35, k) if shifted else np.ones(k)
         loading = design.loading * random.choice([-1, 1]) * random.uniform(0.6, 1.4)
-        effects = random_effects(places, 1, random)[:, 0] if says else np.zeros(k)
+        effects = random_effects(places, 1, random)[:, 0] if shifted else np.zeros(k)
         loaded = informative or k == 1
         columns.append(ColumnModel(numbers[j], effects, widths, loading if loaded else 0.0))
-    for kind, said in (("flag", design.flags), ("cat", design.cats)):
+    for kind, use in (("flag", design.flags), ("cat", design.cats)):
         alike = [spec for spec in specs if spec.kind == kind]
-        count = {"none": 0, "idle": 1, "told": 2}[said]
-        columns += [_threshold(spec, said == "told", places, random) for spec in alike[:count]]
+        count = {"none": 0, "idle": 1, "informative": 2}[use]
+        columns += [
+            _threshold(spec, use == "informative", places, random) for spec in alike[:count]
+        ]
     return columns
 
 
 def _threshold(
-    spec: ColumnSpec, told: bool, places: np.ndarray, random: np.random.Generator
+    spec: ColumnSpec, informative: bool, places: np.ndarray, random: np.random.Generator
 ) -> ColumnModel:
-    """Return a flag or category whose logits depend on the class if `told`."""
+    """Return a flag or category whose logits depend on the class if `informative`."""
     k, shape = len(places), max(spec.levels, 1)
-    effects = random_effects(places, shape, random) if told and k > 1 else np.zeros((k, shape))
+    effects = (
+        random_effects(places, shape, random) if informative and k > 1 else np.zeros((k, shape))
+    )
     base = random.standard_normal(spec.levels) if spec.levels else np.zeros(0)
     return ColumnModel(spec, effects if spec.levels else effects[:, 0], np.ones(k), 0.0, base)
 
 
-def plan_of(
-    domain: str,
-    design: TableDesign,
-    random: np.random.Generator,
-    change: Callable[[TablePlan], None] = lambda plan: None,
-) -> TablePlan:
+def plan_of(domain: str, design: TableDesign, random: np.random.Generator) -> TablePlan:
     """Return the plan of a table of a domain.
 
     Parameters
@@ -197,15 +195,12 @@ def plan_of(
     design : TableDesign
     random : numpy.random.Generator
         Chooses columns and effects.
-    change : callable
-        Called with the plan before its strength is bisected.
 
     """
     k = design.classes
     columns = plan_columns(domain, design, spread_places(k, random), random)
     weights = falling_weights(k, design.uneven)
     plan = TablePlan(columns, weights, np.arange(k), missing=design.missing)
-    change(plan)
     if k > 1:
         plan.bisect(design.ceiling)
     return plan
