@@ -144,7 +144,7 @@ def report(rows: list[Row]) -> None:
     added = [row for row in rows if row["group"] == "added"]
     show("Generated tables: share of the ceiling ARI", shares(generated, "half", HALVES))
     show("Generated tables: share by domain", shares(generated, "kind"))
-    show("Generated tables: share by trait", shares(by_trait(generated), "trait"))
+    show("Generated tables: share by trait", shares(by_trait(generated), "trait")[:-1])
     show("Added kinds: share of the ceiling ARI", shares(added, "half", HALVES))
     show("Added kinds: share by kind", shares(added, "kind"))
     rare = [row for row in added if row["kind"] == "rare-class"]
