@@ -1,0 +1,112 @@
+"""Mixtures of normals fitted to the counts of cells, and tables of monotone maps."""
+
+import math
+
+import numpy as np
+
+from distsvc.kernels.jit import inlined, kernel
+
+FAINTEST = 1e-300
+
+
+@inlined
+def normal_cdf(z):
+    """Return the standard normal distribution function at z."""
+    return 0.5 * math.erfc(-z * 0.7071067811865476)
+
+
+@inlined
+def normal_pdf(z):
+    """Return the standard normal density at z, 0 at infinity."""
+    return 0.3989422804014327 * math.exp(-0.5 * z * z) if abs(z) < 38.0 else 0.0
+
+
+@kernel
+def fit_cells(edges, counts, weights, means, sds, least_sd, max_steps, tolerance):
+    """Fit k normals to counts of cells by expectation maximisation; return the log-likelihood.
+
+    edges (m + 1,) float64 ascending, the first -inf and the last inf, are the borders of m cells;
+    counts (m,) float64. weights, means and sds (k,) float64 hold the start and receive the fit. A
+    normal is no narrower than `least_sd`, nor than the finite cell that holds its mean. Iterations
+    end when the log-likelihood gains less than `tolerance`.
+    """
+    m, k = counts.shape[0], means.shape[0]
+    chance = np.empty((m, k))
+    shift, spread = np.empty((m, k)), np.empty((m, k))
+    old = -np.inf
+    likelihood = -np.inf
+    for step in range(max_steps):
+        for j in range(k):
+            z_low = -np.inf
+            cdf_low, pdf_low, zpdf_low = 0.0, 0.0, 0.0
+            for i in range(m):
+                edge = edges[i + 1]
+                if edge == np.inf:
+                    z, cdf, pdf, zpdf = np.inf, 1.0, 0.0, 0.0
+                else:
+                    z = (edge - means[j]) / sds[j]
+                    cdf, pdf = normal_cdf(z), normal_pdf(z)
+                    zpdf = z * pdf
+                inside = cdf - cdf_low
+                if z_low > 0.0:  # the upper tail keeps its digits
+                    upper = 0.0 if z == np.inf else normal_cdf(-z)
+                    inside = normal_cdf(-z_low) - upper
+                inside = max(inside, FAINTEST)
+                first = min(max((pdf_low - pdf) / inside, -40.0), 40.0)
+                chance[i, j] = inside
+                shift[i, j] = first
+                spread[i, j] = max(1.0 + (zpdf_low - zpdf) / inside, first * first)
+                z_low, cdf_low, pdf_low, zpdf_low = z, cdf, pdf, zpdf
+        likelihood = 0.0
+        for i in range(m):
+            total = 0.0
+            for j in range(k):
+                total += weights[j] * chance[i, j]
+            total = max(total, FAINTEST)
+            likelihood += counts[i] * math.log(total)
+            for j in range(k):
+                chance[i, j] = counts[i] * weights[j] * chance[i, j] / total
+        if likelihood - old < tolerance:
+            break
+        old = likelihood
+        whole = counts.sum()
+        for j in range(k):
+            mass, first, second = 1e-9, 0.0, 0.0
+            for i in range(m):
+                mass += chance[i, j]
+                first += chance[i, j] * shift[i, j]
+                second += chance[i, j] * spread[i, j]
+            first /= mass
+            mean = means[j] + sds[j] * first
+            sd = sds[j] * math.sqrt(max(second / mass - first * first, 1e-6))
+            place = np.searchsorted(edges, mean)
+            width = 0.0
+            if 1 < place < m:
+                width = edges[place] - edges[place - 1]
+            weights[j] = mass / whole
+            means[j] = mean
+            sds[j] = max(sd, max(width, least_sd))
+    return likelihood
+
+
+@kernel
+def interpolate(x, knots, values, out):
+    """Set out (n,) to the piecewise linear map of x (n,) with values (g,) at ascending knots (g,).
+
+    Beyond the outermost knots the outermost slopes go on; NaN stays NaN. All float64.
+    """
+    g = knots.shape[0]
+    for i in range(x.shape[0]):
+        value = x[i]
+        if value != value:
+            out[i] = value
+            continue
+        low, high = 0, g - 1
+        while high - low > 1:
+            middle = (low + high) >> 1
+            if knots[middle] <= value:
+                low = middle
+            else:
+                high = middle
+        slope = (values[low + 1] - values[low]) / (knots[low + 1] - knots[low])
+        out[i] = values[low] + slope * (value - knots[low])

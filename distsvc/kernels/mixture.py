@@ -1,0 +1,257 @@
+"""Expectation and maximisation steps of mixtures of normals times categorical distributions."""
+
+import math
+
+import numpy as np
+
+from distsvc.kernels.jit import inlined, kernel
+
+LOG_TWO_PI = 1.8378770664093453
+
+
+@inlined
+def invert_lower(S, n, lower):
+    """Set lower (n, n) to the inverse of the Cholesky factor of S (n, n); return its log-determinant.
+
+    A pivot that rounding makes negative counts as tiny.
+    """
+    for a in range(n):
+        for b in range(a + 1):
+            value = S[a, b]
+            for c in range(b):
+                value -= lower[a, c] * lower[b, c]
+            if a == b:
+                lower[a, a] = math.sqrt(max(value, 1e-12))
+            else:
+                lower[a, b] = value / lower[b, b]
+    total = 0.0
+    for a in range(n):
+        total -= math.log(lower[a, a])
+    for b in range(n):
+        lower[b, b] = 1.0 / lower[b, b]
+        for a in range(b + 1, n):
+            value = 0.0
+            for c in range(b, a):
+                value -= lower[a, c] * lower[c, b]
+            lower[a, b] = value / lower[a, a]
+    return total
+
+
+@inlined
+def solve(M, n, x):
+    """Replace x (n,) by the solution of M (n, n) symmetric positive definite; M is overwritten."""
+    for a in range(n):
+        for b in range(a + 1):
+            value = M[a, b]
+            for c in range(b):
+                value -= M[a, c] * M[b, c]
+            if a == b:
+                M[a, a] = math.sqrt(max(value, 1e-12))
+            else:
+                M[a, b] = value / M[b, b]
+    for a in range(n):
+        for c in range(a):
+            x[a] -= M[a, c] * x[c]
+        x[a] /= M[a, a]
+    for a in range(n - 1, -1, -1):
+        for c in range(a + 1, n):
+            x[a] -= M[c, a] * x[c]
+        x[a] /= M[a, a]
+
+
+@kernel
+def expectation(
+    X, levels, starts, present, missing, log_weights, means, covariances, log_chances,
+    first_level, given, least, posterior, mass, first, second, counts,
+):  # fmt: skip
+    """Compute posteriors, and add the rows' sums weighted by them; return the log-likelihoods (n,).
+
+    Rows X (n, p) float64, NaN where missing, with levels (n, q) int32, -1 where missing, are sorted
+    by which numbers they have: those from starts[g] to starts[g + 1] have the numbers present[g],
+    and lack missing[g], both padded by -1. Components have log_weights (K,), means (K, p),
+    covariances (K, p, p), or (K, 1, p) of diagonal ones, and log_chances (K, L) of levels, of
+    category j from first_level[j] on. With `given` the posterior (n, K) is not computed but read.
+
+    Missing numbers count by their conditional means and covariances. Sums are mass (K,), first
+    (K, p), second (K, p, p), lower triangle, or (K, 1, p), and counts (K, L), all float64. Entries
+    of the posterior up to `least` are skipped; where mass is empty there are no sums.
+    """
+    n, p = X.shape
+    q, k = levels.shape[1], means.shape[0]
+    is_full = covariances.shape[1] == p and p > 1
+    sums_full = second.shape[1] == p and p > 1
+    factors = np.zeros((k, p, p))
+    slopes = np.zeros((k, p, p))
+    rest = np.zeros((k, p, p))
+    block = np.zeros((p, p))
+    constants = np.empty(k)
+    likelihoods = np.zeros(n)
+    row = np.empty(p)
+    for g in range(starts.shape[0] - 1):
+        if starts[g] == starts[g + 1]:
+            continue
+        o, u = 0, 0
+        while o < p and present[g, o] >= 0:
+            o += 1
+        u = p - o
+        for c in range(k):
+            constants[c] = log_weights[c] - 0.5 * o * LOG_TWO_PI
+            if is_full:
+                for a in range(o):
+                    for b in range(a + 1):
+                        block[a, b] = covariances[c, present[g, a], present[g, b]]
+                constants[c] += invert_lower(block, o, factors[c])
+                for d in range(u):  # slopes = S_uo inv(S_oo), by the inverse factor twice
+                    for a in range(o):
+                        value = 0.0
+                        for b in range(a + 1):
+                            value += factors[c, a, b] * covariances[c, missing[g, d], present[g, b]]
+                        row[a] = value
+                    for b in range(o):
+                        value = 0.0
+                        for a in range(b, o):
+                            value += factors[c, a, b] * row[a]
+                        slopes[c, d, b] = value
+                for d in range(u):
+                    for e in range(d + 1):
+                        value = covariances[c, missing[g, d], missing[g, e]]
+                        for b in range(o):
+                            value -= slopes[c, d, b] * covariances[c, missing[g, e], present[g, b]]
+                        rest[c, d, e] = value
+            else:
+                for a in range(o):
+                    factors[c, 0, a] = 1.0 / math.sqrt(covariances[c, 0, present[g, a]])
+                    constants[c] += math.log(factors[c, 0, a])
+                for d in range(u):
+                    for e in range(d):
+                        rest[c, d, e] = 0.0
+                    rest[c, d, d] = covariances[c, 0, missing[g, d]]
+                    for b in range(o):
+                        slopes[c, d, b] = 0.0
+        for i in range(starts[g], starts[g + 1]):
+            if not given:
+                top = -np.inf
+                for c in range(k):
+                    square = 0.0
+                    for a in range(o):
+                        row[a] = X[i, present[g, a]] - means[c, present[g, a]]
+                    if is_full:
+                        for a in range(o):
+                            z = 0.0
+                            for b in range(a + 1):
+                                z += factors[c, a, b] * row[b]
+                            square += z * z
+                    else:
+                        for a in range(o):
+                            z = factors[c, 0, a] * row[a]
+                            square += z * z
+                    value = constants[c] - 0.5 * square
+                    for j in range(q):
+                        if levels[i, j] >= 0:
+                            value += log_chances[c, first_level[j] + levels[i, j]]
+                    posterior[i, c] = value
+                    top = max(top, value)
+                total = 0.0
+                for c in range(k):
+                    posterior[i, c] = math.exp(posterior[i, c] - top)
+                    total += posterior[i, c]
+                for c in range(k):
+                    posterior[i, c] /= total
+                likelihoods[i] = top + math.log(total)
+            if mass.shape[0] == 0:
+                continue
+            for c in range(k):
+                r = posterior[i, c]
+                if r <= least:
+                    continue
+                mass[c] += r
+                for a in range(o):
+                    row[present[g, a]] = X[i, present[g, a]]
+                for d in range(u):
+                    value = means[c, missing[g, d]]
+                    for b in range(o):
+                        gap = X[i, present[g, b]] - means[c, present[g, b]]
+                        value += slopes[c, d, b] * gap
+                    row[missing[g, d]] = value
+                for a in range(p):
+                    value = r * row[a]
+                    first[c, a] += value
+                    if sums_full:
+                        for b in range(a + 1):
+                            second[c, a, b] += value * row[b]
+                    else:
+                        second[c, 0, a] += value * row[a]
+                for d in range(u):
+                    a = missing[g, d]
+                    if sums_full:
+                        for e in range(d + 1):
+                            b = missing[g, e]
+                            second[c, max(a, b), min(a, b)] += r * rest[c, d, e]
+                    else:
+                        second[c, 0, a] += r * rest[c, d, d]
+                for j in range(q):
+                    if levels[i, j] >= 0:
+                        counts[c, first_level[j] + levels[i, j]] += r
+    return likelihoods
+
+
+@kernel
+def tie_axes(scatter, mass, prior, share, freedom, axes, sweeps, variances):
+    """Fit common axes of covariances inv(A) D_k inv(A).T in place (Gales 1999, semi-tied).
+
+    scatter (K, p, p) are those of components with mass (K,), prior (p, p) is added to each
+    component's variances, `share` times; `freedom` is added to the mass. axes A (p, p) are the
+    start and the result, of rows of length 1 by the prior; variances (K, p) are the diagonals D_k.
+    """
+    k, p = mass.shape[0], axes.shape[0]
+    G, cofactor, row = np.empty((p, p)), np.empty(p), np.empty(p)
+    whole = mass.sum()
+    for sweep in range(sweeps + 1):
+        for j in range(p):
+            length = 0.0
+            for a in range(p):
+                for b in range(p):
+                    length += axes[j, a] * prior[a, b] * axes[j, b]
+            if sweep == sweeps:
+                for a in range(p):
+                    axes[j, a] /= math.sqrt(length)
+                length = 1.0
+            for c in range(k):
+                value = share * length
+                for a in range(p):
+                    for b in range(p):
+                        value += axes[j, a] * scatter[c, a, b] * axes[j, b]
+                variances[c, j] = max(value, 1e-12) / (mass[c] + freedom)
+        if sweep == sweeps:
+            break
+        inverse = np.linalg.inv(axes)
+        for j in range(p):
+            for a in range(p):
+                cofactor[a] = inverse[a, j]
+                row[a] = cofactor[a]
+                for b in range(p):
+                    value = 1e-9 if a == b else 0.0
+                    for c in range(k):
+                        value += scatter[c, a, b] / variances[c, j]
+                    G[a, b] = value
+            solve(G, p, row)
+            scale = 0.0
+            for a in range(p):
+                scale += cofactor[a] * row[a]
+            scale = math.sqrt(whole / scale)
+            dot = 0.0
+            for a in range(p):
+                row[a] = row[a] * scale - axes[j, a]
+                dot += row[a] * inverse[a, j]
+            for a in range(p):  # Sherman and Morrison: row j of A has changed
+                cofactor[a] = inverse[a, j]
+            for b in range(p):
+                value = 0.0
+                for a in range(p):
+                    value += row[a] * inverse[a, b]
+                for a in range(p):
+                    G[a, b] = cofactor[a] * value / (1.0 + dot)
+            for a in range(p):
+                axes[j, a] += row[a]
+                for b in range(p):
+                    inverse[a, b] -= G[a, b]

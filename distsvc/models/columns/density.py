@@ -1,0 +1,212 @@
+"""The density of one column on the scale that describes it best.
+
+A stored value is a cell: the interval that rounds to it. Cells have probabilities whatever the
+scale, so the likelihoods of several scales compare without a Jacobian.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import log_ndtr, ndtr, ndtri
+
+from distsvc.kernels.cells import fit_cells
+
+MAX_CELLS = 150
+"""Maximum number of cells whose counts decide the density; adjacent values share cells beyond."""
+
+MAX_NORMALS = 3
+"""Maximum number of normals in a column's density."""
+
+NARROWEST = 0.05
+"""Least standard deviation of a normal, as a share of the column's."""
+
+MAX_STEPS = 80
+TOLERANCE = 1e-2
+"""Maximum EM iterations, and the gain in nats below which they end."""
+
+KNOTS_PER_NORMAL = 64
+"""Knots of a normal's distribution function in the table of the map."""
+
+Scale = Callable[[np.ndarray], np.ndarray]
+
+
+def _root(x: np.ndarray) -> np.ndarray:
+    return np.where(x < 0.0, -np.inf, np.sqrt(np.maximum(x, 0.0)))
+
+
+def _log(x: np.ndarray) -> np.ndarray:
+    with np.errstate(divide="ignore"):
+        return np.log(np.maximum(x, 0.0))
+
+
+def _logit(x: np.ndarray) -> np.ndarray:
+    share = np.clip(x, 0.0, 1.0)
+    with np.errstate(divide="ignore"):
+        return np.log(share) - np.log1p(-share)
+
+
+SCALES: dict[str, Scale] = {"identity": lambda x: x, "root": _root, "log": _log, "logit": _logit}
+"""Monotone scales by name; values outside of a scale's domain become infinite."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of a column: `edges` (m - 1,) between them, and `counts` (m,), both float64.
+
+    The outermost cells are open.
+    """
+
+    edges: np.ndarray
+    counts: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray, counts: np.ndarray) -> Cells:
+        """Return the cells of distinct ascending values (u,) with their counts (u,)."""
+        middles = values[:-1] + np.diff(values) / 2.0
+        if len(values) <= MAX_CELLS:
+            return cls(middles, counts.astype(np.float64))
+        before = np.cumsum(counts)[:-1]
+        wanted = before[-1] * np.arange(1, MAX_CELLS) / MAX_CELLS
+        cuts = np.unique(np.minimum(np.searchsorted(before, wanted), len(middles) - 1))
+        sums = np.add.reduceat(counts, np.concatenate([[0], cuts + 1]))
+        return cls(middles[cuts], sums.astype(np.float64))
+
+
+def step_of(values: np.ndarray, counts: np.ndarray) -> float:
+    """Return the step that a column's values are rounded to, 0 for a continuous column.
+
+    The step is the commonest gap of neighbouring distinct values (u,) with counts (u,), where most
+    rows share their value with another row.
+    """
+    if len(values) < 2 or 2 * len(values) > counts.sum():
+        return 0.0
+    gaps = np.diff(values)
+    _, first, place = np.unique(gaps.astype(np.float32), return_index=True, return_inverse=True)
+    rows = np.minimum(counts[1:], counts[:-1])
+    return float(gaps[first[np.argmax(np.bincount(place, rows))]])
+
+
+@dataclass(frozen=True)
+class Density:
+    """A mixture of normals, or a uniform density, of a column on a scale.
+
+    Attributes
+    ----------
+    scale : str
+        Key of `SCALES`.
+    weights, means, sds : ndarray of shape (k,), float64
+        The normals; of a uniform density, `means` and `sds` hold its two ends.
+    bic : float
+        Log-likelihood of the cells, less half the parameters times the logarithm of the rows.
+    uniform : bool
+
+    """
+
+    scale: str
+    weights: np.ndarray
+    means: np.ndarray
+    sds: np.ndarray
+    bic: float
+    uniform: bool = False
+
+    def knots(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return ascending places (g,) on the scale and their normal scores (g,)."""
+        if self.uniform:
+            low, high = self.means[0], self.sds[0]
+            scores = np.linspace(-6.0, 6.0, 2 * KNOTS_PER_NORMAL)
+            return low + (high - low) * ndtr(scores), scores
+        z = np.linspace(-7.0, 7.0, KNOTS_PER_NORMAL if len(self.means) > 1 else 2)
+        places = np.unique((self.means + self.sds * z[:, None]).ravel())
+        below = self._log_mass(places)
+        above = self._log_mass(places, upper=True)
+        lower = below < above
+        with np.errstate(under="ignore"):
+            scores = np.where(lower, ndtri(np.exp(below)), -ndtri(np.exp(above)))
+        usable = np.isfinite(scores)
+        places, scores = places[usable], scores[usable]
+        rising = np.concatenate([[True], np.diff(np.maximum.accumulate(scores)) > 1e-9])
+        return places[rising], scores[rising]
+
+    def _log_mass(self, places: np.ndarray, upper: bool = False) -> np.ndarray:
+        z = (places[:, None] - self.means) / self.sds
+        terms = log_ndtr(-z if upper else z) + np.log(self.weights)
+        top = terms.max(axis=1)
+        return np.asarray(top + np.log(np.exp(terms - top[:, None]).sum(axis=1)))
+
+    @property
+    def is_unimodal(self) -> bool:
+        """Whether the density has one peak."""
+        if self.uniform or len(self.means) == 1:
+            return True
+        grid = np.linspace(
+            (self.means - 4.0 * self.sds).min(), (self.means + 4.0 * self.sds).max(), 400
+        )
+        z = (grid[:, None] - self.means) / self.sds
+        f = (self.weights / self.sds * np.exp(-0.5 * z**2)).sum(axis=1)
+        return int(((f[1:-1] > f[:-2]) & (f[1:-1] >= f[2:])).sum()) <= 1
+
+    @property
+    def moments(self) -> tuple[float, float]:
+        """Mean and standard deviation on the scale."""
+        mean = float(self.weights @ self.means)
+        square = float(self.weights @ (self.sds**2 + self.means**2)) - mean**2
+        return mean, float(np.sqrt(max(square, 0.0)))
+
+
+def best_density(cells: Cells, scales: list[str]) -> Density | None:
+    """Return the density with the highest BIC over scales and numbers of normals, None if none.
+
+    A scale has to describe the column better than the stored values with one normal, too.
+    """
+    best: Density | None = None
+    alone: dict[str, float] = {}
+    for scale in scales:
+        edges = SCALES[scale](cells.edges)
+        if not np.isfinite(edges).all():
+            continue
+        found = list(_densities(cells, edges, scale))
+        if not found:
+            continue
+        alone[scale] = found[0].bic
+        own = max(found, key=lambda one: one.bic)
+        better = best is None or (
+            own.bic > best.bic and alone[scale] > alone.get("identity", -np.inf)
+        )
+        if better:
+            best = own
+    return best
+
+
+def _densities(cells: Cells, edges: np.ndarray, scale: str) -> Iterator[Density]:
+    """Yield the densities of one scale, from one normal to three, and a uniform one."""
+    counts, n = cells.counts, float(cells.counts.sum())
+    share = np.cumsum(counts)[:-1] / n
+    z = ndtri(np.clip(share, 0.5 / n, 1.0 - 0.5 / n))
+    if len(edges) < 2:
+        yield Density(scale, np.ones(1), edges - z, np.ones(1), float(counts @ np.log(counts / n)))
+        return
+    weight = share * (1.0 - share)
+    weight = weight / weight.sum()
+    z_mean, e_mean = float(weight @ z), float(weight @ edges)
+    sd = float(weight @ ((z - z_mean) * (edges - e_mean)) / (weight @ (z - z_mean) ** 2))
+    if not sd > 0.0:
+        return
+    mean = e_mean - sd * z_mean
+    closed = np.concatenate([[-np.inf], edges, [np.inf]])
+    for k in range(1, MAX_NORMALS + 1):
+        parameters = 3 * k - 1
+        if parameters > max(2, len(edges)):
+            break
+        starts = ndtri((np.arange(k) + 0.5) / k) if k > 1 else np.zeros(1)
+        w, m, s = np.full(k, 1.0 / k), mean + sd * starts, np.full(k, sd / k**0.7)
+        likelihood = fit_cells(closed, counts, w, m, s, NARROWEST * sd, MAX_STEPS, TOLERANCE)
+        yield Density(scale, w, m, s, likelihood - 0.5 * parameters * np.log(n))
+    if scale == "identity":
+        widths = np.diff(edges)
+        low, high = edges[0] - widths[0], edges[-1] + widths[-1]
+        parts = np.diff(np.concatenate([[low], edges, [high]])) / (high - low)
+        bic = float(counts @ np.log(parts)) - np.log(n)
+        yield Density(scale, np.ones(1), np.array([low]), np.array([high]), bic, uniform=True)

@@ -1,0 +1,210 @@
+"""Monotone maps of stored numbers to the scale of learners."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from distsvc.kernels.cells import interpolate
+from distsvc.models.columns.density import (
+    MAX_CELLS,
+    SCALES,
+    Cells,
+    Density,
+    best_density,
+    step_of,
+)
+
+BEND_FROM, BEND = 5.0, 0.25
+"""Standard deviations from which a mapped value grows logarithmically, and how softly."""
+
+
+@dataclass(frozen=True)
+class NumberMap:
+    """A monotone map of stored numbers, by a table in the stored unit.
+
+    A column with one peak is mapped to a standard normal by its distribution function. A column
+    with several is standardised on its scale. Values far out grow logarithmically.
+
+    Attributes
+    ----------
+    scale : str
+        Key of `SCALES`.
+    step : float
+        Width of the cell of a stored value; 0 for a continuous column.
+    low, high : float
+        The extreme values of the rows that the map was learned from.
+    first_edge, last_edge : float
+        Inner borders of the cells of the extreme values, which are open where they are atoms.
+    places, scores, targets : ndarray of shape (g,), float64
+        The table of the map: places on the scale, the normal scores of the distribution function
+        there, and the mapped values.
+    values, mapped : ndarray of shape (h,), float64
+        Stored values, and the means of the mapped values in their cells.
+
+    """
+
+    scale: str
+    step: float
+    low: float
+    high: float
+    first_edge: float
+    last_edge: float
+    places: np.ndarray
+    scores: np.ndarray
+    targets: np.ndarray
+    values: np.ndarray
+    mapped: np.ndarray
+
+    @classmethod
+    def of(cls, distinct: np.ndarray, counts: np.ndarray) -> NumberMap | None:
+        """Return the map of ascending distinct values (u,), u > 1, with counts (u,)."""
+        cells = Cells.of(distinct, counts)
+        density = best_density(cells, _possible(distinct))
+        step = step_of(distinct, counts)
+        n_cells = len(cells.counts)
+        if step and len(distinct) <= MAX_CELLS:
+            free = float(cells.counts @ np.log(cells.counts / cells.counts.sum()))
+            free -= 0.5 * (n_cells - 1) * np.log(cells.counts.sum())
+            if density is None or free > density.bic:
+                return cls._ordinal(distinct, cells, step)
+        if density is None:
+            return None
+        return cls._of_density(distinct, density, step)
+
+    @classmethod
+    def _of_density(cls, distinct: np.ndarray, density: Density, step: float) -> NumberMap:
+        places, scores = density.knots()
+        targets = scores
+        if not density.is_unimodal:
+            mean, sd = density.moments
+            targets = (places - mean) / sd
+        return cls(
+            density.scale, step, *_ends(distinct), places, scores, targets, *_NO_TABLE
+        )._tabled(distinct)
+
+    @classmethod
+    def _ordinal(cls, distinct: np.ndarray, cells: Cells, step: float) -> NumberMap:
+        """Return the map whose thresholds are the normal scores of the counts, as in a probit."""
+        share = np.cumsum(cells.counts)[:-1] / cells.counts.sum()
+        scores = ndtri(share)
+        edges = cells.edges
+        if len(edges) == 1:  # one threshold: any width will do
+            edges, scores = (
+                np.array([edges[0], edges[0] + step]),
+                np.array([scores[0], scores[0] + 1]),
+            )
+        return cls("identity", step, *_ends(distinct), edges, scores, scores, *_NO_TABLE)._tabled(
+            distinct
+        )
+
+    def _tabled(self, distinct: np.ndarray) -> NumberMap:
+        """Return the map with the table of stored values."""
+        if len(distinct) > MAX_CELLS:
+            inner = np.linspace(0, len(distinct) - 1, MAX_CELLS).round().astype(int)
+            distinct = distinct[inner]
+        low, high = self._cell_scores(distinct)
+        with np.errstate(invalid="ignore"):
+            middle = _cell_mean(low, high)
+        mapped = interpolated(middle, self.scores, self.targets)
+        rising = np.concatenate([[True], np.diff(np.maximum.accumulate(mapped)) > 1e-12])
+        fields = vars(self) | {"values": distinct[rising], "mapped": mapped[rising]}
+        return NumberMap(**fields)
+
+    def _cell_scores(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the normal scores of both ends of the cells of x (n,)."""
+        half = 0.5 * self.step
+        scale = SCALES[self.scale]
+        low, high = scale(x - half), scale(x + half)
+        low = np.where(np.isposinf(low), scale(np.array(self.last_edge)), low)
+        high = np.where(np.isneginf(high), scale(np.array(self.first_edge)), high)
+        if half:
+            low = np.where(x <= self.low + half, -np.inf, low)
+            high = np.where(x >= self.high - half, np.inf, high)
+        return self._scores_at(low), self._scores_at(high)
+
+    def _scores_at(self, place: np.ndarray) -> np.ndarray:
+        """Return the normal scores (n,) of places on the scale, which may be infinite."""
+        finite = np.isfinite(place)
+        scores = interpolated(np.where(finite, place, 0.0), self.places, self.scores)
+        return np.where(finite, scores, place)
+
+    def means(self, x: np.ndarray) -> np.ndarray:
+        """Return the mapped values (n,) of stored values x (n,), the means of their cells."""
+        out = interpolated(x, self.values, self.mapped)
+        beyond = (x < self.low) | (x > self.high)
+        if beyond.any():
+            out[beyond] = self._beyond(x[beyond])
+        return bent(out)
+
+    def _beyond(self, x: np.ndarray) -> np.ndarray:
+        """Return the mapped values of stored values outside of the range that was learned."""
+        place = SCALES[self.scale](x)
+        mapped = interpolated(np.where(np.isfinite(place), place, 0.0), self.places, self.targets)
+        ends = np.where(x < self.low, self.mapped[0], self.mapped[-1])
+        outside = np.where(x < self.low, np.minimum(mapped, ends), np.maximum(mapped, ends))
+        return np.where(np.isfinite(place), outside, ends)
+
+    def draws(self, x: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
+        """Return a draw (n,) inside the cell of each value x (n,), by `uniforms` (n,) in (0, 1)."""
+        low, high = self._cell_scores(x)
+        with np.errstate(invalid="ignore"):
+            scores = _between(low, high, uniforms)
+        return bent(interpolated(scores, self.scores, self.targets))
+
+
+_NO_TABLE = np.zeros(0), np.zeros(0)
+
+
+def _ends(distinct: np.ndarray) -> tuple[float, float, float, float]:
+    """Return the extremes of ascending distinct values (u,), and the borders of their cells."""
+    edges = (distinct[0] + distinct[1]) / 2.0, (distinct[-2] + distinct[-1]) / 2.0
+    return float(distinct[0]), float(distinct[-1]), float(edges[0]), float(edges[1])
+
+
+def _possible(distinct: np.ndarray) -> list[str]:
+    """Return the scales that are defined for a column's distinct values."""
+    scales = ["identity"]
+    if distinct[0] >= 0.0:
+        scales += ["root", "log"]
+        if distinct[-1] <= 1.0 and len(distinct) > 4:
+            scales.append("logit")
+    return scales
+
+
+def interpolated(x: np.ndarray, knots: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the piecewise linear map of x (n,), which goes on beyond the outermost knots."""
+    if len(knots) == 1:
+        return np.where(np.isnan(x), np.nan, values[0])
+    out = np.empty(len(x))
+    interpolate(np.ascontiguousarray(x, np.float64), knots, values, out)
+    return out
+
+
+def bent(z: np.ndarray) -> np.ndarray:
+    """Return z with a logarithmic growth beyond `BEND_FROM`."""
+    beyond = np.maximum(np.abs(z) - BEND_FROM, 0.0)
+    return np.copysign(np.minimum(np.abs(z), BEND_FROM) + BEND * np.log1p(beyond / BEND), z)
+
+
+def _cell_mean(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Return the median normal scores of cells between two scores."""
+    return _between(low, high, np.full(len(low), 0.5))
+
+
+def _between(low: np.ndarray, high: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """Return the normal scores at shares (n,) of the probability between two scores.
+
+    Cells in the upper tail are mirrored, so that probabilities keep their digits.
+    """
+    upper = low > -high
+    a, b = np.where(upper, -high, low), np.where(upper, -low, high)
+    t = np.where(upper, 1.0 - share, share)
+    below, above = ndtr(a), ndtr(b)
+    mass = below + t * (above - below)
+    linear = np.where(np.isfinite(a), a + t * (b - a), b)
+    found = np.where(mass > 1e-280, ndtri(np.clip(mass, 1e-280, 1.0)), linear)
+    found = np.clip(found, a, b)
+    return np.where(upper, -found, found)

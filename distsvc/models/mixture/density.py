@@ -1,0 +1,287 @@
+"""The density of a mixture: rows, parameters, and steps of expectation maximisation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from distsvc.kernels.mixture import expectation, tie_axes
+
+LEAST_POSTERIOR = 1e-5
+"""Posterior up to which a row does not count for a component; saves time only."""
+
+PRIOR_MEAN_ROWS = 0.01
+"""Rows that the prior mean counts as (Fraley and Raftery 2007)."""
+
+PRIOR_LEVEL_ROWS = 1.0
+"""Rows that the shares of all rows count as in a component's levels."""
+
+AXES_SWEEPS = 2
+"""Updates of each common axis in one maximisation step."""
+
+Shape = Literal["full", "tied", "diagonal"]
+
+
+@dataclass(frozen=True)
+class MixedRows:
+    """Rows of numbers X (n, p) float64, NaN where missing, and levels (n, q) int32, -1 there.
+
+    `n_levels` (q,) int64 are the levels of each category.
+    """
+
+    X: np.ndarray
+    levels: np.ndarray
+    n_levels: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    @cached_property
+    def first_level(self) -> np.ndarray:
+        """Place (q,) int64 of the first level of each category among all levels."""
+        return np.cumsum(np.append(0, self.n_levels))[:-1].astype(np.int64)
+
+    @cached_property
+    def sorted(self) -> SortedRows:
+        """The rows sorted by which numbers they have."""
+        n, p = self.X.shape
+        there = ~np.isnan(self.X)
+        if there.all():
+            kinds, order = np.ones((1, p), bool), np.arange(n)
+            starts = np.array([0, n])
+        else:
+            kinds, place = np.unique(there, axis=0, return_inverse=True)
+            order = np.argsort(place, kind="stable")
+            starts = np.concatenate([[0], np.cumsum(np.bincount(place, minlength=len(kinds)))])
+        present, missing = np.full((len(kinds), p + 1), -1), np.full((len(kinds), p + 1), -1)
+        for g, kind in enumerate(kinds):
+            present[g, : kind.sum()] = np.flatnonzero(kind)
+            missing[g, : p - kind.sum()] = np.flatnonzero(~kind)
+        X = np.ascontiguousarray(self.X[order])
+        levels = np.ascontiguousarray(self.levels[order], np.int32)
+        return SortedRows(X, levels, order, starts, present, missing)
+
+    def take(self, rows: np.ndarray) -> MixedRows:
+        """Return some rows (m,)."""
+        return MixedRows(self.X[rows], self.levels[rows], self.n_levels)
+
+
+@dataclass(frozen=True)
+class SortedRows:
+    """Rows of patterns of missing numbers, as `distsvc.kernels.mixture.expectation` takes them."""
+
+    X: np.ndarray
+    levels: np.ndarray
+    order: np.ndarray
+    starts: np.ndarray
+    present: np.ndarray
+    missing: np.ndarray
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums over rows, weighted by posteriors (n, K), from which a mixture follows; they add up.
+
+    `mass` (K,), `first` (K, p), `second` (K, p, p), its lower triangle, or (K, 1, p) for diagonal
+    covariances, and `counts` (K, L), all float64. `likelihood` is that of the mixture that weighted
+    the rows.
+    """
+
+    mass: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    counts: np.ndarray
+    likelihood: float = 0.0
+
+
+@dataclass(frozen=True)
+class Prior:
+    """A conjugate prior after Fraley and Raftery (2007): `scatter` (p, p), `shares` (L,)."""
+
+    scatter: np.ndarray
+    shares: np.ndarray
+
+    @classmethod
+    def of(cls, rows: MixedRows) -> Prior:
+        """Return the prior of rows whose numbers are about standardised."""
+        p = rows.X.shape[1]
+        filled = np.where(np.isnan(rows.X), np.nanmean(rows.X, axis=0), rows.X)
+        scatter = np.cov(filled.T, bias=True).reshape(p, p) + 1e-6 * np.eye(p)
+        shares = []
+        for j, n in enumerate(rows.n_levels):
+            known = rows.levels[:, j][rows.levels[:, j] >= 0]
+            share = np.bincount(known, minlength=n) / max(len(known), 1)
+            shares.append(0.98 * share + 0.02 / n)
+        return cls(scatter, np.concatenate(shares) if shares else np.zeros(0))
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """K components: normals of p numbers times categorical distributions of q categories.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (K,), float64
+    means : ndarray of shape (K, p), float64
+    covariances : ndarray of shape (K, p, p) or (K, 1, p), float64
+        Full, or the variances of diagonal ones.
+    chances : ndarray of shape (K, L), float64
+        Probabilities of the levels of all categories.
+    n_levels : ndarray of shape (q,), int64
+    axes : ndarray of shape (p, p) or None
+        Of the shape "tied", the axes on which all covariances are diagonal.
+
+    """
+
+    weights: np.ndarray
+    means: np.ndarray
+    covariances: np.ndarray
+    chances: np.ndarray
+    n_levels: np.ndarray
+    axes: np.ndarray | None = None
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the covariances."""
+        if self.covariances.shape[1] < self.means.shape[1]:
+            return "diagonal"
+        return "full" if self.axes is None else "tied"
+
+    @property
+    def n_components(self) -> int:
+        """Components."""
+        return len(self.weights)
+
+    @property
+    def n_parameters(self) -> int:
+        """Free parameters."""
+        k, p = self.means.shape
+        covariances = {
+            "full": k * p * (p + 1) // 2,
+            "tied": k * p + p * (p - 1),
+            "diagonal": k * p,
+        }[self.shape]
+        return k - 1 + k * (p + int((self.n_levels - 1).sum())) + covariances
+
+    @classmethod
+    def of(
+        cls, sums: Sums, n_levels: np.ndarray, prior: Prior, axes: np.ndarray | None = None
+    ) -> Mixture:
+        """Return the mixture with the highest posterior density for sums.
+
+        With `axes` (p, p) covariances are tied, and these are the start of their common axes.
+        """
+        k, p = sums.first.shape
+        mass = sums.mass + 1e-9
+        average = sums.first / mass[:, None]
+        means = sums.first / (mass + PRIOR_MEAN_ROWS)[:, None]
+        shrink = PRIOR_MEAN_ROWS * mass / (PRIOR_MEAN_ROWS + mass) - mass
+        if sums.second.shape[1] == p and p > 1:
+            lower = np.tril(np.ones((p, p), bool))
+            second = np.where(lower, sums.second, np.swapaxes(sums.second, 1, 2))
+            outer = average[:, :, None] * average[:, None, :]
+            scatter = second + shrink[:, None, None] * outer
+            if axes is None:
+                whole = prior.scatter / k ** (2.0 / p) + scatter
+                covariances = whole / (mass + 2 * p + 4)[:, None, None]
+            else:
+                axes, variances = axes.copy(), np.empty((k, p))
+                tie_axes(
+                    scatter, mass, prior.scatter, 1.0 / k**2, 6.0, axes, AXES_SWEEPS, variances
+                )
+                back = np.linalg.inv(axes)
+                covariances = np.einsum("aj,kj,bj->kab", back, variances, back)
+        else:
+            spread = sums.second[:, 0] + shrink[:, None] * average**2
+            whole = np.diag(prior.scatter) / k**2 + spread
+            covariances = (whole / (mass + 6.0)[:, None])[:, None, :]
+        chances = np.empty_like(sums.counts)
+        first = 0
+        for n in n_levels.tolist():
+            own = slice(first, first + n)
+            known = sums.counts[:, own].sum(axis=1, keepdims=True)
+            rows = sums.counts[:, own] + PRIOR_LEVEL_ROWS * prior.shares[own]
+            chances[:, own] = rows / (known + PRIOR_LEVEL_ROWS)
+            first += n
+        return cls(mass / mass.sum(), means, covariances, chances, n_levels, axes)
+
+    @classmethod
+    def started(cls, rows: MixedRows, posterior: np.ndarray, prior: Prior, shape: Shape) -> Mixture:
+        """Return the mixture that posteriors (n, K) of rows lead to; missing numbers are at 0."""
+        k, p = posterior.shape[1], rows.X.shape[1]
+        flat = cls(
+            np.full(k, 1.0 / k), np.zeros((k, p)), np.tile(np.diag(prior.scatter), (k, 1, 1)),
+            np.tile(prior.shares, (k, 1)), rows.n_levels,
+        )  # fmt: skip
+        sums, _ = flat._pass(rows, posterior, "diagonal" if shape == "diagonal" else "full")
+        return cls.of(sums, rows.n_levels, prior, np.eye(p) if shape == "tied" else None)
+
+    def posterior(self, rows: MixedRows) -> np.ndarray:
+        """Return the posterior probabilities (n, K) of the components."""
+        return self._pass(rows)[1]
+
+    def likelihoods(self, rows: MixedRows) -> np.ndarray:
+        """Return the log-likelihoods (n,) of rows."""
+        s = rows.sorted
+        posterior = np.empty((len(rows), self.n_components))
+        out = np.empty(len(rows))
+        out[s.order] = self._kernel(rows, posterior, False, self._no_sums("none"))
+        return out
+
+    def expectation(self, rows: MixedRows) -> Sums:
+        """Return the sums of rows weighted by their posteriors, and the log-likelihood."""
+        sums = self._no_sums("diagonal" if self.shape == "diagonal" else "full")
+        posterior = np.empty((len(rows), self.n_components))
+        likelihood = float(self._kernel(rows, posterior, False, sums).sum())
+        return Sums(sums.mass, sums.first, sums.second, sums.counts, likelihood)
+
+    def _pass(
+        self, rows: MixedRows, posterior: np.ndarray | None = None, kind: str = "none"
+    ) -> tuple[Sums, np.ndarray]:
+        order = rows.sorted.order
+        sums = self._no_sums(kind)
+        if posterior is None:
+            own = np.empty((len(rows), self.n_components))
+        else:
+            own = np.ascontiguousarray(posterior[order])
+        self._kernel(rows, own, posterior is not None, sums)
+        out = np.empty_like(own)
+        out[order] = own
+        return sums, out
+
+    def _kernel(
+        self, rows: MixedRows, posterior: np.ndarray, given: bool, sums: Sums
+    ) -> np.ndarray:
+        s = rows.sorted
+        found: np.ndarray = expectation(
+            s.X, s.levels, s.starts, s.present, s.missing, np.log(self.weights), self.means,
+            self.covariances, np.log(self.chances), rows.first_level, given, LEAST_POSTERIOR,
+            posterior, sums.mass, sums.first, sums.second, sums.counts,
+        )  # fmt: skip
+        return found
+
+    def _no_sums(self, kind: str) -> Sums:
+        k, p = self.means.shape
+        k = 0 if kind == "none" else k
+        second = np.zeros((k, p if kind == "full" else 1, p))
+        return Sums(np.zeros(k), np.zeros((k, p)), second, np.zeros((k, self.chances.shape[1])))
+
+
+def fitted(
+    rows: MixedRows, start: Mixture, prior: Prior, max_steps: int, tolerance: float
+) -> tuple[Mixture, float]:
+    """Return the mixture after steps of EM from a start, and its log-likelihood.
+
+    Steps end when the log-likelihood gains less than `tolerance` a row.
+    """
+    mixture, old = start, -np.inf
+    for _ in range(max_steps):
+        sums = mixture.expectation(rows)
+        if sums.likelihood - old < tolerance * len(rows):
+            return mixture, sums.likelihood
+        old = sums.likelihood
+        mixture = Mixture.of(sums, rows.n_levels, prior, mixture.axes)
+    return mixture, float(mixture.likelihoods(rows).sum())
