@@ -118,7 +118,7 @@ def clusters(model: Any, X: Any) -> Figure:
     published = model.model if _is_run(model) else model
     rows = _shown_rows(published, X)
     labels, scores = rows.labels, rows.scores
-    sample = plane(rows.rule, rows.columns, rows.raw, rows.prepared, labels, scores)
+    sample = plane(rows.rule, rows.columns, rows.raw, rows.prepared, labels, scores, rows.firsts)
     counted = np.unique(labels[labels >= 0], return_counts=True)
     boundary = rows.rule.words.boundary
     return drawing.as_figure(figures.plane, sample, _cluster_rows(*counted), None, boundary)
@@ -167,7 +167,10 @@ def profiles(run: Run) -> Figure:
 
 
 class _Rows(NamedTuple):
-    """Rows to draw: raw (m, d), prepared for the rule (m, d), with labels and scores (m,)."""
+    """Rows to draw: raw (m, d), prepared for the rule (m, D), with labels and scores (m,).
+
+    The first prepared column of raw column j is ``firsts[j]``.
+    """
 
     rule: Rule
     columns: Sequence[str]
@@ -175,6 +178,7 @@ class _Rows(NamedTuple):
     prepared: np.ndarray
     labels: np.ndarray
     scores: np.ndarray
+    firsts: np.ndarray
 
 
 def _is_run(model: Any) -> bool:
@@ -249,19 +253,22 @@ def _shown_rows(model: Any, X: Any) -> _Rows:
         shown = _some(len(raw))
         rule, Z = model._labeller.rule, prepared[shown]
         labels = model.ids[rule.labels(Z)]
-        return _Rows(rule, model.array_columns, raw[shown], Z, labels, rule.scores(Z))
+        firsts = model._preparation.firsts
+        return _Rows(rule, model.array_columns, raw[shown], Z, labels, rule.scores(Z), firsts)
     if isinstance(model, ClusterEstimator):
         model._settle()
         raw = _array_of(model, X)
         rule, columns = model._engine.rule, _column_names(model, raw.shape[1])
-        Z = np.ascontiguousarray(raw - model._engine.centre, np.float32)
-        return _Rows(rule, columns, raw, Z, np.asarray(model.predict(raw)), rule.scores(Z))
+        values = model._values("label")
+        Z, labels = values.prepared(raw), np.asarray(model.predict(raw))
+        return _Rows(rule, columns, raw, Z, labels, rule.scores(Z), values.firsts(raw.shape[1]))
     if isinstance(model, Baseline):
         check_is_fitted(model)
         raw = _array_of(model, X)
         rule, Z = model._rule(), np.ascontiguousarray(raw, np.float64)
         columns = _column_names(model, raw.shape[1])
-        return _Rows(rule, columns, raw, Z, model.predict(raw), rule.scores(Z))
+        firsts = np.arange(raw.shape[1])
+        return _Rows(rule, columns, raw, Z, model.predict(raw), rule.scores(Z), firsts)
     raise ValueError(f"plot.clusters needs a model with clusters, found {_named(model)}")
 
 

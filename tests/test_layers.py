@@ -35,6 +35,8 @@ INSIDE = {
     "models": (
         "rules",
         "rows",
+        "mixture",
+        "columns",
         "engine",
         "nights",
         "hyperplanes",

@@ -35,7 +35,7 @@ def fit_cells(edges, counts, weights, means, sds, least_sd, max_steps, tolerance
     shift, spread = np.empty((m, k)), np.empty((m, k))
     old = -np.inf
     likelihood = -np.inf
-    for step in range(max_steps):
+    for _ in range(max_steps):
         for j in range(k):
             z_low = -np.inf
             cdf_low, pdf_low, zpdf_low = 0.0, 0.0, 0.0

@@ -11,7 +11,7 @@ LOG_TWO_PI = 1.8378770664093453
 
 @inlined
 def invert_lower(S, n, lower):
-    """Set lower (n, n) to the inverse of the Cholesky factor of S (n, n); return its log-determinant.
+    """Set lower (n, n) to the inverse Cholesky factor of S (n, n); return its log-determinant.
 
     A pivot that rounding makes negative counts as tiny.
     """

@@ -259,7 +259,9 @@ class Model:
 
         """
         rows = self._rows(X)
-        asked = asked_columns(self._labeller, self._features, self._output, reported=False)
+        asked = asked_columns(
+            self._labeller, self._preparation, self._features, self._output, reported=False
+        )
         for ids, known, block in self._blocks(rows):
             columns = self._columns(block, self._prepared(block, rows), asked)
             arrays = {f.name: pa.array(columns[f.name], f.type) for f in self.published}

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,9 @@ import numpy as np
 from distsvc.job.parameters import check_parameters, completed
 from distsvc.kernels.projection import project
 from distsvc.models.automatic.centres import about_centres
+from distsvc.models.automatic.decision import Decision, Proposal, decide, mixture_proposals
+from distsvc.models.automatic.rule import MixtureRule, of_latent
+from distsvc.models.columns.model import ColumnModel
 from distsvc.models.engine import Engine
 from distsvc.models.graph.coordinates import Without
 from distsvc.models.graph.engine import GraphEngine
@@ -49,7 +53,7 @@ from distsvc.models.support_vector.level_tree.proposals import (
 )
 from distsvc.models.support_vector.level_tree.rule import Scored
 
-LEVEL_TREE, GRAPH, CENTRES = "support-vector", "graph", "centres"
+LEVEL_TREE, GRAPH, CENTRES, MIXTURE = "support-vector", "graph", "centres", "mixture"
 
 OF_EACH = 5
 """Rows of the pilot, at least, of each cluster about a centre; with fewer k-means is not asked."""
@@ -58,6 +62,7 @@ DIVIDED = {
     LEVEL_TREE: "along few directions of the columns",
     GRAPH: "along a graph of near rows",
     CENTRES: "about centres",
+    MIXTURE: "by a mixture of normals and categories",
 }
 
 CLEAR = 1.0
@@ -106,6 +111,20 @@ class Division:
         return len(np.unique(self.labels))
 
 
+FEW_VALUES = 32
+"""Distinct values up to which a column of numbers is a scale of steps, not a continuous one."""
+
+
+def stays_as_stored(X: np.ndarray, nominal: np.ndarray) -> bool:
+    """Return whether the columns of rows X (m, d) are learned from as they are stored.
+
+    Up to three columns are, if they hold continuous numbers without missing ones.
+    """
+    if X.shape[1] > FLAT or nominal.any() or np.isnan(X).any():
+        return False
+    return any(len(np.unique(x)) > FEW_VALUES for x in X.T)
+
+
 class AutomaticEngine(Engine):
     """Holds the engines of both families; `choose` settles whose the answer is."""
 
@@ -120,6 +139,8 @@ class AutomaticEngine(Engine):
     rule: Rule  # clusters of the answer; scores of the level tree, whichever it is
     evidence: float  # for clusters, of both families together; there are clusters from 1 on
     followed: bool  # whether the answer is that of the run before, cut again
+    columns: ColumnModel | None = None  # of the stored columns, where these are modelled
+    decision: Decision | None = None  # how the answer was chosen, where columns are modelled
 
     def __init__(self, parameters: Mapping[str, Any], seed: int):
         check_parameters("auto", parameters)
@@ -129,6 +150,8 @@ class AutomaticEngine(Engine):
         self.levels = LevelTreeEngine(given, seed)
         self.graph = GraphEngine(given, seed)
         self.notes: list[str] = []
+        self.before: np.ndarray | None = None
+        self.n_jobs: int | None = 1
         self._cuts: dict[int, Rule] = {}
 
     def key_ranges(self, n_rows: int) -> Ranges:
@@ -141,9 +164,30 @@ class AutomaticEngine(Engine):
 
     def go_on_from(self, labels: np.ndarray) -> None:
         """Prefer the answer of the run before, which gave `labels` (m,) to the first pilot rows."""
+        self.before = labels
         self.levels.go_on_from(labels)
         self.graph.before = labels
         self.levels.follow = False  # both are asked before one is followed
+
+    def model_columns(
+        self, X: np.ndarray, keys: np.ndarray, nominal: np.ndarray
+    ) -> ColumnModel | None:
+        """Model the stored columns of pilot rows X (m, d) with keys (m,), unless they stay as is.
+
+        `nominal` (d,) bool says which columns hold codes of categories. Up to three columns of
+        continuous numbers stay: there a tree of level sets sees all there is. With a model,
+        `set_pilot` takes the pilot's latent variables.
+        """
+        if stays_as_stored(X, nominal):
+            return None
+        columns = ColumnModel.of(X, nominal)
+        if not len(columns.layout.latent):
+            return None
+        self.columns = columns
+        rows = columns.prepared(X, keys)
+        self._mixed = columns.layout.mixed(rows)
+        self._filled = rows[:, columns.layout.numbers]
+        return columns
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
         """Settle what follows from pilot rows (m, d) of a table of `n_rows`, in order of keys."""
@@ -151,6 +195,15 @@ class AutomaticEngine(Engine):
         self.centre = self.levels.centre
         if self.asks_graph:
             self.graph.set_pilot(self.levels.pilot)
+
+    def learned(self, X: np.ndarray, keys: np.ndarray) -> np.ndarray:
+        """Return stored rows X (n, d) with keys (n,) as learners see them."""
+        return X if self.columns is None else self.columns.latent(X, keys)
+
+    @property
+    def origin(self) -> np.ndarray:
+        """The origin (D,) float64 of the rows that the rule takes."""
+        return self.centre if self.columns is None else self.columns.origin(self.centre)
 
     @property
     def asks_graph(self) -> bool:
@@ -178,6 +231,9 @@ class AutomaticEngine(Engine):
     def choose(self) -> None:
         """Choose whose the answer is, and make its rule."""
         self._weigh()
+        if self.columns is not None:
+            self._decide(self.n_clusters)
+            return
         winners = self.answers
         self.chosen = self._clearest(winners)
         self.followed = self.n_clusters is None and self._follow(winners)
@@ -198,6 +254,54 @@ class AutomaticEngine(Engine):
         if self.chosen != CENTRES:
             self.notes += [note for note in self.tree.notes if note not in self.notes]
 
+    def _decide(self, n_clusters: int | None) -> None:
+        """Choose among the proposals of all views by the one measure of `decide`."""
+        decision = self._decision(n_clusters)
+        best = decision.best
+        self.decision, self.chosen, self.rule = decision, best.view, best.make()
+        self.followed = decision.followed
+        self.agreement = self.support = decision.agreement
+        self.merits, self.likeness = {}, decision.likeness
+        if best.n_clusters == 1:
+            self.notes.append("one population describes the table best: the answer is one cluster")
+        elif best.view != MIXTURE:
+            self.notes += [note for note in self.tree.notes if note not in self.notes]
+
+    def _decision(self, n_clusters: int | None) -> Decision:
+        assert self.columns is not None
+        layout = self.columns.layout
+        mixtures = mixture_proposals(
+            self._mixed,
+            self.levels.pilot,
+            self.levels.seed,
+            n_clusters,
+            self.n_jobs,
+            lambda mixture, cluster, labels: MixtureRule.of(
+                mixture, layout, cluster, self._scored(labels)
+            ),
+        )
+        trees = self._tree_proposals(n_clusters)
+        return decide(mixtures, trees, self._mixed, self._filled, n_clusters, self.before)
+
+    def _tree_proposals(self, n_clusters: int | None) -> list[Proposal]:
+        """Return the partitions of the trees of columns and graph."""
+        found = []
+        for name, tree in self._trees.items():
+            levels = tree.levels if n_clusters is None else tree.levels.cut(n_clusters)
+            if n_clusters is None and levels.answer.n_clusters == 1:
+                continue
+            labels = (
+                self._columns_labels(levels) if name == LEVEL_TREE else self._graph_labels(levels)
+            )
+            found.append(Proposal(name, labels, labels, partial(self._tree_rule, name, levels)))
+        return found
+
+    def _tree_rule(self, name: str, levels: LevelSets) -> Rule:
+        assert self.columns is not None
+        graph = name == GRAPH
+        rule: Rule = self._graph_rule(levels) if graph else self.levels.rule_of(levels)
+        return of_latent(rule, self.columns.layout)
+
     @property
     def tree(self) -> LevelTreeEngine:
         """The level tree of the chosen family; of the columns where that is k-means."""
@@ -215,6 +319,8 @@ class AutomaticEngine(Engine):
 
     def cut(self, n_clusters: int) -> Rule:
         """Return the rule of another number of clusters, as if that had been given; it is kept."""
+        if n_clusters not in self._cuts and self.columns is not None:
+            self._cuts[n_clusters] = self._decision(n_clusters).best.make()
         if n_clusters not in self._cuts:
             divisions = self._divisions(n_clusters)
             merits = self._merits(divisions)
@@ -224,12 +330,16 @@ class AutomaticEngine(Engine):
 
     def counts(self) -> dict[str, int]:
         """Return the clusters that each family found by itself, or those that were wanted."""
+        if self.decision is not None:
+            return self.decision.counts()
         if self.merits:
             return {self.chosen: self.rule.n_clusters}
         return {name: answer.n_clusters for name, answer in self.answers.items()}
 
     def why(self) -> str:
         """Return the reason of the choice, in sentences."""
+        if self.decision is not None:
+            return self.decision.why()
         answers = self.answers
         if self.merits:
             told = ", ".join(f"{merit:.2f} {DIVIDED[name]}" for name, merit in self.merits.items())
@@ -259,7 +369,7 @@ class AutomaticEngine(Engine):
 
     def fitted_facts(self) -> Facts:
         """Return the numbers that the chosen fit arrived at, for its report."""
-        facts = {} if self.chosen == CENTRES else self.tree.fitted_facts()
+        facts = {} if self.chosen in (CENTRES, MIXTURE) else self.tree.fitted_facts()
         facts |= {"n_clusters": self.rule.n_clusters}
         facts |= {"chosen": self.chosen, "support": self.support, "agreement": self.agreement}
         if self.levels.before is not None:

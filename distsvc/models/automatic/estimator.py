@@ -209,16 +209,26 @@ class AutoClustering(ClusterEstimator):
         """
         self._settle()
         COUNT.check("n_clusters", n_clusters)
-        rule, centre = self._engine.cut(n_clusters), self._engine.centre
+        rule, engine = self._engine.cut(n_clusters), self._engine
         if X is not None:
-            return answered(self, X, Values(rule, centre, "label"), self.n_jobs)
+            values = Values(rule, engine.origin, "label", columns=engine.columns)
+            return answered(self, X, values, self.n_jobs)
         if self._rows is None:
             raise ValueError("the rows were read block by block and not kept: give X")
         return of_blocks(rule.labels, self._rows, self.n_jobs)
 
+    @property
+    def _allowed(self) -> dict[str, Any]:
+        """Missing values are allowed: a mixture integrates over them."""
+        return {"ensure_all_finite": "allow-nan"}
+
+    def _values(self, column: str) -> Values:
+        engine = self._engine
+        return Values(engine.rule, engine.origin, column, columns=engine.columns)
+
     def _begin(self) -> AutomaticEngine:
         engine = AutomaticEngine(self.get_params(), seed_of(self.random_state))
-        engine.levels.n_jobs = engine.graph.n_jobs = self.n_jobs
+        engine.n_jobs = engine.levels.n_jobs = engine.graph.n_jobs = self.n_jobs
         return engine
 
     def _fit_array(self, X: np.ndarray) -> None:
@@ -227,18 +237,23 @@ class AutoClustering(ClusterEstimator):
         levels = engine.levels
         keys = sampling.row_keys(levels.seed, np.arange(len(X)))
         order = sampling.lowest(keys, len(X))
-        engine.set_pilot(X[order[:PILOT_ROWS]], len(X))
+        first = order[:PILOT_ROWS]
+        raw = X
+        if engine.model_columns(X[first], keys[first], np.zeros(X.shape[1], bool)):
+            X = engine.learned(X, keys)
+        engine.set_pilot(X[first], len(X))
+        phases.ended("columns")
         rows = levels.seen(X)
         levels.learn(rows, keys, len(X))
         phases.ended("models of the columns")
         levels.find_clusters([(rows, keys)], len(X))
         phases.ended("splits of the columns, and their vote")
         if engine.asks_graph:
-            first = _first(engine.graph, keys[order], len(X))
-            engine.learn_graph(X[order[first]], keys[order[first]])
+            some = order[_first(engine.graph, keys[order], len(X))]
+            engine.learn_graph(X[some], keys[some])
             phases.ended("graph of near rows, its models and their vote")
         self._take(engine)
-        self._rows = np.ascontiguousarray(X - engine.centre, np.float32)
+        self._rows = self._values("label").prepared(raw)
         self.labels_ = of_blocks(engine.rule.labels, self._rows, self.n_jobs)
         self._hold_rows(self._rows)
         phases.ended("choice and labels")
@@ -251,7 +266,10 @@ class AutoClustering(ClusterEstimator):
         X, keys = passes.draw(engine.sample_ranges)
         n_rows = passes.n_rows
         phases.ended(f"sample of {n_rows:,} rows")
-        engine.set_pilot(passes.pilot, n_rows)
+        pilot = passes.pilot
+        if engine.model_columns(pilot, passes.pilot_keys, np.zeros(pilot.shape[1], bool)):
+            pilot, X = engine.learned(pilot, passes.pilot_keys), engine.learned(X, keys)
+        engine.set_pilot(pilot, n_rows)
         if engine.asks_graph:
             first = _first(engine.graph, keys, n_rows)
             engine.learn_graph(X[first], keys[first])
@@ -261,7 +279,7 @@ class AutoClustering(ClusterEstimator):
         levels.learn(rows, keys, n_rows)
         phases.ended("models of the columns")
         del rows, keys
-        parts = ((levels.seen(block), keys) for block, keys in passes.again())
+        parts = ((levels.seen(engine.learned(block, keys)), keys) for block, keys in passes.again())
         levels.find_clusters(parts, n_rows)
         phases.ended("splits of the columns, and their vote")
         self._take(engine)

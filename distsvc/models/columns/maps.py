@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -81,9 +83,8 @@ class NumberMap:
         if not density.is_unimodal:
             mean, sd = density.moments
             targets = (places - mean) / sd
-        return cls(
-            density.scale, step, *_ends(distinct), places, scores, targets, *_NO_TABLE
-        )._tabled(distinct)
+        found = cls(density.scale, step, *_ends(distinct), places, scores, targets, *_NO_TABLE)
+        return found._tabled(distinct)
 
     @classmethod
     def _ordinal(cls, distinct: np.ndarray, cells: Cells, step: float) -> NumberMap:
@@ -147,14 +148,37 @@ class NumberMap:
         outside = np.where(x < self.low, np.minimum(mapped, ends), np.maximum(mapped, ends))
         return np.where(np.isfinite(place), outside, ends)
 
-    def draws(self, x: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
-        """Return a draw (n,) inside the cell of each value x (n,), by `uniforms` (n,) in (0, 1)."""
+    def mapped_to(self, x: np.ndarray, uniforms: np.ndarray | None) -> np.ndarray:
+        """Return the mapped values (n,) of x (n,): means of cells, or draws by uniforms (n,)."""
+        if uniforms is None:
+            return self.means(x)
         low, high = self._cell_scores(x)
         with np.errstate(invalid="ignore"):
             scores = _between(low, high, uniforms)
         return bent(interpolated(scores, self.scores, self.targets))
 
+    def facts(self) -> dict[str, Any]:
+        """Return what JSON holds."""
+        names = ("scale", "step", "low", "high", "first_edge", "last_edge")
+        sizes = {"knots": len(self.places), "values": len(self.values)}
+        return {name: getattr(self, name) for name in names} | sizes
 
+    def tables(self) -> list[np.ndarray]:
+        """Return the tables, whose lengths `facts` have."""
+        return [self.places, self.scores, self.targets, self.values, self.mapped]
+
+    @classmethod
+    def restored(cls, facts: dict[str, Any], cut: Callable[[int], np.ndarray]) -> NumberMap:
+        """Return the map of facts, and tables that ``cut(n)`` gives one after the other."""
+        if facts["scale"] not in SCALES:
+            raise ValueError(f"expected a scale, one of {list(SCALES)}, found {facts['scale']!r}")
+        own = {k: v for k, v in facts.items() if k not in ("knots", "values")}
+        sizes = [facts["knots"]] * 3 + [facts["values"]] * 2
+        tables: dict[str, Any] = dict(zip(_TABLES, map(cut, sizes), strict=True))
+        return cls(**own, **tables)
+
+
+_TABLES = ("places", "scores", "targets", "values", "mapped")
 _NO_TABLE = np.zeros(0), np.zeros(0)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from distsvc.models.columns.maps import NumberMap
+from distsvc.models.mixture.density import MixedRows
 
 MIN_SPIKE_SHARE = 0.1
 MIN_SPIKE_VALUES = 12
@@ -26,13 +27,33 @@ distinct values of such a column."""
 MAX_REPEATED = 2.0
 """Times that a spike has more rows than each of the five values next to it."""
 
+LEAST_CHANCE = 1e-6
+"""Bound on the probabilities that latent draws come from, and on one less them."""
+
 SAME = 1e-12
 """Relative range up to which a column counts as constant: a few rounding errors."""
+
+
+class Cutter:
+    """Cuts tables off one array, from its beginning on."""
+
+    def __init__(self, tables: np.ndarray):
+        self.tables, self.place = tables, 0
+
+    def __call__(self, n: int) -> np.ndarray:
+        """Return the next n numbers."""
+        found = self.tables[self.place : self.place + n]
+        if len(found) != n or n < 0:
+            raise ValueError(f"expected {n} more numbers in tables, found {len(found)}")
+        self.place += n
+        return found
 
 
 @dataclass(frozen=True)
 class Category:
     """A column of codes: flags, or levels of a category.
+
+    Prepared columns are the latent variables, one of a flag or one of each level, and the level.
 
     Attributes
     ----------
@@ -47,9 +68,14 @@ class Category:
     shares: np.ndarray
 
     @property
-    def width(self) -> int:
-        """Latent columns: one for a flag, one for each level of a category."""
+    def n_latent(self) -> int:
+        """Latent variables: one of a flag, one of each level of a category."""
         return 1 if len(self.codes) == 2 else len(self.codes)
+
+    @property
+    def width(self) -> int:
+        """Prepared columns."""
+        return self.n_latent + 1
 
     def levels(self, x: np.ndarray) -> np.ndarray:
         """Return the level (n,) int64 of values x (n,), -1 for missing and unknown codes."""
@@ -62,63 +88,150 @@ class Category:
 
     @cached_property
     def _scales(self) -> np.ndarray:
-        if self.width == 1:
+        if self.n_latent == 1:
             return np.ones(2)
         variances = self.shares * (1.0 - self.shares)
         return np.asarray(np.sqrt(variances / variances.sum()))
 
-    def latent(self, levels: np.ndarray, uniforms: np.ndarray | None) -> np.ndarray:
-        """Return the latent values (n, width) of levels (n,); NaN where a level is -1.
-
-        `uniforms` (n, width) in (0, 1) draw them; without, they are the means of their side of the
-        threshold.
-        """
-        chosen = range(1, 2) if self.width == 1 else range(len(self.codes))
-        out = np.empty((len(levels), self.width))
+    def prepare(
+        self, x: np.ndarray, keys: np.ndarray | None, salt: np.uint64, out: np.ndarray
+    ) -> None:
+        """Write values x (n,) to prepared columns (n, width)."""
+        levels = self.levels(x)
+        chosen = range(1, 2) if self.n_latent == 1 else range(len(self.codes))
+        known = levels >= 0
         for place, level in enumerate(chosen):
             share, inside = self.shares[level], levels == level
-            if uniforms is None:
+            if keys is None:
                 density = np.exp(-0.5 * self._thresholds[level] ** 2) / np.sqrt(2.0 * np.pi)
                 z = np.where(inside, density / share, -density / (1.0 - share))
+                z[~known] = 0.0
             else:
-                u = uniforms[:, place]
+                u = unit(keys, salt, place)
                 t = np.where(inside, 1.0 - share + u * share, u * (1.0 - share))
-                z = ndtri(np.clip(t, 1e-6, 1.0 - 1e-6))
+                t = np.where(known, t, u)
+                z = ndtri(np.clip(t, LEAST_CHANCE, 1.0 - LEAST_CHANCE))
             out[:, place] = z * self._scales[level]
-        out[levels < 0] = np.nan
-        return out
+        out[:, -1] = levels
+
+    def facts(self) -> dict[str, Any]:
+        """Return what JSON holds."""
+        return {"kind": "category", "levels": len(self.codes)}
+
+    def tables(self) -> list[np.ndarray]:
+        """Return codes and shares."""
+        return [self.codes, self.shares]
+
+    @classmethod
+    def restored(cls, facts: dict[str, Any], cut: Cutter) -> Category:
+        """Return the column of facts and tables."""
+        return cls(cut(facts["levels"]), cut(facts["levels"]))
 
 
 @dataclass(frozen=True)
 class Number:
-    """A column of numbers: its map, and the map of its amounts where it is zero-inflated.
+    """A column of numbers, by its map, and the map of its amounts where it is zero-inflated.
 
-    `spike` is the value that so many rows share, NaN if there is none.
+    Prepared columns are the mapped value, and 1 where it is missing; of a zero-inflated column the
+    mapped value, the mapped amount, and whether the value is the `spike`, -1 where it is missing.
     """
 
     map: NumberMap
-    spike: float
+    spike: float | None
     amounts: NumberMap | None
-    spike_share: float
+
+    @property
+    def width(self) -> int:
+        """Prepared columns."""
+        return 2 if self.amounts is None else 3
+
+    def prepare(
+        self, x: np.ndarray, keys: np.ndarray | None, salt: np.uint64, out: np.ndarray
+    ) -> None:
+        """Write values x (n,) to prepared columns (n, width)."""
+        missing = np.isnan(x)
+        u = None if keys is None else unit(keys, salt)
+        out[:, 0] = self.map.mapped_to(x, u)
+        if missing.any():
+            out[missing, 0] = 0.0 if u is None else ndtri(u[missing])
+        if self.amounts is None:
+            out[:, 1] = missing
+            return
+        at_spike = x == self.spike
+        with_amount = ~(missing | at_spike)
+        part = None if u is None else u[with_amount]
+        out[with_amount, 1] = self.amounts.mapped_to(x[with_amount], part)
+        out[:, 2] = np.where(missing, -1.0, at_spike)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what JSON holds."""
+        amounts = None if self.amounts is None else self.amounts.facts()
+        return {"kind": "number", "map": self.map.facts(), "spike": self.spike, "amounts": amounts}
+
+    def tables(self) -> list[np.ndarray]:
+        """Return the tables of its maps."""
+        return self.map.tables() + ([] if self.amounts is None else self.amounts.tables())
+
+    @classmethod
+    def restored(cls, facts: dict[str, Any], cut: Cutter) -> Number:
+        """Return the column of facts and tables."""
+        whole = NumberMap.restored(facts["map"], cut)
+        amounts = facts["amounts"]
+        of_amounts = None if amounts is None else NumberMap.restored(amounts, cut)
+        return cls(whole, facts["spike"], of_amounts)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Places in the prepared rows of a column model; arrays are int64.
+
+    Attributes
+    ----------
+    firsts : ndarray of shape (d,)
+        First prepared column of each stored column.
+    width : int
+        Prepared columns.
+    latent : ndarray of shape (r,)
+        Continuous variables, which trees and graphs see.
+    numbers, absent : ndarray of shape (p,)
+        Numbers of a mixture, and columns that are not 0 where one of them is missing.
+    levels : ndarray of shape (q,)
+        Levels of a mixture's categories, -1 where missing.
+    n_levels : ndarray of shape (q,)
+
+    """
+
+    firsts: np.ndarray
+    width: int
+    latent: np.ndarray
+    numbers: np.ndarray
+    absent: np.ndarray
+    levels: np.ndarray
+    n_levels: np.ndarray
+
+    def mixed(self, Z: np.ndarray) -> MixedRows:
+        """Return prepared rows Z (n, width) as a mixture sees them."""
+        numbers = Z[:, self.numbers].astype(np.float64)
+        numbers[Z[:, self.absent] != 0.0] = np.nan
+        levels = np.rint(Z[:, self.levels]).astype(np.int32)
+        return MixedRows(numbers, levels, self.n_levels)
 
 
 @dataclass(frozen=True)
 class ColumnModel:
-    """The models of the columns that decide, and the places of these in a stored row.
+    """The models of all stored columns.
 
     Attributes
     ----------
-    used : ndarray of shape (c,), int64
-        The places of the columns, in the order that learners see them.
-    columns : sequence of `Number` and `Category`
-        Their models.
-    salts : ndarray of shape (c,), uint64
+    columns : list of `Number`, `Category` or None
+        In the order of stored columns; None for a column that decides nothing, since it is constant
+        or a copy of another one.
+    salts : ndarray of shape (d,), uint64
         Keys of the columns' random numbers; they follow from the ranks of the pilot's values.
 
     """
 
-    used: np.ndarray
-    columns: Sequence[Number | Category]
+    columns: list[Number | Category | None]
     salts: np.ndarray
 
     @classmethod
@@ -127,85 +240,96 @@ class ColumnModel:
 
         `nominal` (d,) bool says which columns hold codes of categories.
         """
-        used: list[int] = []
-        columns: list[Number | Category] = []
+        columns: list[Number | Category | None] = []
         salts: list[int] = []
         for place, x in enumerate(np.ascontiguousarray(pilot.T)):
-            column = _column_of(x[~np.isnan(x)], bool(nominal[place]))
             salt = _salt(x)
-            if column is None or salt in salts:  # constant, or a copy of another column
-                continue
-            used.append(place)
-            columns.append(column)
+            same = salt in salts
             salts.append(salt)
-        order = np.argsort(np.array(salts, np.uint64), kind="stable")
-        return cls(
-            np.array(used, np.int64)[order],
-            [columns[i] for i in order],
-            np.array(salts, np.uint64)[order],
-        )
+            columns.append(None if same else _column_of(x[~np.isnan(x)], bool(nominal[place])))
+        return cls(columns, np.array(salts, np.uint64))
 
     @cached_property
-    def numbers(self) -> list[tuple[int, NumberMap, float]]:
-        """Place, map and spike of each number of the mixture."""
-        return [
-            (place, column.amounts or column.map, column.spike)
-            for place, column in zip(self.used.tolist(), self.columns, strict=True)
-            if isinstance(column, Number)
-        ]
-
-    def mixed(self, X: np.ndarray, keys: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return numbers (n, p) float64, NaN where missing, and levels (n, q) int32, -1 there.
-
-        With the keys (n,) uint64 of rows the numbers are draws, without them means.
-        """
-        numbers, levels = [], []
-        for place, column, salt in zip(self.used, self.columns, self.salts, strict=True):
-            x = X[:, place]
+    def layout(self) -> Layout:
+        """The places of the prepared columns. Learners see columns in the order of their salts."""
+        widths = [1 if one is None else one.width for one in self.columns]
+        firsts = np.cumsum([0, *widths])
+        latent: list[int] = []
+        numbers: list[int] = []
+        absent: list[int] = []
+        levels: list[int] = []
+        n_levels: list[int] = []
+        for j in np.argsort(self.salts, kind="stable").tolist():
+            column, first = self.columns[j], int(firsts[j])
             if isinstance(column, Category):
-                levels.append(column.levels(x))
-                continue
-            amount = column.map
-            if column.amounts is not None:
-                amount, at_spike = column.amounts, x == column.spike
-                levels.append(np.where(np.isnan(x), -1, at_spike))
-                x = np.where(at_spike, np.nan, x)
-            numbers.append(amount.means(x) if keys is None else amount.draws(x, unit(keys, salt)))
-        n = len(X)
-        return (
-            np.stack(numbers, axis=1) if numbers else np.zeros((n, 0)),
-            np.stack(levels, axis=1).astype(np.int32) if levels else np.zeros((n, 0), np.int32),
-        )
+                latent.extend(range(first, first + column.n_latent))
+                levels.append(first + column.n_latent)
+                n_levels.append(len(column.codes))
+            elif column is not None:
+                latent.append(first)
+                numbers.append(first if column.amounts is None else first + 1)
+                absent.append(first + column.width - 1)
+                if column.amounts is not None:
+                    levels.append(first + 2)
+                    n_levels.append(2)
+        places = (np.array(one, np.int64) for one in (latent, numbers, absent, levels, n_levels))
+        return Layout(firsts[:-1].astype(np.int64), int(firsts[-1]), *places)
+
+    def prepared(self, X: np.ndarray, keys: np.ndarray | None = None) -> np.ndarray:
+        """Return prepared rows (n, width) float64 of stored rows X (n, d).
+
+        With the keys (n,) uint64 of rows, values are draws inside their cells, as learners see
+        them; without, means of the cells. A missing number is a draw from all rows, or their mean.
+        """
+        out = np.zeros((len(X), self.layout.width))
+        for j, (column, first) in enumerate(zip(self.columns, self.layout.firsts, strict=True)):
+            if column is not None:
+                own = out[:, first : first + column.width]
+                column.prepare(np.ascontiguousarray(X[:, j], np.float64), keys, self.salts[j], own)
+        return out
 
     @property
-    def n_levels(self) -> np.ndarray:
-        """Levels (q,) int64 of each category of `mixed`."""
-        found = []
-        for column in self.columns:
-            if isinstance(column, Category):
-                found.append(len(column.codes))
-            elif column.amounts is not None:
-                found.append(2)
-        return np.array(found, np.int64)
+    def firsts(self) -> np.ndarray:
+        """First prepared column (d,) int64 of each stored column."""
+        return self.layout.firsts
 
-    def latent(self, X: np.ndarray, keys: np.ndarray | None = None) -> np.ndarray:
-        """Return rows (n, r) float64 in which every column is a continuous variable.
+    def latent(self, X: np.ndarray, keys: np.ndarray) -> np.ndarray:
+        """Return stored rows X (n, d) with keys (n,) as latent draws (n, r) float64."""
+        return self.prepared(X, keys)[:, self.layout.latent]
 
-        Draws with the keys (n,) uint64 of the rows, means without; NaN where missing.
-        """
-        parts = []
-        for place, column, salt in zip(self.used, self.columns, self.salts, strict=True):
-            x = X[:, place]
-            if isinstance(column, Category):
-                uniforms = None
-                if keys is not None:
-                    uniforms = np.stack([unit(keys, salt, k) for k in range(column.width)], 1)
-                parts.append(column.latent(column.levels(x), uniforms))
-            elif keys is None:
-                parts.append(column.map.means(x)[:, None])
+    def origin(self, centre: np.ndarray) -> np.ndarray:
+        """Return the origin (width,) float64 of prepared rows by the centre (r,) of the latent."""
+        origin = np.zeros(self.layout.width)
+        origin[self.layout.latent] = centre
+        return origin
+
+    def facts(self) -> list[dict[str, Any] | None]:
+        """Return what JSON holds; `restored` takes it back with `tables`."""
+        return [None if one is None else one.facts() for one in self.columns]
+
+    @property
+    def tables(self) -> np.ndarray:
+        """All tables of the columns in one array (t,) float64."""
+        parts = [part for one in self.columns if one is not None for part in one.tables()]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    @classmethod
+    def restored(
+        cls, facts: Sequence[dict[str, Any] | None], tables: np.ndarray, salts: np.ndarray
+    ) -> ColumnModel:
+        """Return the model of facts and arrays; ValueError or KeyError where they are damaged."""
+        cut = Cutter(tables)
+        columns: list[Number | Category | None] = []
+        for one in facts:
+            if one is None:
+                columns.append(None)
+            elif one["kind"] == "category":
+                columns.append(Category.restored(one, cut))
             else:
-                parts.append(column.map.draws(x, unit(keys, salt))[:, None])
-        return np.hstack(parts) if parts else np.zeros((len(X), 0))
+                columns.append(Number.restored(one, cut))
+        if cut.place != len(tables):
+            raise ValueError(f"expected {cut.place} numbers in tables, found {len(tables)}")
+        return cls(columns, salts)
 
 
 def unit(keys: np.ndarray, salt: Any, more: int = 0) -> np.ndarray:
@@ -238,11 +362,10 @@ def _column_of(x: np.ndarray, nominal: bool) -> Number | Category | None:
         return None
     spike = _spike_of(distinct, counts)
     if spike is None:
-        return Number(whole, np.nan, None, 0.0)
+        return Number(whole, None, None)
     rest = distinct != spike
     amounts = NumberMap.of(distinct[rest], counts[rest])
-    share = float(counts[~rest].sum() / counts.sum())
-    return Number(whole, spike, amounts, share) if amounts else Number(whole, np.nan, None, 0.0)
+    return Number(whole, spike, amounts) if amounts else Number(whole, None, None)
 
 
 def _spike_of(distinct: np.ndarray, counts: np.ndarray) -> float | None:

@@ -226,7 +226,7 @@ class IncrementalMDH(ClusterEstimator):
         self.centre_, self.n_samples_ = engine.centre, engine.n_samples
         self._publish()
         if source.in_memory:
-            self._take_rows(passes.centred(engine.centre))
+            self._take_rows(passes.prepared(self._values("label")))
         else:
             self._label_passes(passes)
 

@@ -11,7 +11,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from sklearn.base import ClusterMixin
@@ -61,19 +61,32 @@ def given(estimator: Any, X: Any, *, reset: bool, whole: bool = False) -> Input 
     return source
 
 
+class ModelledColumns(Protocol):
+    """A model of columns, which turns raw rows (n, d) into prepared ones (n, D)."""
+
+    @property
+    def firsts(self) -> np.ndarray:
+        """First prepared column (d,) int64 of each raw column."""
+
+    def prepared(self, X: np.ndarray) -> np.ndarray:
+        """Return prepared rows (n, D) float64."""
+
+
 @dataclass(frozen=True)
 class Values:
     """Labels, scores or shares of rows by a rule, as a function that can be sent to the rows.
 
     `column` is ``label``, ``score``, ``share``, or one of the others of `DTYPES`: the share of a
     row's own cluster, and the score with its sign turned. `centre` (d,) float64 is subtracted from
-    raw rows. Rows with a score below `least` are labelled -1, and their own share is 0.
+    raw rows, after these are prepared by the model of the `columns`, if there is one. Rows with a
+    score below `least` are labelled -1, and their own share is 0.
     """
 
     rule: Rule
     centre: np.ndarray
     column: str
     least: float = -np.inf
+    columns: ModelledColumns | None = None
 
     @property
     def answer(self) -> RowValues:
@@ -84,7 +97,16 @@ class Values:
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Return the values of raw rows X (n, d)."""
         check_length(X)
-        return self.of_centred(np.ascontiguousarray(X - self.centre, np.float32))
+        return self.of_centred(self.prepared(X))
+
+    def firsts(self, d: int) -> np.ndarray:
+        """Return the first prepared column (d,) int64 of each of d raw columns."""
+        return np.arange(d) if self.columns is None else self.columns.firsts
+
+    def prepared(self, X: np.ndarray) -> np.ndarray:
+        """Return raw rows X (n, d) as the rule takes them, float32."""
+        rows = X if self.columns is None else self.columns.prepared(X)
+        return np.ascontiguousarray(rows - self.centre, np.float32)
 
     def of_centred(self, Z: np.ndarray) -> np.ndarray:
         """Return the values of centred rows Z (n, d) float32."""
@@ -112,7 +134,7 @@ def answered(estimator: Any, X: Any, of_rows: OfRows, n_jobs: int | None = 1) ->
     source = given(estimator, X, reset=False)
     if source is not None:
         return source.map(of_rows)
-    X = validated(estimator, X, reset=False)
+    X = validated(estimator, X, reset=False, **getattr(estimator, "_allowed", {}))
     parts = cut(X, max(block_rows(X.shape[1]) // CACHED_PARTS, 1))
     return of_rows.answer.joined(on_threads(of_rows, parts, n_jobs))
 
@@ -166,13 +188,18 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         source = given(self, X, reset=True, whole=self._whole)
         if source is None:
             check_integers(X)
-            self._fit_array(validated(self, X, ensure_min_samples=2))
+            self._fit_array(validated(self, X, ensure_min_samples=2, **self._allowed))
         else:
             with readable_again(source) as source:
                 self._fit_source(source)
         self._count_clusters()
         self._warn()
         return self
+
+    @property
+    def _allowed(self) -> dict[str, Any]:
+        """Options of scikit-learn's check of rows."""
+        return {}
 
     @property
     def _whole(self) -> bool:
@@ -269,7 +296,7 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         """Label the rows of `fit`, and describe or hold them, in one more reading."""
         phases = Phases(self)
         if passes.source.in_memory:
-            Z = passes.centred(self._engine.centre)
+            Z = passes.prepared(self._values("label"))
             self.labels_ = of_blocks(self._values("label").of_centred, Z, self.n_jobs)
             self._hold_rows(Z)
             phases.ended("labels")
@@ -298,7 +325,7 @@ class Passes:
     # Set by `draw`:
     n_rows: int
     pilot: np.ndarray  # (m, d): the rows with the lowest keys, in their order, PILOT_ROWS at most
-    _pilot_keys: np.ndarray
+    pilot_keys: np.ndarray  # (m,) uint64, ascending
 
     def __init__(self, source: Input, seed: int):
         self.source, self.seed = source, seed
@@ -318,7 +345,7 @@ class Passes:
             )
         X, keys = held.ordered()
         self.n_rows = held.n_rows
-        self.pilot, self._pilot_keys = X[:PILOT_ROWS].copy(), keys[:PILOT_ROWS].copy()
+        self.pilot, self.pilot_keys = X[:PILOT_ROWS].copy(), keys[:PILOT_ROWS].copy()
         ranges = key_ranges(self.n_rows)
         sample = sampling.slice_by_key(keys, ranges[0][0], ranges[-1][1])
         return X[sample], keys[sample]
@@ -352,11 +379,11 @@ class Passes:
             done += len(block)
         return found
 
-    def centred(self, centre: np.ndarray) -> np.ndarray:
-        """Return all rows (n, d) float32 relative to the centre (d,); errors as in `again`."""
-        Z, done = np.empty((self.n_rows, len(centre)), np.float32), 0
+    def prepared(self, values: Values) -> np.ndarray:
+        """Return all rows (n, D) float32 as a rule takes them; errors as in `again`."""
+        Z, done = np.empty((self.n_rows, len(values.centre)), np.float32), 0
         for block, _ in self.again():
-            Z[done : done + len(block)] = block - centre
+            Z[done : done + len(block)] = values.prepared(block)
             done += len(block)
         return Z
 
@@ -370,9 +397,10 @@ class Passes:
 
     def _compare(self, keys: np.ndarray, block: np.ndarray, first: int) -> None:
         """Compare the pilot's rows that are in a block with what they were."""
-        known = np.flatnonzero(keys[: max(self.n_rows - first, 0)] <= self._pilot_keys[-1])
-        places = np.searchsorted(self._pilot_keys, keys[known])
-        other = (block[known] != self.pilot[places]).any(axis=1)
+        known = np.flatnonzero(keys[: max(self.n_rows - first, 0)] <= self.pilot_keys[-1])
+        places = np.searchsorted(self.pilot_keys, keys[known])
+        then, now = self.pilot[places], block[known]
+        other = ((now != then) & ~(np.isnan(now) & np.isnan(then))).any(axis=1)
         if other.any():
             row = first + int(known[other.argmax()])
             raise _changed(f"has another row {row} at a second reading than at the first")

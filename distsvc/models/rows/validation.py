@@ -82,7 +82,10 @@ def check_integers(X: Any) -> None:
 def check_length(X: Any, most: float = LONGEST) -> None:
     """Raise UnusableRowsError where rows X (n, d), dense or CSR, may be longer than `most`."""
     values = X.data if sparse.issparse(X) else X
-    largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+    largest = max(
+        float(np.fmax.reduce(values, axis=None, initial=0.0)),
+        -float(np.fmin.reduce(values, axis=None, initial=0.0)),
+    )
     if not largest * X.shape[1] ** 0.5 <= most:
         raise UnusableRowsError(
             f"X has values up to {largest:.3g}, expected rows of a length of at most {most:g}; "

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from distsvc.job.config import Job
-from distsvc.models.automatic.engine import CENTRES, LEVEL_TREE, AutomaticEngine
+from distsvc.models.automatic.engine import CENTRES, LEVEL_TREE, MIXTURE, AutomaticEngine
+from distsvc.models.automatic.rule import MixtureRule
 from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rules.rule import Rule
@@ -34,7 +35,7 @@ from distsvc.storage.rows.blocks import Table
 class Automatic(AlgorithmJob):
     """Both families, of which one has the answer in the end."""
 
-    rules = (LevelRule, LandmarkRule)
+    rules = (LevelRule, LandmarkRule, MixtureRule)
     engine: AutomaticEngine
 
     def __init__(self, engine: AutomaticEngine, parameters: dict[str, Any], job: Job, table: Table):
@@ -74,7 +75,9 @@ class Automatic(AlgorithmJob):
         engine = self.engine
         alone = self.levels.learned(job)
         learned = super().learned(job)
-        if engine.chosen == LEVEL_TREE:  # which is an algorithm of its own
+        if (
+            engine.chosen == LEVEL_TREE and engine.columns is None
+        ):  # which is an algorithm of its own
             learned = replace(alone, algorithm=LEVEL_TREE)
         considered = [
             Considered(algorithm=name, n_clusters=count, chosen=name == engine.chosen)
@@ -83,7 +86,7 @@ class Automatic(AlgorithmJob):
         choice = ChoicePart(why=engine.why(), considered=considered, likeness=engine.likeness)
 
         def parts(run: RunDirectory, pilot: PilotRows) -> Parts:
-            if engine.chosen == CENTRES:
+            if engine.chosen in (CENTRES, MIXTURE):
                 return Parts(choice=choice)
             found = alone.parts(run, pilot) | {"levels": levels_part(engine.found, engine.numbers)}
             return Parts(**found, choice=choice)

@@ -16,7 +16,7 @@ from distsvc.models.rows.sampling import Ranges, key_threshold
 from distsvc.models.support_vector.level_tree.directions import MOST_COMPONENTS
 from distsvc.models.support_vector.level_tree.ensemble import Ensemble
 from distsvc.run.learning.aside import learned_blocks
-from distsvc.run.learning.preparation import prepared
+from distsvc.run.learning.preparation import learned
 from distsvc.run.learning.stream import keyed_blocks, sample_blocks
 from distsvc.run.learning.survey import Collected, gather, gathered, keyed_rows, parts
 from distsvc.run.work.directory import Result, RunDirectory
@@ -68,7 +68,9 @@ class Training:
         """Yield the blocks of an epoch, (n, q) float32, viewed, from number `first` on."""
         if self.viewed:
             kept = [keyed_rows(run, name) for name in parts(run, VIEWS, GATHER_VIEWS)]
-            yield from keyed_blocks(kept, np.asarray, ranges, self.ensemble.seed, epoch, first)
+            yield from keyed_blocks(
+                kept, lambda rows, _: rows, ranges, self.ensemble.seed, epoch, first
+            )
             return
         for block in sample_blocks(run, ranges, self.ensemble.seed, epoch, first):
             yield self.ensemble.view(block)
@@ -88,7 +90,7 @@ def view_partition(run: RunDirectory, number: int) -> Result:
         n_rows += len(block.rows)
         wanted = kept.wants(keys)
         X = block.X if wanted.all() else block.X[wanted]
-        kept.add(ensemble.view(prepared(run, X)), keys[wanted])
+        kept.add(ensemble.view(learned(run, X, keys[wanted])), keys[wanted])
     return Result(large=kept.arrays(), rows=n_rows)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from distsvc.errors import DataError
 from distsvc.job.config import PreprocessConfig
+from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.graph.clarity import clarity
 from distsvc.models.rows.scaling import ColumnSums, Scaling
 from distsvc.models.rows.spread import ColumnSpread, known
@@ -60,11 +61,23 @@ def prepare(
         notes += told_of_far_rows(survey, scaling.kind, table.features)
         notes += told_of_lengths(survey, scaling, table.features)
         notes += told_of_stand_ins(survey, config, table.features)
-        engine.set_pilot(scaling.apply(survey.pilot), survey.n_rows)
+        columns, pilot = None, survey.lowest
+        if isinstance(engine, AutomaticEngine) and "scale" not in config.model_fields_set:
+            columns = engine.model_columns(pilot.X, pilot.keys, _nominal(table.features))
+        if columns is None:
+            engine.set_pilot(scaling.apply(pilot.X), survey.n_rows)
+            origin = engine.centre
+        else:
+            engine.set_pilot(columns.latent(pilot.X, pilot.keys), survey.n_rows)
+            origin = columns.origin(engine.centre)
         engine.notes.extend(notes)
-        preparation = Preparation(scaling, engine.centre, algorithm.rules[0].float64)
+        preparation = Preparation(scaling, origin, algorithm.rules[0].float64, columns)
         steps.run.write(PREPARATION, preparation.result())
         return preparation(survey.pilot)
+
+
+def _nominal(features: Sequence[Feature]) -> np.ndarray:
+    return np.array([getattr(f, "nominal", False) for f in features for _ in f.names], bool)
 
 
 def make_scaling(

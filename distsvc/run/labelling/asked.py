@@ -35,7 +35,13 @@ class AskedColumns:
 
     keys: ClassVar[tuple[str, ...]]
 
-    def __init__(self, labeller: Labeller, features: Sequence[Feature], output: OutputConfig):
+    def __init__(
+        self,
+        labeller: Labeller,
+        preparation: Preparation,
+        features: Sequence[Feature],
+        output: OutputConfig,
+    ):
         raise NotImplementedError
 
     @classmethod

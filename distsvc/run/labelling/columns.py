@@ -12,6 +12,7 @@ from distsvc.run.labelling.asked import AskedColumns
 from distsvc.run.labelling.labeller import Labeller
 from distsvc.run.labelling.reasons import Reasons
 from distsvc.run.labelling.shares import Shares
+from distsvc.run.learning.preparation import Preparation
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.plan import Plan
 from distsvc.storage.places.store import Store
@@ -28,12 +29,16 @@ ASKED: tuple[type[AskedColumns], ...] = (Reasons, Shares)
 
 
 def asked_columns(
-    labeller: Labeller, features: Sequence[Feature], output: OutputConfig, reported: bool = True
+    labeller: Labeller,
+    preparation: Preparation,
+    features: Sequence[Feature],
+    output: OutputConfig,
+    reported: bool = True,
 ) -> list[AskedColumns]:
     """Begin the columns that an output asks for; if `reported`, those of the report, too."""
     given = output.asked()
     wanted = (of for of in ASKED if reported or any(given[key] for key in of.keys))
-    return [of(labeller, features, output) for of in wanted]
+    return [of(labeller, preparation, features, output) for of in wanted]
 
 
 def check_asked(rule: type[Rule], output: OutputConfig) -> None:

@@ -15,7 +15,7 @@ from distsvc.run.labelling.counts import Counts
 from distsvc.run.labelling.ids import IdCounts, IdReport, counts_ids
 from distsvc.run.labelling.labeller import OWN, PREVIOUS, REFERENCE, Labeller, read_labellers
 from distsvc.run.labelling.parts import LabelledParts, part_files
-from distsvc.run.learning.preparation import PREPARATION, prepared_block
+from distsvc.run.learning.preparation import PREPARATION, Preparation, prepared_block
 from distsvc.run.learning.survey import Pilot
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
@@ -109,7 +109,8 @@ def _begin(
         found, table = run.read(REFERENCE), list(run.plan.table.columns)
         edges[REFERENCE] = found.arrays["column_edges"]
         places[REFERENCE] = [table.index(name) for name in found.facts["columns"]]
-    asked = asked_columns(labeller, run.plan.table.features, run.plan.output)
+    preparation = Preparation.read(run, of + PREPARATION)
+    asked = asked_columns(labeller, preparation, run.plan.table.features, run.plan.output)
     return Counts.empty(labeller.rule.n_clusters, edges, places), asked
 
 

@@ -39,9 +39,16 @@ class Reasons(AskedColumns):
 
     keys = ("reasons",)
 
-    def __init__(self, labeller: Labeller, features: Sequence[Feature], output: OutputConfig):
+    def __init__(
+        self,
+        labeller: Labeller,
+        preparation: Preparation,
+        features: Sequence[Feature],
+        output: OutputConfig,
+    ):
         self.rule, self.typical = labeller.rule, labeller.typical
         self.names, self.firsts = groups_of(features)
+        self.prepared_firsts = preparation.firsts[self.firsts]
         self.width = len(names_of(features))
         self.sizes = np.diff(self.firsts, append=self.width)
         self.columns = names_of(features)
@@ -77,7 +84,7 @@ class Reasons(AskedColumns):
 
     def heaviest(self, Z: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the columns that take rows Z (m, d) out most, and their shares of all that do."""
-        pulls = np.maximum(self.rule.pulls(Z, labels, self.typical, self.firsts), 0.0)
+        pulls = np.maximum(self.rule.pulls(Z, labels, self.typical, self.prepared_firsts), 0.0)
         most = max(self.count, IN_REPORT)
         order = np.argsort(-pulls, axis=1, kind="stable")[:, :most]
         sums = pulls.sum(axis=1, keepdims=True)

@@ -28,7 +28,13 @@ class Shares(AskedColumns):
 
     keys = ("membership", "top")
 
-    def __init__(self, labeller: Labeller, features: Sequence[Feature], output: OutputConfig):
+    def __init__(
+        self,
+        labeller: Labeller,
+        preparation: Preparation,
+        features: Sequence[Feature],
+        output: OutputConfig,
+    ):
         self.labeller, self.output = labeller, output
         self.counts = np.zeros(SHARE_BINS, np.int64)
 

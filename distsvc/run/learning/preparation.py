@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from distsvc.errors import DataError, UnusableRowsError
+from distsvc.models.columns.model import ColumnModel
 from distsvc.models.rows.scaling import KINDS, Scaling
 from distsvc.models.rows.validation import LONGEST, check_length
 from distsvc.models.rules.fields import FLAG, ArrayField, Fact, Field, check_fields
@@ -17,6 +18,9 @@ from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.storage.rows.blocks import Block
 
 PREPARATION = "scaling"
+TABLES, SALTS, COLUMNS = "column_tables", "column_salts", "column_model"
+"""Arrays and fact of a column model, where a preparation has one."""
+
 NEEDS: dict[str, Field] = {
     "centre": ArrayField("float64", "d"),
     "scale": ArrayField("float64", "d", above=0.0),
@@ -30,14 +34,48 @@ NEEDS: dict[str, Field] = {
 
 @dataclass(frozen=True)
 class Preparation:
-    """A scaling, the point that becomes 0, and whether rows stay float64."""
+    """A scaling or a model of the columns, the point that becomes 0, and whether rows are float64.
+
+    Prepared rows have `width` columns, those of stored column j from ``firsts[j]`` on. With a model
+    of the columns there are several of each; `origin` (width,) is 0 but for latent variables.
+    """
 
     scaling: Scaling
     origin: np.ndarray
     float64: bool
+    columns: ColumnModel | None = None
+
+    @property
+    def width(self) -> int:
+        """Prepared columns."""
+        return len(self.origin)
+
+    @property
+    def firsts(self) -> np.ndarray:
+        """First prepared column (d,) int64 of each stored column."""
+        if self.columns is None:
+            return np.arange(len(self.origin))
+        return self.columns.firsts
+
+    @property
+    def n_learned(self) -> int:
+        """Columns that learners see."""
+        return self.width if self.columns is None else len(self.columns.layout.latent)
+
+    def learned(self, X: np.ndarray, keys: np.ndarray) -> np.ndarray:
+        """Return raw rows X (n, d) with keys (n,) uint64 as learners see them.
+
+        With a model of the columns these are the latent variables (n, r), drawn inside cells.
+        """
+        if self.columns is None:
+            return self(X)
+        drawn = self.columns.latent(X, keys)
+        return np.ascontiguousarray(drawn - self.origin[self.columns.layout.latent], np.float32)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Return raw rows X (n, d) float64 as the rule wants them, float32 or float64."""
+        if self.columns is not None:
+            return np.ascontiguousarray(self.columns.prepared(X) - self.origin, np.float32)
         if self.float64:
             return self.scaling.apply(X) - self.origin
         return self.scaling.to_kernels(X, self.origin)
@@ -46,7 +84,11 @@ class Preparation:
         """Return facts and arrays for `restored`."""
         arrays = {name: getattr(self.scaling, name) for name in ("centre", "scale", "fill")}
         facts = {"wide": self.float64, "scaled": self.scaling.kind}
-        return Result(facts, arrays | {"origin": self.origin})
+        arrays |= {"origin": self.origin}
+        if self.columns is not None:
+            facts |= {COLUMNS: self.columns.facts()}
+            arrays |= {TABLES: self.columns.tables, SALTS: self.columns.salts}
+        return Result(facts, arrays)
 
     @classmethod
     def restored(cls, result: Result, d: int | None = None) -> Preparation:
@@ -54,10 +96,22 @@ class Preparation:
 
         `DataError` where one of them is missing or not what it has to be; says which.
         """
-        a = result.arrays
-        check_fields(NEEDS, result.facts | a, {} if d is None else {"d": d})
+        a, described = result.arrays, result.facts.get(COLUMNS)
+        needs = NEEDS if described is None else NEEDS | {"origin": ArrayField("float64", "D")}
+        check_fields(needs, result.facts | a, {} if d is None else {"d": d})
         scaling = Scaling(a["centre"], a["scale"], a["fill"], result.facts["scaled"])
-        return cls(scaling, a["origin"], bool(result.facts["wide"]))
+        columns = None
+        if described is not None:
+            try:
+                columns = ColumnModel.restored(described, a[TABLES], a[SALTS])
+            except (KeyError, TypeError, ValueError) as error:
+                raise DataError(
+                    f"fact {COLUMNS}: expected models of columns, found {error}"
+                ) from None
+            width, found = columns.layout.width, len(a["origin"])
+            if width != found:
+                raise DataError(f"array origin: expected {width} values, found {found}")
+        return cls(scaling, a["origin"], bool(result.facts["wide"]), columns)
 
     @classmethod
     def read(cls, run: RunDirectory, name: str = PREPARATION) -> Preparation:
@@ -68,6 +122,11 @@ class Preparation:
 def prepared(run: RunDirectory, X: np.ndarray, name: str = PREPARATION) -> np.ndarray:
     """Return raw rows X (n, d) float64 as the run's learner and its rule want them."""
     return Preparation.read(run, name)(X)
+
+
+def learned(run: RunDirectory, X: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """Return raw rows X (n, d) with keys (n,) uint64 as the run's learner sees them."""
+    return Preparation.read(run).learned(X, keys)
 
 
 def prepared_block(run: RunDirectory, block: Block, name: str = PREPARATION) -> np.ndarray:

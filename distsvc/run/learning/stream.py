@@ -10,7 +10,7 @@ import numpy as np
 
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import BLOCK_ROWS, Ranges
-from distsvc.run.learning.preparation import prepared
+from distsvc.run.learning.preparation import Preparation, learned
 from distsvc.run.learning.sizes import Sizes, Terms
 from distsvc.run.learning.survey import keyed_rows, sample_keys, sample_parts
 from distsvc.run.work.directory import RunDirectory
@@ -21,7 +21,8 @@ HELD_BYTES = 2**27
 KeyedRows = tuple[np.ndarray, np.ndarray]
 """The keys (n,) uint64 of a part of the sample, ascending, and its rows (n, d)."""
 
-Made = Callable[[np.ndarray], np.ndarray]
+Made = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""Turns rows (n, d) with their keys (n,) into what a learner sees."""
 
 
 def sample_blocks(
@@ -31,7 +32,7 @@ def sample_blocks(
 
     They begin with number `first`; those before are not read.
     """
-    yield from keyed_blocks(list(_parts(run)), partial(prepared, run), ranges, seed, epoch, first)
+    yield from keyed_blocks(list(_parts(run)), partial(learned, run), ranges, seed, epoch, first)
 
 
 def held_blocks(
@@ -55,7 +56,7 @@ def held_rows(run: RunDirectory, ranges: Ranges) -> KeyedRows:
     places = [(keys[own], X[own]) for keys, X, own in _in_ranges(run, ranges)]
     keys = np.concatenate([keys for keys, _ in places])
     order = np.argsort(keys)
-    return keys[order], _in_order(run, (X for _, X in places), order, "float32")
+    return keys[order], _in_order(run, places, order, "float32")
 
 
 def keyed_blocks(
@@ -73,7 +74,8 @@ def keyed_blocks(
         keys = np.concatenate([k[s] for (k, _), s in zip(parts, places, strict=True)])
         X = np.concatenate([x[s] for (_, x), s in zip(parts, places, strict=True)])
         order = np.argsort(keys)
-        return made(X[order[sampling.epoch_order(seed, epoch, number, len(order))]])
+        order = order[sampling.epoch_order(seed, epoch, number, len(order))]
+        return made(X[order], keys[order])
 
     numbers = range(first, len(ranges))
     if len(numbers) <= 1:  # nothing to read ahead, and a small table has thousands of passes
@@ -94,7 +96,7 @@ def whole_sample(run: RunDirectory) -> np.ndarray:
     They are prepared part by part and put in their places, so that the rows are held once.
     """
     order = np.argsort(np.concatenate([keys for keys, _ in _parts(run)]))
-    return _in_order(run, (X for _, X in _parts(run)), order, "float64")
+    return _in_order(run, _parts(run), order, "float64")
 
 
 def held_sample(sizes: Sizes, own: float) -> Terms:
@@ -128,12 +130,17 @@ def _block(sizes: Sizes) -> float:
 
 
 def _in_order(
-    run: RunDirectory, parts: Iterable[np.ndarray], order: np.ndarray, dtype: str
+    run: RunDirectory, parts: Iterable[KeyedRows], order: np.ndarray, dtype: str
 ) -> np.ndarray:
-    """Return the raw rows of parts, prepared, in an order (n,): part by part, some at a time."""
-    pieces = (part[n : n + BLOCK_ROWS] for part in parts for n in range(0, len(part), BLOCK_ROWS))
-    X = np.empty((len(order), run.plan.shift.size), dtype)
-    return sampling.in_places(X, (prepared(run, rows) for rows in pieces), order)
+    """Return the raw rows of parts as learners see them, in an order (n,), some at a time."""
+    preparation = Preparation.read(run)
+    pieces = (
+        preparation.learned(X[n : n + BLOCK_ROWS], keys[n : n + BLOCK_ROWS])
+        for keys, X in parts
+        for n in range(0, len(X), BLOCK_ROWS)
+    )
+    X = np.empty((len(order), preparation.n_learned), dtype)
+    return sampling.in_places(X, pieces, order)
 
 
 def _parts(run: RunDirectory) -> Iterator[KeyedRows]:

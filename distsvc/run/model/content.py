@@ -33,7 +33,7 @@ NEEDS = COLUMN_NEEDS | {
     "score_counts": ArrayField("int64", str(HISTOGRAM_BINS), least=0),
     "cluster_counts": ArrayField("int64", "k 2", least=0),
     "next_id": whole(1, 2**31),
-    "typical": ArrayField("float64", "k d"),
+    "typical": ArrayField("float64", "k D"),
     "typical_score": real(),
     "least_score": real(),
 }
@@ -130,9 +130,10 @@ class ModelFile(Form):
         columns = list(names_of(self.learned_from))
         facts: Mapping[str, Any] = self.facts
         d, form = len(columns), self.rule
-        rule = form.restored(facts, arrays, d)
         preparation = Preparation.restored(Result(dict(facts), dict(arrays)), d)
-        check_fields(NEEDS, {**facts, **arrays}, {"d": d, "k": rule.n_clusters})
+        rule = form.restored(facts, arrays, preparation.width)
+        sizes = {"d": d, "D": preparation.width, "k": rule.n_clusters}
+        check_fields(NEEDS, {**facts, **arrays}, sizes)
         for name in "score_edges", "column_edges":
             if (np.diff(arrays[name]) < 0.0).any():
                 raise DataError(f"array {name}: expected rising edges, found falling ones")

@@ -31,7 +31,7 @@ def labelled_pilot(run: RunDirectory, rule: Rule, pilot: Pilot) -> PilotRows:
     labelled = rule.label(X)
     labels, scores = labelled["label"], labelled["score"]
     raw = np.where(np.isnan(pilot.X), preparation.scaling.fill, pilot.X)
-    sample = plane(rule, run.plan.table.columns, raw, X, labels, scores)
+    sample = plane(rule, run.plan.table.columns, raw, X, labels, scores, preparation.firsts)
     return PilotRows(numbers, pilot.X, X, labels, scores, sample)
 
 
@@ -42,10 +42,12 @@ def plane(
     X: np.ndarray,
     labels: np.ndarray,
     scores: np.ndarray,
+    firsts: np.ndarray,
 ) -> Sample:
     """Return the points to draw: two columns, or the column and the score, or two directions.
 
-    Rows come raw (m, d), prepared (m, d) and with labels (m,) and scores (m,). Directions are
+    Rows come raw (m, d), prepared (m, D) and with labels (m,) and scores (m,); the first prepared
+    column of stored column j is ``firsts[j]``. Directions are
     those in which clusters lie apart, of a rule that has several, else principal components.
     """
     kind: Literal["columns", "single", "pca", "clusters"] = "columns"
@@ -58,10 +60,12 @@ def plane(
     elif (places := _apart(rule, X, labels, scores >= 0.0)) is not None:
         kind = "clusters"
         x, y = places.astype(np.float64).T
-        axes = [_axis(name, X, of, columns) for name, of in (("first", x), ("second", y))]
+        axes = [
+            _axis(name, X[:, firsts], of, columns) for name, of in (("first", x), ("second", y))
+        ]
     else:
         kind, axes = "pca", ["first component", "second component"]
-        x, y, explained = _components(X[:SHOWN_ROWS], scores[:SHOWN_ROWS] >= 0.0)
+        x, y, explained = _components(rule.seen(X[:SHOWN_ROWS]), scores[:SHOWN_ROWS] >= 0.0)
     x, y, labels, scores = (a[:SHOWN_ROWS] for a in (x, y, labels, scores))
     far = _beyond(x, y, scores < 0.0)
     drawn = ~far

@@ -1,0 +1,255 @@
+"""The decision on the answer: proposals of all views, one measure, one rule.
+
+A proposal is a partition of the pilot's first rows. Its quality is the BIC of the table when every
+cluster is one population (`distsvc.models.mixture.population`). One cluster is a proposal, too. A
+mixture takes part only if its normals describe the table better than one population does.
+
+The answer of the run before is kept unless another one is better by more than chance: by a
+likelihood ratio test of models that are not nested (Vuong 1989). The same test says how likely
+another sample gives the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+from scipy.special import ndtr
+
+from distsvc.models.columns.model import unit
+from distsvc.models.mixture.density import MixedRows, Mixture, Prior, fitted
+from distsvc.models.mixture.population import PopulationRows, Quality, quality_of
+from distsvc.models.mixture.search import search
+from distsvc.models.rules.rule import Rule
+from distsvc.models.support_vector.level_tree.consensus import AGREEMENT
+from distsvc.models.support_vector.level_tree.proposals import rand_index
+
+DECISION_ROWS = 2_000
+"""Maximum number of pilot rows on which proposals are made and compared."""
+
+FINAL_STEPS, FINAL_TOLERANCE = 20, 1e-4
+"""EM steps on all pilot rows, of the mixture that has the answer."""
+
+SIGNIFICANT = 1.96
+"""z from which another answer is better than the one before by more than chance."""
+
+VIEW_WORDS = {
+    "support-vector": "density along the columns",
+    "graph": "a graph of near rows",
+    "mixture": "a mixture of normals and categories",
+}
+
+
+@dataclass
+class Proposal:
+    """A partition of the pilot's first rows that one view proposes.
+
+    Attributes
+    ----------
+    view : str
+        "mixture", "support-vector" or "graph".
+    labels : ndarray of shape (m,), int
+        Clusters of the rows.
+    drawn : ndarray of shape (m,), int
+        Clusters drawn from their posteriors, by which populations are fitted without bias; the
+        labels of a view without posteriors.
+    make : callable
+        Makes the rule.
+    quality : Quality
+        Set by `decide`.
+
+    """
+
+    view: str
+    labels: np.ndarray
+    drawn: np.ndarray
+    make: Callable[[], Rule]
+    quality: Quality = field(default_factory=lambda: Quality(np.zeros(0), 0))
+
+    @property
+    def n_clusters(self) -> int:
+        """Clusters that have rows."""
+        return len(np.unique(self.labels))
+
+
+@dataclass(frozen=True)
+class Mixtures:
+    """Proposals of a mixture, and the highest BIC of its normals on the same rows."""
+
+    proposals: list[Proposal]
+    one: Proposal
+    bic: float
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The chosen proposal beside all, the best first.
+
+    `agreement` is the probability that the best is better than the next different one, and
+    `likeness` the adjusted Rand index of these two, None if there is no other.
+    """
+
+    best: Proposal
+    proposals: list[Proposal]
+    agreement: float
+    likeness: float | None
+    followed: bool
+
+    def counts(self) -> dict[str, int]:
+        """Return the clusters of the best proposal of each view."""
+        found: dict[str, int] = {self.best.view: self.best.n_clusters}
+        for one in self.proposals:
+            found.setdefault(one.view, one.n_clusters)
+        return found
+
+    def why(self) -> str:
+        """Return the reason in sentences."""
+        if self.followed:
+            return "The clusters are those of the run before, found again in these rows."
+        if self.best.n_clusters == 1:
+            return (
+                "One population whose columns depend on each other describes the table at least as "
+                "well as several clusters do."
+            )
+        return (
+            f"The clusters of {VIEW_WORDS[self.best.view]} describe the table best: each is one "
+            "population whose columns may depend on each other."
+        )
+
+
+def mixture_proposals(
+    rows: MixedRows,
+    latent: np.ndarray,
+    seed: int,
+    n_clusters: int | None,
+    n_jobs: int | None,
+    make_rule: Callable[[Mixture, np.ndarray, np.ndarray], Rule],
+) -> Mixtures:
+    """Return partitions by mixtures of the pilot's rows (m,), with latent variables (m, r).
+
+    ``make_rule(mixture, cluster, labels)`` makes the rule of a mixture, the clusters (K,) of its
+    components and the labels of the rows.
+    """
+    m = min(len(rows), DECISION_ROWS)
+    first = rows.take(np.arange(m))
+    found = search(first, latent[:m], seed, n_clusters, n_jobs)
+    uniforms = unit(np.arange(m, dtype=np.uint64), seed % 2**63)[:, None]
+
+    def proposal(mixture: Mixture, posterior: np.ndarray, cluster: np.ndarray) -> Proposal:
+        drawn = (np.cumsum(posterior, axis=1) < uniforms).sum(axis=1)
+        drawn = np.unique(np.minimum(drawn, posterior.shape[1] - 1), return_inverse=True)[1]
+        make = partial(_final_rule, rows, mixture, cluster, make_rule)
+        return Proposal("mixture", posterior.argmax(axis=1), drawn, make)
+
+    proposals = []
+    for fit in found.best_of_each:
+        k = fit.mixture.n_components
+        if k > 1 and (n_clusters is None or k == n_clusters):
+            proposals.append(proposal(fit.mixture, fit.mixture.posterior(first), np.arange(k)))
+    best = found.best
+    posterior, cluster = best.mixture.posterior(first), np.arange(best.mixture.n_components)
+    while posterior.shape[1] > 2:
+        posterior, cluster = _merged(posterior, cluster)
+        if n_clusters is None or posterior.shape[1] == n_clusters:
+            proposals.append(proposal(best.mixture, posterior, cluster))
+    single = found.single.mixture
+    one = proposal(single, np.ones((m, 1)), np.zeros(1, np.int64))
+    return Mixtures(proposals, one, best.bic)
+
+
+def _merged(posterior: np.ndarray, cluster: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Join the two clusters that rows are most often confused between (Hennig 2010)."""
+    k = posterior.shape[1]
+    labels = posterior.argmax(axis=1)
+    sums = np.array([posterior[labels == c].sum(axis=0) for c in range(k)])
+    confused = sums / np.maximum(np.bincount(labels, minlength=k), 1)[:, None]
+    np.fill_diagonal(confused, -1.0)
+    both = np.maximum(confused, confused.T)
+    b, a = sorted(np.unravel_index(int(both.argmax()), both.shape))
+    joined = np.delete(posterior, a, axis=1)
+    joined[:, b] += posterior[:, a]
+    cluster = np.where(cluster == a, b, cluster)
+    return joined, np.where(cluster > a, cluster - 1, cluster)
+
+
+def _final_rule(
+    rows: MixedRows,
+    mixture: Mixture,
+    cluster: np.ndarray,
+    make_rule: Callable[[Mixture, np.ndarray, np.ndarray], Rule],
+) -> Rule:
+    """Return the rule of a mixture after more steps of EM on all rows, largest clusters first."""
+    if len(rows) > DECISION_ROWS:
+        mixture, _ = fitted(rows, mixture, Prior.of(rows), FINAL_STEPS, FINAL_TOLERANCE)
+    posterior = mixture.posterior(rows)
+    k = int(cluster.max()) + 1
+    shares = np.stack([posterior[:, cluster == c].sum(axis=1) for c in range(k)], axis=1)
+    labels = shares.argmax(axis=1)
+    order = np.argsort(-np.bincount(labels, minlength=k), kind="stable")
+    number = np.empty(k, np.int64)
+    number[order] = np.arange(k)
+    return make_rule(mixture, number[cluster], number[labels])
+
+
+def decide(
+    mixtures: Mixtures,
+    trees: Sequence[Proposal],
+    rows: MixedRows,
+    filled: np.ndarray,
+    n_clusters: int | None,
+    before: np.ndarray | None,
+) -> Decision:
+    """Return the best of all proposals.
+
+    Parameters
+    ----------
+    mixtures : Mixtures
+    trees : sequence of Proposal
+        Partitions of trees of level sets.
+    rows : MixedRows
+        The pilot's rows, draws.
+    filled : ndarray of shape (m, p), float64
+        Their numbers, missing ones filled.
+    n_clusters : int or None
+        Clusters wanted: then one cluster is no proposal, unless there is no other.
+    before : ndarray of shape (m,) or None
+        Labels of the rows in the answer of the run before.
+
+    """
+    m = len(mixtures.one.labels)
+    data = PopulationRows(
+        filled[:m], ~np.isnan(rows.X[:m]), rows.levels[:m].astype(np.int64), rows.n_levels
+    )
+    one = mixtures.one
+    one.quality = quality_of(data, one.drawn)
+    proposals = list(trees)
+    if n_clusters is not None or mixtures.bic > one.quality.bic:
+        proposals += mixtures.proposals
+    for each in proposals:
+        each.labels, each.drawn = each.labels[:m], each.drawn[:m]
+        each.quality = quality_of(data, np.unique(each.drawn, return_inverse=True)[1])
+    if n_clusters is None or not proposals:
+        proposals.append(one)
+    proposals.sort(key=lambda each: -each.quality.bic)
+    best, followed = proposals[0], False
+    if before is not None and n_clusters is None:
+        like = [rand_index(before[:m], each.labels) for each in proposals]
+        if len(np.unique(before[:m])) == 1:
+            like = [float(each.n_clusters == 1) for each in proposals]
+        nearest = int(np.argmax(like))
+        earlier = proposals[nearest]
+        if like[nearest] > AGREEMENT and best.quality.better_than(earlier.quality) < SIGNIFICANT:
+            best, followed = earlier, True
+    other = next((each for each in proposals if _differs(each, best)), None)
+    if other is None:
+        return Decision(best, proposals, 1.0, None, followed)
+    chance = float(ndtr(best.quality.better_than(other.quality)))
+    return Decision(best, proposals, chance, rand_index(best.labels, other.labels), followed)
+
+
+def _differs(one: Proposal, other: Proposal) -> bool:
+    if 1 in (one.n_clusters, other.n_clusters):
+        return one.n_clusters != other.n_clusters
+    return rand_index(one.labels, other.labels) <= AGREEMENT

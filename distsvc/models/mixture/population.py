@@ -1,0 +1,266 @@
+"""Populations: densities of clusters whose columns may depend on each other.
+
+Columns are described one after the other, each given those before it: a number by a regression with
+squares and products, whose variance may change with them and whose tails may be heavy; a category
+by a logistic regression. Terms enter where the BIC pays for them. So one cluster may be curved,
+fan out, or have flags that depend on each other, without being several.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import gammaln
+
+LOG_TWO_PI = float(np.log(2.0 * np.pi))
+
+PRIOR_VARIANCE = 0.01
+"""Variance of the one row that a residual variance counts besides its own."""
+
+TAILS = (3.0, 5.0, 8.0, 14.0)
+TAIL_SCALES = (0.5, 0.65, 0.8, 0.9, 1.0)
+"""Degrees of freedom and squared scales that are tried for the residuals of a number."""
+
+MAX_FANS = 6
+"""Terms that may change the variance of a number."""
+
+NEWTON_STEPS = 8
+
+
+@dataclass(frozen=True)
+class PopulationRows:
+    """Rows Z (n, p) float64, missing ones filled where not `present` (n, p); levels (n, q)."""
+
+    Z: np.ndarray
+    present: np.ndarray
+    levels: np.ndarray
+    n_levels: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.Z)
+
+    @cached_property
+    def order(self) -> np.ndarray:
+        """Numbers (p,), those last that squares and products of others describe best."""
+        p = self.Z.shape[1]
+        if p < 2:
+            return np.arange(p)
+        a, b = np.tril_indices(p)
+        C = np.corrcoef(np.hstack([self.Z, self.Z[:, a] * self.Z[:, b]]).T)[:p, p:] ** 2
+        gains = [C[j][(a != j) & (b != j)].max() for j in range(p)]
+        return np.argsort(gains, kind="stable")
+
+    @cached_property
+    def terms(self) -> list[np.ndarray]:
+        """Columns, squares and products (n, t) of the numbers before each, in order."""
+        found = []
+        for place in range(len(self.order)):
+            X = self.Z[:, self.order[:place]]
+            a, b = np.tril_indices(place)
+            found.append(np.hstack([X, X[:, a] * X[:, b]]))
+        return found
+
+    @cached_property
+    def known(self) -> np.ndarray:
+        """Numbers and indicators (n, r) that categories may depend on."""
+        parts = [self.Z]
+        for j, n in enumerate(self.n_levels):
+            parts.append((self.levels[:, j, None] == np.arange(1, n)).astype(float))
+        return np.hstack(parts)
+
+    @cached_property
+    def n_known(self) -> np.ndarray:
+        """Columns (q,) of `known` before each category."""
+        return self.Z.shape[1] + np.cumsum(np.append(0, self.n_levels - 1))[:-1]
+
+    @cached_property
+    def shares(self) -> list[np.ndarray]:
+        """Shares of the levels of each category."""
+        found = []
+        for j, n in enumerate(self.n_levels):
+            counts = np.bincount(self.levels[:, j][self.levels[:, j] >= 0], minlength=n) + 0.5
+            found.append(counts / counts.sum())
+        return found
+
+
+@dataclass
+class Population:
+    """The density of one cluster; `log_density` (n,) of all rows, and its parameters."""
+
+    log_density: np.ndarray
+    n_parameters: int
+
+    @classmethod
+    def of(cls, rows: PopulationRows, members: np.ndarray, log_n: float) -> Population:
+        """Fit the rows with the numbers `members` (m,); a parameter costs log_n / 2 nats."""
+        total, parameters = np.zeros(len(rows)), 0
+        for place, j in enumerate(rows.order):
+            own = members[rows.present[members, j]]
+            value, n = _number(rows.terms[place], place, rows.Z[:, j], own, log_n)
+            total += np.where(rows.present[:, j], value, 0.0)
+            parameters += n
+        for j in range(len(rows.n_levels)):
+            own = members[rows.levels[members, j] >= 0]
+            value, n = _category(rows, j, own, log_n)
+            total += np.where(rows.levels[:, j] >= 0, value, 0.0)
+            parameters += n
+        return cls(total, parameters)
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How well a partition describes rows: log-likelihoods (n,) of rows, and the parameters.
+
+    `bic` is their sum, less half the parameters times log n.
+    """
+
+    log_density: np.ndarray
+    n_parameters: int
+
+    @property
+    def bic(self) -> float:
+        """Bayesian information criterion, in nats: higher is better."""
+        n = len(self.log_density)
+        return float(self.log_density.sum()) - 0.5 * self.n_parameters * float(np.log(n))
+
+    def better_than(self, other: Quality) -> float:
+        """Return the z statistic of this description against another (Vuong 1989)."""
+        gain = self.log_density - other.log_density
+        spread = float(np.sqrt(((gain - gain.mean()) ** 2).sum()))
+        return (self.bic - other.bic) / spread if spread > 0.0 else 0.0
+
+
+def quality_of(rows: PopulationRows, labels: np.ndarray) -> Quality:
+    """Return the quality of the mixture of populations of clusters, labels (n,) from 0."""
+    n, k = len(rows), int(labels.max()) + 1
+    log_n = float(np.log(n))
+    joint, parameters = np.empty((n, k)), k - 1
+    for c in range(k):
+        members = np.flatnonzero(labels == c)
+        population = Population.of(rows, members, log_n)
+        joint[:, c] = population.log_density + np.log(max(len(members), 0.5) / n)
+        parameters += population.n_parameters
+    top = joint.max(axis=1)
+    density = top + np.log(np.exp(joint - top[:, None]).sum(axis=1))
+    return Quality(density, parameters)
+
+
+def _selected(
+    F: np.ndarray, y: np.ndarray, log_n: float, linear: int
+) -> tuple[list[int], np.ndarray]:
+    """Return terms chosen forward by BIC, and the residuals (n,); linear terms first."""
+    n, t = F.shape
+    H = F - F.mean(axis=0)
+    norms0 = np.einsum("ij,ij->j", H, H)
+    r = y - y.mean()
+    chosen: list[int] = []
+    for stop in (linear, t):
+        while True:
+            norms = np.einsum("ij,ij->j", H[:, :stop], H[:, :stop])
+            ok = norms > 1e-4 * norms0[:stop] + 1e-9
+            if not ok.any():
+                break
+            gain = np.where(ok, (r @ H[:, :stop]) ** 2 / np.where(ok, norms, 1.0), 0.0)
+            k = int(np.argmax(gain))
+            rss = float(r @ r)
+            if rss <= 1e-9 or -n * np.log1p(-min(gain[k] / rss, 1 - 1e-9)) <= log_n:
+                break
+            q = H[:, k] / np.sqrt(norms[k])
+            r = r - q * (q @ r)
+            H = H - q[:, None] * (q @ H)
+            chosen.append(k)
+    return chosen, r
+
+
+def _number(
+    F: np.ndarray, linear: int, y: np.ndarray, own: np.ndarray, log_n: float
+) -> tuple[np.ndarray, int]:
+    """Return log densities (n,) of a number y (n,) given terms F (n, t), and the parameters."""
+    n = len(own)
+    if n < 2:
+        mean = float(y[own].mean()) if n else 0.0
+        return -0.5 * (LOG_TWO_PI + (y - mean) ** 2), 2
+    chosen, r = _selected(F[own], y[own], log_n, linear)
+    A = np.hstack([np.ones((len(y), 1)), F[:, chosen]])
+    coefficients = np.linalg.lstsq(A[own], y[own], rcond=None)[0]
+    r = y - A @ coefficients
+    variance = (float(r[own] @ r[own]) + PRIOR_VARIANCE) / (n + 1)
+    parameters = 2 + len(chosen)
+    fan = np.full(len(y), np.log(variance))
+    if F.shape[1] and n > 20:
+        T = F - F[own].mean(axis=0)
+        T = np.clip(T / (F[own].std(axis=0) + 1e-9), -4.0, 4.0)
+        e = r[own] ** 2 / variance - 1.0
+        score = (e @ T[own]) ** 2 / (2.0 * n)
+        picked = np.flatnonzero(score > 1.5 * log_n)
+        picked = picked[np.argsort(-score[picked], kind="stable")][:MAX_FANS]
+        if picked.size:
+            T = np.hstack([np.ones((len(y), 1)), T[:, picked]])
+            g = np.zeros(T.shape[1])
+            g[0] = np.log(variance)
+            S = T[own]
+            for _ in range(NEWTON_STEPS):
+                w = r[own] ** 2 * np.exp(-(S @ g))
+                curve = S.T @ (S * np.minimum(w, 50.0)[:, None]) + 1e-3 * np.eye(len(g))
+                g = g + np.clip(np.linalg.solve(curve, S.T @ (w - 1.0)), -1.0, 1.0)
+            new = T @ g
+            gained = _normal(r[own], new[own]).sum() - _normal(r[own], fan[own]).sum()
+            if gained > 0.5 * picked.size * log_n:
+                fan, parameters = new, parameters + picked.size
+    best = _normal(r, fan)
+    top = float(best[own].sum())
+    square = r**2 * np.exp(-fan)
+    heavy: tuple[float, float, float] | None = None
+    for nu in TAILS:
+        for scale in TAIL_SCALES:
+            value = float(_student(square[own], fan[own], nu, scale).sum())
+            if value - 0.5 * log_n > top and (heavy is None or value > heavy[0]):
+                heavy = value, nu, scale
+    if heavy:
+        return _student(square, fan, heavy[1], heavy[2]), parameters + 1
+    return best, parameters
+
+
+def _normal(r: np.ndarray, fan: np.ndarray) -> np.ndarray:
+    return -0.5 * (LOG_TWO_PI + fan + r**2 * np.exp(-fan))
+
+
+def _student(square: np.ndarray, fan: np.ndarray, nu: float, scale: float) -> np.ndarray:
+    constant = gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi * scale)
+    return constant - 0.5 * fan - (nu + 1) / 2 * np.log1p(square / (nu * scale))
+
+
+def _category(
+    rows: PopulationRows, j: int, own: np.ndarray, log_n: float
+) -> tuple[np.ndarray, int]:
+    """Return log chances (n,) of the levels of a category, and the parameters."""
+    level, n_levels, n = rows.levels[:, j], int(rows.n_levels[j]), len(own)
+    counts = np.bincount(level[own], minlength=n_levels)
+    chances = (counts + rows.shares[j]) / (n + 1.0)
+    free = np.log(chances)[np.maximum(level, 0)]
+    there = np.flatnonzero(counts)
+    if len(there) < 2 or n < 30:
+        return free, n_levels - 1
+    F = rows.known[:, : rows.n_known[j]]
+    G = F[own] - F[own].mean(axis=0)
+    spread = G.std(axis=0)
+    G = G / (spread + 1e-9)
+    indicators = (level[own, None] == there[1:]) - counts[there[1:]] / n
+    S = indicators.T @ G
+    score = np.einsum("lf,lm,mf->f", S, np.linalg.pinv(indicators.T @ indicators / n), S) / n
+    picked = np.flatnonzero((score > (n_levels - 1) * log_n) & (spread > 1e-6))
+    if not picked.size:
+        return free, n_levels - 1
+    from sklearn.linear_model import LogisticRegression
+
+    A = (F[:, picked] - F[own][:, picked].mean(axis=0)) / spread[picked]
+    model = LogisticRegression(C=100.0, max_iter=60, tol=1e-3).fit(A[own], level[own])
+    full = np.zeros((len(F), n_levels))
+    full[:, model.classes_] = model.predict_proba(A)
+    mixed = (n * full + rows.shares[j]) / (n + 1.0)
+    found = np.log(mixed[np.arange(len(F)), np.maximum(level, 0)])
+    if found[own].sum() - free[own].sum() > 0.5 * (n_levels - 1) * picked.size * log_n:
+        return found, (n_levels - 1) * (1 + picked.size)
+    return free, n_levels - 1

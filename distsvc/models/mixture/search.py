@@ -1,0 +1,167 @@
+"""The search for a mixture: number of components and shape of covariances by BIC.
+
+Every shape is fitted with one component, two, and so on, until more describe the rows no better.
+Each fit starts from the best of several short runs: from k-means, and from the fit with one
+component less with one of its components split in two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from distsvc.models.mixture.density import MixedRows, Mixture, Prior, Shape, fitted
+from distsvc.models.rows.threads import on_threads
+
+SHAPES: tuple[Shape, ...] = ("full", "tied", "diagonal")
+
+MAX_COMPONENTS = 20
+"""Maximum number of components that is looked for."""
+
+PATIENCE = 2
+"""Numbers of components without a higher BIC, after which a shape is given up."""
+
+SPLITS = 2
+"""Components with the largest spread, of which each is split for a start of the next fit."""
+
+MIN_SPLIT_ROWS = 10
+"""Fewest rows of a component that is split."""
+
+SHORT_STEPS, STEPS, TOLERANCE = 8, 60, 2e-4
+"""EM steps of a short run and of a fit, and the gain in nats a row below which a fit ends."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fitted mixture with its BIC, log-likelihood less half the parameters times log n."""
+
+    mixture: Mixture
+    bic: float
+
+
+@dataclass(frozen=True)
+class Search:
+    """All fits of a search, those of one shape after those of another."""
+
+    fits: list[Fit]
+
+    @property
+    def best(self) -> Fit:
+        """The fit with the highest BIC."""
+        return max(self.fits, key=lambda fit: fit.bic)
+
+    @cached_property
+    def best_of_each(self) -> list[Fit]:
+        """The best fit of each number of components, in their order."""
+        best: dict[int, Fit] = {}
+        for fit in self.fits:
+            k = fit.mixture.n_components
+            if k not in best or fit.bic > best[k].bic:
+                best[k] = fit
+        return [best[k] for k in sorted(best)]
+
+    @property
+    def single(self) -> Fit:
+        """The best fit of one component."""
+        return self.best_of_each[0]
+
+
+def search(
+    rows: MixedRows,
+    latent: np.ndarray,
+    seed: int,
+    n_components: int | None = None,
+    n_jobs: int | None = 1,
+) -> Search:
+    """Fit mixtures to rows until more components describe them no better.
+
+    Parameters
+    ----------
+    rows : MixedRows
+        n rows.
+    latent : ndarray of shape (n, r), float
+        The same rows as continuous variables, in which k-means looks for starts.
+    seed : int
+    n_components : int or None
+        A number of components that is fitted in any case.
+    n_jobs : int or None
+        Threads; they change no result.
+
+    """
+    prior = Prior.of(rows)
+    with threadpool_limits(1):  # more threads would give other last bits
+        starts = _Starts(latent.astype(np.float64), seed % 2**31)
+        found = on_threads(
+            lambda shape: _fits(rows, starts, prior, shape, n_components), SHAPES, n_jobs
+        )
+    return Search([fit for fits in found for fit in fits])
+
+
+class _Starts:
+    """Partitions by k-means that fits start from; each is computed once."""
+
+    def __init__(self, latent: np.ndarray, seed: int):
+        self.latent, self.seed = latent, seed
+        self._known: dict[int, np.ndarray] = {}
+
+    def of(self, k: int) -> np.ndarray:
+        """Return posteriors (n, k) of a partition into k."""
+        if k not in self._known:
+            self._known[k] = np.eye(k)[_k_means(self.latent, k, self.seed)]
+        return self._known[k]
+
+    def splits(self, posterior: np.ndarray) -> list[np.ndarray]:
+        """Return posteriors (n, k + 1), of (n, k) with one of the widest components in two."""
+        labels, k = posterior.argmax(axis=1), posterior.shape[1]
+        spread = np.zeros(k)
+        for c in range(k):
+            own = self.latent[labels == c]
+            if len(own) > MIN_SPLIT_ROWS:
+                spread[c] = ((own - own.mean(axis=0)) ** 2).sum()
+        found = []
+        for c in np.argsort(-spread, kind="stable")[:SPLITS]:
+            if spread[c] > 0.0:
+                own = np.flatnonzero(labels == c)
+                second = own[_k_means(self.latent[own], 2, self.seed) == 1]
+                split = np.hstack([posterior, np.zeros((len(labels), 1))])
+                split[second, k], split[second, c] = split[second, c], 0.0
+                found.append(split)
+        return found
+
+
+def _fits(
+    rows: MixedRows, starts: _Starts, prior: Prior, shape: Shape, n_components: int | None
+) -> list[Fit]:
+    """Return the fits of one shape by number of components."""
+    n, p = rows.X.shape
+    fits: list[Fit] = []
+    best, failures, posterior = -np.inf, 0, np.ones((n, 1))
+    for k in range(1, max(MAX_COMPONENTS, n_components or 1) + 1):
+        wanted = n_components is not None and k <= n_components
+        too_few_rows = shape == "full" and k > n / (2 * (p + 1))
+        if k > 1 and not wanted and (failures >= PATIENCE or too_few_rows or k > MAX_COMPONENTS):
+            break
+        if k > n or (k > 1 and p == 0 and shape != "diagonal"):
+            break
+        candidates = [np.ones((n, 1))] if k == 1 else [starts.of(k), *starts.splits(posterior)]
+        mixtures = [Mixture.started(rows, each, prior, shape) for each in candidates]
+        if len(mixtures) > 1:
+            runs = [fitted(rows, each, prior, SHORT_STEPS, -np.inf) for each in mixtures]
+            mixtures = [max(runs, key=lambda run: run[1])[0]]
+        mixture, likelihood = fitted(rows, mixtures[0], prior, STEPS, TOLERANCE)
+        fit = Fit(mixture, likelihood - 0.5 * mixture.n_parameters * float(np.log(n)))
+        fits.append(fit)
+        failures = 0 if fit.bic > best else failures + 1
+        best = max(best, fit.bic)
+        posterior = mixture.posterior(rows)
+    return fits
+
+
+def _k_means(X: np.ndarray, k: int, seed: int) -> np.ndarray:
+    """Return the labels (n,) of rows X (n, r) in k clusters about centres."""
+    from sklearn.cluster import KMeans  # which takes a second to import
+
+    return np.asarray(KMeans(k, n_init=1, random_state=seed).fit(X).labels_)
