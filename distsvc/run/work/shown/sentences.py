@@ -153,8 +153,13 @@ SENTENCES: Mapping[str, str | Callable[[Fields], str]] = {
     "phase finished": _finished,
     "compiling": "Compiling for this machine, once; later runs start sooner. "
     "(distsvc compile does so ahead.)",
-    "compiled code is not kept": "Compiled code is not kept, so that every run compiles anew.",
+    "compiled code is not kept": "Compiled code is not kept, so every run compiles anew: "
+    "{because}.",
     "worker": "Worker {address} is {status}.",
+    "worker silent": "Worker {address} has not answered for {seconds:.0f} s. Its work moves to "
+    "other workers after {limit:.0f} s.",
+    "worker given up": "Worker {address} has not answered for {seconds:.0f} s. Its work moves to "
+    "other workers.",
     "task failed": "{phase}: partition {partition} failed on {worker}: {error}.",
     "task repeated": "{phase}: partition {partition} succeeded at the second attempt.",
     "store is asked again": "{url} is asked again in {seconds} s: {because}.",

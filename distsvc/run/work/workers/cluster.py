@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import json
 import logging
@@ -19,6 +20,7 @@ from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
+import distsvc
 from distsvc import __version__
 from distsvc.errors import InputNotFoundError, JobFileError, TemporaryError
 from distsvc.errors.extras import check_extra, is_installed
@@ -333,7 +335,17 @@ def versions() -> Versions:
     """Return the versions that decide what a task does and whether it can be sent."""
     python = ".".join(map(str, sys.version_info[:2]))
     others = ((name, metadata.version(name)) for name in SAME)
-    return ("python", python), ("distsvc", __version__), *others
+    own = ("distsvc", __version__), ("distsvc sources", sources_digest())
+    return ("python", python), *own, *others
+
+
+def sources_digest() -> str:
+    """Return 16 hexadecimal digits of a SHA-256 of the package's source files, with their names."""
+    digest, root = hashlib.sha256(), Path(distsvc.__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        digest.update(f"{path.relative_to(root).as_posix()}\0".encode())
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:16]
 
 
 def compare_versions(worker: str, ours: Versions, theirs: Versions | Exception) -> None:
@@ -345,7 +357,9 @@ def compare_versions(worker: str, ours: Versions, theirs: Versions | Exception) 
         raise JobFileError(f"worker {worker} has not this version of distsvc: {theirs}")
     if isinstance(theirs, Exception):
         return  # it is lost, and will be missed soon enough
-    for (name, own), (_, other) in zip(ours, theirs, strict=True):
+    known = dict(theirs)
+    for name, own in ours:
+        other = known.get(name, "unknown")
         if own != other:
             raise JobFileError(
                 f"worker {worker} has {name} {other}, this process has {own};"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import os
 import pickle
 import time
 import traceback
@@ -12,6 +14,7 @@ from typing import Any, NamedTuple
 
 from distsvc.errors import DistsvcError, PartitionFailedError, TemporaryError
 from distsvc.errors.faults import fault
+from distsvc.run.work.directory import PLAN, RunDirectory
 from distsvc.run.work.progress import HERE, Meter, peak_memory_mb
 from distsvc.run.work.workers.cluster import (
     Versions,
@@ -125,11 +128,13 @@ def _on_cluster(
     group_of: dict[Any, list[int]] = {}
     done: SimpleQueue[Any] = SimpleQueue()
     expected = None if client.cluster else versions()  # a cluster of ours is of our versions
+    compares_paths = expected is not None and not unseen_path(run_dir)
 
     def submit(size: int) -> None:
         group = [waiting.popleft() for _ in range(min(size, len(waiting)))]
         if group:
-            call, key = (_on_worker, task, run_dir, group, expected), f"{token}-{group[0]}"
+            call = _on_worker, task, run_dir, group, expected, compares_paths
+            key = f"{token}-{group[0]}"
             future = client.submit(*call, key=key, pure=False)
             group_of[future] = group
             future.add_done_callback(done.put)
@@ -153,7 +158,11 @@ def _on_cluster(
 
 
 def _on_worker(
-    task: Task, run_dir: str, numbers: list[int], expected: Versions | None
+    task: Task,
+    run_dir: str,
+    numbers: list[int],
+    expected: Versions | None,
+    compares_paths: bool = False,
 ) -> tuple[list[TaskOutcome], float]:
     """Return what became of a group of numbers, and the seconds that it took."""
     from distributed import get_worker
@@ -161,10 +170,36 @@ def _on_worker(
     address, began = get_worker().address, time.perf_counter()
     if expected is not None and expected != versions():
         compare_versions(address, expected, versions())
+    unseen = unseen_path(run_dir) if compares_paths else ""
+    if unseen:
+        error = TemporaryError(
+            f"worker {address} does not see {unseen}, which is there for the driver: make it "
+            "visible to all workers at the same path, and start again; what was done is kept"
+        )
+        return [TaskOutcome(numbers[0], error=error, worker=address)], 0.0
     found = [(o.number, o.rows, _sendable(o.error)) for o in _one_by_one(task, run_dir, numbers)]
     peak_mb = peak_memory_mb()
     outcomes = [TaskOutcome(*one, address, peak_mb) for one in found]
     return outcomes, time.perf_counter() - began
+
+
+def unseen_path(run_dir: str) -> str:
+    """Return a local path of a run that this process does not see; empty if it sees all.
+
+    The driver has written the plan, and has found all tables in it.
+    """
+    run = RunDirectory(run_dir)
+    if "://" in run.address:
+        return ""
+    if not run.is_planned:
+        return f"{run.address}/{PLAN}"
+    paths = run.plan.table.sources
+    return next((one for one in paths if os.path.isabs(one) and not seen_path(one)), "")
+
+
+def seen_path(path: str) -> bool:
+    """Return True if something is at a path, or a glob leads anywhere."""
+    return os.path.exists(path) or next(glob.iglob(path), None) is not None
 
 
 def _sendable(error: BaseException | None) -> BaseException | None:

@@ -17,6 +17,9 @@ LOOK_SECONDS = 5.0
 IDLE_SECONDS = 120.0
 """The time that no worker may run, or the scheduler not answer, before a run is given up."""
 
+SILENT_SECONDS, MOVED_SECONDS = 30.0, 120.0
+"""Seconds without a heartbeat of a worker until a message, and until its work is moved."""
+
 
 class WorkerSeen(NamedTuple):
     """A worker as its scheduler sees it; bytes of memory in use, and their limit or 0."""
@@ -25,12 +28,14 @@ class WorkerSeen(NamedTuple):
     status: str
     used: int
     limit: int
+    last_seen: float = 0.0
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> WorkerSeen:
         """Return the worker that a scheduler's answer tells of."""
         used, limit = told.get("metrics", {}).get("memory", 0), told.get("memory_limit") or 0
-        return cls(told.get("nthreads", 0), told["status"], used, limit)
+        seen = told.get("last_seen", 0.0)
+        return cls(told.get("nthreads", 0), told["status"], used, limit, seen)
 
 
 class WorkerWatch:
@@ -43,6 +48,8 @@ class WorkerWatch:
         self._client, self._meter = client, meter
         self._next_look = self._last_running = time.monotonic()
         self._status: dict[str, str] = {}
+        self._heard: dict[str, tuple[float, float]] = {}
+        self._named: set[str] = set()
 
     def threads(self) -> int:
         """Return the number of threads of all workers."""
@@ -69,7 +76,8 @@ class WorkerWatch:
             matter = "the scheduler does not answer"
         else:
             self._tell(workers)
-            if any(worker.status == "running" for worker in workers.values()):
+            silent = self._silent(workers)
+            if any(one.status == "running" for name, one in workers.items() if name not in silent):
                 self._last_running = time.monotonic()
             matter = _matter(workers)
         idle = time.monotonic() - self._last_running
@@ -81,6 +89,39 @@ class WorkerWatch:
         ask = self._client.scheduler.identity
         found = self._client.sync(ask, n_workers=-1, callback_timeout=seconds)["workers"]
         return {address: WorkerSeen.of(worker) for address, worker in found.items()}
+
+    def _silent(self, workers: dict[str, WorkerSeen]) -> set[str]:
+        """Return the workers without a heartbeat for `MOVED_SECONDS`, whose work is moved.
+
+        A worker that is frozen, or whose network is gone, keeps its tasks until the scheduler
+        gives it up, after minutes. The time is this process's: no clocks are compared.
+        """
+        now, silent = time.monotonic(), set[str]()
+        for address, worker in workers.items():
+            seen, since = self._heard.get(address, (None, now))
+            if seen != worker.last_seen:
+                self._heard[address] = worker.last_seen, now
+                self._named.discard(address)
+                continue
+            told = {"address": address, "seconds": now - since, "limit": MOVED_SECONDS}
+            if now - since > MOVED_SECONDS:
+                silent.add(address)
+                self._heard[address] = worker.last_seen, now  # again, should this one fail
+                self._meter.event("worker given up", **told)
+                self._give_up(address)
+            elif now - since > SILENT_SECONDS and address not in self._named:
+                self._named.add(address)
+                self._meter.event("worker silent", **told)
+        return silent
+
+    def _give_up(self, address: str) -> None:
+        """Have the scheduler remove a worker, so that others do its tasks."""
+        retire = self._client.scheduler.retire_workers
+        with suppress(TimeoutError):
+            self._client.sync(
+                retire, workers=[address], close_workers=False, remove=True,
+                callback_timeout=LOOK_SECONDS,
+            )  # fmt: skip
 
     def _tell(self, workers: dict[str, WorkerSeen]) -> None:
         status = {address: worker.status for address, worker in workers.items()}
@@ -95,7 +136,8 @@ def _matter(workers: dict[str, WorkerSeen]) -> str:
     paused = [worker for worker in workers.values() if worker.status == "paused"]
     if not paused:
         return "no worker is left"
-    *_, used, limit = max(paused, key=lambda worker: worker.used / (worker.limit or 1))
+    worst = max(paused, key=lambda worker: worker.used / (worker.limit or 1))
+    used, limit = worst.used, worst.limit
     share = f" at {used / limit:.0%} of their limit of {limit / 1e6:.0f} MB" if limit else ""
     return (
         f"all workers are paused for want of memory{share}: raise the limit,"

@@ -22,7 +22,7 @@ from distsvc.job.config import ClusterConfig
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import ClusterAddress
 from distsvc.run.work.workers import cluster as module
-from distsvc.run.work.workers.cluster import SMALL_BYTES, connected
+from distsvc.run.work.workers.cluster import SMALL_BYTES, compare_versions, connected, versions
 from distsvc.run.work.workers.forking import KEPT_BYTES, TASKS
 from tests.clusters import loopback_cluster
 from tests.published_files import nothing_left
@@ -288,3 +288,13 @@ def test_more_workers_than_the_machine_has_memory_for(monkeypatch):
         connected(ClusterConfig(workers=9), 0, Progress(quiet=True)),
     ):
         pass
+
+
+def test_other_code_of_the_same_version_is_noticed():
+    ours = versions()
+    theirs = tuple((n, "0" * 16 if n == "distsvc sources" else found) for n, found in ours)
+    with pytest.raises(JobFileError, match=r"worker w has distsvc sources 0{16}, this"):
+        compare_versions("w", ours, theirs)
+    without = tuple(pair for pair in ours if pair[0] != "distsvc sources")
+    with pytest.raises(JobFileError, match="distsvc sources unknown"):
+        compare_versions("w", ours, without)

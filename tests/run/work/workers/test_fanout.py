@@ -342,3 +342,23 @@ def test_the_same_task_can_be_done_again(client, tmp_path):
     for _ in range(2):
         run(client, rows_of, tmp_path, range(3))
     assert attempts(tmp_path) == dict.fromkeys(range(3), 2)
+
+
+def test_a_worker_that_does_not_see_the_input_is_named(tmp_path, monkeypatch):
+    from types import SimpleNamespace
+
+    import distributed
+
+    from distsvc.run.work.workers import fanout
+
+    monkeypatch.setattr(distributed, "get_worker", lambda: SimpleNamespace(address="tcp://w:1"))
+    table = SimpleNamespace(sources=(str(tmp_path / "t.parquet"),))
+    run = SimpleNamespace(address=str(tmp_path), is_planned=True, plan=SimpleNamespace(table=table))
+    monkeypatch.setattr(fanout, "RunDirectory", lambda run_dir: run)
+    [outcome], _ = fanout._on_worker(None, str(tmp_path), [3], None, True)
+    assert isinstance(outcome.error, TemporaryError)
+    assert "tcp://w:1 does not see" in str(outcome.error)
+    assert str(tmp_path / "t.parquet") in str(outcome.error)
+    run.is_planned = False
+    [outcome], _ = fanout._on_worker(None, str(tmp_path), [3], None, True)
+    assert "plan.json" in str(outcome.error)

@@ -139,3 +139,28 @@ def test_paused_workers(tmp_path):
         "address": cluster.workers[0].address if cluster.workers else events[-1]["address"],
         "status": "paused",
     }
+
+
+def test_a_frozen_worker_is_named_and_its_work_moves(monkeypatch):
+    monkeypatch.setattr(watch, "SILENT_SECONDS", 0.05)
+    monkeypatch.setattr(watch, "MOVED_SECONDS", 0.3)
+    clock, beats = [0.0], [0.0]
+    monkeypatch.setattr(watch.time, "monotonic", lambda: clock[0])
+    retired = []
+
+    def sync(call, *args, **kwargs):
+        if "workers" in kwargs:
+            retired.extend(kwargs["workers"])
+            return {}
+        beats[0] += 1.0
+        alive = worker("running") | {"last_seen": beats[0]}
+        return {"workers": {"frozen": worker("running") | {"last_seen": 1.0}, "alive": alive}}
+
+    looking = WorkerWatch(Mock(sync=sync), Meter(Progress(quiet=True), "label"))
+    with heard() as fields:
+        for _ in range(20):
+            clock[0] += 0.03
+            looking.look()
+    told = [one["address"] for one in fields if one.get("limit")]
+    assert retired == ["frozen"]
+    assert told[:2] == ["frozen", "frozen"]
