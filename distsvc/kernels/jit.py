@@ -31,6 +31,7 @@ from numba.core.caching import (
     CompileResultCacheImpl,
     FunctionCache,
     IndexDataCacheFile,
+    NullCache,
     UserProvidedCacheLocator,
 )
 
@@ -43,21 +44,34 @@ def cache_folder() -> Path | None:
     ``NUMBA_CACHE_DIR`` has precedence; that folder may be one that can only be read, such as in the
     image of a container. The default is below the system's folder for temporary
     files, because that is on a local disk where a home folder may not be. Cached code is executed,
-    so a folder that another user owns or may write to is refused.
+    so a folder that another user may write to is refused, and one of another user, unless it is
+    root's and given.
     """
+    folder, refused = _folder()
+    return None if refused else folder
+
+
+def _folder() -> tuple[Path, str]:
+    """Return the folder of compiled code, and the reason why it is not used, if there is one."""
     given = os.environ.get("NUMBA_CACHE_DIR")
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
     folder = Path(given) if given else Path(tempfile.gettempdir()) / f"distsvc-kernels-{user}"
+    other = "set NUMBA_CACHE_DIR to a folder of your own"
     try:
         folder.mkdir(mode=0o700, parents=bool(given), exist_ok=True)
-        found = folder.lstat()
-    except OSError:
-        return None
-    if not given and hasattr(os, "getuid"):
-        shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-        if found.st_uid != os.getuid() or shared or not stat.S_ISDIR(found.st_mode):
-            return None
-    return folder if given or os.access(folder, os.W_OK) else None
+        found = folder.stat() if given else folder.lstat()
+    except OSError as error:
+        return folder, f"{folder} can't be made: {error.strerror}; {other}"
+    if not stat.S_ISDIR(found.st_mode):
+        return folder, f"{folder} is not a folder; {other}"
+    if hasattr(os, "getuid"):
+        owners = (os.getuid(), 0) if given else (os.getuid(),)
+        if found.st_uid not in owners:
+            return folder, f"{folder} belongs to another user; {other}"
+        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            return folder, f"other users may write to {folder}; chmod go-w {folder}"
+    usable = given or os.access(folder, os.W_OK)
+    return folder, "" if usable else f"{folder} can't be written; {other}"
 
 
 _FOLDER = cache_folder()
@@ -67,17 +81,33 @@ _LOG = logging.getLogger("distsvc")
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile `function` on its first call, with the options that all kernels share."""
     compiled = numba.njit(function, nogil=True, fastmath=FASTMATH)
-    if _FOLDER is None or numba.config.DISABLE_JIT:
+    if numba.config.DISABLE_JIT:
+        return compiled
+    if _FOLDER is None:
+        compiled._cache = _NoFolder()
         return compiled
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(_FOLDER)  # read when the cache is set up, in the next line
     try:
         compiled._cache = _Cache(function)
     except RuntimeError:  # the folder can't be written any more
-        _LOG.warning("compiled code is not kept", extra={"fields": {"folder": str(_FOLDER)}})
+        _not_kept(f"{_FOLDER} can't be written")
     finally:
         numba.config.CACHE_DIR = before
     return compiled
+
+
+class _NoFolder(NullCache):
+    """The cache of a kernel where there is no folder to be trusted: it warns, once."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> None:
+        """Return None."""
+        _not_kept(_folder()[1], os.getpid())
+
+
+@cache
+def _not_kept(because: str, process: int = 0) -> None:
+    _LOG.warning("compiled code is not kept", extra={"fields": {"because": because}})
 
 
 class _Checked(IndexDataCacheFile):

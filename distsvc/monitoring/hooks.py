@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 from distsvc.errors import CheckFailedError, SkippedError
@@ -35,26 +37,32 @@ def call(job: Job, outcome: RunOutcome) -> str:
     """Call the command for what came of a run, if the job has one; return what went wrong.
 
     The run's facts are in its environment, by names that begin with ``DISTSVC_``. There is no
-    shell, its output goes to standard error, and it is stopped after `LONGEST_S`.
+    shell, its output goes to standard error, and after `LONGEST_S` its process group is killed.
     """
     event = event_of(outcome)
     command = getattr(job.job, f"on_{event}") if event else ()
     if event is None or not command:
         return ""
     try:
-        done = subprocess.run(
+        started = subprocess.Popen(
             command,
             env=os.environ | facts(job, outcome, event),
             stdin=subprocess.DEVNULL,
             stdout=2,
-            timeout=LONGEST_S,
-            check=False,
+            start_new_session=True,
         )
-    except subprocess.TimeoutExpired:
-        return f"stopped after {LONGEST_S:.0f} s"
     except OSError as error:
         return f"{command[0]!r} can't be run: {error.strerror or error}"
-    return f"{command[0]!r} ended with exit code {done.returncode}" if done.returncode else ""
+    try:
+        code = started.wait(LONGEST_S)
+    except BaseException as error:
+        with suppress(OSError):  # its children, too
+            os.killpg(started.pid, signal.SIGKILL)
+        started.wait()
+        if not isinstance(error, subprocess.TimeoutExpired):
+            raise
+        return f"stopped after {LONGEST_S:.0f} s, with the processes that it started"
+    return f"{command[0]!r} ended with exit code {code}" if code else ""
 
 
 def facts(job: Job, outcome: RunOutcome, event: Event) -> dict[str, str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from distsvc.kernels import jit
 from distsvc.kernels.jit import FASTMATH, cache_folder, in_order
 from distsvc.kernels.rbf import weighted_sums
 
@@ -173,3 +174,20 @@ def test_kernels_as_plain_python_equal_their_twins():
     output = process.communicate()[0]
     assert process.returncode == 0, output
     assert "passed" in output
+
+
+def test_a_given_folder_that_others_may_write_to_is_refused(tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kept"))
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept").chmod(0o777)
+    assert jit.cache_folder() is None
+    monkeypatch.setattr(jit, "_FOLDER", None)
+    jit._not_kept.cache_clear()
+    with caplog.at_level("WARNING", "distsvc"):
+        jit.kernel(lambda x: x + 1)(1)
+    [record] = [one for one in caplog.records if one.getMessage() == "compiled code is not kept"]
+    assert record.fields["because"] == (
+        f"other users may write to {tmp_path / 'kept'}; chmod go-w {tmp_path / 'kept'}"
+    )
+    (tmp_path / "kept").chmod(0o755)
+    assert jit.cache_folder() == tmp_path / "kept"

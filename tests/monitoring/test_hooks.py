@@ -2,6 +2,8 @@
 
 import json
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -74,3 +76,19 @@ def test_commands_are_not_published(tmp_path):
     assert run(job).exit_code == 0
     for name in ("manifest.json", "report.json", "report.html"):
         assert "secret-token" not in (tmp_path / "out" / name).read_text()
+
+
+def test_a_command_that_takes_too_long_leaves_no_processes(tmp_path, monkeypatch):
+    monkeypatch.setattr(hooks, "LONGEST_S", 1.0)
+    script = tmp_path / "hook.sh"
+    script.write_text(f"sleep 60 & echo $! > {tmp_path}/child; wait")
+    found = run(write_job(tmp_path, job={"on_published": f"sh {script}"}))
+    assert "with the processes that it started" in found.stderr
+    child = int((tmp_path / "child").read_text())
+    state = Path(f"/proc/{child}/stat")
+    for _ in range(100):
+        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] in "ZX":
+            break
+        time.sleep(0.05)
+    else:
+        raise AssertionError("the child of the command lives")
