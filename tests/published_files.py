@@ -7,16 +7,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 
-def listed(out, kind: str = "") -> list[Path]:
-    """Return the files of a kind (labels, model, report), or all, in the manifest's order."""
+def listed(out, kind: str = "", key: str = "file") -> list[Path]:
+    """Return the files of a kind (labels, model, report), or all, in the manifest's order.
+
+    With the `key` "stored", those that stay when another run is published.
+    """
     manifest = json.loads((Path(out) / "manifest.json").read_text())
-    names = [file["file"] for file in manifest["files"]]
-    return [Path(out) / name for name in names if name.startswith(kind)]
+    files = [file for file in manifest["files"] if file["file"].startswith(kind)]
+    return [Path(out) / file[key] for file in files]
 
 
-def published_file(out, name: str) -> Path:
+def published_file(out, name: str, key: str = "file") -> Path:
     """Return a file by its own name, such as arrays.npz."""
-    return next(path for path in listed(out) if path.name == name)
+    return next(path for path in listed(out, key=key) if path.name == name)
 
 
 def read_labels(out) -> pa.Table:

@@ -33,7 +33,7 @@ def candidates(output: Output) -> list[HeldRun]:
     """Return the candidates at an output, the oldest first; `DataError` for a damaged manifest."""
     found = []
     for one in waiting_at(output).values():
-        page = f"{output.shown.rstrip('/')}/{listed(output.store, one, PAGE)}"
+        page = f"{output.shown.rstrip('/')}/{listed(output.store, one, PAGE).lasting}"
         found.append(HeldRun.model_validate(dict(one) | {"failed": one.failed, "page": page}))
     return sorted(found, key=lambda one: (one.created, one.run_id))
 
@@ -63,16 +63,16 @@ def publish_held(path: str, run_id: str) -> Manifest:
             return read_manifest(output.store)
         manifest = _candidate(output, run_id)
         for file in manifest.files:
-            checked(output.store, manifest, file.file)
+            checked(output.store, file)
         with output.rewritten(manifest, _overridden(output, manifest)) as changed:
             output.check_free(manifest.job_sha256, overwrite=True)
-            return output.publish(changed.model_copy(update={"override": True}))
+            return output.publish(changed.model_copy(update={"override": True}), again=True)
 
 
 def _overridden(output: Output, manifest: Manifest) -> dict[str, str]:
     """Return the page and the report of a candidate that is published although checks failed."""
     place = output.store
-    path = place.local(listed(place, manifest, REPORT))
+    path = place.local(listed(place, manifest, REPORT).lasting)
     report = Report.parsed(read_json(path), str(path))
     told = {check.name for check in report.failed}
     listed_as = {check.name for check in manifest.failed}

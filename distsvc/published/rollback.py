@@ -31,9 +31,9 @@ def roll_back(path: str) -> Manifest:
     with output.locked():
         before = _before(output)
         for file in before.files:
-            checked(output.store, before, file.file)
+            checked(output.store, file)
         output.check_free(before.job_sha256, overwrite=True)
-        return output.publish(before)
+        return output.publish(before, again=True)
 
 
 def _before(output: Output) -> Manifest:
@@ -45,7 +45,7 @@ def _before(output: Output) -> Manifest:
     for record in output.runs.sizes(REPLACED):
         with suppress(DataError, JobFileError, OSError):
             one = checked_form(read_json(output.runs.local(record)), record)
-            if one.run_id != now and all(map(output.store.has, one.names)):
+            if one.run_id != now and all(map(output.store.has, one.lasting)):
                 found.append(one)
     if not found:
         raise InputNotFoundError(

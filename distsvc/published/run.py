@@ -93,14 +93,18 @@ class Run:
     def files(self) -> list[str]:
         """The Parquet files of the labels, in their order, as absolute paths or URLs.
 
+        Once another run is published, they are the paths that stay until ``distsvc gc`` or the run
+        after that.
         For ``polars.read_parquet``, DuckDB's ``read_parquet`` and ``spark.read.parquet``. Labels
         in Zarr are many small files that no such reader takes: `DataError`; see `labels`.
         """
-        names = label_files(self._manifest)
-        if not all(name.endswith(".parquet") for name in names):
+        files = label_files(self._manifest)
+        if not all(one.name.endswith(".parquet") for one in files):
             raise DataError(
                 f"{self.path} has labels in Zarr, expected Parquet; labels() reads both"
             )
+        replaced = bool(files) and not self._store.has(files[0].file)
+        names = [one.lasting if replaced else one.file for one in files]
         return [f"{self._store.address}/{name}" for name in names]
 
     def labels(self, columns: Sequence[str] | str | None = None, filter: Filter = None) -> pa.Table:
@@ -146,7 +150,8 @@ class Run:
     def _local(self, name: str) -> Path:
         """Return where a listed file can be read; it is compared with the list once."""
         if name not in self._checked:
-            self._checked[name] = checked(self._store, self._manifest, name)
+            file = next(one for one in self._manifest.files if one.file == name)
+            self._checked[name] = checked(self._store, file)
         return self._checked[name]
 
     def _listed(self, name: str) -> str:
@@ -154,7 +159,7 @@ class Run:
             raise DataError(
                 f"{self.path} has no {name}: the run labelled rows by the model of another"
             )
-        return listed(self._store, self._manifest, name)
+        return listed(self._store, self._manifest, name).file
 
     def __repr__(self) -> str:
         return f"<distsvc run {self.path}: {self._told()}>"

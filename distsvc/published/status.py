@@ -7,7 +7,6 @@ from typing import TypedDict
 from distsvc.errors import InputNotFoundError
 from distsvc.published.held import candidates
 from distsvc.run.starting.resuming import (
-    BEGUN,
     STOPPED,
     Note,
     interrupted_runs,
@@ -15,7 +14,7 @@ from distsvc.run.starting.resuming import (
     read_note,
 )
 from distsvc.storage.places.lease import Doing, is_gone, read_holder
-from distsvc.storage.publishing.publication import RUNS, Output
+from distsvc.storage.publishing.publication import BEGUN, RUNS, Output
 
 STOP = "now", "why", "phase", "done", "total", "seconds"
 

@@ -7,6 +7,8 @@ python -m tests.chaos --overwrites 200          a reader in a loop while results
 python -m tests.chaos --overwrites 50 --held 50   the same, with 50 that a check holds back
 python -m tests.chaos --races 100               drivers that start at the same moment
 python -m tests.chaos --lineage 500             commands on one lineage, of which 500 are killed
+python -m tests.chaos --stale 60                holders that sleep past their lease, and wake
+python -m tests.chaos --stale 60 --store        the same in a store
 python -m tests.chaos --histories 10000         late nights, replays, candidates and the like
 python -m tests.chaos --spoiled 1000            a run's own files are damaged between two starts
 python -m tests.chaos --unreachable sampled     each look at a run's own files fails, one by one
@@ -35,6 +37,7 @@ from chaos.lab import Lab
 from chaos.lineage import killed_lineage
 from chaos.races import race
 from chaos.readers import read_while_replaced
+from chaos.stale import stale_holders
 
 PER_SEED = 1_000_000
 """Runs have the seeds from ``PER_SEED * --seed`` on."""
@@ -59,6 +62,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--races", type=int, default=0, help="races of two to four drivers")
     parser.add_argument("--lineage", type=int, default=0, help="kills on one lineage")
+    parser.add_argument("--stale", type=int, default=0, help="holders that sleep past their lease")
     parser.add_argument("--histories", type=int, default=0, help="histories of nights")
     parser.add_argument("--every-step", nargs="+", default=[], metavar="JOB", help=STEPS)
     parser.add_argument("--spoiled", type=int, default=0, help="runs whose files are damaged")
@@ -147,7 +151,11 @@ def main() -> int:
                 todo.append(pool.submit(read_while_replaced, lab, *asked))
             small = in_this_process(given, work) if given.spoiled or given.unreachable else ()
             drawn = drawn_histories(given) if given.histories else ()
-            for outcome in itertools.chain(small, drawn, (f.result() for f in as_completed(todo))):
+            first = PER_SEED * given.seed
+            stale = stale_holders(range(first, first + given.stale), given.store)
+            for outcome in itertools.chain(
+                small, drawn, stale, (f.result() for f in as_completed(todo))
+            ):
                 outcomes.append(outcome)
                 lines.write(json.dumps(outcome) + "\n")
                 lines.flush()

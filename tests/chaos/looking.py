@@ -47,6 +47,14 @@ def reading(out: str) -> Callable[[str], bytes]:
     return read
 
 
+def read_either(read: Callable[[str], bytes], entry: dict) -> bytes:
+    """Read a listed file; where it was replaced, under the path that stays."""
+    try:
+        return read(entry["file"])
+    except FileNotFoundError:
+        return read(entry.get("stored") or entry["file"])
+
+
 def look(read: Callable[[str], bytes], pause: float) -> tuple[str, str]:
     """Read a result once: return which manifest it was, and what was wrong.
 
@@ -64,7 +72,7 @@ def look(read: Callable[[str], bytes], pause: float) -> tuple[str, str]:
     which = str(manifest["job_sha256"])
     for entry in manifest["files"]:
         try:
-            content = read(entry["file"])
+            content = read_either(read, entry)
         except OSError as error:
             with suppress(OSError, ValueError):
                 again = read("manifest.json")

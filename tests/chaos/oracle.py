@@ -133,8 +133,10 @@ def left_behind(out: Path, *, tidy: bool) -> list[str]:
     allowed = set(OWN) | {".runs/lock", ".runs/holder.json"}
     replaced = sorted((out / ".runs" / "replaced").glob("*.json"))
     for manifest in [out / "manifest.json", *replaced]:
+        keys = ("file", "stored") if manifest.name == "manifest.json" else ("stored",)
         try:
-            allowed |= {entry["file"] for entry in json.loads(manifest.read_text())["files"]}
+            files = json.loads(manifest.read_text())["files"]
+            allowed |= {entry.get(key) or entry["file"] for entry in files for key in keys}
         except FileNotFoundError:
             continue
         except (ValueError, KeyError, TypeError):

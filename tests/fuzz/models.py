@@ -230,7 +230,7 @@ def damage(random: np.random.Generator, copy: Path, name: str) -> bool:
     """Change a file of a published run; return whether its checksum was brought up to date."""
     path, place = copy / name, Folder(copy)
     if name != "manifest.json":
-        path = copy / listed(place, read_manifest(place), name)
+        path = copy / listed(place, read_manifest(place), name).file
     content = path.read_bytes()
     change = FILES[name]
     path.write_bytes(change(random, content.decode() if change is damaged_json else content))

@@ -62,7 +62,7 @@ def labels(out) -> pa.Table:
 
 def check_manifest(out) -> dict:
     manifest = json.loads((out / "manifest.json").read_text())
-    entries = {file["file"]: file for file in manifest["files"]}
+    entries = {file[key]: file for file in manifest["files"] for key in ("file", "stored")}
     found = files(out)
     beside = {"manifest.json", "_SUCCESS", ".runs/lock", "report.html", "report.json"}
     assert set(entries) == set(found) - beside

@@ -89,7 +89,11 @@ def place(name):
 
 def check_tidy(out):
     """Check that there is what the manifest lists, the copies, and an empty record of a holder."""
-    files = [file["file"] for file in json.loads(content(f"{out}/manifest.json"))["files"]]
+    files = [
+        file[key]
+        for key in ("file", "stored")
+        for file in json.loads(content(f"{out}/manifest.json"))["files"]
+    ]
     beside = ["manifest.json", "_SUCCESS", "report.html", "report.json", ".runs/holder.json"]
     assert keys(f"{out}/") == sorted([*files, *beside])
     assert json.loads(content(f"{out}/.runs/holder.json")) == {}

@@ -47,7 +47,7 @@ def test_the_manifest_lists_exactly_the_files(blob_run):
     for name in ("report.html", "report.json"):
         assert (out / name).read_bytes() == published_file(out, name).read_bytes()
     assert (out / "_SUCCESS").exists()
-    assert [path.name for path in (out / ".runs").iterdir()] == ["lock"]
+    assert [path.name for path in (out / ".runs").iterdir()] == ["files", "lock"]
 
 
 def test_the_manifest_of_zarr(blob_table, tmp_path):
@@ -67,7 +67,7 @@ def test_two_runs_differ_in_nothing_but_times(blob_table, tmp_path):
         run_id = manifest.pop("run_id")
         del manifest["created"], manifest["write_id"], manifest["job"]["output"]["path"]
         manifest["files"] = [
-            file | {"file": file["file"].replace(run_id, "RUN")}
+            file | {key: file[key].replace(run_id, "RUN") for key in ("file", "stored")}
             for file in manifest["files"]
             if "report" not in file["file"]
         ]
@@ -103,8 +103,9 @@ def test_another_configuration_is_refused_unless_overwritten(blob_table, tmp_pat
     run_job(other, start=Start(overwrite=True))
     assert label_files(tmp_path / "out") != parts
     for name, digest in before.items():
-        if name.startswith(("labels/", "model/", "report/")):
+        if name.startswith(".runs/files/"):
             assert files(tmp_path / "out")[name] == digest, "a reader of the old result lost a file"
+        assert not name.startswith("labels/") or name not in files(tmp_path / "out")
     run_job(config(blob_table, tmp_path / "out", model={"nu": 0.3}), start=Start(overwrite=True))
     assert (
         not set(before)

@@ -101,7 +101,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
     def overridden(output, manifest):
-        mark = (output.store.root / manifest.files[0].file).read_text().split()[0]
+        mark = (output.store.root / manifest.files[0].lasting).read_text().split()[0]
         return {name: f"{mark} {name}" for name in ("report.html", "report.json")}
 
     monkeypatch.setattr(held, "_overridden", overridden)
@@ -123,7 +123,7 @@ def test_a_candidate_that_is_not_whole_is_not_published(tmp_path, quick, damage)
     out = tmp_path / "out"
     run(out, "old")
     run_id = hold(out, "new")
-    path = out / f"labels/{run_id}/part-00001.parquet"
+    path = out / f".runs/files/{run_id}/labels/{run_id}/part-00001.parquet"
     content = path.read_text()
     path.write_text({"gone": "", "cut": content[:-1], "other": content.upper()}[damage])
     if damage == "gone":
@@ -165,16 +165,17 @@ def test_what_was_published_although_a_check_failed_is_replaced_like_any_run(tmp
     files = json.loads((out / "manifest.json").read_text())["files"]
     run(out, "b")
     for file in files:
-        assert (out / file["file"]).read_text().startswith("a ")
+        assert (out / file["stored"]).read_text().startswith("a ")
+        assert not (out / file["file"]).exists()
     run(out, "c")
-    assert not any((out / file["file"]).exists() for file in files)
+    assert not any((out / file["stored"]).exists() for file in files)
     collect(str(out))
     check_tidy(out, "c")
 
 
 def check_whole(out, manifest):
     for file in manifest.files:
-        assert (out / file.file).stat().st_size == file.bytes
+        assert (out / file.lasting).stat().st_size == file.bytes
 
 
 def test_the_newest_candidates_are_kept_whatever_step_a_crash_comes_at(

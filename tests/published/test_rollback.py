@@ -55,7 +55,8 @@ def test_what_is_kept_no_more(twice, tmp_path):
 
 def test_a_file_that_was_damaged_is_not_published(twice):
     out, first, second = twice
-    Output(out).store.local(f"labels/{first}/part-00000.parquet").write_bytes(b"other")
+    stored = f".runs/files/{first}/first/labels/part-00000.parquet"
+    Output(out).store.local(stored).write_bytes(b"other")
     with pytest.raises(DataError, match=r"expected .* bytes"):
         roll_back(out)
     assert Output(out).run_id == second

@@ -26,10 +26,13 @@ def write_run(output: Output, run_id: str, mark: str) -> Manifest:
     names = [f"labels/{run_id}/part-0000{k}.parquet" for k in range(2)]
     names += [f"model/{run_id}/model.json"]
     names += [f"report/{run_id}/{name}" for name in ("report.html", "report.json")]
+    files = []
     for name in names:
-        with output.store.created(name) as path:
+        stored = f".runs/files/{run_id}/{name}"
+        with output.store.created(stored) as path:
             path.write_text(f"{mark} {Path(name).name}")
-    files = [{"file": name} | described(output.store.local(name)) for name in names]
+        listed = {"file": name, "stored": stored}
+        files.append(listed | described(output.store.local(stored)))
     job = digest_of(mark)
     known = {"format": FORMAT, "run_id": run_id, "job_sha256": job, "input_sha256": digest_of("i")}
     return Manifest.model_validate(known | {"rows": 2, "clusters": 1, "files": files})
@@ -87,7 +90,8 @@ def names(path) -> list[str]:
 def check_tidy(path, mark: str) -> None:
     """Check that an output holds one result, the copies of its page, and nothing else."""
     assert seen(path) == mark
-    listed = [file["file"] for file in json.loads((path / "manifest.json").read_text())["files"]]
+    files = json.loads((path / "manifest.json").read_text())["files"]
+    listed = [file[key] for file in files for key in ("file", "stored")]
     beside = ["manifest.json", "_SUCCESS", "report.html", "report.json", ".runs/lock"]
     assert names(path) == sorted([*listed, *beside])
     for name in ("report.html", "report.json"):

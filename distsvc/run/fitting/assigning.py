@@ -6,7 +6,7 @@ from distsvc.errors import EmptyInputError
 from distsvc.job.config import Job
 from distsvc.run.algorithms.algorithm import Learned
 from distsvc.run.labelling.labeller import PREVIOUS, RULE
-from distsvc.run.labelling.phase import LABEL, Labelled, label_table, parts_place
+from distsvc.run.labelling.phase import Labelled, label_table
 from distsvc.run.learning.preparation import PREPARATION
 from distsvc.run.nights.checks import Measured, reasons_to_refit
 from distsvc.run.nights.drift import DECISION, drift_of, refit_because
@@ -45,6 +45,4 @@ def assign_table(
             learned = Learned(model.algorithm, model.parameters, facts, folder=previous.folder)
             return learned, labelled
         steps.progress.event("learns a new model", because="; ".join(why))
-    if not run.names(LABEL.name):
-        parts_place(run).clear("")  # the labels of the model that does not fit
     return None

@@ -81,7 +81,12 @@ def schema(run: RunDirectory, rule: Rule) -> dict[str, str]:
 
 
 def parts_place(run: RunDirectory) -> Store:
-    """Return the place of the parts, which is one of the run's work if they are not published."""
+    """Return the place of all parts, which is one of the run's work if they are not published."""
     if output_format(run.plan.output.format).publishes_parts:
-        return run.place("labels")
+        return run.stored
     return run.work.below("parts")
+
+
+def parts_folder(run: RunDirectory, of: str) -> str:
+    """Return the folder in `parts_place` of parts labelled `of` a run: models share none."""
+    return run.folder(f"{of}labels")

@@ -18,9 +18,10 @@ Places = slice | list[int]
 
 
 class PartEntry(TypedDict):
-    """The entry of a file of labels for the manifest."""
+    """The entry of a file of labels for the manifest; `stored` is its path in `parts_place`."""
 
     file: str
+    stored: str
     rows: int
     bytes: int
     sha256: str

@@ -6,14 +6,14 @@ import numpy as np
 
 from distsvc.models.rules.rule import Rule
 from distsvc.run.algorithms.algorithm import Columns
-from distsvc.run.labelling.columns import new_part, parts_place
+from distsvc.run.labelling.columns import new_part, parts_folder, parts_place
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.plan import Plan
 from distsvc.storage.publishing.formats.columns import part_file
 from distsvc.storage.tables.opening import Block
 
 Entry = dict[str, int | str]
-"""What the manifest says of a file, but for its name."""
+"""Rows, bytes, SHA-256 of a file and, as ``stored``, its path in `parts_place`."""
 
 
 def part_files(plan: Plan, number: int) -> list[str]:
@@ -24,8 +24,9 @@ def part_files(plan: Plan, number: int) -> list[str]:
 class LabelledParts:
     """The parts of a partition, each written once it has its rows."""
 
-    def __init__(self, run: RunDirectory, number: int, rule: type[Rule]):
+    def __init__(self, run: RunDirectory, number: int, rule: type[Rule], of: str):
         self._plan, self._place, self._rule = run.plan, parts_place(run), rule
+        self._folder = parts_folder(run, of)
         self._waiting = list(self._plan.parts_of(number))
         self._entries: list[Entry] = []
         self._part = new_part(self._plan, rule)
@@ -51,6 +52,7 @@ class LabelledParts:
         return self._entries
 
     def _write(self) -> None:
-        with self._place.created(part_file(self._waiting.pop(0)), again=False) as path:
-            self._entries.append(self._part.write(path))
+        name = f"{self._folder}/{part_file(self._waiting.pop(0))}"
+        with self._place.created(name, again=False) as path:
+            self._entries.append({"stored": name, **self._part.write(path)})
         self._part = new_part(self._plan, self._rule)

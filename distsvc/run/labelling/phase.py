@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from distsvc.errors import TemporaryError
 from distsvc.models.rows.sampling import row_keys
 from distsvc.run.algorithms.algorithm import Columns
 from distsvc.run.labelling.asked import AskedColumns
@@ -14,14 +15,18 @@ from distsvc.run.labelling.columns import asked_columns, check_asked, parts_plac
 from distsvc.run.labelling.counts import Counts
 from distsvc.run.labelling.ids import IdCounts, IdReport, counts_ids
 from distsvc.run.labelling.labeller import OWN, PREVIOUS, REFERENCE, Labeller, read_labellers
-from distsvc.run.labelling.parts import LabelledParts, part_files
+from distsvc.run.labelling.parts import Entry, LabelledParts, part_files
 from distsvc.run.learning.preparation import PREPARATION, Preparation, prepared_block
 from distsvc.run.learning.survey import Pilot
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 from distsvc.run.work.plan import Plan
+from distsvc.storage.places.arrays import described
 from distsvc.storage.places.store import Store, changed_since
 from distsvc.storage.publishing.formats import output_format
+
+FILLED = "filled"
+"""The folder of labels in a format that is made from the parts."""
 
 
 @dataclass(frozen=True)
@@ -73,19 +78,49 @@ def label_table(steps: Steps, of: str = OWN, surveyed: Pilot | None = None) -> L
             pilot.add(result.arrays["pilot"], result.arrays["keys"])
     told = None
     if ids is not None:
-        told = ids.told(parts_place(run), partial(part_files, run.plan), str(run.plan.table.id))
+        told = ids.told(parts_place(run), partial(_stored, run, phase), str(run.plan.table.id))
     return Labelled(labeller, before, counts, asked, pilot, told)
 
 
 def fill_output(steps: Steps, counts: Counts) -> None:
     """Make the output of the parts, where its format does not publish them as they are."""
     run, output = steps.run, output_format(steps.run.plan.output.format)
-    parts = [(part["file"], part["rows"]) for part in counts.parts]
-    n = output.begin(run.place("labels"), parts_place(run), parts)
+    parts = [(part["stored"], part["rows"]) for part in counts.parts]
+    n = output.begin(run.place(FILLED), parts_place(run), parts)
     if n:
-        _forget_lost(run, FILL, run.place("labels"))
+        _forget_lost(run, FILL, run.stored)
         run.write("parts", Result({"parts": parts}))
         steps.do(FILL, n)
+
+
+def label_files(run: RunDirectory, counts: Counts) -> dict[str, Entry]:
+    """Return the files of labels that are to be published, by their names in a folder.
+
+    `TemporaryError` where one is not there any more, or is another.
+    """
+    files: dict[str, Entry] = {}
+    if output_format(run.plan.output.format).publishes_parts:
+        there = run.stored.sizes()
+        for part in counts.parts:
+            name, found = part["stored"], there.get(part["stored"])
+            if found is None:
+                raise TemporaryError(f"{name} has gone from {run.stored.address}")
+            if found != part["bytes"]:
+                raise TemporaryError(f"{name} has {found} bytes, and had {part['bytes']}")
+            files[part["file"]] = {k: v for k, v in dict(part).items() if k != "file"}  # type: ignore[misc]
+        return files
+    folder, place = run.folder(FILLED), run.place(FILLED)
+    for name in place.sizes():
+        files[name] = {"stored": f"{folder}/{name}", **described(place.local(name))}
+    for result in run.names(FILL.name):
+        for name, entry in run.load(result).facts["files"].items():
+            files[name.split("/", 2)[2]] = {"stored": name, **entry}
+    return files
+
+
+def _stored(run: RunDirectory, phase: Phase, number: int) -> list[str]:
+    """Return the files of a partition's labels, as they are in `parts_place`."""
+    return [part["stored"] for part in run.load(phase.result(number)).facts["parts"]]
 
 
 def _id_counts(plan: Plan) -> IdCounts | None:
@@ -126,8 +161,7 @@ def _forget_lost(run: RunDirectory, phase: Phase, place: Store) -> None:
         if phase is FILL:
             files = facts["files"]
         else:
-            number = int(name.rpartition("/")[2])
-            files = dict(zip(part_files(run.plan, number), facts["parts"], strict=True))
+            files = {part["stored"]: part for part in facts["parts"]}
         owners |= dict.fromkeys(files, name)
         known |= files
     for file in changed_since(place, known):
@@ -141,7 +175,7 @@ def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
     counts, asked = _begin(run, of, labeller, before)
     pilot = None if of == OWN else Pilot.limited(plan)
     given = _id_counts(plan)
-    parts = LabelledParts(run, number, type(rule))
+    parts = LabelledParts(run, number, type(rule), of)
     wanted = {"with_ids": plan.table.id is not None, "with_labels": plan.table.label is not None}
     for block in plan.blocks(number, **wanted):
         Z = prepared_block(run, block, of + PREPARATION)
@@ -167,7 +201,8 @@ def fill_piece(run: RunDirectory, number: int) -> Result:
     """Write one piece of an output that is made from the Parquet parts."""
     parts = [(name, rows) for name, rows in run.read("parts").facts["parts"]]
     output = output_format(run.plan.output.format)
-    return Result({"files": output.fill(run.place("labels"), parts_place(run), parts, number)})
+    files = output.fill(run.place(FILLED), parts_place(run), parts, number)
+    return Result({"files": {f"{run.folder(FILLED)}/{name}": one for name, one in files.items()}})
 
 
 LABEL = Phase("label", label_partition)

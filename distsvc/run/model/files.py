@@ -122,7 +122,7 @@ def checked_model(published: Store, manifest: Manifest | None = None) -> Path:
     as of `read_manifest`.
     """
     manifest = manifest or read_manifest(published)
-    paths = [checked(published, manifest, listed(published, manifest, name)) for name in FILES]
+    paths = [checked(published, listed(published, manifest, name)) for name in FILES]
     if paths[0].parent != paths[1].parent:
         where = f"{published.address}/{MANIFEST}"
         raise DataError(f"{where}: expected {' and '.join(FILES)} in one folder")

@@ -73,7 +73,7 @@ def find_previous(config: ContinuityConfig, required: bool) -> Previous | None:
             manifest = read_manifest(store)
         except InputNotFoundError:
             continue
-        folder = checked_model(store)
+        folder = checked_model(store, manifest)
         known = read_model(folder)
         where = path, store.address, manifest.run_id
         return Previous(*where, model_digest(folder), folder, known, manifest, nights)

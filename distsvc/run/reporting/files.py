@@ -10,16 +10,12 @@ from distsvc.run.labelling.phase import Labelled
 from distsvc.run.model.files import copy_model, write_model
 from distsvc.run.nights.comparison import Comparison
 from distsvc.run.reporting.summary import make_report
-from distsvc.run.work.directory import Result, RunDirectory
+from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.progress import WARNING, Progress
-from distsvc.storage.places.arrays import described, read_json, write_json, write_text
-from distsvc.storage.places.store import changed_since
-from distsvc.storage.publishing.publication import COPIES, KINDS, Output
+from distsvc.storage.places.arrays import read_json, write_json, write_text
+from distsvc.storage.publishing.publication import COPIES, Output
 
 PAGE, REPORT = COPIES
-WRITTEN = "report"
-"""The result that says which files the page and the model are, with their checksums."""
-WITHOUT_LABELS = [kind for kind in KINDS if kind != "labels"]
 LINEAGE_FILE, DRIFT_FILE = "lineage.json", "drift.json"
 
 
@@ -33,13 +29,8 @@ def write_report(
     progress: Progress,
     forecast: ForecastPart | None = None,
 ) -> Report:
-    """Write the model, the page and ``report.json`` that a run publishes; return the report.
-
-    What a start wrote that ended before its commit stays, if all of it is as it was written.
-    """
+    """Write the model, the page and ``report.json`` that a run publishes; return the report."""
     place = run.place("report")
-    if _is_written(run):
-        return Report.parsed(read_json(place.local(REPORT)), f"{place.address}/{REPORT}")
     with progress.phase("report"):
         if learned.folder is None:
             write_model(run, job, learned, labelled)
@@ -60,21 +51,7 @@ def write_report(
     report = report.with_phases(progress.phases)
     with place.created(REPORT) as path:
         write_json(path, report.dumped())
-    places = {kind: run.place(kind) for kind in WITHOUT_LABELS}
-    files = {k: {n: described(at.local(n)) for n in at.sizes()} for k, at in places.items()}
-    run.write(WRITTEN, Result({"files": files}))
     return report
-
-
-def _is_written(run: RunDirectory) -> bool:
-    """Return whether an earlier start wrote all; what has changed since is written again."""
-    if not run.has(WRITTEN):
-        return False
-    files = run.load(WRITTEN).facts["files"]
-    if not any(changed_since(run.place(kind), known) for kind, known in files.items()):
-        return True
-    run.remove(WRITTEN)
-    return False
 
 
 def read_report(published: Output) -> Report:

@@ -9,25 +9,24 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 
 from distsvc import __version__
-from distsvc.errors import CheckFailedError, OutputPermissionError, TemporaryError
+from distsvc.errors import CheckFailedError, OutputPermissionError
 from distsvc.job.config import Job
 from distsvc.report.content.report import Report
 from distsvc.run.labelling.columns import schema
 from distsvc.run.labelling.counts import Counts
-from distsvc.run.labelling.phase import Labelled
+from distsvc.run.labelling.phase import Labelled, label_files
 from distsvc.run.starting.opening import Opened
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.places.arrays import described
-from distsvc.storage.publishing.formats import output_format
 from distsvc.storage.publishing.manifest import (
     COPIES,
     FORMAT,
+    STORED,
     CheckRecord,
     Continued,
     ListedFile,
     Manifest,
 )
-from distsvc.storage.publishing.publication import KINDS
 from distsvc.storage.tables.opening import check_unchanged
 
 PAGE = COPIES[0]
@@ -55,12 +54,12 @@ def publish(opening: Opened, labelled: Labelled, report: Report) -> None:
         for gone in opening.output.hold(manifest):
             _LOG.info("older candidate given up", extra={"fields": {"run": gone}})
         failed = "; ".join(check.words for check in report.failed)
-        run_id, shown = opening.run.name, opening.output.shown
+        run, shown = opening.run, opening.output.shown
         back = opening.previous.way_back if opening.previous else ""
         error = CheckFailedError(
-            f"run {run_id} is held back: {failed}. What was published in {shown} stays. See "
-            f"{shown}/{opening.run.folder('report')}/{PAGE}; to publish it all the same: distsvc "
-            f"publish {shown} --held {run_id}{back and f'; {back}'}"
+            f"run {run.attempt} is held back: {failed}. What was published in {shown} stays. See "
+            f"{shown}/{STORED}/{run.name}/{run.folder('report')}/{PAGE}; to publish it all the "
+            f"same: distsvc publish {shown} --held {run.attempt}{back and f'; {back}'}"
         )
         error.report = report
         raise error
@@ -74,7 +73,7 @@ def make_manifest(
     counts = labelled.counts
     return Manifest(
         format=FORMAT,
-        run_id=run.name,
+        run_id=run.attempt,
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         job_sha256=job_sha256,
         input_sha256=input_sha256,
@@ -89,22 +88,18 @@ def make_manifest(
 
 
 def _files(run: RunDirectory, counts: Counts) -> list[ListedFile]:
-    """Return the entries of all files that a run has written.
-
-    `TemporaryError` where a part of the labels is not there any more, or is another.
-    """
-    known = {f"{run.folder('labels')}/{part['file']}": part for part in counts.parts}
-    files = []
-    for kind in KINDS:
-        for name, n_bytes in run.output.sizes(run.folder(kind)).items():
-            part = known.pop(name, None)
-            if part is not None and part["bytes"] != n_bytes:
-                raise TemporaryError(f"{name} has {n_bytes} bytes, and had {part['bytes']}")
-            content = part or described(run.output.local(name))
-            files.append(ListedFile.model_validate({**content, "file": name}))
-    if known and output_format(run.plan.output.format).publishes_parts:
-        raise TemporaryError(f"{min(known)} has gone from {run.output.address}")
-    return files
+    """Return the entries of all files that a run has written; errors as in `label_files`."""
+    found = {f"labels/{run.attempt}/{n}": one for n, one in label_files(run, counts).items()}
+    for kind in ("model", "report"):
+        place = run.place(kind)
+        for name in place.sizes():
+            entry = {"stored": f"{run.folder(kind)}/{name}", **described(place.local(name))}
+            found[f"{kind}/{run.attempt}/{name}"] = entry
+    below = f"{STORED}/{run.name}"
+    return [
+        ListedFile.model_validate({**one, "file": name, "stored": f"{below}/{one['stored']}"})
+        for name, one in found.items()
+    ]
 
 
 def _version(package: str) -> str:

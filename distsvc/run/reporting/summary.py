@@ -83,7 +83,7 @@ def make_report(
     named = report.with_ids(labeller.ids.tolist())
     checks = comparison.checks
     held = any(check.state == "failed" for check in checks)
-    words = ["distsvc", "publish", masked(job.output.path), "--held", run.name]
+    words = ["distsvc", "publish", masked(job.output.path), "--held", run.attempt]
     more: dict[str, Any] = {"lineage": comparison.lineage, "drift": comparison.drift}
     more |= {"reference": comparison.reference}
     more |= {"checks": checks, "held": held, "publish_command": shlex.join(words) if held else None}

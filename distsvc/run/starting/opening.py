@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from distsvc.errors import EmptyInputError, JobFileError, ParameterError, SkippedError
 from distsvc.job.config import Job, with_key
@@ -106,10 +106,11 @@ def _lineage(
     if not job.continuity.previous:
         return None
     answer = hashlib.sha256(f"{request.digest} {inputs}".encode()).hexdigest()
-    known = run.name, answer, output, str(job.job.run_date or "")
+    known = run.attempt, answer, output, str(job.job.run_date or "")
     in_place = output in [store_of(path).address for path in job.continuity.previous]
     before = (previous.address, previous.manifest) if previous is not None else None
-    return Lineage.of(known, before, in_place)
+    lineage = Lineage.of(known, before, in_place)
+    return lineage if previous is not None else replace(lineage, id=run.name)
 
 
 def _notes(job: Job, output: Output) -> list[str]:

@@ -39,15 +39,15 @@ from distsvc.storage.places.folder import Folder
 from distsvc.storage.places.lease import Doing, Holder
 from distsvc.storage.places.scratch import remove_left, scratch
 from distsvc.storage.publishing.manifest import ContinuedRun
-from distsvc.storage.publishing.publication import Output
+from distsvc.storage.publishing.publication import BEGUN, Output
 from distsvc.storage.publishing.retention import check_stays
 from distsvc.storage.tables.opening import check_unchanged, fingerprint, open_table
 
-LAYOUT = 3
+LAYOUT = 4
 """The layout of a run's results; a run with another can't go on."""
 
-BEGUN, STOPPED = "begun.json", "stopped.json"
-"""Notes of a run. The first goes first, so that a run removed in part does not seem to go on."""
+STOPPED = "stopped.json"
+"""Metadata of an interrupted run: where and why it stopped."""
 
 Note = dict[str, Any]
 """What is known of a run, as JSON has it; of a note that is damaged, nothing."""
@@ -204,20 +204,20 @@ def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[R
     try:
         _note_begin(run, request)
         for name in given_up:  # only now, since they keep what they continue
-            output.discard(name, first=BEGUN)
+            output.discard(name)
         yield run
     except (CheckFailedError, DataError, InputNotFoundError, ParameterError):
-        output.discard(run.name, first=BEGUN)
+        output.discard(run.name)
         raise
     except BaseException as error:
         if _is_empty(run):
-            output.discard(run.name, first=BEGUN)
+            output.discard(run.name)
         else:
             note_stop(run, attempt.doing() | {"now": _now(), "why": type(error).__name__})
             if not isinstance(error, Exception):
                 error.add_note(f"{duration(attempt.seconds())} of work kept")
         raise
-    output.discard(run.name, first=BEGUN)
+    output.discard(run.name)
 
 
 def _note_begin(run: RunDirectory, request: Request) -> None:
@@ -308,7 +308,7 @@ def _interrupted(request: Request, fresh: bool) -> tuple[RunDirectory | None, li
             given_up.append(run.name)
         else:
             _check_same(run, begun, request)
-            found = run
+            found = RunDirectory(run.work, output.new_name(run.name))
     return found, given_up
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -38,6 +39,7 @@ from distsvc.storage.places.arrays import (
 )
 from distsvc.storage.places.folder import Folder
 from distsvc.storage.places.store import Store, store_of
+from distsvc.storage.publishing.manifest import STORED
 
 KEPT = 128
 """Results that a process keeps in memory."""
@@ -45,6 +47,9 @@ KEPT = 128
 KEPT_FORMS = 4096
 """Results of whose large arrays it keeps the forms, and which of them it has checked."""
 
+FIRST = "first"
+"""The folder of the first attempt; later ones have folders of their own names."""
+_ATTEMPT = re.compile(r"[0-9a-f]{12}-[0-9a-f]{8}")
 PLAN, STAGING = "plan.json", "staging"
 
 
@@ -70,15 +75,27 @@ class RunDirectory:
     """Reads and writes the files of a run: ``plan.json``, and results by name in ``results/``.
 
     Each is there once its step is done. What is published is written to folders of the output.
-    `work` is the directory, and `address` its absolute path or URL.
+    `work` is the directory, and `address` its absolute path or URL. Each start of a run is an
+    `attempt` with a name of its own, which is that of the run the first time: what an attempt
+    writes to be published lies in a folder of that name, where no other writes.
 
     All that reads raises `LostWorkError` for a file that is missing or damaged, and for one that
     can't be reached `TemporaryError`, or `OutputPermissionError` where it may not be read.
     """
 
-    def __init__(self, work: Store | str | Path):
-        self.work = store_of(work) if isinstance(work, (str, Path)) else work
-        self.address = self.work.address
+    def __init__(self, work: Store | str | Path, attempt: str = ""):
+        if isinstance(work, (str, Path)):
+            address, named, found = str(work).rpartition("#")
+            if named and _ATTEMPT.fullmatch(found):
+                work, attempt = address, found
+            work = store_of(work)
+        self.work, self.address = work, work.address
+        self.attempt = attempt or self.name
+
+    @property
+    def task_address(self) -> str:
+        """The address that tasks get: with the attempt, unless it is the first."""
+        return self.address + (f"#{self.attempt}" if self.attempt != self.name else "")
 
     @property
     def name(self) -> str:
@@ -124,13 +141,21 @@ class RunDirectory:
         """The address at which the run is published."""
         return store_of(self.plan.output.path)
 
+    @property
+    def stored(self) -> Store:
+        """The folder, in the output, of all that this run writes to be published."""
+        return self.output.below(f"{STORED}/{self.name}")
+
     def folder(self, kind: str) -> str:
-        """Return the folder, in the output, of what this run publishes of a kind in `KINDS`."""
-        return f"{kind}/{self.name}"
+        """Return the folder, in `stored`, of what this attempt writes of a kind.
+
+        Results name it: those of two undisturbed runs have the same bytes.
+        """
+        return f"{FIRST if self.attempt == self.name else self.attempt}/{kind}"
 
     def place(self, kind: str) -> Store:
         """Return that folder as a place."""
-        return self.output.below(self.folder(kind))
+        return self.stored.below(self.folder(kind))
 
     def has(self, name: str) -> bool:
         """Return whether a result is there; it is whole then."""

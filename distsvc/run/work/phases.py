@@ -108,7 +108,7 @@ class Steps:
         missing = self._missing(phase, range(n))
         with self.progress.phase(phase.name) as meter:
             meter.begin(n, n - len(missing))
-            done = fan_out(self.client, phase.do, self.run.address, missing, meter)
+            done = fan_out(self.client, phase.do, self.run.task_address, missing, meter)
             yield from in_order(n, missing, done)
 
     def _missing(self, phase: Phase, numbers: Iterable[int]) -> list[int]:

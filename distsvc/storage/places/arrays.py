@@ -75,10 +75,13 @@ def write_whole(path: Path, write: Callable[[BinaryIO], Any]) -> None:
                 unfinished.unlink()
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder and its parents, unless it exists; errors as in `writing`."""
+def make_folder(path: Path, private: bool = False) -> None:
+    """Make a folder, of mode 0700 if private, and its parents, unless it exists.
+
+    Errors as in `writing`.
+    """
     with writing(path):
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(0o700 if private else 0o777, parents=True, exist_ok=True)
 
 
 def remove_unfinished(folder: Path) -> None:

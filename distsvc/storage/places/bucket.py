@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import shutil
 import weakref
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -20,7 +21,7 @@ from distsvc.errors.extras import required
 from distsvc.errors.faults import fault
 from distsvc.errors.urls import shown_url, without_user
 from distsvc.storage.places.arrays import MOST_JSON, make_folder, write_whole
-from distsvc.storage.places.folder import ChangedError
+from distsvc.storage.places.folder import ChangedError, Fence
 from distsvc.storage.places.remote import obstore_options
 from distsvc.storage.places.scratch import new_scratch
 
@@ -28,6 +29,10 @@ SCHEME = "s3"
 """The only kind of bucket. Google's store takes no condition on an ETag, so no commit is safe."""
 
 CHUNK_BYTES = 8 * 2**20
+COPIES_AT_ONCE = 16
+"""Requests that copy objects at a time."""
+EMPTY = b"{}\n"
+"""The content of an object that counts as removed: no store removes on a condition."""
 
 
 class Bucket:
@@ -37,7 +42,8 @@ class Bucket:
     installed.
     """
 
-    def __init__(self, url: str):
+    def __init__(self, url: str, fence: Fence | None = None):
+        self._fence = fence
         if without_user(url) != url:
             raise JobFileError(
                 f"{shown_url(url)} holds a key; credentials belong in the environment or in the "
@@ -58,7 +64,20 @@ class Bucket:
 
     def below(self, name: str) -> Bucket:
         """Return a longer prefix."""
-        return Bucket(f"{self.address}/{name}")
+        return Bucket(f"{self.address}/{name}", self._fence)
+
+    def fenced(self, fence: Fence) -> Bucket:
+        """Return the same prefix for the changes of a holder, which is compared before each."""
+        return Bucket(self.address, fence)
+
+    def begin_holding(self, token: str) -> None:
+        """Return None: what must not be lost changes on a condition."""
+        return
+
+    def end_others(self, token: str) -> None:
+        """Do nothing: see `begin_holding`."""
+
+    end_holding = end_others
 
     def has(self, name: str) -> bool:
         """Return whether an object exists."""
@@ -110,11 +129,25 @@ class Bucket:
         with self._asking(name, write=True):
             self._store.put(self._key(name), content)
 
+    def link(self, names: Mapping[str, str]) -> None:
+        """Copy objects to second names, ``{new: old}``, in the store."""
+        unfenced, pairs = Bucket(self.address), list(names.items())
+
+        def copy(pair: tuple[str, str]) -> None:
+            with unfenced._asking(pair[0], write=True):
+                self._store.copy(self._key(pair[1]), self._key(pair[0]))
+
+        with ThreadPoolExecutor(COPIES_AT_ONCE) as pool:
+            for first in range(0, len(pairs), 4 * COPIES_AT_ONCE):
+                if self._fence is not None:
+                    self._fence.check()
+                list(pool.map(copy, pairs[first : first + 4 * COPIES_AT_ONCE]))
+
     def remove(self, name: str, mark: str | None = None) -> bool:
         """Remove an object, or empty it if its ETag is `mark`; return whether it existed."""
         if mark is not None:  # no store removes on a condition
             with suppress(ChangedError):
-                self.swap(name, b"{}\n", mark)
+                self.swap(name, EMPTY, mark)
                 return True
             return False
         if not self.has(name):
@@ -182,6 +215,8 @@ class Bucket:
     def _asking(self, name: str, write: bool = False) -> Iterator[None]:
         """Turn the errors of the store into those that users meet."""
         where = f"{self.address}/{name}"
+        if write and self._fence is not None:
+            self._fence.check()
         try:
             yield
         except DistsvcError:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterator
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 from filelock import FileLock, Timeout
 
@@ -24,11 +26,30 @@ from distsvc.storage.places.arrays import (
 )
 
 LOCK = "lock"
+HOLDERS = "holders"
+"""The folder, in a folder that is held, with a folder of each holder; see `Folder.fenced`."""
+NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.EXDEV, errno.ENOSYS)
+"""Errors of a file system that gives no file a second name."""
 FLUSHES = 16
 """Files that are written to the disk at a time: each waits for it, and a disk takes several."""
 
 SPARE = ".runs"
-"""Folder in which a file is written before it is swapped into a folder that has this one."""
+"""Folder, in an output, of all that readers do not look for."""
+
+
+class Fence(Protocol):
+    """A holder's right to change a store.
+
+    `check` raises `TemporaryError` once another holder took over. `spare` is the holder's own
+    folder on a disk, which the next holder takes away.
+    """
+
+    @property
+    def spare(self) -> Path | None:
+        """The holder's own folder."""
+
+    def check(self) -> None:
+        """Raise `TemporaryError` where the right is lost."""
 
 
 class ChangedError(TemporaryError):
@@ -39,6 +60,10 @@ class HeldError(TemporaryError):
     """Another process holds a store."""
 
 
+class FencedError(TemporaryError):
+    """A change that a former holder can't make any more."""
+
+
 class Folder:
     """A folder, with the methods of `distsvc.storage.places.store.Store`.
 
@@ -47,8 +72,9 @@ class Folder:
     as missing then.
     """
 
-    def __init__(self, path: str | os.PathLike[str]):
+    def __init__(self, path: str | os.PathLike[str], fence: Fence | None = None):
         self.root = Path(os.path.abspath(path))
+        self._fence = fence
 
     @property
     def address(self) -> str:
@@ -57,7 +83,36 @@ class Folder:
 
     def below(self, name: str) -> Folder:
         """Return a folder of this one, which need not exist."""
-        return Folder(self.root / name)
+        return Folder(self.root / name, self._fence)
+
+    def fenced(self, fence: Fence) -> Folder:
+        """Return the same folder for the changes of a holder.
+
+        Each is one rename, out of the holder's own folder or into it. So a process that sleeps
+        before the rename, and wakes after another one took over, can't do it any more.
+        """
+        return Folder(self.root, fence)
+
+    def begin_holding(self, token: str) -> Path:
+        """Make a holder's own folder in a folder that is held; return its path."""
+        own = self.root / HOLDERS / token
+        make_folder(own)
+        return own
+
+    def end_others(self, token: str) -> None:
+        """Take the folders of all other holders away, each in one step."""
+        for name in self.folders(HOLDERS):
+            if name != token:
+                with writing(self.root), suppress(FileNotFoundError):
+                    os.rename(self.root / HOLDERS / name, self.root / HOLDERS / token / name)
+        for name in self.folders(f"{HOLDERS}/{token}"):
+            shutil.rmtree(self.root / HOLDERS / token / name, ignore_errors=True)
+
+    def end_holding(self, token: str) -> None:
+        """Remove a holder's own folder, and those around it that are empty."""
+        shutil.rmtree(self.root / HOLDERS / token, ignore_errors=True)
+        with suppress(OSError):  # another holder's folder is there
+            os.rmdir(self.root / HOLDERS)
 
     def has(self, name: str) -> bool:
         """Return whether a file exists."""
@@ -115,7 +170,7 @@ class Folder:
                 return False
             if is_file:
                 with suppress(OSError):  # another user's, perhaps
-                    path.unlink()
+                    self._unlink(path)
                 if path.exists():
                     return False
             self._prune(path)
@@ -128,8 +183,9 @@ class Folder:
             removed = [n for n in names if n not in known and self.remove(n)]
             self._prune(self.root / name)
             return removed
-        if not (self.root / name).is_symlink():
-            shutil.rmtree(self.root / name, ignore_errors=True)
+        if not (self.root / name).is_symlink() and (self.root / name).is_dir():
+            with suppress(OSError), self._taken(self.root / name) as path:
+                shutil.rmtree(path, ignore_errors=True)
         self._prune(self.root / name)
         return [n for n in names if not self.has(n)]
 
@@ -155,6 +211,23 @@ class Folder:
         self._replace(name, lambda stream: stream.write(content), settled=True)
         return hashlib.sha256(content).hexdigest()
 
+    def link(self, names: Mapping[str, str]) -> None:
+        """Give files second names, in one step each: ``{new: old}``; copies where links can't be.
+
+        Errors as in `writing`.
+        """
+        for name, old in names.items():
+            make_folder((self.root / name).parent)
+            with self._spare(self.root / name) as spare, writing(self.root / name):
+                try:
+                    os.link(self.root / old, spare)
+                except FileExistsError:  # without a fence
+                    continue
+                except OSError as error:
+                    if error.errno not in NO_LINKS:
+                        raise
+                    shutil.copyfile(self.root / old, spare)
+
     def settle(self, names: Collection[str]) -> None:
         """Write files and the folders that hold them to the disk; errors as in `writing`."""
         folders, root = {"."}, os.fspath(self.root)
@@ -172,7 +245,8 @@ class Folder:
         """
         with writing(f"output.path {self.root.parent}"):
             try:
-                self.root.mkdir(parents=True, exist_ok=True)
+                # Work has pieces of the input, which may be private.
+                self.root.mkdir(0o700 if self.root.name == SPARE else 0o777, True, True)
             except FileNotFoundError as error:  # as below /proc
                 raise PermissionError(error.errno, error.strerror) from None
         lock = FileLock(self.root / LOCK, timeout=0, mode=0o660)
@@ -203,10 +277,14 @@ class Folder:
         return [one for one in path.parents if one.is_relative_to(self.root) and one != self.root]
 
     def _prune(self, path: Path) -> None:
-        """Remove a folder, those in it and those it is in, as far as they are empty."""
+        """Remove a folder, those in it and those it is in, as far as they are empty.
+
+        A holder's own folder stays.
+        """
         for inner, _, _ in os.walk(path, topdown=False):
             with suppress(OSError):
-                os.rmdir(inner)
+                if os.path.basename(os.path.dirname(inner)) != HOLDERS:
+                    os.rmdir(inner)
         with suppress(OSError):  # the first one that is not empty
             for folder in self._around(path):
                 folder.rmdir()
@@ -223,16 +301,59 @@ class Folder:
     def _replace(self, name: str, write: Callable[[BinaryIO], Any], settled: bool = False) -> None:
         """Write a file anew, in one step; `settled` is whether it outlasts a loss of power."""
         path = self.root / name
-        spared = "/" not in name and (self.root / SPARE).is_dir()
-        spare = self.root / SPARE / name if spared else path
-        write_whole(spare, write)
-        if settled:
-            _to_disk(spare)
-        if spare != path:
-            with writing(path):
-                os.replace(spare, path)
+        with self._spare(path) as spare:
+            write_whole(spare, write)
+            if settled:
+                _to_disk(spare)
         if settled:
             _to_disk(path.parent)
+
+    @contextmanager
+    def _spare(self, path: Path) -> Iterator[Path]:
+        """Yield where to write what is put in a path's place at the end, if a holder still holds.
+
+        Without a fence that is the path itself.
+        """
+        if self._fence is None or self._fence.spare is None:
+            yield path
+            return
+        spare = self._fence.spare / uuid.uuid4().hex
+        with self._still_held():
+            os.stat(spare.parent)
+        try:
+            yield spare
+            self._fence.check()
+            with writing(path), self._still_held():
+                os.replace(spare, path)
+        finally:
+            with suppress(OSError):  # of two links to one file both stay
+                spare.unlink()
+
+    @contextmanager
+    def _taken(self, path: Path) -> Iterator[Path]:
+        """Yield where a file or folder is that is to be removed: out of the way, with a fence."""
+        if self._fence is None or self._fence.spare is None:
+            yield path
+            return
+        spare = self._fence.spare / uuid.uuid4().hex
+        self._fence.check()
+        with self._still_held():
+            os.replace(path, spare)
+        yield spare
+
+    @contextmanager
+    def _still_held(self) -> Iterator[None]:
+        """Turn the loss of the holder's own folder into the error of a lost lease."""
+        try:
+            yield
+        except FileNotFoundError:
+            if self._fence and self._fence.spare and not self._fence.spare.is_dir():
+                raise FencedError(f"another run took {self.root} over meanwhile") from None
+            raise
+
+    def _unlink(self, path: Path) -> None:
+        with self._taken(path) as taken:
+            taken.unlink()
 
 
 @contextmanager

@@ -5,25 +5,30 @@ process that meets the file waits until the holder is surely gone: at once where
 that would be seen from here, else once the file has stayed the same for a while. So no clocks are
 compared. Processes of another machine are not seen, nor those of another container, which numbers
 its processes anew: a PID namespace of Linux.
+
+A holder that sleeps can't know that it was taken for dead. So it changes nothing by itself: the
+lease is the fence of the stores that it writes to (`distsvc.storage.places.store.Store.fenced`).
 """
 
 from __future__ import annotations
 
 import datetime
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
 from pydantic import JsonValue
 
 from distsvc.errors import DataError, DistsvcError, JobFileError, TemporaryError
 from distsvc.errors.forms import Form, parsed
 from distsvc.storage.places.arrays import json_bytes, parse_json
-from distsvc.storage.places.folder import ChangedError, HeldError
+from distsvc.storage.places.folder import ChangedError, FencedError, HeldError
 from distsvc.storage.places.process import SEEN_BY, started, who
 from distsvc.storage.places.store import Store
 
@@ -71,25 +76,52 @@ class Holder(Form):
         return f"process {self.process} on {self.host}, since {self.since}"
 
 
+class _OwnFolder(NamedTuple):
+    """The fence of a holder's own record, which the record can't check."""
+
+    spare: Path | None
+
+    def check(self) -> None:
+        """Do nothing."""
+
+
 @dataclass
 class Lease:
-    """An output that is held: the holder's record, and the last one of a holder that died here."""
+    """A lease on an output, which is the fence of all that its holder changes there.
+
+    Attributes
+    ----------
+    runs : Store
+        Folder of the record.
+    record : Holder
+        The last record that this holder wrote.
+    before : Holder or None
+        The last record of a holder that died here.
+    spare : Path or None
+        The holder's own folder on a disk.
+
+    """
 
     runs: Store
     record: Holder
     before: Holder | None = None
+    spare: Path | None = None
     _mark: str | None = None
     _lost: bool = False
-    _beating: threading.Lock = field(default_factory=threading.Lock)
+    _renewed: float = field(default_factory=time.monotonic)
+    _beating: threading.RLock = field(default_factory=threading.RLock)
 
     def check(self) -> None:
-        """Look whether the output is held still; `TemporaryError` where another run took it over.
+        """Compare the record; one that is older than `SILENCE_SECONDS` is renewed first.
 
-        That of the store, too, where it does not answer.
+        `TemporaryError` where another process took the output over, or the store does not answer.
         """
         with self._beating:
-            found = None if self._lost else self.runs.current(HOLDER)
-            self._lost = found is None or found[1] != self._mark
+            if not self._lost and time.monotonic() - self._renewed > SILENCE_SECONDS:
+                self._renew(self.record.doing)
+            if not self._lost:
+                found = self.runs.current(HOLDER)
+                self._lost = found is None or found[1] != self._mark
         if self._lost:
             raise TemporaryError(
                 f"another run took {self.runs.address} over: for {SILENCE_SECONDS:.0f} s this one "
@@ -97,17 +129,25 @@ class Lease:
             )
 
     def beat(self, doing: Doing) -> None:
-        """Give a sign of life; one that fails is tried again the next time."""
+        """Renew the record; a store that does not answer is asked again the next time."""
+        with suppress(DistsvcError, OSError):
+            self._renew(doing)
+
+    def _renew(self, doing: Doing | None) -> None:
         news = {"beat": self.record.beat + 1, "now": _now(), "doing": doing}
-        record = self.record.model_copy(update=news)
+        record, now = self.record.model_copy(update=news), time.monotonic()
         with self._beating:
             try:
-                self._mark = self.runs.swap(HOLDER, record.content(), self._mark)
-                self.record = record
-            except ChangedError:
+                self._mark = self.own.swap(HOLDER, record.content(), self._mark)
+            except (ChangedError, FencedError):
                 self._lost = True
-            except (DistsvcError, OSError):
-                return
+            else:
+                self.record, self._renewed = record, now
+
+    @property
+    def own(self) -> Store:
+        """The folder of the record, for changes of the record."""
+        return self.runs.fenced(_OwnFolder(self.spare))
 
 
 @contextmanager
@@ -123,16 +163,21 @@ def held(
     job = {"since": _now(), "job_sha256": job_sha256, "beat": 0}
     job |= {"removes": True} if removes else {}
     lease = Lease(runs, Holder.model_validate(who() | job))
-    asking = output, job_sha256, overwrite
+    asking, token = (output, job_sha256, overwrite), secrets.token_hex(8)
     try:
         with runs.held() as alone_here:
-            _take(lease, alone_here, asking)
+            lease.spare = runs.begin_holding(token)
             try:
+                _take(lease, alone_here, asking)
+                runs.end_others(token)
+                lease.check()  # of two that take over at once none may be left
                 with _beating(lease, doing):
                     yield lease
             finally:
                 with suppress(DistsvcError, OSError):
-                    runs.remove(HOLDER, lease._mark)
+                    if lease._mark is not None:
+                        lease.own.remove(HOLDER, lease._mark)
+                runs.end_holding(token)
     except HeldError:
         raise _refusal(_named_holder(runs), *asking) from None
 
@@ -173,7 +218,7 @@ def _take(lease: Lease, alone_here: bool, asking: tuple[str, str, bool]) -> None
         found = runs.current(HOLDER)
     lease.before = read_holder(runs) if found else None
     try:
-        lease._mark = runs.swap(HOLDER, lease.record.content(), found and found[1])
+        lease._mark = lease.own.swap(HOLDER, lease.record.content(), found and found[1])
     except ChangedError:
         raise _refusal(read_holder(runs), *asking) from None
 

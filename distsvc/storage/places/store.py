@@ -16,7 +16,7 @@ from distsvc.errors import JobFileError
 from distsvc.errors.urls import shown_url
 from distsvc.storage.places.arrays import described
 from distsvc.storage.places.bucket import SCHEME, Bucket
-from distsvc.storage.places.folder import Folder
+from distsvc.storage.places.folder import Fence, Folder
 
 
 class Store(Protocol):
@@ -28,6 +28,18 @@ class Store(Protocol):
 
     def below(self, name: str) -> Store:
         """Return a folder of this one, which need not exist."""
+
+    def fenced(self, fence: Fence) -> Store:
+        """Return the same store for a holder's changes: none is done once another took over."""
+
+    def begin_holding(self, token: str) -> Path | None:
+        """Return a new holder's own folder, `Fence.spare`; None where there is none."""
+
+    def end_others(self, token: str) -> None:
+        """Make all other holders' changes impossible."""
+
+    def end_holding(self, token: str) -> None:
+        """Remove what `begin_holding` made."""
 
     def has(self, name: str) -> bool:
         """Return whether a file exists."""
@@ -50,6 +62,9 @@ class Store(Protocol):
 
     def put(self, name: str, content: bytes) -> None:
         """Write a small file, or replace it, in one step; errors as in `created`."""
+
+    def link(self, names: Mapping[str, str]) -> None:
+        """Give files second names, ``{new: old}``: links on a disk, copies in a bucket."""
 
     def remove(self, name: str, mark: str | None = None) -> bool:
         """Remove a file, if its version is `mark` where one is given, and folders empty then.

@@ -13,12 +13,15 @@ from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validat
 from distsvc.errors import DataError, InputNotFoundError, JobFileError, shown
 from distsvc.errors.forms import Form, parsed
 from distsvc.storage.places.arrays import described, json_bytes, parse_json
+from distsvc.storage.places.bucket import EMPTY
 from distsvc.storage.places.folder import SPARE
 from distsvc.storage.places.store import Store
 
 MANIFEST, SUCCESS = "manifest.json", "_SUCCESS"
 COPIES = ("report.html", "report.json")
 """Copies beside the manifest, for people; the manifest lists the originals."""
+STORED = f"{SPARE}/files"
+"""The folder of all files that runs write to publish them, in a folder for each run."""
 UNNAMED = "job"
 """What a job is called whose file does not name it."""
 FORMAT = 2
@@ -53,12 +56,33 @@ class Listed(Form):
 
 
 class ListedFile(Listed):
-    """A file below the manifest's folder: its path, rows if it holds labels, bytes and SHA-256."""
+    """A published file: its rows if it holds labels, its size and its SHA-256.
+
+    Attributes
+    ----------
+    file : str
+        Path below the manifest's folder while the manifest is the published one.
+    stored : str or None
+        Path below that folder as long as the run is published, kept or held back. None in
+        manifests of older versions, where it is `file`.
+
+    """
 
     file: Annotated[str, AfterValidator(_plain_path)]
+    stored: Annotated[str, AfterValidator(_plain_path)] | None = None
     rows: Size | None = None
     bytes: Size
     sha256: Sha256
+
+    @property
+    def name(self) -> str:
+        """The file's own name, such as ``report.json``."""
+        return PurePosixPath(self.file).name
+
+    @property
+    def lasting(self) -> str:
+        """The path that stays valid when another run is published."""
+        return self.stored or self.file
 
 
 class Continued(Listed):
@@ -168,8 +192,18 @@ class Manifest(Listed):
 
     @property
     def names(self) -> list[str]:
-        """The names of the files, as `own_names` gives them."""
+        """The paths of the published files, as `own_names` gives them."""
         return own_names(file.file for file in self.files)
+
+    @property
+    def lasting(self) -> list[str]:
+        """The paths that stay valid when another run is published, as `own_names` gives them."""
+        return own_names(file.lasting for file in self.files)
+
+    @property
+    def works(self) -> set[str]:
+        """The runs in whose folders of `STORED` files lie."""
+        return {PurePosixPath(name).parts[2] for name in self.lasting if name.startswith(STORED)}
 
     def dumped(self) -> dict[str, JsonValue]:
         """Return the manifest as JSON holds it."""
@@ -190,7 +224,7 @@ def checked_form(content: Any, path: str, any_version: bool = False) -> Manifest
         raise DataError(f"{path} is not a manifest of distsvc")
     if any_version and version != FORMAT:
         known = {name: content.get(name) for name in _OF_ALL_VERSIONS}
-        files = [ListedFile.model_construct(file=name) for name in names_in(content)]
+        files = [ListedFile.model_construct(file=n, stored=None) for n in names_in(content)]
         return Manifest.model_construct(**known, files=files)
     if type(version) is int and version != FORMAT:
         raise JobFileError(f"{path} has format {shown(version)}, expected {FORMAT}")
@@ -203,19 +237,33 @@ def read_manifest(store: Store) -> Manifest:
     Raises `InputNotFoundError` where there is none, `JobFileError` where another version wrote
     it, and `DataError` where it is damaged.
     """
-    found = store.current(MANIFEST)
+    found = current_manifest(store)
     if found is None:
         raise InputNotFoundError(f"no run is published in {store.address}: it has no {MANIFEST}")
     path = f"{store.address}/{MANIFEST}"
     return checked_form(parse_json(found[0], path), path)
 
 
-def listed(store: Store, manifest: Manifest, name: str) -> str:
-    """Return the path, below the store, of the only listed file of a name.
+def current_manifest(store: Store) -> tuple[bytes, str] | None:
+    """Return the content of a store's manifest and its mark; None if there is none.
+
+    One without content, in a bucket, was removed.
+    """
+    found = store.current(MANIFEST)
+    return None if found is None or is_removed(found[0]) else found
+
+
+def is_removed(content: bytes) -> bool:
+    """Return True if a manifest is an empty object, which no store can remove on a condition."""
+    return content.split() == EMPTY.split()
+
+
+def listed(store: Store, manifest: Manifest, name: str) -> ListedFile:
+    """Return the only listed file of a name.
 
     Raises `DataError` where no file of the name is listed, or several are.
     """
-    found = [one.file for one in manifest.files if PurePosixPath(one.file).name == name]
+    found = [one for one in manifest.files if one.name == name]
     if len(found) != 1:
         where = f"{store.address}/{MANIFEST}"
         raise DataError(f"{where}: expected one file {name}, found {len(found)}")
@@ -223,49 +271,61 @@ def listed(store: Store, manifest: Manifest, name: str) -> str:
 
 
 def names_in(content: Any) -> list[str]:
-    """Return the names of the files that JSON lists as a manifest does, whatever its version."""
+    """Return the lasting paths of files that JSON lists as a manifest does, whatever its version.
+
+    Paths are as `own_names` gives them.
+    """
     files = content.get("files", [])
-    files = files if isinstance(files, list) else []
-    names = [str(file["file"]) for file in files if isinstance(file, dict) and "file" in file]
-    return own_names(names)
+    files = [one for one in files if isinstance(one, dict)] if isinstance(files, list) else []
+    return own_names(str(one.get("stored") or one["file"]) for one in files if "file" in one)
 
 
 def own_names(names: Iterable[str]) -> list[str]:
-    """Return those names that can be a run's files: no copies, and nothing outside."""
+    """Return those paths that can be a run's files: no copies, and nothing outside."""
     return [
         name
         for name in names
         if not PurePosixPath(name).is_absolute()
-        and not {"..", SPARE}.intersection(PurePosixPath(name).parts)
+        and ".." not in PurePosixPath(name).parts
+        and (SPARE not in PurePosixPath(name).parts or name.startswith(f"{STORED}/"))
         and name not in (MANIFEST, SUCCESS, *COPIES)
     ]
 
 
-def checked(store: Store, manifest: Manifest, file: str) -> Path:
+def checked(store: Store, file: ListedFile) -> Path:
     """Return where a listed file can be read, after comparing its bytes and SHA-256.
 
     Raises `DataError` where it does not exist, lies outside of the folder, or has other
     content.
     """
-    name = f"{store.address}/{file}"
-    expected = next(one for one in manifest.files if one.file == file)
     try:
-        path = store.local(file)
-        root = path.parents[len(PurePosixPath(file).parts) - 1].resolve()
+        return _checked(store, file, file.file)
+    except DataError:
+        if file.stored is None or store.has(file.file):
+            raise
+        return _checked(store, file, file.stored)  # of a candidate, or of a run that was replaced
+
+
+def _checked(store: Store, file: ListedFile, name: str) -> Path:
+    """Return where a file can be read under one of its names; errors as in `checked`."""
+    where = f"{store.address}/{name}"
+    try:
+        path = store.local(name)
+        root = path.parents[len(PurePosixPath(name).parts) - 1].resolve()
         if not path.resolve(strict=True).is_relative_to(root):
-            raise DataError(f"{name} is a link out of {store.address}, which is not followed")
+            raise DataError(f"{where} is a link out of {store.address}, which is not followed")
         if not path.is_file():
-            raise DataError(f"{name} is not a file")
+            raise DataError(f"{where} is not a file")
         n_bytes = os.stat(path).st_size
-        if n_bytes != expected.bytes:
+        if n_bytes != file.bytes:
             raise DataError(
-                f"{name}: expected {expected.bytes:,} bytes, as {MANIFEST} says, found {n_bytes:,}"
+                f"{where}: expected {file.bytes:,} bytes, as {MANIFEST} says, found {n_bytes:,}"
             )
         found = described(path)["sha256"]
     except (OSError, RuntimeError, ValueError) as error:
-        raise DataError(f"{name}, which {MANIFEST} lists, can't be read: {error}") from None
-    if found != expected.sha256:
+        raise DataError(f"{where}, which {MANIFEST} lists, can't be read: {error}") from None
+    if found != file.sha256:
         raise DataError(
-            f"{name}: expected the SHA-256 {expected.sha256}, as {MANIFEST} says, found {found}"
+            f"{where}: expected the SHA-256 {file.sha256}, as {MANIFEST} says, found {found}"
         )
     return path

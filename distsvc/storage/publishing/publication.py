@@ -1,9 +1,14 @@
 """The output of a job: the manifest is the commit, swapped in one step.
 
-The published files of a run lie in folders of its own, ``labels/<run>``, ``model/<run>`` and
-``report/<run>``, written once and never moved. So the files of the manifest are whole at every
-moment, also for a while after another manifest has replaced it: replaced files are removed when the
-next run is published, or by `Output.collect`.
+All files that a run makes lie in ``.runs/files/RUN``, written once and never moved. They stay as
+long as a record names them: the manifest, a candidate's in ``.runs/held``, a replaced one's in
+``.runs/replaced``, or the work of a run that can go on. A record goes before the files that it
+names, so a file without a record is never published again, and whoever finds it may remove it.
+
+``labels``, ``model`` and ``report`` hold second names of the published files, and nothing else.
+Each publication gives names of its own, so that no two processes write to the same one.
+
+Every change is made by the store of a holder (`Store.fenced`), which compares the lease first.
 """
 
 from __future__ import annotations
@@ -11,9 +16,9 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import NamedTuple
 
 from distsvc.errors import (
@@ -28,14 +33,15 @@ from distsvc.errors.forms import parsed
 from distsvc.errors.urls import lake_url, without_user
 from distsvc.storage.places.arrays import (
     described,
-    json_bytes,
+    make_folder,
     parse_json,
     read_json,
     sealed,
     unsealed,
     write_text,
 )
-from distsvc.storage.places.folder import SPARE, ChangedError, Folder
+from distsvc.storage.places.bucket import EMPTY
+from distsvc.storage.places.folder import SPARE, ChangedError, FencedError, Folder
 from distsvc.storage.places.lease import Holder, Lease, State, held, is_gone, read_holder
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import Store, store_of
@@ -43,12 +49,14 @@ from distsvc.storage.publishing.manifest import (
     COPIES,
     FORMAT,
     MANIFEST,
+    STORED,
     SUCCESS,
     ContinuedRun,
     ListedFile,
     Manifest,
     checked,
     checked_form,
+    is_removed,
     listed,
     names_in,
     read_manifest,
@@ -56,7 +64,9 @@ from distsvc.storage.publishing.manifest import (
 
 RUNS = SPARE
 KINDS = ("labels", "model", "report")
-"""The folders in which each run has a folder of published files."""
+"""The folders in which each publication has a folder of files."""
+BEGUN = "begun.json"
+"""The file by which a run can go on; it goes first, so that a half-removed run can't."""
 WORKDIR = "workdir.json"
 """The file that names the folder of a run's work, if that is not beside it."""
 CONTINUED = "previous.json"
@@ -69,10 +79,10 @@ _RUN = re.compile(r"[0-9a-f]{12}-[0-9a-f]{8}")
 
 
 class _Found(NamedTuple):
-    """The manifest at an output, as it is and parsed, and the mark of its version."""
+    """The manifest at an output, as it is and parsed, and its mark; None where it was removed."""
 
     content: bytes
-    manifest: Manifest
+    manifest: Manifest | None
     mark: str
 
 
@@ -118,13 +128,21 @@ class Output:
         if isinstance(self.store, Folder):
             self.store.refuse_links((RUNS, *KINDS))
         asked = self.shown, job_sha256, overwrite, doing, removes
+        unfenced = self.store, self.runs
         with held(self.runs, *asked) as self._lease:
-            for name in KINDS:
-                self.store.remove(name)
-            for name in (MANIFEST, *COPIES):
-                self.runs.remove(name)
-            self._discard_published()
-            yield self._lease.before
+            self.store, self.runs = (one.fenced(self._lease) for one in unfenced)
+            try:
+                if self._lease.before is not None and not isinstance(self.store, Folder):
+                    self._outdate()
+                for name in KINDS:
+                    self.store.remove(name)
+                self._discard_published()
+                yield self._lease.before
+            except (OSError, DataError):
+                self._lease.check()  # files that are gone are the successor's doing
+                raise
+            finally:
+                self.store, self.runs = unfenced
 
     def new_work(
         self, digest: str, workdir: str | None = None, previous: ContinuedRun | None = None
@@ -134,14 +152,22 @@ class Output:
         That is `workdir`, if one is given: the folder of runs remembers where. It remembers, too,
         the run that the new one continues: `previous`.
         """
-        name = f"{digest[:12]}-{secrets.token_hex(4)}"
+        name = self.new_name(digest)
         if previous is not None:
             self.runs.put(f"{name}/{CONTINUED}", sealed(previous.model_dump()))
             if isinstance(self.runs, Folder):
                 self.runs.settle([f"{name}/{CONTINUED}"])
         if workdir is not None:
             self.runs.put(f"{name}/{WORKDIR}", sealed({"at": store_of(workdir).address}))
-        return self.work(name)
+        work = self.work(name)
+        if isinstance(work, Folder):
+            make_folder(work.root, private=True)
+        return work
+
+    @staticmethod
+    def new_name(digest: str) -> str:
+        """Return a name for a run, an attempt or a publication, as no other of an output has."""
+        return f"{digest[:12]}-{secrets.token_hex(4)}"
 
     def work(self, run_id: str) -> Store:
         """Return the store of a run's work, an empty one where it is not known any more."""
@@ -165,34 +191,36 @@ class Output:
         found, path = self.runs.current(name), f"{self.runs.address}/{name}"
         return parsed(ContinuedRun, unsealed(found[0], path), path) if found else None
 
-    def discard(self, run_id: str, first: str = "") -> None:
-        """Remove the work of a run that is over, and its files unless they are published.
+    def discard(self, run_id: str) -> list[str]:
+        """Remove the work of a run that is over, and its files unless a record names them.
 
-        `first` is the file that makes it a run, and is removed before all else.
-        Nothing is removed by a process that was thought dead: its successor goes on with the files.
+        Returns their names. Nothing is removed by a process that was thought dead: its successor
+        goes on with the files.
         """
+        removed = []
         with suppress(DataError, TemporaryError, OSError):  # the next start removes what is left
-            if self._lease is not None:
-                self._lease.check()
-            known = self._known()
-            if first:
-                self.work(run_id).remove(first)
-            for name in KINDS:
-                self.store.clear(f"{name}/{run_id}", known)
-            self.work(run_id).clear("")
+            for name in (BEGUN, ""):
+                if self._lease is not None:
+                    self._lease.check()
+                work = self.work(run_id)
+                gone = work.clear(name) if not name else [name] * work.remove(name)
+                removed += [f"{RUNS}/{run_id}/{file}" for file in gone]
             self.runs.clear(run_id)
+            removed += self._sweep()
+        return removed
 
     def _discard_published(self) -> None:
         """Remove the work of the run that is published, which was killed after its commit."""
         with suppress(DataError):
-            name = self.run_id
-            if name in self.kept_works():
-                self.discard(name)
+            found = self.manifest()
+            for name in self.kept_works() if found else ():
+                if found and name in {*found.works, found.run_id}:
+                    self.discard(name)
 
     def manifest(self) -> Manifest | None:
         """Return the manifest that is published here, or None."""
         found = self._look()
-        return found and found.manifest
+        return found.manifest if found else None
 
     @property
     def run_id(self) -> str:
@@ -244,7 +272,8 @@ class Output:
         self._found = self._look()
         if overwrite:
             return
-        if self._found is None:
+        found = self._found.manifest if self._found else None
+        if found is None:
             present = [name for name in (SUCCESS, *COPIES) if self.store.has(name)]
             if present:
                 raise JobFileError(
@@ -253,7 +282,6 @@ class Output:
                 )
             return
         what = "by a different configuration"
-        found = self._found.manifest
         if found.format != FORMAT:
             what = f"by another version of distsvc (format {found.format!r})"
         elif found.job_sha256 == job_sha256:
@@ -263,16 +291,18 @@ class Output:
             "give --overwrite to replace it, or another path"
         )
 
-    def publish(self, manifest: Manifest) -> Manifest:
+    def publish(self, manifest: Manifest, again: bool = False) -> Manifest:
         """Commit the files of a manifest; until then, the run published before is untouched.
+
+        One that was published or held back before, and is so `again`, gets new names for its files.
 
         Returns the manifest as it is published. Raises `TemporaryError` where something
         else was published here in the meantime, past the lock.
         """
-        published = self._swap(manifest)
-        for record in self.runs.sizes(HELD):  # of an answer that is older, or this one
-            self._let_go(PurePosixPath(record).stem, published)
+        published = self._swap(_renamed(manifest) if again else manifest)
         try:
+            for record in self.runs.sizes(HELD):  # of an answer that is older, or this one
+                self.runs.remove(record)
             self.finish()
         except DistsvcError as error:
             raise type(error)(f"the run is published in {self.shown}, but {error}") from error
@@ -280,14 +310,21 @@ class Output:
 
     def hold(self, manifest: Manifest) -> list[str]:
         """Keep a candidate beside what is published; return older ones that are given up."""
-        self._settle(manifest)
-        self.runs.put(f"{HELD}/{manifest.run_id}.json", manifest.content())
+        self._settle(manifest.lasting)
+        record = f"{HELD}/{manifest.run_id}.json"
+        try:
+            self.runs.put(record, manifest.content())
+            if self._lease is not None:
+                self._lease.check()
+        except TemporaryError:  # nobody else writes this record
+            store_of(self.runs.address).remove(record)
+            raise
         others = [one for run_id, one in self.held().items() if run_id != manifest.run_id]
         others.sort(key=lambda one: (one.created, one.run_id))
         gone = [one.run_id for one in others[: max(len(others) + 1 - KEPT, 0)]]
         for run_id in gone:
-            self._let_go(run_id)
-        self._remove_replaced(self._known(), [f"{REPLACED}/{run_id}.json" for run_id in gone])
+            self.runs.remove(f"{HELD}/{run_id}.json")
+        self._sweep()
         return gone
 
     def held(self) -> dict[str, Manifest]:
@@ -296,21 +333,6 @@ class Output:
         contents = {f"{self.runs.address}/{one}": read_json(self.runs.local(one)) for one in names}
         found = [checked_form(content, path) for path, content in contents.items()]
         return {manifest.run_id: manifest for manifest in found}
-
-    def _let_go(self, run_id: str, published: Manifest | None = None) -> None:
-        """Hold a candidate back no more; its files that are not published go in due time.
-
-        Those that a damaged record named are left to `collect`.
-        """
-        record = f"{HELD}/{run_id}.json"
-        found = self.runs.current(record)
-        if found is not None:
-            kept = published.names if published else []
-            with suppress(DataError):
-                names = names_in(parse_json(found[0], record))
-                files = {"files": [{"file": name} for name in names if name not in kept]}
-                self.runs.put(f"{REPLACED}/{run_id}.json", json_bytes(files))
-            self.runs.remove(record)
 
     def revise(self, name: str, content: str) -> None:
         """Publish another content of a file: a new file, in whose favour the manifest is swapped.
@@ -328,34 +350,38 @@ class Output:
 
         Errors as in `file`.
         """
-        folder = f"report/{manifest.run_id}/{secrets.token_hex(4)}"
+        own = self.new_name(manifest.run_id)
+        folder = f"{STORED}/{manifest.run_id}/{own}"
         files = {file.file: file for file in manifest.files}
         try:
             for name, content in contents.items():
                 old = listed(self.store, manifest, name)
                 with self.store.created(f"{folder}/{name}") as path:
                     write_text(path, content)
-                    new = {"file": f"{folder}/{name}"} | described(path)
-                    files[old] = ListedFile.model_validate(new)
+                    new = {"file": f"report/{own}/{name}", "stored": f"{folder}/{name}"}
+                    files[old.file] = ListedFile.model_validate(new | described(path))
             yield manifest.model_copy(update={"files": list(files.values())})
-        finally:
-            self.store.clear(folder, self._known())
+        except BaseException:
+            with suppress(DistsvcError, OSError):
+                self.store.clear(folder, self._named())
+            raise
 
     def finish(self) -> None:
         """Bring the files beside the manifest up to date: copies for people, ``_SUCCESS``."""
         manifest = self.manifest()
         if manifest is not None:
-            self._let_go(manifest.run_id, manifest)
-        names = manifest.names if manifest else ()
-        originals = {name.rpartition("/")[2]: name for name in names}
+            self.runs.remove(f"{HELD}/{manifest.run_id}.json")
+        with suppress(DataError):
+            self._sweep()
+        originals = {one.name: one for one in manifest.files} if manifest else {}
         for name in COPIES:
             if name not in originals:
                 self.store.remove(name)
                 continue
-            content = self.store.local(originals[name]).read_bytes()
+            content = checked(self.store, originals[name]).read_bytes()
             there = self.store.current(name)
             if there is None or there[0] != content:
-                self.store.put(name, content)
+                self.store.swap(name, content, there and there[1])
         if not self.store.has(SUCCESS):
             self.store.put(SUCCESS, b"")
 
@@ -366,29 +392,24 @@ class Output:
 
     def leftovers(self) -> list[str]:
         """Return the names of the files that `collect` would remove."""
-        known, found = self._known(), set[str]()
-        for record in self.runs.sizes(REPLACED):
-            with suppress(OSError, DataError):
-                found.update(filter(self.store.has, names_in(read_json(self.runs.local(record)))))
+        named, found = self._named(replaced=False), set[str]()
         for name in self.kept_works():
             found.update(f"{RUNS}/{name}/{file}" for file in self.work(name).sizes())
-        for folder in self.folders():
+        for record in self.runs.sizes(REPLACED):  # of older versions, in folders of any name
+            found.update(filter(self.store.has, self._replaced(record)))
+        for folder in self._folders():
             found.update(self.store.sizes(folder))
-        return sorted(found - known)
+        return sorted(found - named)
 
     def collect(self) -> list[str]:
         """Remove files of runs that the manifest does not name; return their names.
 
         No run lives, since we hold the output; interrupted runs can't continue then.
         """
-        known = self._known()
-        removed = self._remove_replaced(known, list(self.runs.sizes(REPLACED)))
+        removed = self._let_go(self.runs.sizes(REPLACED))
         for name in self.kept_works():
-            removed += [f"{RUNS}/{name}/{file}" for file in self.work(name).clear("")]
-            self.runs.clear(name)
-        for folder in self.folders():
-            removed += self.store.clear(folder, known)
-        return removed
+            removed += self.discard(name)
+        return sorted(removed + self._sweep())
 
     def file(self, name: str) -> Path:
         """Return where a published file can be read, by its own name.
@@ -398,63 +419,133 @@ class Output:
         `JobFileError` where another version of distsvc published the run.
         """
         found = read_manifest(self.store)
-        return checked(self.store, found, listed(self.store, found, name))
+        return checked(self.store, listed(self.store, found, name))
 
     def _look(self) -> _Found | None:
         """Return the manifest that is here, if there is one."""
         found = self.store.current(MANIFEST)
         if found is None:
             return None
+        if is_removed(found[0]):
+            return _Found(found[0], None, found[1])
         path = f"{self.shown}/{MANIFEST}"
         manifest = checked_form(parse_json(found[0], path), path, any_version=True)
         return _Found(found[0], manifest, found[1])
 
-    def _settle(self, manifest: Manifest) -> None:
-        """Return once the files of a manifest would outlast a loss of power."""
+    def _outdate(self) -> None:
+        """Give the manifest another mark: a holder that was taken for dead can't replace it then.
+
+        Its files may be removed from now on. On a disk the fence does as much.
+        """
+        found = self._look()
+        if found is None or found.manifest is None:
+            content = EMPTY.replace(b"}", b"}" + b" " * secrets.randbelow(4096))
+        elif found.manifest.format == FORMAT:
+            news = {"write_id": secrets.token_hex(8)}
+            content = found.manifest.model_copy(update=news).content()
+        else:
+            return
+        self.store.swap(MANIFEST, content, found and found.mark)
+
+    def remove_manifest(self, run_id: str) -> None:
+        """Remove the manifest of a run; `TemporaryError` where another one is published."""
+        found = self._look()
+        if found is None or found.manifest is None:
+            return
+        if found.manifest.run_id != run_id or not self.store.remove(MANIFEST, found.mark):
+            raise TemporaryError(f"another run was published in {self.shown} in the meantime")
+
+    def _settle(self, names: Sequence[str]) -> None:
+        """Return once files would outlast a loss of power."""
         if isinstance(self.store, Folder):
-            self.store.settle(manifest.names)
+            self.store.settle(names)
 
     def _swap(self, manifest: Manifest) -> Manifest:
         """Replace the manifest that is there, once its files are on disk; return it as written."""
         old, replaced = self._found, None
-        if old is not None:
+        before = old.manifest if old else None
+        if old is not None and before is not None:
             # Named after its content: a run that was killed before its swap wrote the same record.
             replaced = f"{REPLACED}/{hashlib.sha256(old.content).hexdigest()[:32]}.json"
             self.runs.put(replaced, old.content)
         manifest = manifest.model_copy(update={"write_id": secrets.token_hex(8)})
-        content = manifest.content()
-        self._settle(manifest)
-        if self._lease is not None:
-            self._lease.check()
+        content, there = manifest.content(), before.names if before else []
+        new = {one.file: one.stored for one in manifest.files if one.stored}
+        new = {name: stored for name, stored in new.items() if name not in there}
+        swapping = False
         try:
+            self.store.link(new)
+            self._settle([*manifest.lasting, *new])
+            if self._lease is not None:
+                self._lease.check()
+            swapping = True
             mark = self.store.swap(MANIFEST, content, old and old.mark)
-        except ChangedError:
-            what = f"another run was published in {self.shown} in the meantime"
-            raise TemporaryError(what) from None
+        except BaseException as error:
+            if not swapping or isinstance(error, ChangedError | FencedError):
+                for folder in {"/".join(name.split("/")[:2]) for name in new}:  # nobody else's
+                    store_of(self.store.address).clear(folder)
+            if isinstance(error, ChangedError):
+                what = f"another run was published in {self.shown} in the meantime"
+                raise TemporaryError(what) from None
+            raise
         self._found = _Found(content, manifest, mark)
-        records = [record for record in self.runs.sizes(REPLACED) if record != replaced]
-        self._remove_replaced(set(manifest.names), records)
+        self._let_go(record for record in self.runs.sizes(REPLACED) if record != replaced)
         return manifest
 
-    def folders(self) -> list[str]:
-        """Return the folders of published files, whole or begun."""
-        found = [f"{name}/{run_id}" for name in KINDS for run_id in self.store.folders(name)]
-        return [name for name in found if _RUN.fullmatch(PurePosixPath(name).name)]
+    def _folders(self) -> list[str]:
+        """Return the folders of runs' files: of published ones, and of all that are stored."""
+        found = [f"{name}/{one}" for name in (*KINDS, STORED) for one in self.store.folders(name)]
+        return [name for name in found if _RUN.fullmatch(name.rpartition("/")[2])]
 
-    def _remove_replaced(self, known: set[str], records: Sequence[str]) -> list[str]:
-        """Remove the files that records of old manifests list, and that are not `known`."""
+    def _sweep(self) -> list[str]:
+        """Remove the files of runs that no record names, and return their names.
+
+        Folders are listed first, so what is published later is not among them. Those of runs that
+        can go on stay.
+        """
+        begun = {f"{STORED}/{name}" for name in self.kept_works()}
+        folders = [name for name in self._folders() if name not in begun]
+        named = self._named()
+        return [name for folder in folders for name in self.store.clear(folder, named)]
+
+    def _let_go(self, records: Iterable[str]) -> list[str]:
+        """Remove records of replaced manifests; return what is removed of older layouts.
+
+        `_sweep` removes all else that they name.
+        """
         removed = []
-        for record in records:
-            with suppress(OSError, DataError):  # it stays for the next time
-                names = names_in(read_json(self.runs.local(record)))
-                removed += [n for n in names if n not in known and self.store.remove(n)]
-                self.runs.remove(record)
+        for record in list(records):
+            names = self._replaced(record)
+            self.runs.remove(record)
+            named = self._named() if names else ()
+            removed += [n for n in names if n not in named and self.store.remove(n)]
         return removed
 
-    def _known(self) -> set[str]:
-        """Return the names of the files that are published, or held back."""
-        several = [self.manifest(), *self.held().values()]
-        return {name for manifest in several if manifest for name in manifest.names}
+    def _replaced(self, record: str) -> list[str]:
+        """Return the files of a replaced manifest that lie in no run's folder of `STORED`."""
+        with suppress(OSError, DataError):
+            return [n for n in names_in(read_json(self.runs.local(record))) if STORED not in n]
+        return []
+
+    def _named(self, replaced: bool = True) -> set[str]:
+        """Return the names of the files that records name, with or without `replaced` ones."""
+        found = self.manifest()
+        named = {*found.names, *found.lasting} if found else set()
+        for manifest in self.held().values():
+            named.update(manifest.lasting)
+        for record in self.runs.sizes(REPLACED) if replaced else ():
+            with suppress(OSError, DataError):
+                named.update(names_in(read_json(self.runs.local(record))))
+        return named
+
+
+def _renamed(manifest: Manifest) -> Manifest:
+    """Return a manifest whose files are published under new names."""
+    own, files = Output.new_name(manifest.run_id), []
+    for one in manifest.files:
+        kind, _, rest = one.file.split("/", 2) if one.stored else ("", "", "")
+        files.append(one.model_copy(update={"file": f"{kind}/{own}/{rest}"} if kind else {}))
+    return manifest.model_copy(update={"files": files})
 
 
 def check_idle(output: Output) -> None:
@@ -481,4 +572,8 @@ def collect(path: str, dry_run: bool = False) -> list[str]:
         check_idle(output)
         return output.leftovers()
     with output.locked():
-        return output.collect()
+        removed = output.collect()
+        found = output.manifest()
+        if found is not None and found.format == FORMAT:
+            output.finish()  # which a killed run may have left undone
+        return removed

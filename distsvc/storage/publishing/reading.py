@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from distsvc.errors import DataError, DistsvcError
 from distsvc.storage.publishing.formats import format_of
-from distsvc.storage.publishing.manifest import MANIFEST, Manifest
+from distsvc.storage.publishing.manifest import MANIFEST, ListedFile, Manifest
 from distsvc.storage.rows.where import Condition, parse_where
 
 FOLDER = "labels/"
@@ -19,10 +19,10 @@ Filter: TypeAlias = Any
 """An expression of `pyarrow.compute`, a text, or None."""
 
 
-def label_files(manifest: Manifest) -> list[str]:
+def label_files(manifest: Manifest) -> list[ListedFile]:
     """Return the files of labels in a manifest, in the order of the table's rows."""
-    names = [one.file for one in manifest.files if one.file.startswith(FOLDER)]
-    return sorted(names, key=lambda name: (len(name), name))
+    files = [one for one in manifest.files if one.file.startswith(FOLDER)]
+    return sorted(files, key=lambda one: (len(one.file), one.file))
 
 
 def read_labels(
@@ -64,7 +64,7 @@ def read_labels(
     unknown = [name for name in read if name not in known]
     if unknown:
         raise DataError(f"expected published columns ({', '.join(known)}), found {unknown[0]!r}")
-    files = label_files(manifest)
+    files = [one.file for one in label_files(manifest)]
     parts = format_of(files, MANIFEST).read(files, local, read)
     found = [
         _filtered(part, condition or filter).select(wanted)

@@ -18,15 +18,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError, TemporaryError
-from distsvc.storage.places.lease import is_gone, read_holder
+from distsvc.storage.places.folder import HOLDERS, LOCK
+from distsvc.storage.places.lease import HOLDER, is_gone, read_holder
 from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.manifest import (
     COPIES,
-    MANIFEST,
     SUCCESS,
     Continued,
     ContinuedRun,
     Manifest,
+    current_manifest,
     read_manifest,
 )
 from distsvc.storage.publishing.publication import HELD, RUNS, Output, check_idle
@@ -169,7 +170,9 @@ def check_stays(previous: ContinuedRun) -> None:
     Raises `TemporaryError` where it is being removed, or is not published any more.
     """
     output = Output(previous.address)
-    holder = read_holder(output.runs)
+    holder = None
+    with suppress(DataError):  # another user's, whose folder of runs can't be read
+        holder = read_holder(output.runs)
     if holder is not None and holder.removes and not is_gone(holder):
         raise TemporaryError(
             f"{previous}, which is to be continued, is being removed by {holder}; where that was "
@@ -182,7 +185,7 @@ def check_stays(previous: ContinuedRun) -> None:
 def is_output(path: str) -> bool:
     """Return whether runs were published at a path itself, or begun there."""
     store = Output(path).store
-    return RUNS in store.folders() or store.has(MANIFEST)
+    return RUNS in store.folders() or current_manifest(store) is not None
 
 
 def check_folder(path: str) -> None:
@@ -240,7 +243,10 @@ def _removed_at_once(
             elif run.address in because:
                 stays.setdefault(run.address, because[run.address])
             if run.address not in stays:
-                _clear(output)
+                try:
+                    _clear(output, run.run_id)
+                except TemporaryError as error:
+                    stays[run.address] = str(error)
     base = store_of(path)
     for run, _ in leaving:
         if run.address not in stays:
@@ -276,21 +282,17 @@ def outputs_below(path: str, depth: int = 0) -> list[Output]:
 
 def _looked(output: Output) -> _Looked:
     """Return what is in an output."""
-    begun = [_begun(output, run_id) for run_id in output.kept_works()]
+    begun, manifest = [_begun(output, run_id) for run_id in output.kept_works()], None
     try:
-        published = _published(output)
+        with suppress(InputNotFoundError):
+            manifest = read_manifest(output.store)
+        published = _dated(output, manifest) if manifest else None
         held = tuple(_dated(output, one) for one in output.held().values())
     except (DataError, JobFileError) as error:
         return _Looked(output, begun=tuple(begun), odd=str(error))
-    over = published.run_id if published else ""  # one that was killed after its commit
-    return _Looked(output, published, held, tuple(one for one in begun if one.run_id != over))
-
-
-def _published(output: Output) -> DatedRun | None:
-    """Return the published run of an output, if any; errors as in `read_manifest`, but for that."""
-    with suppress(InputNotFoundError):
-        return _dated(output, read_manifest(output.store))
-    return None
+    over = manifest.works | {manifest.run_id} if manifest else ()  # killed after its commit
+    begun = [one for one in begun if one.run_id not in over]
+    return _Looked(output, published, held, tuple(begun))
 
 
 def _begun(output: Output, run_id: str) -> DatedRun:
@@ -369,16 +371,20 @@ def _needed_by(run: DatedRun) -> str:
     return f"run {run.run_id} at {run.path} continues from it"
 
 
-def _clear(output: Output) -> None:
-    """Remove the files of runs from an output that is held, in an order that no reader can see.
+def _clear(output: Output, run_id: str) -> None:
+    """Remove a run and all else from an output that is held, in an order that no reader can see.
 
     Where this is killed once the manifest has gone, the next removal finds nothing worth keeping.
+    `TemporaryError` where another process took the output over.
     """
-    for run_id in output.held():
-        output.runs.remove(f"{HELD}/{run_id}.json")
-    for run_id in output.kept_works():
-        output.discard(run_id)
-    for name in (MANIFEST, SUCCESS, *COPIES):
+    for name in output.held():
+        output.runs.remove(f"{HELD}/{name}.json")
+    output.remove_manifest(run_id)
+    for name in (SUCCESS, *COPIES):
         output.store.remove(name)
     output.collect()
-    output.store.clear(RUNS)
+    for name in (*output.runs.folders(), LOCK):
+        if name != HOLDERS:
+            output.runs.clear(name)
+            output.runs.remove(name)
+    output.runs.remove(HOLDER)

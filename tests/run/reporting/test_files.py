@@ -17,7 +17,7 @@ from tests.small_runs import listed_again
 
 def test_the_page_can_be_written_again(blob_run, tmp_path):
     copy = copied(blob_run[0], tmp_path)
-    old = published_file(copy, "report.html")
+    old = published_file(copy, "report.html", "stored")
     (copy / "report.html").write_text("lost")
     assert rewrite_page(str(copy)) == str(copy / "report.html")
     report = json.loads((copy / "report.json").read_text())

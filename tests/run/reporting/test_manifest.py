@@ -46,7 +46,7 @@ def test_every_published_file_is_listed_with_its_checksum(tmp_path):
         "report/run/report.json",
     ]
     for file in manifest["files"]:
-        content = (tmp_path / "out" / file["file"]).read_bytes()
+        content = (tmp_path / "out" / file["stored"]).read_bytes()
         assert file["bytes"] == len(content)
         assert file["sha256"] == hashlib.sha256(content).hexdigest()
     rows = [file.get("rows") for file in manifest["files"]]

@@ -61,7 +61,11 @@ def whole(job, folder):
 
 def written(folder):
     """Return the digests of a run's files, of its work and of what it publishes."""
-    return digests(folder) | digests(Path(RunDirectory(folder).place("labels").address))
+    return (
+        digests(folder)
+        | digests(Path(RunDirectory(folder).place("labels").address))
+        | digests(Path(RunDirectory(folder).place("filled").address))
+    )
 
 
 @EACH_ALGORITHM

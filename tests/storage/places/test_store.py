@@ -245,7 +245,8 @@ def test_runs_are_published_one_after_the_other(store, prefix):
         assert seen(prefix) == mark
     assert Output(url).file("model.json").read_text() == "c model.json"
     assert len(collect(url)) == 5
-    listed = [file["file"] for file in json.loads(content(f"{prefix}/manifest.json"))["files"]]
+    files = json.loads(content(f"{prefix}/manifest.json"))["files"]
+    listed = [file[key] for file in files for key in ("file", "stored")]
     beside = ["manifest.json", "_SUCCESS", "report.html", "report.json", ".runs/holder.json"]
     assert keys(f"{prefix}/") == sorted([*listed, *beside])
 
@@ -344,13 +345,15 @@ def test_who_was_taken_over_does_not_publish(place, elsewhere, monkeypatch):
     output = Output(place.address)
     with output.locked(), work_of(output, digest_of("a")) as work:
         output.check_free(digest_of("a"), overwrite=True)
+        manifest = write_run(output, name_of(work), "a")
         place.put(".runs/holder.json", b'{"host": "elsewhere"}')
         output._lease.beat({})
         with pytest.raises(TemporaryError, match=r"another run took .* over"):
-            output.publish(write_run(output, name_of(work), "a"))
-        kept = place.sizes("labels")
+            output.publish(manifest)
+        assert place.sizes("labels") == {}
+        kept = place.sizes(".runs/files")
         output.discard(name_of(work))
-        assert place.sizes("labels") == kept != {}, "its successor needs them"
+        assert place.sizes(".runs/files") == kept != {}, "its successor needs them"
     assert place.current("manifest.json") is None
 
 

@@ -34,8 +34,8 @@ def write(folder, manifest=MANIFEST, **changes):
 def test_a_listed_file_is_found_and_checked(tmp_path):
     manifest = read_manifest(Folder(write(tmp_path)))
     assert manifest.dumped() == MANIFEST
-    name = listed(Folder(tmp_path), manifest, "model.json")
-    assert checked(Folder(tmp_path), manifest, name) == tmp_path / "model/model.json"
+    file = listed(Folder(tmp_path), manifest, "model.json")
+    assert checked(Folder(tmp_path), file) == tmp_path / "model/model.json"
 
 
 def test_a_file_in_the_folder_of_its_run(tmp_path):
@@ -44,8 +44,8 @@ def test_a_file_in_the_folder_of_its_run(tmp_path):
     (tmp_path / "elsewhere").symlink_to(tmp_path)
     files = [FILE | {"file": "model/ab12/model.json"}]
     manifest = read_manifest(Folder(write(tmp_path, files=files)))
-    assert listed(Folder(tmp_path), manifest, "model.json") == "model/ab12/model.json"
-    checked(Folder(tmp_path / "elsewhere"), manifest, "model/ab12/model.json")
+    assert listed(Folder(tmp_path), manifest, "model.json").file == "model/ab12/model.json"
+    checked(Folder(tmp_path / "elsewhere"), manifest.files[0])
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_file_that_is_not_the_one_listed(tmp_path, content, why):
     path = tmp_path / "model/model.json"
     path.unlink() if content is None else path.write_bytes(content)
     with pytest.raises(DataError, match=rf"model/model\.json[:,] {why}"):
-        checked(Folder(tmp_path), manifest, "model/model.json")
+        checked(Folder(tmp_path), manifest.files[0])
 
 
 def test_links_out_of_the_folder_are_not_followed(tmp_path):
@@ -114,7 +114,7 @@ def test_links_out_of_the_folder_are_not_followed(tmp_path):
     (tmp_path / "run/manifest.json").write_text(json.dumps(MANIFEST))
     manifest = read_manifest(Folder(tmp_path / "run"))
     with pytest.raises(DataError, match=r"model\.json is a link out of .*, which is not followed"):
-        checked(Folder(tmp_path / "run"), manifest, "model/model.json")
+        checked(Folder(tmp_path / "run"), manifest.files[0])
 
 
 def test_a_name_that_is_not_listed_once(tmp_path):

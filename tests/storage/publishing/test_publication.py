@@ -48,6 +48,8 @@ def test_what_the_manifest_lists_is_on_the_disk_before_the_swap(tmp_path, monkey
         steps.append(os.readlink(f"/proc/self/fd/{descriptor}"))
 
     def replaced(source, target):
+        if target == out / "manifest.json":
+            assert str(source) in steps
         steps.append(f"swap {target}")
         replace(source, target)
 
@@ -58,7 +60,7 @@ def test_what_the_manifest_lists_is_on_the_disk_before_the_swap(tmp_path, monkey
     files = [
         out / file["file"] for file in json.loads((out / "manifest.json").read_text())["files"]
     ]
-    needed = {*files, *(path.parent for path in files), out / "labels", out / ".runs/manifest.json"}
+    needed = {*files, *(path.parent for path in files), out / "labels"}
     assert {str(path) for path in needed} <= set(steps[:swap])
     assert str(out) in steps[swap:]
 
@@ -70,9 +72,10 @@ def test_what_is_replaced_stays_until_the_next_run(tmp_path):
     run(out, "b")
     assert seen(out) == "b"
     for file in manifest["files"]:
-        assert (out / file["file"]).read_text().startswith("a ")
+        assert (out / file["stored"]).read_text().startswith("a ")
+        assert not (out / file["file"]).exists()
     run(out, "c")
-    assert not any((out / file["file"]).exists() for file in manifest["files"])
+    assert not any((out / file["stored"]).exists() for file in manifest["files"])
     assert len(collect(str(out))) == len(manifest["files"])
     check_tidy(out, "c")
 
@@ -97,7 +100,7 @@ def test_what_is_replaced_stays_though_an_earlier_swap_was_killed(tmp_path, monk
     run(out, "b")
     assert seen(out) == "b"
     for file in manifest["files"]:
-        assert (out / file["file"]).read_text().startswith("a ")
+        assert (out / file["stored"]).read_text().startswith("a ")
 
 
 CRASHES = [
@@ -276,13 +279,15 @@ def test_what_was_published_past_the_lock_is_not_replaced(tmp_path):
 def test_another_content_of_a_file_is_published_like_a_run(tmp_path):
     out = tmp_path / "out"
     run(out, "a")
-    old = Output(out).file("report.html")
+    files = json.loads((out / "manifest.json").read_text())["files"]
+    [old] = [out / one["stored"] for one in files if one["file"].endswith("report.html")]
     with Output(out).locked():
         Output(out).revise("report.html", "a page that is new")
     assert old.read_text() == "a report.html"
     assert seen(out) == "a"
     assert (out / "report.html").read_text() == "a page that is new"
     assert collect(str(out)) == [old.relative_to(out).as_posix()]
+    assert not old.exists()
     run(out, "b")
     collect(str(out))
     check_tidy(out, "b")

@@ -141,7 +141,7 @@ class Publication(RuleBasedStateMachine):
     @rule()
     def read_files(self):
         for file in self.reading["files"]:
-            content = self.content(file["file"])
+            content = self.content(file["stored"])
             assert hashlib.sha256(content).hexdigest() == file["sha256"]
 
     @invariant()
