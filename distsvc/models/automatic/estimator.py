@@ -222,6 +222,10 @@ class AutoClustering(ClusterEstimator):
         """Missing values are allowed: a mixture integrates over them."""
         return {"ensure_all_finite": "allow-nan"}
 
+    def _nominal(self, d: int) -> np.ndarray:
+        """Return which of d columns (d,) bool hold codes of categories."""
+        return np.zeros(d, bool)
+
     def _values(self, column: str) -> Values:
         engine = self._engine
         return Values(engine.rule, engine.origin, column, columns=engine.columns)
@@ -239,7 +243,7 @@ class AutoClustering(ClusterEstimator):
         order = sampling.lowest(keys, len(X))
         first = order[:PILOT_ROWS]
         raw = X
-        if engine.model_columns(X[first], keys[first], np.zeros(X.shape[1], bool)):
+        if engine.model_columns(X[first], keys[first], self._nominal(X.shape[1])):
             X = engine.learned(X, keys)
         engine.set_pilot(X[first], len(X))
         phases.ended("columns")
@@ -267,7 +271,7 @@ class AutoClustering(ClusterEstimator):
         n_rows = passes.n_rows
         phases.ended(f"sample of {n_rows:,} rows")
         pilot = passes.pilot
-        if engine.model_columns(pilot, passes.pilot_keys, np.zeros(pilot.shape[1], bool)):
+        if engine.model_columns(pilot, passes.pilot_keys, self._nominal(pilot.shape[1])):
             pilot, X = engine.learned(pilot, passes.pilot_keys), engine.learned(X, keys)
         engine.set_pilot(pilot, n_rows)
         if engine.asks_graph:

@@ -134,6 +134,8 @@ class Number:
 
     Prepared columns are the mapped value, and 1 where it is missing; of a zero-inflated column the
     mapped value, the mapped amount, and whether the value is the `spike`, -1 where it is missing.
+    Learners see a random number in place of an amount that is not there: a constant would tell the
+    other columns where the spike is.
     """
 
     map: NumberMap
@@ -161,6 +163,8 @@ class Number:
         with_amount = ~(missing | at_spike)
         part = None if u is None else u[with_amount]
         out[with_amount, 1] = self.amounts.mapped_to(x[with_amount], part)
+        if u is not None:
+            out[~with_amount, 1] = ndtri(u[~with_amount])
         out[:, 2] = np.where(missing, -1.0, at_spike)
 
     def facts(self) -> dict[str, Any]:

@@ -30,6 +30,9 @@ SPLITS = 2
 MIN_SPLIT_ROWS = 10
 """Fewest rows of a component that is split."""
 
+N_INIT = 2
+"""Runs of k-means for a start."""
+
 SHORT_STEPS, STEPS, TOLERANCE = 8, 60, 2e-4
 """EM steps of a short run and of a fit, and the gain in nats a row below which a fit ends."""
 
@@ -164,4 +167,4 @@ def _k_means(X: np.ndarray, k: int, seed: int) -> np.ndarray:
     """Return the labels (n,) of rows X (n, r) in k clusters about centres."""
     from sklearn.cluster import KMeans  # which takes a second to import
 
-    return np.asarray(KMeans(k, n_init=1, random_state=seed).fit(X).labels_)
+    return np.asarray(KMeans(k, n_init=N_INIT, random_state=seed).fit(X).labels_)
