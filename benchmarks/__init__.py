@@ -23,6 +23,7 @@ HOMES = {
     "quality.structureless": ("mdh_null", "structureless"),
     "methods.exactness": ("exactness",),
     "methods.objective": ("objective",),
+    "papers.printed": ("printed",),
     "jobs.shuttle": ("shuttle", "levels_speed", "levels_workers"),
     "jobs.big": ("big", "levels_big", "mdh_big", "linear_big"),
     "quality.blind": ("blind",),

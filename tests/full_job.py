@@ -33,7 +33,7 @@ FULL = {
         "tol": 0.01,
         "theta": 0.1,
         "max_iter": 1000,
-        "average": True,
+        "iterate": "average",
         "bridging": False,
         "labelling": "level-tree",
         "effort": "thorough",

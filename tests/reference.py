@@ -583,3 +583,96 @@ def continued_ids(ids_before, next_id, overlap, match):
         ids.append(next_id if i is None else ids_before[i])
         next_id += i is None
     return ids, next_id
+
+
+def printed_descent(X, gamma, C, budget, strategy, k, theta, draws, others, most=10**6):
+    """Algorithm 2 of Pham, Le and Dang (2017) as printed; a dict of alpha by row number, and T.
+
+    `draws` yields n_1, n_2, ...; `others` is the generator that chooses random vectors. Counts
+    stand for alpha_i t / C, so that equal coefficients are equal. The oldest of several smallest
+    goes.
+    """
+    X, counts, before = np.float64(X), {}, None
+
+    def product(x):
+        support = list(counts)
+        kernel = np.exp(-gamma * ((X[support] - x) ** 2).sum(axis=1))
+        return float(kernel @ np.array([counts[i] for i in support])) if support else 0.0
+
+    for t in range(1, most + 1):
+        n_t, old = next(draws), dict(counts)
+        hit = C / max(t - 1, 1) * product(X[n_t]) < 1
+        if hit:
+            counts[n_t] = counts.get(n_t, 0.0) + 1.0
+        if theta is not None:
+            support = list(counts)
+            before = np.array([C / max(t - 1, 1) * old.get(i, 0.0) for i in support])
+            change = np.array([C / t * counts[i] for i in support]) - before
+            norm = np.sqrt(max(change @ gaussian(X[support], X[support], gamma) @ change, 0.0))
+        if budget is not None and len(counts) > budget:
+            p = min(counts, key=lambda i: abs(counts[i]))
+            rest = [i for i in counts if i != p]
+            if strategy == "project-nearest":
+                rest.sort(key=lambda i: ((X[i] - X[p]) ** 2).sum())
+                rest = rest[:k]
+            elif strategy == "project-random":
+                rest = list(np.array(rest)[others.choice(len(rest), min(k, len(rest)), False)])
+            if strategy != "removal":
+                gram = gaussian(X[rest], X[rest], gamma)
+                target = gaussian(X[rest], X[[p]], gamma)[:, 0]
+                shares = np.linalg.lstsq(gram, target, rcond=None)[0]
+                for i, share in zip(rest, shares, strict=True):
+                    counts[i] += counts[p] * share
+            del counts[p]
+        if theta is not None and norm <= theta:
+            break
+    return {i: C / t * n for i, n in counts.items()}, t
+
+
+def printed_clusters(X, S, alpha, gamma, epsilon, m=20, tolerance=1e-5, apart=1e-2):
+    """Algorithm 3 as printed: the label of every row, None where B_eps is empty.
+
+    A number of a cluster is that of its first equilibrium. The tolerances are those that the paper
+    does not give: `apart` (in units of sigma) tells equilibria apart, and `tolerance` is the
+    rounding of f on a segment. Also returns which rows have no other nearest point of B_eps.
+    """
+    X, S = np.float64(X), np.float64(S)
+
+    def f(points):
+        return gaussian(points, S, gamma) @ alpha - 1
+
+    near = np.flatnonzero(np.abs(f(X)) <= epsilon)
+    if not len(near):
+        return None, None
+    sigma = 1 / np.sqrt(2 * gamma)
+    E = []
+    for i in near:
+        x = X[i]
+        for _ in range(2000):
+            weights = alpha * np.exp(-gamma * ((S - x) ** 2).sum(axis=1))
+            moved = weights @ S / weights.sum()
+            step, x = np.linalg.norm(moved - x), moved
+            if step <= 1e-4 * sigma:
+                break
+        E.append(x)
+    E = np.array(E)
+    far = np.linalg.norm(E[:, None] - E[None], axis=2)
+    same = connected_components(far <= apart * sigma, directed=False)[1]
+    first = [np.flatnonzero(same == e)[0] for e in range(same.max() + 1)]
+    points = E[first]
+    t = np.arange(1, m + 1)[:, None] / (m + 1)
+    adjacent = np.zeros((len(points), len(points)))
+    for i in range(len(points)):
+        for j in range(i):
+            adjacent[i, j] = f(points[i] + t * (points[j] - points[i])).min() >= -tolerance
+    group = connected_components(adjacent, directed=False)[1]
+    labels = np.empty(len(X), int)
+    certain = np.ones(len(X), bool)
+    for i in range(len(X)):
+        gaps = np.linalg.norm(X[near] - X[i], axis=1)
+        nearest = np.flatnonzero(gaps <= gaps.min() * (1 + 1e-6) + 1e-9)
+        names = group[same[nearest]]
+        labels[i], certain[i] = names[0], len(set(names)) == 1
+    for e, i in enumerate(near):
+        labels[i], certain[i] = group[same[e]], True
+    return labels, certain

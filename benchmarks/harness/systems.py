@@ -149,10 +149,9 @@ def estimator(path: str, told: str = "", seeded: bool = True, **always: Any) -> 
 def hyperplanes(facts: Facts, seed: int, *, told: bool, published: bool, **point: Any) -> Any:
     """Return iMDH, or iMDH_k where it is told the number of classes."""
     from distsvc import IncrementalMDH
-    from distsvc.models.hyperplanes.estimator import PUBLISHED
 
-    settings = (PUBLISHED if published else {}) | point
-    return IncrementalMDH(n_clusters=facts.classes if told else None, random_state=seed, **settings)
+    make = IncrementalMDH.published if published else IncrementalMDH
+    return make(n_clusters=facts.classes if told else None, random_state=seed, **point)
 
 
 class Mixture:

@@ -269,10 +269,9 @@ def fit_running(X: np.ndarray, y: np.ndarray, seed: int, algorithm: str) -> Row:
 def learned(X: np.ndarray, depth: int | None = None) -> tuple[Any, Any]:
     """Return a tree that learned from float32 rows with published settings, and the estimator."""
     from distsvc import IncrementalMDH
-    from distsvc.models.hyperplanes.estimator import PUBLISHED
     from distsvc.models.hyperplanes.tree import GrowingTree
 
-    model = IncrementalMDH(**PUBLISHED)
+    model = IncrementalMDH.published()
     tree = GrowingTree.start(depth or model.depth, X.shape[1])
     tree.learn(X, model.alpha, model.penalty, model.bandwidth, 2**62, np.inf)
     return tree, model

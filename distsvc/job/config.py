@@ -34,7 +34,7 @@ from pydantic_core.core_schema import (
 from distsvc.errors.forms import Form
 from distsvc.errors.urls import shown_url, shown_urls, without_user
 from distsvc.job.constraints import LAST_SEED, MOST
-from distsvc.job.parameters import PARAMETERS, check_together, of_job
+from distsvc.job.parameters import PARAMETERS, PUBLISHED, Settings, check_together, of_job
 
 
 def _usable_path(path: str) -> str:
@@ -184,12 +184,14 @@ class ModelConfig(_Section):
     def parameters(self) -> Section:
         """Return the estimator's parameters that the job has, and the seed where it takes one."""
         given = self.model_dump(exclude={"algorithm", "mode", "seed"}, exclude_none=True)
+        settings = given.pop("settings", None)
         takes_seed = "random_state" in PARAMETERS[self.algorithm]
-        return of_job(self.algorithm, given) | ({"random_state": self.seed} if takes_seed else {})
+        seed = {"random_state": self.seed} if takes_seed else {}
+        return of_job(self.algorithm, given, settings) | seed
 
     @model_validator(mode="after")
     def _parameters_that_do_not_go_together(self) -> ModelConfig:
-        check_together(self.algorithm, dict(self))
+        check_together(self.algorithm, dict(self) | self.parameters())
         return self
 
 
@@ -197,6 +199,8 @@ def _model_section(algorithm: str) -> type[ModelConfig]:
     """Make the ``[model]`` section of an algorithm: every key may be left out."""
     types = {name: one.job_type for name, one in PARAMETERS[algorithm].items()}
     keys: Section = {name: (of | None, None) for name, of in types.items() if of}
+    if algorithm in PUBLISHED:
+        keys["settings"] = (Settings | None, None)
     keys["algorithm"] = (Literal[algorithm], algorithm)
     return create_model(f"ModelConfig[{algorithm}]", __base__=ModelConfig, **keys)
 

@@ -42,12 +42,18 @@ Granularity = Literal["coarse", "default", "fine"]
 Solver = Literal["bsgd", "sgd", "exact"]
 Maintenance = Literal["merge", "project-nearest", "project-random", "removal"]
 Stopping = Literal["held-out", "step-norm"]
+Iterate = Literal["last", "average", "random"]
+Variant = Literal["default", "published"]
+Settings = Literal["default", "published"]
 Labelling = Literal["auto", "equilibria", "level-tree"]
 InMemory = Literal["complete-graph", "balls"]
 Assignment = Literal["vote", "nearest"]
 Growth = Literal["prune", "forward"]
 Elbow = Literal["weighted", "angle"]
-LinearSolver = Literal["greedy-cyclic", "cyclic-4cd-greedy", "cyclic-2cd", "greedy-2cd"]
+LinearSolver = Literal[
+    "greedy-sweeps", "greedy-cyclic", "cyclic-4cd-greedy", "cyclic-2cd", "greedy-2cd"
+]
+LinearStart = Literal["mean", "first"]
 """The words that parameters take, for the table below and for the signatures of estimators."""
 
 RandomState: TypeAlias = int | np.random.RandomState | None
@@ -56,7 +62,12 @@ IN_MEMORY = get_args(InMemory)
 """Labellings of tables in memory only: every row may be a vertex of their graphs."""
 
 LINEAR: dict[str, Constraint] = {
-    "solver": choice(*get_args(LinearSolver)).by_default("greedy-cyclic"),
+    "solver": choice(*get_args(LinearSolver)).by_default("greedy-sweeps"),
+    "share": SHARE.or_none,
+    "block_size": count(2, 10_000).by_default(4),
+    "inner_iterations": FEW.by_default(1),
+    "shrinking": FLAG.by_default(True),
+    "start": choice(*get_args(LinearStart)).by_default("mean"),
     "tol": POSITIVE.by_default(1e-05),
     "max_iter": STEPS.by_default(10_000),
     "compute_gap": FLAG.by_default(False),
@@ -65,6 +76,9 @@ LINEAR: dict[str, Constraint] = {
     "random_state": RANDOM_STATE,
 }
 """Parameters of both linear algorithms."""
+
+PUBLISHED_LINEAR = {"solver": "greedy-cyclic", "share": 0.1, "shrinking": False, "start": "first"}
+"""The settings of Chou, Lin and Lin (2020)."""
 
 PARAMETERS: dict[str, dict[str, Constraint]] = {
     "auto": {
@@ -88,7 +102,7 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
         "tol": POSITIVE.by_default(0.001),
         "theta": POSITIVE.by_default(0.01),
         "max_iter": STEPS.by_default(200_000),
-        "average": FLAG.by_default(False),
+        "iterate": choice(*get_args(Iterate)).by_default("last"),
         "labelling": choice(*get_args(Labelling), in_memory=IN_MEMORY).by_default("auto"),
         "n_clusters": SIZE.or_none,
         "effort": choice(*get_args(Effort)).by_default("default"),
@@ -101,6 +115,7 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
         "ball_radius": WEIGHT.in_memory.by_default(0.3),
         "merge_radius": WEIGHT.in_memory.by_default(0.1),
         "noise": FLAG.in_memory.by_default(False),
+        "variant": choice(*get_args(Variant)).by_default("default"),
         "n_jobs": N_JOBS,
         "verbose": VERBOSE,
         "random_state": RANDOM_STATE,
@@ -161,6 +176,39 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
 }
 """The algorithms, and the parameters of their estimators in the order of the signatures."""
 
+PUBLISHED: dict[str, dict[str, Any]] = {
+    "support-vector": {
+        "variant": "published",
+        "solver": "bsgd",
+        "budget": 50,
+        "maintenance": "removal",
+        "projection_size": 5,
+        "stopping": "step-norm",
+        "theta": 0.01,
+        "labelling": "equilibria",
+        "bridging": False,
+        "epsilon": 0.01,
+        "segment_samples": 20,
+        "boundary_size": HELD,
+    },
+    "imdh": {
+        "alpha": 0.1,
+        "clip": 0.0,
+        "passes": 1,
+        "n_init": 1,
+        "elbow": "angle",
+        "valley": 0.0,
+        "max_samples": None,
+    },
+    "linear-one-class": PUBLISHED_LINEAR,
+    "linear-svdd": PUBLISHED_LINEAR,
+}
+"""The settings of the papers, by algorithm: `settings = "published"` in a job file.
+
+Pham, Le and Dang (2017), with epsilon of Pham, Le, Le and Tran (2016); Hofmeyr (2021); Chou, Lin
+and Lin (2020).
+"""
+
 NU_OF_JOBS = {"linear-one-class": 0.05, "linear-svdd": 0.05}
 """nu of a job that gives neither nu nor C, where its estimator's default is scikit-learn's 0.5."""
 
@@ -175,11 +223,47 @@ def nu_or_c(given: Given) -> None:
         raise ParameterError(f"give nu or C, not both (found nu = {nu!r} and C = {C!r})")
 
 
-def average_needs_sgd(given: Given) -> None:
-    """Raise ParameterError for an average under a budget, where iterates differ in vectors."""
-    solver = given["solver"]
-    if given["average"] and solver != "sgd":
-        raise ParameterError(f"average = true needs solver = 'sgd' (found solver = {solver!r})")
+def iterates_of_a_descent(given: Given) -> None:
+    """Raise ParameterError for an iterate that the solver doesn't have.
+
+    Under a budget iterates differ in their vectors, so there is no average of so few.
+    """
+    solver, iterate = given["solver"] or "bsgd", given["iterate"]
+    if iterate == "average" and solver != "sgd":
+        raise ParameterError(f"iterate = 'average' needs solver = 'sgd', found {solver!r}")
+    if iterate == "random" and solver == "exact":
+        raise ParameterError("iterate = 'random' needs solver = 'bsgd' or 'sgd', found 'exact'")
+
+
+def published_variant(given: Given) -> None:
+    """Raise ParameterError where the published variant lacks gamma or C, or gets other things."""
+    if given["variant"] != "published":
+        return
+    gamma, solver = given["gamma"], given["solver"] or "bsgd"
+    if gamma in (None, "auto") or is_several(gamma):
+        raise ParameterError(
+            f"the published method needs one number for gamma, found {gamma!r}; the papers try "
+            "2^-5 to 2^5"
+        )
+    if asks_for_level_tree(given):
+        raise ParameterError(
+            "the published method has no level tree: leave n_clusters out, and give "
+            "labelling='equilibria'"
+        )
+    if solver == "exact":
+        return
+    if given["C"] is None:
+        raise ParameterError("the published method needs C (nu only with solver = 'exact')")
+    if given["stopping"] != "step-norm":
+        raise ParameterError(
+            "the published method stops by stopping = 'step-norm', found "
+            f"{given['stopping'] or 'held-out'!r}"
+        )
+    if solver == "bsgd" and given["maintenance"] in (None, "merge"):
+        raise ParameterError(
+            "the papers do not merge vectors: maintenance must be 'removal', 'project-nearest' or "
+            "'project-random' in the published method, found 'merge'"
+        )
 
 
 def asks_for_level_tree(given: Given) -> bool:
@@ -225,7 +309,8 @@ RULES: dict[str, tuple[Callable[[Given], None], ...]] = {
         several_widths_need_level_tree,
         clusters_need_level_tree,
         level_tree_needs_descent,
-        average_needs_sgd,
+        iterates_of_a_descent,
+        published_variant,
     ),
     "imdh": (as_many_leaves_as_clusters,),
     "linear-svdd": (nu_or_c,),
@@ -233,10 +318,19 @@ RULES: dict[str, tuple[Callable[[Given], None], ...]] = {
 """Rules that several parameters of an algorithm have to fulfil together."""
 
 
-def of_job(algorithm: str, given: Given) -> dict[str, Any]:
-    """Return the parameters that a job gives, and those that jobs have another default for."""
+def of_job(algorithm: str, given: Given, settings: str | None = None) -> dict[str, Any]:
+    """Return the parameters that a job gives, and those that jobs have another default for.
+
+    With the `settings` "published" others are those of the paper.
+    """
     own = algorithm in NU_OF_JOBS and not given.keys() & {"nu", "C"}
-    return ({"nu": NU_OF_JOBS[algorithm]} if own else {}) | dict(given)
+    nu = {"nu": NU_OF_JOBS[algorithm]} if own else {}
+    return nu | (published(algorithm, given) if settings == "published" else dict(given))
+
+
+def published(algorithm: str, given: Given) -> dict[str, Any]:
+    """Return the settings of an algorithm's paper, with those that are given in their place."""
+    return PUBLISHED[algorithm] | dict(given)
 
 
 def completed(algorithm: str, given: Given) -> dict[str, Any]:
@@ -265,3 +359,5 @@ def check_streams(given: Given) -> None:
         raise ParameterError("a level tree needs all rows at once; use fit")
     if given["labelling"] in IN_MEMORY:
         raise ParameterError(f"labelling={given['labelling']!r} needs all rows at once; use fit")
+    if given["variant"] == "published" or given["iterate"] == "random":
+        raise ParameterError("the rows of a stream are taken once and in order: use fit")

@@ -167,37 +167,38 @@ def squares_sparse(data, indptr, squares):
 
 
 @kernel
-def descend_dense(X, u, p, scale, order, size, least, alpha, G, tally):
-    """Minimise over the most violating pair of one group of rows after another.
+def descend_dense(X, u, p, scale, order, size, inner, least, alpha, G, tally):
+    """Minimise over most violating pairs of one group of rows after another, `inner` in each.
 
     Groups of `size` are consecutive in `order` (m,) int64; those of 2 are Algorithm 2, or the inner
-    steps of Algorithm 5, larger ones Algorithm 4 with r = 1. A group that has no room, or whose
-    violation with the present u is not above `least`, is passed over. X (n, d); u (d,) and alpha
-    (n,) are changed, G (n,) gets the gradients seen.
+    steps of Algorithm 5, larger ones Algorithm 4 with r = `inner`. A group that has no room, or
+    whose violation with the present u is not above `least`, is passed over. X (n, d); u (d,) and
+    alpha (n,) are changed, G (n,) gets the gradients seen.
     """
     for begin in range(0, order.shape[0], size):
         members = order[begin : begin + size]
-        if _stuck(members, alpha):
-            continue
-        for i in members:
-            G[i] = scale * _dense_dot(X[i], u) + p[i]
-        tally[COST] += members.shape[0]
-        up, down = _most_violating(members, G, alpha)
-        violation = G[down] - G[up]
-        if up == down or not violation > least:
-            continue
-        x, z = X[up], X[down]
-        square = 0.0
-        for k in range(u.shape[0]):
-            square += (x[k] - z[k]) * (x[k] - z[k])
-        step = _move(alpha, up, down, violation, scale * square, tally)
-        for k in range(u.shape[0]):
-            u[k] += step * (x[k] - z[k])
+        for _step in range(inner):
+            if _stuck(members, alpha):
+                break
+            for i in members:
+                G[i] = scale * _dense_dot(X[i], u) + p[i]
+            tally[COST] += members.shape[0]
+            up, down = _most_violating(members, G, alpha)
+            violation = G[down] - G[up]
+            if up == down or not violation > least:
+                break
+            x, z = X[up], X[down]
+            square = 0.0
+            for k in range(u.shape[0]):
+                square += (x[k] - z[k]) * (x[k] - z[k])
+            step = _move(alpha, up, down, violation, scale * square, tally)
+            for k in range(u.shape[0]):
+                u[k] += step * (x[k] - z[k])
 
 
 @kernel
 def descend_sparse(
-    data, indices, indptr, squares, u, p, scale, order, size, least, alpha, G, spread, tally
+    data, indices, indptr, squares, u, p, scale, order, size, inner, least, alpha, G, spread, tally
 ):
     """Do what `descend_dense` does for rows in CSR form.
 
@@ -205,23 +206,24 @@ def descend_sparse(
     """
     for begin in range(0, order.shape[0], size):
         members = order[begin : begin + size]
-        if _stuck(members, alpha):
-            continue
-        for i in members:
-            G[i] = scale * _sparse_dot(data, indices, indptr, i, u) + p[i]
-        tally[COST] += members.shape[0]
-        up, down = _most_violating(members, G, alpha)
-        violation = G[down] - G[up]
-        if up == down or not violation > least:
-            continue
-        _sparse_add(data, indices, indptr, up, spread, 1.0)
-        both = _sparse_dot(data, indices, indptr, down, spread)
-        for k in range(indptr[up], indptr[up + 1]):
-            spread[indices[k]] = 0.0
-        curvature = scale * (squares[up] + squares[down] - 2.0 * both)
-        step = _move(alpha, up, down, violation, curvature, tally)
-        _sparse_add(data, indices, indptr, up, u, step)
-        _sparse_add(data, indices, indptr, down, u, -step)
+        for _step in range(inner):
+            if _stuck(members, alpha):
+                break
+            for i in members:
+                G[i] = scale * _sparse_dot(data, indices, indptr, i, u) + p[i]
+            tally[COST] += members.shape[0]
+            up, down = _most_violating(members, G, alpha)
+            violation = G[down] - G[up]
+            if up == down or not violation > least:
+                break
+            _sparse_add(data, indices, indptr, up, spread, 1.0)
+            both = _sparse_dot(data, indices, indptr, down, spread)
+            for k in range(indptr[up], indptr[up + 1]):
+                spread[indices[k]] = 0.0
+            curvature = scale * (squares[up] + squares[down] - 2.0 * both)
+            step = _move(alpha, up, down, violation, curvature, tally)
+            _sparse_add(data, indices, indptr, up, u, step)
+            _sparse_add(data, indices, indptr, down, u, -step)
 
 
 @kernel

@@ -52,7 +52,7 @@ MODELS = (
     {"gamma": "1.0", "nu": "0.1", "max_iter": "300", "budget": "20", "theta": "0.1"},
     {"gamma": "[1.0, 4.0]", "max_iter": "300", "effort": '"fast"', "granularity": '"coarse"'},
     {"gamma": "1.0", "C": "5.0", "solver": '"exact"', "epsilon": "0.1", "segment_samples": "5"},
-    {"gamma": "2.0", "solver": '"sgd"', "average": "true", "max_iter": "200", "tol": "0.01"},
+    {"gamma": "2.0", "solver": '"sgd"', "iterate": '"average"', "max_iter": "200", "tol": "0.01"},
     {"gamma": "1.0", "maintenance": '"project-nearest"', "projection_size": "3", "budget": "9"},
     {"algorithm": '"imdh"', "depth": "3", "n_init": "2", "passes": "2", "alpha": "0.1"},
     {"algorithm": '"imdh"', "n_clusters": "3", "bandwidth": "1.0", "clip": "3.0", "valley": "0.1"},

@@ -7,7 +7,7 @@ import pytest
 from distsvc.errors import JobFileError
 from distsvc.job.config import MODELS, Job, LimitCheck
 from distsvc.job.file import parse_job
-from distsvc.job.parameters import IN_MEMORY, PARAMETERS
+from distsvc.job.parameters import IN_MEMORY, PARAMETERS, PUBLISHED
 from distsvc.models.estimators import ESTIMATORS
 from tests.full_job import FULL, job
 
@@ -163,7 +163,39 @@ def test_a_mode_without_the_run_whose_model_it_uses(mode):
 def test_model_fields_are_those_of_the_table_that_a_job_may_give(algorithm):
     types = {name: one.job_type for name, one in PARAMETERS[algorithm].items()}
     fields = {name for name, of in types.items() if of is not None}
-    assert set(MODELS[algorithm].model_fields) == fields | {"algorithm", "mode", "seed"}
+    settings = {"settings"} if algorithm in PUBLISHED else set()
+    known = fields | settings | {"algorithm", "mode", "seed"}
+    assert set(MODELS[algorithm].model_fields) == known
+
+
+@pytest.mark.parametrize("algorithm", PUBLISHED)
+def test_settings_of_the_paper(algorithm):
+    more = {"gamma": 2.0, "C": 8.0} if algorithm == "support-vector" else {"tol": 1e-3}
+    more = {"depth": 5} if algorithm == "imdh" else more
+    plain = {"algorithm": algorithm, "settings": "default"} | more
+    scale = {"scale": "none"}  # a one-class SVM does not take centred columns
+    given = job(model=plain | {"settings": "published"}, preprocess=scale).model.parameters()
+    assert given.pop("random_state") == 0
+    given.pop("nu", None)  # a job's own default
+    assert given == PUBLISHED[algorithm] | more
+    keys = job(model=plain, preprocess=scale).model.parameters().keys()
+    assert keys <= {"random_state", "nu"} | more.keys()
+
+
+def test_settings_of_the_paper_can_be_changed_one_by_one():
+    model = {"settings": "published", "gamma": 2.0, "C": 8.0, "budget": 100}
+    given = job(model=model).model
+    assert given.algorithm == "support-vector"
+    assert (given.parameters()["budget"], given.parameters()["epsilon"]) == (100, 0.01)
+    refused(
+        "model: the published method needs C (nu only with solver = 'exact')",
+        model={"settings": "published", "gamma": 2.0, "nu": 0.1},
+    )
+    refused(
+        "unknown key 'model.settings'; it belongs to algorithm = 'support-vector' or 'imdh' or "
+        "'linear-one-class' or 'linear-svdd'",
+        model={"algorithm": "bico", "settings": "published"},
+    )
 
 
 @pytest.mark.parametrize("model", BASELINES, ids=lambda model: model["algorithm"])
@@ -347,7 +379,14 @@ WRONG = {
     "model.tol": [(0, "must be greater than 0, found 0")],
     "model.theta": [(-1, "must be greater than 0, found -1")],
     "model.max_iter": [(0, "must be greater than or equal to 1, found 0")],
-    "model.average": [("maybe", "must be a valid boolean")],
+    "model.iterate": [("first", "must be 'last', 'average' or 'random', found 'first'")],
+    "model.variant": [("other", "must be 'default' or 'published', found 'other'")],
+    "model.settings": [("paper", "must be 'default' or 'published', found 'paper'")],
+    "model.share": [(0, "must be greater than 0"), (1.5, "must be less than or equal to 1")],
+    "model.block_size": [(1, "must be greater than or equal to 2, found 1")],
+    "model.inner_iterations": [(0, "must be greater than or equal to 1, found 0")],
+    "model.shrinking": [("maybe", "must be a valid boolean")],
+    "model.start": [("last", "must be 'mean' or 'first', found 'last'")],
     "model.bridging": [("maybe", "must be a valid boolean")],
     "model.labelling": [("x", "must be 'auto', 'equilibria' or 'level-tree', found 'x'")],
     "model.effort": [("slow", "must be 'fast', 'default' or 'thorough', found 'slow'")],
@@ -465,8 +504,8 @@ def test_a_one_class_svm_of_centred_columns():
 
 @pytest.mark.parametrize("solver", [{}, {"solver": "bsgd"}, {"solver": "exact"}])
 def test_an_average_without_its_solver(solver):
-    found = f"average = true needs solver = 'sgd' (found solver = {solver.get('solver')!r})"
-    refused(f"model: {found}", model={"average": True} | solver)
+    found = f"iterate = 'average' needs solver = 'sgd', found {solver.get('solver', 'bsgd')!r}"
+    refused(f"model: {found}", model={"iterate": "average"} | solver)
 
 
 def test_a_section_that_is_none():

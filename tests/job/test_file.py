@@ -61,7 +61,7 @@ def test_job_file_that_is_a_folder(tmp_path):
         ("model.effort=fast", "model", "effort", "fast"),
         ("model.granularity=coarse", "model", "granularity", "coarse"),
         (" model.nu = 0.5", "model", "nu", 0.5),
-        ("model.average=false", "model", "average", False),
+        ("model.bridging=false", "model", "bridging", False),
         ('input.columns=["x", "y"]', "input", "columns", ("x", "y")),
         ("input.where=a == 1 and b < 2", "input", "where", "a == 1 and b < 2"),
         ("output.path=s3://bucket/a=b", "output", "path", "s3://bucket/a=b"),
@@ -124,7 +124,7 @@ OTHER = {
         "tol": 0.02,
         "theta": 0.2,
         "max_iter": 1001,
-        "average": True,
+        "iterate": "average",
         "labelling": "equilibria",
         "effort": "fast",
         "granularity": "coarse",
@@ -143,7 +143,7 @@ OTHER = {
     [(section, key, value) for section, keys in OTHER.items() for key, value in keys.items()],
 )
 def test_digest_depends_on_what_decides_the_result(section, key, value):
-    base = FULL | {"model": FULL["model"] | {"average": False}}
+    base = FULL | {"model": FULL["model"] | {"iterate": "last"}}
     changed = base | {section: base[section] | {key: value}}
     assert parse_job(changed).digest() != parse_job(base).digest()
 

@@ -247,8 +247,41 @@ def test_what_only_tables_in_memory_have():
         ("linear-svdd", {"nu": 1, "C": 2}, "give nu or C, not both (found nu = 1 and C = 2)"),
         (
             "support-vector",
-            {"average": True},
-            "average = true needs solver = 'sgd' (found solver = 'bsgd')",
+            {"iterate": "average"},
+            "iterate = 'average' needs solver = 'sgd', found 'bsgd'",
+        ),
+        (
+            "support-vector",
+            {"iterate": "random", "solver": "exact"},
+            "iterate = 'random' needs solver = 'bsgd' or 'sgd', found 'exact'",
+        ),
+        (
+            "support-vector",
+            {"variant": "published"},
+            "the published method needs one number for gamma, found 'auto'; the papers try "
+            "2^-5 to 2^5",
+        ),
+        (
+            "support-vector",
+            {"variant": "published", "gamma": 1.0, "nu": 0.1},
+            "the published method needs C (nu only with solver = 'exact')",
+        ),
+        (
+            "support-vector",
+            {"variant": "published", "gamma": 1.0, "C": 2.0},
+            "the published method stops by stopping = 'step-norm', found 'held-out'",
+        ),
+        (
+            "support-vector",
+            {"variant": "published", "gamma": 1.0, "C": 2.0, "stopping": "step-norm"},
+            "the papers do not merge vectors: maintenance must be 'removal', 'project-nearest' or "
+            "'project-random' in the published method, found 'merge'",
+        ),
+        (
+            "support-vector",
+            {"variant": "published", "gamma": 1.0, "C": 2.0, "n_clusters": 2},
+            "the published method has no level tree: leave n_clusters out, and give "
+            "labelling='equilibria'",
         ),
         (
             "support-vector",
@@ -278,8 +311,8 @@ def test_rules_take_a_job_whose_other_parameters_are_not_given():
     nothing = dict.fromkeys(SUPPORT_VECTOR)
     with pytest.raises(ParameterError, match=r"give nu or C, not both"):
         check_together("support-vector", nothing | {"nu": 0.1, "C": 2.0})
-    with pytest.raises(ParameterError, match=r"found solver = None"):
-        check_together("support-vector", nothing | {"average": True})
+    with pytest.raises(ParameterError, match=r"found 'bsgd'"):
+        check_together("support-vector", nothing | {"iterate": "average"})
     with pytest.raises(ParameterError, match=r"found 'exact'"):
         check_together("support-vector", nothing | {"gamma": [1.0], "solver": "exact"})
     check_together("support-vector", nothing | {"gamma": [1.0]})
@@ -291,7 +324,7 @@ def test_a_job_that_gives_nothing_keeps_every_rule(algorithm):
 
 
 def test_what_can_go_together():
-    several = {"gamma": [1.0, 2.0], "solver": "sgd", "average": True}
+    several = {"gamma": [1.0, 2.0], "solver": "sgd", "iterate": "average"}
     check_parameters("support-vector", SUPPORT_VECTOR | several)
     check_parameters("imdh", ESTIMATORS["imdh"](depth=6, n_clusters=32).get_params())
     check_together("imdh", {"depth": None, "n_clusters": 10**6})

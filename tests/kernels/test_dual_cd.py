@@ -27,9 +27,9 @@ class Case:
     def order(self):
         return self.rng.permutation(len(self.X)).astype(np.int64)
 
-    def descend(self, form, dense, order, size):
+    def descend(self, form, dense, order, size, inner=1):
         alpha, u, G, tally = self.alpha.copy(), self.u.copy(), np.zeros(len(self.X)), np.zeros(3)
-        common = u, self.p, self.scale, order, size, 0.0, alpha, G
+        common = u, self.p, self.scale, order, size, inner, 0.0, alpha, G
         if dense:
             form(self.X, *common, tally)
         else:
@@ -121,6 +121,17 @@ def test_steps_on_dense_rows(form, seed, size):
     assert_descends(Case(seed=seed), form, True, size)
 
 
+@pytest.mark.parametrize("dense", [True, False])
+def test_enough_pairs_of_a_block_of_all_rows_reach_the_optimum(dense):
+    case, form = Case(), dual_cd.descend_dense if dense else dual_cd.descend_sparse
+    one, many = (case.descend(form, dense, np.arange(24), 24, inner) for inner in (1, 2000))
+    assert one[2][dual_cd.MOVED] == 1.0
+    values = [reference.dual_objective(case.X, a, case.p, case.scale) for a, _, _ in (one, many)]
+    best = reference.one_class_optimum(case.X, case.scale, case.p, case.alpha.sum())
+    assert values[1] == pytest.approx(best, rel=1e-6)
+    assert values[0] > values[1]
+
+
 @pytest.mark.parametrize("size", [2, 4, 6])
 @pytest.mark.parametrize("seed", range(4))
 @reference.forms(dual_cd.descend_sparse)
@@ -144,7 +155,7 @@ def test_bounds_are_written_exactly(form):
 def test_equal_rows_with_different_terms_move_to_the_bound(form):
     X, p = np.ones((2, 3)), np.array([0.0, 1.0])
     alpha, u, G, tally = np.array([0.25, 0.5]), np.full(3, 0.75), np.zeros(2), np.zeros(3)
-    form(X, u, p, 1.0, np.array([0, 1]), 2, 0.0, alpha, G, tally)
+    form(X, u, p, 1.0, np.array([0, 1]), 2, 1, 0.0, alpha, G, tally)
     np.testing.assert_array_equal(alpha, [0.75, 0.0])
 
 
@@ -153,7 +164,7 @@ def test_what_rounding_leaves_is_at_the_bound(form):
     X, p = np.ones((2, 3)), np.array([0.0, 1.0])
     alpha, u, G, tally = np.array([0.7 + 0.2, 0.1]), np.full(3, 1.0), np.zeros(2), np.zeros(3)
     assert alpha.sum() < 1.0
-    form(X, u, p, 1.0, np.array([0, 1]), 2, 0.0, alpha, G, tally)
+    form(X, u, p, 1.0, np.array([0, 1]), 2, 1, 0.0, alpha, G, tally)
     np.testing.assert_array_equal(alpha, [1.0, 0.0])
 
 

@@ -80,7 +80,7 @@ def make_report(n_clusters=3, n_rows=1500, drawn=300, outside=32, picture=False)
         "input": {"path": "data/rings.parquet", "format": "parquet", "n_rows": n_rows,
                   "n_rows_read": n_rows + 7, "n_features": 2, "columns": ["width", "height"]},
         "model": {"algorithm": "support-vector",
-                  "parameters": {"gamma": "auto", "nu": 0.02, "C": None, "average": True},
+                  "parameters": {"gamma": "auto", "nu": 0.02, "C": None, "iterate": "average"},
                   "fitted": {"gamma": 1.5, "n_support_vectors": 100, "n_iter": 300000}},
         "clusters": [{"label": k, "rows": size, "share": size / n_rows, "outliers": 0}
                      for k, size in enumerate(sizes)],

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from distsvc.inputs.rows import Input
 from distsvc.job.constraints import COUNT
-from distsvc.job.parameters import Elbow, Growth, RandomState, check_parameters
+from distsvc.job.parameters import Elbow, Growth, RandomState, check_parameters, published
 from distsvc.models.hyperplanes.engine import TreeEngine, TreeStream
 from distsvc.models.hyperplanes.tree import ClusterTree, Cut
 from distsvc.models.rows import sampling
@@ -29,9 +29,6 @@ from distsvc.models.rows.phases import Phases
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
 from distsvc.models.rows.threads import of_blocks
 from distsvc.models.rows.validation import validated
-
-PUBLISHED = {"alpha": 0.1, "clip": 0.0, "passes": 1, "n_init": 1, "elbow": "angle", "valley": 0.0}
-"""The parameters of the paper's experiments (section 4), where they are not the defaults."""
 
 CHOSEN = (
     "cluster_tree_", "n_clusters_", "_leaves", "valleys_", "clearest_valley_", "agreement_",
@@ -132,8 +129,8 @@ class IncrementalMDH(ClusterEstimator):
     start with one observation at 0; node k starts along feature k mod d. Ours: a node whose rows
     all have the same projection takes the direction of its next row; nodes with all rows on one
     side are not splits, so all clusters have rows; with ``n_clusters=None`` one cluster can be the
-    answer; the rows are shuffled. `PUBLISHED` in this module has the parameters of the paper's
-    procedure. There is no outlier: a tree of hyperplanes divides all of space.
+    answer; the rows are shuffled. `published` makes an estimator with the parameters of the
+    paper's experiments. There is no outlier: a tree of hyperplanes divides all of space.
 
     See Also
     --------
@@ -197,6 +194,37 @@ class IncrementalMDH(ClusterEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
+
+    @classmethod
+    def published(cls, **parameters: Any) -> IncrementalMDH:
+        """Return an estimator with the settings of Hofmeyr (2021), section 4.
+
+        They are one tree from one pass over all rows, alpha = 0.1, no clipping, the elbow of
+        eq. (22), and no test for a valley.
+
+        Parameters
+        ----------
+        **parameters
+            Other parameters, such as ``n_clusters`` for iMDH_k, and settings that differ from the
+            paper's.
+
+        Returns
+        -------
+        estimator : IncrementalMDH
+            Not fitted.
+
+        See Also
+        --------
+        fit : Learn from rows.
+
+        Examples
+        --------
+        >>> from distsvc import IncrementalMDH
+        >>> IncrementalMDH.published(n_clusters=3).alpha
+        0.1
+
+        """
+        return cls(**published("imdh", parameters))
 
     def _fit_array(self, X: np.ndarray) -> None:
         engine = self._begin()

@@ -3,19 +3,24 @@
 | Chou, Lin and Lin (2020) | here |
 |---|---|
 | (3.17) with Q scaled, p, C_i = 1, y_i = 1, Delta | `Problem`: ``scale``, ``p``, ``total`` |
-| greedy-R-cyclic (Algorithm 5) | ``greedy-cyclic`` with R = 0.05 |
-| cyclic-|B|cd-greedy, |B| = 4, r = 1 (Algorithm 4) | ``cyclic-4cd-greedy`` |
+| greedy-R-cyclic, R = 0.1 (Algorithm 5) | ``greedy-cyclic``; ``share`` |
+| cyclic-|B|cd-greedy (Algorithm 4) | ``cyclic-4cd-greedy`` |
+| |B| = 4, r = 1 | ``block_size``, ``inner_iterations`` |
 | cyclic-2cd (Algorithm 2), greedy-2cd | the same names |
 | u of (2.4); the number of O(n) operations | `State.u`, `State.cost` |
 
-The paper has R = 0.1 and one sweep of the pairs. Here two more follow in an outer step, over groups
-of six of their rows, of which the most violating two move as in Algorithm 4.
+``greedy-sweeps`` is not in the paper. Its outer step is that of Algorithm 5 with R = 0.05. Two more
+sweeps follow, over groups of six rows of the pairs; in each group the most violating two rows move
+as in Algorithm 4.
+
+Left out are the labels y_i and the bounds C_i of (3.17), which one-class problems don't have, and
+the inner solver of Algorithm 4 that keeps the matrix of the sub-problem (supplement, section 6).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -26,19 +31,21 @@ from distsvc.kernels import dual_cd as kernels
 from distsvc.models.rows import checkpoints
 from distsvc.models.rules.fields import ArrayField, Facts, Field, check_fields, real, whole
 
-SOLVERS = ("greedy-cyclic", "cyclic-4cd-greedy", "cyclic-2cd", "greedy-2cd")
-SHARE = 0.05
-"""R: pairs of an outer step of greedy-cyclic, as a share of the rows."""
+SOLVERS = ("greedy-sweeps", "greedy-cyclic", "cyclic-4cd-greedy", "cyclic-2cd", "greedy-2cd")
+SHARES = {"greedy-cyclic": 0.1, "greedy-sweeps": 0.05}
+"""R: pairs of an outer step, as a share of the rows, where the user gives none."""
 
 SWEEPS, SWEPT = 2, 6
-"""Further sweeps in an outer step of greedy-cyclic, over the rows of its pairs in groups of six.
+"""Further sweeps in an outer step of greedy-sweeps, over the rows of its pairs in groups of six.
 
 The pairs' moves make their gradients old and leave differences between pairs. Sweeps of these few
 rows take less time than the gradients of all rows in play, of which fewer are then needed.
 """
 
 DOUBT = 0.01
-GROUP = {"cyclic-4cd-greedy": 4, "cyclic-2cd": 2}
+CYCLIC = ("cyclic-4cd-greedy", "cyclic-2cd")
+"""Solvers that choose groups of rows without looking at gradients."""
+
 ROUNDING = 1e-13
 
 FIELDS: dict[str, Field] = {
@@ -75,11 +82,11 @@ class DenseRows:
         kernels.squares_dense(self.X, squares)
         return squares
 
-    def descend(self, state: State, order: np.ndarray, size: int, least: float) -> None:
-        """Do the inner steps on groups of rows."""
+    def descend(self, state: State, order: np.ndarray, size: int, inner: int = 1) -> None:
+        """Move the most violating pairs of groups of `size` rows, at most `inner` in each."""
         of = state.problem
         arrays = state.alpha, state.G, state.tally
-        kernels.descend_dense(self.X, state.u, of.p, of.scale, order, size, least, *arrays)
+        kernels.descend_dense(self.X, state.u, of.p, of.scale, order, size, inner, 0.0, *arrays)
 
 
 class SparseRows:
@@ -109,12 +116,12 @@ class SparseRows:
         kernels.squares_sparse(self.data, self.indptr, squares)
         return squares
 
-    def descend(self, state: State, order: np.ndarray, size: int, least: float) -> None:
-        """Do the inner steps on groups of rows."""
+    def descend(self, state: State, order: np.ndarray, size: int, inner: int = 1) -> None:
+        """Move the most violating pairs of groups of `size` rows, at most `inner` in each."""
         of = state.problem
         arrays = state.alpha, state.G, self._spread, state.tally
         kernels.descend_sparse(
-            *self._arrays, of.squares, state.u, of.p, of.scale, order, size, least, *arrays
+            *self._arrays, of.squares, state.u, of.p, of.scale, order, size, inner, 0.0, *arrays
         )
 
 
@@ -222,14 +229,66 @@ def first_alpha(G: np.ndarray, total: float) -> np.ndarray:
     return alpha
 
 
-def start(rows: Rows, make: Callable[..., Problem], total: float) -> State:
-    """Return the state to descend from: all mass on the rows that the mean of all suits least."""
+def start(rows: Rows, make: Callable[..., Problem], total: float, at: str = "mean") -> State:
+    """Return the state to descend from: all mass on the rows that the mean of all suits least.
+
+    With `at` "first" the mass is on the first rows (section 4.1).
+    """
     n = rows.shape[0]
+    if at == "first":
+        alpha = np.clip(total - np.arange(n), 0.0, 1.0)
+        return State.at(make(rows, rows.squares(), total), alpha)
     mean = rows.weighted_sum(np.full(n, total / n))
     problem = make(rows, rows.squares(), total)
     G = np.empty(n)
     rows.gradient(mean, problem.p, problem.scale, np.arange(n), G)
     return State.at(problem, first_alpha(G, total), cost=2.0 * n)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A solver with its settings.
+
+    Attributes
+    ----------
+    solver : str
+        One of `SOLVERS`.
+    share : float or None
+        R, of the greedy solvers with several pairs; None for `SHARES`.
+    block_size : int
+        Number of rows in a group of cyclic-4cd-greedy.
+    inner_iterations : int
+        Most pairs that move in such a group, r of Algorithm 4.
+    shrinking : bool
+        Leave out rows that their gradients hold at a bound until the others have converged.
+    """
+
+    solver: str
+    share: float | None = None
+    block_size: int = 4
+    inner_iterations: int = 1
+    shrinking: bool = True
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Method:
+        """Return the method from the parameters of an estimator."""
+        return cls(**{field.name: given[field.name] for field in fields(cls)})
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether an outer step takes all gradients and then the most violating pairs."""
+        return self.solver not in CYCLIC
+
+    @property
+    def group(self) -> tuple[int, int]:
+        """The size of a group, and the most pairs that move in it."""
+        four = self.solver == "cyclic-4cd-greedy"
+        return (self.block_size, self.inner_iterations) if four else (2, 1)
+
+    def most_pairs(self, n_rows: int) -> int:
+        """Return the most pairs of a greedy outer step over so many rows."""
+        share = self.share or SHARES.get(self.solver, 0.0)
+        return 1 if self.solver == "greedy-2cd" else max(int(share * n_rows), 1)
 
 
 @dataclass
@@ -269,7 +328,7 @@ class CoordinateDescent:
 
 def solve(
     state: State,
-    solver: str,
+    method: Method,
     tol: float,
     max_iter: int,
     seed: int = 0,
@@ -285,9 +344,8 @@ def solve(
     ``watch`` is called after every outer step; when it returns true, the descent ends.
     """
     everyone = np.arange(state.alpha.size)
-    greedy, size = solver not in GROUP, GROUP.get(solver, 2)
-    sweeps = SWEEPS if solver == "greedy-cyclic" else 0
-    limit = max(int(SHARE * everyone.size), 1) if sweeps else 1
+    greedy, limit = method.is_greedy, method.most_pairs(everyone.size)
+    sweeps = SWEEPS if method.solver == "greedy-sweeps" else 0
     numbers, keys = np.empty((2, everyone.size), np.int64), np.empty((3, everyone.size))
     state.least, state.most = -np.inf, np.inf
     course = CoordinateDescent(state, everyone, np.random.default_rng(seed))
@@ -310,8 +368,10 @@ def solve(
             if converged or state.n_iter >= max_iter:
                 return converged
         state.n_iter += 1
-        active = kernels.shrink(state.G, state.alpha, course.active, state.least, state.most)
-        course.active = active
+        active = course.active
+        if method.shrinking:
+            active = kernels.shrink(state.G, state.alpha, active, state.least, state.most)
+            course.active = active
         if greedy:
             extremes = state.least, state.most
             order = kernels.violating_pairs(
@@ -319,10 +379,10 @@ def solve(
             )
         else:
             order = course.random.permutation(active)
-        state.problem.rows.descend(state, order, size, 0.0)
+        state.problem.rows.descend(state, order, *method.group)
         for _ in range(sweeps):
             order = kernels.dealt(order)
-            state.problem.rows.descend(state, order, SWEPT, 0.0)
+            state.problem.rows.descend(state, order, SWEPT)
         if watch is not None and watch(state):
             return False
         checkpoint.keep(state.n_iter, course.kept)

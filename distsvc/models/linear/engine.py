@@ -13,6 +13,7 @@ from scipy import sparse
 from distsvc.errors import ParameterError
 from distsvc.models.linear.coordinate_descent import (
     DenseRows,
+    Method,
     Problem,
     Rows,
     SparseRows,
@@ -81,7 +82,7 @@ class LinearEngine(ABC):
 
     def __init__(self, parameters: Mapping[str, Any], seed: int):
         self.parameters = dict(parameters)
-        self.solver: str = parameters["solver"]
+        self.method = Method.of(parameters)
         self.tol: float = parameters["tol"]
         self.max_iter: int = parameters["max_iter"]
         self.seed = seed
@@ -118,9 +119,10 @@ class LinearEngine(ABC):
         """
         total = self.total(X.shape[0])
         origin = X.mean(axis=0) if self.is_ball and not sparse.issparse(X) else None
-        state = start(_rows(X if origin is None else X - origin), self.problem, total)
+        rows = _rows(X if origin is None else X - origin)
+        state = start(rows, self.problem, total, self.parameters["start"])
         converged = solve(
-            state, self.solver, self.tol, self.max_iter, self.seed, checkpoint=checkpoint
+            state, self.method, self.tol, self.max_iter, self.seed, checkpoint=checkpoint
         )
         unit = state.problem.unit
         self.support = np.flatnonzero(state.alpha).astype(np.int64)

@@ -23,7 +23,13 @@ from sklearn.utils.validation import check_is_fitted
 from distsvc.errors import UnusableRowsError
 from distsvc.inputs.given import is_elsewhere
 from distsvc.inputs.rows import RowValues
-from distsvc.job.parameters import LinearSolver, RandomState, check_parameters
+from distsvc.job.parameters import (
+    LinearSolver,
+    LinearStart,
+    RandomState,
+    check_parameters,
+    published,
+)
 from distsvc.models.linear.engine import (
     DEFAULT_NU,
     BallEngine,
@@ -77,6 +83,37 @@ class _LinearEstimator(OutlierMixin, BaseEstimator):
     coef_: np.ndarray
     center_: np.ndarray
     notes_: list[str]
+
+    @classmethod
+    def published(cls, **parameters: Any) -> Self:
+        """Return an estimator with the settings of Chou, Lin and Lin (2020).
+
+        They are Algorithm 5 with R = 0.1, no shrinking, and the mass on the first rows at the
+        start.
+
+        Parameters
+        ----------
+        **parameters
+            Other parameters, such as ``nu``, and settings that differ from the paper's. The paper
+            has nu = 0.1.
+
+        Returns
+        -------
+        estimator : object
+            Not fitted.
+
+        See Also
+        --------
+        fit : Learn from rows.
+
+        Examples
+        --------
+        >>> from distsvc import LinearOneClassSVM
+        >>> LinearOneClassSVM.published(nu=0.1).solver
+        'greedy-cyclic'
+
+        """
+        return cls(**published(cls._engine_type.algorithm, parameters))
 
     @unweighted
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -247,7 +284,7 @@ class _LinearEstimator(OutlierMixin, BaseEstimator):
 
 
 class LinearOneClassSVM(_LinearEstimator):
-    """The hyperplane that separates most rows from the origin by the widest margin.
+    r"""The hyperplane that separates most rows from the origin by the widest margin.
 
     The linear one-class SVM of Schoelkopf et al. (2001), solved in the dual by coordinate descent
     (Chou, Lin and Lin 2020). It separates from the origin, so the origin has to mean something, as
@@ -260,10 +297,23 @@ class LinearOneClassSVM(_LinearEstimator):
     nu : float in (0, 1], default=0.5
         At most this share of the rows is outside, and at least it are support vectors. The default
         is scikit-learn's; a job has 0.05.
-    solver : str, default="greedy-cyclic"
-        "greedy-cyclic" is Algorithm 5 with R = 0.05 and two further sweeps of each step's pairs,
-        "cyclic-4cd-greedy" Algorithm 4 with 4 rows a block and r = 1, "cyclic-2cd" Algorithm 2;
-        "greedy-2cd" takes one most violating pair at a time.
+    solver : str, default="greedy-sweeps"
+        "greedy-cyclic" is the paper's Algorithm 5, "cyclic-4cd-greedy" Algorithm 4, "cyclic-2cd"
+        Algorithm 2; "greedy-2cd" takes one most violating pair at a time. "greedy-sweeps" is not in
+        the paper: Algorithm 5 with two further sweeps of each step's pairs, which is faster.
+    share : float in (0, 1] or None, default=None
+        R of Algorithm 5: the pairs of an outer step, as a share of the rows. None is 0.1, the
+        paper's, and 0.05 with "greedy-sweeps". Only with these two solvers.
+    block_size : int, default=4
+        Rows of a block of Algorithm 4, \|B\|, at least 2. Only with "cyclic-4cd-greedy".
+    inner_iterations : int, default=1
+        Most pairs that move in a block of Algorithm 4, r. Only with "cyclic-4cd-greedy".
+    shrinking : bool, default=True
+        Leave out rows that their gradients hold at a bound until the others have converged. The
+        paper does not.
+    start : {"mean", "first"}, default="mean"
+        The rows that have all the mass at first: those that lie lowest along the mean of all rows
+        (for the ball farthest from it), or the first ones, as in the paper.
     tol : float, default=1e-05
         The descent ends when no pair violates optimality by more than ``tol |f| / (nu n)``, so that
         the objective is within `tol` of the optimum, relatively. LIBLINEAR's bound is absolute, on
@@ -304,9 +354,10 @@ class LinearOneClassSVM(_LinearEstimator):
 
     Notes
     -----
-    The start is not the paper's, which gives the mass to the first rows: it goes to the rows that
-    lie lowest along the mean of all, so that the order of rows does not matter. With nu = 1 every
-    offset from the largest w.x on is optimal; the least of them is taken.
+    The default start does not depend on the order of rows. With nu = 1 every offset from the
+    largest w.x on is optimal; the least of them is taken. Left out of the paper are the labels y_i
+    and the bounds C_i of (3.17), which one-class problems do not have, and the inner solver of
+    Algorithm 4 that keeps the matrix of the sub-problem (supplement, section 6).
 
     See Also
     --------
@@ -337,7 +388,12 @@ class LinearOneClassSVM(_LinearEstimator):
         self,
         nu: float = DEFAULT_NU,
         *,
-        solver: LinearSolver = "greedy-cyclic",
+        solver: LinearSolver = "greedy-sweeps",
+        share: float | None = None,
+        block_size: int = 4,
+        inner_iterations: int = 1,
+        shrinking: bool = True,
+        start: LinearStart = "mean",
         tol: float = 1e-5,
         max_iter: int = 10_000,
         compute_gap: bool = False,
@@ -347,6 +403,11 @@ class LinearOneClassSVM(_LinearEstimator):
     ):
         self.nu = nu
         self.solver = solver
+        self.share = share
+        self.block_size = block_size
+        self.inner_iterations = inner_iterations
+        self.shrinking = shrinking
+        self.start = start
         self.tol = tol
         self.max_iter = max_iter
         self.compute_gap = compute_gap
@@ -378,7 +439,17 @@ class LinearSVDD(_LinearEstimator):
     C : float or None, default=None
         The paper's trade-off in R^2 + C sum xi_i; at least 1 / n. From 1 on the ball holds every
         row. Not with `nu`.
-    solver : str, default="greedy-cyclic"
+    solver : str, default="greedy-sweeps"
+        As in `LinearOneClassSVM`.
+    share : float in (0, 1] or None, default=None
+        As in `LinearOneClassSVM`.
+    block_size : int, default=4
+        As in `LinearOneClassSVM`.
+    inner_iterations : int, default=1
+        As in `LinearOneClassSVM`.
+    shrinking : bool, default=True
+        As in `LinearOneClassSVM`.
+    start : {"mean", "first"}, default="mean"
         As in `LinearOneClassSVM`.
     tol : float, default=1e-05
         As in `LinearOneClassSVM`.
@@ -411,10 +482,9 @@ class LinearSVDD(_LinearEstimator):
 
     Notes
     -----
-    Dense rows are centred first, which loses fewer digits; sparse rows are not. The start is the
-    paper's with the rows in the order of their distance from the mean. Where no alpha is free, R^2
-    is midway between the farthest row inside and the nearest outside; with nu = 1, where every R^2
-    up to the nearest row's is optimal, it is the largest of them.
+    Dense rows are centred first, which loses fewer digits; sparse rows are not. Where no alpha is
+    free, R^2 is midway between the farthest row inside and the nearest outside; with nu = 1, where
+    every R^2 up to the nearest row's is optimal, it is the largest of them.
 
     See Also
     --------
@@ -445,7 +515,12 @@ class LinearSVDD(_LinearEstimator):
         nu: float | None = None,
         *,
         C: float | None = None,
-        solver: LinearSolver = "greedy-cyclic",
+        solver: LinearSolver = "greedy-sweeps",
+        share: float | None = None,
+        block_size: int = 4,
+        inner_iterations: int = 1,
+        shrinking: bool = True,
+        start: LinearStart = "mean",
         tol: float = 1e-5,
         max_iter: int = 10_000,
         compute_gap: bool = False,
@@ -456,6 +531,11 @@ class LinearSVDD(_LinearEstimator):
         self.nu = nu
         self.C = C
         self.solver = solver
+        self.share = share
+        self.block_size = block_size
+        self.inner_iterations = inner_iterations
+        self.shrinking = shrinking
+        self.start = start
         self.tol = tol
         self.max_iter = max_iter
         self.compute_gap = compute_gap

@@ -15,7 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from distsvc.kernels import dual_cd as kernels
-from distsvc.models.linear.coordinate_descent import DenseRows, Problem, State, solve, threshold
+from distsvc.models.linear.coordinate_descent import (
+    DenseRows,
+    Method,
+    Problem,
+    State,
+    solve,
+    threshold,
+)
 from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint
 from distsvc.models.rows.checkpoints import State as Kept
 from distsvc.models.rules.fields import Facts
@@ -141,7 +148,7 @@ class WorkingSet:
 
     def descend(
         self,
-        solver: str,
+        method: Method,
         tol: float,
         max_iter: int,
         seed: int,
@@ -154,7 +161,7 @@ class WorkingSet:
         problem = Problem(rows, self.scale, p, self.total, squares, 1.0)
         room = np.full(len(squares), np.nan)
         state = State(problem, self.alpha, self.u, room, self.objective, np.zeros(3))
-        solve(state, solver, 0.5 * tol, max_iter, seed, checkpoint=checkpoint)
+        solve(state, method, 0.5 * tol, max_iter, seed, checkpoint=checkpoint)
         self.objective, self.G = state.objective, state.G
         self.n_iter += state.n_iter
         self.least, self.most = state.least, state.most

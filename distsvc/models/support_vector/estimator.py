@@ -29,12 +29,15 @@ from distsvc.job.parameters import (
     Effort,
     Granularity,
     InMemory,
+    Iterate,
     Labelling,
     Maintenance,
     RandomState,
     Solver,
     Stopping,
+    Variant,
     check_parameters,
+    published,
 )
 from distsvc.models.rows import sampling
 from distsvc.models.rows.passes import ClusterEstimator, Values, answered
@@ -55,7 +58,9 @@ from distsvc.models.support_vector.engines import (
 )
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine, check_cut
 
-OF_ONE_FIT = ("seconds_", "tree_", "agreement_", "candidates_", "_rows")
+OF_ONE_FIT = (
+    "seconds_", "tree_", "agreement_", "candidates_", "_rows", "epsilon_", "n_boundary_",
+)  # fmt: skip
 
 
 class SupportVectorClustering(ClusterEstimator):
@@ -134,10 +139,12 @@ class SupportVectorClustering(ClusterEstimator):
     theta : float, default=0.01
         Threshold of the rule "step-norm".
     max_iter : int, default=200000
-        Most steps of descent, or sweeps of ``exact`` with `C`. The level tree's models do 5 a row,
-        at least 4,000 and at most 20,000.
-    average : bool, default=False
-        Use the mean iterate (Theorem 7) in place of the last; only with ``sgd``.
+        Most steps of descent, or sweeps of ``exact`` with `C`. No more rows than this are looked
+        at. The level tree's models do 5 steps a row, at least 4,000 and at most 20,000.
+    iterate : {"last", "average", "random"}, default="last"
+        The iterate that decides. "average" is the mean of all iterates, from the second epoch on
+        (Theorem 7 of 2017), only with ``sgd``; "random" is the one after a random number of steps,
+        uniform in 1 to T (Theorem 3 of 2016), which takes a second run.
     labelling : {"auto", "equilibria", "level-tree", "complete-graph", "balls"}, default="auto"
         "equilibria" is Algorithm 3 of Pham, Le and Dang (2017). "level-tree" cuts the tree of the
         level sets of f where its splits are significant; Algorithm 3's answer is its cut at level
@@ -155,7 +162,8 @@ class SupportVectorClustering(ClusterEstimator):
         curved clusters where the segment between two equilibria leaves them. Only with
         ``labelling="equilibria"``.
     epsilon : float, default=0.1
-        Half-width of the extended boundary, in units of f.
+        Half-width of the extended boundary B_eps, in units of f. It is widened, with a warning,
+        until 50 of up to 10,000 rows lie within, but not with ``variant="published"``.
     segment_samples : int, default=20
         Points tested on the segment between two equilibria, or two rows of the complete graph.
         With "balls" they are 9, as in FSVC.
@@ -171,6 +179,13 @@ class SupportVectorClustering(ClusterEstimator):
     noise : bool, default=False
         Label rows with a `decision_function` below 0 as -1 in `labels_`, `predict` and `cut`, as
         HDBSCAN does. Rows on the boundary, down to -1e-5, which is rounding, are not outside.
+    variant : {"default", "published"}, default="default"
+        "published" is Algorithms 1 to 3 of the papers as printed; `published` gives the other
+        settings, too. Rows are drawn with replacement and told apart by their numbers. The newest
+        vector may be removed. Projections are on the span, so that weights can be negative. The
+        level of f stays 1. `epsilon` stays as it is; an empty boundary is an error. Boundary rows
+        that climb to f < 0 keep a cluster of their own. Equilibria on saddles stay. The average
+        begins with the first iterate. It needs a number for `gamma`, and `C`.
     n_jobs : int or None, default=None
         Threads: for the models of the level tree, the climbs to equilibria and the segments between
         them, and blocks of rows that are labelled or scored. None is 1 unless
@@ -191,7 +206,7 @@ class SupportVectorClustering(ClusterEstimator):
         Clusters that have rows; of lazy rows, and after `partial_fit`, all that there are.
     support_vectors_ : ndarray of shape (B, d), float32
     dual_coef_ : ndarray of shape (B,), float32
-        Positive weights of ``f(x) = sum_j dual_coef_[j] K(support_vectors_[j], x) - offset_``. With
+        Weights of ``f(x) = sum_j dual_coef_[j] K(support_vectors_[j], x) - offset_``. With
         the level tree f is the winner's, on the components that it sees; it does not score rows.
     offset_ : float
         Always 1, as in the papers.
@@ -211,19 +226,25 @@ class SupportVectorClustering(ClusterEstimator):
         With "complete-graph", where nothing climbs, the different rows inside.
     equilibrium_labels_ : ndarray of shape (M,), int32
         Their clusters; -1 outside the domain of novelty.
+    epsilon_ : float
+        Half-width of the boundary that was used (only with ``labelling="equilibria"``).
+    n_boundary_ : int
+        Rows of the table within it.
     n_iter_ : int
         Steps done; with ``exact`` sweeps, or LIBSVM's iterations.
     seconds_ : dict of str to float
         Wall-clock time that `fit` took: ``"training"``, phase one with its choice of gamma and C
         (and the growing of the level trees), and ``"clustering"``, phase two and the labels.
     notes_ : list of str
-        Cases that the papers leave undefined; also issued as warnings by `fit`.
+        Cases that the papers leave undefined, and a boundary that was widened; also issued as
+        warnings by `fit`.
 
     Notes
     -----
     Rows are centred and turned to float32. The result does not depend on the order of rows beyond
     the random order that follows from their positions and `random_state`. Sampling is without
-    replacement within an epoch, where the papers sample with replacement.
+    replacement within an epoch, where the papers sample with replacement. All departures from the
+    papers, and the way to switch each off, are on the page "Departures from the papers".
 
     See Also
     --------
@@ -276,7 +297,7 @@ class SupportVectorClustering(ClusterEstimator):
         tol: float = 1e-3,
         theta: float = 0.01,
         max_iter: int = 200_000,
-        average: bool = False,
+        iterate: Iterate = "last",
         labelling: Labelling | InMemory = "auto",
         n_clusters: int | None = None,
         effort: Effort = "default",
@@ -289,6 +310,7 @@ class SupportVectorClustering(ClusterEstimator):
         ball_radius: float = 0.3,
         merge_radius: float = 0.1,
         noise: bool = False,
+        variant: Variant = "default",
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: RandomState = None,
@@ -304,7 +326,7 @@ class SupportVectorClustering(ClusterEstimator):
         self.tol = tol
         self.theta = theta
         self.max_iter = max_iter
-        self.average = average
+        self.iterate = iterate
         self.labelling = labelling
         self.n_clusters = n_clusters
         self.effort = effort
@@ -317,9 +339,46 @@ class SupportVectorClustering(ClusterEstimator):
         self.ball_radius = ball_radius
         self.merge_radius = merge_radius
         self.noise = noise
+        self.variant = variant
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
+
+    @classmethod
+    def published(cls, **parameters: Any) -> SupportVectorClustering:
+        """Return an estimator with the settings of Pham, Le and Dang (2017), section 5.2.
+
+        They are Algorithm 2 with removal and a budget of 50, theta = 0.01, k = 5, and Algorithm 3
+        with m = 20, all as printed (`variant`). The paper names no epsilon; 0.01 is that of Pham,
+        Le, Le and Tran (2016).
+
+        Parameters
+        ----------
+        **parameters
+            `gamma` and `C`, which have no default there, other parameters, and settings that differ
+            from the paper's. BSGD-PNN and BSGD-PRN have ``maintenance="project-nearest"`` and
+            ``"project-random"``, SGD-LMOC has ``solver="sgd"``.
+
+        Returns
+        -------
+        estimator : SupportVectorClustering
+            Not fitted.
+
+        See Also
+        --------
+        fit : Learn from rows.
+
+        Examples
+        --------
+        >>> from distsvc import SupportVectorClustering
+        >>> from sklearn.datasets import make_moons
+        >>> X, _ = make_moons(400, noise=0.06, random_state=0)
+        >>> model = SupportVectorClustering.published(gamma=8.0, C=32.0, random_state=0)
+        >>> model.fit(X).epsilon_
+        0.01
+
+        """
+        return cls(**published("support-vector", parameters))
 
     @property
     def _whole(self) -> bool:
@@ -604,6 +663,11 @@ class SupportVectorClustering(ClusterEstimator):
         self.n_clusters_ = engine.rule.n_clusters
         self.equilibria_ = engine.original(engine.equilibria)
         self.equilibrium_labels_ = engine.equilibrium_labels
+        if isinstance(engine, BoundaryEngine):
+            for name in ("epsilon_", "n_boundary_"):
+                self.__dict__.pop(name, None)
+            if engine.parameters.labelling not in IN_MEMORY:
+                self.epsilon_, self.n_boundary_ = engine.epsilon, engine.boundary.n_rows
         if isinstance(engine, LevelTreeEngine):
             answer = engine.levels.answer
             self.tree_ = engine.levels.tree

@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 
 from distsvc.job.config import Job
+from distsvc.job.parameters import IN_MEMORY
 from distsvc.models.rows.checkpoints import Checkpoint
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.boundary import labelling
@@ -26,12 +27,17 @@ from distsvc.run.algorithms.support_vector import SupportVectorJob, domain_part
 from distsvc.run.learning.aside import learned_blocks
 from distsvc.run.learning.preparation import prepared
 from distsvc.run.learning.sizes import Held, Sizes
-from distsvc.run.learning.stream import held_stream, sample_blocks
+from distsvc.run.learning.stream import held_rows, held_stream, sample_blocks
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 
-CLIMB_ROWS = 512
+CLIMB_ROWS = 64
+"""Least rows of a task that climbs, so that 16 workers have two tasks each of 2,048 rows."""
+
+MOST_CLIMBS = 1024
+"""Most tasks that climb."""
+
 EXACT_BYTES = 16.0 * EXACT_ROWS**2
 """Of the kernel values of the exact solver, at most."""
 
@@ -51,12 +57,18 @@ class BoundaryModel(SupportVectorJob):
         engine, run = self.engine, steps.run
         trained = steps.work_out(TRAINED, partial(self._train, run, survey.n_rows))
         engine.restore(trained.facts, trained.arrays)
+        if engine.parameters.labelling in IN_MEMORY:
+            with steps.progress.phase("clusters"):
+                keys, rows = held_rows(run, engine.key_ranges(survey.n_rows))
+                engine.find_clusters([(rows, keys)], survey.n_rows)
+            return engine.rule
         found, limit = Boundary.empty(engine.decision), engine.parameters.boundary_size
         for part in steps.map(BOUNDARY):
             found = found.merge(Boundary(**part.arrays), limit)
+        found.check(engine.epsilon)
         engine.boundary = found
         run.write(STARTS, Result(arrays={"X": found.X}))
-        n_climbs = math.ceil(len(found.X) / CLIMB_ROWS)
+        n_climbs = math.ceil(len(found.X) / climb_rows(len(found.X)))
         ends = [result.arrays["ends"] for result in steps.map(CLIMB, n_climbs)]
         with steps.progress.phase("equilibria"):
             engine.set_equilibria(found.X, np.concatenate(ends))
@@ -69,8 +81,8 @@ class BoundaryModel(SupportVectorJob):
 
     def _train(self, run: RunDirectory, n_rows: int, checkpoint: Checkpoint) -> Result:
         engine = self.engine
-        if engine.parameters.solver == "bsgd" and n_rows < (budget := engine.descent.budget):
-            engine.note(f"{n_rows} rows are fewer than the budget of {budget}")
+        if engine.budget is not None and n_rows < engine.budget:
+            engine.note(f"{n_rows} rows are fewer than the budget of {engine.budget}")
         ranges = engine.key_ranges(n_rows)
         engine.train(
             lambda epoch, first: sample_blocks(run, ranges, engine.seed, epoch, first), checkpoint
@@ -86,11 +98,13 @@ class BoundaryModel(SupportVectorJob):
     def held(self, sizes: Sizes) -> Held:
         """Return the solver's kernel values and vectors, and the rows near the boundary."""
         given, n = self.engine.parameters, sizes.sample_rows
-        near = 6.0 * given.boundary_size * (sizes.row_bytes + 64)
+        near = 6.0 * min(given.boundary_size, sizes.n_rows) * (sizes.row_bytes + 64)
         kernel = 4.0 * min(n, PENALTY_ROWS) ** 2
         vectors = given.max_iter if given.solver == "sgd" else given.budget or FEW_VECTORS
         if given.solver == "exact":
             kernel, vectors = min(16.0 * n**2, EXACT_BYTES), n
+        elif given.is_published:
+            kernel, vectors = 0.0, 3 * n  # the rows that are drawn from, as float64
         driver = held_stream(sizes) | {
             "kernel values": kernel,
             "support vectors": vectors * (sizes.row_bytes + 64.0),
@@ -121,9 +135,16 @@ def find_boundary(run: RunDirectory, number: int) -> Result:
     return Result(arrays=vars(boundary), rows=n_rows)
 
 
+def climb_rows(n_rows: int) -> int:
+    """Return the rows of a task that climbs from so many rows in all."""
+    return max(CLIMB_ROWS, math.ceil(n_rows / MOST_CLIMBS))
+
+
 def climb(run: RunDirectory, number: int) -> Result:
-    """Climb from the merged boundary's rows number [512 n, 512 (n + 1))."""
-    X = run.read(STARTS).arrays["X"][number * CLIMB_ROWS : (number + 1) * CLIMB_ROWS]
+    """Climb from one part of the merged boundary's rows."""
+    X = run.read(STARTS).arrays["X"]
+    size = climb_rows(len(X))
+    X = X[number * size : (number + 1) * size]
     return Result(arrays={"ends": labelling.climb(_decision(run)[0], X)}, rows=len(X))
 
 

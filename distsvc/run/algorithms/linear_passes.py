@@ -58,7 +58,7 @@ def _descend(
     run = steps.run
     with steps.progress.phase("descend"):
         checkpoint = TaskCheckpoints(run, _outer(number))
-        outer.descend(engine.solver, engine.tol, engine.max_iter, engine.seed, checkpoint)
+        outer.descend(engine.method, engine.tol, engine.max_iter, engine.seed, checkpoint)
         facts = {"ball": outer.ball, "scale": outer.scale, "limit": working_rows(outer.u.size)}
         facts |= {"least": outer.least, "most": outer.most, "begun": begun}
         arrays = {"u": outer.u, "rows": outer.rows, "alpha": outer.alpha}

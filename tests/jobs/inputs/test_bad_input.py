@@ -280,7 +280,7 @@ def test_two_rows_are_enough(bench):
             {"model": {"nu": 0.1, "C": 2.0}},
             "model: give nu or C, not both (found nu = 0.1 and C = 2",
         ),
-        ({"model": {"average": True}}, "model: average = true needs solver = 'sgd'"),
+        ({"model": {"iterate": "average"}}, "model: iterate = 'average' needs solver = 'sgd'"),
         ({"model": {"gamma": -1.0}}, "model.gamma must be 'auto' or be greater than 0, found -1.0"),
         ({"model": {"gamma": [1.0, -2.0]}}, "model.gamma must be greater than 0, found -2.0"),
         (

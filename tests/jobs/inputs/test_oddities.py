@@ -154,7 +154,7 @@ def test_a_url_may_be_long():
         ("model", "seed", 2**32, "must be less than or equal to 4294967295, found 4294967296"),
         ("model", "nu", "0.1", "must be a valid number, found '0.1'"),
         ("model", "nu", True, "must be a valid number, found True"),
-        ("model", "average", 1, "must be a valid boolean, found 1"),
+        ("model", "bridging", 1, "must be a valid boolean, found 1"),
         ("model", "budget", "3", "must be a valid integer, found '3'"),
         ("model", "C", 1e300, "must lie in [1e-30, 1e+30], found 1e+300"),
         ("model", "gamma", [1.0] * 1001, "must have at most 1000 items"),

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from distsvc import IncrementalMDH
-from distsvc.models.hyperplanes.estimator import PUBLISHED
+from distsvc.job.parameters import PUBLISHED
 from tests.models.hyperplanes.hyperplane_rows import (
     GROWTHS,
     ONE_CLUSTER,
@@ -25,7 +25,7 @@ from tests.models.hyperplanes.hyperplane_rows import (
 )
 
 
-@parametrize_with_checks([IncrementalMDH(), IncrementalMDH(**PUBLISHED)])
+@parametrize_with_checks([IncrementalMDH(), IncrementalMDH.published()])
 def test_scikit_learn(estimator, check):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=ONE_CLUSTER)
@@ -50,7 +50,7 @@ def test_separate_gaussians_are_recovered(k, d, seed):
 
 @pytest.mark.parametrize(
     "parameters",
-    [PUBLISHED, {"growth": "forward"}, {"elbow": "angle"}, {"clip": 0.0, "passes": 1}],
+    [PUBLISHED["imdh"], {"growth": "forward"}, {"elbow": "angle"}, {"clip": 0.0, "passes": 1}],
     ids=["published", "forward", "angle", "unclipped"],
 )
 def test_variants(parameters):
@@ -107,7 +107,7 @@ def test_attributes():
 def test_its_surface_is_that_of_an_estimator():
     model = estimator().fit(blobs()[0])
     public = {name for name in dir(model) if not name.startswith("_")}
-    ours = {"partial_fit", "predict", "predict_proba", "score_samples", "cut"} | set(
+    ours = {"published", "partial_fit", "predict", "predict_proba", "score_samples", "cut"} | set(
         model.get_params()
     )
     fitted = {

@@ -6,7 +6,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 
 from distsvc import IncrementalMDH
-from distsvc.models.hyperplanes.estimator import PUBLISHED
+from distsvc.job.parameters import PUBLISHED
 from tests.models.hyperplanes.hyperplane_rows import (
     TOO_FEW_LEAVES,
     blobs,
@@ -21,7 +21,7 @@ from tests.models.hyperplanes.hyperplane_rows import (
 
 @one_cluster_is_fine
 @few_leaves_are_fine
-@pytest.mark.parametrize("parameters", [{}, {"valley": 0.0}, {"n_clusters": 3}, PUBLISHED])
+@pytest.mark.parametrize("parameters", [{}, {"valley": 0.0}, {"n_clusters": 3}, PUBLISHED["imdh"]])
 @pytest.mark.parametrize(
     "X",
     [
@@ -52,7 +52,7 @@ def test_awkward_rows(X, parameters):
 @pytest.mark.parametrize("place", [0.0, 7.25, -1e4])
 @pytest.mark.parametrize("n", [2, 50])
 def test_equal_rows_are_one_cluster(n, place):
-    for parameters in ({}, {"valley": 0.0}, PUBLISHED, {"growth": "forward"}):
+    for parameters in ({}, {"valley": 0.0}, PUBLISHED["imdh"], {"growth": "forward"}):
         model = estimator(**parameters).fit(np.full((n, 3), place))
         assert model.labels_.tolist() == [0] * n
         assert model.cluster_tree_.n_leaves == 1

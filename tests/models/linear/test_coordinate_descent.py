@@ -5,6 +5,7 @@ from scipy import sparse
 from distsvc.models.linear.coordinate_descent import (
     SOLVERS,
     DenseRows,
+    Method,
     Problem,
     SparseRows,
     State,
@@ -31,7 +32,7 @@ def test_every_solver_finds_the_optimum_of_a_general_solver(solver, kind, total)
     X = table()
     for rows in (DenseRows(X), SparseRows(sparse.csr_matrix(X))):
         state = start(rows, KINDS[kind], total)
-        assert solve(state, solver, 1e-10, 50_000)
+        assert solve(state, Method(solver), 1e-10, 50_000)
         of = state.problem
         best = reference.one_class_optimum(X, of.scale, of.p, total)
         assert state.objective == pytest.approx(best, rel=1e-6)
@@ -49,11 +50,11 @@ def test_every_solver_finds_the_optimum_of_a_general_solver(solver, kind, total)
 def test_the_gap_bounds_the_distance_to_the_optimum(kind):
     state = start(DenseRows(table(200)), KINDS[kind], 20.0)
     gaps = []
-    solve(state, "greedy-2cd", 1e-12, 3)
+    solve(state, Method("greedy-2cd"), 1e-12, 3)
     for _ in range(4):
         state.refresh(np.arange(200))
         gaps.append((duality_gap(state), state.objective))
-        solve(state, "greedy-2cd", 1e-12, state.n_iter + 10)
+        solve(state, Method("greedy-2cd"), 1e-12, state.n_iter + 10)
     best = reference_optimum(state)
     assert gaps[-1][0] > 0.0
     assert all(gap >= value - best - 1e-9 * abs(best) for gap, value in gaps)
@@ -61,31 +62,37 @@ def test_the_gap_bounds_the_distance_to_the_optimum(kind):
 
 def reference_optimum(state):
     finer = State.at(state.problem, state.alpha.copy())
-    assert solve(finer, "greedy-cyclic", 1e-11, 50_000)
+    assert solve(finer, Method("greedy-cyclic"), 1e-11, 50_000)
     return finer.objective
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_tolerance_bounds_the_relative_error(kind):
     exact = start(DenseRows(table(300)), KINDS[kind], 30.0)
-    assert solve(exact, "greedy-cyclic", 1e-11, 50_000)
+    assert solve(exact, Method("greedy-cyclic"), 1e-11, 50_000)
     for tol in (1e-1, 1e-3, 1e-5):
         state = start(DenseRows(table(300)), KINDS[kind], 30.0)
-        assert solve(state, "greedy-cyclic", tol, 50_000)
+        assert solve(state, Method("greedy-cyclic"), tol, 50_000)
         error = (state.objective - exact.objective) / abs(exact.objective)
         assert -1e-10 <= error <= tol
 
 
 def test_too_few_steps_are_reported():
     state = start(DenseRows(table(300)), Problem.one_class, 30.0)
-    assert not solve(state, "greedy-2cd", 1e-10, 2)
+    assert not solve(state, Method("greedy-2cd"), 1e-10, 2)
     assert state.n_iter == 2
 
 
 def test_what_is_watched_descends_and_costs_more():
     state = start(DenseRows(table(300)), Problem.one_class, 30.0)
     seen = [(state.cost, state.objective)]
-    solve(state, "greedy-cyclic", 1e-8, 1000, watch=lambda s: seen.append((s.cost, s.objective)))
+    solve(
+        state,
+        Method("greedy-cyclic"),
+        1e-8,
+        1000,
+        watch=lambda s: seen.append((s.cost, s.objective)),
+    )
     costs, values = zip(*seen, strict=True)
     assert all(np.diff(costs) > 0)
     assert all(np.diff(values) <= 0)
@@ -122,7 +129,7 @@ def test_the_threshold_is_the_least_of_free_rows_else_midway_else_the_largest():
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_rows_that_are_all_equal(kind, solver):
     state = start(DenseRows(np.full((20, 3), 2.0)), KINDS[kind], 4.0)
-    assert solve(state, solver, 1e-9, 10)
+    assert solve(state, Method(solver), 1e-9, 10)
     assert state.violation == 0.0
     expected = {"one-class": 0.5 * 16.0 * 12.0, "data description": 0.0}
     assert state.objective == pytest.approx(expected[kind], abs=1e-9)
@@ -135,6 +142,6 @@ def test_64_bit_indices_are_as_good():
     alphas = []
     for matrix in (X, wide):
         state = start(SparseRows(matrix), Problem.one_class, 3.0)
-        solve(state, "greedy-cyclic", 1e-9, 1000)
+        solve(state, Method("greedy-cyclic"), 1e-9, 1000)
         alphas.append(state.alpha)
     np.testing.assert_array_equal(*alphas)

@@ -44,7 +44,7 @@ def outer_steps(engine, X):
     )
     assert found.settle(int(outside.sum()), inside, beyond)
     for n_passes in range(1, 50):
-        found.descend(engine.solver, engine.tol, engine.max_iter, engine.seed)
+        found.descend(engine.method, engine.tol, engine.max_iter, engine.seed)
         alpha[found.rows] = found.alpha
         G = gradients(X, found.u, found.scale, engine.is_ball)
         found.see_extremes(*extremes(G, alpha))

@@ -212,7 +212,7 @@ def test_its_surface_is_that_of_an_estimator(make):
     public = {name for name in dir(model) if not name.startswith("_")}
     fitted = {
         "dual_coef_", "n_iter_", "n_features_in_", "notes_", "objective_", "offset_", "support_",
-        "violation_", *(("center_", "radius_") if make is LinearSVDD else ("coef_",)),
+        "published", "violation_", *(("center_", "radius_") if make is LinearSVDD else ("coef_",)),
     }  # fmt: skip
     inherited = set(dir(OneClassSVM())) - {"coef_"}  # before scikit-learn 1.9 it has this, too
     assert public - inherited - set(model.get_params()) == fitted

@@ -2,7 +2,14 @@ import numpy as np
 import pytest
 
 from distsvc.models.linear import working_set
-from distsvc.models.linear.coordinate_descent import DenseRows, Problem, solve, start, threshold
+from distsvc.models.linear.coordinate_descent import (
+    DenseRows,
+    Method,
+    Problem,
+    solve,
+    start,
+    threshold,
+)
 from distsvc.models.linear.working_set import Candidates, WorkingSet, extremes, gradients
 
 N, D = 3000, 5
@@ -52,7 +59,7 @@ def test_outer_steps_find_the_optimum(table, ball, off, monkeypatch):
     monkeypatch.setattr(working_set, "working_rows", lambda d: 100)
     make, total = (Problem.data_description if ball else Problem.one_class), 300.5
     exact = start(DenseRows(X), make, total)
-    assert solve(exact, "greedy-cyclic", 1e-10, 100_000)
+    assert solve(exact, Method("greedy-cyclic"), 1e-10, 100_000)
     alpha = np.zeros(N)
     G = exact.G + np.random.default_rng(0).normal(scale=0.5 * exact.G.std(), size=N)
     order = np.argsort(G)
@@ -65,7 +72,7 @@ def test_outer_steps_find_the_optimum(table, ball, off, monkeypatch):
     assert outer.settle(int(outside.sum()), *inner)
     passes = 0
     while True:
-        outer.descend("greedy-cyclic", 1e-9, 10_000, 0)
+        outer.descend(Method("greedy-sweeps"), 1e-9, 10_000, 0)
         alpha[outer.rows] = outer.alpha
         assert alpha.sum() == pytest.approx(total, rel=1e-12)
         np.testing.assert_allclose(outer.u, X.T @ alpha, rtol=1e-9)

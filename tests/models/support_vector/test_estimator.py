@@ -15,7 +15,7 @@ from tests.estimator_checks import COUNTED
 
 ONE_CLUSTER = "all trajectories end at one equilibrium"
 NO_SPLIT = "no split is significant"
-NOTES = f"{ONE_CLUSTER}|{NO_SPLIT}|Weak evidence|no model can tell"
+NOTES = f"{ONE_CLUSTER}|{NO_SPLIT}|Weak evidence|no model can tell|epsilon was widened"
 
 
 def rings(seed):
@@ -195,13 +195,14 @@ def test_scale_and_gamma_go_together():
 
 def test_average_needs_few_steps():
     X = small()
-    model = estimator(solver="sgd", average=True, nu=0.2).fit(X)
+    model = estimator(solver="sgd", iterate="average", nu=0.2).fit(X)
     last = estimator(solver="sgd", nu=0.2).fit(X)
     assert (model.dual_coef_ > 0).all()
     assert adjusted_rand_score(model.labels_, last.labels_) > 0.99
     assert model.dual_coef_.size >= last.dual_coef_.size
 
 
+@pytest.mark.filterwarnings("ignore:epsilon was widened")
 def test_stopping_rules():
     X = small()
     model = estimator(stopping="step-norm", C=5.0, theta=0.1).fit(X)
@@ -267,7 +268,7 @@ def test_partial_fit_refuses():
 def test_a_dead_zone_of_c():
     X = small()
     with pytest.warns(UserWarning, match=r"C = 0.5 leaves f < 0 everywhere; .* share 0.1"):
-        model = estimator(C=0.5).fit(X)
+        model = estimator(C=0.5, epsilon=0.4).fit(X)
     assert (model.decision_function(X) < 0).mean() == pytest.approx(0.1, abs=0.01)
     assert model.n_clusters_ == 3
     assert len(model.notes_) == 1
@@ -286,7 +287,7 @@ def test_equal_rows_are_one_cluster(gamma, solver):
     assert (model.decision_function(np.full((1, 3), 100.0)) < 0).all()
 
 
-@pytest.mark.filterwarnings(f"ignore:{ONE_CLUSTER}", f"ignore:{NO_SPLIT}")
+@pytest.mark.filterwarnings(f"ignore:{NOTES}")
 @pytest.mark.parametrize("solver", ["bsgd", "sgd", "exact"])
 @pytest.mark.parametrize("n", [2, 3, 10])
 def test_few_rows(n, solver):
@@ -377,7 +378,7 @@ def test_far_rows_are_outliers_of_some_cluster():
         ({"maintenance": "pnn"}, "maintenance must be one of .*'merge'.*found 'pnn'"),
         ({"stopping": "never"}, "stopping must be one of .*'held-out'"),
         ({"labelling": "graph"}, "labelling must be one of .*'equilibria'"),
-        ({"average": True}, "average = true needs solver = 'sgd'"),
+        ({"iterate": "average"}, "iterate = 'average' needs solver = 'sgd'"),
     ],
 )
 def test_invalid_parameters(parameters, message):

@@ -183,7 +183,7 @@ N = 200
 JOBS = {
     "merge": {"gamma": 1.0, "nu": 0.1, "max_iter": 450, "budget": 20},
     "project": MODELS["boundary"] | {"maintenance": "project-random", "max_iter": 350},
-    "average": {"gamma": 1.0, "nu": 0.1, "solver": "sgd", "average": True, "max_iter": 350},
+    "average": {"gamma": 1.0, "nu": 0.1, "solver": "sgd", "iterate": "average", "max_iter": 350},
     "step norm": {"gamma": 1.0, "C": 20.0, "max_iter": 350, "budget": 30}
     | {"stopping": "step-norm", "theta": 1e-9},
     "level tree": {"gamma": [0.5], "max_iter": 450},
@@ -193,6 +193,7 @@ HELD = {
     **{
         solver: {"algorithm": "linear-svdd", "nu": 0.3031, "tol": tol, "solver": solver}
         for solver, tol in {
+            "greedy-sweeps": 1e-9,
             "greedy-cyclic": 1e-9,
             "cyclic-4cd-greedy": 1e-4,
             "cyclic-2cd": 1e-3,

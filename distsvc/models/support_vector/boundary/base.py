@@ -34,7 +34,7 @@ class Parameters:
     tol: float
     theta: float
     max_iter: int
-    average: bool
+    iterate: str
     labelling: str
     n_clusters: int | None
     effort: str
@@ -46,11 +46,17 @@ class Parameters:
     boundary_size: int
     ball_radius: float
     merge_radius: float
+    variant: str
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Parameters:
         """Return them from all of the estimator's parameters by name, which are checked."""
         return cls(**{field.name: given[field.name] for field in fields(cls)})
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the papers' algorithms are followed as printed."""
+        return self.variant == "published"
 
 
 class SupportVectorEngine(ABC):

@@ -31,7 +31,13 @@ from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, State
 from distsvc.models.rows.sampling import Ranges, Reservoir
 from distsvc.models.rows.threads import on_threads
 from distsvc.models.rules.fields import Facts
-from distsvc.models.support_vector.boundary import balls, complete_graph, labelling, training
+from distsvc.models.support_vector.boundary import (
+    balls,
+    complete_graph,
+    labelling,
+    printed,
+    training,
+)
 from distsvc.models.support_vector.boundary.base import Parts, SupportVectorEngine
 from distsvc.models.support_vector.boundary.kernel_width import automatic_gamma
 from distsvc.models.support_vector.boundary.labelling import Boundary, Clusters, DecisionFunction
@@ -48,6 +54,9 @@ FEW_VECTORS = 100
 CLIMB_ROWS = 128
 """Rows, about, whose climbs are one piece of work."""
 
+WIDENED = "epsilon was widened"
+"""The beginning of a note, of which a stream keeps the last."""
+
 LEAST_PRODUCT = 1e-6
 """Least level of w.phi(x), from which 1 is subtracted in float32."""
 
@@ -60,13 +69,14 @@ class BoundaryEngine(SupportVectorEngine):
 
     nu: float  # the share of rows outside that is asked for, where C does not say it
     descent: StochasticGradient  # phase one, but for the solver "exact"
-    epsilon: float  # half-width of the extended boundary, widened where no row is so near
+    epsilon: float  # half-width of the extended boundary, widened where few rows are so near
     boundary: Boundary  # to be set before the equilibria, for `fitted_facts`
     points: np.ndarray  # (m, d) float32, centred: they label all rows
     vertices: np.ndarray  # (v, d) float32: equilibria, and what else segments are tested between
     clusters: Clusters
     rule: BoundaryRule
     pending = False  # whether rows were fed since clusters were found
+    most_rows: int | None = None  # most rows of the exact solver, in a job
     _stream: Reservoir | None = None
     _end_of: np.ndarray
 
@@ -93,19 +103,27 @@ class BoundaryEngine(SupportVectorEngine):
             self.C = float(given.C)
         elif given.solver != "exact":
             self.C = training.penalty_for(wide, self.gamma, self.nu)
-        if given.solver != "exact":
+        if given.solver != "exact" and not given.is_published:
             self.descent = self._new_descent()
+
+    @property
+    def budget(self) -> int | None:
+        """The most support vectors of the descent; None without a budget."""
+        given = self.parameters
+        return (given.budget or FEW_VECTORS) if given.solver == "bsgd" else None
 
     def key_ranges(self, n_rows: int) -> Ranges:
         """Return the key ranges of the blocks of an epoch: at most `max_iter` of the rows.
 
-        All rows with ``solver="exact"``; otherwise without those that J is measured on, where there
-        are many.
+        All rows with ``solver="exact"``, unless `most_rows` is less. Without the rows that J is
+        measured on, where there are many.
         """
-        if self.parameters.solver == "exact":
-            return sampling.key_blocks(n_rows, n_rows)
-        n_held_out = EVALUATION_ROWS if n_rows >= 20 * EVALUATION_ROWS else 0
-        return sampling.key_blocks(n_rows, min(n_rows, self.parameters.max_iter), n_held_out)
+        given = self.parameters
+        if given.solver == "exact":
+            return sampling.key_blocks(n_rows, min(n_rows, self.most_rows or n_rows))
+        held_out = n_rows >= 20 * EVALUATION_ROWS and not given.is_published
+        n_held_out = EVALUATION_ROWS if held_out else 0
+        return sampling.key_blocks(n_rows, min(n_rows, given.max_iter), n_held_out)
 
     def train(self, blocks: training.Blocks, checkpoint: Checkpoint = NO_CHECKPOINT) -> None:
         """Find the decision function.
@@ -113,13 +131,23 @@ class BoundaryEngine(SupportVectorEngine):
         ``blocks(epoch, first)`` are the centred blocks of an epoch, from number `first` on.
         """
         given = self.parameters
-        if given.solver != "exact":
+        if given.solver != "exact" and given.is_published:
+            X = np.concatenate(list(blocks(0, 0)))
+            S, a, self.n_iter = printed.descend(
+                lambda: self._printed_descent(X), given.theta, given.max_iter, given.iterate
+            )
+        elif given.solver != "exact":
             evaluation = self.pilot[:EVALUATION_ROWS] if given.stopping == "held-out" else None
             training.descend(
                 self.descent, blocks, given.max_iter, evaluation, given.tol, checkpoint
             )
-            S, a = self.descent.vectors, self.descent.coefficients
             self.n_iter = self.descent.n_steps
+            if given.iterate == "random":
+                # A second run of a random length, without a checkpoint: it is no longer.
+                self.descent = self._new_descent()
+                r = int(np.random.default_rng((self.seed, 2)).integers(1, self.n_iter + 1))
+                training.descend(self.descent, blocks, r, None, given.tol)
+            S, a = self.descent.vectors, self.descent.coefficients
         else:
             X = np.concatenate(list(blocks(0, 0)))
             if given.C is None:
@@ -160,7 +188,8 @@ class BoundaryEngine(SupportVectorEngine):
         if self.parameters.labelling == "complete-graph":
             self.equilibria, self._end_of = ends, np.arange(len(ends))
         else:
-            self.equilibria, self._end_of = labelling.merge_equilibria(self.decision, ends)
+            push = not self.parameters.is_published
+            self.equilibria, self._end_of = labelling.merge_equilibria(self.decision, ends, push)
         self.vertices = self.equilibria
         if self.parameters.bridging and self.parameters.labelling not in IN_MEMORY:
             S = np.ascontiguousarray(self.decision.S.T)
@@ -173,7 +202,7 @@ class BoundaryEngine(SupportVectorEngine):
         f, E = self.decision, self.equilibria
         group = labelling.components(pairs, len(self.vertices))[: len(E)]
         self.clusters, self.equilibrium_labels = Clusters.from_equilibria(
-            f, self.points, self._end_of, E, group, self.pilot
+            f, self.points, self._end_of, E, group, self.pilot, self.parameters.is_published
         )
         self.rule = BoundaryRule(f.S, f.a, self.clusters.points, self.clusters.cluster, self.gamma)
         self.pending = False
@@ -185,14 +214,19 @@ class BoundaryEngine(SupportVectorEngine):
 
     def fitted_facts(self) -> Facts:
         """Return the numbers that the fit arrived at, for its report."""
+        near = {}
+        if self.parameters.labelling not in IN_MEMORY:
+            near = {
+                "epsilon": self.epsilon,
+                "n_boundary": len(self.boundary.X),
+                "n_boundary_found": self.boundary.n_rows,
+            }
         return {
             "gamma": self.gamma,
             "C": self.C,
-            "epsilon": self.epsilon,
+            **near,
             "n_iter": self.n_iter,
             "n_support_vectors": len(self.decision.a),
-            "n_boundary": len(self.boundary.X),
-            "n_boundary_found": int(self.boundary.counts.sum()),
             "n_equilibria": len(self.equilibria),
             "n_clusters": self.clusters.n_clusters,
         }
@@ -228,6 +262,7 @@ class BoundaryEngine(SupportVectorEngine):
             for rows, keys in parts:
                 found = Boundary.collect(f, rows, keys, self.epsilon, limit)
                 self.boundary = self.boundary.merge(found, limit)
+            self.boundary.check(self.epsilon)
             points = self.boundary.X
             parts_of = np.array_split(points, max(len(points) // CLIMB_ROWS, 1))
             climbed = on_threads(lambda part: labelling.climb(f, part), parts_of, self.n_jobs)
@@ -285,12 +320,24 @@ class BoundaryEngine(SupportVectorEngine):
             n_features=self.centre.size,
             gamma=self.gamma,
             C=self.C,
-            budget=(given.budget or FEW_VECTORS) if given.solver == "bsgd" else None,
+            budget=self.budget,
             maintenance=given.maintenance,
             projection_size=given.projection_size,
             theta=given.theta if given.stopping == "step-norm" else 0.0,
-            average=given.average,
+            average=given.iterate == "average",
             seed=self.seed,
+        )
+
+    def _printed_descent(self, X: np.ndarray) -> printed.PrintedDescent:
+        given = self.parameters
+        return printed.PrintedDescent(
+            X,
+            self.gamma,
+            self.C,
+            self.budget,
+            given.maintenance,
+            given.projection_size,
+            self.seed,
         )
 
     def _set_decision(self, S: np.ndarray, a: np.ndarray) -> None:
@@ -302,20 +349,32 @@ class BoundaryEngine(SupportVectorEngine):
                 f"C must be larger, found {self.C!r}: the level of w.phi(x) is {level:g}, and "
                 "float32 loses it beside 1"
             )
-        kept = a > 0.0
+        kept = a != 0.0
         weights = (a[kept] / level).astype(np.float32)
         self.decision = DecisionFunction(np.ascontiguousarray(S[:, kept]), weights, self.gamma)
-        values, epsilon = self.decision(self.pilot), self.parameters.epsilon
-        self.epsilon = labelling.widened_epsilon(values, epsilon, min(BOUNDARY_WANTED, len(values)))
-        if self.parameters.labelling not in IN_MEMORY and not (np.abs(values) <= epsilon).any():
+        self.epsilon = float(self.parameters.epsilon)
+        if not self.parameters.is_published and self.parameters.labelling not in IN_MEMORY:
+            self._widen_epsilon()
+
+    def _widen_epsilon(self) -> None:
+        """Make epsilon so large that enough rows of the pilot lie within."""
+        values, epsilon = self.decision(self.pilot), self.epsilon
+        wanted = min(BOUNDARY_WANTED, len(values))
+        self.epsilon = labelling.widened_epsilon(values, epsilon, wanted)
+        self.notes[:] = [note for note in self.notes if not note.startswith(WIDENED)]
+        if self.epsilon > epsilon:
+            n_near = int((np.abs(values) <= epsilon).sum())
             self.note(
-                f"no row looked at lies within epsilon = {epsilon:g} of the boundary; "
-                "the nearest ones were taken"
+                f"{WIDENED} from {epsilon:g} to {self.epsilon:.3g}: {n_near} of the "
+                f"{len(values)} rows looked at lie within {epsilon:g} of the boundary, "
+                f"and {wanted} are needed"
             )
 
     def _level(self, values: np.ndarray) -> float:
         """Return the level of w.phi(x) at which f is 0, from the pilot's values (m,)."""
         given, level = self.parameters, 1.0
+        if given.is_published:
+            return level
         if given.nu is not None or given.C is None:
             if given.solver != "exact":
                 level = float(np.quantile(values, self.nu, method="lower"))

@@ -22,6 +22,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
+from distsvc.errors import ParameterError
 from distsvc.kernels import ascent
 from distsvc.kernels.nearest import nearest_point
 from distsvc.kernels.rbf import weighted_sums
@@ -46,8 +47,8 @@ CELL = 32
 class DecisionFunction:
     """f(x) = sum_j a_j K(s_j, x) - 1 with K(s, x) = exp(-gamma ||s - x||^2).
 
-    S (d, B) float32 are the support vectors, feature by feature; a (B,) float32 their positive
-    weights.
+    S (d, B) float32 are the support vectors, feature by feature; a (B,) float32 their weights,
+    positive but for projections on the span.
     """
 
     S: np.ndarray
@@ -128,13 +129,14 @@ class Boundary:
 
     X (m, d) float32 are the kept rows, `keys` (m,) uint64 their keys, all different, `owner` (m,)
     int32 their nearest support vectors; `counts` (B,) int64 has the rows of B_eps by nearest
-    support vector, kept or not.
+    support vector, kept or not. `least` (1,) float32 is the smallest |f| of all rows.
     """
 
     X: np.ndarray
     keys: np.ndarray
     owner: np.ndarray
     counts: np.ndarray
+    least: np.ndarray
 
     @classmethod
     def collect(
@@ -146,18 +148,21 @@ class Boundary:
         limit: int,
     ) -> Boundary:
         """Return the boundary of one block of rows X (n, d) float32 with keys (n,) uint64."""
-        near = np.flatnonzero(np.abs(f(X)) <= epsilon)
+        distance = np.abs(f(X))
+        near = np.flatnonzero(distance <= epsilon)
         X, keys = X[near], keys[near]
         owner = Nearest(np.ascontiguousarray(f.S.T))(X)
         counts = np.bincount(owner, minlength=f.a.size)
-        return cls(X, keys, owner, counts)._thinned(limit)
+        least = distance.min(initial=np.inf, keepdims=True)
+        return cls(X, keys, owner, counts, least)._thinned(limit)
 
     @classmethod
     def empty(cls, f: DecisionFunction) -> Boundary:
         """Return a boundary without rows."""
         d, b = f.S.shape
         none = np.zeros(0, np.uint64), np.zeros(0, np.int32)
-        return cls(np.zeros((0, d), np.float32), *none, np.zeros(b, np.int64))
+        nothing = np.zeros((0, d), np.float32), *none, np.zeros(b, np.int64)
+        return cls(*nothing, np.full(1, np.inf, np.float32))
 
     def merge(self, other: Boundary, limit: int) -> Boundary:
         """Return the boundary of both parts together."""
@@ -166,6 +171,7 @@ class Boundary:
             np.concatenate([self.keys, other.keys]),
             np.concatenate([self.owner, other.owner]),
             self.counts + other.counts,
+            np.minimum(self.least, other.least),
         )._thinned(limit)
 
     def _thinned(self, limit: int) -> Boundary:
@@ -174,7 +180,20 @@ class Boundary:
         rank = np.arange(order.size) - np.searchsorted(owner, owner)
         kept = order[rank < quota(self.counts, limit)]
         kept = kept[np.argsort(self.keys[kept])]
-        return Boundary(self.X[kept], self.keys[kept], self.owner[kept], self.counts)
+        return Boundary(self.X[kept], self.keys[kept], self.owner[kept], self.counts, self.least)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of B_eps, kept or not."""
+        return int(self.counts.sum())
+
+    def check(self, epsilon: float) -> None:
+        """Raise ParameterError where no row lies within epsilon of the boundary."""
+        if not len(self.X):
+            raise ParameterError(
+                f"epsilon = {epsilon:g} leaves the boundary without rows: the smallest |f(x)| is "
+                f"{float(self.least[0]):.3g}; give a larger epsilon, or other values of gamma and C"
+            )
 
 
 def quota(counts: np.ndarray, limit: int) -> int:
@@ -200,13 +219,16 @@ def climb(f: DecisionFunction, X: np.ndarray) -> np.ndarray:
     return ascent.climb(X, f.S, f.a, f.gamma, CLIMB_TOLERANCE, CLIMB_STEPS)
 
 
-def merge_equilibria(f: DecisionFunction, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def merge_equilibria(
+    f: DecisionFunction, ends: np.ndarray, push: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
     """Merge trajectories' end points into equilibria.
 
     "e not in E" (Algorithm 3, line 4) needs a tolerance, which the paper does not give. End points
     within `MERGE_TOLERANCE` sigma of each other, directly or through others, are one equilibrium,
     at the end point where f is highest. A trajectory can also end on a saddle, where no row stays
-    under the slightest push: each equilibrium is pushed by a fraction of sigma and climbs again.
+    under the slightest push: each equilibrium gets a push of a fraction of sigma and climbs again,
+    unless `push` is false, as in the paper.
 
     Returns
     -------
@@ -216,9 +238,11 @@ def merge_equilibria(f: DecisionFunction, ends: np.ndarray) -> tuple[np.ndarray,
 
     """
     ends, member = _merged(f, ends)
-    push = np.random.default_rng(0).standard_normal(ends.shape).astype(np.float32)
-    push *= np.float32(0.1 * f.sigma) / np.linalg.norm(push, axis=1, keepdims=True)
-    again, second = _merged(f, climb(f, ends + push))
+    if not push:
+        return ends, member
+    moves = np.random.default_rng(0).standard_normal(ends.shape).astype(np.float32)
+    moves *= np.float32(0.1 * f.sigma) / np.linalg.norm(moves, axis=1, keepdims=True)
+    again, second = _merged(f, climb(f, ends + moves))
     return again, second[member]
 
 
@@ -291,12 +315,14 @@ class Clusters:
         equilibria: np.ndarray,
         group: np.ndarray,
         reference: np.ndarray,
+        keep_outside: bool = False,
     ) -> tuple[Clusters, np.ndarray]:
         """Give boundary points the clusters of their equilibria (Algorithm 3, line 9).
 
-        Departure: an equilibrium with f < 0 lies outside the domain of novelty, is connected to
-        nothing and would be a cluster of its own. Boundary points that climb to one are
-        dropped, and so take the label of the nearest other one, unless there are no others.
+        Departure unless `keep_outside`: an equilibrium with f < 0 lies outside the domain of
+        novelty, is connected to nothing and would be a cluster of its own. Boundary points that
+        climb to one are dropped, and so take the label of the nearest other one, unless there are
+        no others.
 
         Clusters are numbered by how many of the rows `reference` (n, d) float32 they hold, most
         first.
@@ -305,11 +331,11 @@ class Clusters:
         -------
         clusters : Clusters
         of_equilibrium : ndarray of shape (M,), int32
-            The cluster of every equilibrium, -1 for those outside the domain.
+            The cluster of every equilibrium, -1 for those that were dropped.
 
         """
         inside = f(equilibria) >= -SEGMENT_TOLERANCE
-        if not inside.any():
+        if keep_outside or not inside.any():
             inside[:] = True
         kept = inside[member]
         points = boundary[kept]

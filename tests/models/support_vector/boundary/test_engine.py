@@ -162,8 +162,18 @@ def test_an_empty_boundary_is_widened_and_noted():
     engine = fitted(X, **given)
     assert engine.epsilon > 1e-12
     assert len(engine.boundary.X) >= 50
-    with pytest.warns(UserWarning, match="no row looked at lies within epsilon = 1e-12"):
-        SupportVectorClustering(**given, random_state=0).fit(X)
+    found = r"epsilon was widened from 1e-12 to 0\.\d+: 0 of the 1500 rows looked at lie within"
+    with pytest.warns(UserWarning, match=found):
+        model = SupportVectorClustering(**given, random_state=0).fit(X)
+    assert (model.epsilon_, model.n_boundary_) == (engine.epsilon, engine.boundary.n_rows)
+    assert len(model.notes_) == 1
+
+
+def test_a_stream_keeps_the_last_note_of_a_boundary_that_was_widened():
+    engine, _ = begun(blobs(), **BOUNDARY, epsilon=1e-9)
+    for block in np.array_split(blobs(), 3):
+        engine.feed(engine.centred(block))
+    assert sum("was widened" in note for note in engine.notes) == 1
 
 
 def test_bridging_joins_along_the_data_and_only_inside():
