@@ -10,16 +10,18 @@ if TYPE_CHECKING:
     from distsvc.models.baselines.bico import BICO
     from distsvc.models.baselines.depddp import DePDDP
     from distsvc.models.baselines.fuzzy import FuzzyCMeans
+    from distsvc.models.baselines.kmeans import KMeans
     from distsvc.models.baselines.spdc import SPDC
 
 _HOMES = {
     "BICO": "distsvc.models.baselines.bico",
     "DePDDP": "distsvc.models.baselines.depddp",
     "FuzzyCMeans": "distsvc.models.baselines.fuzzy",
+    "KMeans": "distsvc.models.baselines.kmeans",
     "SPDC": "distsvc.models.baselines.spdc",
 }
 
-__all__ = ["BICO", "SPDC", "DePDDP", "FuzzyCMeans"]
+__all__ = ["BICO", "SPDC", "DePDDP", "FuzzyCMeans", "KMeans"]
 
 
 if not TYPE_CHECKING:  # type checkers are told the names above, and no others

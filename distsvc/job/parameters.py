@@ -53,6 +53,7 @@ Elbow = Literal["weighted", "angle"]
 LinearSolver = Literal[
     "greedy-sweeps", "greedy-cyclic", "cyclic-4cd-greedy", "cyclic-2cd", "greedy-2cd"
 ]
+FirstCentres = Literal["k-means++", "random"]
 LinearStart = Literal["mean", "first"]
 """The words that parameters take, for the table below and for the signatures of estimators."""
 
@@ -173,8 +174,32 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
         "n_jobs": N_JOBS,
         "random_state": RANDOM_STATE,
     },
+    "kmeans": {
+        "n_clusters": SIZE.by_default(8),
+        "init": choice(*get_args(FirstCentres)).by_default("k-means++"),
+        "n_init": FEW.by_default(10),
+        "max_iter": STEPS.by_default(300),
+        "tol": NOT_NEGATIVE.by_default(0.0001),
+        "n_jobs": N_JOBS,
+        "random_state": RANDOM_STATE,
+    },
 }
 """The algorithms, and the parameters of their estimators in the order of the signatures."""
+
+COMPOSED: dict[str, dict[str, Any]] = {
+    "svc": {"solver": "exact", "labelling": "complete-graph"},
+    "fsvc": {"solver": "exact", "labelling": "balls"},
+}
+"""Systems of the papers that are settings of `SupportVectorClustering`."""
+
+_KERNEL = {
+    name: PARAMETERS["support-vector"][name] for name in ("gamma", "nu", "C", "random_state")
+}
+PARAMETERS |= {
+    "svc": _KERNEL | {"segment_samples": FEW.by_default(20)},
+    "fsvc": _KERNEL
+    | {"ball_radius": WEIGHT.by_default(0.3), "merge_radius": WEIGHT.by_default(0.1)},
+}
 
 PUBLISHED: dict[str, dict[str, Any]] = {
     "support-vector": {
@@ -281,6 +306,12 @@ def several_widths_need_level_tree(given: Given) -> None:
         )
 
 
+def one_width(given: Given) -> None:
+    """Raise ParameterError for several kernel widths."""
+    if is_several(given["gamma"]):
+        raise ParameterError(f"gamma must be one number or 'auto', found {given['gamma']!r}")
+
+
 def clusters_need_level_tree(given: Given) -> None:
     """Raise ParameterError for a number of clusters and a labelling that finds its own."""
     n_clusters, labelling = given["n_clusters"], given["labelling"]
@@ -314,6 +345,8 @@ RULES: dict[str, tuple[Callable[[Given], None], ...]] = {
     ),
     "imdh": (as_many_leaves_as_clusters,),
     "linear-svdd": (nu_or_c,),
+    "svc": (nu_or_c, one_width),
+    "fsvc": (nu_or_c, one_width),
 }
 """Rules that several parameters of an algorithm have to fulfil together."""
 
@@ -336,6 +369,11 @@ def published(algorithm: str, given: Given) -> dict[str, Any]:
 def completed(algorithm: str, given: Given) -> dict[str, Any]:
     """Return all parameters of an estimator by name: those given, and the defaults of others."""
     return {name: given.get(name, one.default) for name, one in PARAMETERS[algorithm].items()}
+
+
+def composed(algorithm: str, given: Given) -> dict[str, Any]:
+    """Return the parameters of `SupportVectorClustering` for one of its systems."""
+    return completed("support-vector", COMPOSED[algorithm] | dict(given))
 
 
 def check_parameters(algorithm: str, given: Given) -> None:

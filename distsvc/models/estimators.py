@@ -12,6 +12,7 @@ from distsvc.models.automatic.estimator import AutoClustering
 from distsvc.models.baselines.bico import BICO
 from distsvc.models.baselines.depddp import DePDDP
 from distsvc.models.baselines.fuzzy import FuzzyCMeans
+from distsvc.models.baselines.kmeans import KMeans
 from distsvc.models.baselines.spdc import SPDC
 from distsvc.models.hyperplanes.estimator import IncrementalMDH
 from distsvc.models.linear.estimators import LinearOneClassSVM, LinearSVDD
@@ -27,4 +28,5 @@ ESTIMATORS: Mapping[str, type[Any]] = {
     "spdc": SPDC,
     "depddp": DePDDP,
     "fuzzy-c-means": FuzzyCMeans,
+    "kmeans": KMeans,
 }

@@ -15,8 +15,9 @@ import click
 
 from distsvc.cli.main import main
 from distsvc.job import config
-from distsvc.job.parameters import NU_OF_JOBS, PARAMETERS
+from distsvc.job.parameters import NU_OF_JOBS, PARAMETERS, PUBLISHED
 from distsvc.models.estimators import ESTIMATORS
+from distsvc.models.support_vector.estimator import SupportVectorClustering
 
 NAMES = {
     "string": "text",
@@ -27,6 +28,7 @@ NAMES = {
 PARAMETERS_SECTION = re.compile(r"^(?:Other )?Parameters\n-+\n(.*?)(?:\n\n|\Z)", re.M | re.S)
 REQUIRED = "required"
 SENTENCE = re.compile(r"^.*?\.(?=\s+[A-Z\"`]|$)", re.DOTALL)
+SETTINGS = 'Those of the paper with "published", for all keys that are not given.'
 TEXT_OR_LIST = "text or list of text"
 AS_WRITTEN = {
     "path": TEXT_OR_LIST,
@@ -99,8 +101,10 @@ def model_keys() -> str:
         of_job = section.model_fields.keys() - config.ModelConfig.model_fields.keys()
         keys = [key for key in PARAMETERS[algorithm] if key in of_job]
         schema = section.model_json_schema()
-        said = parameter_docs(ESTIMATORS[algorithm])
-        rows = [
+        said = parameter_docs(ESTIMATORS.get(algorithm, SupportVectorClustering))
+        rows = [["`settings`", choices(("default", "published")), '`"default"`', SETTINGS]]
+        rows = rows if algorithm in PUBLISHED else []
+        rows += [
             [
                 f"`{key}`",
                 values(schema["properties"][key], schema),

@@ -67,6 +67,15 @@ BASELINES = (
         "max_iter": 10,
         "n_init": 1,
     },
+    {
+        "algorithm": "kmeans",
+        "seed": 7,
+        "n_clusters": 9,
+        "init": "random",
+        "n_init": 1,
+        "max_iter": 1,
+        "tol": 0.0,
+    },
 )
 
 
@@ -346,7 +355,7 @@ WRONG = {
         ([float("nan")], "must be a finite number, found nan"),
     ],
     "model.algorithm": [
-        ("kmeans", f"must be {ALGORITHMS}, found 'kmeans'"),
+        ("dbscan", f"must be {ALGORITHMS}, found 'dbscan'"),
         (3, f"must be {ALGORITHMS}, found '3'"),
     ],
     "model.mode": [("again", "must be 'refit', 'assign' or 'auto', found 'again'")],
@@ -382,6 +391,9 @@ WRONG = {
     "model.iterate": [("first", "must be 'last', 'average' or 'random', found 'first'")],
     "model.variant": [("other", "must be 'default' or 'published', found 'other'")],
     "model.settings": [("paper", "must be 'default' or 'published', found 'paper'")],
+    "model.init": [("first", "must be 'k-means++' or 'random', found 'first'")],
+    "model.ball_radius": [(0, "must be greater than 0, found 0")],
+    "model.merge_radius": [(0, "must be greater than 0, found 0")],
     "model.share": [(0, "must be greater than 0"), (1.5, "must be less than or equal to 1")],
     "model.block_size": [(1, "must be greater than or equal to 2, found 1")],
     "model.inner_iterations": [(0, "must be greater than or equal to 1, found 0")],

@@ -25,6 +25,7 @@ from distsvc.job.constraints import (
     number,
 )
 from distsvc.job.parameters import (
+    COMPOSED,
     PARAMETERS,
     RULES,
     check_parameters,
@@ -67,7 +68,7 @@ def for_estimator(constraint, value) -> bool:
 
 
 def test_the_table_has_every_algorithm():
-    assert list(PARAMETERS) == list(ESTIMATORS)
+    assert list(PARAMETERS) == [*ESTIMATORS, *COMPOSED]
     assert set(RULES) <= set(PARAMETERS)
 
 
@@ -83,7 +84,7 @@ def test_defaults_are_allowed(algorithm):
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "name"), [(a, name) for a, of in PARAMETERS.items() for name in of]
+    ("algorithm", "name"), [(a, name) for a in ESTIMATORS for name in PARAMETERS[a]]
 )
 def test_every_parameter_is_checked_by_its_estimator(algorithm, name):
     wrong = object()

@@ -240,8 +240,9 @@ class BICO(Baseline):
         X = validated(self, X)
         self._begin(X.shape[1])
         self._checkpoint.last(self._restore)
+        order = self._order(len(X), self.seed_)
         while self.n_seen_ < len(X):
-            self._add(X[self.n_seen_ : self.n_seen_ + PIECE_ROWS])
+            self._add(X[order[self.n_seen_ : self.n_seen_ + PIECE_ROWS]])
             self._checkpoint.keep(self.n_seen_, self._state)
         self.labels_ = self._nearest_centres(X)
         self._hold_rows(X)

@@ -16,6 +16,7 @@ from distsvc.models.baselines.rules import Splits
 from distsvc.models.baselines.split_tree import SplitTree, centred
 from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint
 from distsvc.models.rows.described import DescribesRows
+from distsvc.models.rows.sampling import row_keys
 from distsvc.models.rows.threads import of_blocks
 from distsvc.models.rows.validation import validated
 from distsvc.models.rules.membership import Membership
@@ -31,6 +32,8 @@ class Baseline(ClusterMixin, DescribesRows):
     """The states that a `fit` of more than a minute goes on from."""
     _keeps_rows: bool = True
     """Whether a `fit` holds its rows to describe them when asked; a job does not ask."""
+    _in_order: bool = False
+    """Whether rows come in the order of their keys, as a job has them."""
 
     def check_parameters(self) -> None:
         """Check the parameters, as `fit` does first.
@@ -115,6 +118,11 @@ class Baseline(ClusterMixin, DescribesRows):
         if known is not None:
             rows = np.bincount(known, minlength=len(groups)).astype(np.float64)
         return by_size(groups, rows)[labels]
+
+    def _order(self, n_rows: int, seed: int) -> np.ndarray:
+        """Return the order (n,) in which rows are learned from: that of their keys, as in a job."""
+        rows = np.arange(n_rows)
+        return rows if self._in_order else np.argsort(row_keys(seed, rows))
 
     def _groups(self, k: int) -> np.ndarray:
         """Return which of k groups each cluster is in, (n_clusters,) int64."""

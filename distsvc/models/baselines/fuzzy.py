@@ -239,11 +239,14 @@ class FuzzyCMeans(Baseline):
         if len(X) < self.n_clusters:
             raise ParameterError(f"n_samples={len(X)} should be >= n_clusters={self.n_clusters}")
         X = np.ascontiguousarray(X, np.float64)
-        best = self._best_run(X)
+        seed = seed_of(self.random_state)
+        order = self._order(len(X), seed)
+        best = self._best_run(X[order], seed)
         if not best.converged:
             text = f"memberships still change by more than tol after {self.max_iter} iterations"
             warnings.warn(text, ConvergenceWarning, stacklevel=2)
-        self.cluster_centers_, self.memberships_ = best.centres, best.memberships
+        self.cluster_centers_, self.memberships_ = best.centres, np.empty_like(best.memberships)
+        self.memberships_[order] = best.memberships
         self.objectives_ = best.objectives
         self.objective_, self.n_iter_ = float(best.objectives[-1]), len(best.objectives)
         self.labels_ = self.memberships_.argmax(axis=1).astype(np.int32)
@@ -312,10 +315,10 @@ class FuzzyCMeans(Baseline):
         """
         return self.memberships(X).argmax(axis=1).astype(np.int32)
 
-    def _best_run(self, X: np.ndarray) -> Alternation:
+    def _best_run(self, X: np.ndarray, seed: int) -> Alternation:
         """Return the run of the lowest objective."""
         k, m = int(self.n_clusters), float(self.m)
-        search = Search(np.random.RandomState(seed_of(self.random_state)))
+        search = Search(np.random.RandomState(seed))
         search = self._checkpoint.last(partial(Search.restored, X, k, m)) or search
 
         def watch(centres: np.ndarray, objectives: list[float]) -> None:

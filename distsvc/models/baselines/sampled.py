@@ -62,6 +62,7 @@ class SampledEngine:
         On one thread: sums of several have no fixed order, and labels would differ in a last bit.
         """
         self.estimator._checkpoint, self.estimator._keeps_rows = checkpoint, False
+        self.estimator._in_order = True
         with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             model = self.estimator.fit(X)

@@ -198,7 +198,8 @@ class SPDC(TreeBaseline):
         """
         X = validated(self, X)
         self._begin(X)
-        order = np.random.default_rng(seed_of(self.random_state)).permutation(len(X))
+        seed = seed_of(self.random_state)
+        order = self._order(len(X), seed)[np.random.default_rng(seed).permutation(len(X))]
         Z = centred(X, self.centre_)
         for first in range(0, len(X), BLOCK_ROWS):
             self._learn(Z[order[first : first + BLOCK_ROWS]])

@@ -1,5 +1,7 @@
 """Support vector clustering as the papers have it: one model, whose boundary decides.
 
+SVC and FSVC are trained and labelled on the driver, on a sample in memory. For the others:
+
 1. ``train``: the driver descends on a stream of the sample.
 2. ``boundary``: workers read the table for the rows near the boundary; ``climb``: to equilibria.
 3. ``segments``: equilibria are joined where the segments between them stay inside.
@@ -10,6 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +34,10 @@ from distsvc.run.learning.stream import held_rows, held_stream, sample_blocks
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
+from distsvc.storage.rows.blocks import Table
+
+SYSTEM_ROWS = 20_000
+"""Most rows, about, that SVC and FSVC are fitted on, as jobs: their time grows with the square."""
 
 CLIMB_ROWS = 64
 """Least rows of a task that climbs, so that 16 workers have two tasks each of 2,048 rows."""
@@ -51,6 +58,14 @@ class BoundaryModel(SupportVectorJob):
     readings = ("boundary",)
     engine_type = BoundaryEngine
     engine: BoundaryEngine
+
+    @classmethod
+    def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> BoundaryModel | None:
+        """Return the algorithm of a job; SVC and FSVC look at a sample."""
+        begun = super().begin(job, table, parameters)
+        if begun is not None and begun.engine.parameters.labelling in IN_MEMORY:
+            begun.engine.most_rows = SYSTEM_ROWS
+        return begun
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Train the decision function, then find its clusters."""

@@ -36,9 +36,10 @@ class Sampled(AlgorithmJob):
         from distsvc.models.baselines.estimator import Baseline
         from distsvc.models.estimators import ESTIMATORS
 
-        estimator = ESTIMATORS[job.model.algorithm](**parameters)
-        if not isinstance(estimator, Baseline):
+        kind = ESTIMATORS.get(job.model.algorithm)
+        if kind is None or not issubclass(kind, Baseline):
             return None
+        estimator = kind(**parameters)
         estimator.check_parameters()
         engine = SampledEngine(estimator)
         engine.set_width(len(table.columns))

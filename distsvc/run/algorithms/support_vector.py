@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from distsvc.job.config import Job
+from distsvc.job.parameters import COMPOSED, composed
 from distsvc.models.support_vector.boundary.base import SupportVectorEngine
 from distsvc.report.content.model_parts import DomainPart
 from distsvc.report.content.report import Sample
@@ -33,9 +34,11 @@ class SupportVectorJob(AlgorithmJob):
         """Return the algorithm of a job for support vector clustering with this engine."""
         from distsvc.models.support_vector.engines import engine_for
 
-        if job.model.algorithm != "support-vector":
+        algorithm = job.model.algorithm
+        if algorithm not in ("support-vector", *COMPOSED):
             return None
-        engine = engine_for(parameters, job.model.seed)
+        whole = composed(algorithm, parameters) if algorithm in COMPOSED else parameters
+        engine = engine_for(whole, job.model.seed)
         return cls(parameters, engine) if type(engine) is cls.engine_type else None
 
 

@@ -8,11 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.preprocessing import StandardScaler
 
-from distsvc.baselines import BICO, SPDC, DePDDP, FuzzyCMeans
+from distsvc.baselines import BICO, SPDC, DePDDP, FuzzyCMeans, KMeans
 from distsvc.errors import JobFileError
 from distsvc.job.file import parse_job
 from distsvc.models.baselines import sampled
-from distsvc.models.rows import sampling
 from distsvc.published.predict import predict_table
 from distsvc.report.content.report import Report
 from distsvc.report.page import render_page
@@ -30,8 +29,12 @@ BASELINES = {
     "spdc": (SPDC, {"window": 200}),
     "depddp": (DePDDP, {"n_clusters": 4}),
     "fuzzy-c-means": (FuzzyCMeans, {"n_clusters": 4, "m": 1.5}),
+    "kmeans": (KMeans, {"n_clusters": 4}),
 }
-FORMS = {"bico": "centres", "spdc": "splits", "depddp": "splits", "fuzzy-c-means": "centres"}
+FORMS = {
+    "bico": "centres", "spdc": "splits", "depddp": "splits", "fuzzy-c-means": "centres",
+    "kmeans": "centres",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -79,24 +82,23 @@ def published(request, table, tmp_path_factory):
 
 
 def fitted(algorithm, rows):
-    """Return the estimator on the sample's rows as a job has them, and the rows' places in it."""
-    order = np.argsort(sampling.row_keys(SEED, np.arange(len(rows))))
+    """Return the estimator on the scaled rows, and these."""
     estimator, parameters = BASELINES[algorithm]
     seed = {} if algorithm == "depddp" else {"random_state": SEED}
     X = StandardScaler().fit_transform(rows)
-    return estimator(**parameters, **seed).fit(X[order]), X, order
+    return estimator(**parameters, **seed).fit(X), X
 
 
 def test_a_job_gives_the_labels_of_the_estimator(rows, published):
     algorithm, out, report = published
-    model, X, order = fitted(algorithm, rows)
+    model, X = fitted(algorithm, rows)
     found, n_parts = labels_of(out)
     labels = found["label"].to_numpy()
     sizes = np.bincount(model.labels_)
     numbers = np.argsort(np.argsort(-sizes, kind="stable"))
     assert n_parts == 1
     assert found["row"].to_pylist() == list(range(len(rows)))
-    np.testing.assert_array_equal(labels[order], numbers[model.labels_])
+    np.testing.assert_array_equal(labels, numbers[model.labels_])
     np.testing.assert_array_equal(labels, numbers[model.predict(X)])
     assert np.bincount(labels).tolist() == sorted(sizes, reverse=True)
     assert len(report.clusters) == len(sizes) >= 4
@@ -105,7 +107,7 @@ def test_a_job_gives_the_labels_of_the_estimator(rows, published):
 def test_a_score_is_the_distance_to_the_border(rows, published):
     """A row keeps its label on any step shorter than its score, and loses it on one just longer."""
     algorithm, out, _ = published
-    model, X, _ = fitted(algorithm, rows)
+    model, X = fitted(algorithm, rows)
     scores = labels_of(out)[0]["score"].to_numpy()
     some = np.random.default_rng(1).permutation(len(X))[:40]
     steps = np.random.default_rng(2).normal(size=(len(some), 4000, 3))

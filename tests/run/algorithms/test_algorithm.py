@@ -6,7 +6,7 @@ from importlib import import_module
 import pytest
 
 from distsvc.errors import DataError, ParameterError
-from distsvc.job.parameters import PARAMETERS, completed
+from distsvc.job.parameters import COMPOSED, PARAMETERS, completed
 from distsvc.models.baselines.estimator import Baseline
 from distsvc.models.estimators import ESTIMATORS
 from distsvc.run.algorithms import ALGORITHMS, rule_named
@@ -52,7 +52,9 @@ def test_every_class_has_an_algorithm(table):
     assert having | {BoundaryModel} == set(ALGORITHMS)
     assert len(set(ALGORITHMS)) == len(ALGORITHMS)
     baselines = {name for name, kind in ESTIMATORS.items() if issubclass(kind, Baseline)}
-    assert set(PARAMETERS) == {"auto", "support-vector", "imdh", *PROBLEMS, *baselines}
+    assert set(PARAMETERS) == {
+        "auto", "support-vector", "imdh", *PROBLEMS, *baselines, *COMPOSED,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

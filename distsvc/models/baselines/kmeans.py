@@ -1,0 +1,192 @@
+"""k-means, which the papers call C-Means: scikit-learn's, with a rule for jobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.cluster import KMeans as ScikitKMeans
+from sklearn.utils.validation import check_is_fitted
+
+from distsvc.errors import ParameterError
+from distsvc.job.parameters import FirstCentres, RandomState
+from distsvc.models.baselines.estimator import Baseline
+from distsvc.models.baselines.merging import merged_centres
+from distsvc.models.baselines.rules import Centres
+from distsvc.models.rows.sampling import seed_of
+from distsvc.models.rows.threads import of_blocks
+from distsvc.models.rows.validation import unweighted, validated
+
+
+class KMeans(Baseline):
+    """Clusters are the cells around centres with the least sum of squared distances.
+
+    The work is done by `sklearn.cluster.KMeans`. Clusters are numbered by their sizes.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Clusters wanted.
+    init : {"k-means++", "random"}, default="k-means++"
+        The way to draw the first centres. Hofmeyr (2021) draws them at random.
+    n_init : int, default=10
+        Starts. The one of the lowest objective is kept.
+    max_iter : int, default=300
+        Most iterations of a start.
+    tol : float, default=0.0001
+        Iterations end when the centres move by less, relative to the columns' variances.
+    n_jobs : int or None, default=None
+        Threads, for blocks of rows to label; as in `SupportVectorClustering`.
+    random_state : int, RandomState or None, default=None
+        Decides the starts.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n,), int32
+        The cluster of the nearest centre, 0 the largest.
+    probabilities_ : ndarray of shape (n,), float32
+        The share of its own cluster in every row: 1 / r^4 of the distance r to its centre, over
+        the sum for all clusters.
+    outlier_scores_ : ndarray of shape (n,), float64
+        The distance of every row to the nearest hyperplane midway to another centre, with its sign
+        turned: high near another cluster. No row is outside, however far it is from all others.
+    cluster_centers_ : ndarray of shape (k, d), float64
+    inertia_ : float
+        The sum of squared distances to the centres.
+    n_iter_ : int
+        Iterations of the start that was kept.
+
+    See Also
+    --------
+    FuzzyCMeans : Rows that belong to several clusters in part.
+    BICO : The same for a stream.
+
+    References
+    ----------
+    Lloyd (1982), "Least Squares Quantization in PCM".
+
+    Examples
+    --------
+    >>> from distsvc.baselines import KMeans
+    >>> from sklearn.datasets import make_blobs
+    >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+    >>> model = KMeans(n_clusters=3, random_state=0).fit(X)
+    >>> model.cluster_centers_.shape
+    (3, 2)
+
+    """
+
+    algorithm = "kmeans"
+    cluster_centers_: np.ndarray
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        init: FirstCentres = "k-means++",
+        n_init: int = 10,
+        max_iter: int = 300,
+        tol: float = 1e-4,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+    ):
+        self.n_clusters = n_clusters
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @unweighted
+    def fit(self, X: Any, y: Any = None) -> KMeans:
+        """Cluster the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows in memory, float32 or float64; n >= n_clusters.
+        y : None, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : KMeans
+
+        Raises
+        ------
+        ValueError
+            For NaN or infinity in X, too few rows, or a parameter out of range.
+
+        See Also
+        --------
+        predict : The clusters of other rows.
+
+        Examples
+        --------
+        >>> from distsvc.baselines import KMeans
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+        >>> KMeans(n_clusters=3, random_state=0).fit(X).n_iter_ >= 1
+        True
+
+        """
+        X = validated(self, X)
+        self.check_parameters()
+        if len(X) < self.n_clusters:
+            raise ParameterError(f"n_samples={len(X)} should be >= n_clusters={self.n_clusters}")
+        X = np.ascontiguousarray(X, np.float64)
+        seed = seed_of(self.random_state)
+        means = ScikitKMeans(
+            int(self.n_clusters),
+            init=self.init,
+            n_init=int(self.n_init),
+            max_iter=int(self.max_iter),
+            tol=float(self.tol),
+            random_state=seed,
+        ).fit(X[self._order(len(X), seed)])
+        self.inertia_, self.n_iter_ = float(means.inertia_), int(means.n_iter_)
+        rule = Centres(means.cluster_centers_)
+        self.cluster_centers_ = Centres.by_size(rule.centres, rule.labels(X)).centres
+        self.labels_ = self._labels(X)
+        self._hold_rows(X)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the cluster of every row: the nearest centre.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows in memory.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,), int32
+
+        See Also
+        --------
+        cut : The same for fewer clusters.
+
+        Examples
+        --------
+        >>> from distsvc.baselines import KMeans
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+        >>> model = KMeans(n_clusters=3, random_state=0).fit(X)
+        >>> bool((model.predict(X) == model.labels_).all())
+        True
+
+        """
+        check_is_fitted(self, "cluster_centers_")
+        return self._labels(np.ascontiguousarray(validated(self, X, reset=False), np.float64))
+
+    def _labels(self, X: np.ndarray) -> np.ndarray:
+        return of_blocks(Centres(self.cluster_centers_).labels, X, self.n_jobs)
+
+    def _rule(self) -> Centres:
+        return Centres(self.cluster_centers_)
+
+    def _groups(self, k: int) -> np.ndarray:
+        sizes = np.bincount(self.labels_, minlength=len(self.cluster_centers_))
+        return merged_centres(self.cluster_centers_, sizes, k)

@@ -1,0 +1,37 @@
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans as ScikitKMeans
+from sklearn.datasets import make_blobs
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from distsvc.baselines import KMeans
+from distsvc.models.rows.sampling import row_keys
+
+X = make_blobs([50, 90, 160], centers=None, random_state=0)[0]
+
+
+@parametrize_with_checks([KMeans(n_clusters=2)])
+def test_scikit_learn(estimator, check):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Number of distinct clusters")
+        check(estimator)
+
+
+@pytest.mark.parametrize("init", ["k-means++", "random"])
+def test_the_centres_are_scikit_learns(init):
+    model = KMeans(3, init=init, n_init=2, random_state=5).fit(X)
+    order = np.argsort(row_keys(5, np.arange(len(X))))
+    peer = ScikitKMeans(3, init=init, n_init=2, random_state=5).fit(X[order])
+    assert model.inertia_ == peer.inertia_
+    assert sorted(map(tuple, model.cluster_centers_)) == sorted(map(tuple, peer.cluster_centers_))
+    sizes = np.bincount(model.labels_).tolist()
+    assert sizes == sorted(np.bincount(peer.labels_).tolist(), reverse=True)
+    assert model.predict(X).tolist() == model.labels_.tolist()
+    assert model.labels_.dtype == np.int32
+
+
+def test_fewer_rows_than_clusters():
+    with pytest.raises(ValueError, match="n_samples=2 should be >= n_clusters=3"):
+        KMeans(3).fit(X[:2])
