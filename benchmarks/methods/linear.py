@@ -43,7 +43,7 @@ def linear_exactness(options: Namespace) -> None:
 
 
 def linear_speed(options: Namespace) -> None:
-    """Time to LIBLINEAR's objective: its -s 21 -e 0.01 against greedy-cyclic, one thread each.
+    """Time to LIBLINEAR's objective: its -s 21 -e 0.01 against greedy-sweeps, one thread each.
 
     LIBLINEAR trains first; ours is given the number of outer steps after which its objective is at
     most LIBLINEAR's (or as little above as 1e-12 of it, which is rounding). Calls alternate, and
@@ -152,6 +152,7 @@ def fitted(name: str, X: Any, nu: float) -> Any:
 def compare(X: Any, nu: float, repeats: int) -> Row:
     from distsvc import LinearOneClassSVM
     from distsvc.models.linear.coordinate_descent import (
+        Method,
         Problem,
         SparseRows,
         solve,
@@ -165,7 +166,7 @@ def compare(X: Any, nu: float, repeats: int) -> Row:
 
     def ours(steps: int = 100_000, tol: float = 1e-5, watch: Any = None) -> Any:
         state = start(rows, Problem.one_class, total)
-        solve(state, "greedy-cyclic", tol, steps, watch=watch)
+        solve(state, Method("greedy-sweeps"), tol, steps, watch=watch)
         threshold(state.G, state.alpha)
         return state
 
