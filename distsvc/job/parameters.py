@@ -49,6 +49,7 @@ Labelling = Literal["auto", "equilibria", "level-tree"]
 InMemory = Literal["complete-graph", "balls"]
 Assignment = Literal["vote", "nearest"]
 Growth = Literal["prune", "forward"]
+TreeScale = Literal["standard", "none"]
 Elbow = Literal["weighted", "angle"]
 LinearSolver = Literal[
     "greedy-sweeps", "greedy-cyclic", "cyclic-4cd-greedy", "cyclic-2cd", "greedy-2cd"
@@ -130,11 +131,12 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
         "clip": WEIGHT_OR_0.by_default(5.0),
         "passes": STEPS.or_none,
         "max_effective_samples": STEPS.or_none,
-        "n_init": FEW.by_default(5),
+        "n_init": FEW.or_none,
         "growth": choice(*get_args(Growth)).by_default("prune"),
         "elbow": choice(*get_args(Elbow)).by_default("weighted"),
         "valley": WEIGHT_OR_0.by_default(4.0),
         "max_samples": count(100, MOST).or_none.by_default(1_000_000),
+        "scale": choice(*get_args(TreeScale)).by_default("standard"),
         "n_jobs": N_JOBS,
         "verbose": VERBOSE,
         "random_state": RANDOM_STATE,
@@ -224,6 +226,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "elbow": "angle",
         "valley": 0.0,
         "max_samples": None,
+        "scale": "none",
     },
     "linear-one-class": PUBLISHED_LINEAR,
     "linear-svdd": PUBLISHED_LINEAR,

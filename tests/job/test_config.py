@@ -394,6 +394,7 @@ WRONG = {
     "model.init": [("first", "must be 'k-means++' or 'random', found 'first'")],
     "model.ball_radius": [(0, "must be greater than 0, found 0")],
     "model.merge_radius": [(0, "must be greater than 0, found 0")],
+    "model.scale": [("unit", "must be 'standard' or 'none', found 'unit'")],
     "model.share": [(0, "must be greater than 0"), (1.5, "must be less than or equal to 1")],
     "model.block_size": [(1, "must be greater than or equal to 2, found 1")],
     "model.inner_iterations": [(0, "must be greater than or equal to 1, found 0")],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,12 @@ from distsvc.models.rules.fields import Facts, check_fields, forms_of, whole
 
 ROWS_WANTED = 250_000
 MOST_PASSES = 5
+FEWEST_RESTARTS, MOST_RESTARTS = 5, 20
+SMALLEST_SPREAD = 1e-15
+"""Smallest standard deviation, and one over the largest, of a column that is scaled."""
+
+RESTART_ROWS = 1_000_000
+"""Rows that all restarts learn from, where there are more than `FEWEST_RESTARTS` of them."""
 
 
 @dataclass
@@ -46,7 +52,8 @@ class TreeEngine:
 
     n_rows: int
     centre: np.ndarray  # (d,) float64, the origin of the rows
-    pilot: np.ndarray  # (m, d) float32, centred rows that the choice is made on
+    scale: np.ndarray | None = None  # (d,) float32, what centred rows are divided by to learn
+    pilot: np.ndarray  # (m, d) float32, rows as trees see them that the choice is made on
     # Set by `choose`; the last five are as the attributes of `IncrementalMDH`:
     cut: Cut  # the answer
     restart: int  # number of the chosen tree among those grown
@@ -79,7 +86,16 @@ class TreeEngine:
         """Settle the centre from pilot rows (m, d) of n_rows, in the order of their keys."""
         self.n_rows = n_rows
         self.centre = pilot.mean(axis=0, dtype=np.float64)
-        self.pilot = self.centred(pilot)
+        rows = self.centred(pilot)
+        if self.parameters["scale"] == "standard":
+            spread = rows.std(axis=0, dtype=np.float64)
+            usual = (spread > SMALLEST_SPREAD) & (spread < 1.0 / SMALLEST_SPREAD)
+            self.scale = np.where(usual, spread, 1.0).astype(np.float32)
+        self.pilot = self.scaled(rows)
+
+    def scaled(self, Z: np.ndarray) -> np.ndarray:
+        """Return centred rows (n, d) float32 as trees see them."""
+        return Z if self.scale is None else np.ascontiguousarray(Z / self.scale)
 
     def centred(self, X: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """Return the rows (n, d) as the kernels want them: centred, float32, C order."""
@@ -90,6 +106,12 @@ class TreeEngine:
         """Return the number of passes over the sample of a table of so many rows."""
         n = self._sample_rows(n_rows)
         return int(self.parameters["passes"] or min(max(-(-ROWS_WANTED // n), 1), MOST_PASSES))
+
+    def n_restarts(self, n_rows: int) -> int:
+        """Return the number of trees that are learned from a table of so many rows."""
+        wanted = RESTART_ROWS // (self._sample_rows(n_rows) * self.n_passes(n_rows))
+        most = min(max(wanted, FEWEST_RESTARTS), MOST_RESTARTS)
+        return int(self.parameters["n_init"] or most)
 
     def grow(
         self,
@@ -111,12 +133,12 @@ class TreeEngine:
             shuffled = [ranges[i] for i in order]
             for block in position.pieces(blocks(position.epoch, shuffled, position.block)):
                 stream.tree = stream.tree or self.seedling(block.shape[1])
-                self.learn(stream.tree, block)
+                self.learn(stream.tree, self.scaled(block))
                 stream.n_rows += len(block)
                 checkpoint.keep(stream.n_rows, stream.state)
         assert stream.tree is not None
         for block in position.pieces(blocks(0, ranges, position.block)):
-            stream.tree.count(block)
+            stream.tree.count(self.scaled(block))
             stream.n_rows += len(block)
             checkpoint.keep(stream.n_rows, stream.state)
         return stream.tree
@@ -127,7 +149,7 @@ class TreeEngine:
         def blocks(epoch: int, ranges: Ranges, first: int) -> Iterable[np.ndarray]:
             return sampling.memory_blocks(rows, keys, ranges, self.seed, epoch, first)
 
-        restarts = range(self.parameters["n_init"])
+        restarts = range(self.n_restarts(n_rows))
         return on_threads(lambda number: self.grow(number, n_rows, blocks), restarts, self.n_jobs)
 
     def seedling(self, n_features: int) -> GrowingTree:
@@ -163,7 +185,7 @@ class TreeEngine:
         labels = [cut.label(self.pilot)[0] for cut in cuts]
         self.restart, self.agreement = most_agreeing(labels)
         self.clearest_valley = float(max(z.max(initial=0.0) for z in valleys))
-        self.cut = self._settled(cuts[self.restart])
+        self.cut = self._unscaled(self._settled(cuts[self.restart]))
         self.n_clusters = self.cut.n_clusters
         self.valleys = valleys[self.restart][: self.n_clusters - 1]
         self.n_samples = round(float(trees[self.restart].counts.sum()))
@@ -190,6 +212,7 @@ class TreeEngine:
             "n_leaves": self.cluster_tree.n_leaves,
             "n_samples": self.n_samples,
             "n_passes": self.n_passes(self.n_rows),
+            "n_trees": self.n_restarts(self.n_rows),
             "share_sampled": self.n_samples / self.n_rows,
             "agreement": None if np.isnan(self.agreement) else self.agreement,
             "restart": self.restart,
@@ -207,6 +230,22 @@ class TreeEngine:
     def _sample_rows(self, n_rows: int) -> int:
         most = sampling.most_rows(self.n_features)
         return min(n_rows, self.parameters["max_samples"] or n_rows, most)
+
+    def _unscaled(self, cut: Cut) -> Cut:
+        """Return a cut with hyperplanes of centred rows, which are not scaled."""
+        if self.scale is None:
+            return cut
+        tree = cut.tree
+        V = tree.V.astype(np.float64) / self.scale
+        length = np.sqrt((V * V).sum(axis=1))
+        found = replace(
+            tree,
+            V=(V / length[:, None]).astype(np.float32),
+            thresholds=tree.thresholds / length,
+            spreads=tree.spreads / length,
+            b=tree.b / length,
+        )
+        return Cut(found, cut.children, cut.labels)
 
     def _settled(self, cut: Cut) -> Cut:
         """Return one cluster where no split is in a valley, else the cut; note oddities."""
@@ -246,7 +285,7 @@ class TreeStream:
 
     def add(self, X: np.ndarray) -> None:
         """Learn from the next rows X (n, d), in their order, and count them."""
-        Z = self.engine.centred(X)
+        Z = self.engine.scaled(self.engine.centred(X))
         self.engine.learn(self.growing, Z)
         self.growing.count(Z)
         self._sample.add(Z)

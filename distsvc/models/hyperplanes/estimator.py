@@ -20,7 +20,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from distsvc.inputs.rows import Input
 from distsvc.job.constraints import COUNT
-from distsvc.job.parameters import Elbow, Growth, RandomState, check_parameters, published
+from distsvc.job.parameters import (
+    Elbow,
+    Growth,
+    RandomState,
+    TreeScale,
+    check_parameters,
+    published,
+)
 from distsvc.models.hyperplanes.engine import TreeEngine, TreeStream
 from distsvc.models.hyperplanes.tree import ClusterTree, Cut
 from distsvc.models.rows import sampling
@@ -44,8 +51,6 @@ class IncrementalMDH(ClusterEstimator):
     A complete binary tree is learned from a stream of rows: every node turns its hyperplane by
     stochastic gradient descent towards low density along it. The tree is then pruned by the
     within-cluster sum of squares to the elbow of its curve, or to a given number of clusters.
-    Features should have variances of about 1: the published steps, which are ours, depend on the
-    unit, and far from it hyperplanes hardly move or never settle.
 
     Parameters
     ----------
@@ -71,9 +76,10 @@ class IncrementalMDH(ClusterEstimator):
     max_effective_samples : int or None, default=None
         A row weighs at least 1 / max_effective_samples in its nodes, so that old rows are forgotten
         and the tree follows a drifting stream. None never forgets.
-    n_init : int, default=5
+    n_init : int or None, default=None
         Trees learned from other orders of the rows. The one whose clusters agree best with those of
-        the others, by the mean normalised mutual information, is kept. The paper has 1.
+        the others, by the mean normalised mutual information, is kept. None is 5, and on small
+        tables up to 20, as long as all trees together learn from a million rows. The paper has 1.
     growth : {"prune", "forward"}, default="prune"
         The way to the models H_K: removing splits from the full tree (section 3), or
         adding them from the root, the best first (a later option of the author's code).
@@ -86,6 +92,11 @@ class IncrementalMDH(ClusterEstimator):
     max_samples : int or None, default=1000000
         Most rows that are learned from and counted, about, drawn at random; at least 100. None for
         all.
+    scale : {"standard", "none"}, default="standard"
+        Divide each column by its standard deviation on up to 10,000 rows before learning, so that
+        clusters do not depend on units. Attributes and scores stay in the columns' units. The
+        published steps, which are ours, depend on the unit: with "none" features should have
+        variances of about 1.
     n_jobs : int or None, default=None
         Threads, for the trees and for blocks of rows; as in `SupportVectorClustering`.
     verbose : int, default=0
@@ -107,7 +118,7 @@ class IncrementalMDH(ClusterEstimator):
     n_clusters_ : int
     cluster_tree_ : ClusterTree of distsvc.models.hyperplanes.tree
         The nodes with their hyperplanes, rows and sums of squares, and the order of splits. Rows
-        are relative to ``centre_``.
+        are relative to ``centre_``; sums of squares are of the scaled columns.
     agreement_ : float
         Mean normalised mutual information of the chosen tree's clusters with those of the other
         restarts, 0 to 1; NaN with one restart. Low: another order of the rows, other clusters.
@@ -169,11 +180,12 @@ class IncrementalMDH(ClusterEstimator):
         clip: float = 5.0,
         passes: int | None = None,
         max_effective_samples: int | None = None,
-        n_init: int = 5,
+        n_init: int | None = None,
         growth: Growth = "prune",
         elbow: Elbow = "weighted",
         valley: float = 4.0,
         max_samples: int | None = 1_000_000,
+        scale: TreeScale = "standard",
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: RandomState = None,
@@ -191,6 +203,7 @@ class IncrementalMDH(ClusterEstimator):
         self.elbow = elbow
         self.valley = valley
         self.max_samples = max_samples
+        self.scale = scale
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
@@ -199,8 +212,8 @@ class IncrementalMDH(ClusterEstimator):
     def published(cls, **parameters: Any) -> IncrementalMDH:
         """Return an estimator with the settings of Hofmeyr (2021), section 4.
 
-        They are one tree from one pass over all rows, alpha = 0.1, no clipping, the elbow of
-        eq. (22), and no test for a valley.
+        They are one tree from one pass over all rows as they are, alpha = 0.1, no clipping, the
+        elbow of eq. (22), and no test for a valley.
 
         Parameters
         ----------
@@ -237,7 +250,7 @@ class IncrementalMDH(ClusterEstimator):
         self.centre_, self.n_samples_ = engine.centre, engine.n_samples
         self._publish()
         Z, leaves = engine.centred(X), None
-        if n == len(X):
+        if bottom is not None and n == len(X):
             leaves = np.empty(n, np.int32)
             labels = np.full(2**self.depth, -1, np.int32)  # of the complete tree's nodes
             labels[self.cluster_tree_.numbers - 1] = self._all_leaves.labels
@@ -389,10 +402,13 @@ class IncrementalMDH(ClusterEstimator):
         self._engine.n_jobs = self.n_jobs
         return self._engine
 
-    def _learn(self, X: np.ndarray, keys: np.ndarray, order: np.ndarray, n_rows: int) -> np.ndarray:
+    def _learn(
+        self, X: np.ndarray, keys: np.ndarray, order: np.ndarray, n_rows: int
+    ) -> np.ndarray | None:
         """Grow the trees from X[order] and choose one; return these rows' bottom nodes in it.
 
-        The rows are those of the sample of a table of n_rows, in the order of their keys.
+        None where rows are scaled to learn, since hyperplanes of unscaled rows label them. The rows
+        are those of the sample of a table of n_rows, in the order of their keys.
         """
         engine, keys = self._engine, keys[order]
         rows = np.empty((len(order), X.shape[1]), np.float32)
@@ -403,7 +419,7 @@ class IncrementalMDH(ClusterEstimator):
         phases.ended("trees")
         engine.choose(grown)
         phases.ended("choice")
-        return grown[engine.restart].ends(rows)
+        return None if engine.scale is not None else grown[engine.restart].ends(rows)
 
     def _forget(self, names: Iterable[str]) -> None:
         self._forget_rows()

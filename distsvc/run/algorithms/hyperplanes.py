@@ -71,8 +71,10 @@ class Hyperplanes(AlgorithmJob):
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Learn the trees, prune them and keep the one that agrees most with the others."""
-        steps.run.write(LEARNERS, Result({"parameters": self.parameters, "n_rows": survey.n_rows}))
-        learnt = steps.map(LEARN, self.parameters["n_init"])
+        engine, n_rows = self.engine, survey.n_rows
+        scale = {} if engine.scale is None else {"scale": engine.scale}
+        steps.run.write(LEARNERS, Result({"parameters": self.parameters, "n_rows": n_rows}, scale))
+        learnt = steps.map(LEARN, engine.n_restarts(n_rows))
         trees = [GrowingTree(**result.arrays) for result in learnt]
         with steps.progress.phase("prune"):
             self.engine.choose(trees)
@@ -93,7 +95,7 @@ class Hyperplanes(AlgorithmJob):
     def held(self, sizes: Sizes) -> Held:
         """Return the bytes of the trees, and of the stream that one learns from."""
         tree = 2 ** self.parameters["depth"] * (2 * sizes.row_bytes + 64)
-        trees = {"trees of hyperplanes": 3.0 * self.parameters["n_init"] * tree}
+        trees = {"trees of hyperplanes": 3.0 * self.engine.n_restarts(sizes.n_rows) * tree}
         rows = sample_rows(self, sizes.n_rows)
         stream = held_blocks_bytes(sizes, rows)
         return Held(driver=trees, worker=stream | {"a tree": 2.0 * tree})
@@ -101,9 +103,11 @@ class Hyperplanes(AlgorithmJob):
 
 def learn(run: RunDirectory, restart: int, checkpoint: Checkpoint) -> Result:
     """Learn one tree of hyperplanes from the whole sample, in an order of its own."""
-    facts = run.read(LEARNERS).facts
+    learners = run.read(LEARNERS)
+    facts = learners.facts
     engine, n_rows = TreeEngine(facts["parameters"], run.plan.seed), facts["n_rows"]
     engine.set_width(len(run.plan.table.columns))
+    engine.scale = learners.arrays.get("scale")
     # Prepared rows, shuffled by the seed: from memory if the sample is small, or streamed.
     blocks = held_blocks(run, engine.key_ranges(n_rows), engine.seed)
     tree = engine.grow(restart, n_rows, blocks, checkpoint)

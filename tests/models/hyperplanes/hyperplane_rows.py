@@ -28,7 +28,8 @@ def gaussian(n=600, d=3, seed=0):
 
 
 def estimator(**kwargs):
-    return IncrementalMDH(**{"n_init": 2, "random_state": 0, **kwargs})
+    """Return two trees of rows as they are: the rows of these tests have one unit."""
+    return IncrementalMDH(**{"n_init": 2, "random_state": 0, "scale": "none", **kwargs})
 
 
 def state(model):

@@ -62,6 +62,7 @@ def test_the_phases_are_those_of_the_estimator():
         "n_leaves": engine.cluster_tree.n_leaves,
         "n_samples": 600,
         "n_passes": 5,
+        "n_trees": 3,
         "share_sampled": 1.0,
         "agreement": model.agreement_,
         "restart": engine.restart,

@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from distsvc import IncrementalMDH
 from distsvc.job.parameters import PUBLISHED
+from distsvc.models.hyperplanes.engine import TreeEngine
 from tests.models.hyperplanes.hyperplane_rows import (
     GROWTHS,
     ONE_CLUSTER,
@@ -40,7 +41,8 @@ def test_scikit_learn(estimator, check):
 def test_separate_gaussians_are_recovered(k, d, seed):
     X, y = blobs(k, d, seed)
     for n_clusters in (None, k):
-        model = IncrementalMDH(n_clusters=n_clusters, random_state=seed).fit(X)
+        given = {"n_clusters": n_clusters, "scale": "none"}  # columns of noise stay narrow
+        model = IncrementalMDH(**given, random_state=seed).fit(X)
         assert model.n_clusters_ == k
         assert adjusted_rand_score(y, model.labels_) >= 0.98
         assert model.agreement_ >= 0.95
@@ -58,11 +60,45 @@ def test_variants(parameters):
     found = []
     for seed in range(5):
         X, y = blobs(seed=seed)
-        model = IncrementalMDH(random_state=seed, **parameters).fit(X)
+        model = IncrementalMDH(random_state=seed, **{"scale": "none"} | parameters).fit(X)
         assert model.n_clusters_ == 4
         found.append(adjusted_rand_score(y, model.labels_))
     assert min(found) >= 0.9
     assert np.mean(found) >= 0.98
+
+
+def test_units_do_not_matter():
+    """With powers of two nothing is rounded; and each cluster is that of columns in one unit."""
+    X = load_wine().data
+    units = 2.0 ** np.arange(-6, 7)
+    model, other = (IncrementalMDH(random_state=0).fit(rows) for rows in (X, X * units))
+    assert (other.labels_ == model.labels_).all()
+    np.testing.assert_allclose(other.score_samples(X * units), model.score_samples(X), rtol=1e-3)
+    # what is learned on scaled rows is published for rows as they are
+    tree = model.cluster_tree_
+    np.testing.assert_allclose(np.linalg.norm(tree.V, axis=1), 1.0, rtol=1e-6)
+    assert (model.predict(X) == model.labels_).all()
+    with pytest.warns(UserWarning, match=ONE_CLUSTER):
+        plain = IncrementalMDH(random_state=0, scale="none").fit(X)
+    assert plain.labels_.tolist() != model.labels_.tolist()
+
+
+def test_small_tables_have_more_restarts():
+    engine = TreeEngine(IncrementalMDH().get_params(), 0)
+    assert [engine.n_restarts(n) for n in (100, 10_000, 20_000, 10**6)] == [20, 20, 10, 5]
+    engine = TreeEngine(IncrementalMDH(n_init=3).get_params(), 0)
+    assert engine.n_restarts(100) == 3
+
+
+def test_a_copied_row_and_other_orders_have_nearly_the_same_clusters():
+    X = load_wine().data
+    model = IncrementalMDH(random_state=0).fit(X)
+    copied = IncrementalMDH(random_state=0).fit(np.concatenate([X, X[:1]])).labels_[:-1]
+    order = np.random.default_rng(0).permutation(len(X))
+    ordered = IncrementalMDH(random_state=0).fit(X[order]).labels_
+    assert adjusted_rand_score(model.labels_, copied) > 0.7
+    assert adjusted_rand_score(model.labels_[order], ordered) > 0.7
+    assert model.n_clusters_ == 3
 
 
 def test_wine():
@@ -188,9 +224,9 @@ def test_cuts_are_nested(growth):
 
 def test_a_cut_is_what_a_fit_for_that_number_finds():
     X, _ = blobs()
-    model = IncrementalMDH(n_init=1, random_state=0).fit(X)
+    model = estimator(n_init=1).fit(X)
     for k in (2, 3, 4, 7, 12):
-        expected = IncrementalMDH(n_clusters=k, n_init=1, random_state=0).fit(X).labels_
+        expected = estimator(n_clusters=k, n_init=1).fit(X).labels_
         labels = model.cut(k)
         assert labels.dtype == np.int32
         assert (labels == expected).all()

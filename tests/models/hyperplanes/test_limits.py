@@ -133,7 +133,7 @@ NOT_NUMBERS = [-0.1, np.nan, np.inf, "0.1", True]
         *wrong("bandwidth", [*NOT_NUMBERS, None, 0.0], "a positive number"),
         *wrong("clip", NOT_NUMBERS, "a number of at least 0"),
         *wrong("passes", NOT_COUNTS, COUNT),
-        *wrong("n_init", [*NOT_COUNTS, None], COUNT),
+        *wrong("n_init", NOT_COUNTS, COUNT),
         *wrong("max_effective_samples", NOT_COUNTS, COUNT),
         *wrong("max_samples", NOT_COUNTS, COUNT),
         *wrong("growth", ["grow", None, 1], "one of .*'prune', 'forward'"),

@@ -28,7 +28,9 @@ def rows(n, seed):
 
 def learned(n, seed, **given):
     """Return the sine of the angle to the first axis, and the place on it, of the root."""
-    model = IncrementalMDH(2, n_init=1, passes=1, random_state=seed, **given).fit(rows(n, seed))
+    model = IncrementalMDH(2, n_init=1, passes=1, scale="none", random_state=seed, **given).fit(
+        rows(n, seed)
+    )
     tree = model.cluster_tree_
     v, b = tree.V[0].astype(float), tree.thresholds[0] + tree.V[0] @ model.centre_
     return np.sqrt(1.0 - v[0] ** 2), b / v[0]
