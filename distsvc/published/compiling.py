@@ -29,6 +29,8 @@ MODELS: dict[str, Section] = {
     "boundary": {"gamma": 0.5, "nu": 0.1, "max_iter": 2_000},
     "projected": {"gamma": 0.5, "nu": 0.1, "max_iter": 2_000, "maintenance": "project-nearest"},
     "exact": {"gamma": 0.5, "C": 10.0, "solver": "exact"},
+    "svc": {"algorithm": "svc", "gamma": 0.5, "nu": 0.1},
+    "fsvc": {"algorithm": "fsvc", "gamma": 0.5, "nu": 0.1},
     "imdh": {"algorithm": "imdh", "depth": 3, "n_init": 2},
     "ball": {"algorithm": "linear-svdd", "nu": 0.1, "memory_rows": 1_000},
     "plane": {"algorithm": "linear-one-class", "nu": 0.1},
