@@ -8,6 +8,7 @@ FULL = {
     "input": {
         "path": "in.parquet",
         "columns": ["a", "b"],
+        "exclude": ["c"],
         "id": "row_id",
         "label": "label",
         "where": "split == 0",
@@ -19,6 +20,7 @@ FULL = {
         "log": ["a"],
         "encode": {"b": "onehot"},
     },
+    "columns": {"d": {"kind": "ignore"}},
     "model": {
         "algorithm": "support-vector",
         "mode": "auto",

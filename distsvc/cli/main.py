@@ -20,6 +20,7 @@ import click
 from distsvc import __version__
 from distsvc.cli.ending import failing_cleanly
 from distsvc.cli.options import (
+    EXCLUDE,
     FRESH,
     METRICS_FILE,
     RUN_DATE,
@@ -246,7 +247,8 @@ def predict(
     metavar="JOB.toml",
     help="Write the job file there instead of printing it.",
 )
-def init(table: str, out: str | None) -> None:
+@EXCLUDE
+def init(table: str, out: str | None, exclude: list[str] | None) -> None:
     """Look at TABLE, and print a job file for it, with remarks as comments.
 
     The job runs as it is. An existing file is not overwritten.
@@ -255,9 +257,9 @@ def init(table: str, out: str | None) -> None:
         from distsvc.run.drafts.drafting import draft, write_draft
 
         if out is None:
-            text = draft(table)
+            text = draft(table, exclude=exclude or ())
         else:
-            write_draft(table, out)
+            write_draft(table, out, exclude or ())
             text = f"{out}\n"
     click.echo(text, nl=False)
 

@@ -21,6 +21,7 @@ SHORT = {
     "id": "input.id",
     "out": "output.path",
     "columns": "input.columns",
+    "exclude": "input.exclude",
     "where": "input.where",
     "scale": "preprocess.scale",
     "missing": "preprocess.missing",
@@ -116,6 +117,11 @@ METRICS_FILE = click.option(
 )
 
 
+EXCLUDE = click.option(
+    "--exclude", type=Names(), metavar="A,B", help="Columns that are not used; none by default."
+)
+
+
 def cluster_options(command: Command) -> Command:
     """Give a command the options that say where the cluster is."""
     return _with(
@@ -182,6 +188,7 @@ def short_keys(command: Command) -> Command:
         click.option(
             "--columns", type=Names(), metavar="A,B,C", help="The columns used; all by default."
         ),
+        EXCLUDE,
         click.option("--where", metavar="FILTER", help="The rows used, e.g. 'amount > 0'."),
         click.option(
             "--scale",
@@ -193,7 +200,7 @@ def short_keys(command: Command) -> Command:
             "--missing",
             type=WordOf("preprocess.missing"),
             metavar="HOW",
-            help="Missing values: error (the default), drop or median.",
+            help="Missing values: auto (the default), error, drop or median.",
         ),
         click.option(
             "--algorithm",

@@ -92,7 +92,10 @@ class InputConfig(_Section):
     """A file, folder or glob, or a list of them; local, or a URL. `delta://` and `iceberg://`
     name tables of a lake."""
     columns: Annotated[tuple[str, ...], Field(min_length=1, strict=False)] | None = None
-    """The features. Default: every column that can be one."""
+    """The features. Default: every column of numbers, and every boolean or text column of few
+    levels where the algorithm takes categories."""
+    exclude: Annotated[tuple[Text, ...], Field(strict=False)] = ()
+    """Columns that are no features. Default: none."""
     id: Text | None = None
     """A column that is copied to the output. Default: the row's number."""
     label: Text | None = None
@@ -152,14 +155,16 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 class PreprocessConfig(_Section):
     """``[preprocess]``: what happens to a value before a learner sees it.
 
-    The numbers `missing_values` are missing values, of which `missing` says what becomes of them.
-    The scale "auto" is "standard" or "unit", which the table decides.
+    `missing_values` are sentinel numbers, and `missing` is the policy for missing values: "auto" is
+    "error" for algorithms that need every value (see `Job.missing`). The scale "auto" is "standard"
+    or "unit", which the table decides.
     """
 
     scale: Literal["standard", "minmax", "robust", "unit", "none", "auto"] = "standard"
     """How columns, or rows, are brought to one scale."""
-    missing: Literal["error", "drop", "median"] = "error"
-    """What becomes of a missing value: an error, a row without a label, or the median."""
+    missing: Literal["auto", "error", "drop", "median"] = "auto"
+    """What becomes of a missing value: an error, a row without a label, or the median. Default:
+    it stays missing where the algorithm takes missing values, and is an error elsewhere."""
     missing_values: Annotated[tuple[Finite, ...], Field(strict=False)] = ()
     """Numbers that stand for a missing value."""
     log: Annotated[tuple[Text, ...], Field(strict=False)] = ()
@@ -167,6 +172,35 @@ class PreprocessConfig(_Section):
     encode: dict[Text, Literal["onehot", "frequency"]] = Field(default_factory=dict)
     """Columns that are categories, and how each is encoded."""
 
+
+IGNORE = "ignore"
+CATEGORY = "category"
+
+
+def _kind(value: Any) -> Any:
+    """Return the table of a column's kind, which may be given as its word."""
+    return {"kind": value} if isinstance(value, str) else value
+
+
+class ColumnKind(_Section):
+    """A key of ``[columns]``: the kind of a column's values, and the scale of its numbers."""
+
+    kind: Literal["continuous", "count", "share", "ordinal", "binary", "category", "ignore"]
+    """What the values are; `ignore` leaves the column out."""
+    scale: Literal["identity", "root", "log", "logit"] | None = None
+    """The scale of a continuous column, a count or a share. Default: by the values."""
+
+    @model_validator(mode="after")
+    def _scale_of_amounts(self) -> Self:
+        if self.scale is not None and self.kind not in ("continuous", "count", "share"):
+            raise ValueError(
+                f"must have no scale where the kind is {self.kind!r}: expected one of a continuous "
+                f"column, a count or a share, found {self.scale!r}"
+            )
+        return self
+
+
+Kinds = dict[Text, Annotated[ColumnKind, BeforeValidator(_kind)]]
 
 Rows = Annotated[int, Field(ge=1, le=MOST)]
 
@@ -215,6 +249,9 @@ MODELS = {algorithm: _model_section(algorithm) for algorithm in PARAMETERS}
 """The ``[model]`` section of every algorithm."""
 
 DEFAULT_MODEL = MODELS["auto"].model_validate({})
+
+MIXED = ("auto", "mixture")
+"""Algorithms that take categories and missing values."""
 
 
 def _algorithm(model: Any) -> Any:
@@ -464,6 +501,7 @@ class Job(_Section):
     output: OutputConfig
     job: JobConfig = JobConfig()
     preprocess: PreprocessConfig = PreprocessConfig()
+    columns: Kinds = Field(default_factory=dict)
     model: Annotated[ModelConfig, GetPydanticSchema(_any_model)] = DEFAULT_MODEL
     continuity: ContinuityConfig = ContinuityConfig()
     checks: ChecksConfig = ChecksConfig()
@@ -476,6 +514,20 @@ class Job(_Section):
         """Values in which dates were filled in, as the file has them, by section and key."""
         return self._as_written
 
+    @property
+    def is_mixed(self) -> bool:
+        """Whether the algorithm takes categories and missing values.
+
+        Rows that are divided by their lengths are compared by numbers alone.
+        """
+        return self.model.algorithm in MIXED and self.preprocess.scale not in ("unit", "auto")
+
+    @property
+    def missing(self) -> str:
+        """The policy for missing values: as given, but "error" for "auto" unless `is_mixed`."""
+        given = self.preprocess.missing
+        return "error" if given == "auto" and not self.is_mixed else given
+
     @model_validator(mode="after")
     def _sections_that_do_not_go_together(self) -> Job:
         algorithm, label = self.model.algorithm, self.input.label
@@ -484,6 +536,7 @@ class Job(_Section):
                 f"input.columns names {label!r}, the input.label: a label only scores clusters"
             )
         self._check_categories()
+        self._check_kinds()
         scale = self.preprocess.scale
         if algorithm == "linear-one-class" and scale in ("standard", "robust", "auto"):
             default = " (the default)" if scale == "standard" else ""
@@ -521,6 +574,27 @@ class Job(_Section):
                 raise ValueError(
                     f"preprocess.encode names {name!r}, which is not among input.columns"
                 )
+
+    def _check_kinds(self) -> None:
+        """Check that no key uses a column that another key leaves out."""
+        given, kinds = self.input, self.columns
+        ignored = dict.fromkeys(given.exclude, "input.exclude")
+        ignored |= {name: f"columns.{name}" for name, of in kinds.items() if of.kind == IGNORE}
+        if given.columns is not None and set(given.columns) <= ignored.keys():
+            key = ignored[given.columns[0]]
+            raise ValueError(f"input.columns: {key} leaves out all of its columns")
+        used = dict.fromkeys(self.preprocess.log, "preprocess.log")
+        used |= dict.fromkeys(self.preprocess.encode, "preprocess.encode")
+        typed = {name: f"columns.{name}" for name, of in kinds.items() if of.kind != IGNORE}
+        for name, key in (used | typed).items():
+            if name in ignored:
+                raise ValueError(f"{ignored[name]} leaves out {name!r}, which {key} uses")
+        apart = {given.label: "input.label", given.id: "input.id"}
+        for name in typed:
+            if name in apart:
+                raise ValueError(f"columns.{name}: {name!r} is the {apart[name]}, and no feature")
+            if given.columns is not None and name not in given.columns:
+                raise ValueError(f"columns.{name}: {name!r} is not among input.columns")
 
     def digest(self) -> str:
         """Return a SHA-256 of what decides the result, but for the table and the previous run.

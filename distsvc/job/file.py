@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from distsvc.errors import InputNotFoundError, JobFileError, shown
 from distsvc.errors.urls import masked
-from distsvc.job.config import MODELS, Job, Section, Sections
+from distsvc.job.config import MODELS, ColumnKind, Job, Section, Sections
 from distsvc.job.dates import filled, filled_each, names_day, parse_day
 
 FILE_BYTES = 4 * 2**20
@@ -263,6 +263,7 @@ def _explain_field(name: str, items: list[Any]) -> str:
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         key = first["loc"][-1]
+        name = ".".join(map(str, first["loc"])) if first["loc"][0] == "columns" else name
         owners = [tag for tag, model in MODELS.items() if key in model.model_fields]
         if name == f"model.{key}" and owners:
             return (
@@ -292,6 +293,8 @@ def _known_keys(place: tuple[Any, ...]) -> list[str]:
     fields = Job.model_fields
     if place and place[-1] in MODELS:
         return sorted(MODELS[place[-1]].model_fields)
+    if place[:1] == ("columns",):
+        return sorted(ColumnKind.model_fields)
     for part in place:
         annotation = fields[part].annotation
         if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):

@@ -88,7 +88,7 @@ class Model:
         job, self._features = model.job(NAME, NAME), model.learned_from
         self._numbers = names_of(self._features)
         self._preparation, self._labeller = preparation, labeller
-        self._missing, self._output = job.preprocess.missing, job.output
+        self._missing, self._output = job.missing, job.output
         self._missing_values = job.preprocess.missing_values
         self.columns = tuple(feature.column for feature in self._features)
         self.array_columns = array_columns(self._features)

@@ -30,6 +30,10 @@ REQUIRED = "required"
 SENTENCE = re.compile(r"^.*?\.(?=\s+[A-Z\"`]|$)", re.DOTALL)
 SETTINGS = 'Those of the paper with "published", for all keys that are not given.'
 TEXT_OR_LIST = "text or list of text"
+COLUMNS = (
+    'Each key is the name of a column. Its value is a kind, as in `visits = "count"`, or a table: '
+    '`visits = { kind = "count", scale = "root" }`.'
+)
 AS_WRITTEN = {
     "path": TEXT_OR_LIST,
     "on_published": TEXT_OR_LIST,
@@ -80,12 +84,10 @@ def default(option: click.Option) -> str:
 
 def job_keys() -> str:
     """Return every section of a job file but `[model]`: keys, values, defaults, meanings."""
-    sections = config.Job.model_fields
-    shown = [name for name in sections if name != "model"]
-    return "\n\n".join(
-        f"### `[{name}]`\n\n{keys_table(sections[name].annotation, given_of(name))}"
-        for name in shown
-    )
+    sections = {name: of.annotation for name, of in config.Job.model_fields.items()}
+    shown = [name for name in sections if name not in ("model", "columns")]
+    parts = [f"### `[{name}]`\n\n{keys_table(sections[name], given_of(name))}" for name in shown]
+    return "\n\n".join([*parts, f"### `[columns]`\n\n{COLUMNS}\n\n{keys_table(config.ColumnKind)}"])
 
 
 def given_of(section: str) -> dict[str, str]:

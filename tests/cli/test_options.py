@@ -20,6 +20,7 @@ VALUES = {
     "id": ("name", "name"),
     "out": ("there", "there"),
     "columns": ("a, b", ("a", "b")),
+    "exclude": ("c, d", ("c", "d")),
     "where": ("a > 0", "a > 0"),
     "scale": ("robust", "robust"),
     "missing": ("drop", "drop"),
@@ -92,7 +93,7 @@ def test_a_table_is_clustered_by_short_forms_alone(tmp_path, monkeypatch):
         (["--clusters", "0"], "'--clusters': 0 is not in the range x>=1"),
         (["--clusters", "five"], "'five' is not a valid integer"),
         (["--scale", "big"], "'big' is not one of 'standard', 'minmax', 'robust', 'unit', 'none'"),
-        (["--missing", "no"], "'no' is not one of 'error', 'drop', 'median'"),
+        (["--missing", "no"], "'no' is not one of 'auto', 'error', 'drop', 'median'"),
         (["--algorithm", "kmeans"], "'kmeans' is not one of 'auto', 'support-vector', 'imdh'"),
         (["--seed", "-1"], "-1 is not in the range x>=0"),
         (

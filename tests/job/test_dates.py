@@ -135,6 +135,7 @@ def test_the_day_is_filled_in_in_every_text_of_three_sections():
     assert found.input.model_dump(exclude_none=True) | {"path": found.input.path} == {
         "path": "in/2026/t.parquet",
         "columns": ("a03", "b"),
+        "exclude": (),
         "id": "i28",
         "label": "2026-03-01",
         "where": "day == '2026-02-28'",

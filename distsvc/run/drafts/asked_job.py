@@ -6,7 +6,7 @@ import datetime
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -73,12 +73,12 @@ def is_table(path: str) -> bool:
         return False
 
 
-def default_job(path: str) -> Sections:
+def default_job(path: str, exclude: Sequence[str] = ()) -> Sections:
     """Return the sections of the default job for a table, into ``out/NAME``."""
     name = table_name(path)
     return {
         "job": {"name": name},
-        "input": {"path": path},
+        "input": {"path": path} | ({"exclude": list(exclude)} if exclude else {}),
         "output": {"path": f"{OUTPUTS}/{name}"},
     }
 

@@ -27,7 +27,7 @@ _UNBROKEN = "\ue000"
 """The character for a blank where a line must not end."""
 
 
-def write_draft(path: str, to: str) -> None:
+def write_draft(path: str, to: str, exclude: Sequence[str] = ()) -> None:
     """Write a draft to a local file that is not there yet; errors as in `draft`.
 
     `JobFileError` where something is there, or for a URL; `OutputPermissionError` or
@@ -36,15 +36,16 @@ def write_draft(path: str, to: str) -> None:
     file = local_file("--out", to)
     if file.exists():
         raise JobFileError(f"{to} is there already: remove it, or give another name by --out")
-    write_text(file, draft(path, to))
+    write_text(file, draft(path, to, exclude))
 
 
-def draft(path: str, to: str = "JOB.toml") -> str:
+def draft(path: str, to: str = "JOB.toml", exclude: Sequence[str] = ()) -> str:
     """Return a commented job file for a table: the default job, and what else may suit the table.
 
-    `to` is what it will be called. Errors as in `look_at`.
+    `to` is what it will be called, and its job leaves out the columns to `exclude`. Errors as in
+    `look_at`.
     """
-    look, shown, job = look_at(path), shown_url(path), default_job(path)
+    look, shown, job = look_at(path, exclude), shown_url(path), default_job(path)
     lines = [
         *_heading(look, to),
         "",
@@ -54,6 +55,7 @@ def draft(path: str, to: str = "JOB.toml") -> str:
         "[input]",
         _line("path", shown),
         *(["# The secrets of the URL are left out here."] if shown != path else []),
+        *([_line("exclude", list(exclude))] if exclude else []),
         *_columns(look),
         "",
         "[preprocess]",
@@ -104,10 +106,10 @@ def _preprocess(look: Look) -> list[str]:
         remark = "or 'unit', which compares vectors by direction; 'auto' takes the clearer"
         lines.append(_hint("scale", "auto", remark))
     if look.gaps:
-        lines += _comment(f"Values are missing in {some(look.gaps)}; a run ends there unless:")
+        lines += _comment(f"Values are missing in {some(look.gaps)}; they stay missing, unless:")
         lines.append(_hint("missing", "median", "or 'drop', which leaves such rows out"))
     else:
-        lines.append(_line("missing", "error", "or 'drop', or 'median'"))
+        lines.append(_line("missing", "auto", "or 'error', 'drop', 'median'"))
     if look.logs:
         lines += _comment("A few values are larger than all others by far in these columns:")
         lines += _hint_of_several("log", look.logs)

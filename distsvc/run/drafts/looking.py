@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ import pyarrow as pa
 from distsvc.errors import DataError
 from distsvc.job.file import parse_job
 from distsvc.run.drafts.asked_job import default_job
+from distsvc.run.work.categories import with_categories
 from distsvc.storage.places.scratch import scratch
 from distsvc.storage.rows.blocks import Block, Table
 from distsvc.storage.rows.categories import MOST_ONE_HOT
@@ -64,16 +66,18 @@ class Look:
     texts: dict[str, str]
 
 
-def look_at(path: str) -> Look:
-    """Look at a table's columns and at its first rows.
+def look_at(path: str, exclude: Sequence[str] = ()) -> Look:
+    """Look at a table's columns, without those to `exclude`, and at its first rows.
 
     A table of a format without row ranges, such as CSV, is converted on the way.
 
     Errors as of `open_table`: the table is not there, or no job can read it.
     """
     with scratch("staging") as staging:
-        table = open_table(parse_job(default_job(path)).input, staging)
-        rows = max(1, min(FIRST_ROWS, FIRST_VALUES // len(table.columns)))
+        job = parse_job(default_job(path, exclude))
+        table = open_table(job.input, staging, mixed=job.is_mixed)
+        rows = max(1, min(FIRST_ROWS, FIRST_VALUES // max(len(table.columns), 1)))
+        table, _ = with_categories(table, [(0, min(rows, table.n_rows))])
         return _seen(table, next(read_blocks(table, 0, table.n_rows, rows)))
 
 

@@ -25,7 +25,10 @@ from distsvc.storage.rows.features import (
     Numeric,
     Vector,
     groups_of,
+    levels_of,
+    missing_values,
     names_of,
+    nominal_columns,
     one_hot_columns,
 )
 from distsvc.storage.tables.exactness import check_exact
@@ -51,6 +54,10 @@ def prepare(
     with steps.progress.phase("prepare"):
         table = steps.run.plan.table
         together = one_hot_columns(table.features)
+        missing = missing_values(table.features, survey.n_rows - survey.sums.counts)
+        if missing:
+            told = some([f"{name} ({rows:,})" for name, rows in missing.items()])
+            steps.progress.event("missing values", columns=told)
         scaling, notes = make_scaling(config, survey, table.columns, together)
         if config.scale == "auto":
             scaling, told = clearer(scaling, survey, steps.run.plan.seed)
@@ -60,10 +67,10 @@ def prepare(
         notes += told_of_aside(survey.aside, table.columns)
         notes += told_of_far_rows(survey, scaling.kind, table.features)
         notes += told_of_lengths(survey, scaling, table.features)
-        notes += told_of_stand_ins(survey, config, table.features)
+        notes += told_of_stand_ins(survey, config, table.features, steps.run.plan.missing)
         columns, pilot = None, survey.lowest
         if isinstance(engine, AutomaticEngine) and "scale" not in config.model_fields_set:
-            columns = engine.model_columns(pilot.X, pilot.keys, _nominal(table.features))
+            columns = engine.model_columns(pilot.X, pilot.keys, nominal_columns(table.features))
         if columns is None:
             engine.set_pilot(scaling.apply(pilot.X), survey.n_rows)
             origin = engine.centre
@@ -74,10 +81,6 @@ def prepare(
         preparation = Preparation(scaling, origin, algorithm.rules[0].float64, columns)
         steps.run.write(PREPARATION, preparation.result())
         return preparation(survey.pilot)
-
-
-def _nominal(features: Sequence[Feature]) -> np.ndarray:
-    return np.array([getattr(f, "nominal", False) for f in features for _ in f.names], bool)
 
 
 def make_scaling(
@@ -162,6 +165,7 @@ def told_of_far_rows(survey: Survey, kind: str, features: Sequence[Feature]) -> 
     ends = zip(sums.least.tolist(), sums.most.tolist(), deviations.tolist(), strict=True)
     columns = names_of(features)
     values_of_categories = {n for group in one_hot_columns(features) for n in columns[group]}
+    values_of_categories |= levels_of(features).keys()
     found: dict[str, ColumnSpread] = {}
     for name, values, end in zip(columns, known(survey.pilot), ends, strict=True):
         column = ColumnSpread.of(values, *end) if values.size else None
@@ -195,7 +199,7 @@ def told_of_lengths(survey: Survey, scaling: Scaling, features: Sequence[Feature
 
 
 def told_of_stand_ins(
-    survey: Survey, config: PreprocessConfig, features: Sequence[Feature]
+    survey: Survey, config: PreprocessConfig, features: Sequence[Feature], missing: str = "error"
 ) -> list[str]:
     """Return a note, or none, about numbers that may stand for missing values, such as -9999.
 
@@ -217,7 +221,7 @@ def told_of_stand_ins(
         return []
     listed = ", ".join(map(_number, sorted(found)))
     keys = f"missing_values = [{listed}]"
-    if config.missing == "error":
+    if missing == "error":
         keys += " and missing = 'median' (or 'drop')"
     return [
         f"numbers that may stand for missing values: {some(told, SHOWN)}; if they do, give {keys} "

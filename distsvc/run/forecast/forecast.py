@@ -103,8 +103,11 @@ def _forecast(job: Job) -> Forecast:
     with scratch("plan") as folder, ExitStack() as stack:
         clock = time.perf_counter
         began = clock()
-        table = open_table(job.input, folder / "staging", job.preprocess)
-        plan, algorithm = Plan.of(job, table), begin(job, table)
+        staging, kinds = folder / "staging", job.columns
+        table = open_table(job.input, staging, job.preprocess, kinds=kinds, mixed=job.is_mixed)
+        plan = Plan.of(job, table)
+        table = plan.table
+        algorithm = begin(job, table)
         seconds = {"open": clock() - began}
         run = RunDirectory(folder)
         run.write_plan(plan)

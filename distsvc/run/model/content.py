@@ -11,7 +11,7 @@ from pydantic import AfterValidator, ConfigDict, Field, JsonValue
 
 from distsvc.errors import DataError, JobFileError, shown
 from distsvc.errors.forms import Form, parsed
-from distsvc.job.config import ASKING, Job
+from distsvc.job.config import ASKING, MIXED, Job
 from distsvc.job.file import parse_job
 from distsvc.job.parameters import PARAMETERS
 from distsvc.models.nights.drift import NEEDS as COLUMN_NEEDS
@@ -112,11 +112,13 @@ class ModelFile(Form):
         given = {"path": path, "id": self.input.id}
         columns = [feature.column for feature in self.learned_from]
         asked = {name: self.facts[name] for name in ASKING if name in self.facts}
+        # A model that takes missing values is labelled with as a job of the default algorithm.
+        takes_missing = self.preprocess.get("missing") == "auto"
         return parse_job(
             {
                 "input": {k: v for k, v in given.items() if v} | {"columns": columns},
                 "preprocess": self.preprocess,
-                "model": {"algorithm": self.algorithm},
+                "model": {"algorithm": MIXED[0] if takes_missing else self.algorithm},
                 "cluster": dict(cluster or {}),
                 "output": {"path": output_path} | asked,
             }

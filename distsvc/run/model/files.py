@@ -62,7 +62,7 @@ def write_model(run: RunDirectory, job: Job, learned: Learned, labelled: Labelle
         "features": run.plan.table.to_dict()["features"],
         "chosen_columns": job.input.columns is not None,
         "input": job.input.model_dump(include={"id", "label", "where"}),
-        "preprocess": job.preprocess.model_dump(),
+        "preprocess": job.preprocess.model_dump() | {"missing": job.missing},
         "facts": preparation.facts | facts | run.plan.output.asked(),
     }
     arrays = preparation.arrays | labelling.arrays | learned.arrays

@@ -28,7 +28,7 @@ from distsvc.run.nights.drift import drift_of, reference_drift, refit_because
 from distsvc.run.nights.previous import Previous, rows_of_runs
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.rows.columns import some
-from distsvc.storage.tables.opening import ignored_columns, new_columns
+from distsvc.storage.tables.opening import new_columns, unchosen_columns
 
 MOST_OUTSIDE, ABOUT = 0.25, 0.05
 """Share of the rows outside above which there is a warning, and by how much nu may be passed."""
@@ -143,7 +143,7 @@ def _notes(run: RunDirectory, job: Job, lineage: LineagePart | None) -> list[str
 
 def _unknown(run: RunDirectory, job: Job) -> list[str]:
     """Return the columns that could be features, and that the model of the run before lacks."""
-    extra = ignored_columns(run.plan.table) if job.model.mode != "refit" else []
+    extra = unchosen_columns(run.plan.table) if job.model.mode != "refit" else []
     extra = [name for name in extra if name in (job.input.columns or extra)]
     return extra + new_columns(run.plan.table)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from distsvc.report.content.report import (
 )
 from distsvc.run.algorithms.algorithm import Learned, PilotRows
 from distsvc.run.labelling.counts import Counts
+from distsvc.run.labelling.labeller import OWN, PREVIOUS
 from distsvc.run.labelling.phase import Labelled
 from distsvc.run.nights.comparison import Comparison
 from distsvc.run.reporting.dividing import told_of_dividers
@@ -34,6 +36,7 @@ from distsvc.run.reporting.explaining import explained
 from distsvc.run.reporting.pictures import labelled_pilot
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.publishing.manifest import UNNAMED
+from distsvc.storage.rows.features import Feature, levels_of, missing_values, names_of
 
 INDEX_ROWS = 5000
 
@@ -120,7 +123,17 @@ def _input(run: RunDirectory, job: Job, counts: Counts) -> InputPart:
         columns=list(table.columns),
         state=table.state.replace("=", " "),
         left_out=table.left_out,
+        missing=_missing(table.features, counts),
+        levels=levels_of(table.features),
     )
+
+
+def _missing(features: Sequence[Feature], counts: Counts) -> dict[str, int]:
+    """Return the missing values of each column that has some, in the rows with a label."""
+    name = OWN if OWN in counts.columns else PREVIOUS
+    missing = np.zeros(len(names_of(features)), np.int64)
+    missing[counts.places[name]] = counts.columns[name].counts[:, -1]
+    return missing_values(features, missing)
 
 
 def _clusters(counts: Counts) -> list[ClusterRow]:

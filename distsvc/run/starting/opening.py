@@ -136,7 +136,15 @@ def _notes(job: Job, output: Output) -> list[str]:
 
 def _planned(request: Request, staging: str, previous: Previous | None, meter: Meter) -> Plan:
     job, before = request.job, previous.features if previous is not None else ()
-    table = open_table(job.input, staging, job.preprocess, features_by(job, previous), request.kept)
+    table = open_table(
+        job.input,
+        staging,
+        job.preprocess,
+        features_by(job, previous),
+        request.kept,
+        job.columns,
+        job.is_mixed,
+    )
     return Plan.of(job, table, before, meter)
 
 

@@ -105,7 +105,9 @@ class Request:
     def inputs(self) -> str:
         """SHA-256 of the table, which is opened for it; nothing of that stays."""
         with scratch("staging") as staging:
-            table = open_table(self.job.input, staging, self.job.preprocess, kept=self.kept)
+            job = self.job
+            kinds, mixed = job.columns, job.is_mixed
+            table = open_table(job.input, staging, job.preprocess, (), self.kept, kinds, mixed)
             return fingerprint(table)
 
     def content(self) -> dict[str, object]:

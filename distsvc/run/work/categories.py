@@ -9,7 +9,7 @@ import numpy as np
 
 from distsvc.run.work.progress import Meter
 from distsvc.storage.rows.blocks import Table
-from distsvc.storage.rows.categories import Category, Uncounted
+from distsvc.storage.rows.categories import CODES, Category, Uncounted
 from distsvc.storage.rows.columns import check_names
 from distsvc.storage.rows.features import Feature
 from distsvc.storage.tables.counting import ValueCounts
@@ -35,10 +35,11 @@ def with_categories(
     `DataError` where a column has too many values, or too long ones, or can't be read, or makes a
     feature that is called like another column.
     """
-    columns = [f.column for f in table.features if isinstance(f, Uncounted)]
-    if not columns:
+    uncounted = {f.column: f for f in table.features if isinstance(f, Uncounted)}
+    if not uncounted:
         return table, []
-    counting = ValueCounts(table, columns)
+    cut = {name for name, feature in uncounted.items() if feature.kind == CODES}
+    counting = ValueCounts(table, list(uncounted), cut)
     if meter is not None:
         meter.begin(len(partitions))
     for start, stop in partitions:

@@ -46,7 +46,7 @@ class Plan:
         Row ranges of one or more whole parts, each the work of a task; `block_rows` are in memory
         at a time.
     missing : str
-        ``error``, ``drop`` or ``median``, as in the job.
+        ``error``, ``drop`` or ``median``, or ``auto`` if missing values stay NaN.
     unit : bool
         Whether rows are divided by their lengths, so that those of zeros can't be used.
     seed : int
@@ -98,7 +98,7 @@ class Plan:
             parts=parts,
             partitions=joined(parts, d),
             block_rows=job.cluster.block_rows or choose_block_rows(d),
-            missing=job.preprocess.missing,
+            missing=job.missing,
             unit=job.preprocess.scale in ("unit", "auto"),
             seed=job.model.seed,
             pilot_rows=pilot_rows(d),

@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,7 @@ from pydantic import JsonValue, TypeAdapter
 
 from distsvc.errors import DataError
 from distsvc.errors.urls import lake_url, shown_urls
+from distsvc.job.config import ColumnKind
 from distsvc.storage.places.location import Location
 from distsvc.storage.rows.features import (
     Feature,
@@ -97,6 +98,7 @@ class Layout:
 
 
 _LAYOUT = TypeAdapter(Layout)
+_KINDS = TypeAdapter(dict[str, ColumnKind])
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,8 @@ class Table:
     which differ from the layout's where the table was converted. `left_out` says why the other
     columns are no features, by their names, and `versions` which version of each file of the
     source was there before anything of it was read. `notes` are what is remarkable about its
-    storage. The numbers `missing_values` of a feature's column stand for missing ones.
+    storage. The numbers `missing_values` of a feature's column stand for missing ones, and
+    `column_kinds` are the kinds that the job gives to features.
     """
 
     layout: Layout
@@ -125,6 +128,7 @@ class Table:
     ready: str | None = None
     notes: tuple[str, ...] = ()
     missing_values: tuple[float, ...] = ()
+    column_kinds: dict[str, ColumnKind] = field(default_factory=dict)
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -174,6 +178,7 @@ class Table:
         own = {
             "lake": dataclasses.asdict(self.layout.lake) if self.layout.lake else {},
             "features": descriptions(self.features),
+            "column_kinds": {name: of.model_dump() for name, of in self.column_kinds.items()},
             "schema": base64.b64encode(self.others.serialize()).decode(),
         }
         fields = vars(self.layout) | vars(self) | own
@@ -192,6 +197,7 @@ class Table:
             versions={name: Version(*one) for name, one in content["versions"].items()},
             notes=tuple(content["notes"]),
             missing_values=tuple(content["missing_values"]),
+            column_kinds=_KINDS.validate_python(content["column_kinds"]),
             **own,
         )
 
@@ -199,7 +205,7 @@ class Table:
 _WRITTEN = (
     "path", "format", "features", "id", "label", "where", "extents", "sources", "root", "files",
     "file_units", "file_depths", "schema", "types", "left_out", "versions", "ready", "lake",
-    "notes", "missing_values",
+    "notes", "missing_values", "column_kinds",
 )  # fmt: skip
 """The keys of a table in JSON, in order."""
 

@@ -6,6 +6,7 @@ Rare values, and those that come up only later, share a bucket.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
@@ -17,12 +18,20 @@ from pydantic import Field, model_validator
 from distsvc.storage.rows.feature import DescribedFeature
 
 MOST_ONE_HOT = 32
-"""Values that have a column of their own."""
+"""Values that have a column, or a code, of their own."""
 
 LEAST_ROWS, LEAST_SHARE = 10, 0.001
 """Of a value that is told apart: rows, and their share of all. So there are at most 1,000."""
 
+LONGEST = 256
+"""Maximum number of characters of a value that is told apart."""
+
+MOST_REST = 0.1
+"""Maximum share of rows with rare values in a text column that is a feature by default."""
+
 BUCKET = "other"
+CODES, ONE_HOT = "codes", "onehot"
+"""Kinds of encodings that a job's algorithm decides between."""
 
 Words = Annotated[tuple[str, ...], Field(strict=False)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -111,10 +120,8 @@ class OneHot(Category):
 
     @cached_property
     def _names(self) -> tuple[str, ...]:
-        bucket = BUCKET
-        while bucket in self.known:
-            bucket = f"({bucket})"
-        return tuple(f"{self.column}={value}" for value in (*self.known, bucket))
+        values = (*self.known, bucket_name(self.known))
+        return tuple(f"{self.column}={value}" for value in values)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -171,8 +178,53 @@ class Frequency(Category):
         return np.asarray(X[:, 0] == np.log(self.rare))
 
 
-Encoding = OneHot | Frequency
-"""All encodings; `distsvc.job.config` has their names for ``preprocess.encode``."""
+class Codes(Category):
+    """One column of codes for learners that model categories themselves.
+
+    The code of a known value is its place among the known values. If the bucket had rows when the
+    values were counted, its code is the next one, and values that come up later get it, too.
+    Otherwise they are NaN, like null.
+    """
+
+    kind: Literal["codes"] = "codes"
+    nominal: ClassVar[bool] = True
+
+    @classmethod
+    def of(cls, column: str, counts: dict[str, int], known: list[str]) -> Codes:
+        """Return the codes of the most frequent values, at most `MOST_ONE_HOT`."""
+        known = known[:MOST_ONE_HOT]
+        return cls(column=column, known=tuple(known), rest=_rest(counts, known))
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The text of each code: the known values, and the bucket if it had rows."""
+        return (*self.known, bucket_name(self.known)) if self.rest else self.known
+
+    def fits_float32(self, kind: str) -> bool:
+        """Return True: codes are small whole numbers."""
+        return True
+
+    def values(self, array: pa.Array) -> np.ndarray:
+        """Return the codes (n,) float32, NaN for null."""
+        k = len(self.known)
+        bucket = k if self.rest else np.nan
+        return np.array([*range(k), bucket, np.nan], np.float32)[self.codes(array)]
+
+    def in_bucket(self, X: np.ndarray) -> np.ndarray:
+        """Return whether each row is in the bucket, (n,) bool, by the column X (n, 1)."""
+        return np.asarray(X[:, 0] == len(self.known))
+
+
+def bucket_name(known: Collection[str]) -> str:
+    """Return the bucket's name, in parentheses while a known value has the same name."""
+    name = BUCKET
+    while name in known:
+        name = f"({name})"
+    return name
+
+
+Encoding = OneHot | Frequency | Codes
+"""All encodings of categories."""
 
 ENCODINGS: dict[str, type[Category]] = {
     of.model_fields["kind"].default: of for of in get_args(Encoding)
@@ -203,10 +255,26 @@ class Uncounted(DescribedFeature):
 
         The most frequent values are told apart, those of equal counts in the order of their text.
         """
-        least = max(LEAST_ROWS, LEAST_SHARE * max(sum(counts.values()), 1))
-        order = sorted(counts, key=lambda value: (-counts[value], value))
-        known = [value for value in order if counts[value] >= least]
-        return ENCODINGS[self.kind].of(self.column, counts, known)
+        return ENCODINGS[self.kind].of(self.column, counts, _frequent(counts))
+
+
+def has_few_levels(counts: dict[str, int]) -> bool:
+    """Return whether values with so many rows each are the levels of a category.
+
+    At least two values are frequent, and at most `MOST_ONE_HOT` of them leave few rows for others.
+    """
+    known = _frequent(counts)[:MOST_ONE_HOT]
+    return len(known) > 1 and _rest(counts, known) <= MOST_REST
+
+
+def _frequent(counts: dict[str, int]) -> list[str]:
+    """Return the values with enough rows, the most frequent first, equal ones by their text.
+
+    Values longer than `LONGEST` are free text.
+    """
+    least = max(LEAST_ROWS, LEAST_SHARE * max(sum(counts.values()), 1))
+    order = sorted(counts, key=lambda value: (-counts[value], value))
+    return [value for value in order if counts[value] >= least and len(value) <= LONGEST]
 
 
 def _rest(counts: dict[str, int], known: list[str]) -> float:

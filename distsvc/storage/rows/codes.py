@@ -77,7 +77,12 @@ def may_have_codes(name: str, least: float, most: float, n_values: int) -> bool:
     if not (float(least).is_integer() and float(most).is_integer()):
         return False
     room = most - least + 1 >= _DISTINCT_SOMEWHERE * n_values
-    return room or most >= _FIRST_DATE or _is_named(name, np.zeros(0))
+    return room or most >= _FIRST_DATE or is_named_like_code(name)
+
+
+def is_named_like_code(name: str) -> bool:
+    """Return whether a column's name is one of an id or a code."""
+    return bool(ID_NAME.search(name) or _CODE_NAME.search(name))
 
 
 def code_reason(name: str, values: np.ndarray) -> str | None:
@@ -198,7 +203,7 @@ def _even(values: np.ndarray) -> bool:
 
 
 def _is_named(name: str, values: np.ndarray) -> bool:
-    return bool(ID_NAME.search(name) or _CODE_NAME.search(name))
+    return is_named_like_code(name)
 
 
 def _are_codes(name: str, values: np.ndarray) -> bool:

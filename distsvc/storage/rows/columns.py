@@ -5,14 +5,15 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 
 from distsvc.errors import DataError, JobFileError
-from distsvc.job.config import InputConfig
+from distsvc.job.config import CATEGORY, IGNORE, ColumnKind, InputConfig
 from distsvc.storage.rows.blocks import Layout
 from distsvc.storage.rows.categories import is_category
 from distsvc.storage.rows.features import (
@@ -21,6 +22,7 @@ from distsvc.storage.rows.features import (
     is_default,
     is_numeric,
     is_usable,
+    is_vector,
     names_of,
 )
 from distsvc.storage.rows.where import where_columns
@@ -118,15 +120,18 @@ def other_columns(config: InputConfig) -> list[str]:
 
 
 def choose_features(
-    config: InputConfig, scan: Scan, categories: Collection[str] = ()
+    config: InputConfig,
+    scan: Scan,
+    categories: Collection[str] = (),
+    ignored: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[str, ...]:
     """Return the feature columns, and check every other column that the job names.
 
     Without ``input.columns`` these are the columns of numbers, booleans, decimals, durations and
     vectors in the table's order, except the label, the id and the columns of ``where``: a column
     that only chooses rows, such as ``split``, is not a feature. An index that pandas stored is none
-    either, nor a column without a name, nor a key by which the table is partitioned. Columns of
-    `categories` are, whatever they hold.
+    either, nor a column without a name, nor a key by which the table is partitioned, nor one that
+    `ignored` gives a reason for. Columns of `categories` are, whatever they hold.
 
     Raises
     ------
@@ -153,7 +158,9 @@ def choose_features(
     twice = [name for name, count in Counter(given).items() if count > 1]
     if twice:
         raise JobFileError(f"input.columns names {twice[0]!r} twice")
-    features = _default(config, scan, categories) if config.columns is None else given
+    features = tuple(name for name in given if name not in ignored)
+    if config.columns is None:
+        features = _default(config, scan, categories, ignored)
     if len(features) > MOST_COLUMNS:
         raise too_wide(path, len(features))
     missing = [name for name in features if name not in scan.types and name not in scan.problems]
@@ -191,10 +198,52 @@ def check_categories(config: InputConfig, scan: Scan, names: Collection[str]) ->
             )
 
 
-def left_out(config: InputConfig, scan: Scan, features: Sequence[str]) -> dict[str, str]:
+def ignored_columns(config: InputConfig, kinds: Mapping[str, ColumnKind]) -> dict[str, str]:
+    """Return the columns that a job leaves out by name, each with the key that names it."""
+    names = [name for name, of in kinds.items() if of.kind == IGNORE]
+    ignored = {name: f"columns.{name} = 'ignore'" for name in names}
+    return dict.fromkeys(config.exclude, "input.exclude") | ignored
+
+
+def check_ignored(config: InputConfig, scan: Scan, ignored: Mapping[str, str]) -> None:
+    """Raise `DataError` if the table lacks a column that a job leaves out by name."""
+    for name, key in ignored.items():
+        if name not in scan.problems:
+            _check(name, key, config.shown, scan)
+
+
+def check_kinds(
+    config: InputConfig, scan: Scan, kinds: Mapping[str, ColumnKind], texts: Collection[str]
+) -> None:
+    """Check that columns can be what the section ``[columns]`` says; `texts` hold numbers.
+
+    `DataError` if one is missing, differs between files or can't be read, `JobFileError` if a
+    category holds no text, booleans or integers, or a number is none.
+    """
+    for name, of in kinds.items():
+        if of.kind == IGNORE:
+            continue
+        _check(name, f"columns.{name}", config.shown, scan)
+        kind = scan.types[name]
+        if of.kind == CATEGORY:
+            fits, wanted = is_category(kind), "text, booleans or integers"
+        else:
+            fits = name in texts or (is_usable(kind) and not is_vector(kind))
+            wanted = "one number in each row" + (", or 'category'" if is_category(kind) else "")
+        if not fits:
+            raise JobFileError(
+                f"columns.{name} = {of.kind!r}: column {name!r} of {config.shown} is "
+                f"{scan.shown[name]}, expected {wanted}"
+            )
+
+
+def left_out(
+    config: InputConfig, scan: Scan, features: Sequence[str], ignored: Mapping[str, str]
+) -> dict[str, str]:
     """Return why each column that is no feature is none."""
     uses = dict.fromkeys(where_columns(config.where), "of input.where")
     uses |= {n: f"input.{field}" for field, n in (("label", config.label), ("id", config.id)) if n}
+    uses = {**ignored, **uses}
     used, listed = set(features), set(scan.default)
 
     def reason(name: str) -> str:
@@ -251,12 +300,14 @@ def some(words: Sequence[str], most: int = 20) -> str:
     return ", ".join(words[:most]) + more
 
 
-def _default(config: InputConfig, scan: Scan, categories: Collection[str]) -> tuple[str, ...]:
+def _default(
+    config: InputConfig, scan: Scan, categories: Collection[str], ignored: Collection[str]
+) -> tuple[str, ...]:
     """Return the columns that are features by their types, or would be if they could be read.
 
     The latter are refused.
     """
-    apart, listed = {*other_columns(config), *scan.keys}, set(scan.default)
+    apart, listed = {*other_columns(config), *scan.keys, *ignored}, set(scan.default)
     features = tuple(
         name
         for name in dict.fromkeys([*scan.default, *scan.types])

@@ -23,12 +23,14 @@ class Feature:
     """The numbers made of one stored column: one column of them, or several.
 
     `wants` names the column's values in a message. With `one_hot` each column of numbers stands
-    for a value, and is 1 in the rows that have it.
+    for a value, and is 1 in the rows that have it. If `nominal`, the numbers are codes of
+    categories, whose order and differences mean nothing.
     """
 
     __slots__ = ()
     wants: ClassVar[str]
     one_hot: ClassVar[bool] = False
+    nominal: ClassVar[bool] = False
     if TYPE_CHECKING:
 
         @property
@@ -54,6 +56,11 @@ class Feature:
     def whole(self) -> str | None:
         """The name of all columns together, where they are one thing to readers."""
         return None
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The text of each code 0, 1, ... of a nominal feature; empty for other features."""
+        return ()
 
     def takes(self, kind: pa.DataType) -> bool:
         """Return whether values of an Arrow type can be turned into the numbers."""

@@ -248,6 +248,26 @@ def one_hot_columns(features: Iterable[Feature]) -> list[slice]:
     return found
 
 
+def nominal_columns(features: Iterable[Feature]) -> np.ndarray:
+    """Return whether each column of numbers holds codes of categories, (d,) bool."""
+    return np.array([feature.nominal for feature in features for _ in feature.names], bool)
+
+
+def levels_of(features: Iterable[Feature]) -> dict[str, list[str]]:
+    """Return the text of each code 0, 1, ... of the nominal columns, by column name."""
+    return {feature.column: list(feature.levels) for feature in features if feature.nominal}
+
+
+def missing_values(features: Iterable[Feature], counts: np.ndarray) -> dict[str, int]:
+    """Return the columns with missing values and the number of them.
+
+    `counts` (d,) are the missing values of the columns of numbers.
+    """
+    names, firsts = groups_of(features)
+    found = zip(names, counts[firsts].tolist(), strict=True)
+    return {name: n for name, n in found if n}
+
+
 def feature_at(features: Iterable[Feature], place: int) -> Feature:
     """Return the feature that makes the column of numbers at a place."""
     for feature in features:

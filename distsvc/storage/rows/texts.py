@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
@@ -23,6 +25,9 @@ _SPELLED = r"^[+-]?[$€£]?(\d+([.,]\d+)?|\d{1,3}(,\d{3})+(\.\d+)?)[%€$£]?$"
 
 _WITH_UNIT = r"^[+-]?[\d.,]*\d\s?(?P<unit>[\p{L}°µ][^\s\d]*)$"
 """A number and the word behind it."""
+
+_DATE = re.compile(r"\d{4}[-/.]\d{1,2}([-/.]\d{1,2}.*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}.*")
+"""Dates and times that begin with a year or a day, and months."""
 
 _FEWEST_WITH_UNIT = 5
 """Different texts of a column of numbers with a unit: fewer are rather names, such as 2WD."""
@@ -89,6 +94,11 @@ def have_unit(array: pa.Array) -> bool:
         return False
     most = max(one["counts"] for one in pc.value_counts(units.drop_null()).to_pylist())
     return bool(2 * most >= len(words))
+
+
+def are_dates(words: Iterable[str]) -> bool:
+    """Return whether all of some texts look like dates, months or times of a day."""
+    return all(_DATE.fullmatch(word.strip()) for word in words)
 
 
 def known_words(array: pa.Array) -> set[str]:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from distsvc.errors import DataError
 from distsvc.storage.rows.blocks import Batches, Span, Table, undictionaried
+from distsvc.storage.rows.categories import LONGEST
 from distsvc.storage.rows.gaps import with_gaps
 from distsvc.storage.rows.where import parse_where
 from distsvc.storage.tables.sources import source_of
 
 MOST_VALUES = 1_000_000
-LONGEST = 256
-"""Characters of a value, so that counts stay small."""
 
 _ROWS = 65_536
 
@@ -37,10 +36,14 @@ def matching_batches(table: Table, span: Span, columns: Sequence[str]) -> Batche
 
 
 class ValueCounts:
-    """The rows of every value, as text, of some columns of a table; null is none."""
+    """The rows of every value, as text, of some columns of a table; null is none.
 
-    def __init__(self, table: Table, columns: Sequence[str]):
-        self.table = table
+    Values of the columns `cut` that are too long for a category count by their beginning, which is
+    too long as well.
+    """
+
+    def __init__(self, table: Table, columns: Sequence[str], cut: Collection[str] = ()):
+        self.table, self.cut = table, cut
         self.counts: dict[str, dict[str, int]] = {column: {} for column in columns}
 
     def add(self, start: int, stop: int) -> None:
@@ -58,7 +61,9 @@ class ValueCounts:
         found = pc.value_counts(array.drop_null())
         words, known = found.field(0).cast(pa.string()), self.counts[column]
         longest = pc.max(pc.utf8_length(words)).as_py() or 0
-        if longest > LONGEST:
+        if column in self.cut:
+            words = pc.utf8_slice_codeunits(words, 0, LONGEST + 1)
+        elif longest > LONGEST:
             raise self._refused(column, f"a text of {longest} characters", f"at most {LONGEST}")
         for word, n in zip(words.to_pylist(), found.field(1).to_pylist(), strict=True):
             known[word] = known.get(word, 0) + n
@@ -68,5 +73,5 @@ class ValueCounts:
     def _refused(self, column: str, found: str, expected: str) -> DataError:
         return DataError(
             f"{self.table.shown}: column {column!r} has {found}, expected {expected} of a column "
-            "that preprocess.encode names; leave it out, or give a column of coarser values"
+            f"of categories; leave it out by --exclude {column}, or give a column of coarser values"
         )

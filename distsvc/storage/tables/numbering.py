@@ -7,23 +7,28 @@ whenever a table is opened.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
+import pyarrow.compute as pc
 
 from distsvc.storage.rows.blocks import Span, Table, undictionaried
+from distsvc.storage.rows.categories import has_few_levels
 from distsvc.storage.rows.codes import (
     FEWEST_ROWS,
     SPOT_ROWS,
     SPOTS,
     code_reason,
+    is_named_like_code,
     may_be_code,
     may_have_codes,
 )
 from distsvc.storage.rows.features import Numeric
 from distsvc.storage.rows.texts import (
     TextNumber,
+    are_dates,
     are_mostly_numbers,
     are_numbers,
     have_unit,
@@ -36,6 +41,9 @@ MIXED = "text, though most of its values are numbers"
 
 WITH_UNIT = "text, numbers with a unit behind them"
 """Why a column of text is no feature that is one of numbers but for a word behind each."""
+
+ID_OR_DATE = "text that looks like ids or dates"
+"""Why a column of text of few levels is no feature."""
 
 _DEEPEST = 131_072
 """Rows of a storage unit that are decoded to get to those that are read."""
@@ -120,6 +128,25 @@ def texts_of_numbers(
                 elif have_unit(values):
                     mixed[name] = WITH_UNIT
     return [name for name in left if len(words[name]) > 1], mixed
+
+
+def texts_of_few_levels(
+    table: Table, source: Source, names: Sequence[str]
+) -> tuple[list[str], dict[str, str]]:
+    """Return the columns of text that are categories of few levels, and why others are not.
+
+    Some rows at several spots of the table decide. `names` are columns of text.
+    """
+    counts: dict[str, Counter[str]] = {name: Counter() for name in names}
+    for start, stop in _spots(table.layout.extents) if names else ():
+        for batch in source.batches(table, Span(start, stop, stop - start), list(names)):
+            for name in names:
+                found = pc.value_counts(undictionaried(batch[name]).drop_null())
+                words, rows = found.field(0).to_pylist(), found.field(1).to_pylist()
+                counts[name].update(dict(zip(words, rows, strict=True)))
+    few = [name for name in names if has_few_levels(counts[name])]
+    out = [name for name in few if is_named_like_code(name) or are_dates(counts[name])]
+    return [name for name in few if name not in out], dict.fromkeys(out, ID_OR_DATE)
 
 
 def _only(table: Table, places: Sequence[int]) -> Table:

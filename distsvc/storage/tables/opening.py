@@ -9,16 +9,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import pyarrow as pa
 
 from distsvc.errors import DataError, EmptyInputError, InputNotFoundError, JobFileError
-from distsvc.job.config import InputConfig, PreprocessConfig
+from distsvc.job.config import CATEGORY, IGNORE, ColumnKind, InputConfig, PreprocessConfig
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import store_of
 from distsvc.storage.rows.blocks import MOST_ROWS, Block, Span, Table
+from distsvc.storage.rows.categories import CODES, ONE_HOT
 from distsvc.storage.rows.codes import REASONS
 from distsvc.storage.rows.columns import (
     NEW,
@@ -27,8 +29,11 @@ from distsvc.storage.rows.columns import (
     PARTITION_KEY,
     Scan,
     check_categories,
+    check_ignored,
+    check_kinds,
     check_names,
     choose_features,
+    ignored_columns,
     left_out,
     other_columns,
     some,
@@ -51,13 +56,17 @@ from distsvc.storage.rows.versions import Versions, compare
 from distsvc.storage.rows.where import Condition, parse_where, where_columns
 from distsvc.storage.tables.lakes.lake import check_snapshot
 from distsvc.storage.tables.numbering import (
+    ID_OR_DATE,
     MIXED,
     WITH_UNIT,
+    texts_of_few_levels,
     texts_of_numbers,
     without_codes,
     without_features,
 )
 from distsvc.storage.tables.sources import find_sources, source_of
+
+NO_KINDS: Mapping[str, ColumnKind] = MappingProxyType({})
 
 _FIRST_ROWS = 1024
 """Rows in which the length of vectors is looked for at a time."""
@@ -69,6 +78,8 @@ def open_table(
     preprocess: PreprocessConfig | None = None,
     known: Sequence[Feature] = (),
     kept: Collection[str] = (),
+    kinds: Mapping[str, ColumnKind] = NO_KINDS,
+    mixed: bool = False,
 ) -> Table:
     """Find a table, read its metadata and choose its features.
 
@@ -92,6 +103,11 @@ def open_table(
         Columns of the run that is continued. Where the job names none, these are the features, even
         if they are partition keys, an index of pandas, or look like codes; and those besides that
         ``preprocess`` names.
+    kinds
+        The ``[columns]`` section. A column that it names is a feature, unless it is to be ignored.
+    mixed
+        Whether the algorithm takes categories. Then categories become codes, and text of few levels
+        is a feature.
 
     Raises
     ------
@@ -114,36 +130,50 @@ def open_table(
         raise EmptyInputError(f"{config.shown} has no rows: it is complete, and holds no data file")
     found = source.needed(found, condition)
     versions = source.versions(found)  # before anything is read
-    encode = preprocess.encode if preprocess is not None else {}
+    encode = _encodings(preprocess, kinds, mixed)
     as_text = (f.column for f in known if isinstance(f, Category | TextNumber))
     categories = {*encode, *as_text}
-    scan = source.scan(found, config, store_of(staging), categories)
+    wanted = {name for name, of in kinds.items() if of.kind != IGNORE}
+    ignored = ignored_columns(config, kinds)
+    readable = config.model_copy(update={"exclude": tuple(ignored)})
+    scan = source.scan(found, readable, store_of(staging), categories)
     if config.columns is None:
         _check_kept(config.shown, scan, kept)
-    back = tuple(name for name in kept if name in scan.apart)
-    keys = tuple(key for key in scan.keys if key not in kept)
+    check_ignored(config, scan, ignored)
+    back = tuple(name for name in {**dict.fromkeys(kept), **kinds} if name in scan.apart)
+    keys = tuple(key for key in scan.keys if key not in {*kept, *wanted})
     scan = replace(scan, keys=keys, default=scan.default + back)
     _check_size(config.shown, scan.layout.extents)
-    check_categories(config, scan, set(encode) - {feature.column for feature in known})
+    named = set(preprocess.encode) if preprocess is not None else set()
+    check_categories(config, scan, named - {feature.column for feature in known})
     sources = scan.sources or tuple(location.address for location in locations)
     table = _without_columns(config, scan, sources, versions)
     gaps = preprocess.missing_values if preprocess is not None else ()
     table = replace(table, missing_values=gaps)
-    texts, mixed = _text_numbers(config, table, scan, categories)
-    columns = choose_features(config, scan, {*categories, *texts})
+    texts, why = _text_numbers(config, table, scan, {*categories, *ignored})
+    check_kinds(config, scan, kinds, {*texts, *(f.column for f in known)})
+    if mixed:
+        apart = {*categories, *ignored, *texts, *scan.problems, *other_columns(config)}
+        levels, others = _text_levels(config, table, scan, apart, kept)
+        encode |= dict.fromkeys(levels, CODES)
+        categories |= set(levels)
+        why = {name: one for name, one in (why | others).items() if name not in levels}
+    columns = choose_features(config, scan, {*categories, *texts, *wanted}, ignored)
     table = replace(
         table,
         types=tuple(str(scan.types[name]) for name in columns),
         others=_other_types(config, scan, condition),
-        left_out=left_out(config, scan, columns),
+        left_out=left_out(config, scan, columns, ignored),
+        column_kinds={name: kinds[name] for name in columns if name in kinds},
     )
-    table = replace(table, features=_features(table, scan, columns, preprocess, known))
+    logs = preprocess.log if preprocess is not None else ()
+    table = replace(table, features=_features(table, scan, columns, logs, encode, known))
     if config.columns is None:
-        table = replace(table, left_out=table.left_out | mixed)
-        table = without_codes(table, source_of(table), kept)
+        table = replace(table, left_out=table.left_out | why)
+        table = without_codes(table, source_of(table), {*kept, *wanted})
         if kept:
-            logs = preprocess.log if preprocess is not None else ()
-            new = [f.column for f in table.features if f.column not in {*kept, *encode, *logs}]
+            old = {*kept, *named, *logs, *wanted}
+            new = [f.column for f in table.features if f.column not in old]
             table = without_features(table, dict.fromkeys(new, NEW))
     used = {*table.stored, *other_columns(config)}
     return replace(table, notes=tuple(source.notes(found, scan, versions, used)))
@@ -196,16 +226,45 @@ def _text_numbers(
     return texts_of_numbers(table, source_of(table), names)
 
 
+def _encodings(
+    preprocess: PreprocessConfig | None, kinds: Mapping[str, ColumnKind], mixed: bool
+) -> dict[str, str]:
+    """Return the encoding of each column that the job names as a category."""
+    own = CODES if mixed else ONE_HOT
+    found = {name: own for name, of in kinds.items() if of.kind == CATEGORY}
+    return found | (dict(preprocess.encode) if preprocess is not None else {})
+
+
+def _text_levels(
+    config: InputConfig, table: Table, scan: Scan, apart: Collection[str], kept: Collection[str]
+) -> tuple[list[str], dict[str, str]]:
+    """Return the columns of text that are categories of few levels, and why others are not.
+
+    Columns that the job names, or that are `kept`, are categories whatever they hold.
+    """
+    given = scan.default if config.columns is None else config.columns
+    names = [
+        name
+        for name in given
+        if name and name not in apart and name in scan.types and is_text(scan.types[name])
+    ]
+    if config.columns is not None:
+        return names, {}
+    certain = [name for name in names if name in kept]
+    rest = [name for name in names if name not in {*kept, *scan.keys, *scan.apart}]
+    levels, others = texts_of_few_levels(table, source_of(table), rest)
+    return [*certain, *levels], others
+
+
 def _features(
     table: Table,
     scan: Scan,
     columns: Sequence[str],
-    preprocess: PreprocessConfig | None,
+    logs: Sequence[str],
+    encode: Mapping[str, str],
     known: Sequence[Feature],
 ) -> tuple[Feature, ...]:
     """Return what is made of some columns: what a model knows, else what their types say."""
-    logs = preprocess.log if preprocess is not None else ()
-    encode = preprocess.encode if preprocess is not None else {}
     own = {feature.column: feature for feature in known}
     _check_logs(logs, scan, columns)
     features: list[Feature] = []
@@ -341,7 +400,7 @@ def fingerprint(table: Table) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def ignored_columns(table: Table) -> list[str]:
+def unchosen_columns(table: Table) -> list[str]:
     """Return the columns that could be features, but are not among those that a job names."""
     return [name for name, why in table.left_out.items() if why == NOT_CHOSEN]
 
@@ -359,7 +418,7 @@ def numbers_apart(table: Table) -> list[str]:
 
 def notes_on_columns(table: Table) -> list[str]:
     """Return notes about columns that are no features, or are, because of what they hold."""
-    guessed = (PANDAS_INDEX, MIXED, *REASONS)
+    guessed = (PANDAS_INDEX, MIXED, ID_OR_DATE, *REASONS)
     out = {name: why for name, why in table.left_out.items() if why in guessed}
     texts = [repr(one.column) for one in table.features if isinstance(one, TextNumber)]
     notes = []

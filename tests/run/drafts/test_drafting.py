@@ -18,6 +18,7 @@ from distsvc.run.drafts.asked_job import asked_job
 from distsvc.run.drafts.drafting import draft
 from distsvc.run.drafts.looking import look_at
 from distsvc.run.job import run_job
+from distsvc.storage.rows.features import levels_of
 
 N = 500
 
@@ -70,7 +71,8 @@ def test_what_is_seen_of_columns():
     assert look.labels == ["Class"]
     assert look.logs == ["bytes"]
     assert look.gaps == ["gaps"]
-    assert look.texts == {"country": "onehot"}
+    assert look.texts == {}
+    assert [*levels_of(look.table.features)] == ["country", "Class"]
     assert look.n_seen == N
 
 
@@ -86,8 +88,11 @@ def test_texts_are_encoded_by_how_many_values_they_have(name):
     table = pa.table({"x": np.sin(k), "plan": np.array(["a", "b", None])[k % 3], **texts})
     write = pq.write_table if name == "t.parquet" else pyarrow.csv.write_csv
     write(table, name)
-    assert look_at(name).texts == {"plan": "onehot", "city": "frequency"}
-    assert uncommented(draft(name), "encode") == {"plan": "onehot", "city": "frequency"}
+    look = look_at(name)
+    assert look.texts == {"city": "frequency"}
+    assert look.gaps == ["plan"]
+    assert look.table.columns == ("x", "plan")
+    assert uncommented(draft(name), "encode") == {"city": "frequency"}
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
@@ -113,9 +118,8 @@ def test_a_draft_says_what_was_seen():
     assert "500 rows, read as Parquet." in unbroken(text)
     assert "Run it by: distsvc run job.toml." in text
     features = uncommented(text, "columns")
-    assert {"bytes", "plain", "gaps"} <= set(features)
-    assert not {"country", "Class"} & set(features)
-    assert "country (string)" in text
+    assert {"bytes", "plain", "gaps", "country"} <= set(features)
+    assert "nr (another value" in unbroken(text)
     assert uncommented(text, "id") == "userId"
     assert uncommented(text, "label") == "Class"
     assert uncommented(text, "log") == ["bytes"]
@@ -168,11 +172,19 @@ def test_names_of_any_kind():
 def test_a_draft_holds_no_secrets(monkeypatch):
     pq.write_table(mixed(), "t.parquet")
     look = look_at("t.parquet")
-    monkeypatch.setattr(drafting, "look_at", lambda path: look)
+    monkeypatch.setattr(drafting, "look_at", lambda path, exclude: look)
     text = draft("https://me:secret@host/t.parquet?token=hidden")
     assert "secret@" not in text
     assert "hidden" not in text
     assert "The secrets of the URL are left out here." in text
+
+
+def test_a_draft_leaves_out_columns():
+    pq.write_table(mixed(), "t.parquet")
+    found = CliRunner().invoke(main, ["init", "t.parquet", "--exclude", "Class, waits"])
+    assert tomllib.loads(found.stdout)["input"]["exclude"] == ["Class", "waits"]
+    assert not {"Class", "waits"} & set(uncommented(found.stdout, "columns"))
+    assert CliRunner().invoke(main, ["init", "t.parquet", "--exclude", "no"]).exit_code == 65
 
 
 def test_drafting_from_the_command_line():

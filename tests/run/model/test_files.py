@@ -136,10 +136,13 @@ def test_the_job_of_a_prediction(published, tmp_path):
     assert job.input.model_dump(exclude_none=True) == {
         "path": "new.parquet",
         "columns": ("x0", "x1"),
+        "exclude": (),
         "id": "event",
     }
     assert job.output.reasons == 2
-    assert job.preprocess == published[2].job.preprocess
+    fitted = published[2].job
+    assert job.preprocess == fitted.preprocess.model_copy(update={"missing": fitted.missing})
+    assert job.missing == fitted.missing
     assert job.cluster.workers == 3
 
 

@@ -83,13 +83,14 @@ class Csv(Parquet):
     ) -> Scan:
         """Write the files, in the order of their names, as one Parquet file, and scan that."""
         as_is, features = {*other_columns(config), *categories}, set(config.columns or ())
-        digest = _digest(found, as_is, features, set(categories), id_name=config.id)
+        unread = set(config.exclude)
+        digest = _digest(found, as_is, features, set(categories), unread, id_name=config.id)
         target = f"csv-{digest}.parquet"
         known = all(version.tag for version in found.versions.values())
         if not (known and staging.has(target)):
             columns = None if config.columns is None else features
             codes = _codes(found, set(categories))
-            schema = _schema(found, as_is, columns, codes, config.id)
+            schema = _schema(found, as_is, columns, codes, unread, config.id)
             # Faults of reading are no OSError by then: whose fault one is stays clear.
             with staging.created(target) as path:
                 _convert(_batches(found, schema, codes), schema, path)
@@ -188,9 +189,17 @@ def _words(file: Location, names: list[str]) -> dict[str, Words]:
 
 
 def _schema(
-    found: Files, as_is: set[str], features: set[str] | None, codes: set[str], id_name: str | None
+    found: Files,
+    as_is: set[str],
+    features: set[str] | None,
+    codes: set[str],
+    unread: set[str],
+    id_name: str | None,
 ) -> pa.Schema:
-    """Return the types of the columns; `codes` are text, and so is an id that looks like one."""
+    """Return the types of the columns; `codes` are text, and so is an id that looks like one.
+
+    Columns that are `unread` may hold text most of whose values are numbers.
+    """
     schemas: list[pa.Schema] = []
     large: list[set[str]] = []
     if id_name is not None and any(_is_text(file, id_name) for file in found.places):
@@ -203,7 +212,7 @@ def _schema(
             check_distinct(file.shown, schema.names)
             first = next(iter(reader), None)
         schemas.append(schema)
-        chosen = (set(schema.names) if features is None else features) - as_is
+        chosen = (set(schema.names) if features is None else features) - as_is - unread
         if first is not None:
             _check_text(file, first, chosen, features or set())
             large.append(_large(file, first, chosen))
