@@ -15,13 +15,14 @@ TABLE = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__")
 """Arrow makes a table of what has one of these."""
 
 
-def opened(X: Any) -> Input | None:
+def opened(X: Any, missing: bool = False) -> Input | None:
     """Return the reader of X by blocks; None for NumPy arrays, lists and sparse matrices.
 
     scikit-learn's checks take these. A query begins to run, and a stream belongs to the reader.
-    `UnusableRowsError` if X is no table of numbers.
+    Values may be NaN or null only if they may be `missing`. `UnusableRowsError` if X is no table of
+    numbers.
     """
-    found = rows_of(X, Reading())
+    found = rows_of(X, Reading(missing=missing))
     if found is None or not (isinstance(found, ArrayRows) and found.in_memory):
         return found and found.opened()
     check_array(found.X)

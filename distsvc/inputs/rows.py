@@ -58,6 +58,7 @@ class Reading:
     name: str = "X"  # of the rows in messages
     rows: int | None = None  # of a piece, at most; by default those of a block of moderate size
     index: bool = False  # whether the named index of a pandas frame is a column, too
+    missing: bool = False  # whether values may be missing: NaN, or null
 
     def most(self, n_columns: int) -> int:
         """Return how many rows of so many columns a piece has at most."""
@@ -119,7 +120,8 @@ class Input(ABC):
     def blocks(self) -> Iterator[np.ndarray]:
         """Yield the rows (n, d) of a pass in blocks of a moderate size, C order.
 
-        `UnusableRowsError` names the row of a value that is missing or not finite.
+        `UnusableRowsError` names the row of a value that is not finite, or missing where none may
+        be.
         """
         first = self.first
         for block in self._joined(block_rows(self.n_features)):
@@ -151,7 +153,7 @@ class Input(ABC):
         raise NotImplementedError
 
     def _check_finite(self, block: np.ndarray, first: int) -> None:
-        bad = ~np.isfinite(block)
+        bad = np.isinf(block) if self.asked.missing else ~np.isfinite(block)
         if bad.any():
             row, column = divmod(int(bad.argmax()), block.shape[1])
             told = column if self.names is None else repr(self.names[column])

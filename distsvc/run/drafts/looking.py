@@ -15,7 +15,7 @@ from distsvc.run.drafts.asked_job import default_job
 from distsvc.run.work.categories import with_categories
 from distsvc.storage.places.scratch import scratch
 from distsvc.storage.rows.blocks import Block, Table
-from distsvc.storage.rows.categories import MOST_ONE_HOT
+from distsvc.storage.rows.categories import MOST_LEVELS
 from distsvc.storage.rows.codes import ID_NAME, ROW_NUMBER
 from distsvc.storage.rows.features import Numeric
 from distsvc.storage.tables.counting import ValueCounts
@@ -111,7 +111,7 @@ def _way(table: Table, name: str, n_rows: int) -> str:
     n_values = _n_values(table, name, n_rows)
     if n_values < 2 or (n_rows >= FEWEST_ROWS and n_values * REPEATED > n_rows):
         return ""
-    return "onehot" if n_values <= MOST_ONE_HOT else "frequency"
+    return "onehot" if n_values <= MOST_LEVELS else "frequency"
 
 
 def _are_classes(table: Table, name: str, n_rows: int) -> bool:

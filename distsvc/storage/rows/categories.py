@@ -6,30 +6,20 @@ Rare values, and those that come up only later, share a bucket.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
+from distsvc.inputs.levels import BUCKET, bucket_name, codes, frequent, places
+from distsvc.inputs.levels import MOST_LEVELS as MOST_LEVELS
 from distsvc.storage.rows.feature import DescribedFeature
-
-MOST_ONE_HOT = 32
-"""Values that have a column, or a code, of their own."""
-
-LEAST_ROWS, LEAST_SHARE = 10, 0.001
-"""Of a value that is told apart: rows, and their share of all. So there are at most 1,000."""
-
-LONGEST = 256
-"""Maximum number of characters of a value that is told apart."""
 
 MOST_REST = 0.1
 """Maximum share of rows with rare values in a text column that is a feature by default."""
 
-BUCKET = "other"
 CODES, ONE_HOT = "codes", "onehot"
 """Kinds of encodings that a job's algorithm decides between."""
 
@@ -99,11 +89,7 @@ class Category(DescribedFeature):
 
     def codes(self, array: pa.Array) -> np.ndarray:
         """Return places (n,) among the known values; beyond them the bucket's, and that of null."""
-        told = array.dictionary_encode()
-        found = pc.index_in(told.dictionary.cast(pa.string()), self._words)
-        places = pc.fill_null(found, len(self.known)).to_numpy(zero_copy_only=False)
-        indices = pc.fill_null(told.indices, -1).to_numpy(zero_copy_only=False)
-        return np.append(places.astype(np.int64), len(self.known) + 1)[indices]
+        return places(array, self._words)
 
 
 class OneHot(Category):
@@ -114,8 +100,8 @@ class OneHot(Category):
 
     @classmethod
     def of(cls, column: str, counts: dict[str, int], known: list[str]) -> OneHot:
-        """Return the encoding with the most frequent values, `MOST_ONE_HOT` at most."""
-        known = known[:MOST_ONE_HOT]
+        """Return the encoding with the most frequent values, `MOST_LEVELS` at most."""
+        known = known[:MOST_LEVELS]
         return cls(column=column, known=tuple(known), rest=_rest(counts, known))
 
     @cached_property
@@ -191,8 +177,8 @@ class Codes(Category):
 
     @classmethod
     def of(cls, column: str, counts: dict[str, int], known: list[str]) -> Codes:
-        """Return the codes of the most frequent values, at most `MOST_ONE_HOT`."""
-        known = known[:MOST_ONE_HOT]
+        """Return the codes of the most frequent values, at most `MOST_LEVELS`."""
+        known = known[:MOST_LEVELS]
         return cls(column=column, known=tuple(known), rest=_rest(counts, known))
 
     @property
@@ -206,21 +192,11 @@ class Codes(Category):
 
     def values(self, array: pa.Array) -> np.ndarray:
         """Return the codes (n,) float32, NaN for null."""
-        k = len(self.known)
-        bucket = k if self.rest else np.nan
-        return np.array([*range(k), bucket, np.nan], np.float32)[self.codes(array)]
+        return codes(self.codes(array), len(self.known), has_bucket=self.rest > 0.0)
 
     def in_bucket(self, X: np.ndarray) -> np.ndarray:
         """Return whether each row is in the bucket, (n,) bool, by the column X (n, 1)."""
         return np.asarray(X[:, 0] == len(self.known))
-
-
-def bucket_name(known: Collection[str]) -> str:
-    """Return the bucket's name, in parentheses while a known value has the same name."""
-    name = BUCKET
-    while name in known:
-        name = f"({name})"
-    return name
 
 
 Encoding = OneHot | Frequency | Codes
@@ -255,26 +231,16 @@ class Uncounted(DescribedFeature):
 
         The most frequent values are told apart, those of equal counts in the order of their text.
         """
-        return ENCODINGS[self.kind].of(self.column, counts, _frequent(counts))
+        return ENCODINGS[self.kind].of(self.column, counts, frequent(counts))
 
 
 def has_few_levels(counts: dict[str, int]) -> bool:
     """Return whether values with so many rows each are the levels of a category.
 
-    At least two values are frequent, and at most `MOST_ONE_HOT` of them leave few rows for others.
+    At least two values are frequent, and at most `MOST_LEVELS` of them leave few rows for others.
     """
-    known = _frequent(counts)[:MOST_ONE_HOT]
+    known = frequent(counts)[:MOST_LEVELS]
     return len(known) > 1 and _rest(counts, known) <= MOST_REST
-
-
-def _frequent(counts: dict[str, int]) -> list[str]:
-    """Return the values with enough rows, the most frequent first, equal ones by their text.
-
-    Values longer than `LONGEST` are free text.
-    """
-    least = max(LEAST_ROWS, LEAST_SHARE * max(sum(counts.values()), 1))
-    order = sorted(counts, key=lambda value: (-counts[value], value))
-    return [value for value in order if counts[value] >= least and len(value) <= LONGEST]
 
 
 def _rest(counts: dict[str, int], known: list[str]) -> float:

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distsvc.errors import DataError
+from distsvc.inputs.levels import LONGEST
 from distsvc.storage.rows.blocks import Batches, Span, Table, undictionaried
-from distsvc.storage.rows.categories import LONGEST
 from distsvc.storage.rows.gaps import with_gaps
 from distsvc.storage.rows.where import parse_where
 from distsvc.storage.tables.sources import source_of

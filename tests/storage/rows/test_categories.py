@@ -9,9 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from distsvc.errors import DataError, JobFileError
+from distsvc.inputs.levels import MOST_LEVELS
 from distsvc.job.config import InputConfig, PreprocessConfig
 from distsvc.run.work.categories import with_categories
-from distsvc.storage.rows.categories import MOST_ONE_HOT, Frequency, OneHot, Uncounted
+from distsvc.storage.rows.categories import Frequency, OneHot, Uncounted
 from distsvc.storage.rows.features import descriptions, one_hot_columns, restored
 from distsvc.storage.tables import counting
 from distsvc.storage.tables.opening import fingerprint, open_table, shown_columns
@@ -91,7 +92,7 @@ def test_names_stay_apart(tmp_path):
 def test_the_most_frequent_values_that_are_not_rare():
     counts = {f"v{k:03}": 1000 - k for k in range(60)} | {"once": 1}
     feature = Uncounted(column="k", kind="onehot").counted(counts)
-    assert feature.known == tuple(f"v{k:03}" for k in range(MOST_ONE_HOT))
+    assert feature.known == tuple(f"v{k:03}" for k in range(MOST_LEVELS))
     few = Uncounted(column="k", kind="frequency").counted({"a": 99_901, "b": 99, "c": 100})
     assert few.known == ("a",)  # the others have less than a thousandth
     assert few.rare == 199 / 100_100 / 2

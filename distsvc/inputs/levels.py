@@ -1,0 +1,56 @@
+"""Levels of categories: the values that are told apart, and the codes that stand for them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+MOST_LEVELS = 32
+"""Maximum number of values of a category that have a column, or a code, of their own."""
+
+LEAST_ROWS, LEAST_SHARE = 10, 0.001
+"""Least rows of a value that is told apart, and their least share of all rows."""
+
+LONGEST = 256
+"""Maximum number of characters of a value that is told apart."""
+
+BUCKET = "other"
+
+
+def frequent(counts: Mapping[str, int]) -> list[str]:
+    """Return the values with enough rows, the most frequent first, equal ones by their text.
+
+    Values longer than `LONGEST` are free text.
+    """
+    least = max(LEAST_ROWS, LEAST_SHARE * max(sum(counts.values()), 1))
+    order = sorted(counts, key=lambda value: (-counts[value], value))
+    return [value for value in order if counts[value] >= least and len(value) <= LONGEST]
+
+
+def bucket_name(known: Collection[str]) -> str:
+    """Return the bucket's name, in parentheses while a known value has the same name."""
+    name = BUCKET
+    while name in known:
+        name = f"({name})"
+    return name
+
+
+def places(array: pa.Array, known: pa.Array) -> np.ndarray:
+    """Return places (n,) int64 among k `known` texts; k for other values, and k + 1 for null."""
+    encoded = array.dictionary_encode()
+    found = pc.index_in(encoded.dictionary.cast(pa.string()), known)
+    of_values = pc.fill_null(found, len(known)).to_numpy(zero_copy_only=False)
+    indices = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False)
+    return np.append(of_values.astype(np.int64), len(known) + 1)[indices]
+
+
+def codes(places: np.ndarray, n_known: int, has_bucket: bool) -> np.ndarray:
+    """Return the codes (n,) float32 of places among `n_known` values.
+
+    The bucket has the code after the known values. Without a bucket its values are NaN, like null.
+    """
+    bucket = n_known if has_bucket else np.nan
+    return np.array([*range(n_known), bucket, np.nan], np.float32)[places]

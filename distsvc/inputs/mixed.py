@@ -1,0 +1,209 @@
+"""Tables of numbers and categories in memory, with missing values, as rows of float64."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from distsvc.errors import UnusableRowsError
+from distsvc.inputs.arrow import numbers
+from distsvc.inputs.given import rows_of
+from distsvc.inputs.levels import MOST_LEVELS, bucket_name, codes, frequent, places
+from distsvc.inputs.rows import Reading, no_rows
+
+_NUMBERS = (
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_boolean,
+    pa.types.is_decimal,
+    pa.types.is_null,
+)
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The levels of a category: its `known` values, and whether rarer ones share a bucket."""
+
+    known: tuple[str, ...]
+    has_bucket: bool
+
+    @classmethod
+    def of(cls, words: pa.Array) -> Levels:
+        """Return the levels of texts: the most frequent ones, as a job has them."""
+        counts = {one["values"]: one["counts"] for one in pc.value_counts(words).to_pylist()}
+        counts.pop(None, None)
+        known = tuple(frequent(counts)[:MOST_LEVELS])
+        return cls(known, has_bucket=len(known) < len(counts))
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """The text of each code 0, 1, ..."""
+        return (*self.known, bucket_name(self.known)) if self.has_bucket else self.known
+
+    def codes(self, words: pa.Array) -> np.ndarray:
+        """Return the codes (n,) float32 of texts, NaN for null and for values without a code."""
+        found = places(words, pa.array(self.known, pa.string()))
+        return codes(found, len(self.known), self.has_bucket)
+
+
+@dataclass(frozen=True)
+class MixedRows:
+    """Rows of numbers and of codes of categories.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n, d), float64
+        Numbers, and codes of categories; NaN where a value is missing.
+    levels : tuple of length d
+        The `Levels` of each category, None for a column of numbers.
+    names : tuple of str, or None
+        The names of the columns of a table.
+
+    """
+
+    rows: np.ndarray
+    levels: tuple[Levels | None, ...]
+    names: tuple[str, ...] | None
+
+    @property
+    def nominal(self) -> np.ndarray:
+        """Whether each column holds codes of categories, (d,) bool."""
+        return np.array([of is not None for of in self.levels], bool)
+
+
+def mixed_rows(X: Any, levels: Sequence[Levels | None] | None = None, name: str = "X") -> MixedRows:
+    """Return the rows of an array or a table of numbers and categories.
+
+    Columns of text are categories; booleans are numbers, 0 and 1. The rows are held in memory, also
+    where X is read in pieces.
+
+    Parameters
+    ----------
+    X
+        An array or a table, as of `distsvc.inputs.given.rows_of`, or a list of rows. An array of
+        objects may hold text.
+    levels
+        The levels of a fit, one for each column. Values that it did not know have the code of the
+        bucket, or are NaN if there is none. By default they follow from X.
+    name
+        The name of X in messages.
+
+    Raises
+    ------
+    UnusableRowsError
+        X is no array or table, has no columns, or not as many as `levels`; or a value is infinite,
+        or neither a number nor a text.
+
+    """
+    columns, names = _columns(X, name)
+    if levels is not None and len(levels) != len(columns):
+        raise UnusableRowsError(
+            f"{name} has {len(columns)} columns, expected {len(levels)}, as in fit"
+        )
+    known: list[Levels | None] = []
+    rows = np.empty((len(columns[0]), len(columns)))
+    for k, column in enumerate(columns):
+        shown = repr(names[k]) if names is not None else str(k)
+        of = levels[k] if levels is not None else None
+        is_text = _is_text(column.type)
+        if isinstance(of, Levels) or (levels is None and is_text):
+            words = column if is_text else _as_text(column, name, shown)
+            of = of or Levels.of(words)
+            rows[:, k] = of.codes(words)
+        elif is_text:
+            raise UnusableRowsError(
+                f"{name}: column {shown} holds text, expected numbers, as in fit"
+            )
+        else:
+            rows[:, k] = _numbers(column, name, shown)
+        known.append(of)
+    infinite = np.isinf(rows)
+    if infinite.any():
+        row, k = map(int, np.unravel_index(infinite.argmax(), rows.shape))
+        shown = repr(names[k]) if names is not None else str(k)
+        raise UnusableRowsError(
+            f"{name}: column {shown}, row {row}: expected a finite number or a missing value, "
+            f"found {rows[row, k]}"
+        )
+    return MixedRows(rows, tuple(known), names)
+
+
+def _columns(X: Any, name: str) -> tuple[list[pa.Array], tuple[str, ...] | None]:
+    """Return the columns of X as Arrow arrays, at least one, and their names if X is a table."""
+    source = None if _holds_objects(X) else rows_of(X, Reading(name))
+    if source is None:
+        return _of_array(X, name), None
+    if source.shape is not None:
+        source.columns()  # which checks the shape
+    pieces = list(source.pieces())
+    if not pieces or not len(pieces[0]):
+        raise UnusableRowsError(f"{name} has no rows")
+    if isinstance(pieces[0], np.ndarray):
+        return [pa.array(x) for x in np.ascontiguousarray(np.concatenate(pieces).T)], None
+    table = pa.Table.from_batches(pieces)
+    if not table.num_columns:
+        raise UnusableRowsError(f"{name} has no columns, expected at least 1")
+    return [_decoded(column) for column in table.columns], tuple(table.column_names)
+
+
+def _holds_objects(X: Any) -> bool:
+    return isinstance(X, np.ndarray) and X.dtype.kind in "OUS"
+
+
+def _of_array(X: Any, name: str) -> list[pa.Array]:
+    """Return the columns of a list of rows, or of an array of objects."""
+    if not (isinstance(X, (list, tuple)) or _holds_objects(X)):
+        raise no_rows(X, name)
+    try:
+        rows = np.asarray(X, object)
+    except ValueError:
+        rows = np.empty(0, object)
+    if rows.ndim != 2 or not rows.size:
+        raise UnusableRowsError(
+            f"{name}: expected rows by columns (n, d), at least 1 of each, found the shape "
+            f"{rows.shape}"
+        )
+    try:
+        return [pa.array(x, from_pandas=True) for x in rows.T]
+    except pa.ArrowException as error:
+        raise UnusableRowsError(
+            f"{name}: expected numbers or text in each column: {str(error).splitlines()[0]}"
+        ) from error
+
+
+def _decoded(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column in one piece, without dictionary; categories of a frame become text."""
+    array = pa.concat_arrays(column.unify_dictionaries().chunks)
+    if pa.types.is_dictionary(array.type):
+        words = array.dictionary.cast(pa.string())
+        return pa.DictionaryArray.from_arrays(array.indices, words).dictionary_decode()
+    return array.cast(pa.string()) if _is_text(array.type) else array
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    tests = pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view
+    return any(test(kind) for test in tests)
+
+
+def _as_text(column: pa.Array, name: str, shown: str) -> pa.Array:
+    """Return the values of a category that was text in the fit; null, or whole numbers."""
+    if pa.types.is_null(column.type) or pa.types.is_integer(column.type):
+        return column.cast(pa.string())
+    raise UnusableRowsError(
+        f"{name}: column {shown} is {column.type}, expected a category, as in fit"
+    )
+
+
+def _numbers(column: pa.Array, name: str, shown: str) -> np.ndarray:
+    if not any(test(column.type) for test in _NUMBERS):
+        raise UnusableRowsError(
+            f"{name}: column {shown} has the type {column.type}, expected numbers, booleans or "
+            "text: leave the column out, or make numbers of it"
+        )
+    return numbers(column)
