@@ -131,6 +131,8 @@ def answered(estimator: Any, X: Any, of_rows: OfRows, n_jobs: int | None = 1) ->
 
     Parts of an array are on `n_jobs` threads.
     """
+    if isinstance(estimator, ClusterEstimator):
+        X = estimator._as_numbers(X, reset=False)
     source = given(estimator, X, reset=False)
     if source is not None:
         return source.map(of_rows)
@@ -185,6 +187,7 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         3
 
         """
+        X = self._as_numbers(X, reset=True)
         source = given(self, X, reset=True, whole=self._whole)
         if source is None:
             check_integers(X)
@@ -195,6 +198,10 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         self._count_clusters()
         self._warn()
         return self
+
+    def _as_numbers(self, X: Any, reset: bool) -> Any:
+        """Return rows with codes in place of categories, where an estimator takes such tables."""
+        return X
 
     @property
     def _allowed(self) -> dict[str, Any]:
