@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.realistic.columns import ColumnModel, ColumnSpec, draw_rows, frame_of
+from benchmarks.realistic.columns import ColumnSpec, DrawnColumn, draw_rows, frame_of
 from benchmarks.realistic.domains import DOMAINS
 from benchmarks.realistic.plans import (
     TableDesign,
@@ -286,14 +286,14 @@ def _domain(kind: str, variant: int) -> str:
     return names[(KINDS.index(kind) + 3 * variant) % len(names)]
 
 
-def _idle(spec: ColumnSpec, k: int, random: Random) -> ColumnModel:
+def _idle(spec: ColumnSpec, k: int, random: Random) -> DrawnColumn:
     """Return a column that says nothing of k classes."""
     shape = (k, spec.levels) if spec.levels else (k,)
-    return ColumnModel(spec, np.zeros(shape), np.ones(k), 0.0, random.standard_normal(spec.levels))
+    return DrawnColumn(spec, np.zeros(shape), np.ones(k), 0.0, random.standard_normal(spec.levels))
 
 
 def _bisected(
-    columns: list[ColumnModel],
+    columns: list[DrawnColumn],
     weights: np.ndarray,
     class_of: np.ndarray,
     variant: int,

@@ -64,7 +64,7 @@ class ColumnSpec:
 
 
 @dataclass
-class ColumnModel:
+class DrawnColumn:
     """A column with the effects of classes and of the hidden row factor.
 
     Attributes
@@ -246,7 +246,7 @@ def log_normal_interval(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def draw_rows(
-    columns: Sequence[ColumnModel],
+    columns: Sequence[DrawnColumn],
     components: np.ndarray,
     strength: float,
     missing: float,
@@ -263,7 +263,7 @@ def draw_rows(
 
 
 def component_scores(
-    columns: Sequence[ColumnModel], weights: np.ndarray, x: np.ndarray, strength: float
+    columns: Sequence[DrawnColumn], weights: np.ndarray, x: np.ndarray, strength: float
 ) -> np.ndarray:
     """Return log(weight) plus the log-density of rows x (n, d) in each component, (n, k)."""
     scores = np.empty((len(x), len(weights)))
@@ -277,7 +277,7 @@ def component_scores(
     return scores
 
 
-def frame_of(columns: Sequence[ColumnModel], x: np.ndarray) -> pd.DataFrame:
+def frame_of(columns: Sequence[DrawnColumn], x: np.ndarray) -> pd.DataFrame:
     """Return rows x (n, d) as a table: bool, category, int64 and float64 columns."""
     return pd.DataFrame({one.spec.name: _typed(one.spec, x[:, j]) for j, one in enumerate(columns)})
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from importlib.util import find_spec
 
 import numpy as np
@@ -53,28 +52,11 @@ def prepared(frame: pd.DataFrame) -> np.ndarray:
     return np.ascontiguousarray(np.hstack([numbers_of(frame), *cats]))
 
 
-@cache
-def accepts_frames() -> bool:
-    """Return True if `AutoClustering` takes tables with categories and missing values."""
-    from distsvc import AutoClustering
-    from distsvc.errors import UnusableRowsError
-
-    x = np.r_[np.nan, np.linspace(0, 1, 59)]
-    frame = pd.DataFrame({"x": x, "c": pd.Categorical(["a", "b"] * 30)})
-    try:
-        AutoClustering(random_state=0, n_jobs=1).fit(frame)
-    except UnusableRowsError:
-        return False
-    return True
-
-
 def ours(frame: pd.DataFrame, n_clusters: int | None, seed: int) -> np.ndarray:
     """Return the labels (n,) of `AutoClustering`."""
     from distsvc import AutoClustering
 
-    model = AutoClustering(n_clusters, random_state=seed, n_jobs=1)
-    # TEMPORARY: delete this choice and accepts_frames once fit takes categories and missing values
-    return model.fit(frame if accepts_frames() else prepared(frame)).labels_
+    return AutoClustering(n_clusters, random_state=seed, n_jobs=1).fit(frame).labels_
 
 
 def k_means(frame: pd.DataFrame, n_clusters: int | None, seed: int) -> np.ndarray:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.harness.measure import agreement
-from benchmarks.realistic.columns import ColumnModel, ColumnSpec, component_scores, draw_rows
+from benchmarks.realistic.columns import ColumnSpec, DrawnColumn, component_scores, draw_rows
 from benchmarks.realistic.domains import DOMAINS
 
 MAX_STRENGTH = 5.0
@@ -64,7 +64,7 @@ class TablePlan:
 
     Attributes
     ----------
-    columns : list of ColumnModel
+    columns : list of DrawnColumn
     weights : ndarray of shape (m,)
         Shares of the components.
     class_of : ndarray of shape (m,), int
@@ -76,7 +76,7 @@ class TablePlan:
 
     """
 
-    columns: list[ColumnModel]
+    columns: list[DrawnColumn]
     weights: np.ndarray
     class_of: np.ndarray
     strength: float = 0.0
@@ -150,7 +150,7 @@ def random_effects(places: np.ndarray, levels: int, random: np.random.Generator)
 
 def plan_columns(
     domain: str, design: TableDesign, places: np.ndarray, random: np.random.Generator
-) -> list[ColumnModel]:
+) -> list[DrawnColumn]:
     """Return columns of a domain with random effects of classes at places (k, dims)."""
     k = len(places)
     specs = DOMAINS[domain]
@@ -164,7 +164,7 @@ def plan_columns(
         loading = design.loading * random.choice([-1, 1]) * random.uniform(0.6, 1.4)
         effects = random_effects(places, 1, random)[:, 0] if shifted else np.zeros(k)
         loaded = informative or k == 1
-        columns.append(ColumnModel(numbers[j], effects, widths, loading if loaded else 0.0))
+        columns.append(DrawnColumn(numbers[j], effects, widths, loading if loaded else 0.0))
     for kind, use in (("flag", design.flags), ("cat", design.cats)):
         alike = [spec for spec in specs if spec.kind == kind]
         count = {"none": 0, "idle": 1, "informative": 2}[use]
@@ -176,14 +176,14 @@ def plan_columns(
 
 def _threshold(
     spec: ColumnSpec, informative: bool, places: np.ndarray, random: np.random.Generator
-) -> ColumnModel:
+) -> DrawnColumn:
     """Return a flag or category whose logits depend on the class if `informative`."""
     k, shape = len(places), max(spec.levels, 1)
     effects = (
         random_effects(places, shape, random) if informative and k > 1 else np.zeros((k, shape))
     )
     base = random.standard_normal(spec.levels) if spec.levels else np.zeros(0)
-    return ColumnModel(spec, effects if spec.levels else effects[:, 0], np.ones(k), 0.0, base)
+    return DrawnColumn(spec, effects if spec.levels else effects[:, 0], np.ones(k), 0.0, base)
 
 
 def plan_of(domain: str, design: TableDesign, random: np.random.Generator) -> TablePlan:

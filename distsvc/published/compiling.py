@@ -24,6 +24,7 @@ ROWS, WIDTH = 1_200, 32
 
 MODELS: dict[str, Section] = {
     "auto": {"effort": "fast"},
+    "auto-columns": {"effort": "fast"},
     "auto-k": {"effort": "fast", "n_clusters": 3},
     "wide": {"effort": "fast"},
     "boundary": {"gamma": 0.5, "nu": 0.1, "max_iter": 2_000},
@@ -83,6 +84,8 @@ def _jobs(folder: Path) -> Iterator[Sections]:
             columns = ["v"] if name == "wide" else ["a", "b", "c", "d"]
             sections["input"] |= {"id": "name", "label": "group", "columns": columns}
             sections["preprocess"]["missing"] = "median"
+        if name == "auto-columns":
+            del sections["preprocess"]
         yield sections
         if name == "auto":
             later = {"previous": str(folder / name)}

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from distsvc.models.columns.model import unit
-from distsvc.models.mixture.density import MixedRows, Mixture, Prior, fitted
+from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior, fitted
 from distsvc.models.mixture.population import PopulationRows, Quality, quality_of
 from distsvc.models.mixture.search import search
 from distsvc.models.rules.rule import Rule
@@ -43,7 +43,7 @@ VIEW_WORDS = {
 
 
 @dataclass
-class Proposal:
+class PartitionProposal:
     """A partition of the pilot's first rows that one view proposes.
 
     Attributes
@@ -78,21 +78,21 @@ class Proposal:
 class Mixtures:
     """Proposals of a mixture, and the highest BIC of its normals on the same rows."""
 
-    proposals: list[Proposal]
-    one: Proposal
+    proposals: list[PartitionProposal]
+    one: PartitionProposal
     bic: float
 
 
 @dataclass(frozen=True)
-class Decision:
+class ViewDecision:
     """The chosen proposal beside all, the best first.
 
     `agreement` is the probability that the best is better than the next different one, and
     `likeness` the adjusted Rand index of these two, None if there is no other.
     """
 
-    best: Proposal
-    proposals: list[Proposal]
+    best: PartitionProposal
+    proposals: list[PartitionProposal]
     agreement: float
     likeness: float | None
     followed: bool
@@ -120,12 +120,12 @@ class Decision:
 
 
 def mixture_proposals(
-    rows: MixedRows,
+    rows: MixtureRows,
     latent: np.ndarray,
     seed: int,
     n_clusters: int | None,
     n_jobs: int | None,
-    make_rule: Callable[[Mixture, np.ndarray, np.ndarray], Rule],
+    make_rule: Callable[[NormalMixture, np.ndarray, np.ndarray], Rule],
 ) -> Mixtures:
     """Return partitions by mixtures of the pilot's rows (m,), with latent variables (m, r).
 
@@ -137,11 +137,13 @@ def mixture_proposals(
     found = search(first, latent[:m], seed, n_clusters, n_jobs)
     uniforms = unit(np.arange(m, dtype=np.uint64), seed % 2**63)[:, None]
 
-    def proposal(mixture: Mixture, posterior: np.ndarray, cluster: np.ndarray) -> Proposal:
+    def proposal(
+        mixture: NormalMixture, posterior: np.ndarray, cluster: np.ndarray
+    ) -> PartitionProposal:
         drawn = (np.cumsum(posterior, axis=1) < uniforms).sum(axis=1)
         drawn = np.unique(np.minimum(drawn, posterior.shape[1] - 1), return_inverse=True)[1]
         make = partial(_final_rule, rows, mixture, cluster, make_rule)
-        return Proposal("mixture", posterior.argmax(axis=1), drawn, make)
+        return PartitionProposal("mixture", posterior.argmax(axis=1), drawn, make)
 
     proposals = []
     for fit in found.best_of_each:
@@ -175,10 +177,10 @@ def _merged(posterior: np.ndarray, cluster: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def _final_rule(
-    rows: MixedRows,
-    mixture: Mixture,
+    rows: MixtureRows,
+    mixture: NormalMixture,
     cluster: np.ndarray,
-    make_rule: Callable[[Mixture, np.ndarray, np.ndarray], Rule],
+    make_rule: Callable[[NormalMixture, np.ndarray, np.ndarray], Rule],
 ) -> Rule:
     """Return the rule of a mixture after more steps of EM on all rows, largest clusters first."""
     if len(rows) > DECISION_ROWS:
@@ -195,20 +197,20 @@ def _final_rule(
 
 def decide(
     mixtures: Mixtures,
-    trees: Sequence[Proposal],
-    rows: MixedRows,
+    trees: Sequence[PartitionProposal],
+    rows: MixtureRows,
     filled: np.ndarray,
     n_clusters: int | None,
     before: np.ndarray | None,
-) -> Decision:
+) -> ViewDecision:
     """Return the best of all proposals.
 
     Parameters
     ----------
     mixtures : Mixtures
-    trees : sequence of Proposal
+    trees : sequence of PartitionProposal
         Partitions of trees of level sets.
-    rows : MixedRows
+    rows : MixtureRows
         The pilot's rows, draws.
     filled : ndarray of shape (m, p), float64
         Their numbers, missing ones filled.
@@ -244,12 +246,12 @@ def decide(
             best, followed = earlier, True
     other = next((each for each in proposals if _differs(each, best)), None)
     if other is None:
-        return Decision(best, proposals, 1.0, None, followed)
+        return ViewDecision(best, proposals, 1.0, None, followed)
     chance = float(ndtr(best.quality.better_than(other.quality)))
-    return Decision(best, proposals, chance, rand_index(best.labels, other.labels), followed)
+    return ViewDecision(best, proposals, chance, rand_index(best.labels, other.labels), followed)
 
 
-def _differs(one: Proposal, other: Proposal) -> bool:
+def _differs(one: PartitionProposal, other: PartitionProposal) -> bool:
     if 1 in (one.n_clusters, other.n_clusters):
         return one.n_clusters != other.n_clusters
     return rand_index(one.labels, other.labels) <= AGREEMENT

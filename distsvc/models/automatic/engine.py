@@ -24,7 +24,12 @@ import numpy as np
 from distsvc.job.parameters import check_parameters, completed
 from distsvc.kernels.projection import project
 from distsvc.models.automatic.centres import about_centres
-from distsvc.models.automatic.decision import Decision, Proposal, decide, mixture_proposals
+from distsvc.models.automatic.decision import (
+    PartitionProposal,
+    ViewDecision,
+    decide,
+    mixture_proposals,
+)
 from distsvc.models.automatic.rule import MixtureRule, of_latent
 from distsvc.models.columns.model import ColumnModel
 from distsvc.models.engine import Engine
@@ -140,7 +145,7 @@ class AutomaticEngine(Engine):
     evidence: float  # for clusters, of both families together; there are clusters from 1 on
     followed: bool  # whether the answer is that of the run before, cut again
     columns: ColumnModel | None = None  # of the stored columns, where these are modelled
-    decision: Decision | None = None  # how the answer was chosen, where columns are modelled
+    decision: ViewDecision | None = None  # how the answer was chosen, where columns are modelled
 
     def __init__(self, parameters: Mapping[str, Any], seed: int):
         check_parameters("auto", parameters)
@@ -267,7 +272,7 @@ class AutomaticEngine(Engine):
         elif best.view != MIXTURE:
             self.notes += [note for note in self.tree.notes if note not in self.notes]
 
-    def _decision(self, n_clusters: int | None) -> Decision:
+    def _decision(self, n_clusters: int | None) -> ViewDecision:
         assert self.columns is not None
         layout = self.columns.layout
         mixtures = mixture_proposals(
@@ -283,7 +288,7 @@ class AutomaticEngine(Engine):
         trees = self._tree_proposals(n_clusters)
         return decide(mixtures, trees, self._mixed, self._filled, n_clusters, self.before)
 
-    def _tree_proposals(self, n_clusters: int | None) -> list[Proposal]:
+    def _tree_proposals(self, n_clusters: int | None) -> list[PartitionProposal]:
         """Return the partitions of the trees of columns and graph."""
         found = []
         for name, tree in self._trees.items():
@@ -293,7 +298,9 @@ class AutomaticEngine(Engine):
             labels = (
                 self._columns_labels(levels) if name == LEVEL_TREE else self._graph_labels(levels)
             )
-            found.append(Proposal(name, labels, labels, partial(self._tree_rule, name, levels)))
+            found.append(
+                PartitionProposal(name, labels, labels, partial(self._tree_rule, name, levels))
+            )
         return found
 
     def _tree_rule(self, name: str, levels: LevelSets) -> Rule:
@@ -365,7 +372,7 @@ class AutomaticEngine(Engine):
         if self.chosen == GRAPH:
             return f"Rows hang together along a graph of near rows: {told}."
         clear = "clearly" if own >= CLEAR else "more clearly than the graph"
-        return f"Density along few directions divides the table {clear}: {told}."
+        return f"ColumnDensity along few directions divides the table {clear}: {told}."
 
     def fitted_facts(self) -> Facts:
         """Return the numbers that the chosen fit arrived at, for its report."""

@@ -10,8 +10,8 @@ from typing import Annotated, Any, ClassVar, cast
 import numpy as np
 
 from distsvc.errors import DataError
-from distsvc.models.columns.model import Layout
-from distsvc.models.mixture.density import MixedRows, Mixture
+from distsvc.models.columns.model import PreparedLayout
+from distsvc.models.mixture.density import MixtureRows, NormalMixture
 from distsvc.models.rules.fields import ArrayField, ClustersField
 from distsvc.models.rules.rule import Rule, ScoreWords
 from distsvc.models.support_vector.level_tree.rule import LevelRule, Scored
@@ -44,7 +44,11 @@ class MixtureRule(Scored, Rule):
 
     @classmethod
     def of(
-        cls, mixture: Mixture, layout: Layout, cluster: np.ndarray, scored: dict[str, Any]
+        cls,
+        mixture: NormalMixture,
+        layout: PreparedLayout,
+        cluster: np.ndarray,
+        scored: dict[str, Any],
     ) -> MixtureRule:
         """Return the rule of a mixture, the clusters (K,) of its components, and what scores rows.
 
@@ -80,7 +84,7 @@ class MixtureRule(Scored, Rule):
         numbers = Z[:, self.numbers].astype(np.float64)
         numbers[Z[:, self.absent] != 0.0] = np.nan
         levels = np.rint(Z[:, self.levels]).astype(np.int32)
-        posterior = self._mixture.posterior(MixedRows(numbers, levels, self.n_levels))
+        posterior = self._mixture.posterior(MixtureRows(numbers, levels, self.n_levels))
         out = np.zeros((len(Z), self.n_clusters))
         for component, cluster in enumerate(self.cluster):
             out[:, cluster] += posterior[:, component]
@@ -105,11 +109,13 @@ class MixtureRule(Scored, Rule):
             )
 
     @cached_property
-    def _mixture(self) -> Mixture:
-        return Mixture(self.weights, self.means, self.covariances, self.chances, self.n_levels)
+    def _mixture(self) -> NormalMixture:
+        return NormalMixture(
+            self.weights, self.means, self.covariances, self.chances, self.n_levels
+        )
 
 
-def of_latent(rule: Rule, layout: Layout) -> Rule:
+def of_latent(rule: Rule, layout: PreparedLayout) -> Rule:
     """Return a rule of latent variables as one of prepared rows: other columns have no weight."""
 
     def wide(directions: np.ndarray) -> np.ndarray:

@@ -90,7 +90,7 @@ def step_of(values: np.ndarray, counts: np.ndarray) -> float:
 
 
 @dataclass(frozen=True)
-class Density:
+class ColumnDensity:
     """A mixture of normals, or a uniform density, of a column on a scale.
 
     Attributes
@@ -156,12 +156,12 @@ class Density:
         return mean, float(np.sqrt(max(square, 0.0)))
 
 
-def best_density(cells: Cells, scales: list[str]) -> Density | None:
+def best_density(cells: Cells, scales: list[str]) -> ColumnDensity | None:
     """Return the density with the highest BIC over scales and numbers of normals, None if none.
 
     A scale has to describe the column better than the stored values with one normal, too.
     """
-    best: Density | None = None
+    best: ColumnDensity | None = None
     alone: dict[str, float] = {}
     for scale in scales:
         edges = SCALES[scale](cells.edges)
@@ -180,13 +180,15 @@ def best_density(cells: Cells, scales: list[str]) -> Density | None:
     return best
 
 
-def _densities(cells: Cells, edges: np.ndarray, scale: str) -> Iterator[Density]:
+def _densities(cells: Cells, edges: np.ndarray, scale: str) -> Iterator[ColumnDensity]:
     """Yield the densities of one scale, from one normal to three, and a uniform one."""
     counts, n = cells.counts, float(cells.counts.sum())
     share = np.cumsum(counts)[:-1] / n
     z = ndtri(np.clip(share, 0.5 / n, 1.0 - 0.5 / n))
     if len(edges) < 2:
-        yield Density(scale, np.ones(1), edges - z, np.ones(1), float(counts @ np.log(counts / n)))
+        yield ColumnDensity(
+            scale, np.ones(1), edges - z, np.ones(1), float(counts @ np.log(counts / n))
+        )
         return
     weight = share * (1.0 - share)
     weight = weight / weight.sum()
@@ -203,10 +205,10 @@ def _densities(cells: Cells, edges: np.ndarray, scale: str) -> Iterator[Density]
         starts = ndtri((np.arange(k) + 0.5) / k) if k > 1 else np.zeros(1)
         w, m, s = np.full(k, 1.0 / k), mean + sd * starts, np.full(k, sd / k**0.7)
         likelihood = fit_cells(closed, counts, w, m, s, NARROWEST * sd, MAX_STEPS, TOLERANCE)
-        yield Density(scale, w, m, s, likelihood - 0.5 * parameters * np.log(n))
+        yield ColumnDensity(scale, w, m, s, likelihood - 0.5 * parameters * np.log(n))
     if scale == "identity":
         widths = np.diff(edges)
         low, high = edges[0] - widths[0], edges[-1] + widths[-1]
         parts = np.diff(np.concatenate([[low], edges, [high]])) / (high - low)
         bic = float(counts @ np.log(parts)) - np.log(n)
-        yield Density(scale, np.ones(1), np.array([low]), np.array([high]), bic, uniform=True)
+        yield ColumnDensity(scale, np.ones(1), np.array([low]), np.array([high]), bic, uniform=True)

@@ -14,7 +14,7 @@ from distsvc.models.columns.density import (
     MAX_CELLS,
     SCALES,
     Cells,
-    Density,
+    ColumnDensity,
     best_density,
     step_of,
 )
@@ -77,7 +77,7 @@ class NumberMap:
         return cls._of_density(distinct, density, step)
 
     @classmethod
-    def _of_density(cls, distinct: np.ndarray, density: Density, step: float) -> NumberMap:
+    def _of_density(cls, distinct: np.ndarray, density: ColumnDensity, step: float) -> NumberMap:
         places, scores = density.knots()
         targets = scores
         if not density.is_unimodal:

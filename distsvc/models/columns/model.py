@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from distsvc.models.columns.maps import NumberMap
-from distsvc.models.mixture.density import MixedRows
+from distsvc.models.mixture.density import MixtureRows
 
 MIN_SPIKE_SHARE = 0.1
 MIN_SPIKE_VALUES = 12
@@ -50,7 +50,7 @@ class Cutter:
 
 
 @dataclass(frozen=True)
-class Category:
+class CategoryColumn:
     """A column of codes: flags, or levels of a category.
 
     Prepared columns are the latent variables, one of a flag or one of each level, and the level.
@@ -123,13 +123,13 @@ class Category:
         return [self.codes, self.shares]
 
     @classmethod
-    def restored(cls, facts: dict[str, Any], cut: Cutter) -> Category:
+    def restored(cls, facts: dict[str, Any], cut: Cutter) -> CategoryColumn:
         """Return the column of facts and tables."""
         return cls(cut(facts["levels"]), cut(facts["levels"]))
 
 
 @dataclass(frozen=True)
-class Number:
+class NumberColumn:
     """A column of numbers, by its map, and the map of its amounts where it is zero-inflated.
 
     Prepared columns are the mapped value, and 1 where it is missing; of a zero-inflated column the
@@ -177,7 +177,7 @@ class Number:
         return self.map.tables() + ([] if self.amounts is None else self.amounts.tables())
 
     @classmethod
-    def restored(cls, facts: dict[str, Any], cut: Cutter) -> Number:
+    def restored(cls, facts: dict[str, Any], cut: Cutter) -> NumberColumn:
         """Return the column of facts and tables."""
         whole = NumberMap.restored(facts["map"], cut)
         amounts = facts["amounts"]
@@ -186,7 +186,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Layout:
+class PreparedLayout:
     """Places in the prepared rows of a column model; arrays are int64.
 
     Attributes
@@ -213,12 +213,12 @@ class Layout:
     levels: np.ndarray
     n_levels: np.ndarray
 
-    def mixed(self, Z: np.ndarray) -> MixedRows:
+    def mixed(self, Z: np.ndarray) -> MixtureRows:
         """Return prepared rows Z (n, width) as a mixture sees them."""
         numbers = Z[:, self.numbers].astype(np.float64)
         numbers[Z[:, self.absent] != 0.0] = np.nan
         levels = np.rint(Z[:, self.levels]).astype(np.int32)
-        return MixedRows(numbers, levels, self.n_levels)
+        return MixtureRows(numbers, levels, self.n_levels)
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ class ColumnModel:
 
     Attributes
     ----------
-    columns : list of `Number`, `Category` or None
+    columns : list of `NumberColumn`, `CategoryColumn` or None
         In the order of stored columns; None for a column that decides nothing, since it is constant
         or a copy of another one.
     salts : ndarray of shape (d,), uint64
@@ -235,7 +235,7 @@ class ColumnModel:
 
     """
 
-    columns: list[Number | Category | None]
+    columns: list[NumberColumn | CategoryColumn | None]
     salts: np.ndarray
 
     @classmethod
@@ -244,7 +244,7 @@ class ColumnModel:
 
         `nominal` (d,) bool says which columns hold codes of categories.
         """
-        columns: list[Number | Category | None] = []
+        columns: list[NumberColumn | CategoryColumn | None] = []
         salts: list[int] = []
         for place, x in enumerate(np.ascontiguousarray(pilot.T)):
             salt = _salt(x)
@@ -254,7 +254,7 @@ class ColumnModel:
         return cls(columns, np.array(salts, np.uint64))
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> PreparedLayout:
         """The places of the prepared columns. Learners see columns in the order of their salts."""
         widths = [1 if one is None else one.width for one in self.columns]
         firsts = np.cumsum([0, *widths])
@@ -265,7 +265,7 @@ class ColumnModel:
         n_levels: list[int] = []
         for j in np.argsort(self.salts, kind="stable").tolist():
             column, first = self.columns[j], int(firsts[j])
-            if isinstance(column, Category):
+            if isinstance(column, CategoryColumn):
                 latent.extend(range(first, first + column.n_latent))
                 levels.append(first + column.n_latent)
                 n_levels.append(len(column.codes))
@@ -277,7 +277,7 @@ class ColumnModel:
                     levels.append(first + 2)
                     n_levels.append(2)
         places = (np.array(one, np.int64) for one in (latent, numbers, absent, levels, n_levels))
-        return Layout(firsts[:-1].astype(np.int64), int(firsts[-1]), *places)
+        return PreparedLayout(firsts[:-1].astype(np.int64), int(firsts[-1]), *places)
 
     def prepared(self, X: np.ndarray, keys: np.ndarray | None = None) -> np.ndarray:
         """Return prepared rows (n, width) float64 of stored rows X (n, d).
@@ -323,14 +323,14 @@ class ColumnModel:
     ) -> ColumnModel:
         """Return the model of facts and arrays; ValueError or KeyError where they are damaged."""
         cut = Cutter(tables)
-        columns: list[Number | Category | None] = []
+        columns: list[NumberColumn | CategoryColumn | None] = []
         for one in facts:
             if one is None:
                 columns.append(None)
             elif one["kind"] == "category":
-                columns.append(Category.restored(one, cut))
+                columns.append(CategoryColumn.restored(one, cut))
             else:
-                columns.append(Number.restored(one, cut))
+                columns.append(NumberColumn.restored(one, cut))
         if cut.place != len(tables):
             raise ValueError(f"expected {cut.place} numbers in tables, found {len(tables)}")
         return cls(columns, salts)
@@ -352,13 +352,13 @@ def _salt(x: np.ndarray) -> int:
     return int(np.frombuffer(np.float64(ranks @ weights).tobytes(), np.uint64)[0])
 
 
-def _column_of(x: np.ndarray, nominal: bool) -> Number | Category | None:
+def _column_of(x: np.ndarray, nominal: bool) -> NumberColumn | CategoryColumn | None:
     """Return the model of values (m,) without missing ones, None of a constant column."""
     distinct, counts = np.unique(x, return_counts=True)
     if len(distinct) < 2:
         return None
     if nominal or len(distinct) == 2:
-        return Category(distinct, counts / counts.sum())
+        return CategoryColumn(distinct, counts / counts.sum())
     if distinct[-1] - distinct[0] <= SAME * max(abs(distinct[0]), abs(distinct[-1])):
         return None
     whole = NumberMap.of(distinct, counts)
@@ -366,10 +366,10 @@ def _column_of(x: np.ndarray, nominal: bool) -> Number | Category | None:
         return None
     spike = _spike_of(distinct, counts)
     if spike is None:
-        return Number(whole, None, None)
+        return NumberColumn(whole, None, None)
     rest = distinct != spike
     amounts = NumberMap.of(distinct[rest], counts[rest])
-    return Number(whole, spike, amounts) if amounts else Number(whole, None, None)
+    return NumberColumn(whole, spike, amounts) if amounts else NumberColumn(whole, None, None)
 
 
 def _spike_of(distinct: np.ndarray, counts: np.ndarray) -> float | None:

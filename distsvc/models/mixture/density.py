@@ -26,7 +26,7 @@ Shape = Literal["full", "tied", "diagonal"]
 
 
 @dataclass(frozen=True)
-class MixedRows:
+class MixtureRows:
     """Rows of numbers X (n, p) float64, NaN where missing, and levels (n, q) int32, -1 there.
 
     `n_levels` (q,) int64 are the levels of each category.
@@ -64,9 +64,9 @@ class MixedRows:
         levels = np.ascontiguousarray(self.levels[order], np.int32)
         return SortedRows(X, levels, order, starts, present, missing)
 
-    def take(self, rows: np.ndarray) -> MixedRows:
+    def take(self, rows: np.ndarray) -> MixtureRows:
         """Return some rows (m,)."""
-        return MixedRows(self.X[rows], self.levels[rows], self.n_levels)
+        return MixtureRows(self.X[rows], self.levels[rows], self.n_levels)
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class SortedRows:
 
 
 @dataclass(frozen=True)
-class Sums:
+class MixtureSums:
     """Sums over rows, weighted by posteriors (n, K), from which a mixture follows; they add up.
 
     `mass` (K,), `first` (K, p), `second` (K, p, p), its lower triangle, or (K, 1, p) for diagonal
@@ -105,7 +105,7 @@ class Prior:
     shares: np.ndarray
 
     @classmethod
-    def of(cls, rows: MixedRows) -> Prior:
+    def of(cls, rows: MixtureRows) -> Prior:
         """Return the prior of rows whose numbers are about standardised."""
         p = rows.X.shape[1]
         filled = np.where(np.isnan(rows.X), np.nanmean(rows.X, axis=0), rows.X)
@@ -119,7 +119,7 @@ class Prior:
 
 
 @dataclass(frozen=True)
-class Mixture:
+class NormalMixture:
     """K components: normals of p numbers times categorical distributions of q categories.
 
     Attributes
@@ -168,8 +168,8 @@ class Mixture:
 
     @classmethod
     def of(
-        cls, sums: Sums, n_levels: np.ndarray, prior: Prior, axes: np.ndarray | None = None
-    ) -> Mixture:
+        cls, sums: MixtureSums, n_levels: np.ndarray, prior: Prior, axes: np.ndarray | None = None
+    ) -> NormalMixture:
         """Return the mixture with the highest posterior density for sums.
 
         With `axes` (p, p) covariances are tied, and these are the start of their common axes.
@@ -209,7 +209,9 @@ class Mixture:
         return cls(mass / mass.sum(), means, covariances, chances, n_levels, axes)
 
     @classmethod
-    def started(cls, rows: MixedRows, posterior: np.ndarray, prior: Prior, shape: Shape) -> Mixture:
+    def started(
+        cls, rows: MixtureRows, posterior: np.ndarray, prior: Prior, shape: Shape
+    ) -> NormalMixture:
         """Return the mixture that posteriors (n, K) of rows lead to; missing numbers are at 0."""
         k, p = posterior.shape[1], rows.X.shape[1]
         flat = cls(
@@ -219,11 +221,11 @@ class Mixture:
         sums, _ = flat._pass(rows, posterior, "diagonal" if shape == "diagonal" else "full")
         return cls.of(sums, rows.n_levels, prior, np.eye(p) if shape == "tied" else None)
 
-    def posterior(self, rows: MixedRows) -> np.ndarray:
+    def posterior(self, rows: MixtureRows) -> np.ndarray:
         """Return the posterior probabilities (n, K) of the components."""
         return self._pass(rows)[1]
 
-    def likelihoods(self, rows: MixedRows) -> np.ndarray:
+    def likelihoods(self, rows: MixtureRows) -> np.ndarray:
         """Return the log-likelihoods (n,) of rows."""
         s = rows.sorted
         posterior = np.empty((len(rows), self.n_components))
@@ -231,16 +233,16 @@ class Mixture:
         out[s.order] = self._kernel(rows, posterior, False, self._no_sums("none"))
         return out
 
-    def expectation(self, rows: MixedRows) -> Sums:
+    def expectation(self, rows: MixtureRows) -> MixtureSums:
         """Return the sums of rows weighted by their posteriors, and the log-likelihood."""
         sums = self._no_sums("diagonal" if self.shape == "diagonal" else "full")
         posterior = np.empty((len(rows), self.n_components))
         likelihood = float(self._kernel(rows, posterior, False, sums).sum())
-        return Sums(sums.mass, sums.first, sums.second, sums.counts, likelihood)
+        return MixtureSums(sums.mass, sums.first, sums.second, sums.counts, likelihood)
 
     def _pass(
-        self, rows: MixedRows, posterior: np.ndarray | None = None, kind: str = "none"
-    ) -> tuple[Sums, np.ndarray]:
+        self, rows: MixtureRows, posterior: np.ndarray | None = None, kind: str = "none"
+    ) -> tuple[MixtureSums, np.ndarray]:
         order = rows.sorted.order
         sums = self._no_sums(kind)
         if posterior is None:
@@ -253,7 +255,7 @@ class Mixture:
         return sums, out
 
     def _kernel(
-        self, rows: MixedRows, posterior: np.ndarray, given: bool, sums: Sums
+        self, rows: MixtureRows, posterior: np.ndarray, given: bool, sums: MixtureSums
     ) -> np.ndarray:
         s = rows.sorted
         found: np.ndarray = expectation(
@@ -263,16 +265,18 @@ class Mixture:
         )  # fmt: skip
         return found
 
-    def _no_sums(self, kind: str) -> Sums:
+    def _no_sums(self, kind: str) -> MixtureSums:
         k, p = self.means.shape
         k = 0 if kind == "none" else k
         second = np.zeros((k, p if kind == "full" else 1, p))
-        return Sums(np.zeros(k), np.zeros((k, p)), second, np.zeros((k, self.chances.shape[1])))
+        return MixtureSums(
+            np.zeros(k), np.zeros((k, p)), second, np.zeros((k, self.chances.shape[1]))
+        )
 
 
 def fitted(
-    rows: MixedRows, start: Mixture, prior: Prior, max_steps: int, tolerance: float
-) -> tuple[Mixture, float]:
+    rows: MixtureRows, start: NormalMixture, prior: Prior, max_steps: int, tolerance: float
+) -> tuple[NormalMixture, float]:
     """Return the mixture after steps of EM from a start, and its log-likelihood.
 
     Steps end when the log-likelihood gains less than `tolerance` a row.
@@ -283,5 +287,5 @@ def fitted(
         if sums.likelihood - old < tolerance * len(rows):
             return mixture, sums.likelihood
         old = sums.likelihood
-        mixture = Mixture.of(sums, rows.n_levels, prior, mixture.axes)
+        mixture = NormalMixture.of(sums, rows.n_levels, prior, mixture.axes)
     return mixture, float(mixture.likelihoods(rows).sum())

@@ -94,7 +94,7 @@ class Population:
 
     @classmethod
     def of(cls, rows: PopulationRows, members: np.ndarray, log_n: float) -> Population:
-        """Fit the rows with the numbers `members` (m,); a parameter costs log_n / 2 nats."""
+        """MixtureFit the rows with the numbers `members` (m,); a parameter costs log_n / 2 nats."""
         total, parameters = np.zeros(len(rows)), 0
         for place, j in enumerate(rows.order):
             own = members[rows.present[members, j]]

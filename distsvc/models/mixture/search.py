@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from distsvc.models.mixture.density import MixedRows, Mixture, Prior, Shape, fitted
+from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior, Shape, fitted
 from distsvc.models.rows.threads import on_threads
 
 SHAPES: tuple[Shape, ...] = ("full", "tied", "diagonal")
@@ -38,28 +38,28 @@ SHORT_STEPS, STEPS, TOLERANCE = 8, 60, 2e-4
 
 
 @dataclass(frozen=True)
-class Fit:
+class MixtureFit:
     """A fitted mixture with its BIC, log-likelihood less half the parameters times log n."""
 
-    mixture: Mixture
+    mixture: NormalMixture
     bic: float
 
 
 @dataclass(frozen=True)
-class Search:
+class MixtureSearch:
     """All fits of a search, those of one shape after those of another."""
 
-    fits: list[Fit]
+    fits: list[MixtureFit]
 
     @property
-    def best(self) -> Fit:
+    def best(self) -> MixtureFit:
         """The fit with the highest BIC."""
         return max(self.fits, key=lambda fit: fit.bic)
 
     @cached_property
-    def best_of_each(self) -> list[Fit]:
+    def best_of_each(self) -> list[MixtureFit]:
         """The best fit of each number of components, in their order."""
-        best: dict[int, Fit] = {}
+        best: dict[int, MixtureFit] = {}
         for fit in self.fits:
             k = fit.mixture.n_components
             if k not in best or fit.bic > best[k].bic:
@@ -67,23 +67,23 @@ class Search:
         return [best[k] for k in sorted(best)]
 
     @property
-    def single(self) -> Fit:
+    def single(self) -> MixtureFit:
         """The best fit of one component."""
         return self.best_of_each[0]
 
 
 def search(
-    rows: MixedRows,
+    rows: MixtureRows,
     latent: np.ndarray,
     seed: int,
     n_components: int | None = None,
     n_jobs: int | None = 1,
-) -> Search:
-    """Fit mixtures to rows until more components describe them no better.
+) -> MixtureSearch:
+    """MixtureFit mixtures to rows until more components describe them no better.
 
     Parameters
     ----------
-    rows : MixedRows
+    rows : MixtureRows
         n rows.
     latent : ndarray of shape (n, r), float
         The same rows as continuous variables, in which k-means looks for starts.
@@ -100,7 +100,7 @@ def search(
         found = on_threads(
             lambda shape: _fits(rows, starts, prior, shape, n_components), SHAPES, n_jobs
         )
-    return Search([fit for fits in found for fit in fits])
+    return MixtureSearch([fit for fits in found for fit in fits])
 
 
 class _Starts:
@@ -136,11 +136,11 @@ class _Starts:
 
 
 def _fits(
-    rows: MixedRows, starts: _Starts, prior: Prior, shape: Shape, n_components: int | None
-) -> list[Fit]:
+    rows: MixtureRows, starts: _Starts, prior: Prior, shape: Shape, n_components: int | None
+) -> list[MixtureFit]:
     """Return the fits of one shape by number of components."""
     n, p = rows.X.shape
-    fits: list[Fit] = []
+    fits: list[MixtureFit] = []
     best, failures, posterior = -np.inf, 0, np.ones((n, 1))
     for k in range(1, max(MAX_COMPONENTS, n_components or 1) + 1):
         wanted = n_components is not None and k <= n_components
@@ -150,12 +150,12 @@ def _fits(
         if k > n or (k > 1 and p == 0 and shape != "diagonal"):
             break
         candidates = [np.ones((n, 1))] if k == 1 else [starts.of(k), *starts.splits(posterior)]
-        mixtures = [Mixture.started(rows, each, prior, shape) for each in candidates]
+        mixtures = [NormalMixture.started(rows, each, prior, shape) for each in candidates]
         if len(mixtures) > 1:
             runs = [fitted(rows, each, prior, SHORT_STEPS, -np.inf) for each in mixtures]
             mixtures = [max(runs, key=lambda run: run[1])[0]]
         mixture, likelihood = fitted(rows, mixtures[0], prior, STEPS, TOLERANCE)
-        fit = Fit(mixture, likelihood - 0.5 * mixture.n_parameters * float(np.log(n)))
+        fit = MixtureFit(mixture, likelihood - 0.5 * mixture.n_parameters * float(np.log(n)))
         fits.append(fit)
         failures = 0 if fit.bic > best else failures + 1
         best = max(best, fit.bic)

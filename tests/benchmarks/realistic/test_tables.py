@@ -9,7 +9,7 @@ from scipy.special import ndtr
 from scipy.stats import nbinom
 
 from benchmarks.realistic.added import KINDS, added_table, answers, composition, rare_class
-from benchmarks.realistic.columns import FACTOR_NODES, FACTOR_WEIGHTS, ColumnModel, ColumnSpec
+from benchmarks.realistic.columns import FACTOR_NODES, FACTOR_WEIGHTS, ColumnSpec, DrawnColumn
 from benchmarks.realistic.generated import GENERATED, generated_table, half_of_generated
 from benchmarks.realistic.one_class import SHAPES, one_class_table
 from benchmarks.realistic.plans import TablePlan, class_scores
@@ -29,11 +29,11 @@ SPECS = {
 """Columns, and all the values that they can have."""
 
 
-def column(spec: ColumnSpec, loading: float = 0.0, seed: int = 0) -> ColumnModel:
+def column(spec: ColumnSpec, loading: float = 0.0, seed: int = 0) -> DrawnColumn:
     """Return a column with effects of two classes."""
     random = np.random.default_rng(seed)
     effects = random.normal(size=(2, spec.levels) if spec.levels else 2)
-    return ColumnModel(
+    return DrawnColumn(
         spec, effects, np.array([0.8, 1.3]), loading, random.normal(size=spec.levels)
     )
 
