@@ -194,7 +194,7 @@ def short_keys(command: Command) -> Command:
             "--scale",
             type=WordOf("preprocess.scale"),
             metavar="HOW",
-            help="The scale: standard (the default), minmax, robust, unit, none or auto.",
+            help="The scale: standard, minmax, robust, unit, none or auto.",
         ),
         click.option(
             "--missing",

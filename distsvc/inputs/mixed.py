@@ -53,7 +53,7 @@ class Levels:
 
 
 @dataclass(frozen=True)
-class MixedRows:
+class MixedTable:
     """Rows of numbers and of codes of categories.
 
     Attributes
@@ -77,7 +77,9 @@ class MixedRows:
         return np.array([of is not None for of in self.levels], bool)
 
 
-def mixed_rows(X: Any, levels: Sequence[Levels | None] | None = None, name: str = "X") -> MixedRows:
+def mixed_rows(
+    X: Any, levels: Sequence[Levels | None] | None = None, name: str = "X"
+) -> MixedTable:
     """Return the rows of an array or a table of numbers and categories.
 
     Columns of text are categories; booleans are numbers, 0 and 1. The rows are held in memory, also
@@ -131,7 +133,7 @@ def mixed_rows(X: Any, levels: Sequence[Levels | None] | None = None, name: str 
             f"{name}: column {shown}, row {row}: expected a finite number or a missing value, "
             f"found {rows[row, k]}"
         )
-    return MixedRows(rows, tuple(known), names)
+    return MixedTable(rows, tuple(known), names)
 
 
 def _columns(X: Any, name: str) -> tuple[list[pa.Array], tuple[str, ...] | None]:

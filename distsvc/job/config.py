@@ -160,8 +160,9 @@ class PreprocessConfig(_Section):
     or "unit", which the table decides.
     """
 
-    scale: Literal["standard", "minmax", "robust", "unit", "none", "auto"] = "standard"
-    """How columns, or rows, are brought to one scale."""
+    scale: Literal["standard", "minmax", "robust", "unit", "none", "auto"] | None = None
+    """How columns, or rows, are brought to one scale. Default: each column is modelled where the
+    algorithm does that, and `standard` elsewhere."""
     missing: Literal["auto", "error", "drop", "median"] = "auto"
     """What becomes of a missing value: an error, a row without a label, or the median. Default:
     it stays missing where the algorithm takes missing values, and is an error elsewhere."""
@@ -516,11 +517,11 @@ class Job(_Section):
 
     @property
     def is_mixed(self) -> bool:
-        """Whether the algorithm takes categories and missing values.
+        """Whether each column is modelled, so that categories and missing values are taken.
 
-        Rows that are divided by their lengths are compared by numbers alone.
+        With an explicit scale, columns are numbers on that scale.
         """
-        return self.model.algorithm in MIXED and self.preprocess.scale not in ("unit", "auto")
+        return self.model.algorithm in MIXED and self.preprocess.scale is None
 
     @property
     def missing(self) -> str:
@@ -537,9 +538,9 @@ class Job(_Section):
             )
         self._check_categories()
         self._check_kinds()
-        scale = self.preprocess.scale
+        scale = self.preprocess.scale or "standard"
         if algorithm == "linear-one-class" and scale in ("standard", "robust", "auto"):
-            default = " (the default)" if scale == "standard" else ""
+            default = " (the default)" if self.preprocess.scale is None else ""
             may = "may centre" if scale == "auto" else "centres"
             raise ValueError(
                 f"preprocess.scale = {scale!r}{default} {may} the columns, and a linear "

@@ -92,7 +92,7 @@ def test_every_field_is_taken_as_given():
 
 def test_defaults():
     given = job()
-    assert given.preprocess.scale == "standard"
+    assert given.preprocess.scale is None
     assert given.preprocess.missing == "auto"
     assert given.model.algorithm == "auto"
     assert given.model.parameters() == {"random_state": 0}

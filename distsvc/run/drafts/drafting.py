@@ -101,8 +101,10 @@ def _columns(look: Look) -> list[str]:
 
 def _preprocess(look: Look) -> list[str]:
     vectors = look.table.features and all(isinstance(f, Vector) for f in look.table.features)
-    lines = [_line("scale", "standard")]
-    if vectors:
+    lines = []
+    if not vectors:
+        lines.append(_hint("scale", "standard", "or another; by default each column is modelled"))
+    else:
         remark = "or 'unit', which compares vectors by direction; 'auto' takes the clearer"
         lines.append(_hint("scale", "auto", remark))
     if look.gaps:

@@ -69,7 +69,7 @@ def prepare(
         notes += told_of_lengths(survey, scaling, table.features)
         notes += told_of_stand_ins(survey, config, table.features, steps.run.plan.missing)
         columns, pilot = None, survey.lowest
-        if isinstance(engine, AutomaticEngine) and "scale" not in config.model_fields_set:
+        if isinstance(engine, AutomaticEngine) and config.scale is None:
             columns = engine.model_columns(pilot.X, pilot.keys, nominal_columns(table.features))
         if columns is None:
             engine.set_pilot(scaling.apply(pilot.X), survey.n_rows)
@@ -99,6 +99,8 @@ def make_scaling(
         fill, n_missing = _fill(sums, survey, together)
         if n_missing:
             notes.append(f"{n_missing} missing values were replaced by their columns' medians")
+    elif config.missing == "auto":
+        fill = np.where(sums.counts < survey.n_rows, _medians(sums, survey, together), 0.0)
     varies = sums.least < sums.most
     for group in together:  # a rare value may not come up at all
         varies[group] = varies[group].any()
@@ -108,7 +110,7 @@ def make_scaling(
     if config.scale == "robust":
         scaling = Scaling.robust(sums, survey.pilot, fill)
     else:
-        kind = "standard" if config.scale == "auto" else config.scale
+        kind = "standard" if config.scale in (None, "auto") else config.scale
         scaling = Scaling.from_sums(sums, kind, fill)
     return scaling.together(sums, together), notes
 
@@ -129,20 +131,27 @@ def clearer(standard: Scaling, survey: Survey, seed: int) -> tuple[Scaling, str]
 
 
 def _fill(sums: ColumnSums, survey: Survey, together: Sequence[slice]) -> tuple[np.ndarray, int]:
-    """Return the pilot's medians (d,) and how many values they replace, which `sums` then count.
-
-    Of one-hot columns that is the value of more than half of the rows, or none.
-    """
-    means, _ = sums.mean_and_variance()
-    pilot = np.where(np.isnan(survey.pilot).all(axis=0), means, survey.pilot)
-    fill = np.nanmedian(pilot, axis=0)
+    """Return the pilot's medians (d,) and how many values they replace, which `sums` then count."""
+    fill = _medians(sums, survey, together)
     missing = survey.n_rows - sums.counts
     for group in together:
-        fill[group] = np.floor(fill[group])
         missing[group.start + 1 : group.stop] = 0  # all are missing where one is
     n_missing = int(missing.sum())
     sums.impute(fill, survey.n_rows)
     return fill, n_missing
+
+
+def _medians(sums: ColumnSums, survey: Survey, together: Sequence[slice]) -> np.ndarray:
+    """Return the pilot's medians (d,), and means of columns without values there.
+
+    Of one-hot columns the median is the value of more than half of the rows, or none.
+    """
+    means, _ = sums.mean_and_variance()
+    pilot = np.where(np.isnan(survey.pilot).all(axis=0), means, survey.pilot)
+    medians = np.nanmedian(pilot, axis=0)
+    for group in together:
+        medians[group] = np.floor(medians[group])
+    return np.asarray(medians)
 
 
 def told_of_aside(rows: Sequence[RowAside], columns: Sequence[str]) -> list[str]:

@@ -99,6 +99,7 @@ def test_other_algorithms_and_rows_of_unit_length_take_numbers_only(tmp_path):
         ({}, "auto"),
         ({"model": {"algorithm": "support-vector"}}, "error"),
         ({"preprocess": {"scale": "unit"}}, "error"),
+        ({"preprocess": {"scale": "standard"}}, "error"),
         ({"preprocess": {"missing": "error"}}, "error"),
         ({"preprocess": {"missing": "drop"}}, "drop"),
         ({"model": {"algorithm": "imdh"}, "preprocess": {"missing": "median"}}, "median"),
