@@ -54,7 +54,8 @@ class Linear(AlgorithmJob):
         if job.model.algorithm not in PROBLEMS:
             return None
         check_parameters(job.model.algorithm, parameters)
-        X = source_of(table).sparse_rows(table) if job.preprocess == KEEPS_ZEROS else None
+        given = job.preprocess.model_copy(update={"missing": job.missing})
+        X = source_of(table).sparse_rows(table) if given == KEEPS_ZEROS else None
         sparse = X is not None and 12 * X.nnz <= MEMORY_BYTES
         engine = PROBLEMS[job.model.algorithm](parameters, job.model.seed)
         engine.set_width(len(table.columns), sparse)

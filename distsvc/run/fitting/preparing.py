@@ -63,15 +63,15 @@ def prepare(
             scaling, told = clearer(scaling, survey, steps.run.plan.seed)
             notes.append(told)
         check_exact(table, survey.sums.least, survey.sums.most)
-        scaling.check(survey.sums, table.columns)
         notes += told_of_aside(survey.aside, table.columns)
-        notes += told_of_far_rows(survey, scaling.kind, table.features)
-        notes += told_of_lengths(survey, scaling, table.features)
         notes += told_of_stand_ins(survey, config, table.features, steps.run.plan.missing)
         columns, pilot = None, survey.lowest
         if isinstance(engine, AutomaticEngine) and config.scale is None:
             columns = engine.model_columns(pilot.X, pilot.keys, nominal_columns(table.features))
         if columns is None:
+            scaling.check(survey.sums, table.columns)
+            notes += told_of_far_rows(survey, scaling.kind, table.features)
+            notes += told_of_lengths(survey, scaling, table.features)
             engine.set_pilot(scaling.apply(pilot.X), survey.n_rows)
             origin = engine.centre
         else:
