@@ -120,13 +120,25 @@ FEW_VALUES = 32
 """Distinct values up to which a column of numbers is a scale of steps, not a continuous one."""
 
 
+MAX_MODELLED = 100
+"""Maximum number of columns that are modelled: a mixture takes time with their square."""
+
+SAME_LENGTH = 1e-3
+"""Relative difference of lengths up to which rows count as vectors of one length."""
+
+
 def stays_as_stored(X: np.ndarray, nominal: np.ndarray) -> bool:
     """Return whether the columns of rows X (m, d) are learned from as they are stored.
 
-    Up to three columns are, if they hold continuous numbers without missing ones.
+    Up to three columns are, if they hold continuous numbers without missing ones; so are vectors of
+    one length, and more columns than are modelled.
     """
-    if X.shape[1] > FLAT or nominal.any() or np.isnan(X).any():
+    if nominal.any() or np.isnan(X).any():
         return False
+    if X.shape[1] > FLAT:
+        lengths = np.linalg.norm(X, axis=1)
+        spread = lengths.max() - lengths.min()
+        return X.shape[1] > MAX_MODELLED or bool(spread <= SAME_LENGTH * lengths.max())
     return any(len(np.unique(x)) > FEW_VALUES for x in X.T)
 
 

@@ -23,6 +23,9 @@ TAILS = (3.0, 5.0, 8.0, 14.0)
 TAIL_SCALES = (0.5, 0.65, 0.8, 0.9, 1.0)
 """Degrees of freedom and squared scales that are tried for the residuals of a number."""
 
+MAX_PRODUCTS = 60
+"""Maximum number of squares and products that a number may depend on: those most like it."""
+
 MAX_FANS = 6
 """Terms that may change the variance of a number."""
 
@@ -56,10 +59,17 @@ class PopulationRows:
     def terms(self) -> list[np.ndarray]:
         """Columns, squares and products (n, t) of the numbers before each, in order."""
         found = []
-        for place in range(len(self.order)):
+        for place, j in enumerate(self.order):
             X = self.Z[:, self.order[:place]]
             a, b = np.tril_indices(place)
-            found.append(np.hstack([X, X[:, a] * X[:, b]]))
+            products = X[:, a] * X[:, b]
+            if products.shape[1] > MAX_PRODUCTS:
+                centred = products - products.mean(axis=0)
+                spread = np.linalg.norm(centred, axis=0) + 1e-12
+                alike = np.abs((self.Z[:, j] - self.Z[:, j].mean()) @ centred) / spread
+                best = np.sort(np.argsort(-alike, kind="stable")[:MAX_PRODUCTS])
+                products = products[:, best]
+            found.append(np.hstack([X, products]))
         return found
 
     @cached_property

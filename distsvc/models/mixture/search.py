@@ -144,7 +144,7 @@ def _fits(
     best, failures, posterior = -np.inf, 0, np.ones((n, 1))
     for k in range(1, max(MAX_COMPONENTS, n_components or 1) + 1):
         wanted = n_components is not None and k <= n_components
-        too_few_rows = shape == "full" and k > n / (2 * (p + 1))
+        too_few_rows = shape == "full" and k * p * (p + 1) > 2 * n
         if k > 1 and not wanted and (failures >= PATIENCE or too_few_rows or k > MAX_COMPONENTS):
             break
         if k > n or (k > 1 and p == 0 and shape != "diagonal"):

@@ -66,7 +66,8 @@ def prepare(
         notes += told_of_aside(survey.aside, table.columns)
         notes += told_of_stand_ins(survey, config, table.features, steps.run.plan.missing)
         columns, pilot = None, survey.lowest
-        if isinstance(engine, AutomaticEngine) and config.scale is None:
+        vectors = any(isinstance(feature, Vector) for feature in table.features)
+        if isinstance(engine, AutomaticEngine) and config.scale is None and not vectors:
             columns = engine.model_columns(pilot.X, pilot.keys, nominal_columns(table.features))
         if columns is None:
             scaling.check(survey.sums, table.columns)
