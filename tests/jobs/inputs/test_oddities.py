@@ -317,7 +317,7 @@ def test_odd_names_of_columns(folder):
 def test_an_error_about_an_odd_name_is_one_line(folder):
     write({"a\nb\x1b": [1.0, np.nan], "n" * 5000: [1.0, 2.0]})
     (folder / "job.toml").write_text(tomli_w.dumps(SECTIONS))
-    found = CliRunner().invoke(main, ["run", "job.toml"])
+    found = CliRunner().invoke(main, ["run", "job.toml", "--missing", "error"])
     assert found.exit_code == 65
     [line] = [line for line in found.stderr.splitlines() if not line.startswith("{")]
     assert r"in.parquet: column 'a\nb\x1b' has 1 missing value in rows 0 to 1 " in line

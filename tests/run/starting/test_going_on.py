@@ -125,7 +125,7 @@ def test_it_goes_on_more_than_once(table, tmp_path, tasks):
     [
         ({"model": {"seed": 7}}, "model.seed: 0, now 7"),
         ({"model": {"algorithm": "imdh"}}, "model.algorithm: 'depddp', now 'imdh'"),
-        ({"preprocess": {"scale": "none"}}, "preprocess.scale: not given, now 'none'"),
+        ({"preprocess": {"scale": "none"}}, "preprocess.scale: 'standard', now 'none'"),
         ({"cluster": {"partition_rows": 200}}, "cluster.partition_rows: 300, now 200"),
         ({"input": {"columns": ["x0"]}}, r"input.columns: not given, now \['x0'\]"),
     ],
