@@ -14,7 +14,7 @@ and the division has the answer that has the highest merit: even clusters that p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -31,6 +31,7 @@ from distsvc.models.automatic.decision import (
     mixture_proposals,
 )
 from distsvc.models.automatic.rule import MixtureRule, of_latent
+from distsvc.models.columns.maps import GivenColumn
 from distsvc.models.columns.model import ColumnModel
 from distsvc.models.engine import Engine
 from distsvc.models.graph.coordinates import Without
@@ -187,17 +188,22 @@ class AutomaticEngine(Engine):
         self.levels.follow = False  # both are asked before one is followed
 
     def model_columns(
-        self, X: np.ndarray, keys: np.ndarray, nominal: np.ndarray
+        self,
+        X: np.ndarray,
+        keys: np.ndarray,
+        nominal: np.ndarray,
+        given: Sequence[GivenColumn] | None = None,
     ) -> ColumnModel | None:
         """Model the stored columns of pilot rows X (m, d) with keys (m,), unless they stay as is.
 
         `nominal` (d,) bool says which columns hold codes of categories. Up to three columns of
-        continuous numbers stay: there a tree of level sets sees all there is. With a model,
+        continuous numbers stay: there a tree of level sets sees all there is, and so do others that
+        `stays_as_stored` names. `given` has kinds and scales that the job decides. With a model,
         `set_pilot` takes the pilot's latent variables.
         """
         if stays_as_stored(X, nominal):
             return None
-        columns = ColumnModel.of(X, nominal)
+        columns = ColumnModel.of(X, nominal, given)
         if not len(columns.layout.latent):
             return None
         self.columns = columns

@@ -24,6 +24,17 @@ BEND_FROM, BEND = 5.0, 0.25
 
 
 @dataclass(frozen=True)
+class GivenColumn:
+    """The kind and the scale of a column that a job gives; None for what its values decide."""
+
+    kind: str | None = None
+    scale: str | None = None
+
+
+AS_FOUND = GivenColumn()
+
+
+@dataclass(frozen=True)
 class NumberMap:
     """A monotone map of stored numbers, by a table in the stored unit.
 
@@ -61,11 +72,19 @@ class NumberMap:
     mapped: np.ndarray
 
     @classmethod
-    def of(cls, distinct: np.ndarray, counts: np.ndarray) -> NumberMap | None:
-        """Return the map of ascending distinct values (u,), u > 1, with counts (u,)."""
+    def of(
+        cls, distinct: np.ndarray, counts: np.ndarray, given: GivenColumn = AS_FOUND
+    ) -> NumberMap | None:
+        """Return the map of ascending distinct values (u,), u > 1, with counts (u,).
+
+        None if no density fits.
+        """
         cells = Cells.of(distinct, counts)
-        density = best_density(cells, _possible(distinct))
-        step = step_of(distinct, counts)
+        scales = _possible(distinct) if given.scale is None else [given.scale]
+        density = best_density(cells, scales)
+        step = 0.0 if given.kind == "continuous" else step_of(distinct, counts)
+        if given.kind == "ordinal" and len(distinct) <= MAX_CELLS:
+            return cls._ordinal(distinct, cells, step or float(np.diff(distinct).min()))
         n_cells = len(cells.counts)
         if step and len(distinct) <= MAX_CELLS:
             free = float(cells.counts @ np.log(cells.counts / cells.counts.sum()))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from distsvc.models.columns.maps import NumberMap
+from distsvc.models.columns.maps import AS_FOUND, GivenColumn, NumberMap
 from distsvc.models.mixture.density import MixtureRows
 
 MIN_SPIKE_SHARE = 0.1
@@ -239,10 +239,16 @@ class ColumnModel:
     salts: np.ndarray
 
     @classmethod
-    def of(cls, pilot: np.ndarray, nominal: np.ndarray) -> ColumnModel:
+    def of(
+        cls,
+        pilot: np.ndarray,
+        nominal: np.ndarray,
+        given: Sequence[GivenColumn] | None = None,
+    ) -> ColumnModel:
         """Return the model of stored pilot rows (m, d) float64, NaN where missing.
 
-        `nominal` (d,) bool says which columns hold codes of categories.
+        `nominal` (d,) bool says which columns hold codes of categories, and `given` has kinds and
+        scales that are not chosen by the values.
         """
         columns: list[NumberColumn | CategoryColumn | None] = []
         salts: list[int] = []
@@ -250,7 +256,9 @@ class ColumnModel:
             salt = _salt(x)
             same = salt in salts
             salts.append(salt)
-            columns.append(None if same else _column_of(x[~np.isnan(x)], bool(nominal[place])))
+            of = AS_FOUND if given is None else given[place]
+            known = x[~np.isnan(x)]
+            columns.append(None if same else _column_of(known, bool(nominal[place]), of))
         return cls(columns, np.array(salts, np.uint64))
 
     @cached_property
@@ -352,23 +360,25 @@ def _salt(x: np.ndarray) -> int:
     return int(np.frombuffer(np.float64(ranks @ weights).tobytes(), np.uint64)[0])
 
 
-def _column_of(x: np.ndarray, nominal: bool) -> NumberColumn | CategoryColumn | None:
+def _column_of(
+    x: np.ndarray, nominal: bool, given: GivenColumn
+) -> NumberColumn | CategoryColumn | None:
     """Return the model of values (m,) without missing ones, None of a constant column."""
     distinct, counts = np.unique(x, return_counts=True)
     if len(distinct) < 2:
         return None
-    if nominal or len(distinct) == 2:
+    if nominal or len(distinct) == 2 or given.kind in ("binary", "category"):
         return CategoryColumn(distinct, counts / counts.sum())
     if distinct[-1] - distinct[0] <= SAME * max(abs(distinct[0]), abs(distinct[-1])):
         return None
-    whole = NumberMap.of(distinct, counts)
+    whole = NumberMap.of(distinct, counts, given)
     if whole is None:
         return None
     spike = _spike_of(distinct, counts)
     if spike is None:
         return NumberColumn(whole, None, None)
     rest = distinct != spike
-    amounts = NumberMap.of(distinct[rest], counts[rest])
+    amounts = NumberMap.of(distinct[rest], counts[rest], given)
     return NumberColumn(whole, spike, amounts) if amounts else NumberColumn(whole, None, None)
 
 

@@ -146,7 +146,7 @@ class NormalMixture:
     @property
     def shape(self) -> Shape:
         """The shape of the covariances."""
-        if self.covariances.shape[1] < self.means.shape[1]:
+        if self.covariances.shape[1] == 1:
             return "diagonal"
         return "full" if self.axes is None else "tied"
 

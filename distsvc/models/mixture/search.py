@@ -141,13 +141,15 @@ def _fits(
     """Return the fits of one shape by number of components."""
     n, p = rows.X.shape
     fits: list[MixtureFit] = []
+    if p < 2 and shape != "diagonal":  # the same as diagonal
+        return fits
     best, failures, posterior = -np.inf, 0, np.ones((n, 1))
     for k in range(1, max(MAX_COMPONENTS, n_components or 1) + 1):
         wanted = n_components is not None and k <= n_components
         too_few_rows = shape == "full" and k * p * (p + 1) > 2 * n
         if k > 1 and not wanted and (failures >= PATIENCE or too_few_rows or k > MAX_COMPONENTS):
             break
-        if k > n or (k > 1 and p == 0 and shape != "diagonal"):
+        if k > n:
             break
         candidates = [np.ones((n, 1))] if k == 1 else [starts.of(k), *starts.splits(posterior)]
         mixtures = [NormalMixture.started(rows, each, prior, shape) for each in candidates]

@@ -9,6 +9,8 @@ import numpy as np
 from distsvc.errors import DataError
 from distsvc.job.config import PreprocessConfig
 from distsvc.models.automatic.engine import AutomaticEngine
+from distsvc.models.columns.maps import AS_FOUND, GivenColumn
+from distsvc.models.columns.model import ColumnModel
 from distsvc.models.graph.clarity import clarity
 from distsvc.models.rows.scaling import ColumnSums, Scaling
 from distsvc.models.rows.spread import ColumnSpread, known
@@ -18,6 +20,7 @@ from distsvc.run.learning.aside import RowAside
 from distsvc.run.learning.preparation import PREPARATION, Preparation
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.phases import Steps
+from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.columns import some
 from distsvc.storage.rows.features import (
     Feature,
@@ -68,7 +71,9 @@ def prepare(
         columns, pilot = None, survey.lowest
         vectors = any(isinstance(feature, Vector) for feature in table.features)
         if isinstance(engine, AutomaticEngine) and config.scale is None and not vectors:
-            columns = engine.model_columns(pilot.X, pilot.keys, nominal_columns(table.features))
+            nominal, given = nominal_columns(table.features), given_columns(table)
+            columns = engine.model_columns(pilot.X, pilot.keys, nominal, given)
+            check_scales(columns, given, survey.sums, table.columns)
         if columns is None:
             scaling.check(survey.sums, table.columns)
             notes += told_of_far_rows(survey, scaling.kind, table.features)
@@ -82,6 +87,32 @@ def prepare(
         preparation = Preparation(scaling, origin, algorithm.rules[0].float64, columns)
         steps.run.write(PREPARATION, preparation.result())
         return preparation(survey.pilot)
+
+
+def given_columns(table: Table) -> list[GivenColumn]:
+    """Return the kind and scale of each column of numbers as far as the job gives them."""
+    found = []
+    for feature in table.features:
+        kind = table.column_kinds.get(feature.column)
+        of = AS_FOUND if kind is None else GivenColumn(kind.kind, kind.scale)
+        found += [of] * len(feature.names)
+    return found
+
+
+def check_scales(
+    columns: ColumnModel | None,
+    given: Sequence[GivenColumn],
+    sums: ColumnSums,
+    names: Sequence[str],
+) -> None:
+    """Raise DataError if a scale that the job gives is not defined for a column's values."""
+    for j, of in enumerate(given):
+        low, high = float(sums.least[j]), float(sums.most[j])
+        if of.scale and columns is not None and columns.columns[j] is None and low < high:
+            raise DataError(
+                f"columns.{names[j]}: scale {of.scale!r} is not defined for values from {low:g} to "
+                f"{high:g}; give another scale, or none"
+            )
 
 
 def make_scaling(

@@ -1,0 +1,123 @@
+"""Steps of mixtures beside their slow twin: densities by SciPy, sums row by row."""
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal
+
+from distsvc.kernels import mixture as kernels
+from distsvc.models.mixture.density import MixtureRows, NormalMixture
+from tests import reference
+
+LEVELS = np.array([2, 3])
+
+
+def rows_of(n=60, missing=0.2, seed=0):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, 3))
+    X[random.random(X.shape) < missing] = np.nan
+    X[0] = np.nan
+    levels = np.stack([random.integers(-1, k, n) for k in LEVELS], axis=1).astype(np.int32)
+    return MixtureRows(X, levels, LEVELS)
+
+
+def mixture_of(k=3, full=True, seed=1):
+    random = np.random.default_rng(seed)
+    A = random.normal(size=(k, 3, 3))
+    covariances = A @ A.transpose(0, 2, 1) + 0.5 * np.eye(3)
+    if not full:
+        covariances = np.diagonal(covariances, axis1=1, axis2=2)[:, None, :].copy()
+    chances = np.hstack([random.dirichlet(np.ones(n), k) for n in LEVELS])
+    return NormalMixture(
+        random.dirichlet(np.ones(k)), random.normal(size=(k, 3)), covariances, chances, LEVELS
+    )
+
+
+def twin(mixture, rows):
+    """Posteriors, log-likelihoods and sums of rows, one row and component at a time."""
+    n, k = len(rows), mixture.n_components
+    joint = np.zeros((n, k))
+    full = mixture.covariances.shape[1] == 3
+    S = mixture.covariances if full else np.array([np.diag(c[0]) for c in mixture.covariances])
+    filled, spread = np.zeros((n, k, 3)), np.zeros((n, k, 3, 3))
+    for i in range(n):
+        o, u = np.flatnonzero(~np.isnan(rows.X[i])), np.flatnonzero(np.isnan(rows.X[i]))
+        for c in range(k):
+            m = mixture.means[c]
+            value = np.log(mixture.weights[c])
+            filled[i, c] = m
+            if o.size:
+                value += multivariate_normal.logpdf(rows.X[i, o], m[o], S[c][np.ix_(o, o)])
+                B = S[c][np.ix_(u, o)] @ np.linalg.inv(S[c][np.ix_(o, o)])
+                filled[i, c, o] = rows.X[i, o]
+                filled[i, c, u] = m[u] + B @ (rows.X[i, o] - m[o])
+                spread[i, c][np.ix_(u, u)] = S[c][np.ix_(u, u)] - B @ S[c][np.ix_(o, u)]
+            else:
+                spread[i, c] = S[c]
+            for j, first in enumerate((0, 2)):
+                if rows.levels[i, j] >= 0:
+                    value += np.log(mixture.chances[c, first + rows.levels[i, j]])
+            joint[i, c] = value
+    likelihoods = logsumexp(joint, axis=1)
+    posterior = np.exp(joint - likelihoods[:, None])
+    first = np.einsum("nk,nka->ka", posterior, filled)
+    outer = filled[..., :, None] * filled[..., None, :] + spread
+    return posterior, likelihoods, first, np.einsum("nk,nkab->kab", posterior, outer)
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_posteriors_and_sums_are_those_of_the_twin(full):
+    rows, mixture = rows_of(), mixture_of(full=full)
+    posterior, likelihoods, first, second = twin(mixture, rows)
+    assert mixture.posterior(rows) == pytest.approx(posterior, abs=1e-9)
+    assert mixture.likelihoods(rows) == pytest.approx(likelihoods, abs=1e-9)
+    sums = mixture.expectation(rows)
+    assert sums.mass == pytest.approx(posterior.sum(axis=0), abs=1e-2)
+    assert sums.first == pytest.approx(first, abs=1e-2)
+    if full:
+        lower = np.tril_indices(3)
+        assert sums.second[:, *lower] == pytest.approx(second[:, *lower], abs=1e-2)
+    else:
+        assert sums.second[:, 0] == pytest.approx(np.diagonal(second, axis1=1, axis2=2), abs=1e-2)
+
+
+def test_sums_of_parts_add_up():
+    rows, mixture = rows_of(), mixture_of()
+    whole = mixture.expectation(rows)
+    parts = [mixture.expectation(rows.take(np.arange(60)[part::2])) for part in range(2)]
+    for name in ("mass", "first", "second", "counts"):
+        total = sum(getattr(part, name) for part in parts)
+        assert getattr(whole, name) == pytest.approx(total, abs=1e-9)
+
+
+def test_plain_python_gives_the_same():
+    rows, mixture = rows_of(12), mixture_of(2)
+    s = rows.sorted
+    found = []
+    for form in (kernels.expectation, reference.plain(kernels.expectation)):
+        posterior, sums = np.empty((12, 2)), mixture._no_sums("full")
+        fields = (sums.mass, sums.first, sums.second, sums.counts)
+        likelihoods = form(
+            s.X, s.levels, s.starts, s.present, s.missing, np.log(mixture.weights), mixture.means,
+            mixture.covariances, np.log(mixture.chances), rows.first_level, False, 0.0, posterior,
+            *fields,
+        )  # fmt: skip
+        found.append((likelihoods, posterior, *fields))
+    for one, other in zip(*found, strict=True):
+        assert one == pytest.approx(other, abs=1e-10)
+
+
+@reference.forms(kernels.tie_axes)
+def test_axes_of_covariances_that_share_them_are_found(form):
+    random = np.random.default_rng(0)
+    A = random.normal(size=(3, 3))
+    D = np.array([[1.0, 4.0, 0.5], [3.0, 0.2, 2.0], [0.3, 1.0, 5.0]])
+    back = np.linalg.inv(A)
+    mass = np.array([500.0, 400.0, 600.0])
+    scatter = mass[:, None, None] * np.einsum("aj,kj,bj->kab", back, D, back)
+    axes, variances = np.eye(3), np.empty((3, 3))
+    form(scatter, mass, np.eye(3), 0.0, 0.0, axes, 60, variances)
+    diagonal = np.einsum("ja,kab,lb->kjl", axes, scatter / mass[:, None, None], axes)
+    off = diagonal - diagonal * np.eye(3)
+    assert np.abs(off).max() < 1e-3 * np.abs(diagonal).max()
+    assert variances == pytest.approx(np.diagonal(diagonal, axis1=1, axis2=2), rel=1e-6)

@@ -1,0 +1,145 @@
+"""Models of columns: scales, draws inside cells, means, flags, zeros, and what decides nothing."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy.stats import kstest, norm
+
+from distsvc.models.columns.maps import GivenColumn
+from distsvc.models.columns.model import CategoryColumn, ColumnModel, NumberColumn
+from distsvc.models.rows.sampling import row_keys
+
+N = 4000
+KEYS = row_keys(0, np.arange(N))
+
+
+def model_of(*columns, nominal=None, given=None):
+    X = np.stack(columns, axis=1).astype(float)
+    nominal = np.zeros(X.shape[1], bool) if nominal is None else np.array(nominal)
+    return X, ColumnModel.of(X, nominal, given)
+
+
+def column(seed=0):
+    return np.random.default_rng(seed).normal(size=N)
+
+
+def test_a_lognormal_amount_has_the_scale_log():
+    _, model = model_of(np.round(np.exp(4 + 0.7 * column()), 2))
+    assert model.columns[0].map.scale == "log"
+
+
+def test_draws_of_a_rounded_column_are_normal_without_steps():
+    X, model = model_of(np.round(40 + 3 * column()))
+    drawn = model.prepared(X, KEYS)[:, 0]
+    assert len(np.unique(drawn)) == N
+    assert kstest(drawn, norm.cdf).pvalue > 0.01
+
+
+def test_equal_values_have_equal_means_between_those_of_their_neighbours():
+    X, model = model_of(np.round(40 + 3 * column()))
+    mapped = model.prepared(X)[:, 0]
+    for value in np.unique(X):
+        assert len(set(mapped[X[:, 0] == value])) == 1
+    order = np.argsort(X[:, 0], kind="stable")
+    assert np.all(np.diff(mapped[order]) >= 0.0)
+
+
+def test_a_draw_lies_inside_its_cell():
+    X, model = model_of(np.round(40 + 3 * column()))
+    drawn, found = model.prepared(X, KEYS)[:, 0], model.columns[0].map
+    low, high = found._cell_scores(X[:, 0])
+    assert ((drawn >= low - 1e-9) & (drawn <= high + 1e-9)).all()
+
+
+def test_a_draw_depends_on_its_row_alone():
+    X, model = model_of(np.round(40 + 3 * column()), column(1) > 0.3)
+    some = np.array([5, 17, 3000])
+    assert (model.prepared(X, KEYS)[some] == model.prepared(X[some], KEYS[some])).all()
+
+
+def test_a_flag_is_a_normal_variable_with_a_threshold():
+    X, model = model_of(column() > 0.5, column(1))
+    assert isinstance(model.columns[0], CategoryColumn)
+    drawn = model.prepared(X, KEYS)[:, 0]
+    assert kstest(drawn, norm.cdf).pvalue > 0.01
+    assert drawn[X[:, 0] == 1].min() > drawn[X[:, 0] == 0].max()
+
+
+def test_levels_together_vary_as_much_as_one_column():
+    codes = np.random.default_rng(0).integers(0, 4, N)
+    X, model = model_of(codes, column(), nominal=[True, False])
+    latent = model.prepared(X, KEYS)[:, :4]
+    assert latent.var(axis=0).sum() == pytest.approx(1.0, abs=0.1)
+
+
+def test_zeros_are_a_flag_and_an_amount_that_is_missing():
+    random = np.random.default_rng(0)
+    amounts = np.where(random.random(N) < 0.4, 0.0, np.round(np.exp(3 + random.normal(size=N)), 2))
+    X, model = model_of(amounts, column())
+    assert model.columns[0].spike == 0.0
+    rows = model.layout.mixed(model.prepared(X))
+    (place,) = np.flatnonzero(np.isnan(rows.X).any(axis=0))
+    assert (np.isnan(rows.X[:, place]) == (amounts == 0)).all()
+    assert (rows.levels[:, 0] == (amounts == 0)).all()
+
+
+def test_missing_values_stay_missing_for_a_mixture_and_are_filled_for_trees():
+    x = column()
+    x[::7] = np.nan
+    X, model = model_of(x, column(1))
+    for keys in (None, KEYS):
+        rows = model.prepared(X, keys)
+        assert np.isfinite(rows).all()
+        assert (np.isnan(model.layout.mixed(rows).X).any(axis=1) == np.isnan(x)).all()
+
+
+def test_constant_columns_and_copies_decide_nothing():
+    x = column()
+    X, model = model_of(x, np.full(N, 0.3) + 1e-17 * np.arange(N), x, 3 + 2 * x)
+    assert [one is not None for one in model.columns] == [True, False, False, False]
+    assert model.layout.latent.tolist() == [0]
+    assert np.isfinite(model.prepared(X)).all()
+
+
+def test_units_and_the_order_of_columns_change_nothing_but_rounding():
+    x, y = np.round(50 + 10 * column(), 1), np.round(np.exp(column(1)), 2)
+    X, model = model_of(x, y)
+    other, turned = model_of(y * 4.0, x * 0.5)
+    first, second = model.latent(X, KEYS), turned.latent(other, KEYS)
+    assert second == pytest.approx(first, abs=1e-6)
+
+
+def test_unknown_values_and_codes_are_taken():
+    codes = np.random.default_rng(0).integers(0, 3, N)
+    _, model = model_of(np.round(40 + 3 * column()), codes, nominal=[False, True])
+    rows = model.prepared(np.array([[1e9, 7.0], [-1e9, np.nan], [40.25, 1.0]]))
+    assert np.isfinite(rows).all()
+    assert rows[0, 0] > 5.0 > -5.0 > rows[1, 0]
+    levels = model.layout.mixed(rows).levels[:, 0].tolist()
+    assert levels == [-1, -1, 1]
+
+
+def test_a_model_is_restored_from_json_and_its_tables():
+    random = np.random.default_rng(0)
+    zeros = np.where(random.random(N) < 0.4, 0.0, np.exp(random.normal(size=N)))
+    X, model = model_of(np.round(40 + 3 * column()), column() > 0, zeros, np.ones(N))
+    content = json.loads(json.dumps(model.facts()))
+    again = ColumnModel.restored(content, model.tables, model.salts)
+    assert (again.prepared(X) == model.prepared(X)).all()
+    assert (again.prepared(X, KEYS) == model.prepared(X, KEYS)).all()
+    with pytest.raises(ValueError, match="more numbers in tables"):
+        ColumnModel.restored(content, model.tables[:-1], model.salts)
+
+
+def test_a_job_gives_kinds_and_scales():
+    x = np.round(np.exp(1 + 0.3 * column()))
+    given = [GivenColumn("continuous", "root")]
+    assert model_of(x, given=given)[1].columns[0].map.scale == "root"
+    assert model_of(x, given=given)[1].columns[0].map.step == 0.0
+    assert isinstance(model_of(x, given=[GivenColumn("category")])[1].columns[0], CategoryColumn)
+    ordinal = model_of(x, given=[GivenColumn("ordinal")])[1].columns[0]
+    assert isinstance(ordinal, NumberColumn)
+    share = np.mean(x <= 2)
+    middle = np.interp(2.5, ordinal.map.places, ordinal.map.scores)
+    assert norm.cdf(middle) == pytest.approx(share)

@@ -1,0 +1,76 @@
+"""Populations: what one cluster may look like, and which partitions describe rows better."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from distsvc.models.mixture.population import Population, PopulationRows, quality_of
+
+N = 2000
+
+
+def rows_of(*numbers, levels=None, n_levels=()):
+    Z = np.stack(numbers, axis=1)
+    Z = (Z - Z.mean(axis=0)) / Z.std(axis=0)
+    levels = np.zeros((len(Z), 0), np.int64) if levels is None else levels
+    return PopulationRows(Z, np.ones(Z.shape, bool), levels, np.array(n_levels, np.int64))
+
+
+def by(order, k=2):
+    return np.argsort(np.argsort(order)) * k // len(order)
+
+
+def one_better(rows, labels):
+    one = quality_of(rows, np.zeros(len(rows), np.int64))
+    return one.bic > quality_of(rows, labels).bic
+
+
+def test_the_density_of_independent_normals_is_theirs():
+    X = np.random.default_rng(0).normal(size=(N, 2))
+    rows = rows_of(*X.T)
+    found = Population.of(rows, np.arange(N), np.log(N))
+    expected = norm.logpdf(rows.Z).sum(axis=1)
+    assert found.n_parameters == 4
+    assert found.log_density == pytest.approx(expected, abs=0.01)
+
+
+@pytest.mark.parametrize("kind", ["linear", "curved", "fan", "heavy"])
+def test_one_cluster_of_dependent_columns_is_not_cut(kind):
+    random = np.random.default_rng(3)
+    x, e = random.normal(size=(2, N))
+    y = {
+        "linear": x + 0.5 * e,
+        "curved": 0.5 * x**2 + 0.5 * e,
+        "fan": np.exp(0.3 * x) * e,
+        "heavy": random.standard_t(4, N),
+    }[kind]
+    rows = rows_of(x, y)
+    assert one_better(rows, by(x))
+    assert one_better(rows, by(y))
+
+
+def test_two_clusters_are_described_better_than_one():
+    random = np.random.default_rng(4)
+    y = random.integers(0, 2, N)
+    rows = rows_of(*(random.normal(size=(3, N)) + 1.3 * y))
+    assert not one_better(rows, y)
+    assert one_better(rows, random.integers(0, 2, N))
+
+
+def test_flags_that_depend_on_each_other_are_one_cluster():
+    random = np.random.default_rng(5)
+    first = random.random(N) < 0.5
+    second = random.random(N) < np.where(first, 0.9, 0.1)
+    levels = np.stack([first, second], axis=1).astype(np.int64)
+    rows = rows_of(random.normal(size=N), levels=levels, n_levels=(2, 2))
+    assert one_better(rows, first.astype(np.int64))
+
+
+def test_a_test_of_two_descriptions_has_a_sign():
+    random = np.random.default_rng(6)
+    y = random.integers(0, 2, N)
+    rows = rows_of(*(random.normal(size=(3, N)) + 2.0 * y))
+    two, one = quality_of(rows, y), quality_of(rows, np.zeros(N, np.int64))
+    assert two.better_than(one) > 1.96
+    assert one.better_than(two) < -1.96
+    assert one.better_than(one) == 0.0

@@ -1,0 +1,83 @@
+"""Mixtures: EM, shapes of covariances, and the search for the number of components."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score
+from sklearn.mixture import GaussianMixture
+
+from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior, fitted
+from distsvc.models.mixture.search import SHAPES, search
+
+NONE = np.zeros(0, np.int64)
+
+
+def numbers(X, levels=None, n_levels=NONE):
+    levels = np.zeros((len(X), 0), np.int32) if levels is None else levels
+    return MixtureRows(X, levels, n_levels)
+
+
+def three_groups(n=900, seed=0):
+    random = np.random.default_rng(seed)
+    y = random.integers(0, 3, n)
+    X = np.array([[0, 0, 0], [3, 0, 1], [0, 3, -1]])[y] + random.normal(size=(n, 3))
+    return (X - X.mean(axis=0)) / X.std(axis=0), y
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_each_step_of_em_raises_the_posterior_density(shape):
+    X, y = three_groups()
+    X[np.random.default_rng(1).random(X.shape) < 0.1] = np.nan
+    rows = numbers(X)
+    prior = Prior.of(rows)
+    mixture = NormalMixture.started(
+        rows, np.eye(3)[(y + (np.arange(len(y)) % 3 == 0)) % 3], prior, shape
+    )
+    assert mixture.shape == shape
+    found = [float(mixture.likelihoods(rows).sum())]
+    for _ in range(15):
+        mixture, likelihood = fitted(rows, mixture, prior, 1, -np.inf)
+        found.append(likelihood)
+    assert np.all(np.diff(found) > -0.5)  # the prior may cost a little
+    assert found[-1] > found[0] + 10
+
+
+def test_without_influence_of_the_prior_it_is_that_of_scikit_learn():
+    X, y = three_groups(6000)
+    rows, prior = numbers(X), Prior.of(numbers(X))
+    ours = NormalMixture.started(rows, np.eye(3)[y], prior, "full")
+    ours, likelihood = fitted(rows, ours, prior, 100, 1e-9)
+    theirs = GaussianMixture(3, means_init=ours.means, tol=1e-9, max_iter=200).fit(X)
+    assert likelihood / len(X) == pytest.approx(theirs.score(X), abs=2e-3)
+
+
+def test_groups_and_their_number_are_found():
+    X, y = three_groups(1500)
+    found = search(numbers(X), X, seed=0)
+    best = found.best.mixture
+    assert best.n_components == 3
+    assert adjusted_rand_score(y, best.posterior(numbers(X)).argmax(axis=1)) > 0.6
+    assert [fit.mixture.n_components for fit in found.best_of_each][:4] == [1, 2, 3, 4]
+
+
+def test_categories_alone_are_divided():
+    random = np.random.default_rng(0)
+    y = random.integers(0, 2, 1500)
+    shares = np.where(y, 0.85, 0.15)
+    levels = (random.random((8, 1500)) < shares).T.astype(np.int32)
+    rows = MixtureRows(np.zeros((1500, 0)), levels, np.full(8, 2))
+    best = search(rows, levels.astype(float), seed=0).best.mixture
+    assert best.n_components == 2
+    assert adjusted_rand_score(y, best.posterior(rows).argmax(axis=1)) > 0.9
+
+
+def test_one_group_stays_one_whatever_the_threads():
+    X = np.random.default_rng(0).normal(size=(800, 4))
+    one, two = (search(numbers(X), X, 0, n_jobs=n) for n in (1, 2))
+    assert one.best.mixture.n_components == 1
+    assert [fit.bic for fit in one.fits] == [fit.bic for fit in two.fits]
+
+
+def test_a_wanted_number_is_fitted_in_any_case():
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    found = search(numbers(X), X, 0, n_components=6)
+    assert 6 in {fit.mixture.n_components for fit in found.fits}
