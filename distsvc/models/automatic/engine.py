@@ -37,6 +37,7 @@ from distsvc.models.engine import Engine
 from distsvc.models.graph.coordinates import Without
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.graph.landmarks import LandmarkRule
+from distsvc.models.mixture.density import NormalMixture
 from distsvc.models.rows.mass import FLAT
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rules.fields import Facts
@@ -291,20 +292,22 @@ class AutomaticEngine(Engine):
             self.notes += [note for note in self.tree.notes if note not in self.notes]
 
     def _decision(self, n_clusters: int | None) -> ViewDecision:
-        assert self.columns is not None
-        layout = self.columns.layout
         mixtures = mixture_proposals(
             self._mixed,
             self.levels.pilot,
             self.levels.seed,
             n_clusters,
             self.n_jobs,
-            lambda mixture, cluster, labels: MixtureRule.of(
-                mixture, layout, cluster, self._scored(labels)
-            ),
+            self._mixture_rule,
         )
         trees = self._tree_proposals(n_clusters)
         return decide(mixtures, trees, self._mixed, self._filled, n_clusters, self.before)
+
+    def _mixture_rule(
+        self, mixture: NormalMixture, cluster: np.ndarray, labels: np.ndarray
+    ) -> MixtureRule:
+        assert self.columns is not None
+        return MixtureRule.of(mixture, self.columns.layout, cluster, self._scored(labels))
 
     def _tree_proposals(self, n_clusters: int | None) -> list[PartitionProposal]:
         """Return the partitions of the trees of columns and graph."""

@@ -224,6 +224,12 @@ class AutoClustering(ClusterEstimator):
         """Missing values are allowed: a mixture integrates over them."""
         return {"ensure_all_finite": "allow-nan"}
 
+    def __sklearn_tags__(self) -> Any:
+        """Return scikit-learn's tags: missing values are allowed."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
     def _as_numbers(self, X: Any, reset: bool) -> Any:
         """Return a table in memory with text or missing values as numbers and codes (n, d).
 

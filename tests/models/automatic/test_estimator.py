@@ -14,7 +14,14 @@ from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 from distsvc.models.support_vector.level_tree.rule import LevelRule
 from tests.estimator_checks import quietly
-from tests.models.automatic.choosing import FAMILIES, let
+from tests.models.automatic.choosing import FAMILIES, keep_columns, let
+
+
+@pytest.fixture(autouse=True)
+def _columns_as_stored(request, monkeypatch):
+    """Test the rule of columns that stay as stored; `test_decision` has that of modelled ones."""
+    if "check" not in request.fixturenames:
+        keep_columns(monkeypatch)
 
 
 def blobs(n=400, d=5, seed=0):

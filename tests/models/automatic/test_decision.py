@@ -1,0 +1,121 @@
+"""The default on modelled columns: what it finds, what it keeps, and what does not matter."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+from distsvc import AutoClustering
+from distsvc.models.automatic.rule import MixtureRule
+
+N = 1200
+
+
+def customers(n=N, seed=0, classes=3):
+    """Return a table of rounded, skewed and counted columns, an idle flag, and its classes."""
+    random = np.random.default_rng(seed)
+    y = random.integers(0, classes, n)
+    age = np.round(np.array([30, 45, 62])[y] + 6 * random.normal(size=n))
+    spend = np.round(np.exp(np.array([3, 4.5, 5.5])[y] + 0.5 * random.normal(size=n)), 2)
+    visits = random.poisson(np.array([2, 7, 18])[y])
+    flag, noise = random.random(n) < 0.4, np.round(random.normal(size=n), 1)
+    return np.stack([age, spend, visits, flag, noise], axis=1).astype(float), y
+
+
+def fitted(X, **parameters):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return AutoClustering(effort="fast", random_state=0, **parameters).fit(X)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fitted(customers()[0])
+
+
+def test_classes_are_found_among_rounded_values_counts_and_flags(model):
+    _, y = customers()
+    assert model.n_clusters_ == 3
+    assert adjusted_rand_score(y, model.labels_) > 0.85
+    assert model.algorithm_ == "mixture"
+    assert isinstance(model._engine.rule, MixtureRule)
+    assert 0.5 < model.agreement_ <= 1.0
+    assert "mixture" in model.why_
+
+
+def test_an_idle_flag_makes_no_clusters():
+    random = np.random.default_rng(1)
+    X = np.round(random.normal(50, 10, (N, 4)))
+    X[:, 3] = random.random(N) < 0.5
+    found = fitted(X)
+    assert found.n_clusters_ == 1
+    assert "One population" in found.why_
+
+
+def test_rows_are_labelled_by_their_values_alone(model):
+    X, _ = customers()
+    assert (model.predict(X) == model.labels_).all()
+    some = np.array([0, 5, 900, 5])
+    assert (model.predict(X[some]) == model.labels_[some]).all()
+    assert (model.decision_function(X)[some] == model.decision_function(X[some])).all()
+    shares = model.predict_proba(X)
+    assert shares.sum(axis=1) == pytest.approx(1.0, abs=1e-5)
+    assert (shares.argmax(axis=1) == model.labels_).mean() > 0.99
+
+
+def test_missing_values_are_integrated_over():
+    X, y = customers()
+    X[np.random.default_rng(2).random(X.shape) < 0.05] = np.nan
+    found = fitted(X)
+    assert adjusted_rand_score(y, found.labels_) > 0.75
+    assert np.isfinite(found.decision_function(X)).all()
+
+
+def test_a_frame_with_categories_is_taken_and_its_levels_are_kept():
+    X, y = customers()
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    frame["plan"] = np.array(["basic", "plus", "max"])[y]
+    frame.loc[::9, "a"] = np.nan
+    found = fitted(frame)
+    assert adjusted_rand_score(y, found.labels_) > 0.9
+    assert (found.predict(frame.iloc[:7]) == found.labels_[:7]).all()
+    other = frame.iloc[:7].assign(plan="unknown")
+    assert found.predict(other).shape == (7,)
+
+
+def test_a_given_number_of_clusters_is_kept():
+    X, y = customers()
+    found = fitted(X, n_clusters=3)
+    assert found.n_clusters_ == 3
+    assert adjusted_rand_score(y, found.labels_) > 0.85
+    assert len(set(found.cut(2).tolist())) == 2
+
+
+def test_a_copied_column_and_a_constant_one_change_nothing(model):
+    X, _ = customers()
+    more = np.hstack([X, X[:, :1], np.full((N, 1), 0.1)])
+    assert (fitted(more).labels_ == model.labels_).all()
+
+
+def test_units_and_the_order_of_columns_hardly_matter(model):
+    X, _ = customers()
+    other = fitted(X[:, [2, 0, 4, 1, 3]] * np.array([1.0, 4.0, 2.0, 0.5, 1.0]))
+    assert adjusted_rand_score(model.labels_, other.labels_) > 0.99
+
+
+def test_up_to_three_continuous_columns_stay_as_stored():
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    assert fitted(X)._engine.columns is None
+    assert fitted(np.round(X))._engine.columns is not None
+
+
+def test_rows_of_one_length_stay_as_stored():
+    X = np.random.default_rng(0).normal(size=(300, 6))
+    assert fitted(X / np.linalg.norm(X, axis=1, keepdims=True))._engine.columns is None
+
+
+def test_ratings_are_one_cluster_or_five():
+    ratings = np.random.default_rng(0).integers(1, 6, 1000).astype(float)[:, None]
+    assert fitted(ratings).n_clusters_ in (1, 5)
