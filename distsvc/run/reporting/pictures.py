@@ -42,12 +42,12 @@ def plane(
     X: np.ndarray,
     labels: np.ndarray,
     scores: np.ndarray,
-    firsts: np.ndarray,
+    firsts: np.ndarray | slice = slice(None),
 ) -> Sample:
     """Return the points to draw: two columns, or the column and the score, or two directions.
 
     Rows come raw (m, d), prepared (m, D) and with labels (m,) and scores (m,); the first prepared
-    column of stored column j is ``firsts[j]``. Directions are
+    column of stored column j is ``firsts[j]``, j by default. Directions are
     those in which clusters lie apart, of a rule that has several, else principal components.
     """
     kind: Literal["columns", "single", "pca", "clusters"] = "columns"
@@ -65,7 +65,8 @@ def plane(
         ]
     else:
         kind, axes = "pca", ["first component", "second component"]
-        x, y, explained = _components(rule.seen(X[:SHOWN_ROWS]), scores[:SHOWN_ROWS] >= 0.0)
+        shown = X if X.shape[1] == raw.shape[1] else rule.seen(X)
+        x, y, explained = _components(shown[:SHOWN_ROWS], scores[:SHOWN_ROWS] >= 0.0)
     x, y, labels, scores = (a[:SHOWN_ROWS] for a in (x, y, labels, scores))
     far = _beyond(x, y, scores < 0.0)
     drawn = ~far

@@ -23,7 +23,8 @@ PLANE = OneClassRule(np.array([1.0, 2.0, -1.0]), np.array([1.0, 1.0, 1.0]), 0.0)
 def reasons_of(rule, count, names=NAMES, typical=NONE):
     """Return no reasons yet of a rule of one cluster whose typical rows are 0."""
     labeller, output = SimpleNamespace(rule=rule, typical=typical), SimpleNamespace(reasons=count)
-    return Reasons(labeller, list(map(Numeric, names)), output)
+    preparation = SimpleNamespace(firsts=np.arange(len(names)))
+    return Reasons(labeller, preparation, list(map(Numeric, names)), output)
 
 
 def block_of(X, first=0):
@@ -196,7 +197,8 @@ def test_a_value_that_is_missing_has_no_number():
 def test_categories_are_one_reason_which_names_the_rows_own_value():
     kind = OneHot(column="kind", known=("a", "b"), rest=0.0)
     labeller = SimpleNamespace(rule=BallRule(np.zeros(4), np.zeros(4), -1.0), typical=NONE)
-    reasons = Reasons(labeller, [Numeric("heat"), kind], SimpleNamespace(reasons=2))
+    preparation, output = SimpleNamespace(firsts=np.arange(4)), SimpleNamespace(reasons=2)
+    reasons = Reasons(labeller, preparation, [Numeric("heat"), kind], output)
     X = np.array([[1.0, 0.0, 1.0, 0.0], [3.0, 1.0, 0.0, 0.0], [2.0, 0.0, 0.0, 1.0]])
     text = reasons.add(block_of(X), X, reasons.rule.label(X))["reasons"]
     assert text == ["heat (50%), kind=b (50%)", "heat (90%), kind=a (10%)",
