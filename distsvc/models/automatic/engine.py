@@ -307,7 +307,8 @@ class AutomaticEngine(Engine):
         self, mixture: NormalMixture, cluster: np.ndarray, labels: np.ndarray
     ) -> MixtureRule:
         assert self.columns is not None
-        return MixtureRule.of(mixture, self.columns.layout, cluster, self._scored(labels))
+        layout, scored = self.columns.layout, self._scored(labels)
+        return MixtureRule.of(mixture, layout, self.origin, cluster, scored)
 
     def _tree_proposals(self, n_clusters: int | None) -> list[PartitionProposal]:
         """Return the partitions of the trees of columns and graph."""

@@ -47,16 +47,19 @@ class MixtureRule(Scored, Rule):
         cls,
         mixture: NormalMixture,
         layout: PreparedLayout,
+        origin: np.ndarray,
         cluster: np.ndarray,
         scored: dict[str, Any],
     ) -> MixtureRule:
         """Return the rule of a mixture, the clusters (K,) of its components, and what scores rows.
 
-        `scored` are the fields of `Scored`, of latent variables.
+        Prepared rows are relative to the `origin` (D,), the mixture's are not. `scored` are the
+        fields of `Scored`, of latent variables.
         """
-        own = ("weights", "means", "covariances", "chances", "n_levels")
+        own = ("weights", "covariances", "chances", "n_levels")
         rule = cls(
             **{name: getattr(mixture, name) for name in own},
+            means=mixture.means - origin[layout.numbers],
             numbers=layout.numbers,
             absent=layout.absent,
             levels=layout.levels,

@@ -96,7 +96,7 @@ def test_an_algorithm_checks_parameters_with_the_defaults_of_its_estimator(table
 def test_forms_are_unique_and_lead_back_to_their_rules():
     forms = [rule.form for rule in RULES]
     assert len(set(forms)) == len(forms)
-    assert set(forms) == {*FORMS, LANDMARKS}
+    assert set(forms) == {*FORMS, LANDMARKS, "mixture"}
     for algorithm in ALGORITHMS:
         for rule in algorithm.rules:
             assert rule_named(rule.form) is rule
