@@ -46,7 +46,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--half", choices=("tune", "confirm"), help="realistic: only tables of this half")
     add("--methods", type=names_in, metavar="A,B",
         help="blind, blind_large, categories, given_k, outliers, realistic, stability: only these "
-        "methods; an unknown one is told which there are; calls: only those that begin so",
+        "methods (an unknown name lists all); calls: only names with this beginning",
         )  # fmt: skip
     add("--against", action="append", metavar="NAME=DIR",
         help="calls: a checkout of another version to measure beside this one (repeatable)",

@@ -1,1 +1,1 @@
-"""Tables like those of users, with known classes and the best agreement that is possible."""
+"""Realistic tables with known classes and the best possible agreement."""

@@ -308,7 +308,7 @@ def _bisected(
 
 @cache
 def added_sample(kind: str, variant: int) -> Sample:
-    """Return what draws the rows of an added table."""
+    """Return the sampler of an added table."""
     random = random_of(kind, str(variant))
     if kind in EXACT:
         return EXACT[kind](variant, random)

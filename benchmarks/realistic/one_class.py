@@ -206,9 +206,9 @@ SHAPES: dict[str, Draw] = {
 def one_class_table(shape: str, seed: int = 0) -> KnownTable:
     """Return a table of one class: columns of a shape, beside columns of a domain.
 
-    The columns beside depend on each other by one hidden factor, and not on those of the shape. A
-    flag and in every second table a category are among them, and in every second one numbers are
-    missing.
+    Columns of the domain depend on each other through one hidden factor, and not on the columns of
+    the shape. They contain a flag. Every second table has a category, and every second one missing
+    numbers.
 
     Parameters
     ----------

@@ -183,7 +183,7 @@ def shares(rows: list[Row], column: str, order: Iterable[str] = ()) -> list[Row]
 
 
 def one_class(rows: Iterable[Row]) -> list[Row]:
-    """Return how many tables of one class have at most one cluster, by method and source."""
+    """Count one-class tables with at most one cluster, by method and source."""
     chosen = [r for r in rows if r["group"] == "one-class" and not r["method"].endswith(" K")]
     lines = []
     for (method,), alike in grouped(chosen, ("method",)).items():

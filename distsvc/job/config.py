@@ -161,11 +161,11 @@ class PreprocessConfig(_Section):
     """
 
     scale: Literal["standard", "minmax", "robust", "unit", "none", "auto"] | None = None
-    """How columns, or rows, are brought to one scale. Default: each column is modelled where the
-    algorithm does that, and `standard` elsewhere."""
+    """Scale of columns or rows. Default: each column is modelled if the algorithm models columns,
+    otherwise `standard`."""
     missing: Literal["auto", "error", "drop", "median"] = "auto"
-    """What becomes of a missing value: an error, a row without a label, or the median. Default:
-    it stays missing where the algorithm takes missing values, and is an error elsewhere."""
+    """Policy for missing values: an error, a row without a label, or the median. Default: missing
+    values stay missing if the algorithm takes them, and are an error otherwise."""
     missing_values: Annotated[tuple[Finite, ...], Field(strict=False)] = ()
     """Numbers that stand for a missing value."""
     log: Annotated[tuple[Text, ...], Field(strict=False)] = ()
@@ -187,7 +187,7 @@ class ColumnKind(_Section):
     """A key of ``[columns]``: the kind of a column's values, and the scale of its numbers."""
 
     kind: Literal["continuous", "count", "share", "ordinal", "binary", "category", "ignore"]
-    """What the values are; `ignore` leaves the column out."""
+    """Kind of the values; `ignore` leaves the column out."""
     scale: Literal["identity", "root", "log", "logit"] | None = None
     """The scale of a continuous column, a count or a share. Default: by the values."""
 

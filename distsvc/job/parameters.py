@@ -355,9 +355,9 @@ RULES: dict[str, tuple[Callable[[Given], None], ...]] = {
 
 
 def of_job(algorithm: str, given: Given, settings: str | None = None) -> dict[str, Any]:
-    """Return the parameters that a job gives, and those that jobs have another default for.
+    """Return the parameters of a job, with the defaults that differ between jobs and estimators.
 
-    With the `settings` "published" others are those of the paper.
+    If `settings` is "published", all other parameters have the paper's values.
     """
     own = algorithm in NU_OF_JOBS and not given.keys() & {"nu", "C"}
     nu = {"nu": NU_OF_JOBS[algorithm]} if own else {}

@@ -10,8 +10,8 @@ LOG_TWO_PI = 1.8378770664093453
 
 
 @inlined
-def invert_lower(S, n, lower):
-    """Set lower (n, n) to the inverse Cholesky factor of S (n, n); return its log-determinant.
+def factorise(S, n, lower):
+    """Set lower (n, n) to the Cholesky factor of S (n, n), which may be the same array.
 
     A pivot that rounding makes negative counts as tiny.
     """
@@ -24,6 +24,12 @@ def invert_lower(S, n, lower):
                 lower[a, a] = math.sqrt(max(value, 1e-12))
             else:
                 lower[a, b] = value / lower[b, b]
+
+
+@inlined
+def invert_lower(S, n, lower):
+    """Set lower (n, n) to the inverse Cholesky factor of S (n, n); return its log-determinant."""
+    factorise(S, n, lower)
     total = 0.0
     for a in range(n):
         total -= math.log(lower[a, a])
@@ -40,15 +46,7 @@ def invert_lower(S, n, lower):
 @inlined
 def solve(M, n, x):
     """Replace x (n,) by the solution of M (n, n) symmetric positive definite; M is overwritten."""
-    for a in range(n):
-        for b in range(a + 1):
-            value = M[a, b]
-            for c in range(b):
-                value -= M[a, c] * M[b, c]
-            if a == b:
-                M[a, a] = math.sqrt(max(value, 1e-12))
-            else:
-                M[a, b] = value / M[b, b]
+    factorise(M, n, M)
     for a in range(n):
         for c in range(a):
             x[a] -= M[a, c] * x[c]

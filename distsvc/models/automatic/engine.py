@@ -150,7 +150,7 @@ class AutomaticEngine(Engine):
     centre: np.ndarray  # (d,) float64, the origin of the rows, the same for both
     trees: dict[str, Any]  # all parameters of the level trees, by name
     # Set by `choose`:
-    chosen: str  # "support-vector", "graph" or "centres"
+    chosen: str  # "support-vector", "graph", "mixture" or "centres"
     support: float  # share of the chosen family's models that find its answer
     agreement: float  # chance that another sample gives the answer; its support if K is given
     merits: dict[str, float]  # of the divisions into the clusters that are given, by family

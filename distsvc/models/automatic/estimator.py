@@ -1,4 +1,4 @@
-"""Clustering that chooses how to look at the rows: along their columns, or along a graph."""
+"""Clustering that chooses among views of a table: columns, a graph of near rows, a mixture."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from distsvc.models.rows.threads import of_blocks
 
 
 class AutoClustering(ClusterEstimator):
-    """Clusters by the level tree, of the columns or of a graph of near rows, whichever is clearer.
+    """Clusters by the view that describes a table best: columns, a graph, or a mixture.
 
-    Both are fitted, but for tables of up to 3 columns, which the level tree sees whole. The graph
-    has at most 20,000 rows; others go with the nearest of these. The answer is that of the family
-    whose winner has the higher standing, a model, in the vote (`SupportVectorClustering`). With
-    `n_clusters` k-means is asked, too, and the answer is the division that has the most even
-    clusters for the near rows that it parts. Scores
-    and outliers are the level tree's of the columns either way. Features should be on comparable
-    scales.
+    Each column is modelled: rounding, skew, flags, categories and zeros are no gaps. Level trees of
+    the columns, level trees of a graph of up to 20,000 rows and a mixture propose partitions, and
+    the one whose clusters have the highest BIC as populations is the answer; one cluster is a
+    proposal, too. Scores and outliers are those of the columns' level trees.
+
+    Up to three columns of continuous numbers, more than 100 columns, and rows of one length are
+    learned from as they are; features should then be on comparable scales. Level trees of columns
+    and graph decide there by their standings, and with `n_clusters` k-means is a third proposal.
 
     Parameters
     ----------
@@ -59,17 +60,18 @@ class AutoClustering(ClusterEstimator):
     outlier_scores_ : ndarray of shape (n,), float64
         How far out every row is: `decision_function` with its sign turned, above 0 outside.
     n_clusters_ : int
-    algorithm_ : {"support-vector", "graph", "centres"}
-        Whose answer it is: of the level tree of the columns, or of the graph, or of k-means, which
-        is only asked for a number of clusters.
+    algorithm_ : {"support-vector", "graph", "mixture", "centres"}
+        View that has the answer: level trees of the columns or of the graph, the mixture, or
+        k-means ("centres").
     why_ : str
         Why, in sentences.
     agreement_ : float
-        The chance that another sample of the table gives this answer, up to an adjusted Rand index
-        of 0.8, as it was between halves of labelled sets. With `n_clusters` it is the share of the
-        models, or of the runs of k-means, that find it.
+        Probability that the answer describes the table better than the next different proposal
+        (Vuong 1989). Where columns stay as they are, the probability that another sample gives this
+        answer, up to an adjusted Rand index of 0.8; with `n_clusters` the share of the models, or
+        of the runs of k-means, that find it.
     likeness_ : float or None
-        Adjusted Rand index of both answers on up to 10,000 rows; None where one was asked.
+        Adjusted Rand index of the answer and the next different proposal; None if there is none.
     notes_ : list of str
         Remarks on the fit; also issued as warnings by `fit`.
 
