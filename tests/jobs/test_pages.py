@@ -106,7 +106,7 @@ def marked(page):
 
 
 @pytest.mark.usefixtures("quick_page")
-@pytest.mark.parametrize("page", map(marked, PAGES))
+@pytest.mark.parametrize("page", [marked(page) for page in PAGES])
 def test_every_step_prints_what_the_page_says(page, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
     if "import mlflow" in page.read_text(encoding="utf-8"):

@@ -22,6 +22,7 @@ from distsvc.models.columns.model import unit
 from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior, fitted
 from distsvc.models.mixture.population import PopulationRows, Quality, quality_of
 from distsvc.models.mixture.search import search
+from distsvc.models.rows.mass import least_mass
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.level_tree.consensus import AGREEMENT
 from distsvc.models.support_vector.level_tree.proposals import rand_index
@@ -158,7 +159,9 @@ def mixture_proposals(
             proposals.append(proposal(best.mixture, posterior, cluster))
     single = found.single.mixture
     one = proposal(single, np.ones((m, 1)), np.zeros(1, np.int64))
-    return Mixtures(proposals, one, best.bic)
+    least = least_mass(m, 1)  # fewer rows are outliers, not a cluster, as for level trees
+    large = [each for each in proposals if np.bincount(each.labels).min() >= least]
+    return Mixtures(large if n_clusters is None else proposals, one, best.bic)
 
 
 def _merged(posterior: np.ndarray, cluster: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -242,8 +245,11 @@ def decide(
             like = [float(each.n_clusters == 1) for each in proposals]
         nearest = int(np.argmax(like))
         earlier = proposals[nearest]
-        if like[nearest] > AGREEMENT and best.quality.better_than(earlier.quality) < SIGNIFICANT:
-            best, followed = earlier, True
+        if like[0] > AGREEMENT:  # the best proposal is the answer of the run before
+            followed = True
+        elif like[nearest] > AGREEMENT:
+            followed = best.quality.better_than(earlier.quality) < SIGNIFICANT
+            best = earlier if followed else best
     other = next((each for each in proposals if _differs(each, best)), None)
     if other is None:
         return ViewDecision(best, proposals, 1.0, None, followed)
