@@ -38,10 +38,17 @@ def bucket_name(known: Collection[str]) -> str:
     return name
 
 
+def texts_of(array: pa.Array) -> pa.Array:
+    """Return categories as text; True and TRUE of text are the booleans' true, and so is false."""
+    texts = array.cast(pa.string())
+    truth = pc.match_substring_regex(texts, "^(True|TRUE|False|FALSE)$")
+    return pc.if_else(pc.fill_null(truth, False), pc.utf8_lower(texts), texts)
+
+
 def places(array: pa.Array, known: pa.Array) -> np.ndarray:
-    """Return places (n,) int64 among k `known` texts; k for other values, and k + 1 for null."""
+    """Return places (n,) int64 among k `known` texts of `texts_of`; k for other values, and k + 1 for null."""
     encoded = array.dictionary_encode()
-    found = pc.index_in(encoded.dictionary.cast(pa.string()), known)
+    found = pc.index_in(texts_of(encoded.dictionary), known)
     of_values = pc.fill_null(found, len(known)).to_numpy(zero_copy_only=False)
     indices = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False)
     return np.append(of_values.astype(np.int64), len(known) + 1)[indices]

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from distsvc.errors import UnusableRowsError
 from distsvc.inputs.arrow import numbers
 from distsvc.inputs.given import rows_of
-from distsvc.inputs.levels import MOST_LEVELS, bucket_name, codes, frequent, places
+from distsvc.inputs.levels import MOST_LEVELS, bucket_name, codes, frequent, places, texts_of
 from distsvc.inputs.rows import Reading, no_rows
 
 _NUMBERS = (
@@ -48,7 +48,7 @@ class Levels:
 
     def codes(self, words: pa.Array) -> np.ndarray:
         """Return the codes (n,) float32 of texts, NaN for null and for values without a code."""
-        found = places(words, pa.array(self.known, pa.string()))
+        found = places(words, texts_of(pa.array(self.known, pa.string())))
         return codes(found, len(self.known), self.has_bucket)
 
 
@@ -115,7 +115,7 @@ def mixed_rows(
         of = levels[k] if levels is not None else None
         is_text = _is_text(column.type)
         if isinstance(of, Levels) or (levels is None and is_text):
-            words = column if is_text else _as_text(column, name, shown)
+            words = texts_of(column) if is_text else _as_text(column, name, shown)
             of = of or Levels.of(words)
             rows[:, k] = of.codes(words)
         elif is_text:

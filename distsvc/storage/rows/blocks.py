@@ -364,8 +364,13 @@ class _Block:
 
 
 def undictionaried(array: pa.Array) -> pa.Array:
-    """Return the values of an array, dictionary-encoded or not."""
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    """Return the values of an array that is a dictionary, a view of lists or of an extension."""
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return array.storage
+    if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
+        return array.cast(pa.large_list(kind.value_type))
+    return array.dictionary_decode() if pa.types.is_dictionary(kind) else array
 
 
 def fill(X: np.ndarray, features: Sequence[Feature], arrays: Sequence[pa.Array]) -> None:

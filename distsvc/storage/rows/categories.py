@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field, model_validator
 
-from distsvc.inputs.levels import BUCKET, bucket_name, codes, frequent, places
+from distsvc.inputs.levels import BUCKET, bucket_name, codes, frequent, places, texts_of
 from distsvc.inputs.levels import MOST_LEVELS as MOST_LEVELS
 from distsvc.storage.rows.feature import DescribedFeature
 
@@ -85,7 +85,7 @@ class Category(DescribedFeature):
 
     @cached_property
     def _words(self) -> pa.Array:
-        return pa.array(self.known, pa.string())
+        return texts_of(pa.array(self.known, pa.string()))
 
     def codes(self, array: pa.Array) -> np.ndarray:
         """Return places (n,) among the known values; beyond them the bucket's, and that of null."""

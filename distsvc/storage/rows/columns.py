@@ -30,6 +30,15 @@ from distsvc.storage.rows.where import where_columns
 # pandas stores an index of the table under such a name; it is not a column the user made.
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
+NESTED = "numbers inside {kind}"
+"""Why a column of structs, maps or lists of lists is no feature."""
+
+UNNEST = (
+    "write them as columns, or as one list of numbers (DuckDB: SELECT unnest(column); Spark: "
+    "vector_to_array)"
+)
+"""Advice on columns of structs and the like."""
+
 NOT_CHOSEN = "not in input.columns"
 NEW = "no feature of the run before"
 """Why a numeric column is no feature of a job that names its columns."""
@@ -70,10 +79,25 @@ class Scan:
 
 
 def plain(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the values, however they are laid out: dictionary or view undone."""
+    """Return the type of the values, however they are laid out.
+
+    Dictionaries, views and tensors are undone.
+    """
     if pa.types.is_dictionary(kind):
         return plain(kind.value_type)
+    if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
+        return pa.large_list(kind.value_type)
+    if isinstance(kind, pa.BaseExtensionType) and is_default(kind.storage_type):
+        return kind.storage_type
     return pa.string() if pa.types.is_string_view(kind) else kind
+
+
+def holds_numbers(kind: pa.DataType) -> bool:
+    """Return whether a struct, a map or a list has numbers in it, however deep."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return holds_numbers(kind.storage_type)
+    inner = [kind.field(k).type for k in range(kind.num_fields)]
+    return any(is_default(one) or holds_numbers(one) for one in inner)
 
 
 def merge_schemas(
@@ -164,6 +188,13 @@ def choose_features(
     if len(features) > MOST_COLUMNS:
         raise too_wide(path, len(features))
     missing = [name for name in features if name not in scan.types and name not in scan.problems]
+    inside = [name for name in missing if name.partition(".")[0] in scan.types]
+    if inside:
+        outer = inside[0].partition(".")[0]
+        raise DataError(
+            f"input.columns: {path} has no column {inside[0]!r}; {outer!r} is {scan.shown[outer]}, "
+            f"whose values are no columns: {UNNEST}"
+        )
     if len(missing) > 1:
         raise DataError(
             f"input.columns: {path} has no columns {some([repr(name) for name in missing])}; "
@@ -176,6 +207,7 @@ def choose_features(
         if not is_usable(scan.types[name]) and name not in categories:
             as_text = is_category(scan.types[name])
             hint = "; preprocess.encode takes it as categories" if as_text else ""
+            hint = f"; {UNNEST}" if holds_numbers(scan.types[name]) else hint
             raise DataError(
                 f"input.columns: column {name!r} of {path} is {scan.shown[name]}, "
                 f"expected a numeric or boolean column, or one of dates, durations or vectors{hint}"
@@ -261,7 +293,9 @@ def left_out(
             return PARTITION_KEY
         if name not in listed and name not in scan.problems:
             return "not listed in attribute 'columns'"
-        return scan.problems.get(name) or scan.shown[name]
+        nested = holds_numbers(scan.types[name]) and not is_usable(scan.types[name])
+        shown = NESTED.format(kind=scan.shown[name]) if nested else scan.shown[name]
+        return scan.problems.get(name) or shown
 
     return {name: reason(name) for name in scan.types if name not in used}
 

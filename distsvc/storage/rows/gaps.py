@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +17,8 @@ from distsvc.storage.rows.features import is_numeric, is_vector
 def with_gaps(array: pa.Array, missing_values: Sequence[float]) -> pa.Array:
     """Return a column's values, or its lists of values, null where they are `missing_values`.
 
-    They are compared in the type of the column: what float32 makes of 1e20 is found as 1e20. Text,
+    They are compared in the type of the column: what float32 makes of 1e20 is found as 1e20, and a
+    decimal of 0.57 as 0.57. Text,
     booleans, dates and times stay as they are.
     """
     kind = array.type
@@ -28,8 +31,24 @@ def with_gaps(array: pa.Array, missing_values: Sequence[float]) -> pa.Array:
         return pa.LargeListArray.from_arrays(ends, flat, mask=array.is_null())
     if not is_numeric(kind):
         return array
-    found = is_missing(numbers(array), missing_values)
-    return pc.if_else(pa.array(found), pa.scalar(None, kind), array) if found.any() else array
+    if pa.types.is_floating(kind):
+        found = pa.array(is_missing(numbers(array), missing_values))
+    else:
+        short = pa.types.is_decimal(kind) and kind.bit_width < 128  # no kernel of Arrow takes them
+        exact = pa.decimal128(kind.precision, kind.scale) if short else kind
+        found = pc.is_in(array.cast(exact), _exactly(missing_values, exact))
+    return pc.if_else(found, pa.scalar(None, kind), array)
+
+
+def _exactly(missing_values: Sequence[float], kind: pa.DataType) -> pa.Array:
+    """Return those of some numbers that a type of integers or decimals has, as they are written."""
+    found = []
+    for value in missing_values:
+        with suppress(pa.ArrowException, OverflowError, ValueError):
+            number = Decimal(repr(value))
+            whole = int(number) if number == number.to_integral_value() else None
+            found.append(pa.scalar(whole if pa.types.is_integer(kind) else number, kind))
+    return pa.array([one.as_py() for one in found], kind)
 
 
 def is_missing(x: np.ndarray, missing_values: Sequence[float]) -> np.ndarray:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -17,11 +19,39 @@ from distsvc.storage.rows.feature import DescribedFeature, UnusableValueError
 NO_NUMBER = pa.array(csv.ConvertOptions().null_values)
 """Texts that stand for a missing number: nothing, and words such as NA."""
 
+NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+"""Numbers as they are read."""
+
+_NOT_FINITE = r"(?i)^[+-]?(inf|infinity|nan)$"
+"""Numbers to Arrow, and refused when they are read."""
+
 _CODE = r"^[+-]?0\d"
 """The beginning of a code such as 007, which is no number."""
 
-_SPELLED = r"^[+-]?[$€£]?(\d+([.,]\d+)?|\d{1,3}(,\d{3})+(\.\d+)?)[%€$£]?$"
-"""Numbers, also with a decimal comma, separated thousands, a currency or a percent sign."""
+_SIGN, _BLANK = "[+\\-\u2212\u2013]?", "[\\s\u00a0\u202f]?"
+_CURRENCY = (
+    r"(\p{Sc}|(US|A|C|R|HK|S)\$|(Fr|kr|Rs)\.?|z\x{142}|K\x{10d}|AED|AUD|BRL|CAD|CHF|CNY|CZK|DKK|EUR"
+    r"|GBP|HKD|HUF|IDR|ILS|INR|JPY|KRW|MXN|MYR|NOK|NZD|PLN|RON|RUB|SAR|SEK|SGD|THB|TRY|TWD|UAH|USD|VND|ZAR)?"
+)
+_DIGITS = (
+    r"(\d{1,3}(,\d{2,3})*,\d{3}(\.\d*)?"  # 1,234.5 and 1,23,456
+    r"|\d{1,3}(\.\d{3})+,\d*|\d{1,3}(\.\d{3}){2,}"  # 1.234,5
+    "|[1-9]\\d{0,2}(['\u2019_ \u00a0\u2009\u202f]\\d{3})+([.,]\\d*)?"  # 1'234.5
+    r"|(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?)"
+)
+SPELLED = (
+    rf"^\(?{_SIGN}{_BLANK}{_CURRENCY}{_BLANK}{_SIGN}"
+    rf"{_DIGITS}{_BLANK}[%\x{{2030}}\p{{Sc}}]?{_SIGN}\)?$"
+)
+"""Numbers with a decimal comma, grouped digits, a currency, a percent sign, parentheses or a sign
+behind them."""
+
+_GROUP, _SMALL = r"^[+-]?[1-9]\d{0,2}\.\d{3}$", r"^[+-]?(0|[1-9]\d{0,2})$"
+_FEWEST_GROUPS = 50
+"""Minimum count of values like 1.234 that are taken for thousands if none of them ends in 0."""
+
+_MIN_DISTINCT = 20
+"""Minimum count of different numbers beside one frequent word that stands for a missing value."""
 
 _WITH_UNIT = r"^[+-]?[\d.,]*\d\s?(?P<unit>[\p{L}°µ][^\s\d]*)$"
 """A number and the word behind it."""
@@ -67,9 +97,12 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def are_numbers(array: pa.Array) -> bool:
-    """Return whether texts are finite numbers where they are anything, and no codes like 007."""
+    """Return whether texts are finite numbers where they are anything.
+
+    Codes like 007 are none, nor are numbers with points for thousands.
+    """
     words = _words(array).drop_null()
-    if pc.any(pc.match_substring_regex(words, _CODE), min_count=0).as_py():
+    if _count(matches(words, _CODE)) or are_thousands(words):
         return False
     try:
         return bool(np.isfinite(words.cast(pa.float64()).to_numpy(zero_copy_only=False)).all())
@@ -77,13 +110,104 @@ def are_numbers(array: pa.Array) -> bool:
         return False
 
 
-def are_mostly_numbers(array: pa.Array) -> bool:
-    """Return whether half of the texts are numbers, in whatever spelling, and none a code."""
+@dataclass
+class TextStats:
+    """Counts of a text column's numbers and other words.
+
+    Attributes
+    ----------
+    given, numbers : int
+        Values that do not stand for a missing one, and those of them that are numbers.
+    spelled, words : Counter of str
+        Numbers in another spelling, and the other values.
+    first, first_spelled : int
+        First row, from 0, of a value that is no plain number, and of a `spelled` one; -1 if none.
+    distinct : int
+        Different numbers, in either spelling, in one batch at most.
+
+    """
+
+    given: int = 0
+    numbers: int = 0
+    spelled: Counter[str] = field(default_factory=Counter)
+    words: Counter[str] = field(default_factory=Counter)
+    first: int = -1
+    first_spelled: int = -1
+    distinct: int = 0
+
+    def add(self, values: pa.Array, start: int = 0) -> TextStats:
+        """Count some values, which begin at row `start`, and return itself."""
+        words = pc.utf8_trim_whitespace(values)
+        given = pc.and_not(pc.is_valid(words), pc.is_in(words, NO_NUMBER))
+        number = pc.or_(matches(words, NUMBER), matches(words, _NOT_FINITE))
+        odd = pc.and_not(given, number)
+        spelled = pc.and_(odd, matches(words, SPELLED))
+        self.given += _count(given)
+        self.numbers += _count(pc.and_(given, number))
+        if self.first < 0 and _count(odd):
+            self.first = start + pc.index(odd, True).as_py()
+        if self.first_spelled < 0 and _count(spelled):
+            self.first_spelled = start + pc.index(spelled, True).as_py()
+        counted = {"spelled": spelled, "words": pc.and_not(odd, spelled)}
+        for name, mask in counted.items():
+            for one in pc.value_counts(values.filter(mask)).to_pylist():
+                getattr(self, name)[one["values"]] += one["counts"]
+        found = pc.count_distinct(words.filter(pc.and_(given, pc.or_(number, spelled)))).as_py()
+        self.distinct = max(self.distinct, found)
+        return self
+
+    @property
+    def odd(self) -> Counter[str]:
+        """Return the values that are no plain numbers."""
+        return self.spelled + self.words
+
+    @property
+    def are_numbers(self) -> bool:
+        """Whether most values are numbers, and some are not."""
+        return bool(self.odd) and self.numbers > 0 and 2 * self.numbers >= self._expected
+
+    @property
+    def are_spelled(self) -> bool:
+        """Whether most values are numbers, and some in another spelling."""
+        spelled = self.spelled.total()
+        return spelled > 0 and 2 * (self.numbers + spelled) >= self._expected
+
+    @property
+    def _expected(self) -> int:
+        """Return the values that may be numbers: not a frequent word beside many numbers."""
+        missing = max(self.words.values(), default=0) if self.distinct >= _MIN_DISTINCT else 0
+        return self.given - missing
+
+
+def matches(words: pa.Array, pattern: str) -> pa.Array:
+    """Return which texts match a pattern of RE2; False where they are null."""
+    return pc.fill_null(pc.match_substring_regex(words, pattern), False)
+
+
+def _count(mask: pa.Array) -> int:
+    return pc.sum(mask).as_py() or 0
+
+
+def are_thousands(array: pa.Array) -> bool:
+    """Return whether the points of texts such as 1.234 and 980 separate thousands.
+
+    Every point has three digits behind it, and whole numbers below 1000 have no point. Decimals are
+    written either with three digits each or without zeros at the end.
+    """
     words = _words(array).drop_null()
-    if pc.any(pc.match_substring_regex(words, _CODE), min_count=0).as_py():
+    grouped = matches(words, _GROUP)
+    others = words.filter(pc.invert(grouped))
+    if not len(others) or not pc.all(matches(others, _SMALL)).as_py():
         return False
-    spelled = pc.sum(pc.match_substring_regex(words, _SPELLED)).as_py() or 0
-    return len(words) > 0 and bool(2 * spelled >= len(words))
+    return _count(grouped) >= _FEWEST_GROUPS or _count(pc.and_(grouped, matches(words, "0$"))) > 0
+
+
+def are_mostly_numbers(array: pa.Array) -> bool:
+    """Return whether most of the texts are numbers, in whatever spelling, and none a code."""
+    if _count(matches(_words(array).drop_null(), _CODE)):
+        return False
+    found = TextStats().add(array)
+    return found.are_numbers or found.are_spelled or 0 < found.given == found.numbers
 
 
 def have_unit(array: pa.Array) -> bool:

@@ -11,8 +11,9 @@
     literal    = a number, a text in quotes, true or false
 
 A missing value (null or NaN) matches no comparison, nor the ``not`` of one, as in SQL. A literal
-takes the type of its column, so ``x == 0.1`` finds the float32 nearest to 0.1; a text compared with
-a date or time is read as one, in UTC where the column has a time zone and the text has none.
+takes the type of its column, so ``x == 0.1`` finds the float32 nearest to 0.1; integers and
+decimals are compared exactly; a text compared with a date or time is read as one, in UTC where the
+column has a time zone and the text has none.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -29,7 +31,7 @@ import pyarrow.compute as pc
 
 from distsvc.errors import DataError, JobFileError, shown
 
-Literal = bool | int | float | str
+Literal = bool | int | Decimal | str
 
 _TOKEN = re.compile(
     r"""(?P<space>\s+)
@@ -50,6 +52,9 @@ _COMPARE = {
     ">=": pc.greater_equal,
 }
 _TRUTHS = {"true": True, "True": True, "false": False, "False": False}
+
+_MOST_DIGITS = 76
+"""Maximum number of digits of Arrow's decimals."""
 
 _DEEPEST = 200
 _LONGEST = 200_000
@@ -154,7 +159,7 @@ def _token(match: re.Match[str], text: str) -> _Token:
     if group == "odd":
         raise JobFileError(f"input.where: unexpected {word!r} at character {position + 1}: {text}")
     if group == "number":
-        number = int(word) if re.fullmatch(r"[+-]?\d{1,30}", word) else float(word)
+        number = int(word) if re.fullmatch(r"[+-]?\d{1,30}", word) else Decimal(word)
         return _Token("literal", word, position, number)
     if group == "text":
         value = re.sub(r"\\(.)", r"\1", word[1:-1], flags=re.DOTALL)
@@ -223,7 +228,7 @@ def _compare(name: str, values: pa.Array, operator: str, literal: Literal) -> pa
         return _COMPARE[operator](values, scalar)
     except (pa.ArrowException, TypeError, ValueError):  # ValueError: text that is no Unicode
         raise DataError(
-            f"input.where compares column {name!r} ({kind}) with {shown(literal)}, which is of "
+            f"input.where compares column {name!r} ({kind}) with {_shown(literal)}, which is of "
             "another kind"
         ) from None
 
@@ -238,16 +243,39 @@ def _same_type(values: pa.Array, literal: Literal) -> tuple[pa.Array, pa.Scalar]
             return values, _moment(literal, kind)
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             return values, pa.scalar(literal, kind)
-    elif pa.types.is_integer(kind) and isinstance(literal, int):
-        try:
-            return values, pa.scalar(literal, kind)
-        except (pa.ArrowException, OverflowError):  # no value of this type is equal to it
-            return values.cast(pa.float64(), safe=False), pa.scalar(float(literal))
     elif pa.types.is_float32(kind) or pa.types.is_float64(kind):
         return values, pa.scalar(float(literal), kind)
+    elif pa.types.is_integer(kind) and isinstance(literal, int) and _fits(literal, kind):
+        return values, pa.scalar(literal, kind)
     elif pa.types.is_integer(kind) or pa.types.is_decimal(kind):
-        return values.cast(pa.float64(), safe=False), pa.scalar(float(literal))
+        return _decimals(values, Decimal(literal))
     raise TypeError
+
+
+def _fits(number: int, kind: pa.DataType) -> bool:
+    signed = pa.types.is_signed_integer(kind)
+    return -(2 ** (kind.bit_width - 1)) * signed <= number < 2 ** (kind.bit_width - signed)
+
+
+def _decimals(values: pa.Array, number: Decimal) -> tuple[pa.Array, pa.Scalar]:
+    """Return integers or decimals and a number in one type that holds both exactly.
+
+    A number that no such type holds is equal to no value: it is compared in float64.
+    """
+    kind = values.type
+    digits, scale = (kind.precision, kind.scale) if pa.types.is_decimal(kind) else (20, 0)
+    places = max(scale, -int(number.as_tuple().exponent), 0)
+    whole = max(digits - scale, number.adjusted() + 1, 1)
+    if places + whole > _MOST_DIGITS:
+        return values.cast(pa.float64(), safe=False), pa.scalar(float(number))
+    both = pa.decimal256(places + whole, places)
+    if not pa.types.is_decimal(kind):
+        values = values.cast(pa.decimal128(digits, 0))
+    return values.cast(both), pa.scalar(number, both)
+
+
+def _shown(literal: Literal) -> str:
+    return str(literal) if isinstance(literal, Decimal) else shown(literal)
 
 
 def _moment(text: str, kind: pa.DataType) -> pa.Scalar:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distsvc.errors import DataError
-from distsvc.inputs.levels import LONGEST
+from distsvc.inputs.levels import LONGEST, texts_of
 from distsvc.storage.rows.blocks import Batches, Span, Table, undictionaried
 from distsvc.storage.rows.gaps import with_gaps
 from distsvc.storage.rows.where import parse_where
@@ -59,13 +59,13 @@ class ValueCounts:
 
     def _count(self, column: str, array: pa.Array) -> None:
         found = pc.value_counts(array.drop_null())
-        words, known = found.field(0).cast(pa.string()), self.counts[column]
-        longest = pc.max(pc.utf8_length(words)).as_py() or 0
+        texts, known = texts_of(found.field(0)), self.counts[column]
+        longest = pc.max(pc.utf8_length(texts)).as_py() or 0
         if column in self.cut:
-            words = pc.utf8_slice_codeunits(words, 0, LONGEST + 1)
+            texts = pc.utf8_slice_codeunits(texts, 0, LONGEST + 1)
         elif longest > LONGEST:
             raise self._refused(column, f"a text of {longest} characters", f"at most {LONGEST}")
-        for word, n in zip(words.to_pylist(), found.field(1).to_pylist(), strict=True):
+        for word, n in zip(texts.to_pylist(), found.field(1).to_pylist(), strict=True):
             known[word] = known.get(word, 0) + n
         if len(known) > MOST_VALUES:
             raise self._refused(column, f"more than {MOST_VALUES:,} different values", "fewer")

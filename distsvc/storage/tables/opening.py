@@ -23,10 +23,12 @@ from distsvc.storage.rows.blocks import MOST_ROWS, Block, Span, Table
 from distsvc.storage.rows.categories import CODES, ONE_HOT
 from distsvc.storage.rows.codes import REASONS
 from distsvc.storage.rows.columns import (
+    NESTED,
     NEW,
     NOT_CHOSEN,
     PANDAS_INDEX,
     PARTITION_KEY,
+    UNNEST,
     Scan,
     check_categories,
     check_ignored,
@@ -427,6 +429,10 @@ def notes_on_columns(table: Table) -> list[str]:
         notes.append(
             f"not used as features: {told}; list the features in input.columns to use them"
         )
+    inside = NESTED.partition("{")[0]
+    nested = [f"{name!r} ({why})" for name, why in table.left_out.items() if why.startswith(inside)]
+    if nested:
+        notes.append(f"not used as features: {some(nested)}; {UNNEST}")
     units = [repr(name) for name, why in table.left_out.items() if why == WITH_UNIT]
     if units:
         notes.append(

@@ -241,8 +241,13 @@ def _parquet(handle: Any) -> pq.ParquetFile:
     # Without pre_buffer and with a small buffer the reader holds a page of each column, however
     # large the row group is.
     at_once = _LOCAL_BYTES if isinstance(handle, pa.OSFile) else _BUFFER_BYTES
+    # INT96, which Spark and Hive write, reaches beyond the years of nanoseconds.
     return pq.ParquetFile(
-        handle, pre_buffer=False, buffer_size=at_once, page_checksum_verification=True
+        handle,
+        pre_buffer=False,
+        buffer_size=at_once,
+        page_checksum_verification=True,
+        coerce_int96_timestamp_unit="us",
     )
 
 

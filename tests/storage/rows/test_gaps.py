@@ -1,5 +1,7 @@
 """Numbers that stand for missing values, in columns of every kind."""
 
+from decimal import Decimal
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -50,3 +52,26 @@ def test_numbers_of_any_shape():
     assert is_missing(np.array([[1, -99], [2, 3]]), [-99.0, 3.0]).tolist() == [
         [False, True], [False, True],
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.decimal32(6, 2), pa.decimal64(12, 2), pa.decimal128(12, 2), pa.decimal256(50, 2)]
+)
+def test_decimals_are_compared_as_they_are_written(kind):
+    values = pa.array([Decimal("-99.99"), Decimal("0.57"), Decimal("0.58"), None], kind)
+    assert with_gaps(values, [-99.99, 0.57, 0.575, 1e300]).to_pylist() == [
+        None,
+        None,
+        Decimal("0.58"),
+        None,
+    ]
+
+
+def test_large_integers_are_compared_exactly():
+    values = pa.array([2**53 + 1, 2**53, -9999, None])
+    assert with_gaps(values, [2.0**53, -9999.0, 0.5, 1e30]).to_pylist() == [
+        2**53 + 1,
+        None,
+        None,
+        None,
+    ]

@@ -197,3 +197,32 @@ def test_a_text_without_a_zone_is_in_utc():
     column = {"t": pa.array(times, pa.timestamp("us", "Europe/Berlin"))}
     assert parse_where("t < '2026-11-21'").mask(column).to_pylist() == [True, False]
     assert parse_where("t < '2026-11-20T00:00+01:00'").mask(column).to_pylist() == [False, False]
+
+
+TENANTS = [1234567890123456700 + k for k in range(3)]
+CENTS = [Decimal(k).scaleb(-2) for k in range(2000)]
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.decimal128(38, 0), pa.decimal256(60, 2), pa.int64(), pa.uint64()]
+)
+def test_large_integers_are_compared_exactly(kind):
+    values = pa.array([k if pa.types.is_integer(kind) else Decimal(k) for k in TENANTS], kind)
+    for text, expected in {
+        f"x == {TENANTS[1]}": [False, True, False],
+        f"x != {TENANTS[0]}": [False, True, True],
+        f"x < {TENANTS[1]}.5": [True, True, False],
+        f"x >= {TENANTS[2]}.0": [False, False, True],
+        "x < 1e70": [True, True, True],
+        "x > 1e-300": [True, True, True],
+        "x == 12345678901234567890123456789012345678901": [False, False, False],
+    }.items():
+        assert parse_where(text).mask({"x": values}).to_pylist() == expected, text
+
+
+@pytest.mark.parametrize("scale", [2, 4, 10])
+def test_amounts_equal_their_own_literals(scale):
+    values = pa.array(CENTS, pa.decimal128(20, scale))
+    for k in range(0, 2000, 37):
+        found = parse_where(f"x == {CENTS[k]}").mask({"x": values})
+        assert np.flatnonzero(found.to_numpy(zero_copy_only=False)).tolist() == [k]

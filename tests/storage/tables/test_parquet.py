@@ -1,12 +1,14 @@
 """Parquet: folders that are columns, ranges across files, and damage that is found."""
 
+import datetime
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from distsvc.errors import DataError
-from distsvc.storage.tables.opening import read_blocks
+from distsvc.storage.tables.opening import notes_on_columns, read_blocks
 from distsvc.storage.tables.parquet import Parquet
 from tests.small_tables import everything, matrix, opened, sample
 
@@ -129,3 +131,55 @@ def test_a_wide_table_is_not_asked_for_its_names_column_by_column(tmp_path, monk
     )
     assert everything(table)[1].shape == (2, 300)
     assert len(asked) < 10
+
+
+def test_int96_reaches_beyond_the_years_of_nanoseconds(tmp_path):
+    ends = [
+        datetime.datetime(9999, 12, 31),
+        datetime.datetime(2020, 1, 2),
+        datetime.datetime(1500, 1, 1),
+    ]
+    data = pa.table({"x": [1.0, 2.0, 3.0], "end": pa.array(ends, pa.timestamp("us"))})
+    pq.write_table(data, tmp_path / "t.parquet", use_deprecated_int96_timestamps=True)
+    for where, kept in {
+        "end > '2100-01-01'": [1],
+        "end == '9999-12-31'": [1],
+        "end < '1600-01-01'": [3],
+    }.items():
+        table = opened(tmp_path / "t.parquet", tmp_path, where=where)
+        assert everything(table)[1].ravel().tolist() == kept
+
+
+def test_views_of_lists_and_tensors_are_vectors(tmp_path):
+    X = np.arange(12.0).reshape(6, 2)
+    for name, array in {
+        "tensor": pa.FixedShapeTensorArray.from_numpy_ndarray(X),
+        "view": pa.array(X.tolist(), pa.list_view(pa.float64())),
+        "large view": pa.array(X.tolist(), pa.large_list_view(pa.float64())),
+    }.items():
+        path = tmp_path / f"{name}.parquet"
+        pq.write_table(pa.table({"v": array}), path, row_group_size=4)
+        table = opened(path, tmp_path)
+        assert table.columns == ("v[0]", "v[1]")
+        np.testing.assert_array_equal(everything(table)[1], X)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.struct([("lat", pa.float64()), ("lon", pa.float64())]),
+        pa.struct([("type", pa.int8()), ("values", pa.list_(pa.float64()))]),
+        pa.map_(pa.string(), pa.float64()),
+        pa.list_(pa.list_(pa.float32())),
+    ],
+)
+def test_numbers_inside_other_values_are_told(tmp_path, kind):
+    pq.write_table(
+        pa.table({"pos": pa.nulls(6, kind), "n": np.arange(6.0)}), tmp_path / "t.parquet"
+    )
+    table = opened(tmp_path / "t.parquet", tmp_path)
+    (note,) = notes_on_columns(table)
+    assert note.startswith("not used as features: 'pos' (numbers inside ")
+    for name in "pos", "pos.lat":
+        with pytest.raises(DataError, match=r"'pos.*write them as columns, or as one list"):
+            opened(tmp_path / "t.parquet", tmp_path, columns=[name, "n"])

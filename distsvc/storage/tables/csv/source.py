@@ -8,70 +8,78 @@ categories that look like whole numbers, which are read as text.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import re
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
-from distsvc.errors import DataError
+from distsvc.errors import DataError, EmptyInputError
 from distsvc.inputs.exactness import is_narrow
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.arrays import write_whole
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import Store
-from distsvc.storage.rows.columns import Scan, merge_schemas, other_columns
-from distsvc.storage.rows.versions import unchanged
+from distsvc.storage.rows.blocks import Layout, read_schema
+from distsvc.storage.rows.columns import Scan, choose_features, merge_schemas, other_columns
+from distsvc.storage.rows.texts import TextStats, are_thousands, is_text
+from distsvc.storage.rows.versions import Version, unchanged
 from distsvc.storage.tables.csv.faults import (
-    Words,
+    MOST_BYTES,
     bad_bytes,
     explained,
+    grouped,
     line_of,
     not_utf8,
+    quote_fault,
     refused,
 )
 from distsvc.storage.tables.csv.text import (
-    HEAD_BYTES,
     are_large_integers,
     are_plain_integers,
-    check_distinct,
     check_header,
     encoding_of,
     first_line,
-    separator,
+    has_hexadecimals,
+    head_of,
     with_missing,
+    without_missing,
 )
 from distsvc.storage.tables.files import Files, find_files
 from distsvc.storage.tables.parquet import Parquet
 
 _GROUP_ROWS = 262_144
 _EXACT = pa.decimal128(38, 0)
-_BLOCK_BYTES = 16 << 20
+_BLOCK_BYTES = MOST_BYTES
+_ABOUT = b"distsvc"
+"""Key of the metadata of all columns, in the metadata of the Parquet file."""
+
 _CONVERSION = re.compile(
     r"In CSV column #(?P<column>\d+): Row #(?P<line>\d+): (?P<fault>.*)", re.DOTALL
 )
 
 
 class Csv(Parquet):
-    """CSV with a header, packed by gzip or not; the header tells what separates its fields.
+    """CSV with a header, packed by gzip or not; the first lines tell what separates its fields.
 
-    Types come from the first 16 MiB of each file. A column of whole numbers there becomes float64,
-    as a fraction may follow, unless it is the id, the label or in the filter ``where``; so does a
-    feature that the job names and that is empty at first. A column of text most of whose values
-    there are numbers is refused, as a column of numbers with a value that can't be read. So is one
-    of numbers that are spelled otherwise, such as 0,5. An id that a number would not give back is
-    text, and so are whole numbers that are categories: 007 and 7 are two. An empty text is missing,
-    quoted or not, as in a number; NA is a text. A file that an earlier call made from the same
-    files is used again.
+    Only columns that a job may use are converted. Types come from the first 16 MiB of each file. A
+    column of whole numbers there becomes float64, as a fraction may follow, unless it is the id,
+    the label or in the filter ``where``; so does a feature that the job names and that is empty at
+    first. A column of text most of whose values there are numbers is refused, as a column of
+    numbers with a value that can't be read. So is one of numbers that are spelled otherwise, such
+    as 0,5. An id that a number would not give back is text, and so are categories that are whole
+    numbers or truths: 007 and 7 are two. An empty text is missing, quoted or not, as in a number;
+    NA is a text. A file that an earlier call made from the same files is used again.
     """
 
     name = "csv"
@@ -82,21 +90,169 @@ class Csv(Parquet):
         self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
     ) -> Scan:
         """Write the files, in the order of their names, as one Parquet file, and scan that."""
-        as_is, features = {*other_columns(config), *categories}, set(config.columns or ())
-        unread = set(config.exclude)
-        digest = _digest(found, as_is, features, set(categories), unread, id_name=config.id)
-        target = f"csv-{digest}.parquet"
+        target = f"csv-{_digest(found, config, categories)}.parquet"
         known = all(version.tag for version in found.versions.values())
         if not (known and staging.has(target)):
-            columns = None if config.columns is None else features
-            codes = _codes(found, set(categories))
-            schema = _schema(found, as_is, columns, codes, unread, config.id)
+            files = _Files.of(found, config)
+            columns = files.columns(config, set(categories))
             # Faults of reading are no OSError by then: whose fault one is stays clear.
             with staging.created(target) as path:
-                _convert(_batches(found, schema, codes), schema, path)
+                _convert(_batches(files, columns.stored, columns.codes), columns.stored, path)
         file = Location.of(f"{staging.address}/{target}")
         scan = super().scan(find_files(file), config, staging)
-        return replace(scan, layout=replace(scan.layout, format=self.name))
+        with file.naming_errors(), file.open() as handle:
+            about = json.loads(pq.read_schema(handle).metadata[_ABOUT])
+        types = {field.name: field.type for field in read_schema(about["types"])}
+        return replace(
+            scan,
+            layout=replace(scan.layout, format=self.name),
+            types=types | scan.types,
+            shown={name: str(kind) for name, kind in types.items()} | scan.shown,
+            problems=about["problems"],
+            default=tuple(types),
+        )
+
+
+class _Columns(NamedTuple):
+    """The columns that are written, with all others and their problems as metadata.
+
+    `codes` are the categories that are read as text, although they look like numbers or truths.
+    """
+
+    stored: pa.Schema
+    codes: set[str]
+
+
+class _File(NamedTuple):
+    """A file, its version, the types that Arrow sees in its first rows, and these as text."""
+
+    place: Location
+    version: Version
+    types: pa.Schema
+    first: pa.RecordBatch | None
+
+    def text(self, name: str) -> pa.Array:
+        """Return the first values of a column as they are written."""
+        return self.first[name] if self.first is not None else pa.array([], pa.string())
+
+
+class _Files(NamedTuple):
+    """The files of a table that have a header."""
+
+    each: list[_File]
+
+    @classmethod
+    def of(cls, found: Files, config: InputConfig) -> _Files:
+        """Look at the first rows of some files; `EmptyInputError` where none has a header."""
+        pairs = zip(found.places, found.versions.values(), strict=True)
+        each = [_looked_at(*one) for one in pairs if not head_of(one[0]).is_empty]
+        if not each:
+            raise EmptyInputError(f"{config.shown} has no rows")
+        return cls(each)
+
+    def columns(self, config: InputConfig, categories: set[str]) -> _Columns:
+        """Return the columns that a job may use; errors as in `columns.choose_features`."""
+        others, named = set(other_columns(config)), set(config.columns or ())
+        codes = {name for name in categories if self._are_codes(name)}
+        as_text = codes | {n for n in [config.id] if n and self._is_code_like(n)}
+        schemas = [_with_types(one.types, dict.fromkeys(as_text, pa.string())) for one in self.each]
+        shown = [one.place.shown for one in self.each]
+        types, problems = merge_schemas(schemas, shown)
+        numbers = set(types if config.columns is None else named) - others - categories
+        self._check_text(numbers | (others - {config.id}), named)
+        empty, exact = pa.types.is_null, dict.fromkeys(self._large(types, numbers), _EXACT)
+        for name, kind in types.items():
+            if pa.types.is_integer(kind) and name in numbers:
+                types[name] = pa.float64()
+            elif empty(kind) and name not in problems and name not in others:
+                types[name] = pa.float64() if name in named else pa.string()
+        exact |= dict.fromkeys(self._longer(types, others - {config.id}), _EXACT)
+        types |= exact
+        texts = {n for n, kind in types.items() if is_text(kind) or pa.types.is_binary(kind)}
+        words = {name: str(kind) for name, kind in types.items()}
+        scan = Scan(Layout("", Csv.name, ()), types, words, problems, tuple(types))
+        features = choose_features(config, scan, {*categories, *texts})
+        stored = {name: types[name] for name in types if name in {*features, *others, *categories}}
+        schema = base64.b64encode(pa.schema(list(types.items())).serialize()).decode()
+        about = json.dumps({"types": schema, "problems": problems})
+        return _Columns(pa.schema(list(stored.items()), {_ABOUT: about}), codes)
+
+    def _are_codes(self, name: str) -> bool:
+        """Return whether a column is text, whole numbers or truths, or empty, in each file."""
+        kinds = {one.types.field(name).type for one in self.each if name in one.types.names}
+        return kinds <= {pa.int64(), pa.null(), pa.string(), pa.bool_()}
+
+    def _is_code_like(self, name: str) -> bool:
+        """Return whether a column looks like numbers that would not give back what is written."""
+        return any(
+            (pa.types.is_integer(kind := one.types.field(name).type) or pa.types.is_floating(kind))
+            and not are_plain_integers(one.text(name))
+            for one in self.each
+            if name in one.types.names
+        )
+
+    def _check_text(self, names: set[str], named: set[str]) -> None:
+        """Refuse columns that nearly hold numbers, or features that are no UTF-8."""
+        for one in self.each if names else ():
+            found = {}
+            for name in names.intersection(one.types.names):
+                values, kind = one.text(name), one.types.field(name).type
+                if pa.types.is_binary(kind):
+                    if name in named:
+                        raise bad_bytes(one.place)
+                    texts = (value and value.decode("latin-1") for value in values.to_pylist())
+                    values = pa.array(texts, pa.string())
+                if pa.types.is_floating(kind) and are_thousands(values):
+                    raise grouped(one.place, name, values)
+                if is_text(kind) or pa.types.is_binary(kind):
+                    found[name] = TextStats().add(values)
+            error = refused(one.place, found)
+            if error is not None:
+                raise error
+
+    def _large(self, types: Collection[str], names: set[str]) -> set[str]:
+        """Return the features whose first values are integers that float64 rounds to almost one.
+
+        They are read as decimals, which are exact, and checked as a whole (`tables.exactness`).
+        """
+        return {name for name in names.intersection(types) if self._all(name, _is_large)}
+
+    def _longer(self, types: dict[str, pa.DataType], names: set[str]) -> set[str]:
+        """Return the columns of integers beyond 64 bits, to be compared as they are written."""
+        chosen = {name for name in names if pa.types.is_floating(types.get(name, pa.null()))}
+        return {name for name in chosen if self._all(name, are_large_integers)}
+
+    def _all(self, name: str, condition: Any) -> bool:
+        known = [one for one in self.each if one.first is not None and name in one.types.names]
+        return bool(known) and all(condition(one.text(name)) for one in known)
+
+
+def _is_large(values: pa.Array) -> bool:
+    if not are_large_integers(values):
+        return False
+    ends = pc.min_max(without_missing(values).cast(pa.float64())).as_py()
+    return ends["min"] is not None and bool(is_narrow(ends["min"], ends["max"]))
+
+
+def _looked_at(place: Location, version: Version) -> _File:
+    with _reading(place) as reader:
+        types = reader.schema
+    check_header(place.shown, types.names)
+    text = {f.name: f.type if pa.types.is_binary(f.type) else pa.string() for f in types}
+    with _reading(place, pa.schema(text)) as reader:
+        first = next(iter(reader), None)
+    hexadecimal = {
+        field.name: pa.string()
+        for field in types
+        if pa.types.is_integer(field.type)
+        and first is not None
+        and has_hexadecimals(first[field.name])
+    }
+    return _File(place, version, _with_types(types, hexadecimal), first)
+
+
+def _with_types(schema: pa.Schema, types: dict[str, pa.DataType]) -> pa.Schema:
+    return pa.schema([(field.name, types.get(field.name, field.type)) for field in schema])
 
 
 def _convert(batches: Iterator[pa.RecordBatch], schema: pa.Schema, target: Path) -> None:
@@ -124,22 +280,28 @@ def _row_groups(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterato
         yield pa.Table.from_batches(held, schema)
 
 
-def _batches(found: Files, schema: pa.Schema, codes: set[str]) -> Iterator[pa.RecordBatch]:
-    for file, recorded in zip(found.places, found.versions.values(), strict=True):
-        with (
-            unchanged(file, recorded),
-            _naming_the_value(file, schema),
-            _reading(file, schema) as reader,
-        ):
-            for batch in reader:
-                yield with_missing(batch.select(schema.names), codes)
+def _batches(files: _Files, schema: pa.Schema, codes: set[str]) -> Iterator[pa.RecordBatch]:
+    for file in files.each:
+        with unchanged(file.place, file.version), _naming_the_value(file, schema):
+            with _reading(file.place, schema) as reader:
+                n_rows = 0
+                for batch in reader:
+                    n_rows += batch.num_rows
+                    yield with_missing(batch, codes)
+                swallowed = reader.quoted and reader.lines > n_rows + 1
+            error = quote_fault(file.place) if swallowed else None
+            if error is not None:
+                raise error
 
 
 @contextmanager
 def _reading(
     file: Location, schema: pa.Schema | None = None, use_threads: bool = True
-) -> Iterator[Any]:
-    """Open a file's rows; `DataError` names the line of what can't be read, and what to do."""
+) -> Iterator[_Reader]:
+    """Open a file's rows; `DataError` names the line of what can't be read, and what to do.
+
+    Of a `schema`, only these columns are read.
+    """
     try:
         with file.naming_errors(), _open(file, schema, use_threads) as reader:
             yield reader
@@ -150,7 +312,7 @@ def _reading(
 
 
 @contextmanager
-def _naming_the_value(file: Location, schema: pa.Schema) -> Iterator[None]:
+def _naming_the_value(file: _File, schema: pa.Schema) -> Iterator[None]:
     """Name column and line of a value that does not fit, which takes another reading, in order.
 
     Of columns of numbers it names all values that are none.
@@ -160,24 +322,26 @@ def _naming_the_value(file: Location, schema: pa.Schema) -> Iterator[None]:
     except DataError as error:
         if "CSV conversion error" not in str(error):
             raise
+        place = file.place
         try:
-            with _open(file, schema, use_threads=False) as reader:
+            with _open(place, schema, use_threads=False) as reader:
                 deque(reader, maxlen=0)
         except pa.ArrowInvalid as again:
             found = _CONVERSION.fullmatch(str(again))
             if found:
-                column, row = schema.names[int(found["column"])], int(found["line"]) - 2
+                column, row = file.types.names[int(found["column"])], int(found["line"]) - 2
                 numbers = [one.name for one in schema if pa.types.is_floating(one.type)]
-                odd = refused(file, _words(file, numbers)) if column in numbers else None
+                odd = refused(place, _words(place, numbers)) if column in numbers else None
                 raise odd or DataError(
-                    f"{file.shown}, line {line_of(file, row)}: column {column!r}: {found['fault']}"
+                    f"{place.shown}, line {line_of(place, row)}: column {column!r}: "
+                    f"{found['fault']}"
                 ) from None
         raise
 
 
-def _words(file: Location, names: list[str]) -> dict[str, Words]:
+def _words(file: Location, names: list[str]) -> dict[str, TextStats]:
     """Return what stands in some columns of a file, in all rows."""
-    found = {name: Words() for name in names}
+    found = {name: TextStats() for name in names}
     text = pa.schema([(name, pa.string()) for name in names])
     row = 0
     with _reading(file, text) as reader:
@@ -188,139 +352,54 @@ def _words(file: Location, names: list[str]) -> dict[str, Words]:
     return found
 
 
-def _schema(
-    found: Files,
-    as_is: set[str],
-    features: set[str] | None,
-    codes: set[str],
-    unread: set[str],
-    id_name: str | None,
-) -> pa.Schema:
-    """Return the types of the columns; `codes` are text, and so is an id that looks like one.
+class _Reader:
+    """The record batches of a file, which counts lines and looks for quotes as Arrow reads it."""
 
-    Columns that are `unread` may hold text most of whose values are numbers.
-    """
-    schemas: list[pa.Schema] = []
-    large: list[set[str]] = []
-    if id_name is not None and any(_is_text(file, id_name) for file in found.places):
-        codes = codes | {id_name}
-    given = pa.schema([(name, pa.string()) for name in sorted(codes)])
-    for file in found.places:
-        with _reading(file, given) as reader:
-            schema = reader.schema
-            check_header(file.shown, schema.names, schemas[0].names if schemas else schema.names)
-            check_distinct(file.shown, schema.names)
-            first = next(iter(reader), None)
-        schemas.append(schema)
-        chosen = (set(schema.names) if features is None else features) - as_is - unread
-        if first is not None:
-            _check_text(file, first, chosen, features or set())
-            large.append(_large(file, first, chosen))
-    types, problems = merge_schemas(schemas, [file.shown for file in found.places])
-    if problems:
-        raise DataError(next(iter(problems.values())))
-    exact = dict.fromkeys(set.intersection(*large) if large else (), _EXACT)
-    widened = {n: _widened(n, t, as_is, features or set()) for n, t in types.items()}
-    return pa.schema(list((widened | exact).items()))
+    def __init__(self, stream: Any, **options: Any):
+        self._stream, self.closed = stream, False
+        self.lines, self.quoted = 0, False
+        self._batches = csv.open_csv(pa.PythonFile(self, mode="r"), **options)
+        self.schema = self._batches.schema
 
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes, for Arrow."""
+        text: bytes = self._stream.read(size)
+        self.lines += max(text.count(b"\n"), text.count(b"\r"))
+        self.quoted = self.quoted or b'"' in text
+        return text
 
-def _check_text(file: Location, first: pa.RecordBatch, chosen: set[str], named: set[str]) -> None:
-    """Refuse columns of text most of whose first values are numbers, or that are no UTF-8."""
-    found = {}
-    for name in first.schema.names:
-        values = first[name]
-        if name not in chosen or not _is_of_text(values.type):
-            continue
-        if pa.types.is_binary(values.type):
-            if name in named:
-                raise bad_bytes(file)
-            texts = (value and value.decode("latin-1") for value in values.to_pylist())
-            values = pa.array(texts, pa.string())
-        found[name] = Words().add(values)
-    error = refused(file, found)
-    if error is not None:
-        raise error
+    def close(self) -> None:
+        """Do nothing: who opened the stream closes it."""
 
-
-def _is_of_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_binary(kind)
-
-
-def _large(file: Location, first: pa.RecordBatch, names: set[str]) -> set[str]:
-    """Return the columns whose first values are integers that float64 rounds to almost one value.
-
-    They are read as decimals, which are exact, and checked as a whole (`tables.exactness`).
-    """
-    near = []
-    for name in names.intersection(first.schema.names):
-        if pa.types.is_integer(first[name].type) or pa.types.is_floating(first[name].type):
-            ends = pc.min_max(first[name].cast(pa.float64(), safe=False)).as_py()
-            if ends["min"] is not None and is_narrow(ends["min"], ends["max"]):
-                near.append(name)
-    if not near:
-        return set()
-    with _reading(file, pa.schema([(name, pa.string()) for name in near])) as reader:
-        values = next(iter(reader))
-    return {name for name in near if are_large_integers(values[name])}
-
-
-def _widened(name: str, kind: pa.DataType, as_is: set[str], features: set[str]) -> pa.DataType:
-    whole = pa.types.is_integer(kind) and name not in as_is
-    empty = pa.types.is_null(kind) and name in features
-    return pa.float64() if whole or empty else kind
-
-
-def _codes(found: Files, categories: set[str]) -> set[str]:
-    """Return the categories that look like whole numbers, or are empty at first, in any file."""
-    kinds: dict[str, list[pa.DataType]] = {name: [] for name in categories}
-    for file in found.places if categories else ():
-        with _reading(file) as reader:
-            for name in categories.intersection(reader.schema.names):
-                kinds[name].append(reader.schema.field(name).type)
-    text = pa.string()
-    return {
-        name
-        for name, each in kinds.items()
-        if set(each) - {text} and set(each) <= {pa.int64(), pa.null(), text}
-    }
-
-
-def _is_text(file: Location, name: str) -> bool:
-    """Return whether a column looks like numbers, which would not give back what is written."""
-    with _reading(file) as reader:
-        found = reader.schema.field(name).type if name in reader.schema.names else pa.null()
-    if not (pa.types.is_integer(found) or pa.types.is_floating(found)):
-        return False
-    with _reading(file, pa.schema({name: pa.string()})) as reader:
-        first = next(iter(reader), None)
-    return first is not None and not are_plain_integers(first[name])
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Yield the record batches."""
+        yield from self._batches
 
 
 @contextmanager
 def _open(
     file: Location, schema: pa.Schema | None = None, use_threads: bool = True
-) -> Iterator[Any]:
+) -> Iterator[_Reader]:
+    head = head_of(file)
+    if encoding_of(first_line(head.text)):
+        raise not_utf8(file, first_line(head.text), 1)
     types = {field.name: field.type for field in schema} if schema is not None else None
-    with file.open() as handle:
-        head = _stream(file, handle).read(HEAD_BYTES)
-    if encoding_of(first_line(head)):
-        raise not_utf8(file, first_line(head), 1)
-    with (
-        file.open(cache="readahead") as handle,
-        csv.open_csv(
-            _stream(file, handle),
-            read_options=csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=use_threads),
-            parse_options=csv.ParseOptions(delimiter=separator(head), newlines_in_values=True),
-            convert_options=csv.ConvertOptions(column_types=types),
-        ) as reader,
-    ):
-        yield reader
+    with file.open(cache="readahead") as handle:
+        reader = _Reader(
+            pa.CompressedInputStream(handle, "gzip") if head.is_packed else handle,
+            read_options=csv.ReadOptions(
+                block_size=_BLOCK_BYTES, use_threads=use_threads, skip_rows=head.skip
+            ),
+            parse_options=csv.ParseOptions(delimiter=head.separator, newlines_in_values=True),
+            convert_options=csv.ConvertOptions(
+                column_types=types, include_columns=list(types) if types is not None else None
+            ),
+        )
+        with reader._batches:
+            yield reader
 
 
-def _stream(file: Location, handle: Any) -> Any:
-    return pa.CompressedInputStream(handle, "gzip") if file.is_named([".gz"]) else handle
-
-
-def _digest(found: Files, *columns: set[str], id_name: str | None) -> str:
-    content = [found.folder.path, found.versions, *map(sorted, columns), id_name]
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+def _digest(found: Files, config: InputConfig, categories: Iterable[str]) -> str:
+    columns = None if config.columns is None else sorted(config.columns)
+    content = [found.folder.path, found.versions, columns, other_columns(config), config.id]
+    return hashlib.sha256(json.dumps([*content, sorted(categories)]).encode()).hexdigest()[:16]

@@ -1,24 +1,41 @@
-"""The text of a CSV file: its separator, its header, and the spelling of numbers."""
+"""The text of a CSV file: its packing, its separator, its header, and the spelling of numbers."""
 
 from __future__ import annotations
 
 import codecs
+import csv
 import itertools
 import re
+import zlib
 from collections import Counter
 from collections.abc import Collection
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import csv
 
 from distsvc.errors import DataError
+from distsvc.storage.places.location import Location
+from distsvc.storage.rows.texts import NO_NUMBER, NUMBER, SPELLED, matches
 
 HEAD_BYTES = 1 << 16
-"""Of a file, in which its first line is looked for."""
+"""Bytes at the beginning of a file that decide its packing and its separator."""
 
+_HEAD_LINES = 200
 _SEPARATORS = ",;\t|"
-_QUOTED = re.compile(rb'"[^"]*"?')
+_EXCEL = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=(.)"?\r?\n', re.IGNORECASE)
+"""A first line by which Excel learns the separator."""
+
+_GZIP = b"\x1f\x8b"
+_OTHERS = {
+    b"PK\3\4": "a ZIP archive or a spreadsheet", b"PAR1": "Parquet", b"BZh": "packed by bzip2",
+    b"\xfd7zXZ": "packed by xz", b"\x28\xb5\x2f\xfd": "packed by Zstandard",
+}  # fmt: skip
+"""First bytes of files that are not text."""
+
+ZEROS = b"\0" * 8
+"""Bytes that no text has, in whatever encoding."""
+
 _MARKS = {
     b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32",
     b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16",
@@ -27,11 +44,6 @@ _MARKS = {
 
 _OF_WINDOWS = re.compile(rb"[\x80\x82-\x8c\x8e\x91-\x9c\x9e\x9f]")
 """Characters of Windows that Latin-1 does not have, such as a typographic quote."""
-
-NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
-
-NOTHING = pa.array(csv.ConvertOptions().null_values)
-"""Texts that stand for no number: nothing, and words such as NA."""
 
 _WHOLE = r"^(0|-?[1-9]\d*)$"
 _LARGE = r"^-?\d{1,38}$"
@@ -58,19 +70,84 @@ def first_line(head: bytes) -> bytes:
     return head[: head.find(b"\n") + 1 or None]
 
 
-def separator(head: bytes) -> str:
-    """Return the separator of a file by its first bytes.
+class Head(NamedTuple):
+    """The beginning of a file.
 
-    It is the comma, the semicolon, the tab or the bar: the most frequent one in the first line.
+    Attributes
+    ----------
+    text : bytes
+        The first bytes, unpacked.
+    is_packed : bool
+        Whether the file is packed by gzip.
+    separator : str
+        What separates the fields.
+    skip : int
+        Lines above the header.
+
     """
-    line = first_line(_QUOTED.sub(b"", head))
-    return max(_SEPARATORS, key=lambda one: line.count(one.encode()))
+
+    text: bytes
+    is_packed: bool
+    separator: str
+    skip: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the file has neither a header nor rows."""
+        return len(self.text) < HEAD_BYTES and not self.text.strip()
 
 
-def check_header(shown: str, names: list[str], expected: list[str]) -> None:
-    """Raise DataError for a header unlike the first file's, or one that is a line of values."""
-    if names != expected:
-        raise DataError(f"the header of {shown} is {names}, expected {expected} as in the first")
+def head_of(file: Location) -> Head:
+    """Read the beginning of a file; `DataError` for one that is not text."""
+    with file.naming_errors():
+        with file.open() as handle:
+            raw = handle.read(HEAD_BYTES)
+        is_packed = raw.startswith(_GZIP)
+        try:
+            text = zlib.decompressobj(31).decompress(raw, HEAD_BYTES) if is_packed else raw
+        except zlib.error as error:
+            raise DataError(f"can't read {file.shown}: {error}") from None
+    other = next((what for mark, what in _OTHERS.items() if raw.startswith(mark)), None)
+    if other is not None:
+        raise DataError(f"{file.shown} is {other}, by its first bytes, and is named like CSV")
+    excel = _EXCEL.match(text)
+    if excel is not None:
+        return Head(text, is_packed, excel[1].decode("latin-1"), 1)
+    separator = "\t" if file.is_named([".tsv", ".tsv.gz"]) and b"\t" in first_line(text) else ""
+    return Head(text, is_packed, separator or _separator(text), 0)
+
+
+def _separator(text: bytes) -> str:
+    """Return the separator by which the first lines have as many fields as the header, or most.
+
+    If several do, the one that leaves the most numbers: a comma may be that of a decimal.
+    """
+    lines = text.decode(errors="replace").splitlines(keepends=True)
+    if len(text) >= HEAD_BYTES and len(lines) > 1:
+        del lines[-1]
+
+    def score(mark: str) -> tuple[float, float, float, int]:
+        rows = [row for row in _fields(lines[:_HEAD_LINES], mark) if row]
+        header, body = (rows or [[]])[0], rows[1:]
+        alike = sum(len(row) == len(header) for row in body) / len(body) if body else 1.0
+        cells = pa.array([cell.strip() for row in body for cell in row if cell], pa.string())
+        numbers = pc.or_(matches(cells, NUMBER), matches(cells, SPELLED))
+        share = (pc.sum(numbers).as_py() or 0) / max(len(cells), 1)
+        one = share == 1.0 and alike  # a column of numbers with a decimal comma
+        return alike if len(header) > 1 else 0.0, share, one, len(header)
+
+    return max(_SEPARATORS, key=score)
+
+
+def _fields(lines: list[str], mark: str) -> list[list[str]]:
+    try:
+        return list(csv.reader(lines, delimiter=mark))
+    except csv.Error:
+        return []
+
+
+def check_header(shown: str, names: list[str]) -> None:
+    """Raise DataError for a header that is a line of values, or has a name twice."""
     numbers = [float(name) for name in names if re.match(NUMBER, name.strip())]
     rising = all(one < other for one, other in itertools.pairwise(numbers))
     # Years or wavelengths rise, and pandas calls a single column 0.
@@ -81,9 +158,6 @@ def check_header(shown: str, names: list[str], expected: list[str]) -> None:
             "above it"
         )
 
-
-def check_distinct(shown: str, names: list[str]) -> None:
-    """Raise DataError for two columns of one name."""
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise DataError(f"{shown} has two columns named {twice[0]!r}; rename one in the header")
@@ -106,8 +180,18 @@ def are_plain_integers(values: pa.Array) -> bool:
 
 def are_large_integers(values: pa.Array) -> bool:
     """Return whether texts are whole numbers, or missing, that decimals of 38 digits hold."""
-    known = values.filter(pc.invert(pc.is_in(values, NOTHING)))
+    known = without_missing(values)
     return bool(pc.all(pc.match_substring_regex(known, _LARGE), min_count=0).as_py())
+
+
+def without_missing(values: pa.Array) -> pa.Array:
+    """Return the texts that do not stand for a missing number."""
+    return values.filter(pc.invert(pc.is_in(values, NO_NUMBER)))
+
+
+def has_hexadecimals(values: pa.Array) -> bool:
+    """Return whether a text is like 0x1f, which Arrow takes for an integer only at first."""
+    return bool(pc.any(matches(values, "(?i)^[+-]?0x"), min_count=0).as_py())
 
 
 def with_missing(batch: pa.RecordBatch, codes: Collection[str]) -> pa.RecordBatch:
@@ -116,6 +200,6 @@ def with_missing(batch: pa.RecordBatch, codes: Collection[str]) -> pa.RecordBatc
     for k, field in enumerate(batch.schema):
         if pa.types.is_string(field.type):
             text = batch.column(k)
-            empty = pc.is_in(text, NOTHING if field.name in codes else nothing)
+            empty = pc.is_in(text, NO_NUMBER if field.name in codes else nothing)
             batch = batch.set_column(k, field, pc.if_else(empty, null, text))
     return batch

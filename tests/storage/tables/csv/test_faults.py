@@ -24,7 +24,7 @@ def refused(path, tmp_path, **fields) -> str:
 
 def mended(message: str, folder):
     """Run the command that a message ends in, and return the file that it writes."""
-    command = re.search(r": ((?:iconv|grep|gunzip) .* > (new\S+))", message)
+    command = re.search(r": ((?:iconv|grep|gunzip|sed|tail) .* > (new\S+))", message)
     subprocess.run(command[1], shell=True, check=True, cwd=folder)
     return folder / command[2]
 
@@ -171,3 +171,109 @@ def test_points_that_may_be_those_of_dates_are_not_taken_for_thousands(tmp_path)
     path = tmp_path / "t.csv"
     path.write_text("x;y\n1;1.234,5\n2;2.345,6\n3;3.456,7\n")
     assert "read_csv" not in refused(path, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("notes", "message"),
+    [
+        ({10: '"wide 24'}, "line 12: a quote that begins a value is not closed (line 41)"),
+        ({10: '"wide 24', 20: '5" disc'}, "line 12: .* is closed amid a value (line 22)"),
+        ({10: '"wide 24', 20: '24 wide"'}, "line 12: .* is closed behind other rows (line 22)"),
+    ],
+)
+def test_a_quote_that_swallows_lines(tmp_path, monkeypatch, notes, message):
+    monkeypatch.setattr("distsvc.storage.tables.csv.source._BLOCK_BYTES", 256)
+    path = tmp_path / "t.csv"
+    path.write_text("a,b,note\n" + "".join(f"{k},{k}.5,{notes.get(k, 'x')}\n" for k in range(40)))
+    for columns in (["a"], None):
+        found = refused(path, tmp_path, columns=columns)
+        assert re.search(message.replace("(", r"\(").replace(")", r"\)"), found)
+
+
+def test_a_value_of_several_lines_is_one(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('a,b,note\n1,2,"one\ntwo, ""three""\nfour"\n\n3,4,x\n')
+    assert opened(path, tmp_path).n_rows == 2
+
+
+SPELLED = [
+    "{}-",
+    "({})",
+    "1'{}",
+    "1\N{RIGHT SINGLE QUOTATION MARK}{}",
+    "EUR {}",
+    "CHF{}",
+    "US$ {}",
+    "{} %",
+    "1 {}",
+    "-{}€",
+]
+
+
+@pytest.mark.parametrize("spelled", SPELLED)
+def test_numbers_of_other_countries_and_programs(tmp_path, spelled):
+    path = tmp_path / "t.csv"
+    rows = [f"{spelled.format(f'{100 + k}.25')};{k}" for k in range(60)]
+    path.write_text("\n".join(["a;b", *rows]))
+    assert "line 2: column 'a': expected a number such as" in refused(path, tmp_path)
+    assert opened(path, tmp_path, columns=["b"]).columns == ("b",)
+
+
+@pytest.mark.parametrize("word", [".", "?", "n.d.", "unknown"])
+def test_a_frequent_word_among_numbers_is_named(tmp_path, word):
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["a,b", *[f"{word if k % 3 else k / 4},{k}" for k in range(90)]]))
+    assert words_of(refused(path, tmp_path)) == [word]
+
+
+def test_points_for_thousands(tmp_path):
+    path = tmp_path / "t.csv"
+    numbers = [980 + k for k in range(60)]
+    rows = [f"{n:,}".replace(",", ".") + f";{n % 7}" for n in numbers]
+    path.write_text("\n".join(["umsatz;menge", *rows]))
+    message = refused(path, tmp_path)
+    assert "line 22: column 'umsatz': '1.000' beside '980' looks like" in message
+    called = re.search(r"pandas\.(read_csv\(.*\))\.to_parquet\('new.parquet'\)", message)
+    eval("pd." + called[1], {"pd": pd}).to_parquet(tmp_path / "new.parquet")  # as a user would
+    X = everything(opened(tmp_path / "new.parquet", tmp_path, columns=["umsatz"]))[1]
+    assert X.ravel().tolist() == numbers
+    path.write_text("\n".join(["x;y", *[f"{k / 8:.3f};{k}" for k in range(100)]]))
+    assert opened(path, tmp_path, columns=["x"]).columns == ("x",)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "columns"),
+    [
+        ("t.csv", "Temp, C;Power, kW\n21.5;3\n22.5;4\n", ("Temp, C", "Power, kW")),
+        ("t.tsv", "value, kW\tother\n1\t2\n", ("value, kW", "other")),
+        ("t.csv", 'size (");weight\n1;2\n', ('size (")', "weight")),
+        ("t.csv", "sep=;\na;b\n1;2\n", ("a", "b")),
+        ("t.csv", "a|b, c, d\n1|2\n", ("a", "b, c, d")),
+    ],
+)
+def test_the_first_lines_decide_the_separator(tmp_path, name, text, columns):
+    (tmp_path / name).write_text(text)
+    assert opened(tmp_path / name, tmp_path).columns == columns
+
+
+def test_a_decimal_comma_is_no_separator(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("Temp, C;Power, kW\n21,5;3,25\n22,5;4,75\n")
+    assert "decimal=','" in refused(path, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x,y\n1,2,\n3,4,\n", "line 2: expected 2 fields, as in the header, found 3, the last"),
+        ("Report of May\n\nx,y\n1,2\n3,4\n", "line 1: expected a header with 2 names"),
+        ("x,y\n1,2\n3,4\n" + "\0" * 4096, "line 4 holds bytes that are zero"),
+    ],
+)
+def test_what_is_told_of_a_damaged_file_mends_it(tmp_path, text, message):
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    found = refused(path, tmp_path)
+    assert message in found
+    table = opened(mended(found, tmp_path), tmp_path)
+    assert everything(table)[1].tolist() == [[1, 2], [3, 4]]
