@@ -46,7 +46,10 @@ def texts_of(array: pa.Array) -> pa.Array:
 
 
 def places(array: pa.Array, known: pa.Array) -> np.ndarray:
-    """Return places (n,) int64 among k `known` texts of `texts_of`; k for other values, and k + 1 for null."""
+    """Return places (n,) int64 among k `known` texts; k for other values, and k + 1 for null.
+
+    `known` are of `texts_of`.
+    """
     encoded = array.dictionary_encode()
     found = pc.index_in(texts_of(encoded.dictionary), known)
     of_values = pc.fill_null(found, len(known)).to_numpy(zero_copy_only=False)

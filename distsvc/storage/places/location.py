@@ -75,6 +75,9 @@ class Location:
             raise JobFileError(f"input.path: can't open {shown_url(url)}: {why}") from None
         except OSError as error:  # of the file that a chain reads from
             raise fault(error, reading=shown_url(url)) or error from error
+        except Exception as error:  # such as BadZipFile, of an archive that is none
+            why = f"{type(error).__name__}: {masked(str(error))}"
+            raise DataError(f"input.path: can't open {shown_url(url)}: {why}") from error
         return cls(patient(fs), path.rstrip("/") or path, stand_in(url), lake)
 
     @property

@@ -61,6 +61,7 @@ from distsvc.storage.publishing.manifest import (
     names_in,
     read_manifest,
 )
+from distsvc.storage.tables.files import reaches
 
 RUNS = SPARE
 KINDS = ("labels", "model", "report")
@@ -241,6 +242,8 @@ class Output:
     def check_apart(self, paths: Sequence[str]) -> None:
         """Check that neither a table nor the output of its job lies in the other's folder.
 
+        A glob may match the output, and a link in the input lead to it.
+
         Raises `JobFileError` where one does.
         """
         for path in paths:
@@ -254,7 +257,7 @@ class Output:
         if table.is_local:
             source, folder = Path(table.path).resolve(), Path(published).resolve()
             inside = folder.is_dir() and source.is_relative_to(folder)
-            around = source.is_dir() and folder.is_relative_to(source)
+            around = reaches(table, published)
         else:
             bare = without_user(lake_url(path).path).rstrip("/")
             inside = f"{bare}/".startswith(f"{published}/")

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
+
+from fsspec.utils import glob_translate
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.storage.places.location import Location
@@ -16,6 +22,9 @@ from distsvc.storage.tables.lakes.refused import refuse_lakes
 
 Infos = dict[str, Mapping[str, Any]]
 """A remote file system's metadata of each file, by its name."""
+
+_PACKINGS = {"gz", "gzip", "bz2", "zst", "zstd", "xz", "lz4", "snappy", "zip"}
+"""Suffixes of packed files, in lower case."""
 
 SUCCESS = "_SUCCESS"
 """The marker of Spark and others in a complete folder."""
@@ -31,12 +40,16 @@ class Files:
     `infos` is the remote file system's description of each file, by its name relative to
     `folder`; sorted, at each location. Of files of several locations, `above` is the number of
     leading folders of a name that belong to the file's location; 0 for one that is not there.
+    `hidden` are files whose names, or those of their folders, begin with ``.`` or ``_``; `passed`
+    are the files that are passed over, and why.
     """
 
     location: Location
     folder: Location
     infos: Infos
     above: dict[str, int] = field(default_factory=dict)
+    hidden: tuple[str, ...] = ()
+    passed: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -50,9 +63,30 @@ class Files:
 
     def named(self, suffixes: Sequence[str]) -> Files:
         """Return those files whose names end in one of some suffixes, whatever their case."""
-        chosen = [p.is_named(suffixes) for p in self.places]
-        infos = [pair for pair, own in zip(self.infos.items(), chosen, strict=True) if own]
-        return replace(self, infos=dict(infos))
+        named = {name for name in self.infos if self.folder.join(name).is_named(suffixes)}
+        return self.only(named)
+
+    def only(self, names: Collection[str]) -> Files:
+        """Return some of the files."""
+        return replace(self, infos={n: info for n, info in self.infos.items() if n in names})
+
+    def without_doubles(self) -> Files:
+        """Return the files without other names of the same local file; links are passed over."""
+        if not self.folder.is_local:
+            return self
+        first: dict[object, str] = {}
+        root = os.path.realpath(self.folder.path)
+        paths = {name: os.path.join(root, name) for name in self.infos}
+        for name in sorted(paths, key=lambda name: os.path.realpath(paths[name]) != paths[name]):
+            first.setdefault(identity(self.folder.join(name)), name)
+        if len(first) == len(self.infos):
+            return self
+        passed = [
+            f"{name} (the same file as {known})"
+            for name in self.infos
+            if (known := first[identity(self.folder.join(name))]) != name
+        ]
+        return replace(self.only(set(first.values())), passed=(*self.passed, *passed))
 
     @cached_property
     def versions(self) -> Versions:
@@ -71,6 +105,27 @@ class Files:
 def key_of(folder: Location, place: Location) -> str:
     """Return a file's key in `Files.versions`: its name, without the query of an HTTP URL."""
     return place.bare[len(folder.path) + 1 :]
+
+
+def identity(place: Location) -> object:
+    """Return what a local file has in common with its links, of others the path."""
+    if place.is_local:
+        with suppress(OSError):
+            found = os.stat(place.path)
+            return found.st_dev, found.st_ino
+    return place.path
+
+
+def check_twins(found: Files) -> None:
+    """Raise `DataError` for a file beside its packed copy, which would count twice."""
+    for name in found.infos:
+        plain, _, packing = name.rpartition(".")
+        if packing.lower() in _PACKINGS and plain in found.infos:
+            raise DataError(
+                f"{found.location.shown} holds {plain} and {name}, which seems to be the same "
+                f"packed: it would count twice; remove one, or name the others by a glob such as "
+                f"*.{plain.rpartition('.')[2]}"
+            )
 
 
 def joined(each: Sequence[Files]) -> Files:
@@ -94,14 +149,18 @@ def joined(each: Sequence[Files]) -> Files:
     shared = [parts[0] for parts in pairs]
     infos: Infos = {}
     above: dict[str, int] = {}
+    known: set[object] = set()
     for found, folder in zip(each, folders, strict=True):
         inner = folder[len(shared) :]
         for name, info in found.infos.items():
             full = "/".join([*inner, name])
-            if full in infos:
+            same = identity(found.folder.join(name))
+            if same in known:
                 raise JobFileError(f"input.path names {found.folder.join(name).shown} twice")
+            known.add(same)
             infos[full], above[full] = info, len(inner)
-    return Files(first.location, first.folder.at("/".join(shared)), infos, above)
+    passed = tuple(dict.fromkeys(name for found in each for name in found.passed))
+    return Files(first.location, first.folder.at("/".join(shared)), infos, above, passed=passed)
 
 
 def find_files(location: Location, *, hidden: bool = False, ready: str | None = None) -> Files:
@@ -130,7 +189,8 @@ def find_files(location: Location, *, hidden: bool = False, ready: str | None = 
         names = sorted(n for n in infos if n != ready and (hidden or not _is_hidden(n)))
         if not names and not any(folder.join(name).info() for name in (SUCCESS, ready) if name):
             raise InputNotFoundError(f"no file in {location.shown}")
-    return Files(location, folder, {name: infos[name] for name in names})
+    unseen = tuple(sorted(name for name in infos if _is_hidden(name)))
+    return Files(location, folder, {name: infos[name] for name in names}, hidden=unseen)
 
 
 def base_of(path: str) -> str:
@@ -158,20 +218,53 @@ def _walk(folder: Location) -> Infos:
     if not folder.is_local:
         return folder.fs.find(folder.path, detail=True)
     # fsspec passes over a folder that can't be listed, and does not enter one that is a link.
-    return {path: {} for path in _local_files(folder.path, ())}
+    return {entry.path: {} for _, files in _local_folders(folder.path, ()) for entry in files}
 
 
-def _local_files(folder: str, above: tuple[tuple[int, int], ...]) -> Iterator[str]:
-    """Yield the files below a folder; `above` has device and inode of the folders that hold it."""
+def _local_folders(
+    folder: str, above: tuple[tuple[int, int], ...]
+) -> Iterator[tuple[str, list[os.DirEntry[str]]]]:
+    """Yield a folder and those in it, each with its files.
+
+    `above` has device and inode of the folders that hold it.
+    """
     found = os.stat(folder)
     here = found.st_dev, found.st_ino
     if here in above:
         raise DataError(f"{folder} is a link to a folder that holds it")
-    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
-        if entry.is_dir():
-            yield from _local_files(entry.path, (*above, here))
-        else:
-            yield entry.path
+    entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    folders = [entry for entry in entries if _is_folder(entry)]
+    yield folder, [entry for entry in entries if entry not in folders]
+    for entry in folders:
+        yield from _local_folders(entry.path, (*above, here))
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise DataError(f"{entry.path} is a link that leads to itself; remove it") from None
+
+
+def reaches(location: Location, folder: str) -> bool:
+    """Return whether what is written into a local folder would be found at a local location."""
+    real = Path(folder).resolve()
+    around = {str(one) for one in (real, *real.parents)}
+    if os.path.isdir(location.path):
+        roots = [location.path]
+    elif (base := base_of(location.path)) != location.path and os.path.isdir(base):
+        roots = [path for path in location.fs.glob(location.path) if os.path.isdir(path)]
+        name = f"{os.path.realpath(base)}{location.path[len(base) :]}"
+        written = (real, *real.parents, real / "labels" / "run" / "part-00000.parquet")
+        if any(re.fullmatch(glob_translate(name), str(one)) for one in written):
+            return True
+    else:
+        return False
+    with location.naming_errors():
+        folders = (path for root in roots for path, _ in _local_folders(root, ()))
+        return any(os.path.realpath(path) in around for path in folders)
 
 
 def _is_hidden(name: str) -> bool:

@@ -56,6 +56,7 @@ from distsvc.storage.rows.features import (
 from distsvc.storage.rows.texts import TextNumber, is_text
 from distsvc.storage.rows.versions import Versions, compare
 from distsvc.storage.rows.where import Condition, parse_where, where_columns
+from distsvc.storage.tables.files import Files
 from distsvc.storage.tables.lakes.lake import check_snapshot
 from distsvc.storage.tables.numbering import (
     ID_OR_DATE,
@@ -69,6 +70,9 @@ from distsvc.storage.tables.numbering import (
 from distsvc.storage.tables.sources import find_sources, source_of
 
 NO_KINDS: Mapping[str, ColumnKind] = MappingProxyType({})
+
+_MAX_NAMES = 100
+"""Maximum number of files that a note names."""
 
 _FIRST_ROWS = 1024
 """Rows in which the length of vectors is looked for at a time."""
@@ -178,7 +182,18 @@ def open_table(
             new = [f.column for f in table.features if f.column not in old]
             table = without_features(table, dict.fromkeys(new, NEW))
     used = {*table.stored, *other_columns(config)}
-    return replace(table, notes=tuple(source.notes(found, scan, versions, used)))
+    return replace(table, notes=(*_passed(found), *source.notes(found, scan, versions, used)))
+
+
+def _passed(found: Files) -> list[str]:
+    """Return a note about the files at the input that are no part of the table."""
+    if not found.passed:
+        return []
+    n = len(found.passed)
+    return [
+        f"{n} file{'' if n == 1 else 's'} of {found.location.shown} passed over: "
+        f"{some(found.passed, _MAX_NAMES)}; a file is read if it is named like the others"
+    ]
 
 
 def _check_kept(shown: str, scan: Scan, kept: Collection[str]) -> None:

@@ -6,6 +6,7 @@ import itertools
 import json
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 from urllib.parse import unquote
@@ -34,6 +35,7 @@ FOOTER_THREADS = 16
 _PAGES = 4
 """Pieces of the size of a page, at most a buffer, that are in memory for each column."""
 
+_MAGIC = b"PAR1"
 _PANDAS = b"pandas"
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
@@ -79,6 +81,12 @@ class Parquet(Source):
     name = "parquet"
     title = "Parquet"
     suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".parq", ".pq")
+
+    def claim(self, found: Files) -> Files:
+        """Return the files with the format's suffixes, and others of its content beside these."""
+        named = found.named(self.suffixes)
+        others = [name for name in found.infos if name not in named.infos] if named.infos else []
+        return found.only({*named.infos, *(n for n in others if _is_parquet(found.folder.join(n)))})
 
     def scan(
         self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
@@ -157,6 +165,13 @@ class Parquet(Source):
         return Content(
             values={k: pa.scalar(v, pa.string()) for k, v in keys.items() if k not in held}
         )
+
+
+def _is_parquet(place: Location) -> bool:
+    """Return whether a file begins like Parquet; not so one that can't be read."""
+    with suppress(Exception), place.open() as handle:
+        return bool(handle.read(len(_MAGIC)) == _MAGIC)
+    return False
 
 
 def _at_once(block_rows: int) -> int:

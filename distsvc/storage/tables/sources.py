@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from distsvc.errors import DataError, JobFileError
 from distsvc.storage.places.location import Location
 from distsvc.storage.rows.blocks import Table
 from distsvc.storage.tables.csv.source import Csv
-from distsvc.storage.tables.files import Files, find_files, joined
+from distsvc.storage.tables.files import Files, check_twins, find_files, joined
 from distsvc.storage.tables.foreign import refuse_foreign
 from distsvc.storage.tables.lakes.delta import Delta
 from distsvc.storage.tables.lakes.iceberg import Iceberg
@@ -25,8 +26,15 @@ def find_sources(locations: Sequence[Location], ready: str | None) -> tuple[Sour
     """Return the format of some locations, and the files of all; else as `find_source`.
 
     Raises `JobFileError` where they are of several formats, of one that has no lists, or not in
-    one file system, or a file belongs to two of them.
+    one file system, or a file belongs to two of them, and `DataError` for a file and its packed
+    copy.
     """
+    source, found = _find_sources(locations, ready)
+    check_twins(found)
+    return source, found
+
+
+def _find_sources(locations: Sequence[Location], ready: str | None) -> tuple[Source, Files]:
     each = [find_source(location, ready) for location in locations]
     if len(each) == 1:
         return each[0]
@@ -75,7 +83,9 @@ def find_source(location: Location, ready: str | None = None) -> tuple[Source, F
     others = [name for name in found.names if own is None or name not in own[1].infos]
     read = own[0].suffixes[0] if own else None
     refuse_foreign(location, others, read, _titles(one for one in SOURCES if one.suffixes))
-    return own or (SOURCES[-1], found)
+    source, its = own or (SOURCES[-1], found)
+    unseen = [name for name in found.hidden if location.at(name).is_named(source.suffixes)]
+    return source, replace(its, passed=(*others, *unseen) if own else ()).without_doubles()
 
 
 def source_named(name: str) -> Source:

@@ -86,6 +86,10 @@ class Csv(Parquet):
     title = "CSV"
     suffixes = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 
+    def claim(self, found: Files) -> Files:
+        """Return the files with the format's suffixes."""
+        return found.named(self.suffixes)
+
     def scan(
         self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
     ) -> Scan:
