@@ -1,6 +1,8 @@
 """The command ``distsvc``, which is ``python -m distsvc``, too."""
 
+import os
 import signal
+import sys
 
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback before `stoppable` listens
@@ -11,8 +13,20 @@ from distsvc.run.work.workers.lean import lean
 
 def main() -> None:
     """Run the command line so that signals end it, from the first import on."""
+    _open_streams()
     lean()
     stoppable(_command)
+
+
+def _open_streams() -> None:
+    """Open closed standard streams, so that no file of a run takes their place."""
+    for number in 0, 1, 2:
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
 
 
 def _command() -> None:

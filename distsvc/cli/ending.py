@@ -132,13 +132,24 @@ def _end(number: int, how: str, kept: str = "") -> None:
     os._exit(CODES[signal.Signals(number)])
 
 
+def _flush() -> None:
+    """Write what standard output holds back; where that fails, it goes nowhere from then on."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise OSError(error.errno, error.strerror, "standard output") from error
+
+
 @contextmanager
 def failing_cleanly(display: Display = SHOWN) -> Iterator[None]:
     """Turn an error into one line and its exit code; the traceback of a defect is logged."""
     try:
-        yield
+        try:
+            yield
+        finally:
+            _flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except Exception as error:
         if _came:

@@ -7,6 +7,7 @@ where they are used, so that ``--help`` answers at once.
 from __future__ import annotations
 
 import datetime
+import errno
 import json
 import shlex
 import sys
@@ -58,6 +59,11 @@ class Commands(click.Group):
         """Call the command that was asked for."""
         try:
             return super().invoke(ctx)
+        except OSError as error:  # of what is printed behind the work, such as on a full disk
+            if error.errno == errno.EPIPE:
+                raise
+            with failing_cleanly():
+                raise OSError(error.errno, error.strerror, "standard output") from error
         except click.NoSuchOption as error:
             words = f"No such option: {error.option_name}{hint_of_option(error)}"
             raise click.UsageError(one_line(masked(words)), error.ctx) from None

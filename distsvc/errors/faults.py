@@ -7,8 +7,11 @@ imported, or installed.
 from __future__ import annotations
 
 import errno
+import os
 import re
+import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +137,13 @@ def fault(
         if found is not None:
             return found
     for one in chain:
+        if _stops_numba(one):
+            given = ", ".join(f"{n}={v}" for n, v in os.environ.items() if n.startswith("NUMBA_"))
+            return JobFileError(f"Numba does not start: {_words(one)}; in the environment: {given}")
+        if _lacks_address_space(one):
+            return PartitionFailedError(
+                f"out of memory: {_words(one)}; the limit of the process, ulimit -v, is too low"
+            )
         if type(one).__name__ == "KilledWorker":
             return PartitionFailedError(f"a task keeps killing its workers: {_words(one)}")
         if isinstance(one, MemoryError):
@@ -152,6 +162,25 @@ def fault(
     ):
         return DataError(f"can't read {name}: {_words(error)}")
     return None
+
+
+def _stops_numba(error: BaseException) -> bool:
+    """Return whether the import of Numba failed because of a value, which is the environment's."""
+    frames = traceback.walk_tb(error.__traceback__)
+    modules = (f.f_globals["__name__"] for f, _ in frames if f.f_code.co_name == "<module>")
+    return isinstance(error, ValueError) and any(name.startswith("numba.") for name in modules)
+
+
+def _lacks_address_space(error: BaseException) -> bool:
+    """Return whether a library or a thread could not be loaded where address space is limited."""
+    kinds = isinstance(error, ImportError) or "shared object" in str(error)
+    if not (kinds or (isinstance(error, RuntimeError) and "new thread" in str(error))):
+        return False
+    with suppress(ImportError):  # not on Windows
+        import resource
+
+        return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+    return False
 
 
 def own_fault(error: BaseException, path: str | Path) -> DistsvcError:

@@ -14,6 +14,7 @@ Every change is made by the store of a holder (`Store.fenced`), which compares t
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
@@ -255,7 +256,7 @@ class Output:
         if table.is_local != ("://" not in published):
             return
         if table.is_local:
-            source, folder = Path(table.path).resolve(), Path(published).resolve()
+            source, folder = (Path(os.path.realpath(one)) for one in (table.path, published))
             inside = folder.is_dir() and source.is_relative_to(folder)
             around = reaches(table, published)
         else:

@@ -37,7 +37,7 @@ def with_gaps(array: pa.Array, missing_values: Sequence[float]) -> pa.Array:
         short = pa.types.is_decimal(kind) and kind.bit_width < 128  # no kernel of Arrow takes them
         exact = pa.decimal128(kind.precision, kind.scale) if short else kind
         found = pc.is_in(array.cast(exact), _exactly(missing_values, exact))
-    return pc.if_else(found, pa.scalar(None, kind), array)
+    return pc.if_else(found, pa.scalar(None, kind), array) if pc.any(found).as_py() else array
 
 
 def _exactly(missing_values: Sequence[float], kind: pa.DataType) -> pa.Array:

@@ -250,7 +250,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 def reaches(location: Location, folder: str) -> bool:
     """Return whether what is written into a local folder would be found at a local location."""
-    real = Path(folder).resolve()
+    real = Path(os.path.realpath(folder))
     around = {str(one) for one in (real, *real.parents)}
     if os.path.isdir(location.path):
         roots = [location.path]

@@ -97,7 +97,7 @@ def log_defect(error: Exception, words: str, as_json: bool) -> None:
 
 def terminal_bar(display: Display) -> WholeBar | None:
     """Return the bar of a run that is watched on a terminal, else None."""
-    if display.log_format == "json" or not sys.stderr.isatty():
+    if display.log_format == "json" or not (sys.stderr and sys.stderr.isatty()):
         return None
     from distsvc.run.work.shown.bars import WholeBar  # rich is for people
 

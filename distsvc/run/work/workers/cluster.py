@@ -31,15 +31,22 @@ from distsvc.run.work.start import ANYWHERE, ClusterAddress
 from distsvc.run.work.workers.forking import (
     ENVIRONMENT,
     TASKS,
+    environment,
     start_method,
     start_server,
     without_interrupts,
+    workers_without_main,
 )
 from distsvc.storage.places.scratch import scratch
 
 NO_TLS = (
     "workers on this machine are closed to others by TLS, which needs cryptography: "
     "pip install 'distsvc[tls]'"
+)
+
+DAEMONIC = (
+    "the process that called is daemonic, as those of Celery and multiprocessing.Pool are, and may "
+    "start no others"
 )
 
 SMALL_BYTES = 64 * 2**20
@@ -104,9 +111,19 @@ def connected(
     where the address or that file is not one of Dask's, the address is not allowed, or a worker has
     other versions than this process.
     """
-    address, workers = _address_of(at), config.workers
+    workers = config.workers
+    try:
+        address = _address_of(at)
+    except _ConfigurationError:
+        if workers or n_bytes >= SMALL_BYTES:
+            raise
+        address = None
+    if workers and not address and multiprocessing.current_process().daemon:
+        progress.event("no workers", because=DAEMONIC)
+        workers = 0
     if workers is None:
-        workers = 0 if n_bytes < SMALL_BYTES else _cores()
+        small = n_bytes < SMALL_BYTES or multiprocessing.current_process().daemon
+        workers = 0 if small else _cores()
         if workers and not address and not is_installed("cryptography"):
             progress.event("no workers", because=NO_TLS)
             workers = 0
@@ -193,6 +210,8 @@ def _elsewhere(address: str) -> Iterator[Any]:
         try:
             with loss_is_temporary(f"no answer from scheduler {address}"):
                 client = _client(address)
+        except ImportError as error:
+            raise JobFileError(f"Dask's configuration asks for a preload: {error}") from None
         except (ValueError, TypeError) as error:
             raise JobFileError(f"{address} is not a scheduler's address: {error}") from None
         stack.enter_context(_closing(client))
@@ -242,12 +261,18 @@ def _here(workers: int, threads: int) -> Iterator[Any]:
             "distributed.scheduler.no-workers-timeout": NO_WORKERS_SECONDS,
             "distributed.scheduler.http.routes": [],
             "distributed.worker.http.routes": [],
+            **{f"distributed.{of}.preload": [] for of in ("nanny", "scheduler", "worker")},
             **{f"{_ENVIRONMENT}.{name}": value for name, value in ENVIRONMENT.items()},
             "distributed.worker.multiprocessing-method": start_method(),
         }
         stack.enter_context(dask.config.set(settings))
         loop = stack.enter_context(_loop_without_interrupts())
-        with loss_is_temporary("workers on this machine can't start"), _nothing_half_started():
+        stack.enter_context(workers_without_main())
+        with (
+            loss_is_temporary("workers on this machine can't start"),
+            _nothing_half_started(),
+            environment(),
+        ):
             cluster = LocalCluster(
                 n_workers=workers,
                 threads_per_worker=threads,
@@ -288,7 +313,8 @@ def _loop_without_interrupts() -> Iterator[Any]:
     from distributed.utils import LoopRunner
 
     runner = LoopRunner()
-    resource_tracker.ensure_running()  # which, when it starts, lets SIGINT in again
+    with environment():
+        resource_tracker.ensure_running()  # which, when it starts, lets SIGINT in again
     with without_interrupts():
         runner.start()
     try:
@@ -418,9 +444,15 @@ def _configured_address() -> str | None:
         return os.environ["DASK_SCHEDULER_ADDRESS"]
     if not any(name.startswith("DASK_") for name in os.environ) and not _has_dask_files():
         return None
-    import dask
-
+    try:
+        import dask
+    except ValueError as error:
+        raise _ConfigurationError(f"{error}; mend that file, or set DASK_CONFIG") from None
     return dask.config.get("scheduler-address", None)
+
+
+class _ConfigurationError(JobFileError):
+    """A file of Dask's configuration can't be read."""
 
 
 def _has_dask_files() -> bool:

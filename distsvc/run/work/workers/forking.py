@@ -13,6 +13,8 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing import spawn
+from typing import Any
 
 from distsvc.run.work.workers.lean import is_lean
 
@@ -27,12 +29,16 @@ By what Dask sets, pieces above 128 KB go back to the system, which clears them 
 ENVIRONMENT = {
     "MALLOC_MMAP_THRESHOLD_": str(KEPT_BYTES),
     "MALLOC_TRIM_THRESHOLD_": str(2 * KEPT_BYTES),
+    "PYTHONSAFEPATH": "1",  # no modules of the folder that the job is started in
     **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
 }
 """Variables that workers have from their beginning; those for threads are Dask's own, too."""
 
 FORKS = sys.platform == "linux" and sys.version_info >= (3, 11, 1)
 """Whether forking is safe: the server of 3.11.0 listens to other users, too (CVE-2022-42919)."""
+
+_MAIN, _WORKERS = ("init_main_from_name", "init_main_from_path"), "Dask Worker"
+"""What multiprocessing tells a process of the main module, and how Dask calls its workers."""
 
 _started = False
 
@@ -45,8 +51,9 @@ def start_server() -> None:
     from multiprocessing import forkserver, resource_tracker
 
     multiprocessing.get_context("forkserver").set_forkserver_preload(["distributed", TASKS])
-    resource_tracker.ensure_running()  # which, when it starts, lets SIGINT in again
-    with suppress(OSError), without_interrupts(), _environment():  # such as for a long TMPDIR
+    with environment():
+        resource_tracker.ensure_running()  # which, when it starts, lets SIGINT in again
+    with suppress(OSError), without_interrupts(), environment():  # such as for a long TMPDIR
         forkserver.ensure_running()
         _started = True
 
@@ -70,12 +77,32 @@ def without_interrupts() -> Iterator[None]:
 
 
 @contextmanager
-def _environment() -> Iterator[None]:
-    """Set the variables of `ENVIRONMENT` that are not set."""
+def environment() -> Iterator[None]:
+    """Set the variables of `ENVIRONMENT` that are not set, for processes that start now."""
     added = ENVIRONMENT.keys() - os.environ.keys()
     os.environ.update({name: ENVIRONMENT[name] for name in added})
     try:
         yield
     finally:
         for name in added:
-            del os.environ[name]
+            os.environ.pop(name, None)
+
+
+@contextmanager
+def workers_without_main() -> Iterator[None]:
+    """Start workers that do not import this process's main module, of which they need nothing.
+
+    A script without a main guard would begin again in each, and standard input can't be imported.
+    """
+    inner = spawn.get_preparation_data
+
+    def prepared(name: str) -> dict[str, Any]:
+        known = inner(name)
+        left_out = _MAIN if name.startswith(_WORKERS) else ()
+        return {key: value for key, value in known.items() if key not in left_out}
+
+    spawn.get_preparation_data = prepared
+    try:
+        yield
+    finally:
+        spawn.get_preparation_data = inner

@@ -163,7 +163,7 @@ class _Files(NamedTuple):
         shown = [one.place.shown for one in self.each]
         types, problems = merge_schemas(schemas, shown)
         numbers = set(types if config.columns is None else named) - others - categories
-        self._check_text(numbers | (others - {config.id}), named)
+        self._check_text(numbers, others - {config.id}, named)
         empty, exact = pa.types.is_null, dict.fromkeys(self._large(types, numbers), _EXACT)
         for name, kind in types.items():
             if pa.types.is_integer(kind) and name in numbers:
@@ -195,11 +195,11 @@ class _Files(NamedTuple):
             if name in one.types.names
         )
 
-    def _check_text(self, names: set[str], named: set[str]) -> None:
-        """Refuse columns that nearly hold numbers, or features that are no UTF-8."""
-        for one in self.each if names else ():
+    def _check_text(self, features: set[str], others: set[str], named: set[str]) -> None:
+        """Refuse features that nearly hold numbers or are no UTF-8, and points for thousands."""
+        for one in self.each:
             found = {}
-            for name in names.intersection(one.types.names):
+            for name in [name for name in one.types.names if name in features | others]:
                 values, kind = one.text(name), one.types.field(name).type
                 if pa.types.is_binary(kind):
                     if name in named:
@@ -208,7 +208,7 @@ class _Files(NamedTuple):
                     values = pa.array(texts, pa.string())
                 if pa.types.is_floating(kind) and are_thousands(values):
                     raise grouped(one.place, name, values)
-                if is_text(kind) or pa.types.is_binary(kind):
+                if name in features and (is_text(kind) or pa.types.is_binary(kind)):
                     found[name] = TextStats().add(values)
             error = refused(one.place, found)
             if error is not None:
