@@ -27,6 +27,7 @@ from distsvc.storage.rows.features import (
     restored,
 )
 from distsvc.storage.rows.gaps import with_gaps
+from distsvc.storage.rows.texts import is_text, is_unicode, not_unicode
 from distsvc.storage.rows.versions import Version, Versions
 from distsvc.storage.rows.where import parse_where
 
@@ -331,6 +332,9 @@ class _Block:
         rows = np.arange(row, row + size, dtype=np.int64)
         arrays = {name: undictionaried(array) for name, array in arrays.items()}
         others = {name: arrays[name].cast(kind) for name, kind in self.making.types.items()}
+        for name, array in others.items():
+            if is_text(array.type) and not is_unicode(array):
+                raise not_unicode(self.making.shown, name, f", rows {row} to {row + size - 1}")
         if self.making.condition is not None:
             mask = self.making.condition.mask(others)
             rows = rows[mask.to_numpy(zero_copy_only=False)]

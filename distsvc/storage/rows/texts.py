@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
+from distsvc.errors import DataError
 from distsvc.inputs.arrow import numbers
 from distsvc.storage.rows.feature import DescribedFeature, UnusableValueError
 
@@ -94,6 +95,23 @@ class TextNumber(DescribedFeature):
 def is_text(kind: pa.DataType) -> bool:
     """Return whether an Arrow type is one of text."""
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def is_unicode(array: pa.Array) -> bool:
+    """Return whether texts are UTF-8, which files of other programs say without being so."""
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def not_unicode(shown: str, column: str, where: str = "") -> DataError:
+    """Return the error for a column of text that is used and is no UTF-8."""
+    return DataError(
+        f"{shown}: column {column!r}{where}: expected text as UTF-8, found other bytes; write the "
+        "column as UTF-8, or as binary, or name another"
+    )
 
 
 def are_numbers(array: pa.Array) -> bool:

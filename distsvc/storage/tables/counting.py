@@ -11,6 +11,7 @@ from distsvc.errors import DataError
 from distsvc.inputs.levels import LONGEST, texts_of
 from distsvc.storage.rows.blocks import Batches, Span, Table, undictionaried
 from distsvc.storage.rows.gaps import with_gaps
+from distsvc.storage.rows.texts import is_unicode, not_unicode
 from distsvc.storage.rows.where import parse_where
 from distsvc.storage.tables.sources import source_of
 
@@ -58,6 +59,8 @@ class ValueCounts:
                 self._count(column, with_gaps(arrays[column], self.table.missing_values))
 
     def _count(self, column: str, array: pa.Array) -> None:
+        if not is_unicode(array):
+            raise not_unicode(self.table.shown, column)
         found = pc.value_counts(array.drop_null())
         texts, known = texts_of(found.field(0)), self.counts[column]
         longest = pc.max(pc.utf8_length(texts)).as_py() or 0

@@ -23,7 +23,6 @@ from distsvc.storage.rows.codes import (
     code_reason,
     is_named_like_code,
     may_be_code,
-    may_have_codes,
 )
 from distsvc.storage.rows.features import Numeric
 from distsvc.storage.rows.texts import (
@@ -32,7 +31,9 @@ from distsvc.storage.rows.texts import (
     are_mostly_numbers,
     are_numbers,
     have_unit,
+    is_unicode,
     known_words,
+    not_unicode,
 )
 from distsvc.storage.tables.source import Source
 
@@ -85,9 +86,6 @@ def code_columns(table: Table, source: Source) -> dict[str, str]:
         for one, kind in zip(table.features, table.types, strict=True)
         if isinstance(one, Numeric | TextNumber) and kind != "bool"
     }
-    for name, extremes in source.extremes(table).items() if found else ():
-        if name in found and not may_have_codes(name, *extremes):
-            del found[name]
     for start, stop in _spots(table.layout.extents):
         chosen = [k for k, one in enumerate(table.features) if one.column in found]
         if not chosen:
@@ -119,6 +117,9 @@ def texts_of_numbers(
         for batch in source.batches(table, span, chosen) if chosen else ():
             for name in [name for name in batch if name in left]:
                 values = undictionaried(batch[name])
+                if not is_unicode(values):
+                    left.remove(name)
+                    continue
                 if are_numbers(values):
                     words[name] |= known_words(values)
                     continue
@@ -138,15 +139,30 @@ def texts_of_few_levels(
     Some rows at several spots of the table decide. `names` are columns of text.
     """
     counts: dict[str, Counter[str]] = {name: Counter() for name in names}
+    others = set[str]()
     for start, stop in _spots(table.layout.extents) if names else ():
         for batch in source.batches(table, Span(start, stop, stop - start), list(names)):
             for name in names:
-                found = pc.value_counts(undictionaried(batch[name]).drop_null())
+                values = undictionaried(batch[name])
+                if not is_unicode(values):
+                    others.add(name)
+                if name in others:
+                    continue
+                found = pc.value_counts(values.drop_null())
                 words, rows = found.field(0).to_pylist(), found.field(1).to_pylist()
                 counts[name].update(dict(zip(words, rows, strict=True)))
-    few = [name for name in names if has_few_levels(counts[name])]
+    few = [name for name in names if name not in others and has_few_levels(counts[name])]
     out = [name for name in few if is_named_like_code(name) or are_dates(counts[name])]
     return [name for name in few if name not in out], dict.fromkeys(out, ID_OR_DATE)
+
+
+def check_unicode(table: Table, source: Source, names: Sequence[str]) -> None:
+    """Raise `DataError` for a column of text that is no UTF-8 at the spots, before any work."""
+    for start, stop in _spots(table.layout.extents) if names else ():
+        for batch in source.batches(table, Span(start, stop, stop - start), list(names)):
+            for name in names:
+                if not is_unicode(undictionaried(batch[name])):
+                    raise not_unicode(table.shown, name)
 
 
 def _only(table: Table, places: Sequence[int]) -> Table:

@@ -62,6 +62,7 @@ from distsvc.storage.tables.numbering import (
     ID_OR_DATE,
     MIXED,
     WITH_UNIT,
+    check_unicode,
     texts_of_few_levels,
     texts_of_numbers,
     without_codes,
@@ -156,14 +157,16 @@ def open_table(
     table = _without_columns(config, scan, sources, versions)
     gaps = preprocess.missing_values if preprocess is not None else ()
     table = replace(table, missing_values=gaps)
+    others = {*other_columns(config), *categories} & scan.types.keys()
+    check_unicode(table, source, [name for name in others if is_text(scan.types[name])])
     texts, why = _text_numbers(config, table, scan, {*categories, *ignored})
     check_kinds(config, scan, kinds, {*texts, *(f.column for f in known)})
     if mixed:
         apart = {*categories, *ignored, *texts, *scan.problems, *other_columns(config)}
-        levels, others = _text_levels(config, table, scan, apart, kept)
+        levels, not_few = _text_levels(config, table, scan, apart, kept)
         encode |= dict.fromkeys(levels, CODES)
         categories |= set(levels)
-        why = {name: one for name, one in (why | others).items() if name not in levels}
+        why = {name: one for name, one in (why | not_few).items() if name not in levels}
     columns = choose_features(config, scan, {*categories, *texts, *wanted}, ignored)
     table = replace(
         table,

@@ -23,7 +23,7 @@ from distsvc.storage.rows.blocks import Batches, Layout, Span, Table, stored_byt
 from distsvc.storage.rows.columns import PANDAS_INDEX, Scan, merge_schemas
 from distsvc.storage.rows.versions import unchanged
 from distsvc.storage.tables.files import Files, key_of
-from distsvc.storage.tables.source import Extremes, Source
+from distsvc.storage.tables.source import Source
 
 # Rows decoded in one go: few enough to stay small beside a block, enough to hide the call's cost.
 _FEWEST_ROWS, _MOST_ROWS = 1024, 65_536
@@ -128,12 +128,6 @@ class Parquet(Source):
         pages = sum(min(_BUFFER_BYTES, width * max(table.layout.extents)) for width in widths)
         return _PAGES * pages + _at_once(block_rows) * sum(widths)
 
-    def extremes(self, table: Table) -> dict[str, Extremes]:
-        """Look at the statistics of the first row group."""
-        place = self.folder(table).join(table.layout.files[0])
-        with place.naming_errors(), place.open() as handle, _parquet(handle) as file:
-            return _extremes(file.metadata)
-
     def batches(self, table: Table, span: Span, columns: list[str]) -> Batches:
         """Yield the rows of a span, some thousands at a time."""
         folder = self.folder(table)
@@ -237,19 +231,6 @@ def _of_groups(kept: np.ndarray, sizes: list[int], groups: list[int]) -> np.ndar
     """Return which rows of some row groups are kept."""
     borders = list(itertools.accumulate(sizes, initial=0))
     return np.concatenate([kept[borders[i] : borders[i + 1]] for i in groups])
-
-
-def _extremes(metadata: pq.FileMetaData) -> dict[str, Extremes]:
-    """Return the extremes of the columns of numbers in the first row group."""
-    found = {}
-    for group in itertools.islice(map(metadata.row_group, range(metadata.num_row_groups)), 1):
-        for column in map(group.column, range(group.num_columns)):
-            known = column.statistics
-            if known is None or not known.has_min_max or not isinstance(known.min, int | float):
-                continue
-            n_values = group.num_rows - (known.null_count or 0)
-            found[column.path_in_schema] = Extremes(known.min, known.max, n_values)
-    return found
 
 
 def _parquet(handle: Any) -> pq.ParquetFile:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Protocol
 
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.location import Location
@@ -13,14 +13,6 @@ from distsvc.storage.rows.columns import Scan
 from distsvc.storage.rows.versions import Versions
 from distsvc.storage.rows.where import Condition
 from distsvc.storage.tables.files import Files
-
-
-class Extremes(NamedTuple):
-    """The least and the greatest of some values of a column, and how many values these are."""
-
-    least: float
-    most: float
-    n_values: int
 
 
 class Source(Protocol):
@@ -113,10 +105,6 @@ class Source(Protocol):
     def folder(self, table: Table) -> Location:
         """Return the folder that holds the files of a table that it scanned."""
         return Location.of(table.layout.path).at(table.layout.root)
-
-    def extremes(self, table: Table) -> dict[str, Extremes]:
-        """Return the extremes of columns of numbers in the first rows, as far as metadata tells."""
-        return {}
 
     def decoding_bytes(self, table: Table, block_rows: int) -> int:
         """Return the bytes, at most, that `blocks` holds besides the blocks."""

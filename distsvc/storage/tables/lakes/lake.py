@@ -43,7 +43,6 @@ from distsvc.storage.tables.parquet import (
     footer,
     live_rows,
 )
-from distsvc.storage.tables.source import Extremes
 
 _ALIKE = (
     lambda kind: (
@@ -182,15 +181,6 @@ class Lake(Parquet):
             keys=found.partitioned_by,
             sources=(found.location.address,),
         )
-
-    def extremes(self, table: Table) -> dict[str, Extremes]:
-        """Look at the statistics of the first row group, unless rows of that file are deleted."""
-        file = _log(table).files[0]
-        if file.deleted:
-            return {}
-        own = super().extremes(table)
-        named = {n: file.names.get(n, n) for n in table.stored if n not in file.values}
-        return {name: own[theirs] for name, theirs in named.items() if theirs in own}
 
     def content(self, table: Table, piece: Piece, file: pq.ParquetFile) -> Content:
         """Return what of a file is the table's, as the log says."""

@@ -7,6 +7,8 @@ import math
 import os
 import posixpath
 import re
+import struct
+from collections.abc import Iterator
 from typing import Any
 
 from distsvc.errors import DataError, InputNotFoundError
@@ -23,6 +25,9 @@ _ABOUT = (*METADATA, ".zattrs", ".zmetadata")
 
 _CHUNK = re.compile(r"(?:.*/)?(?:c|(?:c[./])?\d+(?:[./]\d+)*)")
 """The name of a file of a chunk or a shard, whichever way an array names them."""
+
+_BLOSC = struct.Struct("<4B3I")
+"""The header of what Blosc packed; its last number is the size in bytes."""
 
 _LARGE_CHUNKS, _LARGE_VALUES, _FEWEST_STORED = 10**5, 2**36, 1000
 """From when on a store must hold a file for one chunk of so many."""
@@ -75,21 +80,43 @@ def check_chunks(
     if not place.is_local:
         return
     recorded = table.versions.get(_chunks_of(name), Version(0, ""))
-    sizes = array.shards or array.chunks
-    first, last = start // sizes[0], (stop - 1) // sizes[0]
-    across = [range(-(-n // size)) for n, size in zip(array.shape[1:], sizes[1:], strict=True)]
-    for cell in itertools.product(range(first, last + 1), *across):
-        key = array.metadata.encode_chunk_key(cell)
-        file = place.join(posixpath.join(name, key))
-        try:
-            latest = os.stat(file.path).st_ctime_ns
-        except OSError:
-            continue
-        if latest > recorded.changed:
+    for file in _files(place, name, array, start, stop):
+        if os.stat(file.path).st_ctime_ns > recorded.changed:
             raise DataError(
                 f"{file.shown} changed while the run was reading it: {version_of(file)} now, "
                 "later than every file of the array when the table was opened"
             )
+
+
+def check_whole(place: Location, name: str, array: Any, start: int, stop: int) -> None:
+    """Refuse chunks of an array's rows that were cut, where the store is local.
+
+    Only Blosc does not notice: it reads what lies behind the chunk in memory.
+    """
+    codecs = [type(codec).__name__ for codec in array.compressors]
+    if not place.is_local or array.shards or not any("Blosc" in codec for codec in codecs):
+        return
+    for file in _files(place, name, array, start, stop):
+        with file.naming_errors(), open(file.path, "rb") as stream:
+            header, size = stream.read(_BLOSC.size), os.fstat(stream.fileno()).st_size
+        whole = len(header) == _BLOSC.size
+        expected = _BLOSC.unpack(header)[-1] if whole else _BLOSC.size
+        if size < expected:
+            raise DataError(
+                f"{file.shown} was cut: it has {size} bytes, expected at least {expected}; "
+                "write the chunk again"
+            )
+
+
+def _files(place: Location, name: str, array: Any, start: int, stop: int) -> Iterator[Location]:
+    """Yield the chunk files of an array's rows that are there, in a local store."""
+    sizes = array.shards or array.chunks
+    first, last = start // sizes[0], (stop - 1) // sizes[0]
+    across = [range(-(-n // size)) for n, size in zip(array.shape[1:], sizes[1:], strict=True)]
+    for cell in itertools.product(range(first, last + 1), *across):
+        file = place.join(posixpath.join(name, array.metadata.encode_chunk_key(cell)))
+        if os.path.exists(file.path):
+            yield file
 
 
 def _chunks_of(name: str) -> str:

@@ -37,6 +37,7 @@ from distsvc.storage.tables.zarr.files import (
     check_chunks,
     check_metadata,
     check_stored,
+    check_whole,
     n_chunks,
     store_versions,
     unwritten,
@@ -148,6 +149,8 @@ class Zarr(Source):
         start = span.start
         while start < span.stop:
             end = min(span.stop, start - start % chunk + step)
+            for name, array in arrays.items():
+                check_whole(place, name, array, start, end)
             try:
                 with _reading(place):
                     if _is_group(node):
@@ -163,8 +166,12 @@ class Zarr(Source):
 
 
 def _open(place: Location) -> Any:
+    """Open an array or a group, by the metadata of each array: a consolidated copy may be old."""
     zarr = required("zarr", "zarr", place.shown)  # 0.4 s that other jobs need not spend
-    return zarr.open(place.zarr_store(), mode="r")
+    node = zarr.open(place.zarr_store(), mode="r")
+    if not _is_group(node) or node.metadata.consolidated_metadata is None:
+        return node
+    return zarr.open_group(place.zarr_store(), mode="r", use_consolidated=False)
 
 
 def _has_metadata(place: Location) -> bool:
@@ -196,7 +203,7 @@ def _columns_of_group(place: Location, group: Any) -> _Arrays:
             f"attribute 'columns' of {place.shown} must be a list of names, found {listed!r}"
         )
     arrays: _Arrays = {}
-    sources = dict.fromkeys(sorted(_consolidated(group)), "the consolidated metadata")
+    sources = dict.fromkeys(sorted(_consolidated(place)), "the consolidated metadata")
     sources |= dict.fromkeys(listed, "attribute 'columns'")
     for name in dict.fromkeys([*listed, *sorted({*folders, *sources})]):
         if name not in folders:
@@ -242,8 +249,9 @@ def _has_chunks(folder: Location) -> bool:
     return any(not _has_metadata(folder.join(name)) for name in named)
 
 
-def _consolidated(group: Any) -> set[str]:
+def _consolidated(place: Location) -> set[str]:
     """Return the members that a group's consolidated metadata names, if it has any."""
+    group = required("zarr", "zarr", place.shown).open_group(place.zarr_store(), mode="r")
     known = group.metadata.consolidated_metadata
     return {name.partition("/")[0] for name in known.metadata} if known is not None else set()
 
