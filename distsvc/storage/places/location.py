@@ -13,7 +13,7 @@ import fsspec
 import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
-from distsvc.errors import DataError, InputNotFoundError, JobFileError
+from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError
 from distsvc.errors.extras import check_extra, required
 from distsvc.errors.faults import fault
 from distsvc.errors.urls import (
@@ -75,6 +75,8 @@ class Location:
             raise JobFileError(f"input.path: can't open {shown_url(url)}: {why}") from None
         except OSError as error:  # of the file that a chain reads from
             raise fault(error, reading=shown_url(url)) or error from error
+        except DistsvcError:
+            raise
         except Exception as error:  # such as BadZipFile, of an archive that is none
             why = f"{type(error).__name__}: {masked(str(error))}"
             raise DataError(f"input.path: can't open {shown_url(url)}: {why}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -163,6 +164,8 @@ class Parquet(Source):
 
 def _is_parquet(place: Location) -> bool:
     """Return whether a file begins like Parquet; not so one that can't be read."""
+    if place.is_local and not os.path.isfile(place.path):
+        return False  # a pipe would never answer
     with suppress(Exception), place.open() as handle:
         return bool(handle.read(len(_MAGIC)) == _MAGIC)
     return False

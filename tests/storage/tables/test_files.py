@@ -8,7 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from distsvc.errors import DataError, InputNotFoundError
+from distsvc.errors import DataError, InputNotFoundError, JobFileError
+from distsvc.job.config import InputConfig
+from distsvc.storage.places.location import Location
+from distsvc.storage.publishing.publication import Output
+from distsvc.storage.tables.opening import open_table
 from tests.small_tables import everything, opened, sample
 
 
@@ -81,3 +85,73 @@ def test_links_are_followed(tmp_path):
     (tmp_path / "data" / "folder").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "data" / "file.parquet").symlink_to(tmp_path / "elsewhere" / "t.parquet")
     assert opened(tmp_path / "data", tmp_path).n_rows == 10
+
+
+def write(path, start=0):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({"x": np.arange(start, start + 5.0)}), path)
+
+
+@pytest.mark.parametrize(
+    "name", ["000000_0", "20261120_101112_abcde", "b.parquet.gzip", "b.hive", "part-1"]
+)
+def test_parquet_beside_parquet_is_read_whatever_its_name(tmp_path, name):
+    write(tmp_path / "in" / "a.parquet")
+    write(tmp_path / "in" / name, 5)
+    (tmp_path / "in" / "README.md").write_text("about")
+    (tmp_path / "in" / "_old.parquet").write_text("hidden")
+    table = opened(tmp_path / "in", tmp_path)
+    assert sorted(everything(table)[1].ravel()) == list(range(10))
+    (note,) = table.notes
+    assert note.startswith("2 files of ")
+    assert "README.md, _old.parquet" in note
+
+
+def test_a_link_counts_once(tmp_path):
+    write(tmp_path / "in" / "day=2026-11-20" / "a.parquet")
+    (tmp_path / "in" / "day=latest").symlink_to("day=2026-11-20")
+    (tmp_path / "in" / "day=2026-11-20" / "b.parquet").hardlink_to(
+        tmp_path / "in" / "day=2026-11-20" / "a.parquet"
+    )
+    table = opened(tmp_path / "in", tmp_path, where="day == '2026-11-20'")
+    assert table.n_rows == 5
+    assert "day=latest/a.parquet (the same file as day=2026-11-20/a.parquet)" in table.notes[0]
+    paths = [str(tmp_path / "in" / day / "a.parquet") for day in ("day=2026-11-20", "day=latest")]
+    with pytest.raises(JobFileError, match=r"input.path names .* twice"):
+        open_table(InputConfig(path=paths), tmp_path / "staging")
+
+
+def test_a_packed_copy_is_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("x\n1\n")
+    (tmp_path / "a.csv.gz").write_text("x\n1\n")
+    with pytest.raises(DataError, match=r"holds a.csv and a.csv.gz, .* count twice"):
+        opened(tmp_path, tmp_path)
+    assert opened(tmp_path / "*.csv", tmp_path).n_rows == 1
+
+
+def test_a_link_to_itself_is_named(tmp_path):
+    write(tmp_path / "in" / "a.parquet")
+    (tmp_path / "in" / "self").symlink_to("self")
+    with pytest.raises(DataError, match=r"in/self is a link that leads to itself"):
+        opened(tmp_path / "in", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "output"),
+    [("in", "in/out"), ("in/*", "in/out"), ("in/**/*.parquet", "in/out"), ("in", "outs/o")],
+)
+def test_an_output_that_the_input_would_find_is_refused(tmp_path, monkeypatch, given, output):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "in" / "a.parquet")
+    (tmp_path / "outs").mkdir()
+    (tmp_path / "in" / "results").symlink_to("../outs")
+    with pytest.raises(JobFileError, match=f"output.path {output} lies in the folder of the input"):
+        Output(output).check_apart([given])
+    Output("elsewhere/out").check_apart([given])
+    Output("in/out").check_apart(["in/*.parquet"])
+
+
+def test_an_archive_that_is_none(tmp_path):
+    (tmp_path / "t.csv").write_text("x\n1\n")
+    with pytest.raises(DataError, match=r"can't open zip://a.csv::.*BadZipFile"):
+        Location.of(f"zip://a.csv::{tmp_path / 't.csv'}")

@@ -1,6 +1,8 @@
 """Parquet: folders that are columns, ranges across files, and damage that is found."""
 
 import datetime
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -183,3 +185,42 @@ def test_numbers_inside_other_values_are_told(tmp_path, kind):
     for name in "pos", "pos.lat":
         with pytest.raises(DataError, match=r"'pos.*write them as columns, or as one list"):
             opened(tmp_path / "t.parquet", tmp_path, columns=[name, "n"])
+
+
+def test_a_bit_of_the_footer_does_not_end_the_process(tmp_path):
+    data = pa.table(
+        {"a": np.arange(100.0), "b": [f"n{k % 7}" for k in range(100)], "c": range(100)}
+    )
+    pq.write_table(data, tmp_path / "t.parquet", row_group_size=50)
+    content = (tmp_path / "t.parquet").read_bytes()
+    first = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    code = f"""
+import sys
+from pathlib import Path
+from distsvc.errors import DistsvcError
+from tests.small_tables import everything, opened
+path = Path(sys.argv[1])
+content = path.read_bytes()
+for place, bit in [(18, 1), (20, 1), (26, 2), (28, 0), (42, 2), (58, 1), (220, 5), (347, 1)]:
+    damaged = bytearray(content)
+    damaged[{first} + place] ^= 1 << bit
+    path.write_bytes(damaged)
+    try:
+        everything(opened(path, path.parent))
+    except DistsvcError:
+        pass
+"""
+    command = [sys.executable, "-c", code, str(tmp_path / "t.parquet")]
+    assert subprocess.run(command, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("use", ["id", "label", "where"])
+def test_text_that_is_no_utf8_is_refused_where_it_is_used(tmp_path, use):
+    words = pa.array([b"caf\xe9" if k % 7 == 0 else b"tea" for k in range(60)], pa.binary())
+    text = pa.Array.from_buffers(pa.string(), 60, words.buffers())
+    pq.write_table(pa.table({"x": np.arange(60.0), "drink": text}), tmp_path / "t.parquet")
+    assert opened(tmp_path / "t.parquet", tmp_path, columns=["x"]).columns == ("x",)
+    assert "drink" in opened(tmp_path / "t.parquet", tmp_path).left_out
+    given = {use: "drink == 'tea'" if use == "where" else "drink"}
+    with pytest.raises(DataError, match=r"column 'drink': expected text as UTF-8"):
+        opened(tmp_path / "t.parquet", tmp_path, columns=["x"], **given)

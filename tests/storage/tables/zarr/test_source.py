@@ -8,6 +8,7 @@ import pytest
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numcodecs import Blosc
 
 from distsvc.errors import DataError
 from distsvc.job.file import parse_job
@@ -266,3 +267,36 @@ def test_zarr_that_changed_since_it_was_opened(tmp_path):
     array.resize((30,))
     with pytest.raises(DataError, match=r"a.zarr/zarr.json changed while the run was reading it"):
         everything(table)
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_a_chunk_of_blosc_that_was_cut_is_refused(tmp_path, zarr_format):
+    compressor = Blosc(cname="lz4") if zarr_format == 2 else zarr.codecs.BloscCodec(cname="lz4")
+    values = np.repeat(np.random.default_rng(0).normal(size=500), 8)
+    zarr.create_array(
+        tmp_path / "t.zarr", data=values, chunks=(1000,), compressors=compressor,
+        zarr_format=zarr_format,
+    )  # fmt: skip
+    table = opened(tmp_path / "t.zarr", tmp_path)
+    chunk = tmp_path / "t.zarr" / ("c/2" if zarr_format == 3 else "2")
+    whole = chunk.read_bytes()
+    for size in (len(whole) - 1, len(whole) // 2, 3, 0):
+        chunk.write_bytes(whole[:size])
+        with pytest.raises(DataError, match=rf"t.zarr/(c/)?2 was cut: it has {size} bytes"):
+            everything(opened(tmp_path / "t.zarr", tmp_path))
+    chunk.write_bytes(whole)
+    np.testing.assert_array_equal(
+        everything(opened(tmp_path / "t.zarr", tmp_path))[1][:, 0], values
+    )
+    assert table.n_rows == 4000
+
+
+def test_consolidated_metadata_may_be_old(tmp_path):
+    group = zarr.open_group(tmp_path / "g.zarr", mode="w", zarr_format=2)
+    array = group.create_array("x", data=np.arange(10.0), chunks=(5,))
+    zarr.consolidate_metadata(tmp_path / "g.zarr")
+    array = zarr.open_array(tmp_path / "g.zarr" / "x", mode="r+")
+    array.resize((20,))
+    array[10:] = np.arange(10.0, 20.0)
+    X = everything(opened(tmp_path / "g.zarr", tmp_path))[1]
+    assert X.ravel().tolist() == list(range(20))
