@@ -281,8 +281,8 @@ REFUSED = {
     "Parquet and JSON lines": (
         lambda f: together(f, a__parquet={"x": x}, b__jsonl=b"{}"), {},
         r"b.jsonl is JSON, .*or read the others by a glob such as \*.parquet"),
-    "Parquet with and without a suffix": (
-        lambda f: together(f, a__parquet={"x": x}, **{"part-1": {"x": x}}), {},
+    "Parquet beside a part of another kind": (
+        lambda f: together(f, a__parquet={"x": x}, **{"part-1": b"x"}), {},
         "part-1 is a file without a suffix"),
     "a folder of Zarr stores": (
         lambda f: group(f, a=x).parent, {}, "holds the Zarr store t.zarr: give the path of one"),

@@ -82,8 +82,9 @@ def test_links_are_followed(tmp_path):
     for name in ("elsewhere", "data"):
         (tmp_path / name).mkdir()
     pq.write_table(sample(5), tmp_path / "elsewhere" / "t.parquet")
+    pq.write_table(sample(5), tmp_path / "u.parquet")
     (tmp_path / "data" / "folder").symlink_to(tmp_path / "elsewhere")
-    (tmp_path / "data" / "file.parquet").symlink_to(tmp_path / "elsewhere" / "t.parquet")
+    (tmp_path / "data" / "file.parquet").symlink_to(tmp_path / "u.parquet")
     assert opened(tmp_path / "data", tmp_path).n_rows == 10
 
 

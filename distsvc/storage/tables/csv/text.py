@@ -102,9 +102,13 @@ def head_of(file: Location) -> Head:
     with file.naming_errors():
         with file.open() as handle:
             raw = handle.read(HEAD_BYTES)
-        is_packed = raw.startswith(_GZIP)
+        is_packed, text = raw.startswith(_GZIP), raw
         try:
-            text = zlib.decompressobj(31).decompress(raw, HEAD_BYTES) if is_packed else raw
+            if is_packed:
+                unpacking = zlib.decompressobj(31)
+                text = unpacking.decompress(raw, HEAD_BYTES)
+                if not (text or unpacking.eof):
+                    raise DataError(f"can't read {file.shown}: the packed file was cut")
         except zlib.error as error:
             raise DataError(f"can't read {file.shown}: {error}") from None
     other = next((what for mark, what in _OTHERS.items() if raw.startswith(mark)), None)

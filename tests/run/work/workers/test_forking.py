@@ -85,3 +85,48 @@ def test_without_room_for_a_socket_they_are_not(tmp_path):
     long.mkdir()
     for worker in workers_of("command", tmp_path, TMPDIR=str(long)):
         assert "forkserver" not in worker["parent"]
+
+
+RUN = """
+import distsvc
+job = {"input": {"path": "t.csv"}, "output": {"path": "out"}, "cluster": {"workers": 1}}
+print(distsvc.run(job).report.input.n_rows)
+"""
+
+
+@pytest.mark.parametrize("way", ["script", "standard input"])
+def test_scripts_need_no_main_guard_and_their_folder_no_care(tmp_path, way):
+    (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{k % 7},{k % 5}\n" for k in range(300)))
+    (tmp_path / "calendar.py").write_text("open('was_run', 'w').write('')")
+    script = tmp_path / "elsewhere" / "s.py"
+    script.parent.mkdir()
+    script.write_text(RUN)
+    given = [str(script)] if way == "script" else ["-P", "-"]
+    text = None if way == "script" else RUN
+    found = subprocess.run(
+        [sys.executable, *given],
+        input=text,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert found.stdout == "300\n", found.stderr
+    assert not (tmp_path / "was_run").exists()
+
+
+def test_a_daemonic_process_does_the_work_itself(tmp_path):
+    (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{k % 7},{k % 5}\n" for k in range(300)))
+    script = f"""
+import multiprocessing
+def work(_):
+{chr(10).join("    " + line for line in RUN.strip().splitlines())}
+if __name__ == "__main__":
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        pool.map(work, [0])
+"""
+    (tmp_path / "s.py").write_text(script)
+    found = subprocess.run(
+        [sys.executable, "s.py"], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert found.stdout == "300\n", found.stderr

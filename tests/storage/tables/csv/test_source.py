@@ -154,6 +154,9 @@ def test_the_first_bytes_say_how_a_file_is_packed(tmp_path):
     (tmp_path / "u.csv").write_bytes(b"PK\3\4" + bytes(100))
     with pytest.raises(DataError, match=r"u.csv is a ZIP archive or a spreadsheet"):
         opened(tmp_path / "u.csv", tmp_path)
+    path.write_bytes(gzip.compress(b"x\n1\n")[:10])
+    with pytest.raises(DataError, match=r"can't read .*t.csv.gz: the packed file was cut"):
+        opened(path, tmp_path)
     content = gzip.compress(b"x\n" + b"".join(b"%d\n" % i for i in range(50_000)))
     path.write_bytes(content[: len(content) // 2])
     with pytest.raises(DataError, match=r"can't read .*t.csv.gz: "):
