@@ -32,6 +32,7 @@ from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import Store
 from distsvc.storage.rows.blocks import Layout, read_schema
 from distsvc.storage.rows.columns import Scan, choose_features, merge_schemas, other_columns
+from distsvc.storage.rows.features import is_default
 from distsvc.storage.rows.texts import TextStats, are_thousands, is_text
 from distsvc.storage.rows.versions import Version, unchanged
 from distsvc.storage.tables.csv.faults import (
@@ -163,6 +164,7 @@ class _Files(NamedTuple):
         shown = [one.place.shown for one in self.each]
         types, problems = merge_schemas(schemas, shown)
         numbers = set(types if config.columns is None else named) - others - categories
+        numbers -= set(config.exclude)
         self._check_text(numbers, others - {config.id}, named)
         empty, exact = pa.types.is_null, dict.fromkeys(self._large(types, numbers), _EXACT)
         for name, kind in types.items():
@@ -172,10 +174,13 @@ class _Files(NamedTuple):
                 types[name] = pa.float64() if name in named else pa.string()
         exact |= dict.fromkeys(self._longer(types, others - {config.id}), _EXACT)
         types |= exact
-        texts = {n for n, kind in types.items() if is_text(kind) or pa.types.is_binary(kind)}
+        # Text may be numbers or categories, and `[columns]` may name dates.
+        more = {n for n in types.keys() - problems.keys() if not is_default(types[n])}
+        more = more & named if config.columns is not None else more
         words = {name: str(kind) for name, kind in types.items()}
         scan = Scan(Layout("", Csv.name, ()), types, words, problems, tuple(types))
-        features = choose_features(config, scan, {*categories, *texts})
+        ignored = dict.fromkeys(config.exclude, "")
+        features = choose_features(config, scan, {*categories, *(more - ignored.keys())}, ignored)
         stored = {name: types[name] for name in types if name in {*features, *others, *categories}}
         schema = base64.b64encode(pa.schema(list(types.items())).serialize()).decode()
         about = json.dumps({"types": schema, "problems": problems})
@@ -406,4 +411,5 @@ def _open(
 def _digest(found: Files, config: InputConfig, categories: Iterable[str]) -> str:
     columns = None if config.columns is None else sorted(config.columns)
     content = [found.folder.path, found.versions, columns, other_columns(config), config.id]
+    content.append(sorted(config.exclude))
     return hashlib.sha256(json.dumps([*content, sorted(categories)]).encode()).hexdigest()[:16]
