@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from distsvc.models.automatic.estimator import AutoClustering
     from distsvc.models.hyperplanes.estimator import IncrementalMDH
     from distsvc.models.linear.estimators import LinearOneClassSVM, LinearSVDD
+    from distsvc.models.mixture_clustering.estimator import MixtureClustering
     from distsvc.models.support_vector.estimator import SupportVectorClustering
     from distsvc.published.run import Run, load
 
@@ -25,6 +26,7 @@ _HOMES = {
     "IncrementalMDH": "distsvc.models.hyperplanes.estimator",
     "LinearOneClassSVM": "distsvc.models.linear.estimators",
     "LinearSVDD": "distsvc.models.linear.estimators",
+    "MixtureClustering": "distsvc.models.mixture_clustering.estimator",
     "Run": "distsvc.published.run",
     "SupportVectorClustering": "distsvc.models.support_vector.estimator",
     "load": "distsvc.published.run",
@@ -37,6 +39,7 @@ __all__ = [
     "IncrementalMDH",
     "LinearOneClassSVM",
     "LinearSVDD",
+    "MixtureClustering",
     "Run",
     "SupportVectorClustering",
     "__version__",

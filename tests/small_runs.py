@@ -45,6 +45,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "linear-svdd": {"algorithm": "linear-svdd", "nu": 0.1},
     "centres": {"algorithm": "bico", "n_clusters": 3},
     "splits": MODELS["sampled"],
+    "components": {"algorithm": "mixture"},
 }
 """A ``[model]`` for each form of rule."""
 

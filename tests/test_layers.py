@@ -38,6 +38,7 @@ INSIDE = {
         "mixture",
         "columns",
         "engine",
+        "mixture_clustering",
         "nights",
         "hyperplanes",
         "linear",

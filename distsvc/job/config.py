@@ -34,7 +34,14 @@ from pydantic_core.core_schema import (
 from distsvc.errors.forms import Form
 from distsvc.errors.urls import shown_url, shown_urls, without_user
 from distsvc.job.constraints import LAST_SEED, MOST
-from distsvc.job.parameters import PARAMETERS, PUBLISHED, Settings, check_together, of_job
+from distsvc.job.parameters import (
+    CLUSTER_KEYS,
+    PARAMETERS,
+    PUBLISHED,
+    Settings,
+    check_together,
+    of_job,
+)
 
 
 def _usable_path(path: str) -> str:
@@ -234,6 +241,8 @@ def _model_section(algorithm: str) -> type[ModelConfig]:
     """Make the ``[model]`` section of an algorithm: every key may be left out."""
     types = {name: one.job_type for name, one in PARAMETERS[algorithm].items()}
     keys: Section = {name: (of | None, None) for name, of in types.items() if of}
+    if algorithm in CLUSTER_KEYS:
+        keys["n_clusters"] = keys[CLUSTER_KEYS[algorithm]]
     if algorithm in PUBLISHED:
         keys["settings"] = (Settings | None, None)
     keys["algorithm"] = (Literal[algorithm], algorithm)

@@ -122,6 +122,12 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
         "verbose": VERBOSE,
         "random_state": RANDOM_STATE,
     },
+    "mixture": {
+        "n_components": SIZE.or_none,
+        "n_jobs": N_JOBS,
+        "verbose": VERBOSE,
+        "random_state": RANDOM_STATE,
+    },
     "imdh": {
         "depth": count(1, 16).by_default(8),
         "n_clusters": SIZE.or_none,
@@ -236,6 +242,9 @@ PUBLISHED: dict[str, dict[str, Any]] = {
 Pham, Le and Dang (2017), with epsilon of Pham, Le, Le and Tran (2016); Hofmeyr (2021); Chou, Lin
 and Lin (2020).
 """
+
+CLUSTER_KEYS = {"mixture": "n_components"}
+"""Parameter that the job key `n_clusters` sets, where it has another name in the estimator."""
 
 NU_OF_JOBS = {"linear-one-class": 0.05, "linear-svdd": 0.05}
 """nu of a job that gives neither nu nor C, where its estimator's default is scikit-learn's 0.5."""
@@ -359,6 +368,11 @@ def of_job(algorithm: str, given: Given, settings: str | None = None) -> dict[st
 
     If `settings` is "published", all other parameters have the paper's values.
     """
+    key = CLUSTER_KEYS.get(algorithm)
+    if key is not None and "n_clusters" in given:
+        if key in given:
+            raise ParameterError(f"give n_clusters or {key}, not both: they are the same")
+        given = {key if name == "n_clusters" else name: value for name, value in given.items()}
     own = algorithm in NU_OF_JOBS and not given.keys() & {"nu", "C"}
     nu = {"nu": NU_OF_JOBS[algorithm]} if own else {}
     return nu | (published(algorithm, given) if settings == "published" else dict(given))

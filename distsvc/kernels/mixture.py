@@ -253,3 +253,108 @@ def tie_axes(scatter, mass, prior, share, freedom, axes, sweeps, variances):
                 axes[j, a] += row[a]
                 for b in range(p):
                     inverse[a, b] -= G[a, b]
+
+
+@kernel
+def label_rows(
+    Z, numbers, absent, levels, constants, means, factors, log_chances, expected, first_level,
+    n_levels, posterior, densities,
+):  # fmt: skip
+    """Compute posteriors (n, K) of prepared rows Z (n, d) float32, and their log densities (n, 2).
+
+    Numbers are the columns `numbers` (p,), missing where NaN or where the column `absent` (p,), if
+    there are any, is not 0. Levels are the columns `levels` (q,), of categories with n_levels (q,);
+    others are missing. Components have constants (K,), the log weights less the normalisation of
+    complete rows, means (K, p), factors (K, p, p), the inverse Cholesky factors of covariances, or
+    (K, 1, p) of diagonal ones, and log_chances (K, L) of levels, of category j from first_level[j]
+    on; expected (K, q) are the means of these over the levels of a category.
+
+    densities[:, 0] is the log density of the values that are there, densities[:, 1] that of the
+    row if missing values were as likely as they are on average.
+    """
+    n, p, q, k = Z.shape[0], numbers.shape[0], levels.shape[0], means.shape[0]
+    is_full = factors.shape[1] == p and p > 1
+    row, z, pull = np.empty(p), np.empty(p), np.empty(p)
+    inner = np.empty((p, p))
+    gone = np.empty(p, np.int64)
+    level = np.empty(q, np.int64)
+    whole = np.empty(k)
+    for i in range(n):
+        u = 0
+        for a in range(p):
+            value = Z[i, numbers[a]]
+            if value != value or (absent.shape[0] > 0 and Z[i, absent[a]] != 0.0):
+                gone[u] = a
+                u += 1
+        is_complete = u == 0
+        for j in range(q):
+            value = Z[i, levels[j]]
+            level[j] = -1
+            if -0.5 < value < n_levels[j] - 0.5:
+                level[j] = int(value + 0.5)
+            else:
+                is_complete = False
+        top = -np.inf
+        for c in range(k):
+            for a in range(p):
+                row[a] = Z[i, numbers[a]] - means[c, a]
+            for d in range(u):
+                row[gone[d]] = 0.0
+            square, log_det = 0.0, 0.0
+            if is_full:
+                for a in range(p):
+                    value = 0.0
+                    for b in range(a + 1):
+                        value += factors[c, a, b] * row[b]
+                    z[a] = value
+                    square += value * value
+                if u > 0:
+                    # The precision of missing numbers, inner = L L^T, and their pull on the rest.
+                    for d in range(u):
+                        value = 0.0
+                        for a in range(gone[d], p):
+                            value += factors[c, a, gone[d]] * z[a]
+                        pull[d] = value
+                        for e in range(d + 1):
+                            value = 0.0
+                            for a in range(gone[d], p):
+                                value += factors[c, a, gone[d]] * factors[c, a, gone[e]]
+                            for b in range(e):
+                                value -= inner[d, b] * inner[e, b]
+                            if d == e:
+                                inner[d, d] = math.sqrt(max(value, 1e-300))
+                            else:
+                                inner[d, e] = value / inner[e, e]
+                        for e in range(d):
+                            pull[d] -= inner[d, e] * pull[e]
+                        pull[d] /= inner[d, d]
+                        square -= pull[d] * pull[d]
+                        log_det += 2.0 * math.log(inner[d, d])
+            else:
+                for a in range(p):
+                    value = factors[c, 0, a] * row[a]
+                    square += value * value
+                for d in range(u):
+                    log_det += 2.0 * math.log(factors[c, 0, gone[d]])
+            known, rest = constants[c] - 0.5 * square, 0.0
+            for j in range(q):
+                if level[j] >= 0:
+                    known += log_chances[c, first_level[j] + level[j]]
+                else:
+                    rest += expected[c, j]
+            whole[c] = known - 0.5 * u + rest
+            posterior[i, c] = known + 0.5 * (u * LOG_TWO_PI - log_det)
+            top = max(top, posterior[i, c])
+        total = 0.0
+        for c in range(k):
+            posterior[i, c] = math.exp(posterior[i, c] - top)
+            total += posterior[i, c]
+        for c in range(k):
+            posterior[i, c] /= total
+        densities[i, 0] = top + math.log(total)
+        densities[i, 1] = densities[i, 0]
+        if not is_complete:
+            top, total = whole.max(), 0.0
+            for c in range(k):
+                total += math.exp(whole[c] - top)
+            densities[i, 1] = top + math.log(total)

@@ -16,11 +16,13 @@ from distsvc.models.baselines.kmeans import KMeans
 from distsvc.models.baselines.spdc import SPDC
 from distsvc.models.hyperplanes.estimator import IncrementalMDH
 from distsvc.models.linear.estimators import LinearOneClassSVM, LinearSVDD
+from distsvc.models.mixture_clustering.estimator import MixtureClustering
 from distsvc.models.support_vector.estimator import SupportVectorClustering
 
 ESTIMATORS: Mapping[str, type[Any]] = {
     "auto": AutoClustering,
     "support-vector": SupportVectorClustering,
+    "mixture": MixtureClustering,
     "imdh": IncrementalMDH,
     "linear-one-class": LinearOneClassSVM,
     "linear-svdd": LinearSVDD,

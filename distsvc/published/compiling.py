@@ -32,6 +32,7 @@ MODELS: dict[str, Section] = {
     "exact": {"gamma": 0.5, "C": 10.0, "solver": "exact"},
     "svc": {"algorithm": "svc", "gamma": 0.5, "nu": 0.1},
     "fsvc": {"algorithm": "fsvc", "gamma": 0.5, "nu": 0.1},
+    "mixture": {"algorithm": "mixture"},
     "imdh": {"algorithm": "imdh", "depth": 3, "n_init": 2},
     "ball": {"algorithm": "linear-svdd", "nu": 0.1, "memory_rows": 1_000},
     "plane": {"algorithm": "linear-one-class", "nu": 0.1},
@@ -84,7 +85,7 @@ def _jobs(folder: Path) -> Iterator[Sections]:
             columns = ["v"] if name == "wide" else ["a", "b", "c", "d"]
             sections["input"] |= {"id": "name", "label": "group", "columns": columns}
             sections["preprocess"]["missing"] = "median"
-        if name == "auto-columns":
+        if name in ("auto-columns", "mixture"):
             del sections["preprocess"]
         yield sections
         if name == "auto":

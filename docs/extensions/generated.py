@@ -15,7 +15,7 @@ import click
 
 from distsvc.cli.main import main
 from distsvc.job import config
-from distsvc.job.parameters import NU_OF_JOBS, PARAMETERS, PUBLISHED
+from distsvc.job.parameters import CLUSTER_KEYS, NU_OF_JOBS, PARAMETERS, PUBLISHED
 from distsvc.models.estimators import ESTIMATORS
 from distsvc.models.support_vector.estimator import SupportVectorClustering
 
@@ -104,6 +104,9 @@ def model_keys() -> str:
         keys = [key for key in PARAMETERS[algorithm] if key in of_job]
         schema = section.model_json_schema()
         said = parameter_docs(ESTIMATORS.get(algorithm, SupportVectorClustering))
+        if algorithm in CLUSTER_KEYS:
+            keys.insert(0, "n_clusters")
+            said |= {"n_clusters": said[CLUSTER_KEYS[algorithm]]}
         rows = [["`settings`", choices(("default", "published")), '`"default"`', SETTINGS]]
         rows = rows if algorithm in PUBLISHED else []
         rows += [
@@ -124,7 +127,8 @@ def default_of(algorithm: str, key: str) -> Any:
     """Return what a job has where it does not give a parameter of an algorithm."""
     if key == "nu" and algorithm in NU_OF_JOBS:
         return NU_OF_JOBS[algorithm]
-    return PARAMETERS[algorithm][key].default
+    name = CLUSTER_KEYS.get(algorithm, key) if key == "n_clusters" else key
+    return PARAMETERS[algorithm][name].default
 
 
 def keys_table(

@@ -7,6 +7,7 @@ from scipy.stats import multivariate_normal
 
 from distsvc.kernels import mixture as kernels
 from distsvc.models.mixture.density import MixtureRows, NormalMixture
+from distsvc.models.mixture.labeller import MixtureLabeller
 from tests import reference
 
 LEVELS = np.array([2, 3])
@@ -121,3 +122,61 @@ def test_axes_of_covariances_that_share_them_are_found(form):
     off = diagonal - diagonal * np.eye(3)
     assert np.abs(off).max() < 1e-3 * np.abs(diagonal).max()
     assert variances == pytest.approx(np.diagonal(diagonal, axis1=1, axis2=2), rel=1e-6)
+
+
+def labelled(mixture, rows, flags):
+    """The labeller of a mixture, and the rows prepared: missing numbers are flagged, or are NaN."""
+    absent = np.isnan(rows.X)
+    numbers = np.nan_to_num(rows.X) if flags else rows.X
+    Z = np.hstack([numbers, rows.levels, absent]).astype(np.float32)
+    places = np.arange(5, 8) if flags else np.zeros(0, np.int64)
+    return MixtureLabeller.of(mixture, np.arange(3), places, np.arange(3, 5)), Z
+
+
+@pytest.mark.parametrize("flags", [True, False])
+@pytest.mark.parametrize("full", [True, False])
+def test_labels_are_those_of_the_twin(full, flags):
+    rows, mixture = rows_of(), mixture_of(full=full)
+    labeller, Z = labelled(mixture, rows, flags)
+    rounded = np.where(np.isnan(rows.X), np.nan, Z[:, :3].astype(np.float64))
+    posterior, likelihoods, _, _ = twin(mixture, MixtureRows(rounded, rows.levels, LEVELS))
+    found, densities = labeller(Z)
+    assert found == pytest.approx(posterior, abs=1e-9)
+    assert densities[:, 0] == pytest.approx(likelihoods, abs=1e-9)
+    complete = ~np.isnan(rows.X).any(axis=1) & (rows.levels >= 0).all(axis=1)
+    assert np.array_equal(densities[complete, 0], densities[complete, 1])
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_missing_values_count_as_on_average(full):
+    """The mean log density of draws of missing values, in a mixture of one component."""
+    mixture, random = mixture_of(1, full), np.random.default_rng(0)
+    S = mixture.covariances[0] if full else np.diag(mixture.covariances[0, 0])
+    X = np.full((1, 3), np.nan)
+    X[0, 1] = 0.7
+    rows = MixtureRows(X, np.array([[-1, 2]], np.int32), LEVELS)
+    labeller, Z = labelled(mixture, rows, flags=False)
+    slope = S[[0, 2], 1] / S[1, 1]
+    rest = S[np.ix_([0, 2], [0, 2])] - np.outer(slope, S[1, [0, 2]])
+    drawn = np.full((200_000, 3), 0.7)
+    mean = mixture.means[0][[0, 2]] + slope * (0.7 - mixture.means[0, 1])
+    drawn[:, [0, 2]] = random.multivariate_normal(mean, rest, len(drawn))
+    levels = np.full((len(drawn), 2), 2, np.int32)
+    levels[:, 0] = random.random(len(drawn)) < mixture.chances[0, 1]
+    expected = mixture.likelihoods(MixtureRows(drawn, levels, LEVELS)).mean()
+    assert labeller(Z)[1][0, 1] == pytest.approx(expected, abs=0.02)
+
+
+def test_plain_python_labels_alike():
+    rows, mixture = rows_of(12), mixture_of(2)
+    labeller, Z = labelled(mixture, rows, flags=True)
+    fields = (
+        labeller.constants, mixture.means, labeller.factors, np.log(mixture.chances),
+        labeller.expected, mixture.first_level, mixture.n_levels,
+    )  # fmt: skip
+    posterior, densities = np.empty((12, 2)), np.empty((12, 2))
+    places = labeller.numbers, labeller.absent, labeller.levels
+    reference.plain(kernels.label_rows)(Z, *places, *fields, posterior, densities)
+    found = labeller(Z)
+    assert found[0] == pytest.approx(posterior, abs=1e-12)
+    assert found[1] == pytest.approx(densities, abs=1e-12)

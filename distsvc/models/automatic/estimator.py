@@ -6,21 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.inputs.given import rows_of
-from distsvc.inputs.mixed import Levels, mixed_rows
-from distsvc.inputs.rows import Input, Reading
+from distsvc.inputs.rows import Input
 from distsvc.job.constraints import COUNT
 from distsvc.job.parameters import Effort, Granularity, RandomState
 from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.rows import sampling
-from distsvc.models.rows.passes import ClusterEstimator, Passes, Values, answered
+from distsvc.models.rows.mixed import MixedClusterEstimator
+from distsvc.models.rows.passes import Passes, Values, answered
 from distsvc.models.rows.phases import Phases
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
 from distsvc.models.rows.threads import of_blocks
 
 
-class AutoClustering(ClusterEstimator):
+class AutoClustering(MixedClusterEstimator):
     """Clusters by the view that describes a table best: columns, a graph, or a mixture.
 
     Each column is modelled: rounding, skew, flags, categories and zeros are no gaps. Level trees of
@@ -220,45 +219,6 @@ class AutoClustering(ClusterEstimator):
         if self._rows is None:
             raise ValueError("the rows were read block by block and not kept: give X")
         return of_blocks(rule.labels, self._rows, self.n_jobs)
-
-    @property
-    def _allowed(self) -> dict[str, Any]:
-        """Missing values are allowed: a mixture integrates over them."""
-        return {"ensure_all_finite": "allow-nan"}
-
-    def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's tags: missing values are allowed."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
-    def _as_numbers(self, X: Any, reset: bool) -> Any:
-        """Return a table in memory with text or missing values as numbers and codes (n, d).
-
-        In `fit`, if `reset`, levels follow from the table; other tables have the codes of these.
-        """
-        if reset:
-            self._levels: tuple[Levels | None, ...] | None = None
-        if self._levels is None and not reset:
-            return X
-        source = rows_of(X, Reading())
-        if source is None or not source.in_memory or isinstance(X, np.ndarray):
-            return X
-        mixed = mixed_rows(X, self._levels)
-        if reset:
-            if not mixed.nominal.any() and not np.isnan(mixed.rows).any():
-                return X
-            self._levels = mixed.levels
-        return mixed.rows
-
-    def _nominal(self, d: int) -> np.ndarray:
-        """Return whether each of d columns holds codes of categories, (d,) bool."""
-        levels = self._levels or (None,) * d
-        return np.array([of is not None for of in levels], bool)
-
-    def _values(self, column: str) -> Values:
-        engine = self._engine
-        return Values(engine.rule, engine.origin, column, columns=engine.columns)
 
     def _begin(self) -> AutomaticEngine:
         engine = AutomaticEngine(self.get_params(), seed_of(self.random_state))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -154,6 +154,16 @@ class NormalMixture:
     def n_components(self) -> int:
         """Components."""
         return len(self.weights)
+
+    @property
+    def first_level(self) -> np.ndarray:
+        """Place (q,) int64 of the first level of each category among all levels."""
+        return np.cumsum(np.append(0, self.n_levels))[:-1].astype(np.int64)
+
+    def ordered(self, order: np.ndarray) -> NormalMixture:
+        """Return the mixture with its components in another order (K,)."""
+        names = ("weights", "means", "covariances", "chances")
+        return replace(self, **{name: getattr(self, name)[order] for name in names})
 
     @property
     def n_parameters(self) -> int:

@@ -79,7 +79,7 @@ def search(
     n_components: int | None = None,
     n_jobs: int | None = 1,
 ) -> MixtureSearch:
-    """MixtureFit mixtures to rows until more components describe them no better.
+    """Fit mixtures to rows until more components describe them no better.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def _fits(
         too_few_rows = shape == "full" and k * p * (p + 1) > 2 * n
         if k > 1 and not wanted and (failures >= PATIENCE or too_few_rows or k > MAX_COMPONENTS):
             break
-        if k > n:
+        if k > n or (k > 1 and not starts.latent.shape[1]):
             break
         candidates = [np.ones((n, 1))] if k == 1 else [starts.of(k), *starts.splits(posterior)]
         mixtures = [NormalMixture.started(rows, each, prior, shape) for each in candidates]

@@ -12,6 +12,7 @@ from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.columns.maps import AS_FOUND, GivenColumn
 from distsvc.models.columns.model import ColumnModel
 from distsvc.models.graph.clarity import clarity
+from distsvc.models.mixture_clustering.engine import MixtureEngine
 from distsvc.models.rows.scaling import ColumnSums, Scaling
 from distsvc.models.rows.spread import ColumnSpread, known
 from distsvc.models.rows.stand_ins import repeated_columns, stand_ins, undone_log
@@ -70,7 +71,11 @@ def prepare(
         notes += told_of_stand_ins(survey, config, table.features, steps.run.plan.missing)
         columns, pilot = None, survey.lowest
         vectors = any(isinstance(feature, Vector) for feature in table.features)
-        if isinstance(engine, AutomaticEngine) and config.scale is None and not vectors:
+        if (
+            isinstance(engine, AutomaticEngine | MixtureEngine)
+            and config.scale is None
+            and not vectors
+        ):
             nominal, given = nominal_columns(table.features), given_columns(table)
             columns = engine.model_columns(pilot.X, pilot.keys, nominal, given)
             check_scales(columns, given, survey.sums, table.columns)

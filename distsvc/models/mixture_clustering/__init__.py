@@ -1,0 +1,1 @@
+"""Clusters that are the components of a mixture of normals and categories."""

@@ -1,0 +1,144 @@
+"""The fit of a mixture in an estimator or a job, on the rows of the pilot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from distsvc.job.parameters import Given, check_parameters
+from distsvc.models.columns.maps import GivenColumn
+from distsvc.models.columns.model import ColumnModel
+from distsvc.models.engine import Engine
+from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior, fitted
+from distsvc.models.mixture.search import MixtureSearch, search
+from distsvc.models.mixture_clustering.rule import ComponentRule
+from distsvc.models.rows import sampling
+from distsvc.models.rows.checkpoints import State
+from distsvc.models.rows.sampling import PILOT_ROWS, Ranges
+from distsvc.models.rules.fields import Facts
+
+MAX_SEARCH_ROWS = 4_000
+"""Maximum number of rows on which the number of components is chosen; the others refine the fit."""
+
+FINAL_STEPS, FINAL_TOLERANCE = 100, 1e-5
+"""Maximum EM steps on all rows of the pilot, and the gain in nats a row below which they end."""
+
+
+class MixtureEngine(Engine):
+    """Fits a mixture to the pilot, which is all that it learns from.
+
+    Attributes
+    ----------
+    centre : ndarray of shape (r,), float64
+        Zeros: rows keep their origin.
+    columns : ColumnModel or None
+        The model of the stored columns; None where prepared rows are scaled columns.
+    rule : ComponentRule
+        Set by `learn`.
+    bic : float
+        Log-likelihood of the pilot's rows, less half the parameters times log n; set by `learn`.
+
+    """
+
+    centre: np.ndarray
+    columns: ColumnModel | None = None
+    rule: ComponentRule
+    mixture: NormalMixture
+
+    def __init__(self, parameters: Given, seed: int):
+        check_parameters("mixture", parameters)
+        self.n_components: int | None = parameters["n_components"]
+        self.n_jobs: int | None = parameters["n_jobs"]
+        self.seed = seed
+        self.notes: list[str] = []
+        self._facts: Facts = {}
+
+    def key_ranges(self, n_rows: int) -> Ranges:
+        """Return the key ranges of the pilot of a table of `n_rows`."""
+        return sampling.key_blocks(n_rows, min(n_rows, PILOT_ROWS))
+
+    def model_columns(
+        self,
+        X: np.ndarray,
+        keys: np.ndarray,
+        nominal: np.ndarray,
+        given: Sequence[GivenColumn] | None = None,
+    ) -> ColumnModel:
+        """Model the stored columns of pilot rows X (m, d) with keys (m,).
+
+        `nominal` (d,) bool says which columns hold codes of categories, and `given` has kinds and
+        scales that the job decides.
+        """
+        columns = ColumnModel.of(X, nominal, given)
+        layout = columns.layout
+        self.columns, self.places = columns, (layout.numbers, layout.absent, layout.levels)
+        self._rows = layout.mixed(columns.prepared(X, keys))
+        self._prepared = columns.prepared(X).astype(np.float32)
+        return columns
+
+    def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
+        """Take the pilot's rows (m, r) as learners see them, of a table of `n_rows`."""
+        self.centre, self._latent = np.zeros(pilot.shape[1]), pilot
+        if self.columns is None:
+            none = np.zeros(0, np.int64)
+            self.places = np.arange(pilot.shape[1]), none, none
+            self._rows = MixtureRows(pilot, np.zeros((len(pilot), 0), np.int32), none)
+            self._prepared = pilot.astype(np.float32)
+
+    @property
+    def origin(self) -> np.ndarray:
+        """The origin (D,) float64 of the rows that the rule takes."""
+        return self.centre if self.columns is None else self.columns.origin(self.centre)
+
+    def learn(self) -> None:
+        """Choose the number of components and fit them; set the rule."""
+        self.mixture, self.rule = self.fit_components(self.n_components)
+        n = len(self._rows)
+        likelihood = float(self.mixture.likelihoods(self._rows).sum())
+        self.bic = likelihood - 0.5 * self.mixture.n_parameters * float(np.log(n))
+        self._facts = {
+            "n_clusters": self.rule.n_clusters,
+            "covariances": self.mixture.shape,
+            "n_parameters": self.mixture.n_parameters,
+            "log_likelihood": likelihood / n,
+            "bic": self.bic / n,
+            "n_samples": n,
+        }
+        found = self.rule.n_clusters
+        if self.n_components is not None and found != self.n_components:
+            self.notes.append(
+                f"n_components = {self.n_components}, but the rows that are learned from allow "
+                f"only {found}"
+            )
+
+    def fit_components(self, n_components: int | None) -> tuple[NormalMixture, ComponentRule]:
+        """Return the mixture of so many components, or of as many as the BIC chooses; its rule."""
+        m = min(len(self._rows), MAX_SEARCH_ROWS)
+        first = self._rows.take(np.arange(m))
+        found = search(first, self._latent[:m], self.seed, n_components, self.n_jobs)
+        mixture = _chosen(found, n_components)
+        mixture, _ = fitted(self._rows, mixture, Prior.of(self._rows), FINAL_STEPS, FINAL_TOLERANCE)
+        return mixture, ComponentRule.of(mixture, self.places, self._prepared)
+
+    def fitted_facts(self) -> Facts:
+        """Return the numbers that the fit arrived at."""
+        return self._facts
+
+    def solved(self) -> State:
+        """Return facts and arrays that `restore` takes back."""
+        return {"found": self._facts, "notes": self.notes}, self.rule.arrays()
+
+    def restore(self, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        """Take the fit of an earlier start; its notes replace those so far."""
+        self.rule = ComponentRule.restored(facts, arrays)
+        self._facts, self.notes = dict(facts["found"]), list(facts["notes"])
+
+
+def _chosen(found: MixtureSearch, n_components: int | None) -> NormalMixture:
+    """Return the best mixture of so many components, or of the next smaller number fitted."""
+    if n_components is None:
+        return found.best.mixture
+    fits = [fit for fit in found.best_of_each if fit.mixture.n_components <= n_components]
+    return fits[-1].mixture

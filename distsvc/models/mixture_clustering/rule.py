@@ -1,0 +1,199 @@
+"""The rule whose clusters are the components of a mixture; scores are by the mixture's density."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, ClassVar
+
+import numpy as np
+from scipy.special import gammaincinv
+
+from distsvc.errors import DataError
+from distsvc.models.mixture.density import NormalMixture
+from distsvc.models.mixture.labeller import MixtureLabeller
+from distsvc.models.rules.fields import ArrayField
+from distsvc.models.rules.rule import Rule, ScoreWords
+
+OUTSIDE_SHARE = 0.004
+"""Share of the rows of a normal cluster that are outliers."""
+
+TAIL_SHARE, FIRST_TAIL_SHARE = 0.05, 0.15
+"""Share of a cluster's rows in its tail, whose length is the unit of scores; and in the first
+round, when outliers are among them."""
+
+TAIL_ROUNDS = 4
+"""Rounds of measuring tails, each without the outliers of the round before."""
+
+MIN_TAIL = 1e-3
+"""Least length of a tail in nats."""
+
+MIN_CLUSTER_SHARE = 0.1
+"""Rows of a cluster with a tail of its own, as a share of the mean size of a cluster."""
+
+
+@dataclass(frozen=True)
+class MixtureTails:
+    """Usual log densities in clusters: medians and lengths of the lower tails, all (K,) float64.
+
+    A row is an outlier if it lies more than `limits` tails below the median of its cluster.
+    """
+
+    middles: np.ndarray
+    tails: np.ndarray
+    limits: np.ndarray
+
+    @classmethod
+    def of(cls, densities: np.ndarray, labels: np.ndarray, k: int, p: int) -> MixtureTails:
+        """Return the tails of k clusters, by rows of p numbers.
+
+        `densities` (m,) are log densities of rows, and `labels` (m,) their clusters. Clusters of
+        few rows have the median of the others' values.
+        """
+        sizes = np.bincount(labels, minlength=k)
+        large = np.flatnonzero(sizes >= MIN_CLUSTER_SHARE * len(labels) / max((sizes > 0).sum(), 1))
+        found = np.zeros((3, k))
+        for c in large:
+            found[:, c] = _tail(np.sort(densities[labels == c]), max(p, 1))
+        few = np.setdiff1d(np.arange(k), large)
+        found[:, few] = np.median(found[:, large], axis=1)[:, None]
+        return cls(*found)
+
+
+def _tail(densities: np.ndarray, p: int) -> tuple[float, float, float]:
+    """Return median, length of the tail, and the limit in tails, of ascending densities (m,)."""
+    share, inside = FIRST_TAIL_SHARE, densities
+    for number in range(TAIL_ROUNDS):
+        middle, low = np.median(inside), np.quantile(inside, share)
+        unit = _depth(TAIL_SHARE, p) / _depth(share, p)
+        tail = max(float(middle - low) * unit, MIN_TAIL)
+        limit = _depth(OUTSIDE_SHARE, p) / _depth(TAIL_SHARE, p)
+        if number == 0:
+            share = (TAIL_SHARE - OUTSIDE_SHARE) / (1.0 - OUTSIDE_SHARE)
+        inside = densities[densities >= middle - limit * tail]
+    return float(middle), tail, limit
+
+
+def _depth(share: float, p: int) -> float:
+    """Return how far a quantile of the log density of p normals lies below the median, in nats."""
+    return float(gammaincinv(0.5 * p, 1.0 - share) - gammaincinv(0.5 * p, 0.5))
+
+
+@dataclass(frozen=True)
+class ComponentRule(Rule):
+    """The component with the highest posterior probability; scores are by the mixture's density.
+
+    Prepared rows have `numbers` (p,), missing where the column `absent` is not 0 or where NaN, and
+    `levels` (q,), of `n_levels` (q,), -1 where missing. Component k has the `weights`, `means`,
+    `covariances` (K, p, p), or (K, 1, p) if diagonal, and the `chances` (K, L) of all levels.
+    `middles`, `tails` and `limits` are those of `MixtureTails`.
+    """
+
+    form: ClassVar[str] = "components"
+    shared: ClassVar[str] = "the posterior probability of its component in the mixture"
+    meanings: ClassVar[Mapping[str, str]] = {
+        "label": "int32, >= 0: the component with the highest posterior probability; 0 the largest "
+        "on a sample",
+        "score": "float32: log density in the mixture, relative to the row's cluster and in units "
+        "of its tail; negative is outside",
+        "outlier": "bool: the score is negative",
+    }
+    words: ClassVar[ScoreWords] = ScoreWords(
+        meaning="The score is the logarithm of the mixture's density at a row, relative to the "
+        "rows of its cluster. Its unit is the distance from the cluster's median to its lowest "
+        "twentieth. It has no lower end.",
+        axis="score by density; negative is outside every cluster",
+    )
+
+    weights: Annotated[np.ndarray, ArrayField("float64", "K", above=0.0)]
+    means: Annotated[np.ndarray, ArrayField("float64", "K p", may_be_empty=True)]
+    covariances: Annotated[np.ndarray, ArrayField("float64", "K s p", may_be_empty=True)]
+    chances: Annotated[np.ndarray, ArrayField("float64", "K L", may_be_empty=True, above=0.0)]
+    n_levels: Annotated[np.ndarray, ArrayField("int64", "q", may_be_empty=True, least=1)]
+    numbers: Annotated[np.ndarray, ArrayField("int64", "p", may_be_empty=True, least=0)]
+    absent: Annotated[np.ndarray, ArrayField("int64", "u", may_be_empty=True, least=0)]
+    levels: Annotated[np.ndarray, ArrayField("int64", "q", may_be_empty=True, least=0)]
+    middles: Annotated[np.ndarray, ArrayField("float64", "K")]
+    tails: Annotated[np.ndarray, ArrayField("float64", "K", least=MIN_TAIL)]
+    limits: Annotated[np.ndarray, ArrayField("float64", "K", above=0.0)]
+
+    @classmethod
+    def of(
+        cls,
+        mixture: NormalMixture,
+        places: tuple[np.ndarray, np.ndarray, np.ndarray],
+        Z: np.ndarray,
+    ) -> ComponentRule:
+        """Return the rule of a mixture, its largest components first.
+
+        `places` are `numbers`, `absent` and `levels`. Prepared rows Z (m, d), as they are labelled,
+        tell what is usual.
+        """
+        labeller = MixtureLabeller.of(mixture, *places)
+        posterior, densities = labeller(Z)
+        k, labels = mixture.n_components, posterior.argmax(axis=1)
+        order = np.argsort(-np.bincount(labels, minlength=k), kind="stable")
+        number = np.argsort(order)
+        mixture = mixture.ordered(order)
+        tails = MixtureTails.of(densities[:, 1], number[labels], k, len(places[0]))
+        return cls(
+            mixture.weights, mixture.means, mixture.covariances, mixture.chances,
+            mixture.n_levels, *places, tails.middles, tails.tails, tails.limits,
+        )  # fmt: skip
+
+    @property
+    def n_clusters(self) -> int:
+        """Components."""
+        return len(self.weights)
+
+    def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the published columns of prepared rows Z (n, d) float32 by name."""
+        posterior, densities = self._labeller(Z)
+        labels = posterior.argmax(axis=1).astype(np.int32)
+        score = self._scores(labels, densities[:, 1]).astype(np.float32)
+        return {"label": labels, "score": score, "outlier": score < 0.0}
+
+    def shares(self, Z: np.ndarray) -> np.ndarray:
+        """Return the posterior probabilities (n, K) float32 of prepared rows Z (n, d) float32."""
+        return self._labeller(Z)[0].astype(np.float32)
+
+    def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
+        """Return the scores (n,) float64 of prepared rows Z (n, d) float32."""
+        posterior, densities = self._labeller(Z)
+        return self._scores(posterior.argmax(axis=1), densities[:, 1])
+
+    def log_densities(self, Z: np.ndarray) -> np.ndarray:
+        """Return the log densities (n,) float64 of the values in prepared rows Z (n, d) float32."""
+        return self._labeller(Z)[1][:, 0]
+
+    def check(self) -> None:
+        """Raise DataError where the arrays do not go together."""
+        p = self.means.shape[1]
+        if self.covariances.shape[1] not in (1, p):
+            found = self.covariances.shape[1]
+            raise DataError(f"array covariances: expected 1 or {p} rows, found {found}")
+        if int(self.n_levels.sum()) != self.chances.shape[1]:
+            found, expected = self.chances.shape[1], int(self.n_levels.sum())
+            raise DataError(f"array chances: expected {expected} levels, found {found}")
+        if len(self.absent) not in (0, p):
+            raise DataError(f"array absent: expected {p} columns, found {len(self.absent)}")
+        try:
+            _ = self._labeller
+        except np.linalg.LinAlgError:
+            raise DataError("array covariances: expected positive definite matrices") from None
+
+    def _scores(self, labels: np.ndarray, densities: np.ndarray) -> np.ndarray:
+        below = (self.middles[labels] - densities) / self.tails[labels]
+        return np.asarray(self.limits[labels] - below)
+
+    @cached_property
+    def mixture(self) -> NormalMixture:
+        """The mixture of the components."""
+        return NormalMixture(
+            self.weights, self.means, self.covariances, self.chances, self.n_levels
+        )
+
+    @cached_property
+    def _labeller(self) -> MixtureLabeller:
+        return MixtureLabeller.of(self.mixture, self.numbers, self.absent, self.levels)

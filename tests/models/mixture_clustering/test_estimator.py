@@ -1,0 +1,113 @@
+"""MixtureClustering as an estimator: answers, scores, missing values and tables."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import adjusted_rand_score
+from sklearn.mixture import GaussianMixture
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from distsvc import MixtureClustering
+
+
+def four_segments(n=3000, seed=0):
+    """A frame of numbers, flags and text with missing values, and the segments."""
+    random = np.random.default_rng(seed)
+    y = random.integers(0, 4, n)
+    frame = pd.DataFrame(
+        {
+            "age": random.normal(np.array([25, 40, 60, 45])[y], 5).round(),
+            "spend": random.lognormal(np.array([2.0, 4.0, 3.0, 5.5])[y], 0.5).round(2),
+            "visits": random.poisson(np.array([20, 3, 8, 1])[y]),
+            "premium": random.random(n) < np.array([0.1, 0.6, 0.2, 0.9])[y],
+            "country": np.array(["DE", "FR", "UK", "IT"], object)[y],
+        }
+    )
+    frame.loc[random.random(n) < 0.5, "country"] = "other country"
+    frame.loc[random.random(n) < 0.15, "age"] = np.nan
+    frame.loc[random.random(n) < 0.15, "spend"] = np.nan
+    return frame, y
+
+
+@parametrize_with_checks([MixtureClustering(), MixtureClustering(n_components=2)])
+def test_scikit_learn_accepts_the_estimator(estimator, check):
+    check(estimator)
+
+
+def test_segments_of_a_mixed_table_are_found():
+    frame, y = four_segments()
+    model = MixtureClustering(random_state=0).fit(frame)
+    assert model.n_clusters_ == 4
+    assert adjusted_rand_score(y, model.labels_) > 0.9
+    assert np.array_equal(model.predict(frame), model.labels_)
+    assert model.probabilities_ == pytest.approx(model.predict_proba(frame).max(axis=1))
+    assert frame.columns[model.number_columns_].to_list().count("spend") == 1
+    assert set(frame.columns[model.category_columns_]) == {"premium", "country"}
+
+
+def test_a_row_is_labelled_alone_as_in_the_table():
+    frame, _ = four_segments()
+    model = MixtureClustering(random_state=0).fit(frame)
+    scores, labels = model.decision_function(frame), model.labels_
+    for row in (0, 7, 150):
+        one = frame.iloc[row : row + 1]
+        assert model.predict(one)[0] == labels[row]
+        assert model.decision_function(one)[0] == scores[row]
+
+
+def test_the_fit_does_not_depend_on_threads_or_pickles():
+    frame, _ = four_segments(800)
+    one = MixtureClustering(random_state=0, n_jobs=1).fit(frame)
+    two = MixtureClustering(random_state=0, n_jobs=2).fit(frame)
+    assert np.array_equal(one.means_, two.means_)
+    again = pickle.loads(pickle.dumps(one))
+    assert np.array_equal(again.decision_function(frame), one.decision_function(frame))
+
+
+def test_a_given_number_is_fitted_and_cut():
+    frame, _ = four_segments(1500)
+    model = MixtureClustering(random_state=0).fit(frame)
+    two = MixtureClustering(2, random_state=0).fit(frame)
+    assert two.n_clusters_ == 2
+    assert np.array_equal(model.cut(2), two.labels_)
+    assert np.array_equal(model.cut(2, frame), two.labels_)
+    assert model.bic(frame) < two.bic(frame)
+
+
+@pytest.mark.parametrize("p", [1, 2, 5, 10])
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_few_rows_of_one_normal_cluster_are_outliers(p, missing):
+    random = np.random.default_rng(p)
+    X = random.normal(size=(10_000, p))
+    X[random.random(X.shape) < missing] = np.nan
+    model = MixtureClustering(random_state=0).fit(X)
+    assert model.n_clusters_ == 1
+    assert 0.0015 < (model.decision_function(X) < 0).mean() < 0.01
+
+
+def test_far_rows_are_outliers_though_the_fit_has_them():
+    random = np.random.default_rng(0)
+    X = np.vstack([random.normal(size=(2000, 4)), 6.0 * random.normal(size=(60, 4))])
+    model = MixtureClustering(1, random_state=0).fit(X)
+    outlier = model.decision_function(X) < 0
+    assert outlier[:2000].mean() < 0.01
+    assert outlier[2000:].mean() > 0.85
+    assert np.array_equal(model.outlier_scores_, -model.decision_function(X))
+
+
+def test_complete_normal_columns_are_divided_as_by_scikit_learn():
+    random = np.random.default_rng(0)
+    y = random.integers(0, 3, 6000)
+    X = np.array([[0.0, 0, 0], [4, 0, 2], [0, 4, -2]])[y] + random.normal(size=(6000, 3))
+    ours = MixtureClustering(3, random_state=0).fit(X)
+    theirs = GaussianMixture(3, random_state=0).fit(X)
+    assert adjusted_rand_score(ours.labels_, theirs.predict(X)) > 0.97
+    assert np.sort(ours.weights_) == pytest.approx(np.sort(theirs.weights_), abs=0.01)
+
+
+def test_a_table_without_information_is_one_cluster():
+    model = MixtureClustering(random_state=0).fit(np.ones((20, 3)))
+    assert model.n_clusters_ == 1
+    assert model.predict([[5.0, np.nan, 1.0]])[0] == 0
