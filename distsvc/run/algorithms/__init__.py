@@ -10,11 +10,11 @@ from distsvc.run.algorithms.boundary import BoundaryModel
 from distsvc.run.algorithms.hyperplanes import Hyperplanes
 from distsvc.run.algorithms.level_tree import LevelTrees
 from distsvc.run.algorithms.linear import Linear
-from distsvc.run.algorithms.mixture import Mixture
+from distsvc.run.algorithms.mixture import MixtureJob
 from distsvc.run.algorithms.sampled import Sampled
 
 ALGORITHMS: tuple[type[AlgorithmJob], ...] = (
-    Automatic, LevelTrees, BoundaryModel, Hyperplanes, Linear, Mixture, Sampled,
+    Automatic, LevelTrees, BoundaryModel, Hyperplanes, Linear, MixtureJob, Sampled,
 )  # fmt: skip
 RULES = {rule.form: rule for algorithm in ALGORITHMS for rule in algorithm.rules}
 """The rules of saved models by their forms."""

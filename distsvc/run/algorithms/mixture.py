@@ -27,14 +27,14 @@ MAX_POSTERIORS = 100
 """Arrays of posteriors in memory at a time: those of all starts of all forms of covariances."""
 
 
-class Mixture(AlgorithmJob):
+class MixtureJob(AlgorithmJob):
     """Mixtures of normals and categories."""
 
     rules = (ComponentRule,)
     engine: MixtureEngine
 
     @classmethod
-    def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> Mixture | None:
+    def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> MixtureJob | None:
         """Return the algorithm of a job for a mixture."""
         if job.model.algorithm != "mixture":
             return None
