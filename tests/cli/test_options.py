@@ -94,7 +94,10 @@ def test_a_table_is_clustered_by_short_forms_alone(tmp_path, monkeypatch):
         (["--clusters", "five"], "'five' is not a valid integer"),
         (["--scale", "big"], "'big' is not one of 'standard', 'minmax', 'robust', 'unit', 'none'"),
         (["--missing", "no"], "'no' is not one of 'auto', 'error', 'drop', 'median'"),
-        (["--algorithm", "means"], "'means' is not one of 'auto', 'support-vector', 'imdh'"),
+        (
+            ["--algorithm", "means"],
+            "'means' is not one of 'auto', 'support-vector', 'mixture', 'imdh'",
+        ),
         (["--seed", "-1"], "-1 is not in the range x>=0"),
         (
             ["--out", "a", "--set", "output.path=b"],

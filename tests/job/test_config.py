@@ -7,7 +7,7 @@ import pytest
 from distsvc.errors import JobFileError
 from distsvc.job.config import MODELS, Job, LimitCheck
 from distsvc.job.file import parse_job
-from distsvc.job.parameters import IN_MEMORY, PARAMETERS, PUBLISHED
+from distsvc.job.parameters import CLUSTER_KEYS, IN_MEMORY, PARAMETERS, PUBLISHED
 from distsvc.models.estimators import ESTIMATORS
 from tests.full_job import FULL, job
 
@@ -173,7 +173,8 @@ def test_model_fields_are_those_of_the_table_that_a_job_may_give(algorithm):
     types = {name: one.job_type for name, one in PARAMETERS[algorithm].items()}
     fields = {name for name, of in types.items() if of is not None}
     settings = {"settings"} if algorithm in PUBLISHED else set()
-    known = fields | settings | {"algorithm", "mode", "seed"}
+    names = {"n_clusters"} if algorithm in CLUSTER_KEYS else set()
+    known = fields | settings | names | {"algorithm", "mode", "seed"}
     assert set(MODELS[algorithm].model_fields) == known
 
 
@@ -413,6 +414,7 @@ WRONG = {
         (0, "must be greater than or equal to 1, found 0"),
         (17, "must be less than or equal to 16, found 17"),
     ],
+    "model.n_components": [(0, "must be greater than or equal to 1, found 0")],
     "model.n_clusters": [(0, "must be greater than or equal to 1, found 0")],
     "model.alpha": [(-0.1, "must be greater than or equal to 0, found -0.1")],
     "model.penalty": [

@@ -53,7 +53,7 @@ def test_every_class_has_an_algorithm(table):
     assert len(set(ALGORITHMS)) == len(ALGORITHMS)
     baselines = {name for name, kind in ESTIMATORS.items() if issubclass(kind, Baseline)}
     assert set(PARAMETERS) == {
-        "auto", "support-vector", "imdh", *PROBLEMS, *baselines, *COMPOSED,
+        "auto", "support-vector", "mixture", "imdh", *PROBLEMS, *baselines, *COMPOSED,
     }  # fmt: skip
 
 
