@@ -139,26 +139,31 @@ def mixture_proposals(
     uniforms = unit(np.arange(m, dtype=np.uint64), seed % 2**63)[:, None]
 
     def proposal(
-        mixture: NormalMixture, posterior: np.ndarray, cluster: np.ndarray
+        mixture: NormalMixture, components: np.ndarray, posterior: np.ndarray, cluster: np.ndarray
     ) -> PartitionProposal:
-        drawn = (np.cumsum(posterior, axis=1) < uniforms).sum(axis=1)
-        drawn = np.unique(np.minimum(drawn, posterior.shape[1] - 1), return_inverse=True)[1]
         make = partial(_final_rule, rows, mixture, cluster, make_rule)
-        return PartitionProposal("mixture", posterior.argmax(axis=1), drawn, make)
+        return PartitionProposal("mixture", posterior.argmax(axis=1), cluster[components], make)
+
+    def drawn(posterior: np.ndarray) -> np.ndarray:
+        found = (np.cumsum(posterior, axis=1) < uniforms).sum(axis=1)
+        return np.minimum(found, posterior.shape[1] - 1)
 
     proposals = []
     for fit in found.best_of_each:
         k = fit.mixture.n_components
         if k > 1 and (n_clusters is None or k == n_clusters):
-            proposals.append(proposal(fit.mixture, fit.mixture.posterior(first), np.arange(k)))
+            posterior = fit.mixture.posterior(first)
+            proposals.append(proposal(fit.mixture, drawn(posterior), posterior, np.arange(k)))
     best = found.best
     posterior, cluster = best.mixture.posterior(first), np.arange(best.mixture.n_components)
+    components = drawn(posterior)
     while posterior.shape[1] > 2:
         posterior, cluster = _merged(posterior, cluster)
         if n_clusters is None or posterior.shape[1] == n_clusters:
-            proposals.append(proposal(best.mixture, posterior, cluster))
+            proposals.append(proposal(best.mixture, components, posterior, cluster))
     single = found.single.mixture
-    one = proposal(single, np.ones((m, 1)), np.zeros(1, np.int64))
+    nought = np.zeros(m, np.int64)
+    one = proposal(single, nought, np.ones((m, 1)), np.zeros(1, np.int64))
     least = least_mass(m, 1)  # fewer rows are outliers, not a cluster, as for level trees
     large = [each for each in proposals if np.bincount(each.labels).min() >= least]
     return Mixtures(large if n_clusters is None else proposals, one, best.bic)
@@ -202,7 +207,8 @@ def decide(
     mixtures: Mixtures,
     trees: Sequence[PartitionProposal],
     rows: MixtureRows,
-    filled: np.ndarray,
+    draws: np.ndarray,
+    values: np.ndarray,
     n_clusters: int | None,
     before: np.ndarray | None,
 ) -> ViewDecision:
@@ -215,8 +221,8 @@ def decide(
         Partitions of trees of level sets.
     rows : MixtureRows
         The pilot's rows, draws.
-    filled : ndarray of shape (m, p), float64
-        Their numbers, missing ones filled.
+    draws, values : ndarray of shape (m, p), float64
+        Their numbers, drawn from cells, and the means of the cells; missing ones are filled.
     n_clusters : int or None
         Clusters wanted: then one cluster is no proposal, unless there is no other.
     before : ndarray of shape (m,) or None
@@ -224,8 +230,13 @@ def decide(
 
     """
     m = len(mixtures.one.labels)
+    present = ~np.isnan(rows.X[:m])
     data = PopulationRows(
-        filled[:m], ~np.isnan(rows.X[:m]), rows.levels[:m].astype(np.int64), rows.n_levels
+        draws[:m],
+        np.where(present, values[:m], draws[:m]),
+        present,
+        rows.levels[:m].astype(np.int64),
+        rows.n_levels,
     )
     one = mixtures.one
     one.quality = quality_of(data, one.drawn)

@@ -210,7 +210,8 @@ class AutomaticEngine(Engine):
         self.columns = columns
         rows = columns.prepared(X, keys)
         self._mixed = columns.layout.mixed(rows)
-        self._filled = rows[:, columns.layout.numbers]
+        numbers = columns.layout.numbers
+        self._draws, self._values = rows[:, numbers], columns.prepared(X)[:, numbers]
         return columns
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
@@ -301,7 +302,9 @@ class AutomaticEngine(Engine):
             self._mixture_rule,
         )
         trees = self._tree_proposals(n_clusters)
-        return decide(mixtures, trees, self._mixed, self._filled, n_clusters, self.before)
+        return decide(
+            mixtures, trees, self._mixed, self._draws, self._values, n_clusters, self.before
+        )
 
     def _mixture_rule(
         self, mixture: NormalMixture, cluster: np.ndarray, labels: np.ndarray

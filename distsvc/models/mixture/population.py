@@ -1,14 +1,14 @@
 """Populations: densities of clusters whose columns may depend on each other.
 
-Columns are described one after the other, each given those before it: a number by a regression with
-squares and products, whose variance may change with them and whose tails may be heavy; a category
-by a logistic regression. Terms enter where the BIC pays for them. So one cluster may be curved,
-fan out, or have flags that depend on each other, without being several.
+Columns are described one after the other, each given those before it: a number by a regression on
+bends and products (Friedman 1991), whose variance may change with them and whose tails may be
+heavy; a category by a logistic regression. Terms enter where the BIC pays for them. So one cluster
+may be curved, fan out, or have flags that depend on each other, without being several.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -23,8 +23,11 @@ TAILS = (3.0, 5.0, 8.0, 14.0)
 TAIL_SCALES = (0.5, 0.65, 0.8, 0.9, 1.0)
 """Degrees of freedom and squared scales that are tried for the residuals of a number."""
 
-MAX_PRODUCTS = 60
-"""Maximum number of squares and products that a number may depend on: those most like it."""
+MAX_TERMS = 60
+"""Maximum number of products and bends that a number may depend on: those most like it."""
+
+KNOTS = (1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6)
+"""Quantiles of a number at which another may bend (Friedman 1991)."""
 
 MAX_FANS = 6
 """Terms that may change the variance of a number."""
@@ -34,48 +37,71 @@ NEWTON_STEPS = 8
 
 @dataclass(frozen=True)
 class PopulationRows:
-    """Rows Z (n, p) float64, missing ones filled where not `present` (n, p); levels (n, q)."""
+    """Rows of a table as populations see them.
+
+    Attributes
+    ----------
+    Z : ndarray of shape (n, p), float64
+        Draws from the cells of numbers; any numbers where not `present`.
+    values : ndarray of shape (n, p), float64
+        The means of the same cells: what other columns depend on, without the noise of a draw.
+    present : ndarray of shape (n, p), bool
+    levels : ndarray of shape (n, q), int64
+        Levels of categories, -1 where missing.
+    n_levels : ndarray of shape (q,), int64
+
+    """
 
     Z: np.ndarray
+    values: np.ndarray
     present: np.ndarray
     levels: np.ndarray
     n_levels: np.ndarray
+    _populations: dict[bytes, Population] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.Z)
 
     @cached_property
     def order(self) -> np.ndarray:
-        """Numbers (p,), those last that squares and products of others describe best."""
-        p = self.Z.shape[1]
+        """Numbers (p,), those last that a bend or a product of others explains best."""
+        V, p = self.values, self.values.shape[1]
         if p < 2:
             return np.arange(p)
-        a, b = np.tril_indices(p)
-        C = np.corrcoef(np.hstack([self.Z, self.Z[:, a] * self.Z[:, b]]).T)[:p, p:] ** 2
-        gains = [C[j][(a != j) & (b != j)].max() for j in range(p)]
+        a, b = np.tril_indices(p, -1)
+        bent = np.repeat(np.arange(p), len(KNOTS))
+        terms = _unit_columns(np.hstack([V[:, a] * V[:, b], hinges(V, V)]))
+        R2 = (_unit_columns(V).T @ terms) ** 2
+        a, b = np.append(a, bent), np.append(b, bent)
+        gains = [R2[j][(a != j) & (b != j)].max() for j in range(p)]
         return np.argsort(gains, kind="stable")
 
-    @cached_property
-    def terms(self) -> list[np.ndarray]:
-        """Columns, squares and products (n, t) of the numbers before each, in order."""
-        found = []
-        for place, j in enumerate(self.order):
-            X = self.Z[:, self.order[:place]]
-            a, b = np.tril_indices(place)
-            products = X[:, a] * X[:, b]
-            if products.shape[1] > MAX_PRODUCTS:
-                centred = products - products.mean(axis=0)
-                spread = np.linalg.norm(centred, axis=0) + 1e-12
-                alike = np.abs((self.Z[:, j] - self.Z[:, j].mean()) @ centred) / spread
-                best = np.sort(np.argsort(-alike, kind="stable")[:MAX_PRODUCTS])
-                products = products[:, best]
-            found.append(np.hstack([X, products]))
-        return found
+    def terms(self, place: int, own: np.ndarray) -> np.ndarray:
+        """Return what the number at a place of the order may depend on, (n, t).
+
+        These are the numbers before it, their products, and their bends at quantiles of the rows
+        `own` (m,).
+        """
+        X, y = self.values[:, self.order[:place]], self.Z[own, self.order[place]]
+        a, b = np.tril_indices(place, -1)
+        more = np.hstack([X[:, a] * X[:, b], hinges(X, X[own])])
+        if more.shape[1] > MAX_TERMS:
+            centred = more[own] - more[own].mean(axis=0)
+            alike = np.abs((y - y.mean()) @ centred) / (np.linalg.norm(centred, axis=0) + 1e-12)
+            more = more[:, np.sort(np.argsort(-alike, kind="stable")[:MAX_TERMS])]
+        return np.hstack([X, more])
+
+    def population(self, members: np.ndarray) -> Population:
+        """Return the population of the rows with the numbers `members` (m,); it is kept."""
+        key = members.tobytes()
+        if key not in self._populations:
+            self._populations[key] = Population.of(self, members)
+        return self._populations[key]
 
     @cached_property
     def known(self) -> np.ndarray:
         """Numbers and indicators (n, r) that categories may depend on."""
-        parts = [self.Z]
+        parts = [self.values]
         for j, n in enumerate(self.n_levels):
             parts.append((self.levels[:, j, None] == np.arange(1, n)).astype(float))
         return np.hstack(parts)
@@ -95,28 +121,33 @@ class PopulationRows:
         return found
 
 
-@dataclass
+@dataclass(frozen=True)
 class Population:
-    """The density of one cluster; `log_density` (n,) of all rows, and its parameters."""
+    """The density of one cluster, column by column, numbers in their order and then categories.
 
-    log_density: np.ndarray
-    n_parameters: int
+    `log_densities` (p + q, n) of all rows given the columns before, and `n_parameters` (p + q,).
+    """
+
+    log_densities: np.ndarray
+    n_parameters: np.ndarray
 
     @classmethod
-    def of(cls, rows: PopulationRows, members: np.ndarray, log_n: float) -> Population:
-        """MixtureFit the rows with the numbers `members` (m,); a parameter costs log_n / 2 nats."""
-        total, parameters = np.zeros(len(rows)), 0
+    def of(cls, rows: PopulationRows, members: np.ndarray) -> Population:
+        """Describe the rows with the numbers `members` (m,)."""
+        p, q = len(rows.order), len(rows.n_levels)
+        densities, parameters = np.zeros((p + q, len(rows))), np.zeros(p + q, np.int64)
+        log_n = float(np.log(len(rows)))
         for place, j in enumerate(rows.order):
-            own = members[rows.present[members, j]]
-            value, n = _number(rows.terms[place], place, rows.Z[:, j], own, log_n)
-            total += np.where(rows.present[:, j], value, 0.0)
-            parameters += n
-        for j in range(len(rows.n_levels)):
-            own = members[rows.levels[members, j] >= 0]
-            value, n = _category(rows, j, own, log_n)
-            total += np.where(rows.levels[:, j] >= 0, value, 0.0)
-            parameters += n
-        return cls(total, parameters)
+            there = rows.present[:, j]
+            own = members[there[members]]
+            found, parameters[place] = _number(rows, place, own, log_n)
+            densities[place, there] = found[there]
+        for j in range(q):
+            there = rows.levels[:, j] >= 0
+            own = members[there[members]]
+            found, parameters[p + j] = _category(rows, j, own, log_n)
+            densities[p + j, there] = found[there]
+        return cls(densities, parameters)
 
 
 @dataclass(frozen=True)
@@ -143,18 +174,39 @@ class Quality:
 
 
 def quality_of(rows: PopulationRows, labels: np.ndarray) -> Quality:
-    """Return the quality of the mixture of populations of clusters, labels (n,) from 0."""
+    """Return the quality of the mixture of populations of clusters, labels (n,) from 0.
+
+    A column that clusters of their own describe no better than the whole table does has one
+    description (Raftery and Dean 2006).
+    """
     n, k = len(rows), int(labels.max()) + 1
-    log_n = float(np.log(n))
-    joint, parameters = np.empty((n, k)), k - 1
-    for c in range(k):
-        members = np.flatnonzero(labels == c)
-        population = Population.of(rows, members, log_n)
-        joint[:, c] = population.log_density + np.log(max(len(members), 0.5) / n)
-        parameters += population.n_parameters
+    members = [np.flatnonzero(labels == c) for c in range(k)]
+    whole, parts = rows.population(np.arange(n)), [rows.population(own) for own in members]
+    gain = -whole.log_densities.sum(axis=1)
+    parameters = -whole.n_parameters
+    for own, part in zip(members, parts, strict=True):
+        gain += part.log_densities[:, own].sum(axis=1)
+        parameters += part.n_parameters
+    divided = gain > 0.5 * parameters * np.log(n)
+    joint = np.empty((n, k))
+    for c, part in enumerate(parts):
+        joint[:, c] = part.log_densities[divided].sum(axis=0) + np.log(len(members[c]) / n)
     top = joint.max(axis=1)
     density = top + np.log(np.exp(joint - top[:, None]).sum(axis=1))
-    return Quality(density, parameters)
+    density += whole.log_densities[~divided].sum(axis=0)
+    return Quality(density, k - 1 + int((whole.n_parameters + parameters * divided).sum()))
+
+
+def _unit_columns(X: np.ndarray) -> np.ndarray:
+    """Return columns of X (n, p) with mean 0 and length 1."""
+    centred = X - X.mean(axis=0)
+    return np.asarray(centred / (np.linalg.norm(centred, axis=0) + 1e-12))
+
+
+def hinges(X: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """Return how far numbers X (n, p) lie above quantiles of rows own (m, p), (n, p KNOTS)."""
+    knots = np.quantile(own, KNOTS, axis=0).T if len(own) else np.zeros((X.shape[1], len(KNOTS)))
+    return np.maximum(X[:, :, None] - knots, 0.0).reshape(len(X), -1)
 
 
 def _selected(
@@ -185,14 +237,15 @@ def _selected(
 
 
 def _number(
-    F: np.ndarray, linear: int, y: np.ndarray, own: np.ndarray, log_n: float
+    rows: PopulationRows, place: int, own: np.ndarray, log_n: float
 ) -> tuple[np.ndarray, int]:
-    """Return log densities (n,) of a number y (n,) given terms F (n, t), and the parameters."""
-    n = len(own)
+    """Return log densities (n,) of the number at a place of the order, and the parameters."""
+    y, n = rows.Z[:, rows.order[place]], len(own)
     if n < 2:
         mean = float(y[own].mean()) if n else 0.0
         return -0.5 * (LOG_TWO_PI + (y - mean) ** 2), 2
-    chosen, r = _selected(F[own], y[own], log_n, linear)
+    F = rows.terms(place, own)
+    chosen, r = _selected(F[own], y[own], log_n, place)
     A = np.hstack([np.ones((len(y), 1)), F[:, chosen]])
     coefficients = np.linalg.lstsq(A[own], y[own], rcond=None)[0]
     r = y - A @ coefficients
@@ -266,7 +319,7 @@ def _category(
     from sklearn.linear_model import LogisticRegression
 
     A = (F[:, picked] - F[own][:, picked].mean(axis=0)) / spread[picked]
-    model = LogisticRegression(C=100.0, max_iter=60, tol=1e-3).fit(A[own], level[own])
+    model = LogisticRegression(C=100.0, solver="newton-cholesky", tol=1e-3).fit(A[own], level[own])
     full = np.zeros((len(F), n_levels))
     full[:, model.classes_] = model.predict_proba(A)
     mixed = (n * full + rows.shares[j]) / (n + 1.0)

@@ -9,11 +9,13 @@ from distsvc.models.mixture.population import Population, PopulationRows, qualit
 N = 2000
 
 
-def rows_of(*numbers, levels=None, n_levels=()):
+def rows_of(*numbers, levels=None, n_levels=(), means=None):
     Z = np.stack(numbers, axis=1)
+    means = Z if means is None else np.stack(means, axis=1)
+    means = (means - Z.mean(axis=0)) / Z.std(axis=0)
     Z = (Z - Z.mean(axis=0)) / Z.std(axis=0)
     levels = np.zeros((len(Z), 0), np.int64) if levels is None else levels
-    return PopulationRows(Z, np.ones(Z.shape, bool), levels, np.array(n_levels, np.int64))
+    return PopulationRows(Z, means, np.ones(Z.shape, bool), levels, np.array(n_levels, np.int64))
 
 
 def by(order, k=2):
@@ -28,23 +30,25 @@ def one_better(rows, labels):
 def test_the_density_of_independent_normals_is_theirs():
     X = np.random.default_rng(0).normal(size=(N, 2))
     rows = rows_of(*X.T)
-    found = Population.of(rows, np.arange(N), np.log(N))
+    found = Population.of(rows, np.arange(N))
     expected = norm.logpdf(rows.Z).sum(axis=1)
-    assert found.n_parameters == 4
-    assert found.log_density == pytest.approx(expected, abs=0.01)
+    assert found.n_parameters.sum() == 4
+    assert found.log_densities.sum(axis=0) == pytest.approx(expected, abs=0.01)
 
 
-@pytest.mark.parametrize("kind", ["linear", "curved", "fan", "heavy"])
+@pytest.mark.parametrize("kind", ["linear", "curved", "wave", "product", "fan", "heavy"])
 def test_one_cluster_of_dependent_columns_is_not_cut(kind):
     random = np.random.default_rng(3)
-    x, e = random.normal(size=(2, N))
+    x, z, e = random.normal(size=(3, N))
     y = {
         "linear": x + 0.5 * e,
         "curved": 0.5 * x**2 + 0.5 * e,
+        "wave": np.sin(2.0 * x) + 0.3 * e,
+        "product": x * z + 0.3 * e,
         "fan": np.exp(0.3 * x) * e,
         "heavy": random.standard_t(4, N),
     }[kind]
-    rows = rows_of(x, y)
+    rows = rows_of(x, z, y)
     assert one_better(rows, by(x))
     assert one_better(rows, by(y))
 
@@ -64,6 +68,27 @@ def test_flags_that_depend_on_each_other_are_one_cluster():
     levels = np.stack([first, second], axis=1).astype(np.int64)
     rows = rows_of(random.normal(size=N), levels=levels, n_levels=(2, 2))
     assert one_better(rows, first.astype(np.int64))
+
+
+def test_columns_depend_on_values_and_not_on_the_noise_of_draws():
+    random = np.random.default_rng(7)
+    draw, e = random.normal(size=(2, N))
+    count = np.digitize(draw, [-0.5, 0.5])
+    load = (count - 1) ** 2 + 0.05 * e
+    rows = rows_of(draw, load, means=(count - 1, load))
+    assert one_better(rows, count)
+    assert not one_better(rows_of(draw, load), count)
+
+
+def test_columns_that_clusters_share_are_described_once():
+    random = np.random.default_rng(8)
+    y = random.integers(0, 2, N)
+    telling, idle = random.normal(size=(2, N)) + 2.0 * y, random.normal(size=(20, N))
+    few, many = rows_of(*telling), rows_of(*telling, *idle)
+    nought = np.zeros(N, np.int64)
+    more = [[quality_of(rows, labels) for labels in (nought, y)] for rows in (few, many)]
+    parameters = [two.n_parameters - one.n_parameters for one, two in more]
+    assert parameters[1] < parameters[0] + len(idle)
 
 
 def test_a_test_of_two_descriptions_has_a_sign():
