@@ -76,20 +76,12 @@ class PopulationRows:
         gains = [R2[j][(a != j) & (b != j)].max() for j in range(p)]
         return np.argsort(gains, kind="stable")
 
-    def terms(self, place: int, own: np.ndarray) -> np.ndarray:
-        """Return what the number at a place of the order may depend on, (n, t).
-
-        These are the numbers before it, their products, and their bends at quantiles of the rows
-        `own` (m,).
-        """
-        X, y = self.values[:, self.order[:place]], self.Z[own, self.order[place]]
-        a, b = np.tril_indices(place, -1)
-        more = np.hstack([X[:, a] * X[:, b], hinges(X, X[own])])
-        if more.shape[1] > MAX_TERMS:
-            centred = more[own] - more[own].mean(axis=0)
-            alike = np.abs((y - y.mean()) @ centred) / (np.linalg.norm(centred, axis=0) + 1e-12)
-            more = more[:, np.sort(np.argsort(-alike, kind="stable")[:MAX_TERMS])]
-        return np.hstack([X, more])
+    @cached_property
+    def ordered(self) -> tuple[np.ndarray, np.ndarray]:
+        """Values in their order (n, p), and products of two of them, (n, p (p - 1) / 2)."""
+        V = self.values[:, self.order]
+        a, b = np.tril_indices(V.shape[1], -1)
+        return V, V[:, a] * V[:, b]
 
     def population(self, members: np.ndarray) -> Population:
         """Return the population of the rows with the numbers `members` (m,); it is kept."""
@@ -137,10 +129,11 @@ class Population:
         p, q = len(rows.order), len(rows.n_levels)
         densities, parameters = np.zeros((p + q, len(rows))), np.zeros(p + q, np.int64)
         log_n = float(np.log(len(rows)))
+        terms = _Terms.of(rows, members)
         for place, j in enumerate(rows.order):
             there = rows.present[:, j]
             own = members[there[members]]
-            found, parameters[place] = _number(rows, place, own, log_n)
+            found, parameters[place] = _number(terms, place, rows.Z[:, j], own, log_n)
             densities[place, there] = found[there]
         for j in range(q):
             there = rows.levels[:, j] >= 0
@@ -197,6 +190,37 @@ def quality_of(rows: PopulationRows, labels: np.ndarray) -> Quality:
     return Quality(density, k - 1 + int((whole.n_parameters + parameters * divided).sum()))
 
 
+@dataclass(frozen=True)
+class _Terms:
+    """What numbers may depend on: those before them, their products, and their bends.
+
+    `all` (n, t) has them of all rows, numbers first, with bends at quantiles of some rows.
+    """
+
+    all: np.ndarray
+    n_numbers: int
+
+    @classmethod
+    def of(cls, rows: PopulationRows, members: np.ndarray) -> _Terms:
+        values, products = rows.ordered
+        return cls(np.hstack([values, products, hinges(values, values[members])]), values.shape[1])
+
+    def before(self, place: int, y: np.ndarray, own: np.ndarray) -> np.ndarray:
+        """Return which terms (s,) the number y (n,) at a place may depend on, by rows `own`.
+
+        The numbers before it come first; of the others those most like it, if there are too many.
+        """
+        p = self.n_numbers
+        n_products, first_bend = place * (place - 1) // 2, p + p * (p - 1) // 2
+        products = np.arange(p, p + n_products)
+        bends = np.arange(first_bend, first_bend + place * len(KNOTS))
+        more = np.concatenate([products, bends])
+        if len(more) > MAX_TERMS:
+            alike = np.abs(_unit_columns(self.all[np.ix_(own, more)]).T @ (y[own] - y[own].mean()))
+            more = more[np.sort(np.argsort(-alike, kind="stable")[:MAX_TERMS])]
+        return np.concatenate([np.arange(place), more])
+
+
 def _unit_columns(X: np.ndarray) -> np.ndarray:
     """Return columns of X (n, p) with mean 0 and length 1."""
     centred = X - X.mean(axis=0)
@@ -237,30 +261,31 @@ def _selected(
 
 
 def _number(
-    rows: PopulationRows, place: int, own: np.ndarray, log_n: float
+    terms: _Terms, place: int, y: np.ndarray, own: np.ndarray, log_n: float
 ) -> tuple[np.ndarray, int]:
-    """Return log densities (n,) of the number at a place of the order, and the parameters."""
-    y, n = rows.Z[:, rows.order[place]], len(own)
+    """Return log densities (n,) of the number y (n,) at a place, and the parameters."""
+    n = len(own)
     if n < 2:
         mean = float(y[own].mean()) if n else 0.0
         return -0.5 * (LOG_TWO_PI + (y - mean) ** 2), 2
-    F = rows.terms(place, own)
-    chosen, r = _selected(F[own], y[own], log_n, place)
-    A = np.hstack([np.ones((len(y), 1)), F[:, chosen]])
+    before = terms.before(place, y, own)
+    F = terms.all[np.ix_(own, before)]
+    chosen, r = _selected(F, y[own], log_n, place)
+    A = np.hstack([np.ones((len(y), 1)), terms.all[:, before[chosen]]])
     coefficients = np.linalg.lstsq(A[own], y[own], rcond=None)[0]
     r = y - A @ coefficients
     variance = (float(r[own] @ r[own]) + PRIOR_VARIANCE) / (n + 1)
     parameters = 2 + len(chosen)
     fan = np.full(len(y), np.log(variance))
     if F.shape[1] and n > 20:
-        T = F - F[own].mean(axis=0)
-        T = np.clip(T / (F[own].std(axis=0) + 1e-9), -4.0, 4.0)
+        mean, spread = F.mean(axis=0), F.std(axis=0) + 1e-9
         e = r[own] ** 2 / variance - 1.0
-        score = (e @ T[own]) ** 2 / (2.0 * n)
+        score = (e @ np.clip((F - mean) / spread, -4.0, 4.0)) ** 2 / (2.0 * n)
         picked = np.flatnonzero(score > 1.5 * log_n)
         picked = picked[np.argsort(-score[picked], kind="stable")][:MAX_FANS]
         if picked.size:
-            T = np.hstack([np.ones((len(y), 1)), T[:, picked]])
+            T = (terms.all[:, before[picked]] - mean[picked]) / spread[picked]
+            T = np.hstack([np.ones((len(y), 1)), np.clip(T, -4.0, 4.0)])
             g = np.zeros(T.shape[1])
             g[0] = np.log(variance)
             S = T[own]
