@@ -367,10 +367,11 @@ def _column_of(
     distinct, counts = np.unique(x, return_counts=True)
     if len(distinct) < 2:
         return None
+    spread, largest = distinct[-1] - distinct[0], max(abs(distinct[0]), abs(distinct[-1]))
+    if not nominal and spread <= SAME * largest:
+        return None
     if nominal or len(distinct) == 2 or given.kind in ("binary", "category"):
         return CategoryColumn(distinct, counts / counts.sum())
-    if distinct[-1] - distinct[0] <= SAME * max(abs(distinct[0]), abs(distinct[-1])):
-        return None
     whole = NumberMap.of(distinct, counts, given)
     if whole is None:
         return None

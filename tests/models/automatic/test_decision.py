@@ -93,16 +93,59 @@ def test_a_given_number_of_clusters_is_kept():
     assert len(set(found.cut(2).tolist())) == 2
 
 
-def test_a_copied_column_and_a_constant_one_change_nothing(model):
-    X, _ = customers()
-    more = np.hstack([X, X[:, :1], np.full((N, 1), 0.1)])
-    assert (fitted(more).labels_ == model.labels_).all()
+def almost(value, n):
+    """Return a column that is constant up to rounding errors."""
+    return value * (1.0 + np.arange(n) % 3 * 1e-16)
 
 
-def test_units_and_the_order_of_columns_hardly_matter(model):
+SAME = {
+    "constant column": lambda X: np.hstack([X, np.full((len(X), 1), 0.1)]),
+    "constant up to rounding": lambda X: np.hstack([X, almost(1e6, len(X))[:, None]]),
+    "copied column": lambda X: np.hstack([X, X[:, :1]]),
+}
+ALIKE = {
+    "row order": lambda X: X[::-1],
+    "column order": lambda X: X[:, [2, 0, 4, 1, 3]],
+    "units": lambda X: X * np.array([1.0, 4.0, 2.0, 0.5, 0.01]),
+    "affine": lambda X: X @ np.diag([9 / 5, 1, 1, 1, -1.0]) + np.array([32, 0, 0, 1, 0]),
+    "the table twice": lambda X: np.vstack([X, X]),
+    "one row more": lambda X: np.vstack([X, X[-1:]]),
+}
+
+
+@pytest.mark.parametrize("change", SAME)
+def test_columns_that_say_nothing_change_nothing(model, change):
     X, _ = customers()
-    other = fitted(X[:, [2, 0, 4, 1, 3]] * np.array([1.0, 4.0, 2.0, 0.5, 1.0]))
-    assert adjusted_rand_score(model.labels_, other.labels_) > 0.99
+    assert (fitted(SAME[change](X)).labels_ == model.labels_).all()
+
+
+@pytest.mark.parametrize("change", ALIKE)
+def test_what_should_not_matter_hardly_does(model, change):
+    X, _ = customers()
+    found = fitted(ALIKE[change](X)).labels_[: len(X)]
+    expected = model.labels_[::-1] if change == "row order" else model.labels_
+    assert adjusted_rand_score(expected, found) > 0.95
+
+
+@pytest.mark.parametrize("change", SAME | ALIKE)
+def test_one_class_stays_one(change):
+    random = np.random.default_rng(1)
+    X = np.round(random.normal(50, 10, (N, 5)))
+    X[:, 4] = random.random(N) < 0.5
+    assert fitted((SAME | ALIKE)[change](X)).n_clusters_ == 1
+
+
+def test_names_of_columns_do_not_matter():
+    X, _ = customers(n=400)
+    labels = [fitted(pd.DataFrame(X, columns=list(names))).labels_ for names in ("abcde", "vwxyz")]
+    assert (labels[0] == labels[1]).all()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_seed_hardly_matters(model, seed):
+    X, _ = customers()
+    other = AutoClustering(effort="fast", random_state=seed).fit(X)
+    assert adjusted_rand_score(model.labels_, other.labels_) > 0.95
 
 
 def test_up_to_three_continuous_columns_stay_as_stored():
