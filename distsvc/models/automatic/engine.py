@@ -121,12 +121,11 @@ class Division:
 FEW_VALUES = 32
 """Distinct values up to which a column of numbers is a scale of steps, not a continuous one."""
 
-
 MAX_MODELLED = 100
 """Maximum number of columns that are modelled: a mixture takes time with their square."""
 
-SAME_LENGTH = 1e-3
-"""Relative difference of lengths up to which rows count as vectors of one length."""
+SAME_LENGTH = 1e-2
+"""Range of the squared lengths of vectors, at most this share of their variance."""
 
 
 def stays_as_stored(X: np.ndarray, nominal: np.ndarray) -> bool:
@@ -138,9 +137,10 @@ def stays_as_stored(X: np.ndarray, nominal: np.ndarray) -> bool:
     if nominal.any() or np.isnan(X).any():
         return False
     if X.shape[1] > FLAT:
-        lengths = np.linalg.norm(X, axis=1)
-        spread = lengths.max() - lengths.min()
-        return X.shape[1] > MAX_MODELLED or bool(spread <= SAME_LENGTH * lengths.max())
+        squares = (X**2).sum(axis=1)
+        variance = float(((X - X.mean(axis=0)) ** 2).sum(axis=1).mean())
+        one_length = float(np.ptp(squares)) <= SAME_LENGTH * variance
+        return X.shape[1] > MAX_MODELLED or one_length
     return any(len(np.unique(x)) > FEW_VALUES for x in X.T)
 
 

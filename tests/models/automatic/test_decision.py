@@ -156,7 +156,10 @@ def test_up_to_three_continuous_columns_stay_as_stored():
 
 def test_rows_of_one_length_stay_as_stored():
     X = np.random.default_rng(0).normal(size=(300, 6))
-    assert fitted(X / np.linalg.norm(X, axis=1, keepdims=True))._engine.columns is None
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    assert fitted(np.round(X, 3))._engine.columns is None
+    year = 2020.0 + np.arange(300)[:, None] % 5  # rows of nearly one length, which are no vectors
+    assert fitted(np.hstack([year, X]))._engine.columns is not None
 
 
 def test_ratings_are_one_cluster_or_five():
