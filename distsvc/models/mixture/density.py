@@ -96,6 +96,10 @@ class MixtureSums:
     counts: np.ndarray
     likelihood: float = 0.0
 
+    def plus(self, other: MixtureSums) -> MixtureSums:
+        """Return the sums over the rows of both."""
+        return MixtureSums(**{k: v + vars(other)[k] for k, v in vars(self).items()})
+
 
 @dataclass(frozen=True)
 class Prior:

@@ -11,7 +11,8 @@ from distsvc.job.parameters import Given, check_parameters
 from distsvc.models.columns.maps import GivenColumn
 from distsvc.models.columns.model import ColumnModel
 from distsvc.models.engine import Engine
-from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior, fitted
+from distsvc.models.mixture.density import MixtureRows, MixtureSums, NormalMixture, Prior, fitted
+from distsvc.models.mixture.labeller import MixtureLabeller
 from distsvc.models.mixture.search import MixtureSearch, search
 from distsvc.models.mixture_clustering.rule import ComponentRule
 from distsvc.models.rows import sampling
@@ -37,6 +38,8 @@ class MixtureEngine(Engine):
         The model of the stored columns; None where prepared rows are scaled columns.
     rule : ComponentRule
         Set by `learn`.
+    n_rows : int
+        Rows so far; those after the first `learn` come by `add`.
     bic : float
         Log-likelihood of the pilot's rows, less half the parameters times log n; set by `learn`.
 
@@ -46,6 +49,7 @@ class MixtureEngine(Engine):
     columns: ColumnModel | None = None
     rule: ComponentRule
     mixture: NormalMixture
+    n_rows: int
 
     def __init__(self, parameters: Given, seed: int):
         check_parameters("mixture", parameters)
@@ -54,6 +58,7 @@ class MixtureEngine(Engine):
         self.seed = seed
         self.notes: list[str] = []
         self._facts: Facts = {}
+        self._sums: MixtureSums | None = None
 
     def key_ranges(self, n_rows: int) -> Ranges:
         """Return the key ranges of the pilot of a table of `n_rows`."""
@@ -80,7 +85,7 @@ class MixtureEngine(Engine):
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
         """Take the pilot's rows (m, r) as learners see them, of a table of `n_rows`."""
-        self.centre, self._latent = np.zeros(pilot.shape[1]), pilot
+        self.centre, self._latent, self.n_rows = np.zeros(pilot.shape[1]), pilot, n_rows
         if self.columns is None:
             none = np.zeros(0, np.int64)
             self.places = np.arange(pilot.shape[1]), none, none
@@ -119,8 +124,32 @@ class MixtureEngine(Engine):
         first = self._rows.take(np.arange(m))
         found = search(first, self._latent[:m], self.seed, n_components, self.n_jobs)
         mixture = _chosen(found, n_components)
-        mixture, _ = fitted(self._rows, mixture, Prior.of(self._rows), FINAL_STEPS, FINAL_TOLERANCE)
+        mixture, _ = fitted(self._rows, mixture, self._prior, FINAL_STEPS, FINAL_TOLERANCE)
+        posterior = MixtureLabeller.of(mixture, *self.places)(self._prepared)[0]
+        sizes = np.bincount(posterior.argmax(axis=1), minlength=mixture.n_components)
+        mixture = mixture.ordered(np.argsort(-sizes, kind="stable"))
         return mixture, ComponentRule.of(mixture, self.places, self._prepared)
+
+    def add(self, X: np.ndarray) -> None:
+        """Refine the mixture by further stored rows X (n, d).
+
+        Sums weighted by posteriors are added to those of the rows before, and the mixture follows
+        from all: incremental EM (Neal and Hinton 1998). The models of the columns stay.
+        """
+        assert self.columns is not None
+        keys = sampling.row_keys(self.seed, np.arange(self.n_rows, self.n_rows + len(X)))
+        rows = self.columns.layout.mixed(self.columns.prepared(X, keys))
+        if self._sums is None:
+            self._sums = self.mixture.expectation(self._rows)
+        self._sums = self._sums.plus(self.mixture.expectation(rows))
+        self.n_rows += len(X)
+        axes = self.mixture.axes
+        self.mixture = NormalMixture.of(self._sums, rows.n_levels, self._prior, axes)
+        self.rule = ComponentRule.of(self.mixture, self.places, self._prepared)
+
+    @property
+    def _prior(self) -> Prior:
+        return Prior.of(self._rows)
 
     def fitted_facts(self) -> Facts:
         """Return the numbers that the fit arrived at."""

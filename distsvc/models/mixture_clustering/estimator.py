@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from distsvc.inputs.rows import Input
 from distsvc.job.constraints import COUNT
@@ -17,6 +18,7 @@ from distsvc.models.rows.passes import Passes, Values, answered
 from distsvc.models.rows.phases import Phases
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
 from distsvc.models.rows.threads import of_blocks
+from distsvc.models.rows.validation import validated
 
 
 class LogDensities(Values):
@@ -269,6 +271,50 @@ class MixtureClustering(MixedClusterEstimator):
             raise ValueError("the rows were read block by block and not kept: give X")
         return of_blocks(rule.labels, self._rows, self.n_jobs)
 
+    def partial_fit(self, X: Any, y: Any = None) -> MixtureClustering:
+        """Learn from the rows of a block; those of the blocks before count as much.
+
+        The first block decides the models of columns and the number of components, as `fit` does.
+        Each further one adds its sums, weighted by posteriors, to those so far (Neal and Hinton
+        1998, incremental EM, one visit of each block). Blocks should come in random order.
+
+        Parameters
+        ----------
+        X : array-like or table in memory of shape (n, d)
+            The next rows of the stream.
+        y : None, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : MixtureClustering
+
+        See Also
+        --------
+        fit : All rows at once, or a table that is read block by block.
+
+        Examples
+        --------
+        >>> from distsvc import MixtureClustering
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(2000, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+        >>> model = MixtureClustering(random_state=0)
+        >>> for block in (X[:1000], X[1000:]):
+        ...     model = model.partial_fit(block)
+        >>> model.n_clusters_
+        3
+
+        """
+        if not hasattr(self, "_engine"):
+            self.fit(X)
+        else:
+            X = validated(self, self._as_numbers(X, reset=False), reset=False, **self._allowed)
+            self._engine.add(X)
+            self._publish()
+        self._forget_rows()
+        self._rows = None
+        return self
+
     def _fit_array(self, X: np.ndarray) -> None:
         phases = Phases(self)
         engine = MixtureEngine(self.get_params(), seed_of(self.random_state))
@@ -292,6 +338,10 @@ class MixtureClustering(MixedClusterEstimator):
         self._label_passes(passes)
         self._rows = self._held.rows if self._held is not None else None
 
+    def _settle(self) -> None:
+        """Check that the mixture is fitted; after `partial_fit` there are no labels."""
+        check_is_fitted(self, "weights_")
+
     def _learn(
         self, engine: MixtureEngine, pilot: np.ndarray, keys: np.ndarray, n_rows: int
     ) -> None:
@@ -300,7 +350,12 @@ class MixtureClustering(MixedClusterEstimator):
         engine.set_pilot(columns.latent(pilot, keys), n_rows)
         engine.learn()
         self._forget_rows()
-        self._engine, rule = engine, engine.rule
+        self._engine = engine
+        self._publish()
+
+    def _publish(self) -> None:
+        """Set the attributes that tell of the mixture."""
+        engine, rule, columns = self._engine, self._engine.rule, self._engine.columns
         self.weights_, self.means_ = rule.weights, rule.means
         self.covariances_ = rule.covariances
         if engine.mixture.shape == "diagonal":

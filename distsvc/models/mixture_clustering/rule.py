@@ -125,18 +125,14 @@ class ComponentRule(Rule):
         places: tuple[np.ndarray, np.ndarray, np.ndarray],
         Z: np.ndarray,
     ) -> ComponentRule:
-        """Return the rule of a mixture, its largest components first.
+        """Return the rule of a mixture.
 
         `places` are `numbers`, `absent` and `levels`. Prepared rows Z (m, d), as they are labelled,
         tell what is usual.
         """
-        labeller = MixtureLabeller.of(mixture, *places)
-        posterior, densities = labeller(Z)
-        k, labels = mixture.n_components, posterior.argmax(axis=1)
-        order = np.argsort(-np.bincount(labels, minlength=k), kind="stable")
-        number = np.argsort(order)
-        mixture = mixture.ordered(order)
-        tails = MixtureTails.of(densities[:, 1], number[labels], k, len(places[0]))
+        posterior, densities = MixtureLabeller.of(mixture, *places)(Z)
+        labels = posterior.argmax(axis=1)
+        tails = MixtureTails.of(densities[:, 1], labels, mixture.n_components, len(places[0]))
         return cls(
             mixture.weights, mixture.means, mixture.covariances, mixture.chances,
             mixture.n_levels, *places, tails.middles, tails.tails, tails.limits,

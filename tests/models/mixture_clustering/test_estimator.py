@@ -112,3 +112,28 @@ def test_a_table_without_information_is_one_cluster():
     model = MixtureClustering(random_state=0).fit(np.ones((20, 3)))
     assert model.n_clusters_ == 1
     assert model.predict([[5.0, np.nan, 1.0]])[0] == 0
+
+
+def test_blocks_refine_the_mixture_of_the_first():
+    X, y = four_segments(6000)
+    first = MixtureClustering(random_state=0).fit(X[:1000])
+    stream = MixtureClustering(random_state=0)
+    for place in range(0, len(X), 1000):
+        stream.partial_fit(X.iloc[place : place + 1000])
+    assert stream.n_clusters_ == first.n_clusters_
+    assert not hasattr(stream, "labels_")
+    assert stream.bic(X[1000:]) < first.bic(X[1000:])
+    assert adjusted_rand_score(y, stream.predict(X)) > 0.9
+    again = pickle.loads(pickle.dumps(stream)).partial_fit(X[:500])
+    assert (again.means_ != stream.means_).any()
+
+
+def test_sums_of_blocks_add_up():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(4000, 2)) + 5.0 * random.integers(0, 2, 4000)[:, None]
+    model = MixtureClustering(2, random_state=0).partial_fit(X[:1000])
+    before = model.means_
+    model.partial_fit(X[1000:2000]).partial_fit(X[2000:])
+    assert model._engine.n_rows == 4000
+    assert model._engine._sums.mass.sum() == pytest.approx(4000)
+    assert (model.means_ != before).any()
