@@ -31,7 +31,7 @@ DECISION_ROWS = 2_000
 """Maximum number of pilot rows on which proposals are made and compared."""
 
 FINAL_STEPS, FINAL_TOLERANCE = 20, 1e-4
-"""EM steps on all pilot rows, of the mixture that has the answer."""
+"""EM steps on all pilot rows, of the mixture that has the answer; and from the labels before."""
 
 SIGNIFICANT = 1.96
 """z from which another answer is better than the one before by more than chance."""
@@ -127,9 +127,11 @@ def mixture_proposals(
     n_clusters: int | None,
     n_jobs: int | None,
     make_rule: Callable[[NormalMixture, np.ndarray, np.ndarray], Rule],
+    before: np.ndarray | None = None,
 ) -> Mixtures:
     """Return partitions by mixtures of the pilot's rows (m,), with latent variables (m, r).
 
+    The labels (m,) of the run before, if given, are the start of one more mixture.
     ``make_rule(mixture, cluster, labels)`` makes the rule of a mixture, the clusters (K,) of its
     components and the labels of the rows.
     """
@@ -155,6 +157,14 @@ def mixture_proposals(
             posterior = fit.mixture.posterior(first)
             proposals.append(proposal(fit.mixture, drawn(posterior), posterior, np.arange(k)))
     best = found.best
+    if before is not None and n_clusters is None:
+        earlier = np.unique(before[:m], return_inverse=True)[1]
+        k, prior = int(earlier.max()) + 1, Prior.of(first)
+        mixture = NormalMixture.started(first, np.eye(k)[earlier], prior, best.mixture.shape)
+        mixture, _ = fitted(first, mixture, prior, FINAL_STEPS, FINAL_TOLERANCE)
+        posterior = mixture.posterior(first)
+        if k > 1:
+            proposals.append(proposal(mixture, drawn(posterior), posterior, np.arange(k)))
     posterior, cluster = best.mixture.posterior(first), np.arange(best.mixture.n_components)
     components = drawn(posterior)
     while posterior.shape[1] > 2:

@@ -300,6 +300,7 @@ class AutomaticEngine(Engine):
             n_clusters,
             self.n_jobs,
             self._mixture_rule,
+            self.before,
         )
         trees = self._tree_proposals(n_clusters)
         return decide(

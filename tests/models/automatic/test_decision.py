@@ -8,7 +8,9 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from distsvc import AutoClustering
+from distsvc.models.automatic.decision import mixture_proposals
 from distsvc.models.automatic.rule import MixtureRule
+from distsvc.models.rows.sampling import lowest, row_keys
 
 N = 1200
 
@@ -146,6 +148,18 @@ def test_the_seed_hardly_matters(model, seed):
     X, _ = customers()
     other = AutoClustering(effort="fast", random_state=seed).fit(X)
     assert adjusted_rand_score(model.labels_, other.labels_) > 0.95
+
+
+def test_the_answer_of_the_run_before_is_a_proposal():
+    X, y = customers()
+    before = np.where(y == 2, 1, y)  # two of the classes were one cluster
+    engine = fitted(X)._engine
+    order = lowest(row_keys(engine.levels.seed, np.arange(N)), N)
+    found = mixture_proposals(
+        engine._mixed, engine.levels.pilot, 0, None, 1, engine._mixture_rule, before[order]
+    )
+    like = [adjusted_rand_score(before[order], each.labels) for each in found.proposals]
+    assert max(like) > 0.9
 
 
 def test_up_to_three_continuous_columns_stay_as_stored():
