@@ -1,15 +1,17 @@
 """Populations: densities of clusters whose columns may depend on each other.
 
 Columns are described one after the other, each given those before it: a number by a regression on
-bends and products (Friedman 1991), whose variance may change with them and whose tails may be
-heavy; a category by a logistic regression. Terms enter where the BIC pays for them. So one cluster
-may be curved, fan out, or have flags that depend on each other, without being several.
+bends and products (Friedman 1991), whose variance may change with them, and whose residuals may
+have heavy tails or be skewed; a category by a logistic regression. Terms enter where the BIC pays
+for them. So one cluster may be curved, fan out, or have flags that depend on each other, without
+being several.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from scipy.special import gammaln
@@ -25,6 +27,12 @@ TAIL_SCALES = (0.5, 0.65, 0.8, 0.9, 1.0)
 
 MAX_TERMS = 60
 """Maximum number of products and bends that a number may depend on: those most like it."""
+
+MODES = tuple(np.linspace(0.25, 0.75, 11).tolist())
+"""Quantiles of residuals that are tried as the mode of a two-piece normal.
+
+Half of a cluster that was cut has its mode at its edge, and must not look like a whole one.
+"""
 
 KNOTS = (1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6)
 """Quantiles of a number at which another may bend (Friedman 1991)."""
@@ -294,30 +302,51 @@ def _number(
                 curve = S.T @ (S * np.minimum(w, 50.0)[:, None]) + 1e-3 * np.eye(len(g))
                 g = g + np.clip(np.linalg.solve(curve, S.T @ (w - 1.0)), -1.0, 1.0)
             new = T @ g
-            gained = _normal(r[own], new[own]).sum() - _normal(r[own], fan[own]).sum()
+            gained = _normal(r[own], new[own]) - _normal(r[own], fan[own])
             if gained > 0.5 * picked.size * log_n:
                 fan, parameters = new, parameters + picked.size
-    best = _normal(r, fan)
-    top = float(best[own].sum())
-    square = r**2 * np.exp(-fan)
-    heavy: tuple[float, float, float] | None = None
-    for nu in TAILS:
-        for scale in TAIL_SCALES:
-            value = float(_student(square[own], fan[own], nu, scale).sum())
-            if value - 0.5 * log_n > top and (heavy is None or value > heavy[0]):
-                heavy = value, nu, scale
-    if heavy:
-        return _student(square, fan, heavy[1], heavy[2]), parameters + 1
-    return best, parameters
+    shape, extra = _shape_of(r[own] * np.exp(-0.5 * fan[own]), log_n)
+    return shape(r * np.exp(-0.5 * fan)) - 0.5 * fan, parameters + extra
 
 
-def _normal(r: np.ndarray, fan: np.ndarray) -> np.ndarray:
-    return -0.5 * (LOG_TWO_PI + fan + r**2 * np.exp(-fan))
+def _normal(r: np.ndarray, fan: np.ndarray) -> float:
+    """Return the log-likelihood of residuals r (n,) with log variances (n,)."""
+    return float((_standard(r * np.exp(-0.5 * fan)) - 0.5 * fan).sum())
 
 
-def _student(square: np.ndarray, fan: np.ndarray, nu: float, scale: float) -> np.ndarray:
+def _shape_of(z: np.ndarray, log_n: float) -> tuple[Callable[[np.ndarray], np.ndarray], int]:
+    """Return the log density that describes residuals z (n,) best, and its parameters.
+
+    It is a standard normal, one with heavy tails (Student's t), or one with another spread on each
+    side of its mode (the two-piece normal; John 1982).
+    """
+    choices: list[tuple[Callable[[np.ndarray], np.ndarray], int]] = [(_standard, 0)]
+    choices += [(partial(_student, nu=nu, scale=s), 1) for nu in TAILS for s in TAIL_SCALES]
+    sides = []
+    for mode in np.quantile(z, MODES).tolist():
+        e = z - mode
+        low, high = float((e[e < 0.0] ** 2).sum()), float((e[e > 0.0] ** 2).sum())
+        if min(low, high) > 0.0:
+            sides.append((np.cbrt(low) + np.cbrt(high), mode, np.cbrt(low), np.cbrt(high)))
+    if sides:
+        both, mode, below, above = min(sides)  # the highest likelihood
+        spread = np.sqrt(both / len(z))
+        choices.append((partial(_two_piece, mode=mode, low=below * spread, high=above * spread), 2))
+    return max(choices, key=lambda one: float(one[0](z).sum()) - 0.5 * one[1] * log_n)
+
+
+def _standard(z: np.ndarray) -> np.ndarray:
+    return -0.5 * (LOG_TWO_PI + z**2)
+
+
+def _student(z: np.ndarray, nu: float, scale: float) -> np.ndarray:
     constant = gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi * scale)
-    return constant - 0.5 * fan - (nu + 1) / 2 * np.log1p(square / (nu * scale))
+    return np.asarray(constant - (nu + 1) / 2 * np.log1p(z**2 / (nu * scale)))
+
+
+def _two_piece(z: np.ndarray, mode: float, low: float, high: float) -> np.ndarray:
+    side = (z - mode) / np.where(z < mode, low, high)
+    return np.asarray(np.log(2.0 / (low + high)) - 0.5 * (LOG_TWO_PI + side**2))
 
 
 def _category(

@@ -36,7 +36,7 @@ def test_the_density_of_independent_normals_is_theirs():
     assert found.log_densities.sum(axis=0) == pytest.approx(expected, abs=0.01)
 
 
-@pytest.mark.parametrize("kind", ["linear", "curved", "wave", "product", "fan", "heavy"])
+@pytest.mark.parametrize("kind", ["linear", "curved", "wave", "product", "fan", "heavy", "skewed"])
 def test_one_cluster_of_dependent_columns_is_not_cut(kind):
     random = np.random.default_rng(3)
     x, z, e = random.normal(size=(3, N))
@@ -47,6 +47,7 @@ def test_one_cluster_of_dependent_columns_is_not_cut(kind):
         "product": x * z + 0.3 * e,
         "fan": np.exp(0.3 * x) * e,
         "heavy": random.standard_t(4, N),
+        "skewed": np.abs(e) * np.where(random.random(N) < 1 / 3, -0.5, 1.0),
     }[kind]
     rows = rows_of(x, z, y)
     assert one_better(rows, by(x))
