@@ -113,7 +113,7 @@ def learn(X, means, V, b, variances, visits, alpha, penalty, bandwidth, most_vis
             for k in range(d):
                 e = x[k] - mean[k]
                 mean[k] = fma(pull, e, mean[k])
-                v[k] = keep * v[k] - away * e
+                v[k] = fma(-away, e, keep * v[k])
             p = scale * (p - step * norm2)
             if not exact or visits[node] % RENORMALISE_EVERY == 0:
                 _normalise(x, mean, v)

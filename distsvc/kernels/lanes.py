@@ -14,15 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.errors import TypingError
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 
-LANES = 32, 4, 1
+LANES = 32, 8, 1
 """Numbers of partial sums: each takes the elements that do not fill the one before."""
 
 
@@ -61,29 +60,32 @@ def _sums(terms: Callable[..., list[tuple[Any, Any]]], n_sums: int, *arrays: typ
             for kind, value in zip(arrays, values, strict=True)
         ]
         n = cgutils.unpack_tuple(builder, views[0].shape)[0]
-        sums: list[Any] = [ir.Constant(number, 0.0)] * n_sums
+        sums = [cgutils.alloca_once(builder, number) for _ in range(n_sums)]
+        for one in sums:
+            builder.store(ir.Constant(number, 0.0), one)
         start: Any = context.get_constant(types.intp, 0)
         for lanes in LANES:
             vector = ir.VectorType(number, lanes)
             zeros = ir.Constant(vector, [0.0] * lanes)
-            parts = [cgutils.alloca_once_value(builder, zeros) for _ in sums]
-            for part in parts:
-                builder.store(zeros, part)
+            parts = [cgutils.alloca_once(builder, vector) for _ in sums]
             step = context.get_constant(types.intp, lanes)
             stop = builder.sub(n, builder.srem(n, step))
-            with cgutils.for_range_slice(builder, start, stop, step) as (place, _):
-                found = [
-                    _read(context, builder, kind, view.data, place, vector)
-                    for kind, view in zip(arrays, views, strict=True)
-                ]
-                for part, (a, b) in zip(parts, terms(builder, *found), strict=True):
-                    builder.store(_fused(builder, a, b, builder.load(part)), part)
-            sums = [
-                builder.fadd(one, _added(builder, builder.load(part)))
-                for one, part in zip(sums, parts, strict=True)
-            ]
+            with builder.if_then(builder.icmp_signed("<", start, stop)):
+                for part in parts:
+                    builder.store(zeros, part)
+                with cgutils.for_range_slice(builder, start, stop, step) as (place, _):
+                    found = [
+                        _read(context, builder, kind, view.data, place, vector)
+                        for kind, view in zip(arrays, views, strict=True)
+                    ]
+                    for part, (a, b) in zip(parts, terms(builder, *found), strict=True):
+                        builder.store(_fused(builder, a, b, builder.load(part)), part)
+                for one, part in zip(sums, parts, strict=True):
+                    added = _added(builder, builder.load(part))
+                    builder.store(builder.fadd(builder.load(one), added), one)
             start = stop
-        return sums[0] if n_sums == 1 else context.make_tuple(builder, result, sums)
+        found = [builder.load(one) for one in sums]
+        return found[0] if n_sums == 1 else context.make_tuple(builder, result, found)
 
     return result(*arrays), generate
 
@@ -124,42 +126,45 @@ def _added(builder: ir.IRBuilder, vector: Any) -> Any:
     return builder.extract_element(vector, ir.Constant(ir.IntType(32), 0))
 
 
-def _compiled(generate: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
-    """Use code from `generate` for a function, unless nothing is compiled."""
-    return lambda function: function if numba.config.DISABLE_JIT else intrinsic(generate)
-
-
-def _of_one_type(_: Any, a: Any, b: Any, c: Any) -> Any:
-    if not a == b == c:
-        raise TypingError(f"expected numbers of one type, found {a}, {b} and {c}")
-    return a(a, b, c), lambda _context, builder, _signature, values: builder.fma(*values)
-
-
-@_compiled(_of_one_type)
 def fma(a: Any, b: Any, c: Any) -> Any:
     """Return a b + c, rounded once; all float32 or all float64."""
     return a * b + c
 
 
-@_compiled(lambda _, x: _sums(_of_total, 1, x))
 def total(x: np.ndarray) -> Any:
     """Return the sum of x (n,)."""
     return x.sum()
 
 
-@_compiled(lambda _, x, y: _sums(_of_dot, 1, x, y))
 def dot(x: np.ndarray, y: np.ndarray) -> Any:
     """Return x.y of two arrays (n,), in float32 if both are, else in float64."""
     return x @ y
 
 
-@_compiled(lambda _, x, y: _sums(_of_distance, 1, x, y))
 def square_distance(x: np.ndarray, y: np.ndarray) -> Any:
     """Return ||x - y||^2 of two arrays (n,), in float32 if both are, else in float64."""
     return (x - y) @ (x - y)
 
 
-@_compiled(lambda _, v, x, y: _sums(_of_projection, 2, v, x, y))
 def projection(v: np.ndarray, x: np.ndarray, y: np.ndarray) -> Any:
     """Return v.(x - y) and ||x - y||^2 of arrays (n,), in float32 if all are, else in float64."""
     return v @ (x - y), (x - y) @ (x - y)
+
+
+@intrinsic
+def _fma(_: Any, a: Any, b: Any, c: Any) -> Any:
+    if not a == b == c:
+        raise TypingError(f"expected numbers of one type, found {a}, {b} and {c}")
+    return a(a, b, c), lambda _context, builder, _signature, values: builder.fma(*values)
+
+
+# Compiled code calls these, plain Python the functions above.
+_total = intrinsic(lambda _, x: _sums(_of_total, 1, x))
+_dot = intrinsic(lambda _, x, y: _sums(_of_dot, 1, x, y))
+_square_distance = intrinsic(lambda _, x, y: _sums(_of_distance, 1, x, y))
+_projection = intrinsic(lambda _, v, x, y: _sums(_of_projection, 2, v, x, y))
+overload(fma)(lambda a, b, c: lambda a, b, c: _fma(a, b, c))
+overload(total)(lambda x: lambda x: _total(x))
+overload(dot)(lambda x, y: lambda x, y: _dot(x, y))
+overload(square_distance)(lambda x, y: lambda x, y: _square_distance(x, y))
+overload(projection)(lambda v, x, y: lambda v, x, y: _projection(v, x, y))
