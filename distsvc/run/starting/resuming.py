@@ -23,7 +23,6 @@ from distsvc.errors import (
     JobFileError,
     ParameterError,
 )
-from distsvc.errors.urls import hand_over
 from distsvc.job.config import UNDECIDING, Job
 from distsvc.run.model.files import with_previous
 from distsvc.run.nights.previous import Previous
@@ -370,7 +369,6 @@ def _check_same(run: RunDirectory, begun: Note, request: Request) -> None:
     found = differences({key: begun.get(key) for key in now}, now)
     found = [_in_words(one, run, request) for one in found]
     if not found:
-        hand_over(list(_texts(run.planned())), request.job.input.paths)
         try:
             check_unchanged(run.plan.table)
         except DataError as error:
@@ -395,15 +393,6 @@ def _in_words(difference: str, run: RunDirectory, request: Request) -> str:
         then = request.output.continued_by(run.name)
     said = [f"that of {one}" if one else "none" for one in (then, request.continued)]
     return f"model: {said[0]}, now {said[1]}"
-
-
-def _texts(content: Any) -> Iterator[str]:
-    """Yield all texts of a content of JSON, in its order."""
-    if isinstance(content, str):
-        yield content
-    elif isinstance(content, dict | list):
-        for one in content.values() if isinstance(content, dict) else content:
-            yield from _texts(one)
 
 
 def _said(value: Any) -> str:

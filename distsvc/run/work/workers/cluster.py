@@ -24,7 +24,7 @@ import distsvc
 from distsvc import __version__
 from distsvc.errors import InputNotFoundError, JobFileError, TemporaryError
 from distsvc.errors.extras import check_extra, is_installed
-from distsvc.errors.urls import remember
+from distsvc.errors.urls import checked_url
 from distsvc.job.config import ClusterConfig
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import ANYWHERE, ClusterAddress
@@ -414,8 +414,7 @@ def _address_of(at: ClusterAddress) -> str | None:
     address = at.scheduler or _configured_address()
     if not address and at.scheduler_file is not None:
         address = _address_in(at.scheduler_file)
-    remember(address or "")
-    return address
+    return checked_url(address) if address else None
 
 
 def _address_in(scheduler_file: str) -> str:
