@@ -32,7 +32,7 @@ from distsvc.run.work.progress import Progress
 from distsvc.run.work.shown.display import LOG
 from distsvc.run.work.shown.sentences import duration
 from distsvc.run.work.start import Start
-from distsvc.run.work.workers.cluster import versions
+from distsvc.run.work.workers.cluster import compare_processors, processor, versions
 from distsvc.storage.places.arrays import sealed, unsealed
 from distsvc.storage.places.folder import Folder
 from distsvc.storage.places.lease import Doing, Holder
@@ -229,7 +229,8 @@ def _note_begin(run: RunDirectory, request: Request) -> None:
     if request.continued is not None:
         check_stays(request.continued)
     if not run.work.has(BEGUN):
-        begun = {"output": request.output.store.address, "begun": _now()} | request.content()
+        begun = {"output": request.output.store.address, "begun": _now(), "processor": processor()}
+        begun |= request.content()
         run.work.put(BEGUN, sealed(begun))
 
 
@@ -373,6 +374,7 @@ def _check_same(run: RunDirectory, begun: Note, request: Request) -> None:
             check_unchanged(run.plan.table)
         except DataError as error:
             found = [str(error)]
+        compare_processors(f"run {run.name}", processor(), begun.get("processor") or processor())
     if found:
         more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
         raise JobFileError(

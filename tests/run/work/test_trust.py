@@ -239,6 +239,23 @@ def other_there(monkeypatch):
     monkeypatch.setattr(fanout, "versions", installed)
 
 
+def test_processors_are_compared_before_the_start(monkeypatch, caplog):
+    driver = threading.get_ident()
+    kinds = {True: "X86_V3, Haswell", False: "X86_V4, SkylakeX"}
+    monkeypatch.setattr(module, "processor", lambda: kinds[threading.get_ident() == driver])
+    with (
+        loopback_cluster(1) as cluster,
+        caplog.at_level("WARNING", "distsvc"),
+        connected(
+            ClusterConfig(), 0, Progress(quiet=True), ClusterAddress(cluster.scheduler_address)
+        ),
+    ):
+        pass
+    [record] = [one for one in caplog.records if one.getMessage() == "other processor"]
+    assert record.fields["who"].startswith("worker tcp://127")
+    assert (record.fields["ours"], record.fields["theirs"]) == (kinds[True], kinds[False])
+
+
 def test_versions_are_compared_before_the_start(other_there):
     with (
         loopback_cluster(1) as cluster,

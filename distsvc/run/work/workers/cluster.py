@@ -221,6 +221,10 @@ def _elsewhere(address: str) -> Iterator[Any]:
                 found = client.run(versions, on_error="return", callback_timeout=CONNECT_SECONDS)
                 for worker, theirs in found.items():
                     compare_versions(worker, versions(), theirs)
+                found = client.run(processor, on_error="return", callback_timeout=CONNECT_SECONDS)
+                for worker, theirs in found.items():
+                    if isinstance(theirs, str):
+                        compare_processors(f"worker {worker}", processor(), theirs)
         yield client
 
 
@@ -363,6 +367,27 @@ def versions() -> Versions:
     others = ((name, metadata.version(name)) for name in SAME)
     own = ("distsvc", __version__), ("distsvc sources", sources_digest())
     return ("python", python), *own, *others
+
+
+def processor() -> str:
+    """Return the vector instructions by which NumPy and BLAS choose their code here.
+
+    Kernels compute the same bytes whatever these are.
+    """
+    from numpy._core import _multiarray_umath as numpy_core
+    from threadpoolctl import threadpool_info
+
+    known = numpy_core.__cpu_features__
+    names = [name for name in numpy_core.__cpu_dispatch__ if known.get(name)]
+    blas = {str(one.get("architecture")) for one in threadpool_info() if one["user_api"] == "blas"}
+    return ", ".join([*names, *sorted(blas)]) or "none"
+
+
+def compare_processors(who: str, ours: str, theirs: str) -> None:
+    """Warn where another process has another `processor`."""
+    if ours != theirs:
+        fields = {"who": who, "ours": ours, "theirs": theirs}
+        logging.getLogger("distsvc").warning("other processor", extra={"fields": fields})
 
 
 def sources_digest() -> str:
