@@ -230,8 +230,7 @@ def _note_begin(run: RunDirectory, request: Request) -> None:
         check_stays(request.continued)
     if not run.work.has(BEGUN):
         begun = {"output": request.output.store.address, "begun": _now(), "processor": processor()}
-        begun |= request.content()
-        run.work.put(BEGUN, sealed(begun))
+        run.work.put(BEGUN, sealed(begun | request.content()))
 
 
 def interrupted_runs(output: Output) -> list[RunDirectory]:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
-from importlib import metadata
+from importlib import import_module, metadata
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
@@ -374,7 +374,7 @@ def processor() -> str:
 
     Kernels compute the same bytes whatever these are.
     """
-    from numpy._core import _multiarray_umath as numpy_core
+    numpy_core = import_module("numpy._core._multiarray_umath")
     from threadpoolctl import threadpool_info
 
     known = numpy_core.__cpu_features__
