@@ -36,7 +36,7 @@ from distsvc.cli.options import (
     split_options,
 )
 from distsvc.errors import one_line
-from distsvc.errors.urls import masked, masked_argument
+from distsvc.errors.urls import bare_text
 from distsvc.job.dates import MOST_DAYS
 from distsvc.published.calling import run_told
 from distsvc.run.work.start import ClusterAddress, Display, Start
@@ -66,9 +66,9 @@ class Commands(click.Group):
                 raise OSError(error.errno, error.strerror, "standard output") from error
         except click.NoSuchOption as error:
             words = f"No such option: {error.option_name}{hint_of_option(error)}"
-            raise click.UsageError(one_line(masked(words)), error.ctx) from None
+            raise click.UsageError(one_line(bare_text(words)), error.ctx) from None
         except click.UsageError as error:
-            raise click.UsageError(one_line(masked(error.format_message())), error.ctx) from None
+            raise click.UsageError(one_line(bare_text(error.format_message())), error.ctx) from None
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -178,7 +178,7 @@ def run(
             overrides,
             at=at,
             start=Start(overwrite, fresh, skip_missing, skip_empty),
-            command=shlex.join(["distsvc", *map(masked_argument, sys.argv[1:])]),
+            command=shlex.join(["distsvc", *sys.argv[1:]]),
             metrics_file=metrics_file,
             continue_from=continue_from,
             display=display,
@@ -464,7 +464,7 @@ def backfill(
     shared += ["--require-tls"] if at.require_tls else []
 
     def command(*words: str) -> str:
-        return shlex.join(["distsvc", *map(masked_argument, (*words, *shared))])
+        return shlex.join(["distsvc", *words, *shared])
 
     until = last.date().isoformat()
 
@@ -497,7 +497,6 @@ def backfill(
                 say(day.line())
         code = days[-1].exit_code
         go_on = backfills.going_on(days[-1], until, again) if code else []
-        go_on = [masked(line) for line in go_on]
     if as_json:
         told = [{name: getattr(day, name) for name in TOLD} for day in days]
         click.echo(json.dumps({"nights": told, "go_on": go_on}))
@@ -527,6 +526,6 @@ def _told_run(told: dict[str, str]) -> str:
 
 
 def say(*lines: str, err: bool = False) -> None:
-    """Print lines for people, each without secrets and safe for a terminal."""
+    """Print lines for people, each safe for a terminal."""
     for line in lines:
-        click.echo(one_line(masked(line)), err=err)
+        click.echo(one_line(line), err=err)

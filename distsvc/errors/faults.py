@@ -25,7 +25,7 @@ from distsvc.errors import (
     TemporaryError,
     one_line,
 )
-from distsvc.errors.urls import masked, shown_url
+from distsvc.errors.urls import bare_text, bare_url
 
 DEFECT, INTERRUPTED = 1, 130
 """Exit codes of what is no error of ours: an exception that no user should meet; a signal."""
@@ -103,8 +103,8 @@ def blame(error: BaseException | None) -> tuple[int, str]:
 
 
 def named(error: BaseException) -> str:
-    """Return the name of an error and its message, in one line and without secrets."""
-    return one_line(masked(f"{type(error).__name__}: {error}"))
+    """Return the name of an error and its message, in one line."""
+    return one_line(bare_text(f"{type(error).__name__}: {error}"))
 
 
 def fault(
@@ -120,13 +120,12 @@ def fault(
     error
         What was raised; what it was raised from is looked at, too.
     reading, writing
-        The path or URL that was read or written, if that is known; secrets in it are not shown.
+        The path or URL that was read or written, if that is known.
 
     """
     if isinstance(error, DistsvcError):
-        text = str(error)
-        return error if masked(text) == text else type(error)(masked(text))
-    name = shown_url(str(reading or writing or getattr(error, "filename", None) or "a file"))
+        return error
+    name = bare_url(str(reading or writing or getattr(error, "filename", None) or "a file"))
     if isinstance(error, ValueError) and "embedded null" in str(error):
         return JobFileError(f"expected a path without NUL, found {one_line(name)}")
     chain = list(_chain(error))
@@ -194,7 +193,7 @@ def own_fault(error: BaseException, path: str | Path) -> DistsvcError:
     allowed = isinstance(error, OSError) and error.errno not in _NOT_ALLOWED
     if isinstance(known, DataError) and not allowed:
         return OutputPermissionError(str(known))
-    return TemporaryError(f"can't read {shown_url(str(path))}: {_words(error)}")
+    return TemporaryError(f"can't read {path}: {_words(error)}")
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -296,10 +295,10 @@ def _reason(error: OSError) -> str:
 
 
 def _words(error: BaseException) -> str:
-    """Return what an error says in one line, without secrets; its name if it says nothing."""
+    """Return what an error says in one line; its name if it says nothing."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     text = text.partition("\n\nDebug source")[0]  # of obstore
     help_ = _HELP.get(error.errno or 0, "") if isinstance(error, OSError) else ""
     if text.startswith(_MISSING_LIST):
         help_ = _MISSING_LIST_HELP
-    return (masked(" ".join(text.split())) or type(error).__name__) + help_
+    return (bare_text(" ".join(text.split())) or type(error).__name__) + help_

@@ -31,8 +31,9 @@ from pydantic_core.core_schema import (
     tagged_union_schema,
 )
 
+from distsvc.errors import JobFileError
 from distsvc.errors.forms import Form
-from distsvc.errors.urls import shown_url, shown_urls, without_user
+from distsvc.errors.urls import checked_url, shown_urls
 from distsvc.job.constraints import LAST_SEED, MOST
 from distsvc.job.parameters import (
     CLUSTER_KEYS,
@@ -48,7 +49,12 @@ def _usable_path(path: str) -> str:
     """Return a path or URL that a file system can take; ValueError for any other."""
     if "\0" in path:
         raise ValueError(f"must be a path without NUL, found {path!r}")
-    if "://" not in path:
+    if "://" in path:
+        try:
+            checked_url(path)
+        except JobFileError as error:
+            raise ValueError(str(error)) from None
+    else:
         longest = max(len(os.fsencode(part)) for part in path.split("/"))
         if longest > 255 or len(os.fsencode(path)) > 4095:
             raise ValueError(
@@ -123,9 +129,8 @@ class InputConfig(_Section):
         return shown_urls(self.paths)
 
     @field_serializer("path")
-    def _shown_path(self, path: str | tuple[str, ...]) -> str | list[str]:
-        # What is written of a job holds no secrets.
-        return shown_url(path) if isinstance(path, str) else [shown_url(one) for one in path]
+    def _written_path(self, path: str | tuple[str, ...]) -> str | list[str]:
+        return path if isinstance(path, str) else list(path)
 
 
 def _words(value: Any) -> Any:
@@ -607,13 +612,8 @@ class Job(_Section):
                 raise ValueError(f"columns.{name}: {name!r} is not among input.columns")
 
     def digest(self) -> str:
-        """Return a SHA-256 of what decides the result, but for the table and the previous run.
-
-        The input's password is not in it, since it is published and could be guessed from it.
-        """
+        """Return a SHA-256 of what decides the result, but for the table and the previous run."""
         content = self.model_dump(mode="json", exclude=UNDECIDING)
-        bare = [without_user(path) for path in self.input.paths]
-        content["input"]["path"] = bare[0] if len(bare) == 1 else bare
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

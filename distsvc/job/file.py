@@ -17,7 +17,7 @@ import tomli_w
 from pydantic import BaseModel, ValidationError
 
 from distsvc.errors import InputNotFoundError, JobFileError, shown
-from distsvc.errors.urls import masked
+from distsvc.errors.urls import bare_url
 from distsvc.job.config import MODELS, ColumnKind, Job, Section, Sections
 from distsvc.job.dates import filled, filled_each, names_day, parse_day
 
@@ -107,12 +107,10 @@ def parse_job(content: Sections, source: str = "job", run_date: str | None = Non
 
 
 def written(job: Job) -> str:
-    """Return the job file of a job: dates stand in it as they were written, secrets don't."""
+    """Return the job file of a job: dates stand in it as they were written."""
     content = job.model_dump(mode="json", exclude_none=True)
     for (section, key), value in job.as_written.items():
-        each = value if isinstance(value, list) else [value]
-        shown = [masked(one) if isinstance(one, str) else one for one in each]
-        content[section][key] = shown if isinstance(value, list) else shown[0]
+        content[section][key] = value
     if job.as_written:
         content["job"].pop("run_date", None)
     return tomli_w.dumps(content)
@@ -139,9 +137,9 @@ def _read_text(path: str | Path) -> str:
     try:
         return _read_bytes(path).decode("utf-8-sig")
     except FileNotFoundError:
-        raise InputNotFoundError(f"job file {path} does not exist") from None
+        raise InputNotFoundError(f"job file {bare_url(str(path))} does not exist") from None
     except (OSError, ValueError) as error:  # ValueError: NUL in the path, or no UTF-8
-        raise JobFileError(f"job file {path} can't be read: {error}") from None
+        raise JobFileError(f"job file {bare_url(str(path))} can't be read: {error}") from None
 
 
 def _read_bytes(path: str | Path) -> bytes:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from distsvc.kernels.jit import kernel
+from distsvc.kernels.lanes import dot, total
 from distsvc.kernels.rbf import LOG2_E, exp2, squared_distances
 
 
@@ -20,7 +21,7 @@ def climb(X, S, a, gamma, tolerance, max_iter):
     b = S.shape[1]
     scale = -np.float32(gamma) * LOG2_E
     smallest = np.float32(tolerance * tolerance / (2.0 * gamma))
-    values = np.empty(b, np.float32)
+    values, pulls = np.empty(b, np.float32), np.empty(b, np.float32)
     bits = values.view(np.int32)
     ends = X.copy()
     for i in range(n):
@@ -31,17 +32,15 @@ def climb(X, S, a, gamma, tolerance, max_iter):
             for j in range(b):
                 nearest = min(nearest, bits[j])
             shift = np.int32(nearest).view(np.float32)
-            total = np.float32(0.0)
             for j in range(b):
                 values[j] = a[j] * exp2(scale * (values[j] - shift))
-                total += values[j]
+            mass = total(values)
             length = np.float32(0.0)
             for k in range(d):
-                part = np.float32(0.0)
                 centre = x[k]
                 for j in range(b):
-                    part += values[j] * (S[k, j] - centre)
-                part /= total
+                    pulls[j] = S[k, j] - centre
+                part = dot(values, pulls) / mass
                 x[k] += part
                 length += part * part
             if length <= smallest:

@@ -14,6 +14,7 @@ vector just added is never the one: with removal the model would freeze.
 import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel, unchecked
+from distsvc.kernels.lanes import dot
 from distsvc.kernels.rbf import LOG2_E, exp2, kernel_row, squared_distances
 
 REMOVAL, PROJECT_NEAREST, PROJECT_RANDOM, MERGE = 0, 1, 2, 3
@@ -159,18 +160,14 @@ def _project(S, counts, counts32, p, row, chosen, m, scale):
 def _losses(counts32, n, n_p, row, loss, scale):
     """Set loss[j] to what merging a vector of weight n_p and vector j costs; see `_merge`.
 
-    row[j] is their squared distance. The first summand is found in a loop of its own, so that how
-    products and sums are contracted does not depend on the vector registers.
+    row[j] is their squared distance.
     """
     one = np.float32(1.0)
-    for j in range(n):
-        h = n_p / (n_p + counts32[j])
-        loss[j] = n_p * exp2(scale * row[j] * (one - h) * (one - h))
     for j in range(n):
         n_j = counts32[j]
         h = n_p / (n_p + n_j)
         log_k = scale * row[j]
-        between = loss[j] + n_j * exp2(log_k * h * h)
+        between = n_p * exp2(log_k * (one - h) * (one - h)) + n_j * exp2(log_k * h * h)
         best = max(between, n_j + n_p * exp2(log_k))
         loss[j] = n_p * n_p + n_j * n_j + np.float32(2.0) * n_p * n_j * exp2(log_k) - best * best
 
@@ -235,10 +232,7 @@ def squared_norm(S, counts32, n, scale, row, x):
         for k in range(S.shape[0]):
             x[k] = S[k, i]
         kernel_row(S, n, scale, x, row)
-        part = np.float32(0.0)
-        for j in range(n):
-            part += counts32[j] * row[j]
-        total += np.float64(counts32[i]) * part
+        total += np.float64(counts32[i]) * dot(counts32[:n], row[:n])
     return total
 
 
@@ -288,9 +282,7 @@ def descend(
         n = np.int64(state[N_VECTORS])
         t = np.float64(state[STEP]) + 1.0
         kernel_row(S, n, scale, x, row)
-        total = np.float32(0.0)
-        for j in range(n):
-            total += counts32[j] * row[j]
+        total = dot(counts32[:n], row[:n])
         hit = np.float64(total) * C < t - 1.0 or n == 0
         if theta > 0.0:
             norm = C / max(t - 1.0, 1.0)

@@ -10,8 +10,9 @@ them, never moves.
 import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel
+from distsvc.kernels.lanes import square_distance
 
-CHUNK = 16
+CHUNK = 32
 FIRST_RADIUS = 0.0625
 """A reference of level l takes rows within a squared distance of threshold / 2^(3 + l)."""
 
@@ -22,15 +23,9 @@ def _squared_distance(a, b, limit):
     d = a.shape[0]
     total = 0.0
     start = 0
-    while start + CHUNK < d and total <= limit:
-        for k in range(CHUNK):
-            gap = a[start + k] - b[start + k]
-            total += gap * gap
+    while start < d and total <= limit:
+        total += square_distance(a[start : start + CHUNK], b[start : start + CHUNK])
         start += CHUNK
-    if total <= limit:
-        for k in range(start, d):
-            gap = a[k] - b[k]
-            total += gap * gap
     return total
 
 

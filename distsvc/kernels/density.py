@@ -3,6 +3,7 @@
 import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel
+from distsvc.kernels.lanes import dot
 from distsvc.kernels.rbf import BATCH, LOG2_E, exp2, least_square, squared_distances
 
 SQUARINGS = 7
@@ -41,15 +42,13 @@ def log_sums(X, S, a, gamma, out):
             row, shift = values[r], nearest[r]
             for j in range(b):
                 row[j] = exp2(scale * (row[j] - shift))
-            total, narrow = np.float32(0.0), np.float32(0.0)
+            out[1, first + r] = dot(a, row)
             for j in range(b):
-                value = row[j]
-                total += a[j] * value
-                value = max(value, FAINTEST)
+                value = max(row[j], FAINTEST)
                 for _ in range(SQUARINGS):
                     value *= value
-                narrow += a[j] * value
-            out[0, first + r], out[1, first + r] = narrow, total
+                row[j] = value
+            out[0, first + r] = dot(a, row)
         for r in range(rows):
             i, square = first + r, np.float64(nearest[r])
             out[0, i] = np.log(out[0, i]) - gamma * square
@@ -74,10 +73,10 @@ def log_wide_sum(X, S, a, gamma, out):
         for r in range(rows):
             nearest[r] = least_square(values[r])
         for r in range(rows):
-            row, shift, total = values[r], nearest[r], np.float32(0.0)
+            row, shift = values[r], nearest[r]
             for j in range(b):
-                total += a[j] * exp2(scale * (row[j] - shift))
-            out[first + r] = total
+                row[j] = exp2(scale * (row[j] - shift))
+            out[first + r] = dot(a, row)
         for r in range(rows):
             out[first + r] = np.log(out[first + r]) - wide * np.float64(nearest[r])
 

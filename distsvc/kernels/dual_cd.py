@@ -14,7 +14,8 @@ Q_ij and 2 for the update of u.
 
 import numpy as np
 
-from distsvc.kernels.jit import in_order, inlined, kernel
+from distsvc.kernels.jit import inlined, kernel
+from distsvc.kernels.lanes import dot, square_distance
 
 SMALLEST_CURVATURE = 1e-12
 NEAR = 1e-12
@@ -75,19 +76,11 @@ def _most_violating(members, G, alpha):
 
 
 @inlined
-def _dense_dot(x, u):
-    dot = 0.0
-    for k in range(u.shape[0]):
-        dot += x[k] * u[k]
-    return dot
-
-
-@in_order
 def _sparse_dot(data, indices, indptr, i, u):
-    dot = 0.0
+    product = 0.0
     for k in range(indptr[i], indptr[i + 1]):
-        dot += data[k] * u[indices[k]]
-    return dot
+        product += data[k] * u[indices[k]]
+    return product
 
 
 @inlined
@@ -101,7 +94,7 @@ def gradient_dense(X, u, p, scale, rows, G):
     """Write G_i = scale u.x_i + p_i for the `rows` (m,) int64 of X (n, d) into G (n,) float64."""
     for m in range(rows.shape[0]):
         i = rows[m]
-        G[i] = scale * _dense_dot(X[i], u) + p[i]
+        G[i] = scale * dot(X[i], u) + p[i]
 
 
 @kernel
@@ -116,18 +109,14 @@ def gradient_sparse(data, indices, indptr, u, p, scale, rows, G):
 def products(X, u, out):
     """Write u.x_i of every row of X (n, d) float64 into out (n,)."""
     for i in range(X.shape[0]):
-        out[i] = _dense_dot(X[i], u)
+        out[i] = dot(X[i], u)
 
 
 @kernel
 def closeness(X, centre, out):
     """Write -|x_i - centre|^2 of every row of X (n, d) float64 into out (n,)."""
     for i in range(X.shape[0]):
-        x = X[i]
-        square = 0.0
-        for k in range(centre.shape[0]):
-            square += (x[k] - centre[k]) * (x[k] - centre[k])
-        out[i] = -square
+        out[i] = -square_distance(X[i], centre)
 
 
 @kernel
@@ -153,17 +142,15 @@ def weighted_sum_sparse(data, indices, indptr, weights, u):
 def squares_dense(X, squares):
     """Write |x_i|^2 into squares (n,); X (n, d)."""
     for i in range(X.shape[0]):
-        squares[i] = _dense_dot(X[i], X[i])
+        squares[i] = dot(X[i], X[i])
 
 
 @kernel
 def squares_sparse(data, indptr, squares):
     """Do what `squares_dense` does for rows in CSR form."""
     for i in range(squares.shape[0]):
-        square = 0.0
-        for k in range(indptr[i], indptr[i + 1]):
-            square += data[k] * data[k]
-        squares[i] = square
+        row = data[indptr[i] : indptr[i + 1]]
+        squares[i] = dot(row, row)
 
 
 @kernel
@@ -181,17 +168,14 @@ def descend_dense(X, u, p, scale, order, size, inner, least, alpha, G, tally):
             if _stuck(members, alpha):
                 break
             for i in members:
-                G[i] = scale * _dense_dot(X[i], u) + p[i]
+                G[i] = scale * dot(X[i], u) + p[i]
             tally[COST] += members.shape[0]
             up, down = _most_violating(members, G, alpha)
             violation = G[down] - G[up]
             if up == down or not violation > least:
                 break
             x, z = X[up], X[down]
-            square = 0.0
-            for k in range(u.shape[0]):
-                square += (x[k] - z[k]) * (x[k] - z[k])
-            step = _move(alpha, up, down, violation, scale * square, tally)
+            step = _move(alpha, up, down, violation, scale * square_distance(x, z), tally)
             for k in range(u.shape[0]):
                 u[k] += step * (x[k] - z[k])
 

@@ -3,20 +3,17 @@
 import numpy as np
 
 from distsvc.kernels.jit import kernel
+from distsvc.kernels.lanes import square_distance
 
 
 @kernel
 def gram_matrix(X, gamma):
     """Return K (n, n) float64, K_ij = exp(-gamma ||x_i - x_j||^2), of X (n, d) float64."""
-    n, d = X.shape
+    n = X.shape[0]
     K = np.empty((n, n))
     for i in range(n):
         for j in range(i + 1):
-            total = 0.0
-            for k in range(d):
-                e = X[i, k] - X[j, k]
-                total += e * e
-            K[i, j] = K[j, i] = np.exp(-gamma * total)
+            K[i, j] = K[j, i] = np.exp(-gamma * square_distance(X[i], X[j]))
     return K
 
 

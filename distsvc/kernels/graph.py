@@ -8,6 +8,7 @@ the segments' points shows that every segment leaves the level set. All of that 
 import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel
+from distsvc.kernels.lanes import dot
 from distsvc.kernels.rbf import LOG2_E, exp2
 from distsvc.kernels.union_find import root_of
 
@@ -44,7 +45,7 @@ def _distances(V, first, last, S, out):
 
 
 @inlined
-def _inside(from_p, from_q, apart, a, scale, samples, level):
+def _inside(from_p, from_q, apart, a, scale, samples, level, values):
     """Return whether sum_j a_j K(s_j, .) is at least `level` at all inner points of a segment.
 
     from_p, from_q (B,) float64 are the squared distances of its ends from the vectors, and `apart`
@@ -55,17 +56,16 @@ def _inside(from_p, from_q, apart, a, scale, samples, level):
     for s in range(samples):
         share = np.float64(_share(s, samples))
         rest, less = 1.0 - share, share * (1.0 - share) * apart
-        total = np.float32(0.0)
         for j in range(b):
             distance = rest * from_p[j] + share * from_q[j] - less
-            total += a[j] * exp2(scale * np.float32(distance))
-        if total < level:
+            values[j] = exp2(scale * np.float32(distance))
+        if dot(a, values) < level:
             return False
     return True
 
 
 @inlined
-def _join(p, q, from_p, from_q, V, a, scale, samples, level, parent, size, forest, n_edges):
+def _join(p, q, from_p, from_q, V, a, scale, samples, level, parent, size, forest, n_edges, values):
     """Join the components of two vertices if they differ and the segment is inside.
 
     Returns the number of edges of the forest then.
@@ -77,7 +77,7 @@ def _join(p, q, from_p, from_q, V, a, scale, samples, level, parent, size, fores
     for k in range(V.shape[1]):
         gap = np.float64(V[p, k]) - np.float64(V[q, k])
         apart += gap * gap
-    if not _inside(from_p, from_q, apart, a, scale, samples, level):
+    if not _inside(from_p, from_q, apart, a, scale, samples, level, values):
         return n_edges
     if size[root] < size[other]:
         root, other = other, root
@@ -109,10 +109,9 @@ def _never_inside(low_u, high_u, low_v, high_v, S, a, scale, samples, level, val
                 gap = max(low - S[k, j], S[k, j] - high)
                 gap = gap if gap > zero else zero
                 values[j] += gap * gap
-        total = zero
         for j in range(b):
-            total += a[j] * exp2(scale * values[j])
-        if total < level - SLACK:
+            values[j] = exp2(scale * values[j])
+        if dot(a, values) < level - SLACK:
             return True
     return False
 
@@ -168,7 +167,7 @@ def spanning_forest(V, near, first, last, child, low, high, S, a, gamma, samples
             _distances(V, q, q + 1, S, from_v)
             n_edges = _join(
                 p, q, from_u[0], from_v[0], V, a, scale, samples, level,
-                parent, size, forest, n_edges,
+                parent, size, forest, n_edges, values,
             )  # fmt: skip
     whole = np.zeros(child.size, np.bool_)
     for u in range(child.size - 1, -1, -1):
@@ -193,7 +192,7 @@ def spanning_forest(V, near, first, last, child, low, high, S, a, gamma, samples
                 for q in range(max(first[v], p + 1) if u == v else first[v], last[v]):
                     n_edges = _join(
                         p, q, from_u[p - first[u]], from_v[q - first[v]], V, a, scale, samples,
-                        level, parent, size, forest, n_edges,
+                        level, parent, size, forest, n_edges, values,
                     )  # fmt: skip
             continue
         # halve the larger one; the pair that waits last is looked at first

@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel
+from distsvc.kernels.lanes import dot, fma, projection
 
 BANDWIDTH_DECAY = -0.2
 RENORMALISE_EVERY = 1024
@@ -23,31 +24,10 @@ TOGETHER = 256
 
 
 @inlined
-def _project(x, mean, v):
-    """Return v.(x - mean) and ||x - mean||^2, summed in float32."""
-    dot = ZERO
-    square = ZERO
-    for k in range(x.shape[0]):
-        e = x[k] - mean[k]
-        dot += v[k] * e
-        square += e * e
-    return dot, square
-
-
-@inlined
-def _dot(v, x):
-    """Return v.x, summed in float32."""
-    total = ZERO
-    for k in range(x.shape[0]):
-        total += v[k] * x[k]
-    return total
-
-
-@inlined
 def _pull(x, mean, pull):
     """Move the mean towards x by the share `pull`."""
     for k in range(x.shape[0]):
-        mean[k] += pull * (x[k] - mean[k])
+        mean[k] = fma(pull, x[k] - mean[k], mean[k])
 
 
 @inlined
@@ -56,9 +36,7 @@ def _normalise(x, mean, v):
     if not v.any():
         for k in range(v.shape[0]):
             v[k] = x[k] - mean[k]
-    square = ZERO
-    for k in range(v.shape[0]):
-        square += v[k] * v[k]
+    square = dot(v, v)
     if square > ZERO:
         scale = np.float32(1.0 / math.sqrt(square))
         for k in range(v.shape[0]):
@@ -112,8 +90,8 @@ def learn(X, means, V, b, variances, visits, alpha, penalty, bandwidth, most_vis
             rate = 1.0 / (t + 1.0)
             kept = t * rate
             mean, v = means[node], V[node]
-            dot, square = _project(x, mean, v)
-            p = kept * dot
+            p, square = projection(v, x, mean)
+            p *= kept
             norm2 = kept * kept * square
             variance = kept * variances[node] + rate * p * p
             decay = decays[t] if t < decays.shape[0] else _decay(t)
@@ -134,12 +112,12 @@ def learn(X, means, V, b, variances, visits, alpha, penalty, bandwidth, most_vis
             pull, keep, away = np.float32(rate), np.float32(scale), np.float32(scale * step * kept)
             for k in range(d):
                 e = x[k] - mean[k]
-                mean[k] += pull * e
-                v[k] = keep * v[k] - away * e
+                mean[k] = fma(pull, e, mean[k])
+                v[k] = fma(-away, e, keep * v[k])
             p = scale * (p - step * norm2)
             if not exact or visits[node] % RENORMALISE_EVERY == 0:
                 _normalise(x, mean, v)
-                p = _project(x, mean, v)[0]
+                p = projection(v, x, mean)[0]
             sigma = math.sqrt(variance)
             excess = abs(offset) - alpha * sigma
             offset += rate * g
@@ -172,7 +150,7 @@ def route(X, V, thresholds, spreads, children):
         node = 0
         margin = np.inf
         while children[node, 0] >= 0:
-            gap = _dot(V[node], x) - thresholds[node]
+            gap = dot(V[node], x) - thresholds[node]
             margin = min(margin, abs(gap) / spreads[node])
             node = children[node, 0] if gap < 0.0 else children[node, 1]
         ends[i] = node
@@ -196,7 +174,7 @@ def ends_of(X, V, thresholds, children):
             for i in range(first, min(first + TOGETHER, n)):
                 node = np.uint64(ends[i])
                 if children[node, 0] >= 0:
-                    gap = _dot(V[node], X[i]) - thresholds[node]
+                    gap = dot(V[node], X[i]) - thresholds[node]
                     ends[i] = children[node, 0] if gap < 0.0 else children[node, 1]
                     descending = True
     return ends
@@ -213,8 +191,6 @@ def add_rows(X, ends, counts, sums, squares):
         node = ends[i]
         counts[node] += 1.0
         total = sums[node]
-        square = ZERO
         for k in range(x.shape[0]):
             total[k] += x[k]
-            square += x[k] * x[k]
-        squares[node] += square
+        squares[node] += dot(x, x)

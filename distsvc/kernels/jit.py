@@ -2,8 +2,9 @@
 
 * ``nogil``: a kernel never stops the other threads of its worker. There is no ``parallel``:
   parallelism comes from partitions.
-* Fast-math is limited to flags that allow sums to be reassociated and contracted and the sign of
-  zero to be ignored. NaN and infinity keep their meaning.
+* There is no fast-math: a compiler that may reorder or fuse operations makes results depend on the
+  processor. Kernels write down the order of long sums, and fused products, with the functions of
+  `distsvc.kernels.lanes`.
 * Nothing compiles at import. Every kernel is called with one set of types only, so that each has
   exactly one compiled form, and compiled forms are cached on the local disk, in a folder that
   belongs to this user and this version. Numba writes a cache file under a temporary name and
@@ -34,8 +35,6 @@ from numba.core.caching import (
     NullCache,
     UserProvidedCacheLocator,
 )
-
-FASTMATH = {"reassoc", "contract", "nsz"}
 
 
 def cache_folder() -> Path | None:
@@ -80,7 +79,7 @@ _LOG = logging.getLogger("distsvc")
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile `function` on its first call, with the options that all kernels share."""
-    compiled = numba.njit(function, nogil=True, fastmath=FASTMATH)
+    compiled = numba.njit(function, nogil=True)
     if numba.config.DISABLE_JIT:
         return compiled
     if _FOLDER is None:
@@ -191,24 +190,7 @@ def _tell_once(event: str, process: int) -> None:
 
 def inlined(function: Callable[..., Any]) -> Any:
     """Compile a small piece of a kernel; the kernels that call it hold its code."""
-    return numba.njit(function, nogil=True, fastmath=FASTMATH)
-
-
-def strict(function: Callable[..., Any]) -> Any:
-    """Do as `inlined` for what has to round as it is written: nothing is reordered or contracted.
-
-    Without flags of its own it would be compiled with those of the kernel that calls it first.
-    """
-    return numba.njit(function, nogil=True, fastmath={"nsz"})
-
-
-def in_order(function: Callable[..., Any]) -> Any:
-    """Do as `inlined` for sums over scattered places, whose terms are added in their order.
-
-    Were they reassociated, they would be vectorised with gather instructions, which take five times
-    as long on processors that guard them against side channels.
-    """
-    return numba.njit(function, nogil=True, fastmath=FASTMATH - {"reassoc"})
+    return numba.njit(function, nogil=True)
 
 
 def unchecked(function: Callable[..., Any]) -> Any:
@@ -216,4 +198,4 @@ def unchecked(function: Callable[..., Any]) -> Any:
 
     The check is a branch, which keeps a loop out of the vector registers.
     """
-    return numba.njit(function, nogil=True, fastmath=FASTMATH, error_model="numpy")
+    return numba.njit(function, nogil=True, error_model="numpy")

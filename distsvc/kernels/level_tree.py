@@ -10,6 +10,7 @@ of it leaves exactly the clusters that those splits keep apart.
 import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel
+from distsvc.kernels.lanes import dot
 from distsvc.kernels.rbf import BATCH, FARTHEST, LOG2_E, exp2, lowest, squared_distances
 from distsvc.kernels.union_find import root_of
 
@@ -223,12 +224,10 @@ def vote(X, S, a, ends, gamma):
 def _largest(values, a, ends, scale, shift):
     """Return the group with the largest sum, from squared distances, which are overwritten."""
     for j in range(values.shape[0]):
-        values[j] = a[j] * exp2(scale * (values[j] - shift))
+        values[j] = exp2(scale * (values[j] - shift))
     best, most, start = 0, np.float32(-1.0), 0
     for c in range(ends.size):
-        part = np.float32(0.0)
-        for j in range(start, ends[c]):
-            part += values[j]
+        part = dot(a[start : ends[c]], values[start : ends[c]])
         start = ends[c]
         if part > most:
             best, most = c, part

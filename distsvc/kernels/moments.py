@@ -10,7 +10,7 @@ added as floats first, in three parts of which none rounds, which takes as long 
 
 import numpy as np
 
-from distsvc.kernels.jit import inlined, kernel, strict
+from distsvc.kernels.jit import inlined, kernel
 
 DIGITS = 68
 CHUNK, CHUNK_VALUES, FEWEST_ROWS = 4096, 2**15, 128
@@ -40,7 +40,7 @@ def _add(digits, value):
     digits[place + 2] += sign * np.int64(high >> np.uint64(32))
 
 
-@strict
+@inlined
 def _rounded(x, unit):
     """Return x rounded to a multiple of the last digit of `unit`, which is 1.5 times a power."""
     return (x + unit) - unit
@@ -57,7 +57,7 @@ def _unit(exponent):
     return np.uint64((exponent << 52) | (1 << 51)).view(np.float64)
 
 
-@strict
+@inlined
 def _add_parts(x, n, shift, bound, digits):
     """Add the first n of the values x of a column to its digits (2, DIGITS), if parts suffice.
 

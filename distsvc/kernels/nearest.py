@@ -3,6 +3,7 @@
 import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel
+from distsvc.kernels.lanes import fma, square_distance
 from distsvc.kernels.rbf import lowest, squared_distances
 
 FARTHEST = np.int32(2147483647)
@@ -25,7 +26,7 @@ def _box_distances(low, high, x, out):
         for c in range(n):
             gap = max(low[k, c] - value, value - high[k, c])
             gap = gap if gap > np.float32(0.0) else np.float32(0.0)
-            out[c] += gap * gap
+            out[c] = fma(gap, gap, out[c])
 
 
 @kernel
@@ -96,10 +97,7 @@ def keep_nearest(products, lows, rows, first, distances, numbers):
             for j in range(start, start + these.shape[0]):
                 if not lows[j] - TWO * products[i, j] <= limit or j == first + i:
                     continue
-                square = 0.0
-                for f in range(x.shape[0]):
-                    gap = x[f] - rows[j, f]
-                    square += gap * gap
+                square = square_distance(x, rows[j])
                 if square >= found[k - 1]:
                     continue
                 p = k - 1

@@ -2,24 +2,25 @@
 
 import numpy as np
 
-from distsvc.kernels.jit import in_order, kernel
+from distsvc.kernels.jit import inlined, kernel
+from distsvc.kernels.lanes import fma
 
 FEW = 16
 """Features of which one coordinate after the other takes less time than all at once."""
 
 
-@in_order
+@inlined
 def _one_by_one(X, components, out):
     n, q = out.shape
     for i in range(n):
         for j in range(q):
             total = np.float32(0.0)
             for k in range(X.shape[1]):
-                total += X[i, k] * components[j, k]
+                total = fma(X[i, k], components[j, k], total)
             out[i, j] = total
 
 
-@in_order
+@inlined
 def _all_at_once(X, turned, out):
     n, q = out.shape
     d = turned.shape[0]
@@ -28,19 +29,19 @@ def _all_at_once(X, turned, out):
         while k + 8 <= d:
             for j in range(q):
                 total = out[i, j]
-                total += X[i, k] * turned[k, j]
-                total += X[i, k + 1] * turned[k + 1, j]
-                total += X[i, k + 2] * turned[k + 2, j]
-                total += X[i, k + 3] * turned[k + 3, j]
-                total += X[i, k + 4] * turned[k + 4, j]
-                total += X[i, k + 5] * turned[k + 5, j]
-                total += X[i, k + 6] * turned[k + 6, j]
-                total += X[i, k + 7] * turned[k + 7, j]
+                total = fma(X[i, k], turned[k, j], total)
+                total = fma(X[i, k + 1], turned[k + 1, j], total)
+                total = fma(X[i, k + 2], turned[k + 2, j], total)
+                total = fma(X[i, k + 3], turned[k + 3, j], total)
+                total = fma(X[i, k + 4], turned[k + 4, j], total)
+                total = fma(X[i, k + 5], turned[k + 5, j], total)
+                total = fma(X[i, k + 6], turned[k + 6, j], total)
+                total = fma(X[i, k + 7], turned[k + 7, j], total)
                 out[i, j] = total
             k += 8
         while k < d:
             for j in range(q):
-                out[i, j] += X[i, k] * turned[k, j]
+                out[i, j] = fma(X[i, k], turned[k, j], out[i, j])
             k += 1
 
 

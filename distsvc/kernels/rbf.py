@@ -7,7 +7,8 @@ are float32. A row's result depends on that row alone, whichever block it came i
 
 import numpy as np
 
-from distsvc.kernels.jit import in_order, inlined, kernel, strict
+from distsvc.kernels.jit import inlined, kernel
+from distsvc.kernels.lanes import dot, fma
 
 LOG2_E = np.float32(1.4426950408889634)
 LOWEST = np.float32(-100.0)
@@ -41,23 +42,16 @@ def exp2(t):
     t = max(t, LOWEST)
     whole = np.int32(t - HALF)
     r = t - np.float32(whole)
-    p = ONE + r * (P1 + r * (P2 + r * (P3 + r * (P4 + r * (P5 + r * P6)))))
+    p = fma(r, fma(r, fma(r, fma(r, fma(r, fma(r, P6, P5), P4), P3), P2), P1), ONE)
     return p * np.int32((whole + np.int32(127)) << np.int32(23)).view(np.float32)
 
 
-@strict
-def _square(e):
-    """Return e^2, rounded before anything is added."""
-    return e * e
-
-
-@in_order
+@inlined
 def squared_distances(S, n, x, out):
     """Set out[j] = ||S[:, j] - x||^2 for j < n. S (d, B), x (d,), float32.
 
-    Squares are added in the order of the features, each with one rounding where the processor fuses
-    products with sums: how many features one loop takes decides how often `out` goes through
-    memory, and no value.
+    Squares are added in the order of the features, each with one rounding. The number of features
+    of one loop decides how often `out` goes through memory, and no value.
     """
     d = x.shape[0]
     if d >= 8:
@@ -67,34 +61,35 @@ def squared_distances(S, n, x, out):
         x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
         for j in range(n):
             e0, e1, e2, e3 = S[0, j] - x0, S[1, j] - x1, S[2, j] - x2, S[3, j] - x3
-            total = _square(e0)
-            total += e1 * e1
-            total += e2 * e2
-            total += e3 * e3
+            total = e0 * e0
+            total = fma(e1, e1, total)
+            total = fma(e2, e2, total)
+            total = fma(e3, e3, total)
             out[j] = total
         k = 4
     elif d >= 2:
         x0, x1 = x[0], x[1]
         for j in range(n):
-            e1 = S[1, j] - x1
-            total = _square(S[0, j] - x0)
-            total += e1 * e1
+            e0, e1 = S[0, j] - x0, S[1, j] - x1
+            total = e0 * e0
+            total = fma(e1, e1, total)
             out[j] = total
         k = 2
     else:
         x0 = x[0]
         for j in range(n):
-            out[j] = _square(S[0, j] - x0)
+            e0 = S[0, j] - x0
+            out[j] = e0 * e0
         k = 1
     while k + 4 <= d:
         x0, x1, x2, x3 = x[k], x[k + 1], x[k + 2], x[k + 3]
         for j in range(n):
             e0, e1, e2, e3 = S[k, j] - x0, S[k + 1, j] - x1, S[k + 2, j] - x2, S[k + 3, j] - x3
             total = out[j]
-            total += e0 * e0
-            total += e1 * e1
-            total += e2 * e2
-            total += e3 * e3
+            total = fma(e0, e0, total)
+            total = fma(e1, e1, total)
+            total = fma(e2, e2, total)
+            total = fma(e3, e3, total)
             out[j] = total
         k += 4
     if k + 2 <= d:
@@ -102,32 +97,32 @@ def squared_distances(S, n, x, out):
         for j in range(n):
             e0, e1 = S[k, j] - x0, S[k + 1, j] - x1
             total = out[j]
-            total += e0 * e0
-            total += e1 * e1
+            total = fma(e0, e0, total)
+            total = fma(e1, e1, total)
             out[j] = total
         k += 2
     if k < d:
         x0 = x[k]
         for j in range(n):
             e0 = S[k, j] - x0
-            out[j] += e0 * e0
+            out[j] = fma(e0, e0, out[j])
 
 
-@in_order
+@inlined
 def _first_eight(S, n, x, out):
     """Set out[j] to the distance along the first eight features, squared."""
     x0, x1, x2, x3, x4, x5, x6, x7 = x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]
     for j in range(n):
-        e1, e2, e3, e4 = S[1, j] - x1, S[2, j] - x2, S[3, j] - x3, S[4, j] - x4
-        e5, e6, e7 = S[5, j] - x5, S[6, j] - x6, S[7, j] - x7
-        total = _square(S[0, j] - x0)
-        total += e1 * e1
-        total += e2 * e2
-        total += e3 * e3
-        total += e4 * e4
-        total += e5 * e5
-        total += e6 * e6
-        total += e7 * e7
+        e0, e1, e2, e3 = S[0, j] - x0, S[1, j] - x1, S[2, j] - x2, S[3, j] - x3
+        e4, e5, e6, e7 = S[4, j] - x4, S[5, j] - x5, S[6, j] - x6, S[7, j] - x7
+        total = e0 * e0
+        total = fma(e1, e1, total)
+        total = fma(e2, e2, total)
+        total = fma(e3, e3, total)
+        total = fma(e4, e4, total)
+        total = fma(e5, e5, total)
+        total = fma(e6, e6, total)
+        total = fma(e7, e7, total)
         out[j] = total
 
 
@@ -166,9 +161,6 @@ def weighted_sums(X, S, a, gamma):
     values = np.empty(b, np.float32)
     out = np.empty(n, np.float32)
     for i in range(n):
-        squared_distances(S, b, X[i], values)
-        total = np.float32(0.0)
-        for j in range(b):
-            total += a[j] * exp2(scale * values[j])
-        out[i] = total
+        kernel_row(S, b, scale, X[i], values)
+        out[i] = dot(a, values)
     return out

@@ -3,7 +3,8 @@
 import numpy as np
 
 from distsvc.kernels.jit import kernel
-from distsvc.kernels.rbf import LOG2_E, exp2, squared_distances
+from distsvc.kernels.lanes import dot
+from distsvc.kernels.rbf import LOG2_E, kernel_row
 
 
 @kernel
@@ -29,10 +30,8 @@ def lowest_on_segments(E, pairs, S, a, gamma, samples, enough):
             share = np.float32(place / (samples + 1))
             for k in range(d):
                 x[k] = start[k] + share * (end[k] - start[k])
-            squared_distances(S, b, x, values)
-            total = np.float32(0.0)
-            for j in range(b):
-                total += a[j] * exp2(scale * values[j])
+            kernel_row(S, b, scale, x, values)
+            total = dot(a, values)
             lowest = min(lowest, total)
             if lowest < enough:
                 break

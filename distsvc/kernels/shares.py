@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel
+from distsvc.kernels.lanes import dot
 from distsvc.kernels.rbf import LOG2_E, exp2, least_square, squared_distances
 
 ZERO = np.float32(0.0)
@@ -37,12 +38,10 @@ def vote_shares(X, S, a, ends, gamma, power):
         squared_distances(S, b, X[i], values)
         shift = least_square(values)
         for j in range(b):
-            values[j] = a[j] * exp2(scale * (values[j] - shift))
+            values[j] = exp2(scale * (values[j] - shift))
         start, total = 0, ZERO
         for c in range(ends.size):
-            part = ZERO
-            for j in range(start, ends[c]):
-                part += values[j]
+            part = dot(a[start : ends[c]], values[start : ends[c]])
             start = ends[c]
             total += part
             shares[i, c] = part
@@ -96,10 +95,7 @@ def path_shares(X, V, thresholds, widths, children, labels, shares):
             if first < 0:
                 shares[i, labels[node]] += np.float32(arrived[node])
                 continue
-            p = ZERO
-            for k in range(X.shape[1]):
-                p += V[node, k] * X[i, k]
-            gap = (p - thresholds[node]) / widths[node]
+            gap = (dot(V[node], X[i]) - thresholds[node]) / widths[node]
             below = 1.0 / (1.0 + math.exp(min(max(gap, -700.0), 700.0)))
             arrived[first] = arrived[node] * below
             arrived[second] = arrived[node] * (1.0 - below)

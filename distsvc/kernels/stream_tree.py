@@ -3,6 +3,7 @@
 import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel
+from distsvc.kernels.lanes import dot
 
 MOST_RATE = 0.5
 """A row moves a direction at most half of the way, however young the leaf is."""
@@ -48,15 +49,13 @@ def stream_rows(
     and the row's projection is the next in windows (m, w) float32, of which filled (m,) int64 are
     used. Returns the first row that was not learned from and the leaf with a full window, or -1.
     """
-    n, d = X.shape
+    n = X.shape[0]
     for i in range(first, n):
         x = X[i]
         node = 0
         while children[node, 0] >= 0:
-            total = 0.0
-            for k in range(d):
-                total += directions[node, k] * x[k]
-            node = children[node, 0] if total <= thresholds[node] else children[node, 1]
+            place = dot(directions[node], x)
+            node = children[node, 0] if place <= thresholds[node] else children[node, 1]
         counts[node] += 1
         place = _learn_row(x, means[node], leading[node], counts[node], amnesia)
         windows[node, filled[node]] = place

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from distsvc.errors import DistsvcError, one_line
 from distsvc.errors.faults import blame, named
-from distsvc.errors.urls import local_file, masked, shown_url
+from distsvc.errors.urls import local_file
 from distsvc.monitoring.outcome import RunOutcome
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Announcer:
     """The announcements of one run."""
 
     def __init__(self, job_file: str, metrics_file: str | None):
-        self._stem = Path(shown_url(job_file)).stem or "job"
+        self._stem = Path(job_file).stem or "job"
         self._file = None if metrics_file is None else local_file("--metrics-file", metrics_file)
         self._job: Job | None = None
         self._report: Report | None = None
@@ -137,4 +137,4 @@ def lineage_is_wanted() -> bool:
 def warn(text: str) -> None:
     """Print a warning to standard error, in one line and without secrets."""
     with suppress(OSError, ValueError, AttributeError):
-        print(one_line(masked(f"warning: {text}")), file=sys.stderr, flush=True)
+        print(one_line(f"warning: {text}"), file=sys.stderr, flush=True)

@@ -9,7 +9,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 from distsvc.errors import CheckFailedError, SkippedError
-from distsvc.errors.urls import masked, shown_url
 
 if TYPE_CHECKING:
     from distsvc.job.config import Job
@@ -67,7 +66,7 @@ def call(job: Job, outcome: RunOutcome) -> str:
 
 def facts(job: Job, outcome: RunOutcome, event: Event) -> dict[str, str]:
     """Return the variables that tell of a run; what is not known is empty."""
-    report, output = outcome.report, shown_url(job.output.path)
+    report, output = outcome.report, job.output.path
     told = {
         "EVENT": event,
         "JOB": job.job.name,
@@ -81,5 +80,5 @@ def facts(job: Job, outcome: RunOutcome, event: Event) -> dict[str, str]:
         "EXIT_CODE": outcome.exit_code,
         "ERROR": outcome.error,
     }
-    text = {name: "" if value is None else masked(str(value)) for name, value in told.items()}
+    text = {name: "" if value is None else str(value) for name, value in told.items()}
     return {f"DISTSVC_{name}": value.replace("\0", "") for name, value in text.items()}

@@ -27,7 +27,7 @@ from openlineage.client.uuid import generate_new_uuid
 
 from distsvc import __version__
 from distsvc.errors.faults import named
-from distsvc.errors.urls import lake_url, links, without_user
+from distsvc.errors.urls import lake_url, links
 from distsvc.job.config import Job
 from distsvc.monitoring.outcome import RunOutcome
 from distsvc.report.content.comparison_parts import CheckPart
@@ -41,7 +41,6 @@ NAMESPACE = "distsvc"
 
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 _BUCKETS = {"s3", "gs"}
-_QUERY = re.compile(r"\?[\w.-]+=.*")
 _GLOB = re.compile(r"/[^/]*[*?\[].*")
 
 
@@ -101,7 +100,7 @@ class Events:
 
 
 def dataset_name(path: str) -> tuple[str, str]:
-    """Return namespace and name of a dataset by OpenLineage's rules; no secret is in them.
+    """Return namespace and name of a dataset by OpenLineage's rules.
 
     Of a glob it is the folder that all files are in, of a chained URL the last link, of a table of
     Delta Lake or Iceberg its folder, or the catalog and the name in it.
@@ -112,7 +111,7 @@ def dataset_name(path: str) -> tuple[str, str]:
         return f"iceberg://{catalog}", name
     if lake.kind:
         return dataset_name(lake.path.rpartition("/metadata/")[0] or lake.path)
-    url = _QUERY.sub("", without_user(links(path)[-1]))
+    url = links(path)[-1]
     parts = urlsplit(url) if "://" in url else None
     if parts is None or parts.scheme in ("file", "local"):
         local = os.path.abspath(url.partition("://")[2] if parts else url)

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
-from distsvc.errors.urls import shown_url
+from distsvc.errors.urls import bare_url
 from distsvc.published.held import waiting_at
 from distsvc.report.content.night import Night, some_ids
 from distsvc.report.content.report import Report
@@ -109,7 +109,7 @@ def write_page(nights: list[Night], path: str) -> None:
 
     """
     if "://" in path:
-        raise JobFileError(f"--page takes a file of this machine, found {shown_url(path)}")
+        raise JobFileError(f"--page takes a file of this machine, found {bare_url(path)}")
     file = Path(path).absolute()
     if not file.parent.is_dir():
         raise JobFileError(f"--page: expected a file in a folder that is there, found {path}")

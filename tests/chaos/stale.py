@@ -14,6 +14,7 @@ import hashlib
 import os
 import random
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -78,18 +79,21 @@ class Pause:
     def __init__(self, under: str, at: int | None = None, meanwhile: Callable | None = None):
         self.under, self.at, self.meanwhile = under, at, meanwhile
         self.count, self.paused, self.busy = 0, "", False
+        self._counting = threading.Lock()
 
     def before(self, name: str, args: tuple) -> None:
-        if self.busy or not self._counts(name, args):
-            return
-        if self.count == self.at and self.meanwhile is not None:
+        with self._counting:  # files are written to the disk by several threads
+            if self.busy or not self._counts(name, args):
+                return
+            self.count += 1
+            if self.meanwhile is None or self.count - 1 != self.at:
+                return
             self.busy, self.paused = True, name
-            try:
-                self.meanwhile()
-            except DistsvcError as error:
-                raise AssertionError(f"the second holder failed: {error}") from error
-            self.busy = False
-        self.count += 1
+        try:
+            self.meanwhile()
+        except DistsvcError as error:
+            raise AssertionError(f"the second holder failed: {error}") from error
+        self.busy = False
 
     def _counts(self, name: str, args: tuple) -> bool:
         if name == "open":

@@ -276,7 +276,7 @@ def test_demo(tmp_path, monkeypatch):
 def test_complaints_about_usage_show_no_secret_and_no_escape():
     found = CliRunner().invoke(main, ["status", "a", "https://me:Pl4nted@h/x\x1b[31m"])
     assert found.exit_code == 2
-    assert "unexpected extra argument (https://***@h/x\\x1b[31m)" in found.stderr
+    assert "unexpected extra argument (https://h/x\\x1b[31m)" in found.stderr
 
 
 def test_lines_for_people_are_safe_for_a_terminal(tmp_path, monkeypatch):

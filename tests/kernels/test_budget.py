@@ -163,7 +163,7 @@ def test_a_smallest_count_goes_whatever_its_age():
 @pytest.mark.parametrize("strategy", CODES)
 def test_the_newest_is_never_the_one(strategy):
     # far apart and all hit once: without the rule every new row would be tied for removal
-    X = (np.arange(30)[:, None] * np.float32(50.0)) @ np.ones((1, 2), np.float32)
+    X = (50.0 * np.arange(30)[:, None] @ np.ones((1, 2))).astype(np.float32)
     m = Model(2, 7)
     for t, x in enumerate(X):
         m.feed(x[None], 1.0, 100.0, 5, strategy)

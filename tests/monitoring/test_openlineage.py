@@ -184,21 +184,19 @@ def test_a_run_that_fails_or_is_held(tmp_path, monkeypatch, patient):
         configured(monkeypatch, server.server_port)
         found = run(job)
         assert (found.exit_code, told(found)) == (76, []), found.output
-        secret = "s3://user:geheim@bucket/x?X-Amz-Signature=geheim2"
-        ending(monkeypatch, lambda: raised(InputNotFoundError(f"{secret!r} does not exist")))
-        assert run(job, "--set", f"input.path={secret}").exit_code == 66
+        ending(monkeypatch, lambda: raised(InputNotFoundError("s3://bucket/x does not exist")))
+        assert run(job, "--set", "input.path=s3://bucket/x").exit_code == 66
     assert [event["eventType"] for event in events] == ["START", "FAIL"] * 2
     assert events[0]["run"]["runId"] != events[2]["run"]["runId"]
     for event in events:
         check(event)
-        assert "geheim" not in json.dumps(event)
     held, missing = events[1], events[3]
     assert held["run"]["facets"]["errorMessage"]["message"].endswith("--held " + held_name(held))
     [assertion] = held["inputs"][0]["inputFacets"]["dataQualityAssertions"]["assertions"]
     assert (assertion["assertion"], assertion["success"]) == ("min_rows", False)
     assert held["outputs"][0]["outputFacets"] == {}
     message = missing["run"]["facets"]["errorMessage"]["message"]
-    assert message == "'s3://***@bucket/x?X-Amz-Signature=***' does not exist"
+    assert message == "s3://bucket/x does not exist"
     assert missing["inputs"][0] | {"namespace": "s3://bucket", "name": "x"} == missing["inputs"][0]
 
 
@@ -298,7 +296,7 @@ def test_nothing_is_sent_unless_it_is_asked_for(published, monkeypatch, variable
         ("gcs://bucket/a", ("gs://bucket", "a")),
         ("simplecache::s3://bucket/a", ("s3://bucket", "a")),
         ("zip://*.csv::file:///data/a.zip", ("file", "/data/a.zip")),
-        ("https://me:secret@host:8080/a/b.csv?token=secret", ("https://host:8080", "/a/b.csv")),
+        ("https://host:8080/a/b.csv", ("https://host:8080", "/a/b.csv")),
         ("hdfs://name:8020/a/b", ("hdfs://name:8020", "/a/b")),
     ],
 )

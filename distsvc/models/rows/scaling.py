@@ -20,6 +20,9 @@ from distsvc.kernels.moments import (
 from distsvc.models.rows.spread import known, middle_and_spread
 from distsvc.models.rows.validation import LONGEST
 
+ROUNDING = 2.0**-48
+"""Largest range of a column that counts as constant, relative to its values: 16 roundings."""
+
 PIECE_VALUES = 2**15
 """Values of float32 that are turned into float64 at a time."""
 
@@ -112,6 +115,13 @@ class ColumnSums:
                 self.second[k] += int(missing) * int(Fraction(e * e) * 2**1074)
         self.counts[:] = n_rows
 
+    @property
+    def constant(self) -> np.ndarray:
+        """Columns (d,) bool without variation, but for a few rounding errors."""
+        size = np.maximum(np.abs(self.least), np.abs(self.most))
+        with np.errstate(invalid="ignore"):  # of columns without values
+            return ~(self.most - self.least > ROUNDING * size)
+
     def mean_and_variance(self) -> tuple[np.ndarray, np.ndarray]:
         """Return means and population variances, (d,) float64, of exact sums rounded at the end."""
         means, variances = np.zeros(self.shift.size), np.zeros(self.shift.size)
@@ -128,9 +138,9 @@ class ColumnSums:
 class Scaling:
     """The scaling of raw rows: missing values filled, then (x - centre) / scale.
 
-    Arrays are (d,) float64. A constant column has scale 1 and so becomes 0 everywhere. Of the kind
-    ``unit`` a row is divided by its length instead; of the kind ``robust`` values beyond `FAR` are
-    drawn in, z to 5 + log(1 + 4 (z - 5)) / 4, which keeps their order.
+    Arrays are (d,) float64. A column that is constant, but for rounding, has scale 1 and so becomes
+    0. Of the kind ``unit`` a row is divided by its length instead; of the kind ``robust`` values
+    beyond `FAR` are drawn in, z to 5 + log(1 + 4 (z - 5)) / 4, which keeps their order.
     """
 
     centre: np.ndarray
@@ -142,7 +152,7 @@ class Scaling:
     def from_sums(cls, sums: ColumnSums, kind: str, fill: np.ndarray) -> Scaling:
         """Make a scaling of any kind but ``robust``."""
         mean, variance = sums.mean_and_variance()
-        constant = sums.least >= sums.most
+        constant = sums.constant
         if kind == "standard":
             centre, scale = mean, np.sqrt(variance)
         elif kind == "minmax":
@@ -166,7 +176,7 @@ class Scaling:
         for k, values in enumerate(known(pilot)):
             if values.size:
                 centre[k], scale[k] = middle_and_spread(values)
-        constant = sums.least >= sums.most
+        constant = sums.constant
         centre[constant] = sums.least[constant]
         farthest = np.maximum(sums.most - centre, centre - sums.least)
         scale = np.where(scale > 0.0, scale, farthest)
@@ -217,8 +227,9 @@ class Scaling:
                 "give preprocess.scale = 'minmax'"
             )
         known = np.full_like(ranges, ranges.max()) if self.kind == "none" else ranges
-        k = int(np.argmax((known < SHORTEST) & (sums.least < sums.most)))
-        if known[k] < SHORTEST and sums.least[k] < sums.most[k]:
+        short = (known < SHORTEST) & ~sums.constant
+        k = int(np.argmax(short))
+        if short[k]:
             raise UnusableRowsError(
                 f"column {columns[k]!r} has values from {bounds[0, k]:g} to {bounds[1, k]:g}, "
                 f"expected a range of at least {SHORTEST:g} once it is scaled; leave it out, or "

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.errors.urls import lake_url, shown_url
+from distsvc.errors.urls import bare_url, lake_url
 from distsvc.job.config import Job, Sections
 from distsvc.job.file import overridden, parse_job, read_job
 from distsvc.storage.tables.sources import SOURCES
@@ -50,7 +50,7 @@ def asked_job(
         source = os.fspath(given)
         content = default_job(source) if is_table(source) else read_job(source)
     sections = overridden(_plain(content), settings, _plain(overrides or {}))
-    return parse_job(sections, source, day)
+    return parse_job(sections, bare_url(source), day)
 
 
 def is_table(path: str) -> bool:
@@ -88,10 +88,7 @@ def table_name(path: str) -> str:
     lake = lake_url(path)
     if lake.kind:
         path = lake.path.rpartition("/metadata/")[0] or lake.path
-    bare = path
-    if "://" in path:  # without its secrets, which a name would carry everywhere
-        shown = re.split(r"[?#]", shown_url(path).partition("://")[2])[0]
-        bare = re.sub(r"\*\*\*@|;[^/]*\*\*\*[^/]*", "", shown)
+    bare = path.partition("://")[2] or path
     parts = [part for part in PurePosixPath(bare).parts if not re.search(r"[*?\[{}]", part)]
     parts = [part for part in parts if part not in ("/", ".", "..")]
     if not parts:

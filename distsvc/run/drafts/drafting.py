@@ -9,7 +9,7 @@ from typing import Any
 import tomli_w
 
 from distsvc.errors import JobFileError, one_line
-from distsvc.errors.urls import local_file, shown_url
+from distsvc.errors.urls import local_file
 from distsvc.run.drafts.asked_job import default_job
 from distsvc.run.drafts.looking import Look, look_at
 from distsvc.storage.places.arrays import write_text
@@ -45,7 +45,7 @@ def draft(path: str, to: str = "JOB.toml", exclude: Sequence[str] = ()) -> str:
     `to` is what it will be called, and its job leaves out the columns to `exclude`. Errors as in
     `look_at`.
     """
-    look, shown, job = look_at(path, exclude), shown_url(path), default_job(path)
+    look, job = look_at(path, exclude), default_job(path)
     lines = [
         *_heading(look, to),
         "",
@@ -53,8 +53,7 @@ def draft(path: str, to: str = "JOB.toml", exclude: Sequence[str] = ()) -> str:
         _line("name", job["job"]["name"]),
         "",
         "[input]",
-        _line("path", shown),
-        *(["# The secrets of the URL are left out here."] if shown != path else []),
+        _line("path", path),
         *([_line("exclude", list(exclude))] if exclude else []),
         *_columns(look),
         "",

@@ -152,7 +152,7 @@ def prepared_block(run: RunDirectory, block: Block, name: str = PREPARATION) -> 
 
 def drawn_in(Z: np.ndarray) -> np.ndarray:
     """Return prepared rows Z (n, d) of any length, none longer than a rule can take."""
-    most = LONGEST / np.sqrt(Z.shape[1])
+    most = float(LONGEST / np.sqrt(Z.shape[1]))
     return np.clip(Z, -most, most)
 
 

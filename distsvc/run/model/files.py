@@ -11,7 +11,6 @@ from typing import IO
 import numpy as np
 
 from distsvc.errors import DataError
-from distsvc.errors.urls import shown_url
 from distsvc.job.config import Job
 from distsvc.job.file import parse_job
 from distsvc.run.algorithms.algorithm import Learned
@@ -165,7 +164,7 @@ def known_features(
     missing = [name for name in columns if name not in usable]
     if missing and source_of(table).states_width:
         raise DataError(
-            f"{shown_url(path)}: expected the model's {len(columns)} columns, found "
+            f"{path}: expected the model's {len(columns)} columns, found "
             f"{len(names)} that are numbers; missing: {some(missing)}; found: {some(names)}"
         )
     extra = [name for name in names if name not in columns]

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from distsvc import __version__
-from distsvc.errors.urls import masked
 from distsvc.job.config import Job
 from distsvc.job.file import written
 from distsvc.metrics import clustering_report, indices_from_contingency
@@ -44,7 +43,7 @@ INDEX_ROWS = 5000
 def _again(command: str, job: Job) -> str:
     """Return the command that does the run again: with its day, if the job file has that in it."""
     dated = command and job.as_written and "--run-date" not in command
-    return masked(f"{command} --run-date {job.job.run_date}" if dated else command)
+    return f"{command} --run-date {job.job.run_date}" if dated else command
 
 
 def make_report(
@@ -86,7 +85,7 @@ def make_report(
     named = report.with_ids(labeller.ids.tolist())
     checks = comparison.checks
     held = any(check.state == "failed" for check in checks)
-    words = ["distsvc", "publish", masked(job.output.path), "--held", run.attempt]
+    words = ["distsvc", "publish", job.output.path, "--held", run.attempt]
     more: dict[str, Any] = {"lineage": comparison.lineage, "drift": comparison.drift}
     more |= {"reference": comparison.reference}
     more |= {"checks": checks, "held": held, "publish_command": shlex.join(words) if held else None}

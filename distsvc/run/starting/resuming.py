@@ -23,7 +23,6 @@ from distsvc.errors import (
     JobFileError,
     ParameterError,
 )
-from distsvc.errors.urls import hand_over
 from distsvc.job.config import UNDECIDING, Job
 from distsvc.run.model.files import with_previous
 from distsvc.run.nights.previous import Previous
@@ -33,7 +32,7 @@ from distsvc.run.work.progress import Progress
 from distsvc.run.work.shown.display import LOG
 from distsvc.run.work.shown.sentences import duration
 from distsvc.run.work.start import Start
-from distsvc.run.work.workers.cluster import versions
+from distsvc.run.work.workers.cluster import compare_processors, processor, versions
 from distsvc.storage.places.arrays import sealed, unsealed
 from distsvc.storage.places.folder import Folder
 from distsvc.storage.places.lease import Doing, Holder
@@ -230,8 +229,8 @@ def _note_begin(run: RunDirectory, request: Request) -> None:
     if request.continued is not None:
         check_stays(request.continued)
     if not run.work.has(BEGUN):
-        begun = {"output": request.output.store.address, "begun": _now()} | request.content()
-        run.work.put(BEGUN, sealed(begun))
+        begun = {"output": request.output.store.address, "begun": _now(), "processor": processor()}
+        run.work.put(BEGUN, sealed(begun | request.content()))
 
 
 def interrupted_runs(output: Output) -> list[RunDirectory]:
@@ -370,11 +369,11 @@ def _check_same(run: RunDirectory, begun: Note, request: Request) -> None:
     found = differences({key: begun.get(key) for key in now}, now)
     found = [_in_words(one, run, request) for one in found]
     if not found:
-        hand_over(list(_texts(run.planned())), request.job.input.paths)
         try:
             check_unchanged(run.plan.table)
         except DataError as error:
             found = [str(error)]
+        compare_processors(f"run {run.name}", processor(), begun.get("processor") or processor())
     if found:
         more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
         raise JobFileError(
@@ -395,15 +394,6 @@ def _in_words(difference: str, run: RunDirectory, request: Request) -> str:
         then = request.output.continued_by(run.name)
     said = [f"that of {one}" if one else "none" for one in (then, request.continued)]
     return f"model: {said[0]}, now {said[1]}"
-
-
-def _texts(content: Any) -> Iterator[str]:
-    """Yield all texts of a content of JSON, in its order."""
-    if isinstance(content, str):
-        yield content
-    elif isinstance(content, dict | list):
-        for one in content.values() if isinstance(content, dict) else content:
-            yield from _texts(one)
 
 
 def _said(value: Any) -> str:

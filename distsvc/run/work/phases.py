@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from distsvc.errors import JobFileError, TemporaryError
-from distsvc.errors.urls import is_private, shown_url
+from distsvc.errors import TemporaryError
 from distsvc.job.config import ClusterConfig
 from distsvc.run.work.checkpoints import TaskCheckpoints
 from distsvc.run.work.directory import Result, RunDirectory
@@ -142,15 +141,8 @@ def in_order(n: int, missing: Iterable[int], finished: Iterable[int]) -> Iterato
 def steps_on(
     run: RunDirectory, progress: Progress, config: ClusterConfig, at: ClusterAddress = ANYWHERE
 ) -> Iterator[Steps]:
-    """Yield the steps of a run that is planned, on the cluster that `cluster.connected` finds.
-
-    `JobFileError` where its workers were not started here and the input's URL holds secrets.
-    """
-    table = run.plan.table
-    with connected(config, table.nbytes, progress, at) as client:
-        if client is not None and client.cluster is None:
-            for source in table.sources:
-                _check_sendable(source)
+    """Yield the steps of a run that is planned, on the cluster that `cluster.connected` finds."""
+    with connected(config, run.plan.table.nbytes, progress, at) as client:
         yield Steps(run, client, progress)
 
 
@@ -161,12 +153,3 @@ def _checkpointed(run: RunDirectory, name: str, function: Work) -> Result:
     run.write(name, result)
     checkpoints.remove()
     return result
-
-
-def _check_sendable(source: str) -> None:
-    if is_private(source):
-        raise JobFileError(
-            f"input.path: the secrets of {shown_url(source)} are not sent to the workers of a "
-            "scheduler; give them to workers and driver alike, by their environment or their "
-            "configuration of fsspec, and leave them out of the URL"
-        )

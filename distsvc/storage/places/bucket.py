@@ -19,7 +19,7 @@ from typing import Any
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError
 from distsvc.errors.extras import required
 from distsvc.errors.faults import fault
-from distsvc.errors.urls import shown_url, without_user
+from distsvc.errors.urls import checked_url
 from distsvc.storage.places.arrays import MOST_JSON, make_folder, write_whole
 from distsvc.storage.places.folder import ChangedError, Fence
 from distsvc.storage.places.remote import obstore_options
@@ -38,21 +38,16 @@ EMPTY = b"{}\n"
 class Bucket:
     """A prefix of a bucket, with the methods of `distsvc.storage.places.store.Store`.
 
-    Raises `JobFileError` where the URL holds a key or names no bucket, or obstore is not
+    Raises `JobFileError` where the URL carries credentials or names no bucket, or obstore is not
     installed.
     """
 
     def __init__(self, url: str, fence: Fence | None = None):
         self._fence = fence
-        if without_user(url) != url:
-            raise JobFileError(
-                f"{shown_url(url)} holds a key; credentials belong in the environment or in the "
-                "usual files of the store's library"
-            )
-        scheme, _, rest = url.partition("://")
+        scheme, _, rest = checked_url(url).partition("://")
         bucket, _, prefix = rest.partition("/")
         if not bucket or "?" in rest:
-            raise JobFileError(f"expected {scheme}://bucket/prefix, found {shown_url(url)!r}")
+            raise JobFileError(f"expected {scheme}://bucket/prefix, found {url!r}")
         self._opened = _opened(f"{scheme}://{bucket}")
         self._prefix = "/".join(part for part in prefix.split("/") if part)
         self._root = f"{scheme}://{bucket}"

@@ -16,16 +16,7 @@ from fsspec.implementations.local import LocalFileSystem
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError
 from distsvc.errors.extras import check_extra, required
 from distsvc.errors.faults import fault
-from distsvc.errors.urls import (
-    NO_LAKE,
-    LakeUrl,
-    has_token_in_path,
-    lake_url,
-    masked,
-    original,
-    shown_url,
-    stand_in,
-)
+from distsvc.errors.urls import NO_LAKE, LakeUrl, bare_text, checked_url, lake_url
 from distsvc.storage.places.remote import connection, patient
 
 METADATA = ".metadata.json"
@@ -36,10 +27,9 @@ METADATA = ".metadata.json"
 class Location:
     """A file, a folder or a glob, wherever fsspec can reach it.
 
-    `path` is as the file system names it, absolute if local, and holds no secret. `url` is the
-    path or URL that was given, or a stand-in where it holds secrets; the path of a file that
-    was listed in a folder. `lake` is the kind of a table with a log, and the state of it that
-    is asked for.
+    `path` is as the file system names it, absolute if local. `url` is the path or URL that was
+    given; the path of a file that was listed in a folder. `lake` is the kind of a table with a log,
+    and the state of it that is asked for.
     """
 
     fs: Any
@@ -49,38 +39,32 @@ class Location:
 
     @classmethod
     def of(cls, url: str, s3: Mapping[str, Any] = MappingProxyType({})) -> Location:
-        """Return the location of a path, a URL or a stand-in for one.
+        """Return the location of a path or URL.
 
         `s3` are options of fsspec for S3, which else come from the environment. Raises
         `JobFileError` where the protocol is unknown, the package that speaks it is not
-        installed, or the URL holds a key that it must not hold.
+        installed, or the URL carries a user, a password or a query.
         """
         try:
-            lake = lake_url(original(url))
-            if "://" in lake.path and has_token_in_path(lake.path):
-                raise ValueError(
-                    "a path that holds a token would be written with the names of its files; give "
-                    "the token as a query, ?token=..., or in the environment"
-                )
+            lake = lake_url(checked_url(url))
             if lake.kind == "iceberg" and not lake.path.endswith(METADATA):
                 return cls(None, lake.path, url, lake)  # a name in a catalog
             if "::" in url and os.path.exists(url):
                 return cls(LocalFileSystem(), os.path.abspath(url), url)  # no chain, a name
-            bare, options = connection(lake.path, s3)
-            fs, path = fsspec.core.url_to_fs(bare, **options)
-        except (ValueError, ImportError, LookupError) as error:
-            why = masked(str(error.args[0] if error.args else error))
+            fs, path = fsspec.core.url_to_fs(lake.path, **connection(lake.path, s3))
+        except (ValueError, ImportError) as error:
+            why = bare_text(str(error.args[0] if error.args else error))
             if isinstance(error, ImportError) and url.startswith(("s3://", "s3a://")):
-                check_extra("s3fs", "s3", f"input.path: {shown_url(url)}")
-            raise JobFileError(f"input.path: can't open {shown_url(url)}: {why}") from None
+                check_extra("s3fs", "s3", f"input.path: {url}")
+            raise JobFileError(f"input.path: can't open {url}: {why}") from None
         except OSError as error:  # of the file that a chain reads from
-            raise fault(error, reading=shown_url(url)) or error from error
+            raise fault(error, reading=url) or error from error
         except DistsvcError:
             raise
         except Exception as error:  # such as BadZipFile, of an archive that is none
-            why = f"{type(error).__name__}: {masked(str(error))}"
-            raise DataError(f"input.path: can't open {shown_url(url)}: {why}") from error
-        return cls(patient(fs), path.rstrip("/") or path, stand_in(url), lake)
+            why = f"{type(error).__name__}: {bare_text(str(error))}"
+            raise DataError(f"input.path: can't open {url}: {why}") from error
+        return cls(patient(fs), path.rstrip("/") or path, url, lake)
 
     @property
     def is_local(self) -> bool:
@@ -89,23 +73,15 @@ class Location:
 
     @property
     def address(self) -> str:
-        """The absolute path if local, else the URL, which open it again from any folder.
-
-        It may be written: secrets are replaced by a stand-in.
-        """
+        """The absolute path if local, else the URL, which open it again from any folder."""
         if not self.is_local:
             return self.url
         return self.lake.around(self.path) if self.lake.kind else self.path
 
     @property
     def shown(self) -> str:
-        """The URL as messages show it: user, password and query are masked."""
-        return shown_url(self.url)
-
-    @property
-    def bare(self) -> str:
-        """The path without the query that an HTTP URL may end in."""
-        return self.path.partition("?")[0] if self.path.startswith("http") else self.path
+        """The path or URL as messages show it."""
+        return self.url
 
     def at(self, path: str) -> Location:
         """Return the location of another path in the same file system."""
@@ -118,11 +94,11 @@ class Location:
     def pinned(self, pin: str) -> Location:
         """Return the location of a table with a log in one of its states."""
         lake = self.lake._replace(pin=pin)
-        return Location(self.fs, self.path, stand_in(lake.around(lake.path)), lake)
+        return Location(self.fs, self.path, lake.around(lake.path), lake)
 
     def is_named(self, suffixes: Sequence[str]) -> bool:
         """Return whether the name ends in one of some suffixes, whatever their case."""
-        return self.bare.lower().endswith(tuple(suffixes))
+        return self.path.lower().endswith(tuple(suffixes))
 
     def info(self) -> Mapping[str, Any] | None:
         """Return the information of the file system, or None if nothing exists here."""
@@ -151,8 +127,8 @@ class Location:
         storage = required("zarr.storage", "zarr", self.shown)
         if self.is_local:
             return storage.LocalStore(self.path, read_only=True)
-        url, options = connection(original(self.url))
-        store = storage.FsspecStore.from_url(url, storage_options=options, read_only=True)
+        options = connection(self.url)
+        store = storage.FsspecStore.from_url(self.url, storage_options=options, read_only=True)
         patient(store.fs)
         return store
 

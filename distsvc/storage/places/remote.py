@@ -2,28 +2,23 @@
 
 Inputs are read with fsspec, outputs written with obstore, lake tables opened by deltalake or
 pyiceberg. Each gets the S3 settings that botocore takes from the environment and the usual files,
-or those of a catalog. The secrets of an HTTP URL go with the requests, not with the path, which
-plans, messages and file names hold.
+or those of a catalog.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import logging
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, TypeAlias
-from urllib.parse import unquote
 
 import fsspec
 
 from distsvc.errors import JobFileError, OutputPermissionError
 from distsvc.errors.faults import CREDENTIALS
-from distsvc.errors.urls import is_broken, links, shown_url, without_user
+from distsvc.errors.urls import bare_text, links
 
 CONNECT_SECONDS, SILENCE_SECONDS = 10, 30
 """Time limits for a connection to a store, and for each part of its answer."""
@@ -44,33 +39,27 @@ _LOG = logging.getLogger("distsvc")
 _BUSY = {425, 429, 500, 502, 503, 504}
 _S3 = ("s3", "s3a")
 _UNTRIED = ("gs", "gcs", "abfs", "abfss", "adl", "az", "wasb", "wasbs")
-_KEYED = (*_S3, "gs", "gcs", "gdrive", "oss", "oci", "r2", "b2", "hf")
-_NAMED = ("abfs", "abfss", "adl", "az", "wasb", "wasbs")  # container@account is no secret
-_LINK = re.compile(r"(?P<protocol>[\w+.-]+)://(?:(?P<user>[^/?#]*)@)?(?P<rest>.*)", re.DOTALL)
 
 
-def connection(url: str, s3: Mapping[str, Any] = MappingProxyType({})) -> tuple[str, Options]:
-    """Return a URL without its secrets, and fsspec's options for it by protocol.
+def connection(url: str, s3: Mapping[str, Any] = MappingProxyType({})) -> Options:
+    """Return fsspec's options for a URL by protocol.
 
     `s3` are more options for S3. Limits in the user's configuration of fsspec override ours.
-    Raises `JobFileError` where the URL is Google's or Azure's, that of an object store holds a
-    key, or a password has to be encoded.
+    Raises `JobFileError` where the URL is Google's or Azure's.
     """
-    chain = links(url)
     options: Options = {}
-    for k, link in enumerate(chain):
-        found = _LINK.fullmatch(link)
-        if not found:
-            continue
-        protocol = found["protocol"]
-        _check_link(link, protocol)
+    for link in links(url):
+        protocol = link.partition("://")[0]
+        if protocol in _UNTRIED:
+            raise JobFileError(
+                f"input.path: {link}: {protocol}:// is not supported; expected a path, or a URL of "
+                "s3://, http:// or https://"
+            )
         if protocol in ("http", "https"):
-            host, query = found["rest"].partition("?")[::2]
-            chain[k] = f"{protocol}://{host}"
-            options[protocol] = {"client_kwargs": _http(chain[k], found["user"], query)}
+            options[protocol] = {"client_kwargs": _http()}
         elif protocol in _S3:
             options[protocol] = {"config_kwargs": _s3_limits()} | dict(s3)
-    return "::".join(chain), options
+    return options
 
 
 def patient(fs: Any) -> Any:
@@ -83,35 +72,14 @@ def patient(fs: Any) -> Any:
     return fs
 
 
-def _check_link(link: str, protocol: str) -> None:
-    if is_broken(link):
-        raise JobFileError(
-            f"input.path: {shown_url(link)}: '/', '?' and '#' in a password are written %2F, %3F "
-            "and %23"
-        )
-    user = len(link) > len(without_user(link))
-    with_key = shown_url(link) != link and ":" in link.partition("://")[2].rpartition("@")[0]
-    if user and (protocol in _KEYED or (protocol in _NAMED and with_key)):
-        raise JobFileError(
-            f"input.path: {shown_url(link)} holds a key; credentials belong in the environment, "
-            "the files of the store's library or the configuration of fsspec"
-        )
-    if protocol in _UNTRIED:
-        raise JobFileError(
-            f"input.path: {shown_url(link)}: {protocol}:// is not supported; expected a path, or a "
-            "URL of s3://, http:// or https://"
-        )
-
-
-def _http(url: str, user: str | None, query: str) -> Options:
+def _http() -> Options:
     from aiohttp import ClientTimeout
 
     limits = ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
-    secrets = [_Secrets.of(url, user, query)] if user or query else []
     configured: Options = {}
     for protocol in ("http", "https"):
         configured |= fsspec.config.conf.get(protocol, {}).get("client_kwargs", {})
-    return {"timeout": limits} | configured | {"middlewares": (again, *secrets)}
+    return {"timeout": limits} | configured | {"middlewares": (again,)}
 
 
 def _s3_limits() -> Options:
@@ -240,35 +208,7 @@ async def again(request: Any, send: Any) -> Any:
             raise
         except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
             why = type(error).__name__
-        fields = {"url": shown_url(str(request.url)), "because": why, "seconds": pause}
+        fields = {"url": bare_text(str(request.url)), "because": why, "seconds": pause}
         _LOG.warning("store is asked again", extra={"fields": fields})
         await asyncio.sleep(pause)
     return await send(request)
-
-
-class _Secrets:
-    """Adds user, password and query of a URL to the requests for it and for what is below it."""
-
-    def __init__(self, url: str, user: str | None, query: str):
-        from yarl import URL
-
-        self._url, self._query = URL(url), query
-        name = unquote(user or "")
-        self._header = "Basic " + base64.b64encode(name.encode()).decode() if name else None
-
-    @classmethod
-    @lru_cache(maxsize=16)
-    def of(cls, url: str, user: str | None, query: str) -> _Secrets:
-        """Return always the same object for a URL: by it fsspec knows its sessions again."""
-        return cls(url, user if user and ":" in user else f"{user}:" if user else None, query)
-
-    async def __call__(self, request: Any, send: Any) -> Any:
-        """Send a request; one that was redirected to another server is left as it is."""
-        from yarl import URL
-
-        if request.url.origin() == self._url.origin():
-            if self._header:
-                request.headers["Authorization"] = self._header
-            if self._query and not request.url.query_string:
-                request.url = URL(f"{request.url}?{self._query}", encoded=True)
-        return await send(request)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from distsvc.errors import JobFileError
-from distsvc.errors.urls import shown_url
+from distsvc.errors.urls import bare_url
 from distsvc.storage.places.arrays import described
 from distsvc.storage.places.bucket import SCHEME, Bucket
 from distsvc.storage.places.folder import Fence, Folder
@@ -131,6 +131,6 @@ def store_of(address: str | os.PathLike[str]) -> Store:
     if scheme != SCHEME:
         raise JobFileError(
             f"expected a folder of a local or shared disk, or a URL of {SCHEME}://, found "
-            f"{shown_url(str(address))!r}"
+            f"{bare_url(str(address))!r}"
         )
     return Bucket(str(address))

@@ -31,7 +31,7 @@ from distsvc.errors import (
     TemporaryError,
 )
 from distsvc.errors.forms import parsed
-from distsvc.errors.urls import lake_url, without_user
+from distsvc.errors.urls import lake_url
 from distsvc.storage.places.arrays import (
     described,
     make_folder,
@@ -260,7 +260,7 @@ class Output:
             inside = folder.is_dir() and source.is_relative_to(folder)
             around = reaches(table, published)
         else:
-            bare = without_user(lake_url(path).path).rstrip("/")
+            bare = lake_url(path).path.rstrip("/")
             inside = f"{bare}/".startswith(f"{published}/")
             around = f"{published}/".startswith(f"{bare}/")
         if inside:

@@ -104,7 +104,7 @@ class Files:
 
 def key_of(folder: Location, place: Location) -> str:
     """Return a file's key in `Files.versions`: its name, without the query of an HTTP URL."""
-    return place.bare[len(folder.path) + 1 :]
+    return place.path[len(folder.path) + 1 :]
 
 
 def identity(place: Location) -> object:

@@ -192,7 +192,7 @@ def _unpacked(place: Location) -> Iterator[None]:
 
 
 def _open(place: Location) -> Any:
-    opener = _OPENERS.get(Path(place.bare).suffix.lower())
+    opener = _OPENERS.get(Path(place.path).suffix.lower())
     stream = place.fs.open(place.path, "rb")
     return opener(stream) if opener else stream
 

@@ -13,7 +13,6 @@ from click.testing import CliRunner
 from distsvc.cli.main import main
 from distsvc.errors import DataError
 from distsvc.job.file import load_job, parse_job
-from distsvc.run.drafts import drafting
 from distsvc.run.drafts.asked_job import asked_job
 from distsvc.run.drafts.drafting import draft
 from distsvc.run.drafts.looking import look_at
@@ -167,16 +166,6 @@ def test_names_of_any_kind():
     assert uncommented(text, "columns") == names[:100]
     assert "# and 104 more" in text.splitlines()
     assert max(map(len, text.splitlines())) <= 120
-
-
-def test_a_draft_holds_no_secrets(monkeypatch):
-    pq.write_table(mixed(), "t.parquet")
-    look = look_at("t.parquet")
-    monkeypatch.setattr(drafting, "look_at", lambda path, exclude: look)
-    text = draft("https://me:secret@host/t.parquet?token=hidden")
-    assert "secret@" not in text
-    assert "hidden" not in text
-    assert "The secrets of the URL are left out here." in text
 
 
 def test_a_draft_leaves_out_columns():

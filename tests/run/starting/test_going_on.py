@@ -22,6 +22,7 @@ from distsvc.run.starting.resuming import (
 from distsvc.run.work.directory import LostWorkError
 from distsvc.run.work.phases import Phase
 from distsvc.run.work.progress import Progress
+from distsvc.run.work.shown.sentences import sentence
 from distsvc.run.work.start import Start
 from distsvc.run.work.workers.cluster import versions
 from distsvc.storage.places.arrays import described
@@ -160,6 +161,19 @@ def test_another_version_of_the_code_is_refused(table, tasks, monkeypatch):
     )
     with pytest.raises(JobFileError, match=r"versions\.distsvc: '.*', now '99'; give --fresh"):
         run_job(job)
+
+
+def test_another_processor_is_a_warning(table, tasks, monkeypatch, caplog):
+    job = small_job(table, MODELS["sampled"])
+    interrupted(job, tasks, 6)
+    ours = resuming.processor()
+    monkeypatch.setattr(resuming, "processor", lambda: "AVX9")
+    with caplog.at_level("WARNING", "distsvc"):
+        run_job(job)
+    [record] = [one for one in caplog.records if one.getMessage() == "other processor"]
+    assert record.fields["who"].startswith("run ")
+    assert (record.fields["ours"], record.fields["theirs"]) == ("AVX9", ours)
+    assert "last digits may differ" in sentence(record.getMessage(), record.fields)
 
 
 def test_fresh_starts_over(table, tasks):

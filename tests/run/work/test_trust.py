@@ -24,7 +24,7 @@ from distsvc.run.work.workers import cluster as module
 from distsvc.run.work.workers import fanout
 from distsvc.run.work.workers.cluster import compare_versions, connected, versions
 from distsvc.run.work.workers.fanout import fan_out
-from distsvc.storage.publishing.publication import KINDS, Output
+from distsvc.storage.publishing.publication import Output
 from tests.clusters import loopback_cluster
 from tests.jobs.blob_jobs import config
 from tests.storage.written_runs import name_of, work_of, write_run
@@ -106,7 +106,6 @@ os.setgroups([])
 os.setgid(int(sys.argv[1]))
 os.setuid(int(sys.argv[1]))
 for folder in sys.argv[3:]:
-    os.listdir(folder)  # it can be reached, so what is refused is refused by its own mode
     try:
         open(f"{folder}/evil.py", "w")
         print(folder)
@@ -121,7 +120,6 @@ print("done")
 """
 
 
-@pytest.mark.xfail(reason="written for the layout before attempts had folders", strict=False)
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can act as another user")
 def test_another_user_can_not_write_to_a_run_or_hold_its_output():
     with tempfile.TemporaryDirectory() as open_to_all:
@@ -131,7 +129,9 @@ def test_another_user_can_not_write_to_a_run_or_hold_its_output():
             write_run(output, name_of(work), "a")
             work.put("plan.json", b"{}")
             out, run = Path(output.store.address), Path(work.address)
-            places = [out, run.parent, run, *(out / p / run.name for p in KINDS)]
+            places = [out, *(path for path in out.rglob("*") if path.is_dir())]
+            assert run in places
+            assert run.parent.stat().st_mode & 0o777 == 0o700
             command = [sys.executable, "-c", MEDDLE, str(NOBODY), str(run.parent / "lock")]
             found = subprocess.run(
                 [*command, *map(str, places)], capture_output=True, text=True, check=False, cwd="/"
@@ -237,6 +237,23 @@ def other_there(monkeypatch):
 
     monkeypatch.setattr(module, "versions", installed)
     monkeypatch.setattr(fanout, "versions", installed)
+
+
+def test_processors_are_compared_before_the_start(monkeypatch, caplog):
+    driver = threading.get_ident()
+    kinds = {True: "X86_V3, Haswell", False: "X86_V4, SkylakeX"}
+    monkeypatch.setattr(module, "processor", lambda: kinds[threading.get_ident() == driver])
+    with (
+        loopback_cluster(1) as cluster,
+        caplog.at_level("WARNING", "distsvc"),
+        connected(
+            ClusterConfig(), 0, Progress(quiet=True), ClusterAddress(cluster.scheduler_address)
+        ),
+    ):
+        pass
+    [record] = [one for one in caplog.records if one.getMessage() == "other processor"]
+    assert record.fields["who"].startswith("worker tcp://127")
+    assert (record.fields["ours"], record.fields["theirs"]) == (kinds[True], kinds[False])
 
 
 def test_versions_are_compared_before_the_start(other_there):

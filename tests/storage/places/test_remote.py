@@ -114,7 +114,7 @@ def test_http(tmp_path, http_folder):
     pq.write_table(data, folder / "t.parquet", row_group_size=30)
     (folder / "t.csv").write_text("x\n1\n")
     zarr.create_array(folder / "z.zarr", data=np.arange(10.0), chunks=(4,))
-    table = opened(f"{url}/t.parquet?token=secret", tmp_path, columns=["a", "b"])
+    table = opened(f"{url}/t.parquet", tmp_path, columns=["a", "b"])
     np.testing.assert_array_equal(everything(table)[1], matrix(data, ["a", "b"]))
     assert len(fingerprint(table)) == 64
     np.testing.assert_array_equal(everything(opened(f"{url}/t.csv", tmp_path))[1], [[1]])

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from distsvc.errors import one_line
-from distsvc.errors.urls import masked
 from distsvc.run.work.shown.sentences import details, is_worth_telling, sentence
 from distsvc.run.work.start import Display
 
@@ -31,10 +30,6 @@ class JsonLines(logging.Formatter):
             event["traceback"] = self.formatException(record.exc_info)
         return json.dumps(event, default=str)
 
-    def formatException(self, ei: Any) -> str:  # noqa: N802
-        """Return a traceback, without the secrets of URLs in it."""
-        return masked(super().formatException(ei))
-
 
 class Sentences(logging.Formatter):
     """Makes a sentence of a record, with its time if it is `stamped`; of an error, the traceback.
@@ -47,7 +42,7 @@ class Sentences(logging.Formatter):
         self._stamped, self._verbose = stamped, verbose
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the lines, each without secrets and safe to print."""
+        """Return the lines, each safe to print."""
         fields = _fields(record)
         words = sentence(record.getMessage(), fields)
         if self._verbose and fields.keys() - {"run"}:
@@ -56,7 +51,7 @@ class Sentences(logging.Formatter):
             words = f"{self.formatTime(record, '%Y-%m-%d %H:%M:%S')} {words}"
         lines = [words]
         if record.exc_info:
-            lines += masked(self.formatException(record.exc_info)).splitlines()
+            lines += self.formatException(record.exc_info).splitlines()
         return "\n".join(map(one_line, lines))
 
 
@@ -105,14 +100,5 @@ def terminal_bar(display: Display) -> WholeBar | None:
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
-    """Return the fields of an event without secrets."""
-    return {name: _without_secrets(v) for name, v in getattr(record, "fields", {}).items()}
-
-
-def _without_secrets(value: Any) -> Any:
-    """Return a field of an event without secrets, also those of texts inside it."""
-    if isinstance(value, dict):
-        return {name: _without_secrets(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_secrets(one) for one in value]
-    return masked(value) if isinstance(value, str) else value
+    """Return the fields of an event."""
+    return dict(getattr(record, "fields", {}))

@@ -167,6 +167,8 @@ SENTENCES: Mapping[str, str | Callable[[Fields], str]] = {
     "credentials are those of the environment": "{url}: credentials of the environment are used: "
     "{because}.",
     "scheduler without TLS": "Warning: {about}.",
+    "other processor": "Warning: {who} has the vector instructions {theirs}, this process has "
+    "{ours}. Where NumPy or BLAS compute, the last digits may differ.",
     "outer step": "Largest violation {violation:.3g}, objective {objective:.6g}.",
     "page without figures": "The page has no figures, which need matplotlib: pip install "
     "'distsvc[report]', then distsvc report.",

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
-from importlib import metadata
+from importlib import import_module, metadata
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ import distsvc
 from distsvc import __version__
 from distsvc.errors import InputNotFoundError, JobFileError, TemporaryError
 from distsvc.errors.extras import check_extra, is_installed
-from distsvc.errors.urls import remember
+from distsvc.errors.urls import checked_url
 from distsvc.job.config import ClusterConfig
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import ANYWHERE, ClusterAddress
@@ -221,6 +221,10 @@ def _elsewhere(address: str) -> Iterator[Any]:
                 found = client.run(versions, on_error="return", callback_timeout=CONNECT_SECONDS)
                 for worker, theirs in found.items():
                     compare_versions(worker, versions(), theirs)
+                found = client.run(processor, on_error="return", callback_timeout=CONNECT_SECONDS)
+                for worker, theirs in found.items():
+                    if isinstance(theirs, str):
+                        compare_processors(f"worker {worker}", processor(), theirs)
         yield client
 
 
@@ -365,6 +369,27 @@ def versions() -> Versions:
     return ("python", python), *own, *others
 
 
+def processor() -> str:
+    """Return the vector instructions by which NumPy and BLAS choose their code here.
+
+    Kernels compute the same bytes whatever these are.
+    """
+    numpy_core = import_module("numpy._core._multiarray_umath")
+    from threadpoolctl import threadpool_info
+
+    known = numpy_core.__cpu_features__
+    names = [name for name in numpy_core.__cpu_dispatch__ if known.get(name)]
+    blas = {str(one.get("architecture")) for one in threadpool_info() if one["user_api"] == "blas"}
+    return ", ".join([*names, *sorted(blas)]) or "none"
+
+
+def compare_processors(who: str, ours: str, theirs: str) -> None:
+    """Warn where another process has another `processor`."""
+    if ours != theirs:
+        fields = {"who": who, "ours": ours, "theirs": theirs}
+        logging.getLogger("distsvc").warning("other processor", extra={"fields": fields})
+
+
 def sources_digest() -> str:
     """Return 16 hexadecimal digits of a SHA-256 of the package's source files, with their names."""
     digest, root = hashlib.sha256(), Path(distsvc.__file__).parent
@@ -414,8 +439,7 @@ def _address_of(at: ClusterAddress) -> str | None:
     address = at.scheduler or _configured_address()
     if not address and at.scheduler_file is not None:
         address = _address_in(at.scheduler_file)
-    remember(address or "")
-    return address
+    return checked_url(address) if address else None
 
 
 def _address_in(scheduler_file: str) -> str:

@@ -239,15 +239,15 @@ def not_utf8(file: Location, text: bytes, line: int) -> DataError:
 def piped(file: Location, command: str) -> str:
     """Return the line of a shell that writes a file anew, as a command changes it."""
     name = shlex.quote(_name(file))
-    suffix = "".join(PurePosixPath(file.bare).suffixes[-2:]).lower()
+    suffix = "".join(PurePosixPath(file.path).suffixes[-2:]).lower()
     if head_of(file).is_packed:
         return f"gunzip -c {name} | {command} | gzip > new{suffix}"
-    return f"{command} {name} > new{PurePosixPath(file.bare).suffix.lower()}"
+    return f"{command} {name} > new{PurePosixPath(file.path).suffix.lower()}"
 
 
 def _name(file: Location) -> str:
     """Return the path of a local file, or the name of another, as it would be fetched."""
-    return file.path if file.is_local else PurePosixPath(file.bare).name
+    return file.path if file.is_local else PurePosixPath(file.path).name
 
 
 def line_of(file: Location, row: int) -> int:

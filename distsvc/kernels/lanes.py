@@ -1,0 +1,170 @@
+"""Sums with a fixed order and fused products with one rounding, equal on every processor.
+
+A compiler that may reorder a sum makes as many partial sums as vector registers hold, and fuses
+products where the processor can, so that the last bits depend on the processor. Here the code says
+both. Element j goes to partial sum j % 32 whatever the width of a register, the partial sums are
+added by halves, and the last elements get 4 partial sums, then one.
+
+Processors without fused products compute `fma` in software, slowly, with the same result. Where
+nothing is compiled, results are equal up to rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.errors import TypingError
+from numba.extending import intrinsic, overload
+
+LANES = 32, 8, 1
+"""Numbers of partial sums: each takes the elements that do not fill the one before."""
+
+
+def _of_total(_: ir.IRBuilder, x: Any) -> list[tuple[Any, Any]]:
+    return [(x, ir.Constant(x.type, [1.0] * x.type.count))]
+
+
+def _of_dot(_: ir.IRBuilder, x: Any, y: Any) -> list[tuple[Any, Any]]:
+    return [(x, y)]
+
+
+def _of_distance(builder: ir.IRBuilder, x: Any, y: Any) -> list[tuple[Any, Any]]:
+    gap = builder.fsub(x, y)
+    return [(gap, gap)]
+
+
+def _of_projection(builder: ir.IRBuilder, v: Any, x: Any, y: Any) -> list[tuple[Any, Any]]:
+    gap = builder.fsub(x, y)
+    return [(v, gap), (gap, gap)]
+
+
+def _sums(terms: Callable[..., list[tuple[Any, Any]]], n_sums: int, *arrays: types.Array) -> Any:
+    """Return the signature and the code of sums over the elements of arrays of one length.
+
+    `terms` returns the two factors of every sum's next terms, which are vectors.
+    """
+    if any(not isinstance(a, types.Array) or a.ndim != 1 or a.layout != "C" for a in arrays):
+        raise TypingError(f"expected contiguous arrays of one dimension, found {arrays}")
+    wide = types.float32 if all(a.dtype == types.float32 for a in arrays) else types.float64
+    result = wide if n_sums == 1 else types.UniTuple(wide, n_sums)
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        number = context.get_value_type(wide)
+        views = [
+            context.make_array(kind)(context, builder, value)
+            for kind, value in zip(arrays, values, strict=True)
+        ]
+        n = cgutils.unpack_tuple(builder, views[0].shape)[0]
+        sums = [cgutils.alloca_once(builder, number) for _ in range(n_sums)]
+        for one in sums:
+            builder.store(ir.Constant(number, 0.0), one)
+        start: Any = context.get_constant(types.intp, 0)
+        for lanes in LANES:
+            vector = ir.VectorType(number, lanes)
+            zeros = ir.Constant(vector, [0.0] * lanes)
+            parts = [cgutils.alloca_once(builder, vector) for _ in sums]
+            step = context.get_constant(types.intp, lanes)
+            stop = builder.sub(n, builder.srem(n, step))
+            with builder.if_then(builder.icmp_signed("<", start, stop)):
+                for part in parts:
+                    builder.store(zeros, part)
+                with cgutils.for_range_slice(builder, start, stop, step) as (place, _):
+                    found = [
+                        _read(context, builder, kind, view.data, place, vector)
+                        for kind, view in zip(arrays, views, strict=True)
+                    ]
+                    for part, (a, b) in zip(parts, terms(builder, *found), strict=True):
+                        builder.store(_fused(builder, a, b, builder.load(part)), part)
+                for one, part in zip(sums, parts, strict=True):
+                    added = _added(builder, builder.load(part))
+                    builder.store(builder.fadd(builder.load(one), added), one)
+            start = stop
+        found = [builder.load(one) for one in sums]
+        return found[0] if n_sums == 1 else context.make_tuple(builder, result, found)
+
+    return result(*arrays), generate
+
+
+def _read(
+    context: Any, builder: ir.IRBuilder, kind: types.Array, data: Any, place: Any, vector: Any
+) -> Any:
+    """Return the elements of an array from `place` on, as floats of the vector's type."""
+    own = ir.VectorType(context.get_value_type(kind.dtype), vector.count)
+    at = builder.bitcast(builder.gep(data, [place]), own.as_pointer())
+    value = builder.load(at, align=kind.dtype.bitwidth // 8, typ=own)
+    return value if own == vector else builder.fpext(value, vector)
+
+
+def _fused(builder: ir.IRBuilder, a: Any, b: Any, c: Any) -> Any:
+    """Return a b + c of vectors."""
+    kind = "f32" if isinstance(a.type.element, ir.FloatType) else "f64"
+    signature = ir.FunctionType(a.type, [a.type] * 3)
+    name = f"llvm.fma.v{a.type.count}{kind}"
+    return builder.call(cgutils.get_or_insert_function(builder.module, signature, name), [a, b, c])
+
+
+def _added(builder: ir.IRBuilder, vector: Any) -> Any:
+    """Return the sum of a vector's elements: its halves are added until one element is left."""
+    while vector.type.count > 1:
+        half = vector.type.count // 2
+        none = ir.Constant(vector.type, ir.Undefined)
+        vector = builder.fadd(
+            *(
+                builder.shuffle_vector(
+                    vector,
+                    none,
+                    ir.Constant(ir.VectorType(ir.IntType(32), half), [*range(at, at + half)]),
+                )
+                for at in (0, half)
+            )
+        )
+    return builder.extract_element(vector, ir.Constant(ir.IntType(32), 0))
+
+
+def fma(a: Any, b: Any, c: Any) -> Any:
+    """Return a b + c, rounded once; all float32 or all float64."""
+    return a * b + c
+
+
+def total(x: np.ndarray) -> Any:
+    """Return the sum of x (n,)."""
+    return x.sum()
+
+
+def dot(x: np.ndarray, y: np.ndarray) -> Any:
+    """Return x.y of two arrays (n,), in float32 if both are, else in float64."""
+    return x @ y
+
+
+def square_distance(x: np.ndarray, y: np.ndarray) -> Any:
+    """Return ||x - y||^2 of two arrays (n,), in float32 if both are, else in float64."""
+    return (x - y) @ (x - y)
+
+
+def projection(v: np.ndarray, x: np.ndarray, y: np.ndarray) -> Any:
+    """Return v.(x - y) and ||x - y||^2 of arrays (n,), in float32 if all are, else in float64."""
+    return v @ (x - y), (x - y) @ (x - y)
+
+
+@intrinsic
+def _fma(_: Any, a: Any, b: Any, c: Any) -> Any:
+    if not a == b == c:
+        raise TypingError(f"expected numbers of one type, found {a}, {b} and {c}")
+    return a(a, b, c), lambda _context, builder, _signature, values: builder.fma(*values)
+
+
+# Compiled code calls these, plain Python the functions above.
+_total = intrinsic(lambda _, x: _sums(_of_total, 1, x))
+_dot = intrinsic(lambda _, x, y: _sums(_of_dot, 1, x, y))
+_square_distance = intrinsic(lambda _, x, y: _sums(_of_distance, 1, x, y))
+_projection = intrinsic(lambda _, v, x, y: _sums(_of_projection, 2, v, x, y))
+overload(fma)(lambda a, b, c: lambda a, b, c: _fma(a, b, c))
+overload(total)(lambda x: lambda x: _total(x))
+overload(dot)(lambda x, y: lambda x, y: _dot(x, y))
+overload(square_distance)(lambda x, y: lambda x, y: _square_distance(x, y))
+overload(projection)(lambda v, x, y: lambda v, x, y: _projection(v, x, y))

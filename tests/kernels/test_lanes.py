@@ -1,0 +1,117 @@
+"""Sums have one order and products one rounding, whatever the processor."""
+
+import importlib
+import os
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+
+import distsvc.kernels
+from distsvc.kernels import lanes
+from distsvc.kernels.lanes import dot, fma, projection, square_distance, total
+
+ROOT = Path(__file__).parents[2]
+PROCESSORS = {
+    "this": {},
+    "AVX2": {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx2,+fma"},
+    "generic": {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""},
+}
+KERNELS = """
+import hashlib
+import numpy as np
+from distsvc.kernels import density, dual_cd, hyperplane, level_tree, projection, rbf
+
+random = np.random.default_rng(0)
+X, S = random.normal(size=(300, 9)).astype("f4"), random.normal(size=(9, 77)).astype("f4")
+a, ends = random.uniform(0.1, 1.0, 77).astype("f4"), np.array([30, 77])
+sums = np.empty((2, 300))
+density.log_sums(X, S, a, 0.3, sums)
+found = [sums, rbf.weighted_sums(X, S, a, 0.1), level_tree.vote(X, S, a, ends, 0.05)]
+found += [projection.project(X, S.T[:3]), projection.project(X @ X.T, X.T)]
+V, means, rest = np.eye(7, 9, dtype="f4"), np.zeros((7, 9), "f4"), np.ones((2, 7))
+visits, decays = np.zeros(7, np.int64), np.ones(1)
+hyperplane.learn(X, means, V, *rest, visits, 0.9, 10.0, 1.0, 1000, np.inf, decays)
+products = np.empty(300)
+dual_cd.products(X.astype(float), S[:, 0].astype(float), products)
+found += [means, V, rest, products]
+for one in found:
+    print(hashlib.sha256(np.ascontiguousarray(one).tobytes()).hexdigest()[:12])
+"""
+
+
+def in_lanes(x):
+    """Return the sum of x (n,) float32 in the order that `lanes` documents."""
+    found, start = np.float32(0.0), 0
+    for n in lanes.LANES:
+        stop = len(x) - len(x) % n
+        parts = np.zeros(n, np.float32)
+        for j in range(start, stop, n):
+            parts += x[j : j + n]
+        while len(parts) > 1:
+            parts = parts[: len(parts) // 2] + parts[len(parts) // 2 :]
+        found, start = found + parts[0], stop
+    return found
+
+
+@numba.njit
+def compiled(x, y, v, wide):
+    both = projection(v, x, y)
+    return total(x), dot(x, y), square_distance(x, y), both[0], both[1], dot(x, wide)
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 4, 31, 32, 35, 36, 64, 1000])
+def test_twin_sums(n):
+    x, y, v = np.random.default_rng(n).normal(size=(3, n)).astype(np.float32)
+    X, Y, V = (one.astype(np.float64) for one in (x, y, v))
+    found = compiled(x, y, v, Y)
+    wanted = X.sum(), X @ Y, (X - Y) @ (X - Y), V @ (X - Y), (X - Y) @ (X - Y), X @ Y
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(found[-1], X @ Y, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("n", [1, 37, 999])
+def test_sums_are_in_the_documented_order(n):
+    x = np.random.default_rng(n).lognormal(0.0, 5.0, n).astype(np.float32)
+    assert compiled(x, x, x, x.astype(np.float64))[0] == in_lanes(x)
+
+
+def test_fused_products_are_rounded_once():
+    @numba.njit
+    def fused(a, b, c):
+        return fma(a, b, c)
+
+    a = np.float32(1.0 + 2.0**-12)
+    assert fused(a, a, np.float32(-1.0 - 2.0**-11)) == np.float32(2.0**-24)
+
+
+def test_no_kernel_may_reorder_or_fuse_operations():
+    names = [
+        f"distsvc.kernels.{one.name}" for one in pkgutil.iter_modules(distsvc.kernels.__path__)
+    ]
+    found = [one for name in names for one in vars(importlib.import_module(name)).values()]
+    kernels = [one for one in found if hasattr(one, "targetoptions")]
+    assert len(kernels) > 50
+    assert not [one.__name__ for one in kernels if one.targetoptions.get("fastmath")]
+
+
+@pytest.mark.skipif(
+    numba.config.DISABLE_JIT or os.uname().machine != "x86_64", reason="names of x86 processors"
+)
+def test_kernels_give_the_same_bytes_on_every_processor(tmp_path):
+    answers = {}
+    for name, variables in PROCESSORS.items():
+        done = subprocess.run(
+            [sys.executable, "-c", KERNELS],
+            cwd=ROOT, capture_output=True, text=True,
+            env={**os.environ, **variables, "NUMBA_CACHE_DIR": str(tmp_path / name)},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        answers[name] = done.stdout.split()
+    assert len(answers["this"]) == 9
+    assert answers["AVX2"] == answers["this"]
+    assert answers["generic"] == answers["this"]
