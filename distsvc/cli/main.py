@@ -386,6 +386,33 @@ def history(folder: str, page: str | None, as_json: bool) -> None:
 
 
 @main.command()
+@click.argument("folder", metavar="FOLDER", type=Place())
+@click.option(
+    "--to",
+    "table",
+    type=Place(),
+    required=True,
+    metavar="TABLE",
+    help="NAME.parquet, NAME.duckdb or delta://PATH; replaced if it exists.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the nights and rows as JSON.")
+def export(folder: str, table: str, as_json: bool) -> None:
+    """Write all published nights below FOLDER to one table.
+
+    Its columns are id, night, cluster, name, outlier, score and run. Outputs are looked for in
+    FOLDER and four folders deep, as in FOLDER/shop/2026/11/20.
+    """
+    with failing_cleanly():
+        from distsvc.published import export as exports
+
+        done = exports.export(folder, table)
+    if as_json:
+        click.echo(json.dumps({"nights": done.nights, "rows": done.rows, "table": done.table}))
+    else:
+        say(f"{done.nights:,} night{'s' * (done.nights != 1)}, {done.rows:,} rows: {done.table}")
+
+
+@main.command()
 @click.argument("output_path", metavar="OUT", type=Place())
 @click.option(
     "--keep", type=click.IntRange(1), metavar="N", help="Keep only the last N runs of each job."

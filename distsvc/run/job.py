@@ -8,7 +8,7 @@
 3. `fill_output` writes the files of labels, where the format needs more than the labelled parts.
 4. `compare_and_check` compares with the previous run and does the job's `[checks]`; one of them is
    on `agreement`: how likely another sample has this answer, where an algorithm learns several
-   models.
+   models. `write_moves` lists the ids whose published cluster is not that of the previous run.
 5. `write_report` writes `report.json` and the HTML page, and `publish` the manifest, if no check
    failed.
 
@@ -27,6 +27,7 @@ from distsvc.run.fitting.clustering import cluster_table
 from distsvc.run.forecast.memory import check_memory
 from distsvc.run.labelling.phase import fill_output
 from distsvc.run.nights.comparison import compare_and_check
+from distsvc.run.nights.moves import write_moves
 from distsvc.run.reporting.files import read_report, write_report
 from distsvc.run.reporting.manifest import publish
 from distsvc.run.starting.opening import opened
@@ -76,6 +77,7 @@ def run_job(
             )
             fill_output(steps, labelled.counts)
         comparison = compare_and_check(run, asked, previous, labelled, learned.facts, opening.notes)
+        write_moves(run, previous, labelled.counts, progress)
         for check in comparison.checks:
             progress.event("check", **check.told())
         report = write_report(

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from distsvc.report.content.explained_parts import ProfileColumn, ProfilePart
+from distsvc.report.content.report import Report
 from distsvc.report.formats import number, percent, short_name
 
 LONGEST = 40
@@ -17,6 +18,11 @@ SHARE = "log(share(", "))"
 
 IN_NAME, MOST_IN_NAME = 2, 4
 """Columns in a name, and in one that would be another cluster's, too."""
+
+
+def cluster_names(report: Report) -> dict[int, str]:
+    """Return the name of each cluster by its id; clusters without a profile have none."""
+    return names(report.profiles.clusters) if report.profiles else {}
 
 
 def names(found: Sequence[ProfilePart]) -> dict[int, str]:

@@ -37,6 +37,7 @@ PHASES = {
     "assign": "Label the rows with the earlier model",
     "fill": "Write the arrays of labels",
     "match": "Match clusters with those of the earlier run",
+    "moves": "List the ids that moved",
     "report": "Draw the page",
     "publish": "Publish",
 }
