@@ -409,6 +409,9 @@ class ChecksConfig(_Section):
     """The largest population stability index of any column, from the run before."""
     max_reference_drift: Limit | None = None
     """The same, from the table of `continuity.reference`."""
+    same_units: Never | None = None
+    """Whether a column whose values are all about the same multiple of the previous run's, as in
+    another unit, holds a result back."""
     same_columns: Never | None = None
     """Whether columns that the run before did not know hold a result back."""
     min_agreement: Limit | None = None
@@ -438,7 +441,7 @@ class ChecksConfig(_Section):
 
 
 GUARDS = ChecksConfig.model_validate(
-    {"max_outlier_share": 0.5, "max_drift": 5.0}
+    {"max_outlier_share": 0.5, "max_drift": 5.0, "same_units": True}
     | {"max_rows_moved": {"limit": 0.5, "level": "warn"}}
     | {"rows_against_last": {"limit": (0.5, 2.0), "level": "warn"}}
 )
@@ -493,8 +496,22 @@ ASKING = OutputConfig.model_fields.keys() - {"path", "format"}
 """The keys of ``[output]`` that ask for more columns."""
 
 
+def _cluster_id(key: str) -> str:
+    if not key.isdecimal() or key != str(int(key)) or int(key) >= 2**31:
+        raise ValueError(f"must be the id of a cluster, such as '3', found {key!r}")
+    return key
+
+
+ClusterNames = dict[
+    Annotated[str, AfterValidator(_cluster_id)],
+    Annotated[str, Field(min_length=1, max_length=60)],
+]
+"""The keys and values of ``[names]``: cluster ids, and a name for each."""
+
+
 UNDECIDING: Any = {
     "job": True,
+    "names": True,
     "input": {"ready"},
     "checks": True,
     "cluster": True,
@@ -514,6 +531,7 @@ class Job(_Section):
     columns: Kinds = Field(default_factory=dict)
     model: Annotated[ModelConfig, GetPydanticSchema(_any_model)] = DEFAULT_MODEL
     continuity: ContinuityConfig = ContinuityConfig()
+    names: ClusterNames = Field(default_factory=dict)
     checks: ChecksConfig = ChecksConfig()
     cluster: ClusterConfig = ClusterConfig()
 

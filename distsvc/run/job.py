@@ -28,7 +28,7 @@ from distsvc.run.forecast.memory import check_memory
 from distsvc.run.labelling.phase import fill_output
 from distsvc.run.nights.comparison import compare_and_check
 from distsvc.run.nights.moves import write_moves
-from distsvc.run.reporting.files import read_report, write_report
+from distsvc.run.reporting.files import rename_clusters, write_report
 from distsvc.run.reporting.manifest import publish
 from distsvc.run.starting.opening import opened
 from distsvc.run.work.phases import steps_on
@@ -68,7 +68,7 @@ def run_job(
     with opened(job, start, progress) as opening:
         if isinstance(opening, Output):  # it has this run already
             progress.event("already published", output=opening.shown)
-            return read_report(opening).of_before()
+            return rename_clusters(opening, job.names).of_before()
         run, asked, previous = opening.run, opening.job, opening.previous
         with steps_on(run, progress, asked.cluster, at) as steps:
             forecast = check_memory(asked, opening.table, steps.workers, opening.algorithm)

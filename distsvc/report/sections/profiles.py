@@ -21,7 +21,7 @@ from distsvc.report.formats import (
     short_name,
     things,
 )
-from distsvc.report.sections.names import limits, names
+from distsvc.report.sections.names import limits
 
 SEEN = 6
 """Clusters that are seen at once."""
@@ -109,12 +109,13 @@ class ProfilesSection(NamedTuple):
     has_categories: bool
 
 
-def section(part: ProfilesPart, clusters: Sequence[ClusterRow]) -> ProfilesSection:
-    """Return the profiles of clusters, in the order of their sizes."""
+def section(
+    part: ProfilesPart, clusters: Sequence[ClusterRow], named: Mapping[int, str]
+) -> ProfilesSection:
+    """Return the profiles of clusters, in the order of their sizes, with their names."""
     sizes = {row.label: row for row in clusters}
     place = {row.label: i for i, row in enumerate(clusters)}
     some = sorted(part.clusters, key=lambda one: place.get(one.label, len(place)))
-    named = names(part.clusters)
     cards = [_card(one, sizes, named) for one in some[:MOST_TOLD]]
     n_untold = len(sizes.keys() - {card.label for card in cards})
     untold = f"{things(n_untold, 'smaller cluster')} not shown here." if n_untold else ""

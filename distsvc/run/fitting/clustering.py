@@ -25,7 +25,9 @@ def cluster_table(
     survey = survey_table(steps, algorithm.sample_ranges, all_rows)
     prepared_pilot = prepare(steps, job.preprocess, algorithm, survey)
     if job.continuity.prefer_previous and steps.run.has(PREVIOUS + RULE):
-        algorithm.go_on_from(labels_before(steps.run, survey))
+        before = labels_before(steps.run, survey)
+        if before is not None:
+            algorithm.go_on_from(before)
     rule = algorithm.fit(steps, survey)
     ids = ids_of(steps, rule, survey, job.continuity, lineage)
     columns = steps.run.plan.table.columns
