@@ -64,7 +64,7 @@ def test_a_plain_installation_starts_workers_and_writes_zarr(table, tmp_path):
     asked = ["--algorithm", "bico", "--clusters", "2", "--set", "output.format=zarr"]
     found = distsvc("run", table, "--out", out, "--set", "cluster.workers=1", *asked)
     assert found.returncode == 0, found.stderr
-    assert "1 worker on this machine." in found.stderr
+    assert '"kind": "1 workers here"' in found.stderr
     labels = "import distsvc; print(distsvc.load(sys.argv[1]).labels().num_rows)"
     loaded = python("-c", WITHOUT.format(hidden=OPTIONAL) + labels, out)
     assert (loaded.returncode, loaded.stdout) == (0, "300\n"), loaded.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,8 @@ class AutoClustering(MixedClusterEstimator):
         How many models vote, as in `SupportVectorClustering`.
     granularity : {"coarse", "default", "fine"}, default="default"
         How faint a valley divides two clusters, as in `SupportVectorClustering`.
+    noise : bool, default=False
+        Label rows with a `decision_function` below 0 as -1 in `labels_`, `predict` and `cut`.
     n_jobs : int or None, default=None
         Threads, for the models of both families and for blocks of rows; as in
         `SupportVectorClustering`.
@@ -52,12 +55,14 @@ class AutoClustering(MixedClusterEstimator):
     Attributes
     ----------
     labels_ : ndarray of shape (n,), int32
-        Cluster of every row; outliers have one, too.
+        Cluster of every row; outliers have one, too, unless `noise`.
     probabilities_ : ndarray of shape (n,), float32
         The share of its own cluster in every row, 0 to 1: the entry of `predict_proba` for the
         row's label.
     outlier_scores_ : ndarray of shape (n,), float64
         How far out every row is: `decision_function` with its sign turned, above 0 outside.
+    exemplars_ : list of ndarray of int64
+        For each cluster the numbers of the rows deepest inside it, at most five.
     n_clusters_ : int
     algorithm_ : {"support-vector", "graph", "mixture", "centres"}
         View that has the answer: level trees of the columns or of the graph, the mixture, or
@@ -102,6 +107,7 @@ class AutoClustering(MixedClusterEstimator):
         nu: float | None = None,
         effort: Effort = "default",
         granularity: Granularity = "default",
+        noise: bool = False,
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: RandomState = None,
@@ -110,6 +116,7 @@ class AutoClustering(MixedClusterEstimator):
         self.nu = nu
         self.effort = effort
         self.granularity = granularity
+        self.noise = noise
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
@@ -212,13 +219,16 @@ class AutoClustering(MixedClusterEstimator):
         """
         self._settle()
         COUNT.check("n_clusters", n_clusters)
-        rule, engine = self._engine.cut(n_clusters), self._engine
+        values = replace(self._values("label"), rule=self._engine.cut(n_clusters))
         if X is not None:
-            values = Values(rule, engine.origin, "label", columns=engine.columns)
             return answered(self, X, values, self.n_jobs)
         if self._rows is None:
             raise ValueError("the rows were read block by block and not kept: give X")
-        return of_blocks(rule.labels, self._rows, self.n_jobs)
+        return of_blocks(values.of_centred, self._rows, self.n_jobs)
+
+    def _values(self, column: str) -> Values:
+        """Return the function that labels or scores raw rows, outliers as -1 with `noise`."""
+        return replace(super()._values(column), least=0.0 if self.noise else -np.inf)
 
     def _begin(self) -> AutomaticEngine:
         engine = AutomaticEngine(self.get_params(), seed_of(self.random_state))
@@ -248,7 +258,7 @@ class AutoClustering(MixedClusterEstimator):
             phases.ended("graph of near rows, its models and their vote")
         self._take(engine)
         self._rows = self._values("label").prepared(raw)
-        self.labels_ = of_blocks(engine.rule.labels, self._rows, self.n_jobs)
+        self.labels_ = of_blocks(self._values("label").of_centred, self._rows, self.n_jobs)
         self._hold_rows(self._rows)
         phases.ended("choice and labels")
 

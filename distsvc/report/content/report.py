@@ -237,6 +237,13 @@ class Report(ReportPart):
     phases: Annotated[list[PhaseCost], Field(max_length=MOST_PHASES)]
     _was_there: bool = PrivateAttr(default=False)
 
+    def __repr__(self) -> str:
+        k, n = len(self.clusters), self.input.n_rows
+        clusters = "" if self.outliers.only else f"{k:,} cluster{'s' * (k != 1)} in "
+        return f"<distsvc report: {clusters}{n:,} rows>"
+
+    __str__ = __repr__
+
     def of_before(self) -> Self:
         """Return the report of a result that was published before, and not made now."""
         found = self.model_copy()

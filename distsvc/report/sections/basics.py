@@ -53,7 +53,9 @@ def clusters(report: Report) -> ClustersSection:
     """Return the section on what each cluster is."""
     found = report.profiles
     named = cluster_names(report)
-    told = None if found is None else profiles.section(found, report.clusters, named)
+    told = (
+        None if found is None else profiles.section(found, report.clusters, cluster_names(report))
+    )
     return ClustersSection(caption(report), told)
 
 

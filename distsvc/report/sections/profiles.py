@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from distsvc.report.content.explained_parts import (
@@ -21,7 +22,7 @@ from distsvc.report.formats import (
     short_name,
     things,
 )
-from distsvc.report.sections.names import limits
+from distsvc.report.sections.names import limits, names
 
 SEEN = 6
 """Clusters that are seen at once."""
@@ -110,9 +111,15 @@ class ProfilesSection(NamedTuple):
 
 
 def section(
-    part: ProfilesPart, clusters: Sequence[ClusterRow], named: Mapping[int, str]
+    part: ProfilesPart,
+    clusters: Sequence[ClusterRow],
+    given: Mapping[int, str] = MappingProxyType({}),
 ) -> ProfilesSection:
-    """Return the profiles of clusters, in the order of their sizes, with their names."""
+    """Return the profiles of clusters, in the order of their sizes.
+
+    Clusters have the names that are `given`, or else names by their columns.
+    """
+    named = names(part.clusters) | dict(given)
     sizes = {row.label: row for row in clusters}
     place = {row.label: i for i, row in enumerate(clusters)}
     some = sorted(part.clusters, key=lambda one: place.get(one.label, len(place)))

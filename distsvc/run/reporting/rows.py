@@ -42,6 +42,8 @@ def _sql(output: str, label: int, id: str | None, layout: str, job: Job) -> str:
     labels = f"read_parquet({_text(f'{output}/labels/*/*.parquet')})"
     where = f"WHERE l.label = {label} -- or: l.outlier\nORDER BY l.score"
     path = job.input.model_dump(mode="json")["path"]
+    if Path(job.input.paths[0]).parent.name.startswith("distsvc-frame-"):
+        id = None  # a temporary copy of a table in memory
     if id is None or layout not in READERS or not isinstance(path, str) or "***" in path:
         return f"SELECT l.* FROM {labels} l\n{where}"
     function, files = READERS[layout]

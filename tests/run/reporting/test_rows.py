@@ -17,8 +17,6 @@ from distsvc.run.work.start import Start
 from tests.jobs.shop import FIRST, SECOND, Shop, rows
 from tests.published_files import listed, read_labels
 
-pytestmark = pytest.mark.usefixtures("quick_page")
-
 
 @pytest.fixture
 def shop(tmp_path):

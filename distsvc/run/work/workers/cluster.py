@@ -221,12 +221,16 @@ def _elsewhere(address: str) -> Iterator[Any]:
 
 TLS_KEYS = tuple(f"distributed.comm.tls.{key}" for key in ("ca-file", "client.cert", "client.key"))
 
+NO_TLS_THERE = (
+    "the scheduler does not use TLS: give its tcp:// address, or start it with --protocol tls"
+)
+
 TLS_MISTAKES = {
     "ssl_context": "no TLS certificates are set",
     "certificate does not match": "the scheduler's certificate is not from the authority in "
     "distributed.comm.tls.ca-file",
-    "IOStream is not idle": "the scheduler does not use TLS: give its tcp:// address, or start it "
-    "with --protocol tls",
+    "IOStream is not idle": NO_TLS_THERE,
+    "WRONG_VERSION_NUMBER": NO_TLS_THERE,
     "encryption required": "distributed.comm.require-encryption is set: give a tls:// address",
 }
 """Words of Dask's errors about TLS, and what each means."""
@@ -238,15 +242,16 @@ def _mistakes(address: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        said = next((told for words, told in TLS_MISTAKES.items() if words in str(error)), "")
+        text = f"{error} {error.__cause__} {error.__context__}"
+        said = next((told for words, told in TLS_MISTAKES.items() if words in text), "")
         if address.startswith("tls://") and isinstance(error, FileNotFoundError):
             said = f"a file of the TLS configuration does not exist: {_tls_files()}"
-        elif isinstance(error, ssl.SSLError):
+        elif not said and isinstance(error, ssl.SSLError):
             said = f"the TLS files can't be used ({error.reason or error}): {_tls_files()}"
         if not said:
             raise
         where = "in Dask's configuration, or as DASK_DISTRIBUTED__COMM__TLS__CA_FILE and so on"
-        fix = f"; set {', '.join(TLS_KEYS)} {where}" if "ssl_context" in str(error) else ""
+        fix = f"; set {', '.join(TLS_KEYS)} {where}" if "ssl_context" in text else ""
         raise JobFileError(f"scheduler {address}: {said}{fix}") from None
 
 

@@ -86,7 +86,7 @@ def test_quiet_shows_nothing(capsys, clock):
 
 def test_a_terminal_has_one_bar_and_sentences_above_it(clock):
     with redirect_stderr(Terminal()) as terminal, closing(Progress()) as progress:
-        progress.event("cluster", kind="this process", text="[red]")
+        progress.event("cluster", kind="this process", because="x", text="[red]")
         progress.event("unknown", text="[red]")
         with progress.phase("survey") as meter:
             meter.begin(4)
@@ -112,7 +112,7 @@ def test_a_terminal_has_one_bar_and_sentences_above_it(clock):
 
 def test_json_on_a_terminal_has_no_bar():
     with redirect_stderr(Terminal()) as terminal, closing(Progress(log_format="json")) as progress:
-        progress.event("cluster", kind="this process")
+        progress.event("cluster", kind="this process", because="x")
     [line] = terminal.getvalue().splitlines()
     assert json.loads(line)["kind"] == "this process"
 
