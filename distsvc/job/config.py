@@ -36,6 +36,7 @@ from distsvc.errors.urls import shown_url, shown_urls, without_user
 from distsvc.job.constraints import LAST_SEED, MOST
 from distsvc.job.parameters import (
     CLUSTER_KEYS,
+    NU_OF_JOBS,
     PARAMETERS,
     PUBLISHED,
     Settings,
@@ -222,18 +223,37 @@ class ModelConfig(_Section):
     """Learn a new model, label with that of the previous run, or decide by drift."""
     seed: Annotated[int, Field(ge=0, le=LAST_SEED)] = 0
     """The seed of every random choice."""
+    max_clusters: Annotated[int, Field(ge=1, le=MOST)] | None = None
+    """The largest number of clusters: the smallest ones go with their nearest cluster."""
+    min_cluster_rows: Annotated[int, Field(ge=1, le=MOST)] | None = None
+    """The least rows of a cluster, about: a smaller one goes with its nearest cluster."""
 
     def parameters(self) -> Section:
         """Return the estimator's parameters that the job has, and the seed where it takes one."""
-        given = self.model_dump(exclude={"algorithm", "mode", "seed"}, exclude_none=True)
+        given = self.model_dump(exclude=self._own_keys(), exclude_none=True)
         settings = given.pop("settings", None)
         takes_seed = "random_state" in PARAMETERS[self.algorithm]
         seed = {"random_state": self.seed} if takes_seed else {}
         return of_job(self.algorithm, given, settings) | seed
 
+    def _own_keys(self) -> set[str]:
+        """Return the keys of all algorithms that are no parameter of this one's estimator."""
+        return ModelConfig.model_fields.keys() - PARAMETERS[self.algorithm].keys()
+
+    @property
+    def most_clusters(self) -> int | None:
+        """The number of clusters from which on some are joined; None where none are, for that."""
+        return self.max_clusters if "max_clusters" in self._own_keys() else None
+
     @model_validator(mode="after")
     def _parameters_that_do_not_go_together(self) -> ModelConfig:
         check_together(self.algorithm, dict(self) | self.parameters())
+        joins = {"max_clusters": self.max_clusters, "min_cluster_rows": self.min_cluster_rows}
+        key = next((name for name, value in joins.items() if value is not None), None)
+        if key is not None and self.algorithm in NU_OF_JOBS:
+            raise ValueError(f"{key}: algorithm = {self.algorithm!r} has no clusters")
+        if self.most_clusters is not None and getattr(self, "n_clusters", None) is not None:
+            raise ValueError("n_clusters and max_clusters are both given: expected one of them")
         return self
 
 

@@ -68,7 +68,7 @@ def run_job(
     with opened(job, start, progress) as opening:
         if isinstance(opening, Output):  # it has this run already
             progress.event("already published", output=opening.shown)
-            return rename_clusters(opening, job.names).of_before()
+            return rename_clusters(opening, job).of_before()
         run, asked, previous = opening.run, opening.job, opening.previous
         with steps_on(run, progress, asked.cluster, at) as steps:
             forecast = check_memory(asked, opening.table, steps.workers, opening.algorithm)

@@ -53,9 +53,7 @@ def clusters(report: Report) -> ClustersSection:
     """Return the section on what each cluster is."""
     found = report.profiles
     named = cluster_names(report)
-    told = (
-        None if found is None else profiles.section(found, report.clusters, cluster_names(report))
-    )
+    told = None if found is None else profiles.section(found, report.clusters, named)
     return ClustersSection(caption(report), told)
 
 

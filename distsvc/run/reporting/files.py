@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from distsvc.errors.extras import check_extra, is_installed
 from distsvc.job.config import Job
+from distsvc.job.file import written
 from distsvc.report.content.report import ForecastPart, Report
 from distsvc.run.algorithms.algorithm import Learned
 from distsvc.run.labelling.phase import Labelled
@@ -70,16 +69,18 @@ def page_of(report: Report) -> str:
     return render_page(report)
 
 
-def rename_clusters(output: Output, names: Mapping[str, str]) -> Report:
-    """Return the report of a published run with other names of its clusters, published anew.
+def rename_clusters(output: Output, job: Job) -> Report:
+    """Return the report of a published run with the names that a job gives to its clusters.
 
-    Nothing is written if the names are the same. Errors as in `Output.locked` and `Output.file`.
+    Page and report are published anew. Nothing is written if the names are the same. Errors as in
+    `Output.locked` and `Output.file`.
     """
     report = read_report(output)
-    if report.names == names:
+    if report.names == job.names:
         return report
     with output.locked():
-        report = read_report(output).model_copy(update={"names": dict(names)})
+        news = {"names": dict(job.names), "job_file": written(job)}
+        report = read_report(output).model_copy(update=news)
         output.revise({PAGE: page_of(report), REPORT: json_bytes(report.dumped()).decode()})
     return report
 
