@@ -116,6 +116,10 @@ class _Joined:
         return _made, (self.made_of, known)
 
 
+MIN_SHARE = 0.01
+"""Mean share of another cluster in a cluster's rows from which on the shares say which is near."""
+
+
 def clusters_to_join(
     rule: Rule, Z: np.ndarray, max_clusters: int | None, min_rows: float
 ) -> np.ndarray | None:
@@ -123,14 +127,16 @@ def clusters_to_join(
 
     The smallest cluster goes with its nearest one as long as there are more than `max_clusters`, or
     it has fewer than `min_rows` of the rows Z (m, d). The nearest cluster is the one with the
-    largest share in its rows, or else the one with the nearest median. Joined clusters are numbered
-    by their rows, the largest first.
+    largest share in its rows, or the one with the nearest median if no share reaches `MIN_SHARE`.
+    Joined clusters are numbered by their rows, the largest first.
     """
     k = rule.n_clusters
     labels, most = rule.labels(Z), k if max_clusters is None else max_clusters
     counts = np.bincount(labels, minlength=k).astype(np.float64)
     into, left = np.arange(k), k
-    shares = _shares(rule, Z, labels)
+    if left <= most and counts.min() >= min_rows:
+        return None
+    shares, apart = _shares(rule, Z, labels), _distances(rule.seen(Z), labels, k)
     while left > 1:
         there = np.unique(into)
         small = there[counts[there].argmin()]
@@ -138,10 +144,13 @@ def clusters_to_join(
             break
         others = there[there != small]
         near = others[shares[small, others].argmax()]
+        if shares[small, near] < MIN_SHARE * counts[small]:
+            near = others[apart[small, others].argmin()]
         into[into == small] = near
         counts[near] += counts[small]
         shares[near] += shares[small]
         shares[:, near] += shares[:, small]
+        apart[near] = apart[:, near] = np.minimum(apart[near], apart[small])
         left -= 1
     if left == k:
         return None
@@ -153,15 +162,15 @@ def clusters_to_join(
 
 
 def _shares(rule: Rule, Z: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return how near every cluster is to the rows of each, (k, k); the larger, the nearer."""
-    k = rule.n_clusters
-    near = np.zeros((k, k))
+    """Return the sums (k, k) of the shares of each cluster in the rows of each."""
+    total = np.zeros((rule.n_clusters, rule.n_clusters))
     if rule.shared:
-        np.add.at(near, labels, rule.shares(Z).astype(np.float64))
-    rows = rule.seen(Z).astype(np.float64)
-    middles = np.array(
-        [np.median(rows[labels == c], axis=0) if (labels == c).any() else rows.mean(axis=0)
-         for c in range(k)]
-    )  # fmt: skip
-    apart = np.linalg.norm(middles[:, None] - middles, axis=2)
-    return near + 1e-6 / (1.0 + apart)  # medians decide where no row has a share
+        np.add.at(total, labels, rule.shares(Z).astype(np.float64))
+    return total
+
+
+def _distances(rows: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
+    """Return the distances (k, k) of the medians of clusters; of all rows for one without rows."""
+    members = [rows[labels == c] for c in range(k)]
+    middles = np.array([np.median(one if len(one) else rows, axis=0) for one in members])
+    return np.linalg.norm(middles[:, None].astype(np.float64) - middles, axis=2)

@@ -79,7 +79,7 @@ if (every) {
     URL.revokeObjectURL(link.href);
     link.href = URL.createObjectURL(new Blob([[head, ...chosen.map((row) => row[0])].join("\n") + "\n"], { type: "text/csv" }));
     link.download = `${select.value === "outliers" ? "outliers" : `cluster-${select.value}`}.csv`;
-    link.textContent = `${chosen.length.toLocaleString("en")} rows as CSV`;
+    link.textContent = `${chosen.length.toLocaleString("en")} row${chosen.length === 1 ? "" : "s"} as CSV`;
   };
   select.addEventListener("change", choose);
   choose();

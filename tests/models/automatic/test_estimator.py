@@ -1,3 +1,4 @@
+import pickle
 import warnings
 
 import numpy as np
@@ -260,3 +261,18 @@ def test_outliers_are_noise_if_asked_for_and_exemplars_lie_inside():
             assert model.outlier_scores_[found].max() <= np.median(
                 model.outlier_scores_[model.labels_ == label]
             )
+
+
+def test_small_clusters_go_with_their_nearest():
+    random = np.random.default_rng(0)
+    centres, sizes = ((0, 0), (10, 0), (0, 10), (2.5, 0)), (200, 200, 150, 40)
+    y = np.repeat(np.arange(4), sizes)
+    X = np.array(centres)[y] + random.normal(0.0, 0.15, (len(y), 2))
+    model = AutoClustering(effort="fast", random_state=0).fit(X)
+    assert model.n_clusters_ == 4
+    model = AutoClustering(effort="fast", min_cluster_size=60, random_state=0).fit(X)
+    assert model.n_clusters_ == 3
+    assert (model.labels_[y == 3] == model.labels_[0]).all()
+    assert (model.predict(X) == model.labels_).all()
+    assert model.predict_proba(X).shape == (len(X), 3)
+    assert (pickle.loads(pickle.dumps(model)).predict(X) == model.labels_).all()
