@@ -83,13 +83,7 @@ def overridden(
     """Return sections with other values of keys, which are not checked yet.
 
     `settings` are as of `load_job`; `values` are by the names of keys, such as ``model.seed``.
-    Several settings of one key add up where it is a list or a table.
-
-    Raises
-    ------
-    JobFileError
-        A setting has no key, or a key is given two values.
-
+    Several settings of one key add up where it is a list or a table; otherwise the last one counts.
     """
     content = {name: dict(of) if isinstance(of, dict) else of for name, of in content.items()}
     for name, value in _added_up(content, settings).items():
@@ -196,7 +190,7 @@ def _added_up(content: Sections, settings: Iterable[str]) -> dict[str, Any]:
     whole: set[str] = set()
     for setting in settings:
         name, value, is_part = _setting(setting)
-        given[name] = _both(name, given[name], value) if name in given else value
+        given[name] = _both(given[name], value) if name in given else value
         if not is_part:
             whole.add(name)
     for name in given.keys() - whole:
@@ -223,18 +217,16 @@ def _setting(setting: str) -> tuple[str, Any, bool]:
     return name, value, False
 
 
-def _both(name: str, first: Any, second: Any) -> Any:
-    """Return the value of a key that is set twice; `JobFileError` if it can't have both values."""
+def _both(first: Any, second: Any) -> Any:
+    """Return the value of a key that is set twice: lists and tables add up, else the last wins."""
     if isinstance(first, list) and isinstance(second, list):
         return [*first, *(one for one in second if one not in first)]
     if isinstance(first, dict) and isinstance(second, dict):
         return first | {
-            key: _both(f"{name}.{key}", first[key], value) if key in first else value
+            key: _both(first[key], value) if key in first else value
             for key, value in second.items()
         }
-    if first == second:
-        return first
-    raise JobFileError(f"--set {name} is given twice, as {first!r} and {second!r}: expected one")
+    return second
 
 
 def _put(content: Sections, name: str, value: Any, by: str, found: str, more: str = "") -> None:

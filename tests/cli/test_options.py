@@ -16,6 +16,8 @@ from distsvc.published.demo import make_table
 
 VALUES = {
     "clusters": (5, 5),
+    "max_clusters": (5, 5),
+    "min_cluster_rows": (50, 50),
     "label": ("y", "y"),
     "id": ("name", "name"),
     "out": ("there", "there"),
@@ -58,7 +60,12 @@ def value_of(job, key):
 @pytest.mark.parametrize(("option", "key"), SHORT.items())
 def test_a_short_form_is_its_key(asked, option, key):
     given, expected = VALUES[option]
-    assert CliRunner().invoke(main, ["run", "t.csv", f"--{option}", str(given)]).exit_code == 0
+    assert (
+        CliRunner()
+        .invoke(main, ["run", "t.csv", f"--{option.replace('_', '-')}", str(given)])
+        .exit_code
+        == 0
+    )
     assert value_of(asked[0], key) == expected
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from distsvc.errors import DistsvcError, PartitionFailedError, TemporaryError
 from distsvc.errors.faults import fault
-from distsvc.kernels.jit import compile_seconds
+from distsvc.models.rows.threads import compile_seconds
 from distsvc.run.work.directory import PLAN, RunDirectory
 from distsvc.run.work.progress import HERE, Meter, peak_memory_mb
 from distsvc.run.work.workers.cluster import (
