@@ -110,9 +110,7 @@ def _write(sides: Sequence[Sequence[Path]], name: str, stream: BinaryIO) -> None
 def _joined(before: Sequence[Path], now: Sequence[Path]) -> Iterator[pa.Table]:
     """Yield the ids of each bucket whose labels differ, with both labels, in the order of ids."""
     for one, other in zip(before, now, strict=True):
-        found = _unique(one).join(
-            _unique(other), "id", join_type="full outer", right_suffix="_now", use_threads=False
-        )
+        found = _unique(one).join(_unique(other), "id", join_type="full outer", right_suffix="_now")
         same = pc.fill_null(pc.equal(found["label"], found["label_now"]), False)
         yield found.filter(pc.invert(same)).sort_by("id")
 
@@ -121,8 +119,8 @@ def _unique(file: Path) -> pa.Table:
     """Return the rows of a bucket whose id no other row has."""
     with pa.memory_map(str(file)) as source:
         table = pa.ipc.open_file(source).read_all()
-    counted = table.group_by("id", use_threads=False).aggregate(
-        [("label", "min"), ([], "count_all")]
-    )
+    if len(table["id"].unique()) == len(table):
+        return table
+    counted = table.group_by("id").aggregate([("label", "min"), ([], "count_all")])
     alone = counted.filter(pc.equal(counted["count_all"], 1))
     return pa.table({"id": alone["id"], "label": alone["label_min"]})
