@@ -160,6 +160,7 @@ def _spooled(job: Any, overrides: Mapping[str, Any] | None) -> Iterator[tuple[An
     import pyarrow.parquet as pq
 
     from distsvc.errors import DataError
+    from distsvc.storage.places.arrays import write_whole
     from distsvc.storage.places.scratch import new_scratch
 
     try:
@@ -179,7 +180,7 @@ def _spooled(job: Any, overrides: Mapping[str, Any] | None) -> Iterator[tuple[An
     keys |= overrides or {}
     try:
         file = frame.folder / "table.parquet"
-        pq.write_table(table, file)
+        write_whole(file, lambda stream: pq.write_table(table, stream))
         frame.replaces = _is_of_frame(str(keys["output.path"]))
         yield str(file), keys, frame
     finally:

@@ -23,6 +23,9 @@ UNIT_TOLERANCE, UNIT_AGREEMENT = 1.3, 0.7
 """Largest deviation of a decile from the common factor, as a ratio, and the least share of deciles
 within it."""
 
+TINY = 1e-300
+"""Size of a value below which it counts as 0."""
+
 BINS = 10
 """Bins of values; one more counts what is missing."""
 
@@ -138,15 +141,18 @@ def unit_factors(before: np.ndarray, now: np.ndarray) -> np.ndarray:
 
     """
     found = np.full(len(before), np.nan)
+    with np.errstate(over="ignore"):
+        ranges = np.stack([deciles[:, -1] - deciles[:, 0] for deciles in (before, now)])
     for k, (old, new) in enumerate(zip(before, now, strict=True)):
-        usable = old * new > 0.0
-        ranges = old[-1] - old[0], new[-1] - new[0]
-        if usable.sum() < 3 or min(ranges) <= 1e-9 * np.abs(old).max():  # a constant column
+        least = np.minimum(np.abs(old), np.abs(new))
+        usable = (np.sign(old) == np.sign(new)) & (least > TINY)
+        narrow = ranges[:, k].min() <= 1e-9 * np.abs(old).max()  # a constant column
+        if usable.sum() < 3 or narrow or not np.isfinite(ranges[:, k]).all():
             continue
-        logs = np.log(new[usable] / old[usable])
+        logs = np.log(np.abs(new[usable])) - np.log(np.abs(old[usable]))
         factor = float(np.median(logs))
         alike = np.abs(logs - factor) <= math.log(UNIT_TOLERANCE)
-        wider = abs(math.log(ranges[1] / ranges[0]) - factor)
+        wider = abs(math.log(ranges[1, k]) - math.log(ranges[0, k]) - factor)
         if (
             abs(factor) >= math.log(MIN_UNIT_FACTOR)
             and alike.mean() >= UNIT_AGREEMENT

@@ -23,7 +23,7 @@ from distsvc.run.labelling.ids import counts_ids, id_keys
 from distsvc.run.nights.previous import Previous
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.progress import Progress
-from distsvc.storage.places.arrays import write_whole
+from distsvc.storage.places.arrays import make_folder, write_whole
 from distsvc.storage.places.scratch import scratch
 from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.reading import label_parts, local_files
@@ -72,8 +72,16 @@ def write_moves(
         except (DataError, pa.ArrowInvalid) as error:
             progress.event("note", because=f"{MOVES_FILE} is not written: {error}")
             return
+
+        def write(stream: BinaryIO) -> None:
+            moved = (one.rename_columns([name, BEFORE, NOW]) for one in _joined(*sides))
+            first = next(moved)
+            with pq.ParquetWriter(stream, first.schema) as writer:
+                for one in chain([first], moved):
+                    writer.write_table(one)
+
         with run.place("report").created(MOVES_FILE) as path:
-            write_whole(path, lambda stream: _write(sides, name, stream))
+            write_whole(path, write)
 
 
 def _split(
@@ -83,7 +91,7 @@ def _split(
 
     Ids become `kind`; `pyarrow.ArrowInvalid` if one has no such value.
     """
-    folder.mkdir()
+    make_folder(folder)
     schema = pa.schema([("id", kind), ("label", pa.int32())])
     files = [folder / str(number) for number in range(n_buckets)]
     writers = [pa.ipc.new_file(pa.OSFile(str(file), "wb"), schema) for file in files]
@@ -96,15 +104,6 @@ def _split(
     for writer in writers:
         writer.close()
     return files
-
-
-def _write(sides: Sequence[Sequence[Path]], name: str, stream: BinaryIO) -> None:
-    """Write the ids whose labels differ as Parquet."""
-    moved = (one.rename_columns([name, BEFORE, NOW]) for one in _joined(*sides))
-    first = next(moved)
-    with pq.ParquetWriter(stream, first.schema) as writer:
-        for one in chain([first], moved):
-            writer.write_table(one)
 
 
 def _joined(before: Sequence[Path], now: Sequence[Path]) -> Iterator[pa.Table]:

@@ -217,3 +217,11 @@ def test_a_shift_and_a_part_in_another_unit_have_no_factor():
     before = decile_edges(np.column_stack([rows, rows, constant]))
     now = decile_edges(np.column_stack([rows + 18.0, part, 100.0 * constant]))
     assert np.isnan(unit_factors(before, now)).all()
+
+
+def test_values_at_the_ends_of_float64_have_no_factor():
+    tiny, huge = np.arange(1, 10) * 5e-324, np.arange(-4, 5) * 4e307
+    before, now = np.array([tiny, huge, huge]), np.array([1e3 * tiny, tiny, huge])
+    assert np.isnan(unit_factors(before, now)).all()
+    scaled = np.linspace(1e-290, 2e-290, 9)[None]
+    assert unit_factors(scaled, 1e300 * scaled) == pytest.approx(1e300, rel=1e-6)
