@@ -22,7 +22,14 @@ SKIP = 99
 def distsvc_nightly():
     """Cluster the table of one day; a day that is skipped is shown as skipped."""
 
-    @task(retries=5, retry_delay=timedelta(minutes=10), execution_timeout=timedelta(hours=12))
+    # The job continues the night before, so nights run in order: one that failed or was held back
+    # stops the later ones until it is cleared or marked as success. False lets them go on without.
+    @task(
+        depends_on_past=True,
+        retries=5,
+        retry_delay=timedelta(minutes=10),
+        execution_timeout=timedelta(hours=12),
+    )
     def cluster(ds: str) -> None:
         with subprocess.Popen([*COMMAND, "--run-date", ds]) as process:
             try:

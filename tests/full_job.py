@@ -45,6 +45,7 @@ FULL = {
         "segment_samples": 10,
         "boundary_size": 100,
     },
+    "names": {"0": "regulars"},
     "continuity": {
         "previous": ["out/2026-02-27", "out/2026-02-26"],
         "match": 0.4,

@@ -1,6 +1,7 @@
 """Figures of estimators and of runs: what is drawn, of which rows, and what is refused."""
 
 import io
+import pickle
 
 import numpy as np
 import polars as pl
@@ -184,3 +185,10 @@ def test_a_users_style_is_left_alone(level_tree):
     before = dict(mpl.rcParams)
     plot.tree(level_tree)
     assert dict(mpl.rcParams) == before
+
+
+def test_a_notebook_shows_a_figure_without_a_magic_command():
+    X, _ = make_blobs(120, centers=[[0, 0], [6, 0]], random_state=0)
+    figure = plot.clusters(BICO(n_clusters=2, random_state=0).fit(X), X)
+    assert figure._repr_png_().startswith(b"\x89PNG")
+    assert pickle.loads(pickle.dumps(figure)).axes

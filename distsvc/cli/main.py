@@ -345,19 +345,35 @@ def publish(output_path: str, run_id: str, as_json: bool) -> None:
 
 @main.command()
 @click.argument("output_path", metavar="OUT", type=Place())
+@click.option(
+    "--withdraw", is_flag=True, help="Publish nothing at OUT; its run becomes a candidate."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
-def rollback(output_path: str, as_json: bool) -> None:
+def rollback(output_path: str, withdraw: bool, as_json: bool) -> None:
     """Publish the previous result at OUT again.
 
     Its files are kept until another run is published at OUT, or gc tidies it. A second rollback
-    undoes the first.
+    undoes the first. With --withdraw nothing is published at OUT any more, so that the next night
+    goes on from the night before it.
     """
+    later: list[str] = []
     with failing_cleanly():
-        from distsvc.published.rollback import roll_back
+        from distsvc.published import rollback as rollbacks
 
-        manifest = roll_back(output_path)
+        if withdraw:
+            manifest, later = rollbacks.withdraw(output_path)
+        else:
+            manifest = rollbacks.roll_back(output_path)
     if as_json:
         click.echo(json.dumps(manifest.dumped()))
+        return
+    if withdraw:
+        say(f"run {manifest.run_id} of {manifest.run_date} is withdrawn: nothing is published")
+        if later:
+            say(f"warning: these nights went on from it: {', '.join(later)}")
+            again = "distsvc backfill JOB.toml --from DATE --to DATE --reprocess completed"
+            say(f"to do them again: {again}")
+        say(f"to publish it again: distsvc publish {output_path} --held {manifest.run_id}")
         return
     say(f"run {manifest.run_id} of {manifest.run_date} is published again: {manifest.rows:,} rows")
     say(f"{output_path.rstrip('/')}/report.html")
@@ -383,6 +399,33 @@ def history(folder: str, page: str | None, as_json: bool) -> None:
         click.echo(json.dumps({"nights": [night.model_dump() for night in nights]}))
     else:
         say(*lines)
+
+
+@main.command()
+@click.argument("folder", metavar="FOLDER", type=Place())
+@click.option(
+    "--to",
+    "table",
+    type=Place(),
+    required=True,
+    metavar="TABLE",
+    help="NAME.parquet, NAME.duckdb or delta://PATH; replaced if it exists.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the nights and rows as JSON.")
+def export(folder: str, table: str, as_json: bool) -> None:
+    """Write all published nights below FOLDER to one table.
+
+    Its columns are id, night, cluster, name, outlier, score and run. Outputs are looked for in
+    FOLDER and four folders deep, as in FOLDER/shop/2026/11/20.
+    """
+    with failing_cleanly():
+        from distsvc.published import export as exports
+
+        done = exports.export(folder, table)
+    if as_json:
+        click.echo(json.dumps({"nights": done.nights, "rows": done.rows, "table": done.table}))
+    else:
+        say(f"{done.nights:,} night{'s' * (done.nights != 1)}, {done.rows:,} rows: {done.table}")
 
 
 @main.command()

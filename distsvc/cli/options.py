@@ -17,6 +17,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 SHORT = {
     "clusters": "model.n_clusters",
+    "max_clusters": "model.max_clusters",
+    "min_cluster_rows": "model.min_cluster_rows",
     "label": "input.label",
     "id": "input.id",
     "out": "output.path",
@@ -177,6 +179,18 @@ def short_keys(command: Command) -> Command:
             help="The number of clusters; found by default.",
         ),
         click.option(
+            "--max-clusters",
+            type=click.IntRange(1),
+            metavar="K",
+            help="The most clusters; the smallest go with their nearest one.",
+        ),
+        click.option(
+            "--min-cluster-rows",
+            type=click.IntRange(1),
+            metavar="N",
+            help="The least rows of a cluster; a smaller one goes with its nearest one.",
+        ),
+        click.option(
             "--label",
             metavar="NAME",
             help="The column of known classes; it only scores the result.",
@@ -237,6 +251,7 @@ def split_options(
         key = setting.partition("=")[0].strip()
         if key in keys:
             name = next(name for name, of in SHORT.items() if of == key)
+            name = name.replace("_", "-")
             raise click.UsageError(f"--{name} and --set {key} are both given: expected one of them")
     return keys, ClusterAddress(**options)
 
@@ -252,7 +267,7 @@ def hint_of_option(error: click.NoSuchOption) -> str:
     if "settings" in names:
         from distsvc.job.keys import keys_like, keys_named
 
-        short = {key: f"--{name}" for name, key in SHORT.items() if name in names}
+        short = {key: f"--{name.replace('_', '-')}" for name, key in SHORT.items() if name in names}
         keys = keys_named(name) or ([] if likely else keys_like(name))
         likely = [short.get(key, f"--set {key}=VALUE") for key in keys] or likely
         if not likely:

@@ -266,6 +266,30 @@ class TemporaryError(DistsvcError):
     exit_code = 75
 
 
+class InputNotReadyError(TemporaryError):
+    """The input is not complete: the file that ``input.ready`` names is not there yet.
+
+    See Also
+    --------
+    SkippedError : The same with ``skip_missing``.
+
+    Examples
+    --------
+    >>> import distsvc
+    >>> from distsvc.errors import InputNotReadyError
+    >>> job = {
+    ...     "input": {"path": "date=2026-11-20", "ready": "_SUCCESS"},
+    ...     "output": {"path": "out/later"},
+    ... }
+    >>> try:
+    ...     run = distsvc.run(job)
+    ... except InputNotReadyError as error:
+    ...     print(error)
+    input.path: not there yet: date=2026-11-20/_SUCCESS
+
+    """
+
+
 class CheckFailedError(DistsvcError):
     """A check of the job failed; the result is kept beside what is published.
 
@@ -273,6 +297,8 @@ class CheckFailedError(DistsvcError):
     ----------
     report : distsvc.report.content.report.Report or None
         Of that result.
+    page : str
+        The path or URL of the page of that result; empty if it is not known.
 
     See Also
     --------
@@ -293,6 +319,7 @@ class CheckFailedError(DistsvcError):
 
     exit_code = 76
     report: object = None
+    page: str = ""
 
 
 class OutputPermissionError(DistsvcError):

@@ -37,6 +37,7 @@ from distsvc.errors.urls import checked_url, shown_urls
 from distsvc.job.constraints import LAST_SEED, MOST
 from distsvc.job.parameters import (
     CLUSTER_KEYS,
+    NU_OF_JOBS,
     PARAMETERS,
     PUBLISHED,
     Settings,
@@ -227,18 +228,37 @@ class ModelConfig(_Section):
     """Learn a new model, label with that of the previous run, or decide by drift."""
     seed: Annotated[int, Field(ge=0, le=LAST_SEED)] = 0
     """The seed of every random choice."""
+    max_clusters: Annotated[int, Field(ge=1, le=MOST)] | None = None
+    """The largest number of clusters: the smallest ones go with their nearest cluster."""
+    min_cluster_rows: Annotated[int, Field(ge=1, le=MOST)] | None = None
+    """The least rows of a cluster, about: a smaller one goes with its nearest cluster."""
 
     def parameters(self) -> Section:
         """Return the estimator's parameters that the job has, and the seed where it takes one."""
-        given = self.model_dump(exclude={"algorithm", "mode", "seed"}, exclude_none=True)
+        given = self.model_dump(exclude=self._own_keys(), exclude_none=True)
         settings = given.pop("settings", None)
         takes_seed = "random_state" in PARAMETERS[self.algorithm]
         seed = {"random_state": self.seed} if takes_seed else {}
         return of_job(self.algorithm, given, settings) | seed
 
+    def _own_keys(self) -> set[str]:
+        """Return the keys of all algorithms that are no parameter of this one's estimator."""
+        return ModelConfig.model_fields.keys() - PARAMETERS[self.algorithm].keys()
+
+    @property
+    def most_clusters(self) -> int | None:
+        """The number of clusters from which on some are joined; None where none are, for that."""
+        return self.max_clusters if "max_clusters" in self._own_keys() else None
+
     @model_validator(mode="after")
     def _parameters_that_do_not_go_together(self) -> ModelConfig:
         check_together(self.algorithm, dict(self) | self.parameters())
+        joins = {"max_clusters": self.max_clusters, "min_cluster_rows": self.min_cluster_rows}
+        key = next((name for name, value in joins.items() if value is not None), None)
+        if key is not None and self.algorithm in NU_OF_JOBS:
+            raise ValueError(f"{key}: algorithm = {self.algorithm!r} has no clusters")
+        if self.most_clusters is not None and getattr(self, "n_clusters", None) is not None:
+            raise ValueError("n_clusters and max_clusters are both given: expected one of them")
         return self
 
 
@@ -414,6 +434,9 @@ class ChecksConfig(_Section):
     """The largest population stability index of any column, from the run before."""
     max_reference_drift: Limit | None = None
     """The same, from the table of `continuity.reference`."""
+    same_units: Never | None = None
+    """Whether a column whose values are all about the same multiple of the previous run's, as in
+    another unit, holds a result back."""
     same_columns: Never | None = None
     """Whether columns that the run before did not know hold a result back."""
     min_agreement: Limit | None = None
@@ -443,7 +466,7 @@ class ChecksConfig(_Section):
 
 
 GUARDS = ChecksConfig.model_validate(
-    {"max_outlier_share": 0.5, "max_drift": 5.0}
+    {"max_outlier_share": 0.5, "max_drift": 5.0, "same_units": True}
     | {"max_rows_moved": {"limit": 0.5, "level": "warn"}}
     | {"rows_against_last": {"limit": (0.5, 2.0), "level": "warn"}}
 )
@@ -498,8 +521,22 @@ ASKING = OutputConfig.model_fields.keys() - {"path", "format"}
 """The keys of ``[output]`` that ask for more columns."""
 
 
+def _cluster_id(key: str) -> str:
+    if not key.isdecimal() or key != str(int(key)) or int(key) >= 2**31:
+        raise ValueError(f"must be the id of a cluster, such as '3', found {key!r}")
+    return key
+
+
+ClusterNames = dict[
+    Annotated[str, AfterValidator(_cluster_id)],
+    Annotated[str, Field(min_length=1, max_length=60)],
+]
+"""The keys and values of ``[names]``: cluster ids, and a name for each."""
+
+
 UNDECIDING: Any = {
     "job": True,
+    "names": True,
     "input": {"ready"},
     "checks": True,
     "cluster": True,
@@ -519,6 +556,7 @@ class Job(_Section):
     columns: Kinds = Field(default_factory=dict)
     model: Annotated[ModelConfig, GetPydanticSchema(_any_model)] = DEFAULT_MODEL
     continuity: ContinuityConfig = ContinuityConfig()
+    names: ClusterNames = Field(default_factory=dict)
     checks: ChecksConfig = ChecksConfig()
     cluster: ClusterConfig = ClusterConfig()
 

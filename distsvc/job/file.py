@@ -83,10 +83,11 @@ def overridden(
     """Return sections with other values of keys, which are not checked yet.
 
     `settings` are as of `load_job`; `values` are by the names of keys, such as ``model.seed``.
+    Several settings of one key add up where it is a list or a table; otherwise the last one counts.
     """
     content = {name: dict(of) if isinstance(of, dict) else of for name, of in content.items()}
-    for setting in settings:
-        _override(content, setting)
+    for name, value in _added_up(content, settings).items():
+        _put(content, name, value, "--set", f"{name!r}", "=value")
     for name, value in (values or {}).items():
         _put(content, name, value, "overrides", f"{name!r}")
     return content
@@ -127,7 +128,8 @@ def cluster_settings(settings: tuple[str, ...]) -> Section:
     """
     content: Sections = {"cluster": {}}
     for setting in settings:
-        _override(content, setting)
+        name, value, _ = _setting(setting)
+        _put(content, name, value, "--set", f"{setting!r}", "=value")
         if list(content) != ["cluster"]:
             raise JobFileError(f"--set expects cluster.key=value here, found {setting!r}")
     return dict(content["cluster"])
@@ -180,11 +182,49 @@ def _parse_toml(text: str, source: str) -> Sections:
         raise JobFileError(f"{source}: expected numbers of at most 4300 digits") from None
 
 
-def _override(content: Sections, setting: str) -> None:
-    name, equals, value = setting.partition("=")
+def _added_up(content: Sections, settings: Iterable[str]) -> dict[str, Any]:
+    """Return the values of the keys that are set; parts of a table are added to the file's."""
+    given: dict[str, Any] = {}
+    whole: set[str] = set()
+    for setting in settings:
+        name, value, is_part = _setting(setting)
+        given[name] = _both(given[name], value) if name in given else value
+        if not is_part:
+            whole.add(name)
+    for name in given.keys() - whole:
+        section, _, key = name.partition(".")
+        there = content.get(section)
+        known = there.get(key) if isinstance(there, dict) else None
+        if isinstance(known, dict):
+            given[name] = known | given[name]
+    return given
+
+
+def _setting(setting: str) -> tuple[str, Any, bool]:
+    """Return key and value of ``section.key=value``, and whether ``section.key.part`` was set."""
+    name, equals, text = setting.partition("=")
     if not equals:
         raise JobFileError(f"--set expects section.key=value, found {setting!r}")
-    _put(content, name, _value(value), "--set", f"{setting!r}", "=value")
+    name, value = name.strip(), _value(text)
+    section, dot, key = name.partition(".")
+    if not (dot and section and key):
+        raise JobFileError(f"--set expects section.key=value, found {setting!r}")
+    if section not in ("columns", "names") and "." in key:  # whose keys are names with any sign
+        key, _, part = key.partition(".")
+        return f"{section}.{key}", {part: value}, True
+    return name, value, False
+
+
+def _both(first: Any, second: Any) -> Any:
+    """Return the value of a key that is set twice: lists and tables add up, else the last wins."""
+    if isinstance(first, list) and isinstance(second, list):
+        return [*first, *(one for one in second if one not in first)]
+    if isinstance(first, dict) and isinstance(second, dict):
+        return first | {
+            key: _both(first[key], value) if key in first else value
+            for key, value in second.items()
+        }
+    return second
 
 
 def _put(content: Sections, name: str, value: Any, by: str, found: str, more: str = "") -> None:

@@ -19,7 +19,7 @@ def known_keys() -> dict[str, tuple[str, ...]]:
     """
     keys: dict[str, tuple[str, ...]] = {}
     for section, field in Job.model_fields.items():
-        if section == "columns":  # its keys are names of columns
+        if section in ("columns", "names"):  # whose keys are columns and cluster ids
             continue
         models = [*MODELS.values()] if section == "model" else [field.annotation]
         for model in models:

@@ -88,6 +88,8 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
         "nu": SHARE.or_none,
         "effort": choice(*get_args(Effort)).by_default("default"),
         "granularity": choice(*get_args(Granularity)).by_default("default"),
+        "noise": FLAG.in_memory.by_default(False),
+        "min_cluster_size": SIZE.or_none.in_memory,
         "n_jobs": N_JOBS,
         "verbose": VERBOSE,
         "random_state": RANDOM_STATE,

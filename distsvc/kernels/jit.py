@@ -21,6 +21,7 @@ import logging
 import os
 import stat
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -145,6 +146,7 @@ class _Cache(FunctionCache):
     """Numba's cache of a function, whose troubles cost time but stop nothing."""
 
     _impl_class = _InFolder
+    _began: float | None = None
 
     def __init__(self, function: Callable[..., Any]):
         super().__init__(function)
@@ -159,6 +161,7 @@ class _Cache(FunctionCache):
             self._tell("compiled code is damaged and made again", error)
         else:
             if found is None:
+                self._began = time.perf_counter()
                 _tell_once("compiling", os.getpid())
             return found
         try:
@@ -168,7 +171,11 @@ class _Cache(FunctionCache):
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep a compiled form, if that is possible."""
+        """Keep a compiled form, if that is possible, and count the time since it was missed."""
+        global _compile_seconds
+        if self._began is not None:
+            _compile_seconds += time.perf_counter() - self._began
+            self._began = None
         try:
             super().save_overload(sig, data)
         except Exception as error:
@@ -180,6 +187,14 @@ class _Cache(FunctionCache):
             "because": f"{type(error).__name__}: {error}",
         }
         _LOG.warning(what, extra={"fields": fields})
+
+
+_compile_seconds = 0.0
+
+
+def compile_seconds() -> float:
+    """Return the seconds that this process has compiled kernels."""
+    return _compile_seconds
 
 
 @cache

@@ -72,11 +72,12 @@ def facts(job: Job, outcome: RunOutcome, event: Event) -> dict[str, str]:
         "JOB": job.job.name,
         "RUN_DATE": job.job.run_date,
         "OUTPUT": output,
-        "PAGE": f"{output.rstrip('/')}/report.html" if event == "published" else None,
+        "PAGE": f"{output.rstrip('/')}/report.html" if event == "published" else outcome.page,
         "PUBLISH_COMMAND": report.publish_command if report and event == "held" else None,
         "ROWS": report.input.n_rows if report else None,
         "CLUSTERS": len(report.clusters) if report else None,
         "FAILED_CHECKS": ",".join(check.name for check in report.failed) if report else None,
+        "REASON": outcome.reason if event == "failed" else None,
         "EXIT_CODE": outcome.exit_code,
         "ERROR": outcome.error,
     }

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from contextlib import closing
-from typing import TYPE_CHECKING, Any
+import shutil
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from distsvc.errors import InputNotFoundError
 from distsvc.monitoring.announce import watched
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    job: str | os.PathLike[str] | Mapping[str, Any],
+    job: str | os.PathLike[str] | Mapping[str, Any] | ArrowStream,
     *,
     run_date: Any = None,
     overrides: Mapping[str, Any] | None = None,
@@ -35,14 +39,16 @@ def run(
 ) -> Run:
     """Cluster a table as ``distsvc run`` does, and return what is published.
 
-    Where the same job has published already, nothing is computed. In a script, call it below
-    ``if __name__ == "__main__":``, since workers on this machine begin by importing the script.
+    Where the same job has published already, nothing is computed.
 
     Parameters
     ----------
-    job : str, path or dict
-        A job file; a table, for the default job into ``out/NAME``; or the sections of a job file as
-        dictionaries.
+    job : str, path, dict, DataFrame or Arrow table
+        A job file; a table by its path, for the default job into ``out/NAME``; or the sections of a
+        job file as dictionaries. A table of pandas, polars or Arrow, or anything else with
+        ``__arrow_c_stream__``, is clustered by the default job. Its result is in a temporary folder
+        until the returned `Run` is deleted, or at ``overrides["output.path"]``, where the result of
+        an earlier table is replaced. A named index of pandas is the id.
     run_date : str, datetime.date or None, default=None
         What ``{run_date}`` stands for: ``"YYYY-MM-DD"`` or a date; today by default.
     overrides : dict or None, default=None
@@ -93,22 +99,107 @@ def run(
     >>> run.labels().column_names
     ['row', 'label', 'score', 'outlier']
 
+    A table in memory, and its columns with a cluster for each row:
+
+    >>> import pandas as pd
+    >>> frame = pd.read_csv("moons.csv")
+    >>> distsvc.run(frame).labels(join=True).column_names
+    ['x', 'y', 'row', 'label', 'score', 'outlier']
+
     """
     from distsvc.published.run import load
 
     _refuse_workers()
-    asked, _ = run_told(
-        job,
-        run_date,
-        overrides=overrides or {},
-        at=ClusterAddress(scheduler, scheduler_file, require_tls),
-        start=Start(overwrite, fresh, skip_missing, skip_empty),
-        command=_call(job, run_date, overrides),
-        metrics_file=metrics_file,
-        continue_from=None if continue_from is None else os.fspath(continue_from),
-        display=Display(quiet=not progress),
-    )
-    return load(asked.output.path)
+    with _spooled(job, overrides) as (given, overrides, frame):
+        asked, _ = run_told(
+            given,
+            run_date,
+            overrides=overrides or {},
+            at=ClusterAddress(scheduler, scheduler_file, require_tls),
+            start=Start(overwrite or frame.replaces, fresh, skip_missing, skip_empty),
+            command=_call(job, run_date, overrides),
+            metrics_file=metrics_file,
+            continue_from=None if continue_from is None else os.fspath(continue_from),
+            display=Display(quiet=not progress),
+        )
+        return frame.kept_by(load(asked.output.path))
+
+
+class ArrowStream(Protocol):
+    """A table that can be read by Arrow's stream interface."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Return the table as an Arrow stream."""
+
+
+@dataclass
+class _Frame:
+    """A table in memory while it is clustered, and the folder of its copy, if there is one."""
+
+    table: Any = None
+    folder: Path | None = None
+    replaces: bool = False
+    kept: bool = False
+
+    def kept_by(self, run: Run) -> Run:
+        """Return a run that has the table, and the folder if the result is there."""
+        run._frame = self.table
+        if self.folder is not None and Path(run.path).is_relative_to(self.folder):
+            self.kept = True
+            weakref.finalize(run, shutil.rmtree, self.folder, ignore_errors=True)
+        return run
+
+
+@contextmanager
+def _spooled(job: Any, overrides: Mapping[str, Any] | None) -> Iterator[tuple[Any, Any, _Frame]]:
+    """Yield what to run: the path of a copy of a table in memory, or the job as it is."""
+    if not hasattr(job, "__arrow_c_stream__"):
+        yield job, overrides, _Frame()
+        return
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from distsvc.errors import DataError
+    from distsvc.storage.places.arrays import write_whole
+    from distsvc.storage.places.scratch import new_scratch
+
+    try:
+        table = pa.table(job)
+        views = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+        kinds = [field.with_type(views.get(field.type, field.type)) for field in table.schema]
+        table = table.cast(pa.schema(kinds, table.schema.metadata))
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise DataError(f"the table can't be read as Arrow: {error}") from None
+    frame = _Frame(table, new_scratch(FRAME))
+    assert frame.folder is not None
+    keys: dict[str, Any] = {"output.path": str(frame.folder / "out")}
+    index = (table.schema.pandas_metadata or {}).get("index_columns", ())
+    named = [name for name in index if isinstance(name, str) and not name.startswith("__index_")]
+    if len(named) == 1:
+        keys["input.id"] = named[0]
+    keys |= overrides or {}
+    try:
+        file = frame.folder / "table.parquet"
+        write_whole(file, lambda stream: pq.write_table(table, stream))
+        frame.replaces = _is_of_frame(str(keys["output.path"]))
+        yield str(file), keys, frame
+    finally:
+        if not frame.kept:
+            shutil.rmtree(frame.folder, ignore_errors=True)
+
+
+FRAME = "frame"
+"""The word in the names of temporary folders of tables in memory."""
+
+
+def _is_of_frame(path: str) -> bool:
+    """Return whether the run that is published at an output clustered a table in memory."""
+    from distsvc.storage.publishing.publication import Output
+
+    found = Output(path).manifest()
+    given = found.job.get("input") if found else None
+    source = str(given.get("path")) if isinstance(given, dict) else ""
+    return Path(source).parent.name.startswith(f"distsvc-{FRAME}-")
 
 
 def run_told(
@@ -171,7 +262,9 @@ def _refuse_workers() -> None:
 
 def _call(job: Any, run_date: Any, overrides: Mapping[str, Any] | None) -> str:
     """Return the call, as the page shows how to run it again."""
-    given = dict(job) if isinstance(job, Mapping) else os.fspath(job)
-    words = [repr(given), *([f"run_date={str(run_date)!r}"] if run_date is not None else [])]
+    given = repr(dict(job)) if isinstance(job, Mapping) else "table"
+    if isinstance(job, (str, os.PathLike)):
+        given = repr(os.fspath(job))
+    words = [given, *([f"run_date={str(run_date)!r}"] if run_date is not None else [])]
     words += [f"overrides={dict(overrides)!r}"] if overrides else []
     return f"distsvc.run({', '.join(words)})"

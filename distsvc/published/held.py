@@ -66,7 +66,8 @@ def publish_held(path: str, run_id: str) -> Manifest:
             checked(output.store, file)
         with output.rewritten(manifest, _overridden(output, manifest)) as changed:
             output.check_free(manifest.job_sha256, overwrite=True)
-            return output.publish(changed.model_copy(update={"override": True}), again=True)
+            override = {"override": bool(manifest.failed)}
+            return output.publish(changed.model_copy(update=override), again=True)
 
 
 def _overridden(output: Output, manifest: Manifest) -> dict[str, str]:
@@ -74,18 +75,18 @@ def _overridden(output: Output, manifest: Manifest) -> dict[str, str]:
     place = output.store
     path = place.local(listed(place, manifest, REPORT).lasting)
     report = Report.parsed(read_json(path), str(path))
-    told = {check.name for check in report.failed}
+    names = {check.name for check in report.failed}
     listed_as = {check.name for check in manifest.failed}
-    if told != listed_as:
+    if names != listed_as:
         raise DataError(
             f"manifest of candidate {manifest.run_id}: expected the failed checks that its report "
-            f"has, {shown(sorted(told))}, found {shown(sorted(listed_as))}"
+            f"has, {shown(sorted(names))}, found {shown(sorted(listed_as))}"
         )
     failed = "; ".join(check.words for check in report.failed)
-    warnings = [f"published although these checks failed: {failed}", *report.warnings]
-    report = report.model_copy(
-        update={"held": False, "publish_command": None, "warnings": warnings}
-    )
+    told = f"published although these checks failed: {failed}"
+    warnings = [told] if failed and told not in report.warnings else []
+    news = {"held": False, "publish_command": None, "warnings": [*warnings, *report.warnings]}
+    report = report.model_copy(update=news)
     return {PAGE: page_of(report), REPORT: json_bytes(report.dumped()).decode()}
 
 

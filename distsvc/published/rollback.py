@@ -1,4 +1,4 @@
-"""A way back: what was published at an output before, published again."""
+"""Two ways back: publish the previous result of an output again, or withdraw the present one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from contextlib import suppress
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.storage.places.arrays import read_json
-from distsvc.storage.publishing.manifest import Manifest, checked, checked_form
+from distsvc.storage.publishing.lineages import later_runs
+from distsvc.storage.publishing.manifest import (
+    Manifest,
+    checked,
+    checked_form,
+    read_manifest,
+)
 from distsvc.storage.publishing.publication import REPLACED, Output
 
 
@@ -36,6 +42,37 @@ def roll_back(path: str) -> Manifest:
         return output.publish(before, again=True)
 
 
+def withdraw(path: str) -> tuple[Manifest, list[str]]:
+    """Publish nothing at an output; its run becomes a candidate, which can be published again.
+
+    Later nights go on from the night before it, as if it had not been published. Those that went on
+    from it already stay as they are.
+
+    Returns
+    -------
+    Manifest
+        That of the run.
+    list of str
+        The dates and addresses of the published runs that went on from it, the oldest first.
+
+    Raises
+    ------
+    InputNotFoundError
+        No run is published at `path`.
+    TemporaryError, OutputPermissionError
+        Another run holds the output, or it can't be written.
+
+    """
+    output = Output(path)
+    if not output.run_id:
+        raise InputNotFoundError(f"no run is published at {output.shown}")
+    with output.locked():
+        manifest = read_manifest(output.store)
+        later = later_runs(output.store.address, manifest)
+        output.withdraw(manifest)
+    return manifest, [f"{one.run_date} ({address})" for address, one in later]
+
+
 def _before(output: Output) -> Manifest:
     """Return the manifest of the run that the one at an output has replaced."""
     now = output.run_id
@@ -49,8 +86,8 @@ def _before(output: Output) -> Manifest:
                 found.append(one)
     if not found:
         raise InputNotFoundError(
-            f"nothing that was published at {output.shown} before run {now} is kept there; a later "
-            "night can go on from the output of another one: distsvc run JOB.toml --continue-from "
-            "OUT"
+            f"nothing that was published at {output.shown} before run {now} is kept there; to "
+            "publish nothing there, so that later nights go on from the night before: distsvc "
+            f"rollback {output.shown} --withdraw"
         )
     return max(found, key=lambda one: one.created)

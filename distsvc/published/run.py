@@ -9,16 +9,24 @@ from html import escape
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from distsvc.errors import DataError, InputNotFoundError
+from distsvc.job.file import parse_job
 from distsvc.published.saved_model import Model
 from distsvc.report.content.report import Report
-from distsvc.run.model.files import FILES, checked_model
+from distsvc.run.labelling.columns import ROW
+from distsvc.run.model.files import FILES, checked_model, read_model
 from distsvc.run.reporting.files import PAGE, REPORT
 from distsvc.storage.places.arrays import read_json
+from distsvc.storage.places.scratch import scratch
 from distsvc.storage.places.store import Store, store_of
 from distsvc.storage.publishing.manifest import Manifest, checked, listed, read_manifest
 from distsvc.storage.publishing.reading import Filter, label_files, read_labels
+from distsvc.storage.rows.blocks import Span
+from distsvc.storage.tables.opening import fingerprint, open_table
+from distsvc.storage.tables.parquet import Parquet, footer
+from distsvc.storage.tables.sources import source_of
 
 
 class Run:
@@ -49,6 +57,8 @@ class Run:
     1000
 
     """
+
+    _frame: pa.Table | None = None
 
     def __init__(self, path: str, store: Store, manifest: Manifest):
         self.path, self._manifest = path, manifest
@@ -107,7 +117,13 @@ class Run:
         names = [one.lasting if replaced else one.file for one in files]
         return [f"{self._store.address}/{name}" for name in names]
 
-    def labels(self, columns: Sequence[str] | str | None = None, filter: Filter = None) -> pa.Table:
+    def labels(
+        self,
+        columns: Sequence[str] | str | None = None,
+        filter: Filter = None,
+        *,
+        join: bool = False,
+    ) -> pa.Table:
         """Return what is published of every row, in the order of the job's table.
 
         Memory is that of the answer, and of one file besides.
@@ -119,6 +135,10 @@ class Run:
         filter : str, pyarrow.compute.Expression or None, default=None
             Which rows: an expression, such as ``pc.field("score") < 0``, or a text in the language
             of ``input.where``, such as ``"outlier == true"``.
+        join : bool, default=False
+            Whether each row has the columns of the job's table, too, before its own. Of CSV and
+            Zarr these are the columns that the job uses. The table is read into memory. A column of
+            the table with the name of a published one gets ``_input`` behind its name.
 
         Returns
         -------
@@ -129,7 +149,8 @@ class Run:
         Raises
         ------
         DataError
-            No column is called so, the filter does not suit its columns, or a file is damaged.
+            No column is called so, the filter does not suit its columns, a file is damaged, or with
+            `join` the table has changed since the run, or rows share an id.
         JobFileError
             The text of the filter can't be parsed.
 
@@ -145,7 +166,47 @@ class Run:
         5
 
         """
-        return read_labels(self._manifest, self._local, columns, filter)
+        if not join:
+            return read_labels(self._manifest, self._local, columns, filter)
+        key = next(iter(self._manifest.columns))
+        own = list(self._manifest.columns) if columns is None else columns
+        own = [own] if isinstance(own, str) else list(own)
+        read = list(dict.fromkeys([key, *own]))
+        found = read_labels(self._manifest, self._local, read, filter)
+        table = self._table()
+        keys = None if key == ROW else table[key]
+        if keys is not None and len(keys.unique()) < len(keys):
+            raise DataError(f"join=True: expected each value of the id {key!r} once in the table")
+        places = found[key] if keys is None else pc.index_in(found[key], keys.combine_chunks())
+        labels = found.select([name for name in own if name != key or keys is None])
+        names = [f"{n}_input" if n in labels.column_names else n for n in table.column_names]
+        joined = table.rename_columns(names).take(places)
+        for name in labels.column_names:
+            joined = joined.append_column(name, labels[name])
+        return joined
+
+    def _table(self) -> pa.Table:
+        """Return the job's table, all of its rows, as long as it has not changed since."""
+        if self._frame is not None:
+            return self._frame
+        known: tuple[str, ...] = ()
+        if self._manifest.previous is not None:
+            known = tuple(one.column for one in read_model(self.model_folder).learned_from)
+        job = parse_job(self._manifest.job, self.path)
+        with scratch("staging") as staging:
+            kinds, mixed = job.columns, job.is_mixed
+            table = open_table(job.input, staging, job.preprocess, (), known, kinds, mixed)
+            if fingerprint(table) != self._manifest.input_sha256:
+                raise DataError(f"join=True: {table.shown} has changed since the run")
+            names = [*table.stored, *table.others.names]
+            source = source_of(table)
+            if table.layout.format == Parquet.name:
+                schema, _ = footer(source.folder(table).join(table.layout.files[0]))
+                names = [*schema.names, *table.left_out, *names]
+            names = list(dict.fromkeys(names))
+            span = Span(0, table.n_rows, JOINED_ROWS)
+            parts = [pa.table(batch) for batch in source.batches(table, span, names)]
+            return pa.concat_tables(parts, promote_options="permissive")
 
     def _local(self, name: str) -> Path:
         """Return where a listed file can be read; it is compared with the list once."""
@@ -193,6 +254,9 @@ class Run:
 
 SHOWN = 20
 """Clusters that a notebook shows."""
+
+JOINED_ROWS = 65_536
+"""Rows of the job's table that are decoded at a time to be joined."""
 
 
 def load(path: str | os.PathLike[str]) -> Run:

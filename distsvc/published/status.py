@@ -126,7 +126,7 @@ def in_words(found: Status) -> list[str]:
         sign = f"; last sign of life {running['now']}" if running["now"] else ""
         lines.append(f"running: {who}{sign}{_where(running['doing'] or {})}")
     for one in found["held"]:
-        failed = "; ".join(check["words"] for check in one["failed"])
+        failed = "; ".join(check["words"] for check in one["failed"]) or "withdrawn"
         lines.append(
             f"held back: run {one['run_id']} of {one['created']}, {one['rows']:,} rows, "
             f"{one['clusters']} clusters; {failed}; see {one['page']}"

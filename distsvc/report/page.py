@@ -81,6 +81,7 @@ PARTS = (
         lambda r, _: r.membership,
         lambda r: r.membership and figures.membership(r.membership.counts),
     ),
+    PagePart("rows", "Rows of a cluster", lambda r, _: r.rows),
     PagePart("doubts", "Doubts", lambda r, _: basics.doubts(r)),
     PagePart(
         "model/levels",
@@ -133,6 +134,7 @@ def render_page(report: Report) -> str:
         digest=base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode(),
         report=report,
         answer=headline.answer(report),
+        labels=base64.b64encode(report.rows.csv.encode()).decode() if report.rows else "",
         colours={label: drawing.variable(colour) for label, colour in colours.items()},
         grey=drawing.variable(drawing.GREY),
         held=checks.section(report.failed) if report.held else [],

@@ -8,7 +8,7 @@
 3. `fill_output` writes the files of labels, where the format needs more than the labelled parts.
 4. `compare_and_check` compares with the previous run and does the job's `[checks]`; one of them is
    on `agreement`: how likely another sample has this answer, where an algorithm learns several
-   models.
+   models. `write_moves` lists the ids whose published cluster is not that of the previous run.
 5. `write_report` writes `report.json` and the HTML page, and `publish` the manifest, if no check
    failed.
 
@@ -27,7 +27,8 @@ from distsvc.run.fitting.clustering import cluster_table
 from distsvc.run.forecast.memory import check_memory
 from distsvc.run.labelling.phase import fill_output
 from distsvc.run.nights.comparison import compare_and_check
-from distsvc.run.reporting.files import read_report, write_report
+from distsvc.run.nights.moves import write_moves
+from distsvc.run.reporting.files import rename_clusters, write_report
 from distsvc.run.reporting.manifest import publish
 from distsvc.run.starting.opening import opened
 from distsvc.run.work.phases import steps_on
@@ -67,7 +68,7 @@ def run_job(
     with opened(job, start, progress) as opening:
         if isinstance(opening, Output):  # it has this run already
             progress.event("already published", output=opening.shown)
-            return read_report(opening).of_before()
+            return rename_clusters(opening, job).of_before()
         run, asked, previous = opening.run, opening.job, opening.previous
         with steps_on(run, progress, asked.cluster, at) as steps:
             forecast = check_memory(asked, opening.table, steps.workers, opening.algorithm)
@@ -76,6 +77,7 @@ def run_job(
             )
             fill_output(steps, labelled.counts)
         comparison = compare_and_check(run, asked, previous, labelled, learned.facts, opening.notes)
+        write_moves(run, previous, labelled.counts, progress)
         for check in comparison.checks:
             progress.event("check", **check.told())
         report = write_report(

@@ -82,12 +82,21 @@ def default(option: click.Option) -> str:
     return f"`{option.default}`" if option.show_default else ""
 
 
+CLUSTER_NAMES = (
+    "Each key is the id of a cluster, and its value a name of at most 60 characters. The page and "
+    "`distsvc export` show it in place of the name by columns. Names do "
+    "not decide the answer: run the same command again after a change, and only the page and the "
+    "report are written anew."
+)
+
+
 def job_keys() -> str:
     """Return every section of a job file but `[model]`: keys, values, defaults, meanings."""
     sections = {name: of.annotation for name, of in config.Job.model_fields.items()}
-    shown = [name for name in sections if name not in ("model", "columns")]
+    shown = [name for name in sections if name not in ("model", "columns", "names")]
     parts = [f"### `[{name}]`\n\n{keys_table(sections[name], given_of(name))}" for name in shown]
-    return "\n\n".join([*parts, f"### `[columns]`\n\n{COLUMNS}\n\n{keys_table(config.ColumnKind)}"])
+    columns = f"### `[columns]`\n\n{COLUMNS}\n\n{keys_table(config.ColumnKind)}"
+    return "\n\n".join([*parts, columns, f"### `[names]`\n\n{CLUSTER_NAMES}"])
 
 
 def given_of(section: str) -> dict[str, str]:

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -212,7 +213,54 @@ def test_the_image():
     )
 
 
-EXTRAS = ("lineage", "report", "s3", "tls", "zarr")
+def copied(folder):
+    """Copy to a folder what the Dockerfile copies: what its list of ignored files leaves."""
+    lines = (DEPLOY / "Dockerfile.dockerignore").read_text().split()
+    assert lines[0] == "*", "everything is ignored but the lines with an exclamation mark"
+    for name in (line[1:] for line in lines if line.startswith("!")):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        if (ROOT / name).is_dir():
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+        else:
+            shutil.copy2(ROOT / name, folder / name)
+    return folder
+
+
+def test_what_the_dockerfile_copies_builds_and_runs(tmp_path):
+    """As its command does, without network and dependencies, into an empty folder."""
+    text = (DEPLOY / "Dockerfile").read_text()
+    command = "pip install --no-deps --no-build-isolation /src"
+    assert command in text
+    source, site = copied(tmp_path / "src"), tmp_path / "site"
+    words = command.replace("/src", str(source)).split()
+    pip = [sys.executable, "-m", *words, "--no-index", "--target", str(site), "--quiet"]
+    done = subprocess.run(pip, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for name in re.findall(r"/src/([\w./]+\.sh)", text):
+        assert (source / name).exists()
+    code = (
+        "import sys; sys.path.insert(0, sys.argv.pop(1)); import distsvc, distsvc.__main__ as m;"
+        "assert distsvc.__file__.startswith(sys.path[0]), distsvc.__file__; m.main()"
+    )
+    X = make_table("gaussians3")
+    pq.write_table(X, tmp_path / "in.parquet")
+    run = [sys.executable, "-P", "-c", code, str(site), "run", str(tmp_path / "in.parquet")]
+    run += ["--columns", "x,y", "--algorithm", "bico", "--clusters", "3"]
+    done = subprocess.run(
+        [*run, "--out", str(tmp_path / "out")],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out/report.html").exists()
+    assert done.stdout.startswith("3 clusters in ")
+
+
+EXTRAS = ("lineage", "report", "s3")
 
 
 def test_the_locked_packages_are_those_that_the_project_asks_for():

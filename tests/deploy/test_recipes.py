@@ -21,6 +21,7 @@ from distributed.cli.dask_worker import main as worker_command
 from distsvc import errors
 from distsvc.cli.ending import DEFECT, TERMINATED
 from distsvc.cli.main import main
+from distsvc.job.file import load_job
 from tests.processes import options, used
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -264,6 +265,22 @@ def test_a_pipeline_tells_the_exit_codes_apart(name):
     program, subcommand, *_ = found["COMMAND"]
     assert program == "distsvc"
     assert "--run-date" in options(main.commands[subcommand])
+
+
+def test_the_nights_of_airflow_run_in_order():
+    """The job continues the night before, so no night may start before that has ended."""
+    assert load_job(DEPLOY.parent / "jobs/nightly.toml", run_date="2026-11-20").continuity.previous
+    tree = ast.parse((DEPLOY / "airflow_dag.py").read_text())
+    calls = {
+        node.func.id: {word.arg: ast.unparse(word.value) for word in node.keywords}
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert calls["dag"]["max_active_runs"] == "1"
+    assert calls["dag"]["catchup"] == "False"
+    assert calls["task"]["depends_on_past"] == "True"
+    assert int(calls["task"]["retries"]) > 0
+    assert "--overwrite" in constants("airflow_dag.py")["COMMAND"]
 
 
 IN_DAGSTER = """

@@ -17,6 +17,7 @@ CODES = {
     "SkippedError": 99,
     "PartitionFailedError": 70,
     "TemporaryError": 75,
+    "InputNotReadyError": 75,
     "CheckFailedError": 76,
     "OutputPermissionError": 77,
     "JobFileError": 78,

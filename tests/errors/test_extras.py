@@ -23,7 +23,7 @@ class Hidden:
 
 sys.meta_path.insert(0, Hidden)
 """
-OPTIONAL = ("matplotlib", "zarr", "cryptography")
+OPTIONAL = ("matplotlib",)
 COMMAND = WITHOUT.format(hidden=OPTIONAL) + "from distsvc.__main__ import main; main()"
 
 
@@ -59,48 +59,15 @@ def test_a_plain_installation_runs_jobs_and_loads_runs(table, tmp_path):
     assert "a page with figures needs matplotlib, which comes with distsvc[report]" in again.stderr
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (
-            ["--set", "output.format=zarr"],
-            "output.format = 'zarr' needs zarr, which comes with distsvc[zarr]: "
-            "pip install 'distsvc[zarr]'",
-        ),
-        (
-            ["--set", "cluster.workers=1"],
-            "the TLS of cluster.workers on this machine needs cryptography, which comes with "
-            "distsvc[tls]: pip install 'distsvc[tls]'",
-        ),
-    ],
-    ids=lambda words: words[-1] if isinstance(words, list) else "",
-)
-def test_what_needs_an_extra_names_it(table, tmp_path, words, message):
-    found = distsvc("run", table, "--out", str(tmp_path / "out"), "--quiet", *words)
-    assert (found.returncode, found.stdout) == (78, "")
-    assert found.stderr == f"error: {message}\n"
-
-
-def test_a_zarr_input_names_its_extra(tmp_path):
-    (tmp_path / "in.zarr").mkdir()
-    (tmp_path / "in.zarr/zarr.json").write_text('{"zarr_format": 3, "node_type": "group"}')
-    found = distsvc("run", str(tmp_path / "in.zarr"), "--quiet")
-    assert found.returncode == 78
-    assert "in.zarr needs zarr, which comes with distsvc[zarr]" in found.stderr
-
-
-def test_a_large_table_is_worked_on_without_workers():
-    code = """
-from distsvc.job.config import ClusterConfig
-from distsvc.run.work.workers.cluster import connected
-from distsvc.run.work.progress import Progress
-with connected(ClusterConfig(), 2**40, Progress(log_format="text")) as client:
-    print(client)
-"""
-    found = python("-c", WITHOUT.format(hidden=OPTIONAL) + code)
-    assert (found.returncode, found.stdout) == (0, "None\n"), found.stderr
-    assert "in this process alone: workers on this machine are closed to others" in found.stderr
-    assert "pip install 'distsvc[tls]'" in found.stderr
+def test_a_plain_installation_starts_workers_and_writes_zarr(table, tmp_path):
+    out = str(tmp_path / "out")
+    asked = ["--algorithm", "bico", "--clusters", "2", "--set", "output.format=zarr"]
+    found = distsvc("run", table, "--out", out, "--set", "cluster.workers=1", *asked)
+    assert found.returncode == 0, found.stderr
+    assert '"kind": "1 workers here"' in found.stderr
+    labels = "import distsvc; print(distsvc.load(sys.argv[1]).labels().num_rows)"
+    loaded = python("-c", WITHOUT.format(hidden=OPTIONAL) + labels, out)
+    assert (loaded.returncode, loaded.stdout) == (0, "300\n"), loaded.stderr
 
 
 def test_figures_in_python_name_their_extra():
@@ -135,7 +102,7 @@ def test_extras_are_those_of_the_project():
     extras = project["optional-dependencies"]
     plain = {Requirement(line).name for line in project["dependencies"]}
     assert plain.isdisjoint(OPTIONAL)
-    for extra, package in zip(("report", "zarr", "tls"), OPTIONAL, strict=True):
-        assert {Requirement(line).name for line in extras[extra]} == {package}
+    assert {"zarr", "cryptography"} <= plain
+    assert {Requirement(line).name for line in extras["report"]} == {*OPTIONAL}
     [everything] = map(Requirement, extras["all"])
     assert everything.extras == extras.keys() - {"all", "bench", "dev", "docs", "package"}

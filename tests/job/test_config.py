@@ -174,7 +174,8 @@ def test_model_fields_are_those_of_the_table_that_a_job_may_give(algorithm):
     fields = {name for name, of in types.items() if of is not None}
     settings = {"settings"} if algorithm in PUBLISHED else set()
     names = {"n_clusters"} if algorithm in CLUSTER_KEYS else set()
-    known = fields | settings | names | {"algorithm", "mode", "seed"}
+    joins = {"max_clusters", "min_cluster_rows"}
+    known = fields | settings | names | joins | {"algorithm", "mode", "seed"}
     assert set(MODELS[algorithm].model_fields) == known
 
 
@@ -306,6 +307,7 @@ WRONG = {
     "continuity.prefer_previous": [("yes", "must be a valid boolean, found 'yes'")],
     "continuity.reference": [(3, "must be a valid string, found 3")],
     "checks.max_reference_drift": LIMITS,
+    "checks.same_units": LIMITS,
     "checks.same_columns": LIMITS,
     "checks.min_rows": LIMITS,
     "checks.max_rows": LIMITS,
@@ -433,6 +435,7 @@ WRONG = {
     "model.size": [(0, "must be greater than or equal to 1, found 0")],
     "model.window": [(49, "must be greater than or equal to 50, found 49")],
     "model.amnesia": [(-1, "must be greater than or equal to 0, found -1")],
+    "model.min_cluster_rows": [(0, "must be greater than or equal to 1, found 0")],
     "model.max_clusters": [(0, "must be greater than or equal to 1, found 0")],
     "model.trim": [
         (-0.1, "must be greater than or equal to 0, found -0.1"),
@@ -485,7 +488,7 @@ def test_every_field_has_a_wrong_value():
     fields = {
         f"{section}.{key}"
         for section, field in Job.model_fields.items()
-        if section != "columns"
+        if section not in ("columns", "names")
         for part in (MODELS.values() if section == "model" else [field.annotation])
         for key in part.model_fields
     }

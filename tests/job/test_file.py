@@ -7,7 +7,7 @@ import tomllib
 import pytest
 
 from distsvc.errors import InputNotFoundError, JobFileError
-from distsvc.job.file import load_job, parse_job, written
+from distsvc.job.file import load_job, overridden, parse_job, written
 from tests.full_job import FULL, job
 
 
@@ -203,3 +203,19 @@ def test_a_job_is_told_as_it_was_written():
     assert parse_job(told, run_date="2026-03-01").digest() == job.digest()
     plain = parse_job({"input": {"path": "a"}, "output": {"path": "b"}}, run_date="2026-03-01")
     assert tomllib.loads(written(plain))["job"]["run_date"] == "2026-03-01"
+
+
+def test_settings_of_one_list_or_table_add_up():
+    job = {"input": {"path": "a"}, "output": {"path": "b"}}
+    job |= {"preprocess": {"log": ["z"], "encode": {"a": "onehot"}}}
+    settings = ['preprocess.log=["x"]', 'preprocess.log=["y", "x"]']
+    settings += ["preprocess.encode.b=frequency", "model.seed=1", "model.seed=1"]
+    settings += ["checks.max_drift.limit=0.3", "checks.max_drift.level=warn", "columns.a.b=count"]
+    found = overridden(job, settings)
+    assert found["preprocess"] == {"log": ["x", "y"], "encode": {"a": "onehot", "b": "frequency"}}
+    assert found["checks"] == {"max_drift": {"limit": 0.3, "level": "warn"}}
+    assert found["columns"] == {"a.b": "count"}
+    parse_job(found | {"columns": {}})
+    whole = overridden(job, ['preprocess.encode={c="onehot"}', "preprocess.encode.d=onehot"])
+    assert whole["preprocess"]["encode"] == {"c": "onehot", "d": "onehot"}
+    assert overridden(job, ["model.seed=1", "model.seed=2"])["model"] == {"seed": 2}

@@ -6,7 +6,9 @@ from distsvc.job.keys import keys_like, keys_named, known_keys
 
 
 def test_every_key_is_known():
-    sections = {section for section in Job.model_fields if section not in ("model", "columns")}
+    sections = {
+        section for section in Job.model_fields if section not in ("model", "columns", "names")
+    }
     fields = {section: Job.model_fields[section].annotation.model_fields for section in sections}
     keys = {f"{section}.{key}" for section, of in fields.items() for key in of}
     keys |= {f"model.{key}" for model in MODELS.values() for key in model.model_fields}

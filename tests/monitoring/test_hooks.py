@@ -51,6 +51,9 @@ def test_every_end_of_a_run_has_its_event(shop):
     _, second, third = events(told)
     assert (second["DISTSVC_EVENT"], second["DISTSVC_FAILED_CHECKS"]) == ("held", "min_rows")
     assert second["DISTSVC_PUBLISH_COMMAND"].startswith("distsvc publish ")
+    assert "Held back by a check" in Path(second["DISTSVC_PAGE"]).read_text()
+    assert second["DISTSVC_REASON"] == ""
+    assert third["DISTSVC_REASON"] == "missing"
     assert (third["DISTSVC_EVENT"], third["DISTSVC_EXIT_CODE"]) == ("failed", "66")
     assert "nowhere.parquet" in third["DISTSVC_ERROR"]
 
@@ -92,3 +95,12 @@ def test_a_command_that_takes_too_long_leaves_no_processes(tmp_path, monkeypatch
         time.sleep(0.05)
     else:
         raise AssertionError("the child of the command lives")
+
+
+def test_a_late_file_is_told_from_a_failure(shop, tmp_path):
+    job, told = shop
+    (tmp_path / "table").mkdir()
+    late = ["--set", f"input.path={tmp_path}/table", "--set", "input.ready=_SUCCESS"]
+    assert run(job, *late).exit_code == 75
+    assert run(job, "--set", "input.columns=['nothing']").exit_code == 65
+    assert [one["DISTSVC_REASON"] for one in events(told)] == ["late", "failure"]

@@ -589,3 +589,73 @@ def test_rows_without_a_length(with_features):
         with_features.model.predict(X)
     with pytest.raises(DataError, match=r"column 'took' holds dates, times .*expected a table"):
         with_features.model.predict(np.ones((2, 5)))
+
+
+# --- tables in memory
+
+SMALL = {"model.algorithm": "bico", "model.n_clusters": 3, "cluster.workers": 0}
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "duckdb"])
+def test_a_table_in_memory_is_clustered(kind):
+    columns = {f"x{k}": rows()[:, k] for k in range(3)} | {"tier": ["a", "b", "c"] * 200}
+    table = pa.table(columns)
+    given = {
+        "pandas": lambda: pd.DataFrame(columns),
+        "polars": lambda: pl.DataFrame(columns),
+        "arrow": lambda: table,
+        "duckdb": lambda: duckdb.from_arrow(table),
+    }[kind]()
+    run = distsvc.run(given, overrides=SMALL)
+    assert run.report.input.n_rows == N
+    joined = run.labels(join=True)
+    assert joined.column_names == [*columns, "row", "label", "score", "outlier"]
+    assert joined.select(["x0", "tier"]).to_pydict() == table.select(["x0", "tier"]).to_pydict()
+    outliers = run.labels(filter="label == 1", join=True, columns="label")
+    assert outliers.column_names == [*columns, "label"]
+    assert set(outliers["label"].to_pylist()) == {1}
+    folder = Path(run.path)
+    assert folder.exists()
+    del run
+    assert not folder.exists(), "nothing is left in the temporary folder"
+
+
+def test_a_table_in_memory_has_a_lasting_output_and_ids(tmp_path):
+    index = pd.Index(np.arange(N) * 3, name="customer")
+    frame = pd.DataFrame(rows(), columns=list(COLUMNS), index=index)
+    asked = SMALL | {"output.path": str(tmp_path / "out")}
+    first = distsvc.run(frame, overrides=asked)
+    assert first.labels().column_names[0] == "customer"
+    joined = first.labels(join=True, filter="label == 0")
+    assert np.allclose(joined["x1"], frame.loc[joined["customer"].to_numpy(), "x1"])
+    second = distsvc.run(frame[:400], overrides=asked)
+    assert (second.report.input.n_rows, second.path) == (400, str(tmp_path / "out"))
+    del first, second
+    assert (tmp_path / "out/manifest.json").exists()
+    distsvc.run(frame.reset_index(), overrides=asked | {"input.columns": ["x0"]})
+    other = write_table(tmp_path / "t.parquet", rows())
+    distsvc.run(other, overrides=asked, overwrite=True)
+    with pytest.raises(JobFileError, match="already published by a different configuration"):
+        distsvc.run(frame, overrides=asked)
+
+
+def test_labels_are_joined_with_the_table_of_a_published_run(table, tmp_path):
+    copy = tmp_path / "t.parquet"
+    shutil.copy(table, copy)
+    found = distsvc.run(sections(copy, tmp_path / "out", input={"where": "x0 > 9"}))
+    joined = found.labels(join=True)
+    whole = pq.read_table(copy).to_pydict()
+    place = {one: k for k, one in enumerate(whole["ident"])}
+    assert joined.column_names[:4] == ["x0", "x1", "x2", "ident"]
+    assert joined["x2"].to_pylist() == [
+        whole["x2"][place[one]] for one in joined["ident"].to_pylist()
+    ]
+    assert joined.num_rows == found.labels().num_rows < N
+    write_table(copy, rows(1), ident=np.arange(N) * 7)
+    with pytest.raises(DataError, match=r"t\.parquet has changed since the run"):
+        found.labels(join=True)
+
+
+def test_a_table_that_is_none_says_so():
+    with pytest.raises(DataError, match="the table can't be read as Arrow"):
+        distsvc.run(pd.DataFrame({"a": [1, "x", object()]}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from distsvc.models.rows.passes import Passes, Values, answered
 from distsvc.models.rows.phases import Phases
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
 from distsvc.models.rows.threads import of_blocks
+from distsvc.models.rules.joined import clusters_to_join, joined
+from distsvc.models.rules.rule import Rule
 
 
 class AutoClustering(MixedClusterEstimator):
@@ -41,6 +44,11 @@ class AutoClustering(MixedClusterEstimator):
         How many models vote, as in `SupportVectorClustering`.
     granularity : {"coarse", "default", "fine"}, default="default"
         How faint a valley divides two clusters, as in `SupportVectorClustering`.
+    noise : bool, default=False
+        Label rows with a `decision_function` below 0 as -1 in `labels_`, `predict` and `cut`.
+    min_cluster_size : int or None, default=None
+        Rows of a cluster, at least: a smaller one goes with its nearest cluster. Of more than
+        10,000 rows, so many are counted.
     n_jobs : int or None, default=None
         Threads, for the models of both families and for blocks of rows; as in
         `SupportVectorClustering`.
@@ -52,12 +60,14 @@ class AutoClustering(MixedClusterEstimator):
     Attributes
     ----------
     labels_ : ndarray of shape (n,), int32
-        Cluster of every row; outliers have one, too.
+        Cluster of every row; outliers have one, too, unless `noise`.
     probabilities_ : ndarray of shape (n,), float32
         The share of its own cluster in every row, 0 to 1: the entry of `predict_proba` for the
         row's label.
     outlier_scores_ : ndarray of shape (n,), float64
         How far out every row is: `decision_function` with its sign turned, above 0 outside.
+    exemplars_ : list of ndarray of int64
+        For each cluster the numbers of the rows deepest inside it, at most five.
     n_clusters_ : int
     algorithm_ : {"support-vector", "graph", "mixture", "centres"}
         View that has the answer: level trees of the columns or of the graph, the mixture, or
@@ -94,6 +104,7 @@ class AutoClustering(MixedClusterEstimator):
     """
 
     _rows: np.ndarray | None
+    _rule: Rule
 
     def __init__(
         self,
@@ -102,6 +113,8 @@ class AutoClustering(MixedClusterEstimator):
         nu: float | None = None,
         effort: Effort = "default",
         granularity: Granularity = "default",
+        noise: bool = False,
+        min_cluster_size: int | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: RandomState = None,
@@ -110,6 +123,8 @@ class AutoClustering(MixedClusterEstimator):
         self.nu = nu
         self.effort = effort
         self.granularity = granularity
+        self.noise = noise
+        self.min_cluster_size = min_cluster_size
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
@@ -212,13 +227,17 @@ class AutoClustering(MixedClusterEstimator):
         """
         self._settle()
         COUNT.check("n_clusters", n_clusters)
-        rule, engine = self._engine.cut(n_clusters), self._engine
+        values = replace(self._values("label"), rule=self._engine.cut(n_clusters))
         if X is not None:
-            values = Values(rule, engine.origin, "label", columns=engine.columns)
             return answered(self, X, values, self.n_jobs)
         if self._rows is None:
             raise ValueError("the rows were read block by block and not kept: give X")
-        return of_blocks(rule.labels, self._rows, self.n_jobs)
+        return of_blocks(values.of_centred, self._rows, self.n_jobs)
+
+    def _values(self, column: str) -> Values:
+        """Return the function that labels or scores raw rows, outliers as -1 with `noise`."""
+        least = 0.0 if self.noise else -np.inf
+        return replace(super()._values(column), rule=self._rule, least=least)
 
     def _begin(self) -> AutomaticEngine:
         engine = AutomaticEngine(self.get_params(), seed_of(self.random_state))
@@ -246,9 +265,9 @@ class AutoClustering(MixedClusterEstimator):
             some = order[_first(engine.graph, keys[order], len(X))]
             engine.learn_graph(X[some], keys[some])
             phases.ended("graph of near rows, its models and their vote")
-        self._take(engine)
+        self._take(engine, raw[first], len(raw))
         self._rows = self._values("label").prepared(raw)
-        self.labels_ = of_blocks(engine.rule.labels, self._rows, self.n_jobs)
+        self.labels_ = of_blocks(self._values("label").of_centred, self._rows, self.n_jobs)
         self._hold_rows(self._rows)
         phases.ended("choice and labels")
 
@@ -276,18 +295,24 @@ class AutoClustering(MixedClusterEstimator):
         parts = ((levels.seen(engine.learned(block, keys)), keys) for block, keys in passes.again())
         levels.find_clusters(parts, n_rows)
         phases.ended("splits of the columns, and their vote")
-        self._take(engine)
+        self._take(engine, passes.pilot, n_rows)
         self._label_passes(passes)
         self._rows = self._held.rows if self._held is not None else None
 
-    def _take(self, engine: AutomaticEngine) -> None:
-        """Let the engine choose, and publish the answer."""
+    def _take(self, engine: AutomaticEngine, pilot: np.ndarray, n_rows: int) -> None:
+        """Let the engine choose, and publish the answer; `pilot` (m, d) are some of the rows."""
         engine.choose()
         self._forget_rows()
         self._engine = engine
+        self._rule = engine.rule
+        if self.min_cluster_size is not None:
+            least = self.min_cluster_size * len(pilot) / n_rows
+            rows = self._values("label").prepared(pilot)
+            into = clusters_to_join(engine.rule, rows, None, least)
+            self._rule = engine.rule if into is None else joined(engine.rule, into)
         self.algorithm_, self.why_ = engine.chosen, engine.why()
         self.agreement_, self.likeness_ = engine.agreement, engine.likeness
-        self.n_clusters_, self.notes_ = engine.rule.n_clusters, engine.notes
+        self.n_clusters_, self.notes_ = self._rule.n_clusters, engine.notes
 
 
 def _first(graph: GraphEngine, keys: np.ndarray, n_rows: int) -> slice:

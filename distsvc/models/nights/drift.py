@@ -7,6 +7,7 @@ table are counted between the same edges, and the population stability index tel
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,16 @@ import numpy as np
 from distsvc.kernels.histogram import count_between
 from distsvc.models.rows.scaling import float64_pieces
 from distsvc.models.rules.fields import ArrayField, Field
+
+MIN_UNIT_FACTOR = 5.0
+"""Factor between the values of two tables from which a column counts as in another unit."""
+
+UNIT_TOLERANCE, UNIT_AGREEMENT = 1.3, 0.7
+"""Largest deviation of a decile from the common factor, as a ratio, and the least share of deciles
+within it."""
+
+TINY = 1e-300
+"""Size of a value below which it counts as 0."""
 
 BINS = 10
 """Bins of values; one more counts what is missing."""
@@ -109,3 +120,43 @@ def stability_index(expected: np.ndarray, found: np.ndarray) -> np.ndarray:
     p, q = (shares / np.maximum(shares.sum(axis=-1, keepdims=True), 0.5) for shares in (p, q))
     ratio = np.where(used, q, 1.0) / np.where(used, p, 1.0)
     return ((q - p) * np.log(ratio)).sum(axis=-1)
+
+
+def unit_factors(before: np.ndarray, now: np.ndarray) -> np.ndarray:
+    """Return the factor by which each column grew, if all of its values grew alike.
+
+    A column in another unit has deciles that are multiples of the earlier ones by one factor, and
+    so is their range. A shift, however large, leaves the range as it was.
+
+    Parameters
+    ----------
+    before, now : ndarray of shape (d, BINS - 1), float64
+        Deciles of the columns in both tables (`decile_edges`).
+
+    Returns
+    -------
+    ndarray of shape (d,), float64
+        NaN for a column whose values did not grow by one factor of at least `MIN_UNIT_FACTOR`, or
+        shrink likewise.
+
+    """
+    found = np.full(len(before), np.nan)
+    with np.errstate(over="ignore"):
+        ranges = np.stack([deciles[:, -1] - deciles[:, 0] for deciles in (before, now)])
+    for k, (old, new) in enumerate(zip(before, now, strict=True)):
+        least = np.minimum(np.abs(old), np.abs(new))
+        usable = (np.sign(old) == np.sign(new)) & (least > TINY)
+        narrow = ranges[:, k].min() <= 1e-9 * np.abs(old).max()  # a constant column
+        if usable.sum() < 3 or narrow or not np.isfinite(ranges[:, k]).all():
+            continue
+        logs = np.log(np.abs(new[usable])) - np.log(np.abs(old[usable]))
+        factor = float(np.median(logs))
+        alike = np.abs(logs - factor) <= math.log(UNIT_TOLERANCE)
+        wider = abs(math.log(ranges[1, k]) - math.log(ranges[0, k]) - factor)
+        if (
+            abs(factor) >= math.log(MIN_UNIT_FACTOR)
+            and alike.mean() >= UNIT_AGREEMENT
+            and wider <= 2.0 * math.log(UNIT_TOLERANCE)
+        ):
+            found[k] = math.exp(factor)
+    return found

@@ -17,6 +17,9 @@ from distsvc.models.rows.threads import of_blocks
 
 ASKED = ("probabilities_", "outlier_scores_")
 
+N_EXEMPLARS = 5
+"""Maximum number of exemplars of a cluster."""
+
 OfRows = Callable[[np.ndarray], np.ndarray]
 
 
@@ -33,12 +36,14 @@ class HeldRows:
 
 
 class DescribesRows(BaseEstimator):
-    """An estimator with `probabilities_` and `outlier_scores_` of the rows of `fit`.
+    """An estimator that describes the rows of its `fit`.
 
+    These are `probabilities_`, `outlier_scores_` and `exemplars_`.
     It holds the rows until both were asked for, or it is pickled or copied.
     """
 
     n_jobs: int | None
+    labels_: Any
     _held: HeldRows | None = None
 
     @cached_property
@@ -50,6 +55,13 @@ class DescribesRows(BaseEstimator):
     def outlier_scores_(self) -> Any:
         """How far out every row of `fit` is; found when it is first asked for."""
         return self._of_held("outlier_scores_")
+
+    @property
+    def exemplars_(self) -> list[np.ndarray]:
+        """The rows of `fit` that are deepest inside each cluster: their numbers, by cluster."""
+        labels, scores = np.asarray(self.labels_), np.asarray(self.outlier_scores_)
+        members = (np.flatnonzero(labels == label) for label in range(int(labels.max()) + 1))
+        return [rows[np.argsort(scores[rows], kind="stable")[:N_EXEMPLARS]] for rows in members]
 
     def _hold(self, rows: np.ndarray, sure: OfRows, far: OfRows) -> None:
         """Hold rows (n, d) to find their values when asked; those of an earlier fit are forgotten.

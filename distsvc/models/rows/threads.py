@@ -13,6 +13,13 @@ from typing import TypeVar
 import numpy as np
 
 from distsvc.inputs.rows import block_rows, cut
+from distsvc.kernels import jit
+
+
+def compile_seconds() -> float:
+    """Return the seconds that this process has spent on compiling kernels."""
+    return jit.compile_seconds()
+
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from distsvc.report.content.parts import Known, Label, Number, ReportPart, Size, check_lengths
+from distsvc.report.content.parts import (
+    Known,
+    Label,
+    Number,
+    ReportPart,
+    Size,
+    Unsaid,
+    check_lengths,
+)
 
 State = Literal["passed", "warned", "failed", "not measured"]
 
@@ -40,7 +49,7 @@ class CheckPart(ReportPart):
 class StoryPart(ReportPart):
     """The end of a cluster, or its origin (`distsvc.models.nights.continuity.Story`).
 
-    Its rows are counted among those that both models labelled.
+    `rows_before` are its rows in the table of the previous run, `rows_after` those in this table.
     """
 
     id: Label
@@ -100,12 +109,26 @@ class LineagePart(ReportPart):
 
 
 class ColumnDrift(ReportPart):
-    """A column: population stability index, and share of missing values before and now."""
+    """A column: population stability index, and share of missing values before and now.
+
+    `factor` is the one by which all values grew, as in another unit; None for other columns.
+    """
 
     column: str
     index: Number
     missing_before: Number
     missing_after: Number
+    factor: Unsaid[Known] = None
+
+    @property
+    def times(self) -> str:
+        """The factor in words, such as ``about 100 times`` or ``about 1/1,000 of``."""
+        factor = self.factor or 1.0
+        inverse = factor < 1.0
+        size = 1.0 / factor if inverse else factor
+        power = 10.0 ** round(math.log10(size))
+        rounded = power if 0.9 <= size / power <= 1.1 else float(f"{size:.2g}")
+        return f"about 1/{rounded:,.10g} of" if inverse else f"about {rounded:,.10g} times"
 
 
 class ReferencePart(ReportPart):

@@ -158,3 +158,14 @@ class ProfilesPart(ReportPart):
     rows: Size
     clusters: Annotated[list[ProfilePart], Field(min_length=1)]
     heat: Unsaid[HeatPart | None] = None
+
+
+class RowsPart(ReportPart):
+    """The way to the rows of a cluster: a query, and the labels of a small table as CSV.
+
+    The columns of `csv` are the id or row, label, score and outlier flag; it is empty for a larger
+    table.
+    """
+
+    query: str
+    csv: Unsaid[str] = ""

@@ -15,7 +15,12 @@ from distsvc.report.content.comparison_parts import (
     LineagePart,
     ReferencePart,
 )
-from distsvc.report.content.explained_parts import MembershipPart, ProfilesPart, ReasonsPart
+from distsvc.report.content.explained_parts import (
+    MembershipPart,
+    ProfilesPart,
+    ReasonsPart,
+    RowsPart,
+)
 from distsvc.report.content.model_parts import (
     LEAF,
     SPLIT,
@@ -195,7 +200,10 @@ class ForecastPart(ReportPart):
 
 
 class Report(ReportPart):
-    """The whole of ``report.json``; the parts that may be None say what only some models have."""
+    """The whole of ``report.json``; parts that only some models have may be None.
+
+    `names` are those that the job gives to clusters, by their ids as text.
+    """
 
     title: str
     distsvc_version: str
@@ -205,6 +213,7 @@ class Report(ReportPart):
     input: InputPart
     model: ModelPart
     clusters: list[ClusterRow]
+    names: Unsaid[dict[str, str]] = Field(default={})
     outliers: OutlierPart
     score_histogram: ScoreHistogram
     warnings: list[str]
@@ -216,6 +225,7 @@ class Report(ReportPart):
     reasons: Unsaid[ReasonsPart | None] = None
     profiles: Unsaid[ProfilesPart | None] = None
     membership: Unsaid[MembershipPart | None] = None
+    rows: Unsaid[RowsPart | None] = None
     indices: Unsaid[dict[str, IndexValue] | None] = None
     forecast: Unsaid[ForecastPart | None] = None
     lineage: Unsaid[LineagePart | None] = None
@@ -226,6 +236,13 @@ class Report(ReportPart):
     publish_command: Unsaid[str | None] = None
     phases: Annotated[list[PhaseCost], Field(max_length=MOST_PHASES)]
     _was_there: bool = PrivateAttr(default=False)
+
+    def __repr__(self) -> str:
+        k, n = len(self.clusters), self.input.n_rows
+        clusters = "" if self.outliers.only else f"{k:,} cluster{'s' * (k != 1)} in "
+        return f"<distsvc report: {clusters}{n:,} rows>"
+
+    __str__ = __repr__
 
     def of_before(self) -> Self:
         """Return the report of a result that was published before, and not made now."""

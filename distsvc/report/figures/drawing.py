@@ -151,7 +151,20 @@ def as_figure(draw: Callable[..., str], *args: Any) -> Figure:
     figure.set_facecolor(CARD)
     for patch in figure.findobj(Dots):
         patch.lengthen()
+    # IPython asks an object for this method, so no backend has to be chosen by a magic command.
+    figure._repr_png_ = functools.partial(_png, figure)  # type: ignore[attr-defined]
     return figure
+
+
+def _png(figure: Figure) -> bytes:
+    """Return a figure as PNG, as a notebook shows it."""
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png", dpi=NOTEBOOK_DPI, bbox_inches="tight")
+    return stream.getvalue()
+
+
+NOTEBOOK_DPI = 144
+"""Resolution of a figure in a notebook, in dots per inch."""
 
 
 def variable(colour: str) -> str:

@@ -11,7 +11,7 @@ from distsvc.report.figures import clusters as figures
 from distsvc.report.figures.drawing import COLOURS
 from distsvc.report.formats import Caption, FoldedTable, count, folded, one_line, percent
 from distsvc.report.sections import advice, profiles
-from distsvc.report.sections.names import names
+from distsvc.report.sections.names import cluster_names
 
 SEEN = 8
 """Clusters whose sizes are seen at once."""
@@ -52,7 +52,8 @@ class ClustersSection(NamedTuple):
 def clusters(report: Report) -> ClustersSection:
     """Return the section on what each cluster is."""
     found = report.profiles
-    told = None if found is None else profiles.section(found, report.clusters)
+    named = cluster_names(report)
+    told = None if found is None else profiles.section(found, report.clusters, named)
     return ClustersSection(caption(report), told)
 
 
@@ -140,14 +141,15 @@ class SizesSection(NamedTuple):
 def sizes(report: Report) -> SizesSection:
     """Return the table of clusters, the largest first."""
     found = report.clusters
-    named = names(report.profiles.clusters) if report.profiles else {}
+    named = cluster_names(report)
+    profiled = {one.label for one in report.profiles.clusters} if report.profiles else set()
     listed, rest = found[:MOST_LISTED], found[MOST_LISTED:]
     most = max([row.rows for row in found], default=1) or 1
     lines = [
         ClusterLine(
             row.label,
             named.get(row.label, ""),
-            row.label in named and i < profiles.MOST_TOLD,
+            row.label in profiled and i < profiles.MOST_TOLD,
             row.rows,
             row.share,
             row.outliers,

@@ -7,16 +7,30 @@ from collections import Counter
 from collections.abc import Sequence
 
 from distsvc.report.content.explained_parts import ProfileColumn, ProfilePart
-from distsvc.report.formats import number, percent, short_name
+from distsvc.report.content.report import Report
+from distsvc.report.formats import number, one_line, percent, short_name
 
 LONGEST = 40
 """Characters of a column's name."""
+
+LONGEST_NAME = 60
+"""Maximum number of characters of a name that the job gives."""
 
 SHARE = "log(share(", "))"
 """Around the name of a column whose values are told by how frequent they are."""
 
 IN_NAME, MOST_IN_NAME = 2, 4
 """Columns in a name, and in one that would be another cluster's, too."""
+
+
+def cluster_names(report: Report) -> dict[int, str]:
+    """Return the name of each cluster by its id: the job's, or one by its columns.
+
+    Clusters with neither a name in the job nor a profile have none.
+    """
+    found = names(report.profiles.clusters) if report.profiles else {}
+    given = {row.label: report.names.get(str(row.label)) for row in report.clusters}
+    return found | {label: one_line(name, LONGEST_NAME) for label, name in given.items() if name}
 
 
 def names(found: Sequence[ProfilePart]) -> dict[int, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from distsvc.report.content.explained_parts import (
@@ -109,12 +110,19 @@ class ProfilesSection(NamedTuple):
     has_categories: bool
 
 
-def section(part: ProfilesPart, clusters: Sequence[ClusterRow]) -> ProfilesSection:
-    """Return the profiles of clusters, in the order of their sizes."""
+def section(
+    part: ProfilesPart,
+    clusters: Sequence[ClusterRow],
+    given: Mapping[int, str] = MappingProxyType({}),
+) -> ProfilesSection:
+    """Return the profiles of clusters, in the order of their sizes.
+
+    Clusters have the names that are `given`, or else names by their columns.
+    """
+    named = names(part.clusters) | dict(given)
     sizes = {row.label: row for row in clusters}
     place = {row.label: i for i, row in enumerate(clusters)}
     some = sorted(part.clusters, key=lambda one: place.get(one.label, len(place)))
-    named = names(part.clusters)
     cards = [_card(one, sizes, named) for one in some[:MOST_TOLD]]
     n_untold = len(sizes.keys() - {card.label for card in cards})
     untold = f"{things(n_untold, 'smaller cluster')} not shown here." if n_untold else ""

@@ -1,5 +1,5 @@
 "use strict";
-/* Sorts tables by a column, filters clusters, and links numbers of clusters to what they are. */
+/* Sorts tables, filters clusters, links their numbers to what they are, and finds rows by id. */
 const number = (text) => {
   const found = text.replace(/[\s,]/g, "").replace("−", "-").match(/^[<>]?(-?[\d.]+(?:e[+-]?\d+)?)/);
   return found ? parseFloat(found[1]) : NaN;
@@ -61,4 +61,42 @@ if (document.querySelectorAll(".sizes tbody tr").length > 8) {
       if (folded && !one.hidden) folded.open = true;
     }
   });
+}
+const every = document.querySelector(".rows a[download]");
+if (every) {
+  const bytes = Uint8Array.from(atob(every.href.split(",")[1]), (one) => one.charCodeAt(0));
+  const [head, ...lines] = new TextDecoder().decode(bytes).trimEnd().split("\n");
+  const rows = lines.map((line) => line.match(/^(.*),(-?\d+),([^,]*),(true|false)$/)).filter(Boolean);
+  const outside = rows.some((row) => row[4] === "true");
+  const select = document.createElement("select");
+  const numbers = [...new Set(rows.map((row) => +row[2]))].sort((a, b) => a - b);
+  for (const one of [...(outside ? ["outliers"] : []), ...numbers])
+    select.append(new Option(one === "outliers" ? one : `cluster ${one}`, one));
+  select.setAttribute("aria-label", "Rows to download");
+  const link = document.createElement("a");
+  const choose = () => {
+    const chosen = rows.filter((row) => (select.value === "outliers" ? row[4] === "true" : row[2] === select.value));
+    URL.revokeObjectURL(link.href);
+    link.href = URL.createObjectURL(new Blob([[head, ...chosen.map((row) => row[0])].join("\n") + "\n"], { type: "text/csv" }));
+    link.download = `${select.value === "outliers" ? "outliers" : `cluster-${select.value}`}.csv`;
+    link.textContent = `${chosen.length.toLocaleString("en")} row${chosen.length === 1 ? "" : "s"} as CSV`;
+  };
+  select.addEventListener("change", choose);
+  choose();
+  const only = document.createElement("p");
+  only.append(select, " ", link);
+  const name = head.replace(/,label,score,outlier$/, "").replace(/^"|"$/g, "");
+  const input = document.createElement("input");
+  Object.assign(input, { type: "search", placeholder: `Find ${name}` });
+  input.setAttribute("aria-label", `Find a row by ${name}`);
+  const found = document.createElement("p");
+  found.setAttribute("aria-live", "polite");
+  input.addEventListener("input", () => {
+    const wanted = input.value.trim();
+    const hits = wanted ? rows.filter((row) => row[1].replace(/^"|"$/g, "") === wanted) : [];
+    found.textContent = hits.slice(0, 20).map((row) =>
+      `${name} ${wanted}: cluster ${row[2]}, score ${row[3]}${row[4] === "true" ? ", outlier" : ""}`).join("; ")
+      || (wanted ? `No row has the ${name} ${wanted}.` : "");
+  });
+  every.parentElement.after(only, input, found);
 }

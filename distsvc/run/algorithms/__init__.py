@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from distsvc.errors import DataError
+from distsvc.models.rules.joined import joined_form
 from distsvc.models.rules.rule import Rule
 from distsvc.run.algorithms.algorithm import AlgorithmJob
 from distsvc.run.algorithms.automatic import Automatic
@@ -17,6 +18,7 @@ ALGORITHMS: tuple[type[AlgorithmJob], ...] = (
     Automatic, LevelTrees, BoundaryModel, Hyperplanes, Linear, MixtureJob, Sampled,
 )  # fmt: skip
 RULES = {rule.form: rule for algorithm in ALGORITHMS for rule in algorithm.rules}
+RULES |= {form.form: form for form in map(joined_form, RULES.values())}
 """The rules of saved models by their forms."""
 
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+
 from distsvc.job.config import Job
-from distsvc.run.algorithms.algorithm import Learned, Learner
+from distsvc.models.rules.joined import clusters_to_join, joined
+from distsvc.report.content.parts import ReportPart, relabelled
+from distsvc.run.algorithms.algorithm import Learned, Learner, Parts, PilotRows
 from distsvc.run.fitting.preparing import prepare
 from distsvc.run.labelling.labeller import PREVIOUS, RULE, Labeller
 from distsvc.run.labelling.phase import Labelled, label_table
 from distsvc.run.learning.survey import survey_table
 from distsvc.run.nights.continuity import ids_of, labels_before
+from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.phases import Steps
 from distsvc.storage.publishing.lineages import Lineage
 
@@ -25,10 +33,48 @@ def cluster_table(
     survey = survey_table(steps, algorithm.sample_ranges, all_rows)
     prepared_pilot = prepare(steps, job.preprocess, algorithm, survey)
     if job.continuity.prefer_previous and steps.run.has(PREVIOUS + RULE):
-        algorithm.go_on_from(labels_before(steps.run, survey))
+        before = labels_before(steps.run, survey)
+        if before is not None:
+            algorithm.go_on_from(before)
     rule = algorithm.fit(steps, survey)
+    into = clusters_to_join(rule, prepared_pilot, *joining(job, survey.n_rows, len(prepared_pilot)))
+    if into is not None:
+        rule = joined(rule, into)
     ids = ids_of(steps, rule, survey, job.continuity, lineage)
     columns = steps.run.plan.table.columns
     Labeller.of(rule, ids, columns, survey.pilot, prepared_pilot).write(steps.run)
     labelled = label_table(steps, surveyed=survey.lowest)
-    return algorithm.learned(job), labelled
+    learned = algorithm.learned(job)
+    return (learned if into is None else with_joined(learned, into, job)), labelled
+
+
+def joining(job: Job, n_rows: int, n_pilot: int) -> tuple[int | None, float]:
+    """Return the largest number of clusters, and the least rows of one among those of the pilot."""
+    least = job.model.min_cluster_rows or 0
+    return job.model.most_clusters, least * n_pilot / max(n_rows, 1)
+
+
+def with_joined(learned: Learned, into: np.ndarray, job: Job) -> Learned:
+    """Return the description of an answer whose clusters were joined: `into` (k,) int32."""
+    keys = [
+        f"model.{name} = {value}"
+        for name in ("max_clusters", "min_cluster_rows")
+        if (value := getattr(job.model, name)) is not None
+    ]
+    n = len(into) - int(into.max()) - 1
+    note = (
+        f"{n} cluster{'' if n == 1 else 's'} of {len(into)} went with the nearest other one, since "
+        f"{' and '.join(keys)}"
+    )
+    inner = learned.parts
+
+    def parts(run: RunDirectory, pilot: PilotRows) -> Parts:
+        found = inner(run, pilot)
+        ids, given = into.tolist(), cast("dict[str, ReportPart | None]", found)
+        known = {name: relabelled(part, ids) for name, part in given.items() if part}
+        return cast(Parts, {**found, **known})
+
+    facts = learned.facts
+    if "n_clusters" in facts:
+        facts = facts | {"n_clusters": int(into.max()) + 1}
+    return replace(learned, facts=facts, warnings=[*learned.warnings, note], parts=parts)

@@ -207,6 +207,15 @@ def _worst(columns: Sequence[ColumnDrift]) -> Value:
     return f"the population stability index of column {worst.column!r} is", worst.index, ""
 
 
+def _units(run: Measured, _: Any) -> Value:
+    if run.drift is None:
+        return "", None, ""
+    found = [column for column in run.drift.columns if column.factor is not None]
+    told = some([f"{column.column!r} is {column.times} the previous run's" for column in found])
+    n = len(found)
+    return "", n, f"column{'' if n == 1 else 's'} in another unit{': ' if n else ''}{told}"
+
+
 def _columns(run: Measured, _: Any) -> Value:
     if run.new_columns is None:
         return "", None, ""
@@ -231,6 +240,7 @@ CHECKS = (
     Check("max_gone_share", "at most", _gone, share=True, of="of the clusters "),
     Check("max_drift", "at most", _drift, places=3, tells_drift=True),
     Check("max_reference_drift", "at most", _reference_drift, places=3),
+    Check("same_units", "at most", _units, places=0),
     Check("same_columns", "at most", _columns, places=0),
     Check("min_agreement", "at least", _agreement, places=2),
     Check("unique_id", "at most", _ids, places=0),

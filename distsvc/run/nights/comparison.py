@@ -176,8 +176,18 @@ def _lineage(
         return part(mode="assign", rows=n_rows, moved=None, clusters=stories)
     found = run.read(LINEAGE)
     facts, overlap = found.facts, found.arrays["overlap"]
+    then = run.read(PREVIOUS + COUNTED).arrays["cluster_counts"].sum(axis=1).tolist()
+    rows_before = dict(zip(facts["before"], then, strict=True))
+    rows_now = dict(zip(own.ids.tolist(), rows.tolist(), strict=True))
     stories = [
-        _story(s["id"], s["event"], s["jaccard"], s["before"], s["after"], s["others"])
+        _story(
+            s["id"],
+            s["event"],
+            s["jaccard"],
+            rows_before.get(s["id"], 0),
+            rows_now.get(s["id"], 0),
+            s["others"],
+        )
         for s in facts["clusters"]
     ]
     i, j = np.nonzero(overlap)

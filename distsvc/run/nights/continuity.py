@@ -19,7 +19,7 @@ from distsvc.models.nights.continuity import (
     ranges_hold,
     returning,
 )
-from distsvc.models.nights.drift import counts_between
+from distsvc.models.nights.drift import counts_between, decile_edges, unit_factors
 from distsvc.models.rows.validation import LONGEST
 from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
@@ -35,6 +35,8 @@ from distsvc.storage.publishing.lineages import Lineage, earlier_runs
 LINEAGE = "lineage"
 EARLIER = "earlier-"
 """The beginning of the names of results of runs before the last one."""
+LEAST_DESCRIBED = 0.5
+"""Least share of a table's rows inside the previous run's clusters for these to be tried first."""
 UNCLAIMED = "unclaimed"
 """The fact that says why new ids could not be claimed."""
 
@@ -181,18 +183,22 @@ def _prepared(
         yield Z[0][usable], Z[1][usable]
 
 
-def labels_before(run: RunDirectory, survey: Survey) -> np.ndarray:
-    """Return the labels (m,) int32 of the pilot's rows by the rule of the run before.
+def labels_before(run: RunDirectory, survey: Survey) -> np.ndarray | None:
+    """Return the labels (m,) int32 of the pilot's rows by the rule of the previous run.
 
-    Rows that it can't take have the label 0.
+    Rows that the rule can't take have the label 0. None if its model does not describe the table: a
+    column is in another unit, or more than half of the rows are unusable or outside every cluster.
     """
     before = Labeller.read(run, PREVIOUS)
-    places = before.places(run.plan.table.columns)
-    pilot = np.ascontiguousarray(survey.pilot[:, places])
+    pilot = np.ascontiguousarray(survey.pilot[:, before.places(run.plan.table.columns)])
+    if not np.isnan(unit_factors(before.column_edges, decile_edges(pilot))).all():
+        return None
     Z = Preparation.read(run, PREVIOUS + PREPARATION)(pilot)
     usable, labels = _usable(Z), np.zeros(len(Z), np.int32)
-    labels[usable] = before.rule.labels(Z[usable])
-    return labels
+    found = before.rule.label(Z[usable])
+    labels[usable] = found["label"]
+    described = np.count_nonzero(~found["outlier"])
+    return labels if described >= LEAST_DESCRIBED * len(Z) else None
 
 
 def _usable(Z: np.ndarray) -> np.ndarray:

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from distsvc.errors import DataError, InputNotFoundError
-from distsvc.models.nights.drift import ColumnCounts, stability_index
+from distsvc.models.nights.drift import (
+    ColumnCounts,
+    decile_edges,
+    stability_index,
+    unit_factors,
+)
 from distsvc.report.content.comparison_parts import ColumnDrift, DriftPart, ReferencePart
 from distsvc.run.labelling.labeller import COUNTED, PREVIOUS, REFERENCE
 from distsvc.run.labelling.phase import Labelled, outlier_share
@@ -35,8 +42,10 @@ def drift_of(run: RunDirectory, labelled: Labelled) -> DriftPart | None:
     scores = run.read(LINEAGE).arrays["scores"] if refit else counts.histogram
     old = ColumnCounts(then.column_edges, before.arrays["column_counts"])
     shifted = stability_index(before.arrays["score_counts"][None], scores[None])[0]
+    now = decile_edges(labelled.pilot.X[:, then.places(run.plan.table.columns)])
+    factors = unit_factors(then.column_edges, now)
     return DriftPart(
-        columns=_columns(then.columns, old, counts.columns[PREVIOUS]),
+        columns=_columns(then.columns, old, counts.columns[PREVIOUS], factors),
         score=float(shifted) if scores.sum() else None,
         score_rows=int(scores.sum()),
         outlier_share_before=outlier_share(then, before.arrays["cluster_counts"]),
@@ -94,12 +103,25 @@ def reference_drift(run: RunDirectory, labelled: Labelled) -> ReferencePart | No
     return ReferencePart(columns=columns, **named)
 
 
-def _columns(names: Sequence[str], old: ColumnCounts, now: ColumnCounts) -> list[ColumnDrift]:
-    """Return the drift of every column, the largest first."""
+def _columns(
+    names: Sequence[str], old: ColumnCounts, now: ColumnCounts, factors: np.ndarray | None = None
+) -> list[ColumnDrift]:
+    """Return the drift of every column, the largest first.
+
+    `factors` (d,) are those of columns in another unit, NaN for the others.
+    """
+    if factors is None:
+        factors = np.full(len(names), np.nan)
     indices = stability_index(old.counts, now.counts).tolist()
     missing = old.missing.tolist(), now.missing.tolist()
     columns = [
-        ColumnDrift(column=name, index=index, missing_before=one, missing_after=other)
-        for name, index, one, other in zip(names, indices, *missing, strict=True)
+        ColumnDrift(
+            column=name,
+            index=index,
+            missing_before=one,
+            missing_after=other,
+            factor=None if np.isnan(factor) else float(factor),
+        )
+        for name, index, one, other, factor in zip(names, indices, *missing, factors, strict=True)
     ]
     return sorted(columns, key=lambda column: -column.index)

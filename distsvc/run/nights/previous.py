@@ -47,9 +47,8 @@ class Previous:
         if not self.manifest.override:
             return ""
         return (
-            f"the run before, {self.path}, was published although checks failed: to go on from "
-            "another one: distsvc run JOB.toml --continue-from OUT; to publish what was there "
-            f"before it: distsvc rollback {self.path}"
+            f"the run before, {self.path}, was published although checks failed: to leave it "
+            f"behind: distsvc rollback {self.path} --withdraw, then run this night again"
         )
 
     def named(self) -> dict[str, str]:

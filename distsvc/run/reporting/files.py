@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from distsvc.errors.extras import check_extra, is_installed
 from distsvc.job.config import Job
+from distsvc.job.file import written
 from distsvc.report.content.report import ForecastPart, Report
 from distsvc.run.algorithms.algorithm import Learned
 from distsvc.run.labelling.phase import Labelled
@@ -12,7 +13,7 @@ from distsvc.run.nights.comparison import Comparison
 from distsvc.run.reporting.summary import make_report
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.progress import WARNING, Progress
-from distsvc.storage.places.arrays import read_json, write_json, write_text
+from distsvc.storage.places.arrays import json_bytes, read_json, write_json, write_text
 from distsvc.storage.publishing.publication import COPIES, Output
 
 PAGE, REPORT = COPIES
@@ -68,6 +69,22 @@ def page_of(report: Report) -> str:
     return render_page(report)
 
 
+def rename_clusters(output: Output, job: Job) -> Report:
+    """Return the report of a published run with the names that a job gives to its clusters.
+
+    Page and report are published anew. Nothing is written if the names are the same. Errors as in
+    `Output.locked` and `Output.file`.
+    """
+    report = read_report(output)
+    if report.names == job.names:
+        return report
+    with output.locked():
+        news = {"names": dict(job.names), "job_file": written(job)}
+        report = read_report(output).model_copy(update=news)
+        output.revise({PAGE: page_of(report), REPORT: json_bytes(report.dumped()).decode()})
+    return report
+
+
 def rewrite_page(published: str) -> str:
     """Publish the page of a published run again, from its report; return the path of the copy.
 
@@ -78,5 +95,5 @@ def rewrite_page(published: str) -> str:
     output = Output(published)
     read_report(output)  # before anything is written
     with output.locked():
-        output.revise(PAGE, page_of(read_report(output)))
+        output.revise({PAGE: page_of(read_report(output))})
     return f"{published.rstrip('/')}/{PAGE}"

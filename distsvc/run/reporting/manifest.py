@@ -56,14 +56,23 @@ def publish(opening: Opened, labelled: Labelled, report: Report) -> None:
         failed = "; ".join(check.words for check in report.failed)
         run, shown = opening.run, opening.output.shown
         back = opening.previous.way_back if opening.previous else ""
+        page = f"{shown.rstrip('/')}/{STORED}/{run.name}/{run.folder('report')}/{PAGE}"
         error = CheckFailedError(
-            f"run {run.attempt} is held back: {failed}. What was published in {shown} stays. See "
-            f"{shown}/{STORED}/{run.name}/{run.folder('report')}/{PAGE}; to publish it all the "
-            f"same: distsvc publish {shown} --held {run.attempt}{back and f'; {back}'}"
+            f"run {run.attempt} is held back: {failed}. {_stays(opening)} See {page}. If the input "
+            "is wrong, mend it and run the night again; to publish it all the same: distsvc "
+            f"publish {shown} --held {run.attempt}{back and f'; {back}'}"
         )
-        error.report = report
+        error.report, error.page = report, page
         raise error
     opening.output.publish(manifest)
+
+
+def _stays(opening: Opened) -> str:
+    """Return the sentence on what readers of the output find."""
+    shown = opening.output.shown
+    if opening.output.run_id:
+        return f"What was published in {shown} stays."
+    return f"Nothing is published in {shown}."
 
 
 def make_manifest(

@@ -33,6 +33,7 @@ from distsvc.run.nights.comparison import Comparison
 from distsvc.run.reporting.dividing import told_of_dividers
 from distsvc.run.reporting.explaining import explained
 from distsvc.run.reporting.pictures import labelled_pilot
+from distsvc.run.reporting.rows import rows_part
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.publishing.manifest import UNNAMED
 from distsvc.storage.rows.features import Feature, levels_of, missing_values, names_of
@@ -83,10 +84,11 @@ def make_report(
         **learned.parts(run, rows),
     )
     named = report.with_ids(labeller.ids.tolist())
-    checks = comparison.checks
+    checks, largest = comparison.checks, named.clusters[0].label
     held = any(check.state == "failed" for check in checks)
     words = ["distsvc", "publish", job.output.path, "--held", run.attempt]
-    more: dict[str, Any] = {"lineage": comparison.lineage, "drift": comparison.drift}
+    more: dict[str, Any] = {"names": dict(job.names), "rows": rows_part(run, job, counts, largest)}
+    more |= {"lineage": comparison.lineage, "drift": comparison.drift}
     more |= {"reference": comparison.reference}
     more |= {"checks": checks, "held": held, "publish_command": shlex.join(words) if held else None}
     return named.model_copy(update=more)

@@ -48,6 +48,7 @@ class Meter:
         self.began = self.last = time.perf_counter()
         self.since = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         self.latest: dict[str, object] = {}
+        self._compile_s: dict[object, float] = {}
 
     def begin(self, total: int, before: int = 0) -> None:
         """Say how many tasks there are, and how many of them an earlier run has done."""
@@ -56,8 +57,10 @@ class Meter:
             self.event("resumed", done_before=before, total=total)
         self._progress.update(self)
 
-    def finished(self, rows: int = 0, worker_peak_mb: float = 0.0, **task: Any) -> None:
-        """Count a task, its rows and the peak memory of the worker that did it.
+    def finished(
+        self, rows: int = 0, worker_peak_mb: float = 0.0, compile_s: float = 0.0, **task: Any
+    ) -> None:
+        """Count a task, its rows, its seconds of compiling, and the peak memory of its worker.
 
         `task` is what an event tells of it: its partition, worker and attempt.
         """
@@ -65,20 +68,32 @@ class Meter:
         self.rows += rows
         self.worker_peak_mb = max(self.worker_peak_mb, worker_peak_mb)
         self.last, self.latest = time.perf_counter(), task
+        worker = task.get("worker")
+        self._compile_s[worker] = self._compile_s.get(worker, 0.0) + compile_s
         self._progress.update(self)
 
     def seconds_left(self) -> float | None:
-        """Return how long the tasks not done will take at the pace so far; None before one is."""
+        """Return the seconds for the tasks not done at the pace so far, or None before the first.
+
+        Time in which workers compiled kernels does not count, since it does not come again.
+        """
         here = self.done - self.before
         if not here:
             return None
-        ahead = (self.total - self.done) * (self.last - self.began) / here
+        ahead = (self.total - self.done) * self._working() / here
         return round(max(ahead - (time.perf_counter() - self.last), 0.0), 1)
 
     def pace(self) -> float:
-        """Return the rows per second so far."""
-        seconds = self.last - self.began
+        """Return the rows per second so far, without the time of compiling."""
+        seconds = self._working()
         return self.rows / seconds if seconds > 0.0 else 0.0
+
+    def _working(self) -> float:
+        """Return the seconds until the last task, less those of the worker that compiled longest.
+
+        Workers compile at the same time.
+        """
+        return max(self.last - self.began - max(self._compile_s.values(), default=0.0), 0.0)
 
     def event(self, name: str, error: BaseException | None = None, /, **fields: Any) -> None:
         """Tell of something that happened in the phase; the traceback of an error is logged."""

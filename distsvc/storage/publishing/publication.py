@@ -331,6 +331,17 @@ class Output:
         self._sweep()
         return gone
 
+    def withdraw(self, manifest: Manifest) -> None:
+        """Publish nothing here, and keep the run of a manifest as a candidate.
+
+        A process that is killed on the way leaves the run published, or a candidate.
+        """
+        self.hold(manifest)
+        self.remove_manifest(manifest.run_id)
+        for name in (SUCCESS, *COPIES):
+            self.store.remove(name)
+        self._sweep()
+
     def held(self) -> dict[str, Manifest]:
         """Return the manifests that are held back, by their runs; `DataError` for a damaged one."""
         names = self.runs.sizes(HELD)
@@ -338,13 +349,13 @@ class Output:
         found = [checked_form(content, path) for path, content in contents.items()]
         return {manifest.run_id: manifest for manifest in found}
 
-    def revise(self, name: str, content: str) -> None:
-        """Publish another content of a file: a new file, in whose favour the manifest is swapped.
+    def revise(self, contents: dict[str, str]) -> None:
+        """Publish other contents of files: new files, in whose favour the manifest is swapped.
 
         Errors as in `file`.
         """
         self._found = self._look()
-        with self.rewritten(read_manifest(self.store), {name: content}) as manifest:
+        with self.rewritten(read_manifest(self.store), contents) as manifest:
             self._swap(manifest)
         self.finish()
 

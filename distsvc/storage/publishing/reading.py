@@ -9,8 +9,9 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from distsvc.errors import DataError, DistsvcError
+from distsvc.storage.places.store import Store
 from distsvc.storage.publishing.formats import format_of
-from distsvc.storage.publishing.manifest import MANIFEST, ListedFile, Manifest
+from distsvc.storage.publishing.manifest import MANIFEST, ListedFile, Manifest, checked
 from distsvc.storage.rows.where import Condition, parse_where
 
 FOLDER = "labels/"
@@ -23,6 +24,26 @@ def label_files(manifest: Manifest) -> list[ListedFile]:
     """Return the files of labels in a manifest, in the order of the table's rows."""
     files = [one for one in manifest.files if one.file.startswith(FOLDER)]
     return sorted(files, key=lambda one: (len(one.file), one.file))
+
+
+def local_files(store: Store, manifest: Manifest) -> Callable[[str], Path]:
+    """Return a function from the name of a listed file to the place where it can be read.
+
+    The function compares the file with its size and checksum: `DataError` as in `checked`.
+    """
+    files = {one.file: one for one in manifest.files}
+    return lambda name: checked(store, files[name])
+
+
+def label_parts(
+    manifest: Manifest, local: Callable[[str], Path], columns: Sequence[str]
+) -> Iterator[pa.Table]:
+    """Yield published columns of a run's rows, a file at a time, in the order of its table.
+
+    Parameters and errors are those of `read_labels`.
+    """
+    files = [one.file for one in label_files(manifest)]
+    yield from _counted(format_of(files, MANIFEST).read(files, local, columns), manifest.rows)
 
 
 def read_labels(
@@ -64,11 +85,9 @@ def read_labels(
     unknown = [name for name in read if name not in known]
     if unknown:
         raise DataError(f"expected published columns ({', '.join(known)}), found {unknown[0]!r}")
-    files = [one.file for one in label_files(manifest)]
-    parts = format_of(files, MANIFEST).read(files, local, read)
     found = [
         _filtered(part, condition or filter).select(wanted)
-        for part in _counted(parts, manifest.rows)
+        for part in label_parts(manifest, local, read)
     ]
     try:
         return pa.concat_tables(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distsvc.errors import InputNotFoundError, JobFileError, SkippedError, TemporaryError
+from distsvc.errors import InputNotFoundError, InputNotReadyError, JobFileError, SkippedError
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.location import Location
 from distsvc.storage.rows.columns import some
@@ -11,7 +11,7 @@ from distsvc.storage.tables.sources import find_source, find_sources
 
 
 def check_ready(config: InputConfig, skip_missing: bool = False) -> None:
-    """Raise `TemporaryError`, or `SkippedError` with `skip_missing`, for an incomplete input.
+    """Raise `InputNotReadyError`, or `SkippedError` with `skip_missing`, for an incomplete input.
 
     Each path needs the file ``ready``. A job without that key has a complete input once the paths
     are there: `InputNotFoundError` if one is not. `JobFileError` if ``ready`` is asked of a file or
@@ -24,7 +24,7 @@ def check_ready(config: InputConfig, skip_missing: bool = False) -> None:
     late = [what for what in (_awaited(place, config.ready) for place in places) if what]
     if late:
         words = f"input.path: not there yet: {some(late)}"
-        raise SkippedError(f"{words}; skipped") if skip_missing else TemporaryError(words)
+        raise SkippedError(f"{words}; skipped") if skip_missing else InputNotReadyError(words)
 
 
 def _awaited(place: Location, ready: str | None) -> str | None:

@@ -1,3 +1,4 @@
+import pickle
 import warnings
 
 import numpy as np
@@ -238,3 +239,40 @@ def test_a_cut_is_the_answer_to_its_number_of_clusters(family, monkeypatch):
     assert (model.predict(X) == model.labels_).all()
     with pytest.raises(ValueError, match="n_clusters"):
         model.cut(0, X)
+
+
+def test_outliers_are_noise_if_asked_for_and_exemplars_lie_inside():
+    random = np.random.default_rng(3)
+    X = np.concatenate([random.normal(c, 0.4, (150, 2)) for c in ((0, 0), (6, 6))])
+    X = np.concatenate([X, [[30.0, -30.0], [-40.0, 20.0]]])
+    plain = AutoClustering(effort="fast", random_state=0).fit(X)
+    noisy = AutoClustering(effort="fast", noise=True, random_state=0).fit(X)
+    outside = plain.decision_function(X) < 0.0
+    assert outside[-2:].all()
+    assert (noisy.labels_ == np.where(outside, -1, plain.labels_)).all()
+    assert (noisy.predict(X) == noisy.labels_).all()
+    assert set(noisy.cut(2, X)[outside]) == {-1}
+    assert (noisy.cut(2) == noisy.cut(2, X)).all()
+    for model in (plain, noisy):
+        assert len(model.exemplars_) == model.n_clusters_
+        for label, found in enumerate(model.exemplars_):
+            assert len(found) == 5
+            assert set(model.labels_[found]) == {label}
+            assert model.outlier_scores_[found].max() <= np.median(
+                model.outlier_scores_[model.labels_ == label]
+            )
+
+
+def test_small_clusters_go_with_their_nearest():
+    random = np.random.default_rng(0)
+    centres, sizes = ((0, 0), (10, 0), (0, 10), (2.5, 0)), (200, 200, 150, 40)
+    y = np.repeat(np.arange(4), sizes)
+    X = np.array(centres)[y] + random.normal(0.0, 0.15, (len(y), 2))
+    model = AutoClustering(effort="fast", random_state=0).fit(X)
+    assert model.n_clusters_ == 4
+    model = AutoClustering(effort="fast", min_cluster_size=60, random_state=0).fit(X)
+    assert model.n_clusters_ == 3
+    assert (model.labels_[y == 3] == model.labels_[0]).all()
+    assert (model.predict(X) == model.labels_).all()
+    assert model.predict_proba(X).shape == (len(X), 3)
+    assert (pickle.loads(pickle.dumps(model)).predict(X) == model.labels_).all()

@@ -14,6 +14,7 @@ from distsvc.models.nights.drift import (
     counts_between,
     decile_edges,
     stability_index,
+    unit_factors,
 )
 from tests import reference
 
@@ -182,3 +183,45 @@ def test_counts_of_a_histogram_are_numpys_and_none_is_left_out(dtype):
     expected = np.histogram(np.clip(values, edges[0], edges[-1]), edges)[0]
     assert counts_between(values, edges).tolist() == expected.tolist()
     assert counts_between(np.full(3, np.nan), edges).sum() == 0
+
+
+@pytest.mark.parametrize("factor", [100.0, 1e-3, 60.0, -1.0])
+@pytest.mark.parametrize("kind", ["normal", "lognormal", "counts", "two groups"])
+def test_a_column_in_another_unit_has_a_factor(factor, kind):
+    random = np.random.default_rng(0)
+
+    def column(n):
+        return {
+            "normal": random.normal(40.0, 6.0, n),
+            "lognormal": random.lognormal(3.0, 1.0, n),
+            "counts": random.poisson(4.0, n).astype(float),
+            "two groups": np.append(random.normal(8.0, 1.0, n // 2), random.normal(90, 3, n // 2)),
+        }[kind]
+
+    before, now = (decile_edges(column(n)[:, None]) for n in (1500, 1400))
+    (same,) = unit_factors(before, now)
+    assert np.isnan(same)
+    (found,) = unit_factors(before, decile_edges(factor * column(1400)[:, None]))
+    if factor < 0.0:
+        assert np.isnan(found)
+    else:
+        assert found == pytest.approx(factor, rel=0.2)
+
+
+def test_a_shift_and_a_part_in_another_unit_have_no_factor():
+    random = np.random.default_rng(1)
+    rows = random.normal(2.0, 0.1, 2000)
+    part = rows.copy()
+    part[:600] *= 100.0
+    constant = np.ones(2000)
+    before = decile_edges(np.column_stack([rows, rows, constant]))
+    now = decile_edges(np.column_stack([rows + 18.0, part, 100.0 * constant]))
+    assert np.isnan(unit_factors(before, now)).all()
+
+
+def test_values_at_the_ends_of_float64_have_no_factor():
+    tiny, huge = np.arange(1, 10) * 5e-324, np.arange(-4, 5) * 4e307
+    before, now = np.array([tiny, huge, huge]), np.array([1e3 * tiny, tiny, huge])
+    assert np.isnan(unit_factors(before, now)).all()
+    scaled = np.linspace(1e-290, 2e-290, 9)[None]
+    assert unit_factors(scaled, 1e300 * scaled) == pytest.approx(1e300, rel=1e-6)

@@ -90,7 +90,7 @@ def measured(
     labeller = Stand(columns=["a", "b"])
     labelled = Stand(counts=counts, outlier_share=outlier_share, ids=ids, labeller=labeller)
     lineage = Stand(moved=rows_moved, clusters=STORIES)
-    drifted = Stand(columns=[Stand(index=drift, column=drifted)])
+    drifted = Stand(columns=[Stand(index=drift, column=drifted, factor=None)])
     return Measured(labelled, lineage, drifted, agreement, dropped, before)
 
 
@@ -111,7 +111,7 @@ def test_usual_checks_of_a_job_with_a_run_before():
     parts = {part.name: part for part in checked(none, found, guarded=True)}
     assert {name: part.state for name, part in parts.items()} == {
         "rows_against_last": "warned", "max_outlier_share": "failed", "max_rows_moved": "passed",
-        "max_drift": "failed",
+        "max_drift": "failed", "same_units": "passed",
     }  # fmt: skip
     hint = "; [checks] max_drift sets another limit, and false none"
     assert parts["max_drift"].words.endswith(hint)

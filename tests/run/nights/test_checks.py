@@ -28,8 +28,10 @@ def test_checks_that_pass_or_are_not_measured(shop):
         shop.table(date, rows(300, 200, 100, seed=seed)[0])
         report = shop.run(date, checks=LIMITS)
     states = {check.name: check.state for check in report.checks}
-    measured = {"min_rows", "clusters", "max_rows_moved", "max_drift", "rows_against_last"}
-    wanted = LIMITS.keys() | {"rows_against_last"}  # which every job with a run before has
+    measured = {"min_rows", "clusters", "max_rows_moved", "max_drift"}
+    usual = {"rows_against_last", "same_units"}
+    measured |= usual
+    wanted = LIMITS.keys() | usual  # which every job with a run before has
     assert states == {name: "passed" if name in measured else "not measured" for name in wanted}
     assert not report.held
     told = shop.manifest(SECOND)["checks"]
@@ -78,7 +80,9 @@ def test_a_night_after_one_that_was_published_all_the_same_is_told_the_way_back(
     publish_held(str(shop.out(SECOND)), run_id)
     with pytest.raises(CheckFailedError) as caught:
         shop.run(THIRD, checks=checks)
-    ways = f"--continue-from OUT; .* distsvc rollback {shop.out(SECOND)}$"
+    ways = (
+        f"to leave it behind: distsvc rollback {shop.out(SECOND)} --withdraw, then run this night"
+    )
     assert re.search(ways, str(caught.value))
     assert any(re.search(ways, text) for text in caught.value.report.warnings), "the page says so"
     assert not any("rollback" in text for text in shop.run(THIRD).warnings)

@@ -44,9 +44,9 @@ def test_what_the_files_of_two_nights_say(shop):
     assert (lineage["path"], lineage["run_id"]) == (str(shop.out(FIRST)), before)
     assert (lineage["rows"], lineage["moved"], lineage["not_published"]) == (600, 0.0, None)
     assert lineage["clusters"] == [
-        {"id": i, "event": "survived", "jaccard": 1.0, "rows_before": n, "rows_after": n}
+        {"id": i, "event": "survived", "jaccard": 1.0, "rows_before": then, "rows_after": n}
         | {"others": []}
-        for i, n in enumerate((100, 300, 200))
+        for i, (then, n) in enumerate([(300, 100), (200, 300), (100, 200)])
     ]
     moves = lineage["moves"]
     assert moves["before"] == moves["after"]

@@ -189,3 +189,13 @@ def test_the_logger_is_left_as_it_was(capsys):
     assert (LOG.handlers, LOG.level) == before
     progress.event("late")
     assert capsys.readouterr().err == ""
+
+
+def test_time_for_compiling_does_not_count_for_the_time_left(clock):
+    with closing(Progress(quiet=True)) as progress, progress.phase("label") as meter:
+        meter.begin(10)
+        clock[0] += 21.0
+        for worker in "ab":  # both compile at the same time
+            meter.finished(100, compile_s=20.0, worker=worker)
+        assert meter.seconds_left() == pytest.approx(4.0)
+        assert meter.pace() == pytest.approx(200.0)

@@ -164,6 +164,44 @@ def test_a_job_on_a_tls_cluster(tls_settings, blob_table, tmp_path, quick_page):
     assert (tmp_path / "out" / "manifest.json").exists()
 
 
+def client_of(address, settings):
+    """Connect to a scheduler with some settings of Dask."""
+    with (
+        dask.config.set(settings),
+        connected(ClusterConfig(), 0, Progress(quiet=True), ClusterAddress(address)),
+    ):
+        pass
+
+
+def test_a_wrong_tls_configuration_says_what_to_change(tls_settings, tmp_path):
+    other, name = Security.temporary(), "distributed.comm.tls."
+    for kind in ("cert", "key"):
+        (tmp_path / kind).write_text(getattr(other, f"tls_client_{kind}"))
+    files = {f"{name}client.{kind}": str(tmp_path / kind) for kind in ("cert", "key")}
+    none = dict.fromkeys(tls_settings)
+    with ExitStack() as stack:
+        with dask.config.set(tls_settings):
+            secure = stack.enter_context(loopback_cluster(1, "tls")).scheduler_address
+        plain = stack.enter_context(loopback_cluster(1)).scheduler_address
+        wrong = [
+            (secure, none, r"no TLS certificates are set; set .*tls\.ca-file, .* in Dask's conf"),
+            (secure, {f"{name}ca-file": "no.pem"}, r"not exist: .*ca-file = no\.pem \(not there\)"),
+            (secure, {f"{name}ca-file": __file__}, r"the TLS files can't be used \(.*ca-file = "),
+            (secure, {f"{name}client.key": files[f"{name}client.key"]}, "files can't be used"),
+            (
+                secure,
+                files | {f"{name}ca-file": files[f"{name}client.cert"]},
+                "the scheduler's certificate is not from the authority in .*ca-file",
+            ),
+            (plain.replace("tcp", "tls"), {}, "the scheduler does not use TLS: give its tcp://"),
+            (plain, {"distributed.comm.require-encryption": True}, "give a tls:// address"),
+            (plain.replace("tcp", "http"), {}, "'http'.*; expected tcp://HOST:PORT or tls://HOST"),
+        ]
+        for address, settings, words in wrong:
+            with pytest.raises(JobFileError, match=words):
+                client_of(address, tls_settings | settings)
+
+
 @pytest.mark.parametrize("address", ["tcp://10.0.0.5:8786", "tcp://127.0.0.1:8786", "host:8786"])
 def test_tls_can_be_required(address):
     with (

@@ -282,7 +282,7 @@ def test_another_content_of_a_file_is_published_like_a_run(tmp_path):
     files = json.loads((out / "manifest.json").read_text())["files"]
     [old] = [out / one["stored"] for one in files if one["file"].endswith("report.html")]
     with Output(out).locked():
-        Output(out).revise("report.html", "a page that is new")
+        Output(out).revise({"report.html": "a page that is new"})
     assert old.read_text() == "a report.html"
     assert seen(out) == "a"
     assert (out / "report.html").read_text() == "a page that is new"

@@ -265,7 +265,7 @@ def test_a_bucket_is_a_folder_of_outputs_too(monkeypatch):
             previous = publish(f"{folder}/{day}", day, previous)
         run_id = publish(f"{folder}/2026-11-04", "2026-11-04", previous, hold=True)["run_id"]
         manifest = held.publish_held(f"{folder}/2026-11-04", run_id)
-        assert (manifest.run_id, manifest.override) == (run_id, True)
+        assert manifest.run_id == run_id
         assert Output(f"{folder}/2026-11-04").file("report.html").read_text() == "new report.html"
         assert Output(f"{folder}/2026-11-04").held() == {}
         found = said(retain(folder, 1))

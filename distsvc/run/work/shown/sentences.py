@@ -37,6 +37,7 @@ PHASES = {
     "assign": "Label the rows with the earlier model",
     "fill": "Write the arrays of labels",
     "match": "Match clusters with those of the earlier run",
+    "moves": "List the ids that moved",
     "report": "Draw the page",
     "publish": "Publish",
 }
@@ -96,7 +97,7 @@ def details(fields: Fields) -> str:
 def _cluster(fields: Fields) -> str:
     kind, address = fields["kind"], fields.get("address")
     if kind == "this process":
-        return "The work is done in this process."
+        return f"No workers, one process: {fields['because']}."
     if kind == "scheduler":
         dashboard = fields.get("dashboard")
         return f"Scheduler {address}" + (f"; its dashboard is {dashboard}." if dashboard else ".")
@@ -138,7 +139,6 @@ def _check(fields: Fields) -> str:
 SENTENCES: Mapping[str, str | Callable[[Fields], str]] = {
     "cluster": _cluster,
     "columns": _columns,
-    "no workers": "The work is done in this process alone: {because}.",
     "missing values": "Missing values: {columns}.",
     "ignored columns": "Columns not used, since {because}: {names}.",
     "goes on from": "Cluster ids continue those of run {published} in {path}.",

@@ -9,6 +9,7 @@ import logging
 import multiprocessing
 import os
 import signal
+import ssl
 import sys
 import time
 from collections.abc import Iterator
@@ -23,7 +24,6 @@ from typing import Any
 import distsvc
 from distsvc import __version__
 from distsvc.errors import InputNotFoundError, JobFileError, TemporaryError
-from distsvc.errors.extras import check_extra, is_installed
 from distsvc.errors.urls import checked_url
 from distsvc.job.config import ClusterConfig
 from distsvc.run.work.progress import Progress
@@ -39,11 +39,6 @@ from distsvc.run.work.workers.forking import (
 )
 from distsvc.storage.places.scratch import scratch
 
-NO_TLS = (
-    "workers on this machine are closed to others by TLS, which needs cryptography: "
-    "pip install 'distsvc[tls]'"
-)
-
 DAEMONIC = (
     "the process that called is daemonic, as those of Celery and multiprocessing.Pool are, and may "
     "start no others"
@@ -51,6 +46,8 @@ DAEMONIC = (
 
 SMALL_BYTES = 64 * 2**20
 """Tables below this size are done in this process unless the job asks for workers."""
+
+SMALL = "the table has less than 64 MiB (--set cluster.workers=N starts N workers)"
 
 CONNECT_SECONDS = 30
 NO_WORKERS_SECONDS = 120
@@ -102,9 +99,8 @@ def connected(
     The cluster is, in this order: the scheduler of `at`; the address in ``DASK_SCHEDULER_ADDRESS``
     or Dask's configuration; the scheduler file of `at`; else workers on this machine, bound to
     loopback and closed to other users by TLS: as many as ``cluster.workers`` says, or none for a
-    table below 64 MiB and one per core that this process may use above. Without the package
-    cryptography there is no TLS, and no workers on this machine unless the job names their number,
-    which is a `MissingExtraError`.
+    table below 64 MiB and one per core that this process may use above. Where there are none, an
+    event says why.
 
     `TemporaryError` where the scheduler does not answer, or has no worker and gets none, or a
     worker can't start; `InputNotFoundError` where there is no such scheduler file; `JobFileError`
@@ -118,24 +114,20 @@ def connected(
         if workers or n_bytes >= SMALL_BYTES:
             raise
         address = None
-    if workers and not address and multiprocessing.current_process().daemon:
-        progress.event("no workers", because=DAEMONIC)
-        workers = 0
+    because = "cluster.workers is 0"
     if workers is None:
-        small = n_bytes < SMALL_BYTES or multiprocessing.current_process().daemon
-        workers = 0 if small else _cores()
-        if workers and not address and not is_installed("cryptography"):
-            progress.event("no workers", because=NO_TLS)
-            workers = 0
+        workers = 0 if n_bytes < SMALL_BYTES else _cores()
+        because = SMALL
+    if workers and multiprocessing.current_process().daemon:
+        workers, because = 0, DAEMONIC
     with ExitStack() as stack:
         with progress.phase("cluster"):
-            client, told = None, {"kind": "this process"}
+            client, told = None, {"kind": "this process", "because": because}
             if address:
                 _check_trust(address, at.require_tls, progress)
                 client = stack.enter_context(_elsewhere(address))
                 told = {"kind": "scheduler", "dashboard": client.dashboard_link}
             elif workers:
-                check_extra("cryptography", "tls", "the TLS of cluster.workers on this machine")
                 start_server()
                 _check_room(workers)
                 client = stack.enter_context(_here(workers, config.threads))
@@ -208,12 +200,15 @@ def _elsewhere(address: str) -> Iterator[Any]:
     with ExitStack() as stack:
         stack.enter_context(_quiet())
         try:
-            with loss_is_temporary(f"no answer from scheduler {address}"):
+            with loss_is_temporary(f"no answer from scheduler {address}"), _mistakes(address):
                 client = _client(address)
         except ImportError as error:
             raise JobFileError(f"Dask's configuration asks for a preload: {error}") from None
         except (ValueError, TypeError) as error:
-            raise JobFileError(f"{address} is not a scheduler's address: {error}") from None
+            raise JobFileError(
+                f"{address} is not a scheduler's address: {error}; expected tcp://HOST:PORT or "
+                "tls://HOST:PORT"
+            ) from None
         stack.enter_context(_closing(client))
         with loss_is_temporary(f"no answer from scheduler {address}"):
             _wait_for_a_worker(client)
@@ -226,6 +221,51 @@ def _elsewhere(address: str) -> Iterator[Any]:
                     if isinstance(theirs, str):
                         compare_processors(f"worker {worker}", processor(), theirs)
         yield client
+
+
+TLS_KEYS = tuple(f"distributed.comm.tls.{key}" for key in ("ca-file", "client.cert", "client.key"))
+
+NO_TLS_THERE = (
+    "the scheduler does not use TLS: give its tcp:// address, or start it with --protocol tls"
+)
+
+TLS_MISTAKES = {
+    "ssl_context": "no TLS certificates are set",
+    "certificate does not match": "the scheduler's certificate is not from the authority in "
+    "distributed.comm.tls.ca-file",
+    "IOStream is not idle": NO_TLS_THERE,
+    "WRONG_VERSION_NUMBER": NO_TLS_THERE,
+    "encryption required": "distributed.comm.require-encryption is set: give a tls:// address",
+}
+"""Words of Dask's errors about TLS, and what each means."""
+
+
+@contextmanager
+def _mistakes(address: str) -> Iterator[None]:
+    """Turn what Dask says of a wrong TLS configuration into a `JobFileError` that names it."""
+    try:
+        yield
+    except Exception as error:
+        text = f"{error} {error.__cause__} {error.__context__}"
+        said = next((told for words, told in TLS_MISTAKES.items() if words in text), "")
+        if address.startswith("tls://") and isinstance(error, FileNotFoundError):
+            said = f"a file of the TLS configuration does not exist: {_tls_files()}"
+        elif not said and isinstance(error, ssl.SSLError):
+            said = f"the TLS files can't be used ({error.reason or error}): {_tls_files()}"
+        if not said:
+            raise
+        where = "in Dask's configuration, or as DASK_DISTRIBUTED__COMM__TLS__CA_FILE and so on"
+        fix = f"; set {', '.join(TLS_KEYS)} {where}" if "ssl_context" in text else ""
+        raise JobFileError(f"scheduler {address}: {said}{fix}") from None
+
+
+def _tls_files() -> str:
+    """Return the configured TLS files in words, with the missing ones marked."""
+    import dask
+
+    files = {key: str(dask.config.get(key, None) or "not set") for key in TLS_KEYS}
+    marks = {key: "" if Path(file).is_file() else " (not there)" for key, file in files.items()}
+    return ", ".join(f"{key} = {file}{marks[key]}" for key, file in files.items())
 
 
 def _client(address: str) -> Any:

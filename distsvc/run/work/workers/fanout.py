@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from distsvc.errors import DistsvcError, PartitionFailedError, TemporaryError
 from distsvc.errors.faults import fault
+from distsvc.models.rows.threads import compile_seconds
 from distsvc.run.work.directory import PLAN, RunDirectory
 from distsvc.run.work.progress import HERE, Meter, peak_memory_mb
 from distsvc.run.work.workers.cluster import (
@@ -35,13 +36,14 @@ Task = Callable[[str, int], int]
 
 
 class TaskOutcome(NamedTuple):
-    """The outcome of a number: the rows that were handled, or an error; and whose memory peak."""
+    """Result of a task: rows or error, worker, its peak memory, and seconds of compiling."""
 
     number: int
     rows: int = 0
     error: BaseException | None = None
     worker: str = HERE
     peak_mb: float = 0.0
+    compile_s: float = 0.0
 
 
 def fan_out(
@@ -78,8 +80,8 @@ def fan_out(
 
 
 def _finished(outcome: TaskOutcome, attempt: int, meter: Meter) -> int:
-    number, rows, _, worker, peak_mb = outcome
-    meter.finished(rows, peak_mb, partition=number, worker=worker, attempt=attempt)
+    number, rows, _, worker, peak_mb, compile_s = outcome
+    meter.finished(rows, peak_mb, compile_s, partition=number, worker=worker, attempt=attempt)
     return number
 
 
@@ -105,8 +107,10 @@ def _why(error: BaseException) -> str:
 
 def _one_by_one(task: Task, run_dir: str, numbers: list[int]) -> Iterator[TaskOutcome]:
     for number in numbers:
+        before = compile_seconds()
         try:
-            outcome = TaskOutcome(number, task(run_dir, number))
+            rows = task(run_dir, number)
+            outcome = TaskOutcome(number, rows, compile_s=compile_seconds() - before)
         except Exception as error:
             outcome = TaskOutcome(number, error=error)
         yield outcome
@@ -177,9 +181,12 @@ def _on_worker(
             "visible to all workers at the same path, and start again; what was done is kept"
         )
         return [TaskOutcome(numbers[0], error=error, worker=address)], 0.0
-    found = [(o.number, o.rows, _sendable(o.error)) for o in _one_by_one(task, run_dir, numbers)]
+    found = [
+        one._replace(error=_sendable(one.error), worker=address)
+        for one in _one_by_one(task, run_dir, numbers)
+    ]
     peak_mb = peak_memory_mb()
-    outcomes = [TaskOutcome(*one, address, peak_mb) for one in found]
+    outcomes = [one._replace(peak_mb=peak_mb) for one in found]
     return outcomes, time.perf_counter() - began
 
 

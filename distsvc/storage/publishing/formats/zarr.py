@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distsvc.errors import DataError, JobFileError, one_line
-from distsvc.errors.extras import check_extra, required
 from distsvc.errors.forms import Form, parsed
 from distsvc.storage.places.arrays import described, read_json, write_whole
 from distsvc.storage.places.store import Store
@@ -48,8 +47,7 @@ class ZarrLabels(OutputFormat):
     publishes_parts = False
 
     def check(self, id_name: str, id_type: pa.DataType, names: Sequence[str]) -> None:
-        """Check that ids are whole numbers, that every column has a fill value, and the package."""
-        check_extra("zarr", "zarr", "output.format = 'zarr'")
+        """Check that ids are whole numbers, and that every column has a fill value."""
         for column in published_columns(names):
             if column.fill is None:
                 raise JobFileError(
@@ -107,7 +105,7 @@ class ZarrLabels(OutputFormat):
 
 def _opened(folder: str, files: Sequence[str], local: Callable[[str], Path]) -> Any:
     """Return the array of a folder, which consists of the listed files alone."""
-    zarr = required("zarr", "zarr", folder)
+    import zarr
     from zarr.core.buffer import default_buffer_prototype
     from zarr.storage import MemoryStore
 

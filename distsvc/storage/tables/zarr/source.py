@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 
 from distsvc.errors import DataError, DistsvcError
-from distsvc.errors.extras import required
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import Store
@@ -167,7 +166,8 @@ class Zarr(Source):
 
 def _open(place: Location) -> Any:
     """Open an array or a group, by the metadata of each array: a consolidated copy may be old."""
-    zarr = required("zarr", "zarr", place.shown)  # 0.4 s that other jobs need not spend
+    import zarr  # 0.4 s that other jobs need not spend
+
     node = zarr.open(place.zarr_store(), mode="r")
     if not _is_group(node) or node.metadata.consolidated_metadata is None:
         return node
@@ -251,7 +251,9 @@ def _has_chunks(folder: Location) -> bool:
 
 def _consolidated(place: Location) -> set[str]:
     """Return the members that a group's consolidated metadata names, if it has any."""
-    group = required("zarr", "zarr", place.shown).open_group(place.zarr_store(), mode="r")
+    import zarr
+
+    group = zarr.open_group(place.zarr_store(), mode="r")
     known = group.metadata.consolidated_metadata
     return {name.partition("/")[0] for name in known.metadata} if known is not None else set()
 

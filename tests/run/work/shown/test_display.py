@@ -86,7 +86,7 @@ def test_quiet_shows_nothing(capsys, clock):
 
 def test_a_terminal_has_one_bar_and_sentences_above_it(clock):
     with redirect_stderr(Terminal()) as terminal, closing(Progress()) as progress:
-        progress.event("cluster", kind="this process", text="[red]")
+        progress.event("cluster", kind="this process", because="x", text="[red]")
         progress.event("unknown", text="[red]")
         with progress.phase("survey") as meter:
             meter.begin(4)
@@ -101,7 +101,7 @@ def test_a_terminal_has_one_bar_and_sentences_above_it(clock):
                 time.sleep(0.02)  # another thread draws the bar
         progress.event("warning", because="the end is near")
     shown = terminal.getvalue()
-    assert "The work is done in this process.\n" in shown.replace("\x1b[2K", "")
+    assert "No workers, one process: " in shown.replace("\x1b[2K", "")
     assert "unknown: text [red]" in shown
     assert "Train models" in shown
     assert "20 rows/s, 0:01:30 left" in shown
@@ -112,7 +112,7 @@ def test_a_terminal_has_one_bar_and_sentences_above_it(clock):
 
 def test_json_on_a_terminal_has_no_bar():
     with redirect_stderr(Terminal()) as terminal, closing(Progress(log_format="json")) as progress:
-        progress.event("cluster", kind="this process")
+        progress.event("cluster", kind="this process", because="x")
     [line] = terminal.getvalue().splitlines()
     assert json.loads(line)["kind"] == "this process"
 

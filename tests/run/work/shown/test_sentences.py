@@ -56,7 +56,11 @@ def test_every_phase_has_a_title():
 @pytest.mark.parametrize(
     ("event", "fields", "words"),
     [
-        ("cluster", {"kind": "this process"}, "The work is done in this process."),
+        (
+            "cluster",
+            {"kind": "this process", "because": "the table is small"},
+            "No workers, one process: the table is small.",
+        ),
         ("cluster", {"kind": "1 workers here", "address": "a"}, "1 worker on this machine."),
         ("cluster", {"kind": "2 workers here", "address": "a"}, "2 workers on this machine."),
         (

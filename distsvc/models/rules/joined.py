@@ -1,0 +1,176 @@
+"""Rules some of whose clusters are joined, since they are small or too many.
+
+A joined rule has all fields of the rule that it is made of, and one more: the cluster that each of
+the rule's clusters belongs to. So it is saved and restored as any other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, make_dataclass
+from functools import cache, cached_property
+from typing import Annotated, Any
+
+import numpy as np
+
+from distsvc.errors import DataError
+from distsvc.models.rules.fields import ClustersField
+from distsvc.models.rules.reasons import Typical
+from distsvc.models.rules.rule import Rule
+
+INTO = "joined_into"
+FORM = "joined-"
+"""Beginning of the form of a joined rule in saved models."""
+
+
+@cache
+def joined_form(base: type[Rule]) -> type[Rule]:
+    """Return the class of joined rules that are made of a class of rules."""
+    into = (INTO, Annotated[np.ndarray, ClustersField("int32", "joined")])
+    own = {"form": FORM + base.form, "made_of": base, "quick_pulls": False}
+    name = f"Joined{base.__name__}"
+    return make_dataclass(
+        name, [into], bases=(_Joined, base), namespace=own, frozen=True, kw_only=True
+    )
+
+
+def joined(rule: Rule, into: np.ndarray) -> Rule:
+    """Return a rule whose cluster c is a part of cluster ``into[c]``, (k,) int32 without gaps."""
+    return _made(type(rule), _fields(rule) | {INTO: into.astype(np.int32)})
+
+
+def _made(base: type[Rule], values: dict[str, Any]) -> Rule:
+    return joined_form(base)(**values)
+
+
+def _fields(rule: Rule) -> dict[str, Any]:
+    return {one.name: getattr(rule, one.name) for one in fields(rule)}  # type: ignore[arg-type]
+
+
+class _Joined:
+    """The methods of a joined rule: those of its parts, with other labels."""
+
+    made_of: type[Rule]
+    joined_into: np.ndarray
+
+    @cached_property
+    def parts(self) -> Rule:
+        """The rule that it is made of."""
+        known = {one.name: getattr(self, one.name) for one in fields(self.made_of)}  # type: ignore[arg-type]
+        return self.made_of(**known)
+
+    @property
+    def n_clusters(self) -> int:
+        """Clusters after joining."""
+        return int(self.joined_into.max()) + 1
+
+    def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the published columns of prepared rows Z (n, d) by name."""
+        found = self.parts.label(Z)
+        return found | {"label": self.joined_into[found["label"]]}
+
+    def labels(self, Z: np.ndarray) -> np.ndarray:
+        """Return the labels (n,) int32 of prepared rows Z (n, d)."""
+        return self.joined_into[self.parts.labels(Z)]
+
+    def scores(self, Z: np.ndarray) -> np.ndarray:
+        """Return the scores (n,) float32 of prepared rows Z (n, d)."""
+        return self.parts.scores(Z)
+
+    def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
+        """Return the scores (n,) of prepared rows Z (n, d) unrounded."""
+        return self.parts.unrounded_scores(Z)
+
+    def shares(self, Z: np.ndarray) -> np.ndarray:
+        """Return the shares (n, k) float32 of all clusters in prepared rows Z (n, d)."""
+        found = self.parts.shares(Z)
+        total = np.zeros((len(found), self.n_clusters), np.float32)
+        for part, cluster in enumerate(self.joined_into):
+            total[:, cluster] += found[:, part]
+        return total
+
+    def plane(self, Z: np.ndarray) -> np.ndarray | None:
+        """Return the places (n, 2) of prepared rows Z (n, d) in the plane of the parts, if any."""
+        return self.parts.plane(Z)
+
+    def seen(self, Z: np.ndarray) -> np.ndarray:
+        """Return prepared rows Z (n, d) along the directions of the parts."""
+        return self.parts.seen(Z)
+
+    def pulls(
+        self, Z: np.ndarray, labels: np.ndarray, typical: Typical, firsts: np.ndarray
+    ) -> np.ndarray:
+        """Return how far each group of columns takes rows from their clusters, by scores."""
+        return Rule.pulls(self, Z, labels, typical, firsts)  # type: ignore[arg-type]
+
+    def check(self) -> None:
+        """Raise DataError where the fields do not go together."""
+        self.parts.check()
+        if len(self.joined_into) != self.parts.n_clusters:
+            raise DataError(
+                f"array {INTO}: expected {self.parts.n_clusters} clusters, found "
+                f"{len(self.joined_into)}"
+            )
+
+    def __reduce__(self) -> Any:
+        known = _fields(self.parts) | {INTO: self.joined_into}
+        return _made, (self.made_of, known)
+
+
+MIN_SHARE = 0.01
+"""Mean share of another cluster in a cluster's rows from which on the shares say which is near."""
+
+
+def clusters_to_join(
+    rule: Rule, Z: np.ndarray, max_clusters: int | None, min_rows: float
+) -> np.ndarray | None:
+    """Return the cluster (k,) int32 that each cluster of a rule belongs to; None to join none.
+
+    The smallest cluster goes with its nearest one as long as there are more than `max_clusters`, or
+    it has fewer than `min_rows` of the rows Z (m, d). The nearest cluster is the one with the
+    largest share in its rows, or the one with the nearest median if no share reaches `MIN_SHARE`.
+    Joined clusters are numbered by their rows, the largest first.
+    """
+    k = rule.n_clusters
+    labels, most = rule.labels(Z), k if max_clusters is None else max_clusters
+    counts = np.bincount(labels, minlength=k).astype(np.float64)
+    into, left = np.arange(k), k
+    if left <= most and counts.min() >= min_rows:
+        return None
+    shares, apart = _shares(rule, Z, labels), _distances(rule.seen(Z), labels, k)
+    while left > 1:
+        there = np.unique(into)
+        small = there[counts[there].argmin()]
+        if left <= most and counts[small] >= min_rows:
+            break
+        others = there[there != small]
+        near = others[shares[small, others].argmax()]
+        if shares[small, near] < MIN_SHARE * counts[small]:
+            near = others[apart[small, others].argmin()]
+        into[into == small] = near
+        counts[near] += counts[small]
+        shares[near] += shares[small]
+        shares[:, near] += shares[:, small]
+        apart[near] = apart[:, near] = np.minimum(apart[near], apart[small])
+        left -= 1
+    if left == k:
+        return None
+    there = np.unique(into)
+    order = there[np.argsort(-counts[there], kind="stable")]
+    number = np.zeros(k, np.int32)
+    number[order] = np.arange(left)
+    return number[into]
+
+
+def _shares(rule: Rule, Z: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the sums (k, k) of the shares of each cluster in the rows of each."""
+    total = np.zeros((rule.n_clusters, rule.n_clusters))
+    if rule.shared:
+        np.add.at(total, labels, rule.shares(Z).astype(np.float64))
+    return total
+
+
+def _distances(rows: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
+    """Return the distances (k, k) of the medians of clusters; of all rows for one without rows."""
+    members = [rows[labels == c] for c in range(k)]
+    middles = np.array([np.median(one if len(one) else rows, axis=0) for one in members])
+    return np.linalg.norm(middles[:, None].astype(np.float64) - middles, axis=2)

@@ -1,0 +1,264 @@
+"""All published nights of a job as one table, for SQL and data frames."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from distsvc.errors import DataError, InputNotFoundError, JobFileError, TemporaryError, one_line
+from distsvc.errors.extras import required
+from distsvc.errors.faults import fault
+from distsvc.errors.urls import bare_text, checked_url, lake_url
+from distsvc.report.sections.names import cluster_names
+from distsvc.run.reporting.files import REPORT, read_report
+from distsvc.storage.places.arrays import writing
+from distsvc.storage.places.remote import delta_options
+from distsvc.storage.publishing.manifest import Manifest
+from distsvc.storage.publishing.publication import Output
+from distsvc.storage.publishing.reading import label_parts, local_files
+from distsvc.storage.publishing.retention import AT_ONCE, check_folder, outputs_below
+
+TABLE = "nights"
+"""The name of the table in a DuckDB file."""
+
+DUCKDB_SUFFIXES = (".duckdb", ".ddb", ".db")
+
+
+@dataclass(frozen=True)
+class ExportedNights:
+    """The nights and rows of an exported table, and the words that locate it."""
+
+    nights: int
+    rows: int
+    table: str
+
+
+@dataclass(frozen=True)
+class _Night:
+    output: Output
+    manifest: Manifest
+    names: dict[int, str]
+
+    @property
+    def date(self) -> datetime.date:
+        return datetime.date.fromisoformat(self.manifest.run_date)
+
+    @property
+    def id(self) -> str:
+        return next(iter(self.manifest.columns))
+
+    def parts(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield published columns, a file at a time."""
+        local = local_files(self.output.store, self.manifest)
+        return label_parts(self.manifest, local, columns)
+
+    def id_type(self) -> pa.DataType:
+        """Return the type of the ids."""
+        return next(self.parts([self.id])).column(0).type
+
+    def table(self, part: pa.Table, schema: pa.Schema) -> pa.Table:
+        """Return a part of the labels with the columns of the exported table."""
+        n, labels = len(part), part["label"].combine_chunks()
+        clusters = labels.unique()
+        names = [self.names.get(label) for label in clusters.to_pylist()]
+        index = labels.dictionary_encode().indices
+        columns = {
+            "id": part[self.id],
+            "night": pa.repeat(pa.scalar(self.date, pa.date32()), n),
+            "cluster": labels,
+            "name": pa.array(names, pa.string()).take(index),
+            "outlier": part["outlier"],
+            "score": part["score"],
+            "run": pa.repeat(pa.scalar(self.manifest.run_id, pa.string()), n),
+        }
+        return pa.table(columns).cast(schema)
+
+
+def export(path: str, to: str) -> ExportedNights:
+    """Write all published nights below a folder of outputs to one table, which is replaced.
+
+    The columns are ``id``, ``night`` (date), ``cluster`` (int32), ``name`` (string), ``outlier``
+    (bool), ``score`` (float32) and ``run`` (string). Candidates, replaced runs and the labels of
+    `distsvc predict` are left out. Memory is that of one file of labels.
+
+    Parameters
+    ----------
+    path
+        The folder or prefix, searched as `distsvc.published.history.history` does.
+    to
+        A ``.parquet`` file, a ``.duckdb`` file, whose table ``nights`` is replaced, or the folder
+        or URL of a Delta table after ``delta://``.
+
+    Raises
+    ------
+    JobFileError
+        The target has no such form, or nights of several jobs are below `path`.
+    InputNotFoundError
+        No night is published below `path`.
+    DataError
+        A night is damaged, its ids have another kind of type than those of the other nights, or the
+        target is another kind of file.
+    MissingExtraError
+        The package that writes the target is not installed.
+
+    """
+    write, table = _target(to)
+    nights = _nights(path)
+    schema = pa.schema(
+        [
+            ("id", _id_type(nights)),
+            ("night", pa.date32()),
+            ("cluster", pa.int32()),
+            ("name", pa.string()),
+            ("outlier", pa.bool_()),
+            ("score", pa.float32()),
+            ("run", pa.string()),
+        ]
+    )
+    tables = (
+        night.table(part, schema)
+        for night in nights
+        for part in night.parts([night.id, "label", "score", "outlier"])
+    )
+    write(schema, tables)
+    return ExportedNights(len(nights), sum(night.manifest.rows for night in nights), table)
+
+
+def _nights(path: str) -> list[_Night]:
+    """Return the published nights of the one job below a folder, by date."""
+    check_folder(checked_url(path))
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        found = [night for night in pool.map(_night, outputs_below(path)) if night is not None]
+    if not found:
+        raise InputNotFoundError(
+            f"no run is published in {checked_url(path)}, nor in a folder below"
+        )
+    jobs = sorted({night.manifest.job_name for night in found})
+    if len(jobs) > 1:
+        named = ", ".join(job or "one without a name" for job in jobs)
+        raise JobFileError(
+            f"{path}: expected the nights of one job, found those of {len(jobs)}: "
+            f"{named}; give the folder of one"
+        )
+    return sorted(found, key=lambda one: (one.date, one.manifest.created, one.output.shown))
+
+
+def _night(output: Output) -> _Night | None:
+    """Return what is published at an output; None for nothing, and for predictions."""
+    manifest = output.manifest()
+    if manifest is None or not any(file.name == REPORT for file in manifest.files):
+        return None
+    return _Night(output, manifest, cluster_names(read_report(output)))
+
+
+def _id_type(nights: Sequence[_Night]) -> pa.DataType:
+    """Return a type that has the ids of all nights."""
+    kinds = [pa.schema([("id", night.id_type())]) for night in nights]
+    try:
+        return pa.unify_schemas(kinds, promote_options="permissive").field("id").type
+    except pa.ArrowException:
+        first = kinds[0].field("id").type
+        night, other = next(
+            (night, kind.field("id").type)
+            for night, kind in zip(nights, kinds, strict=True)
+            if kind.field("id").type != first
+        )
+        raise DataError(
+            f"expected ids of one type in all nights, found {first} at {nights[0].output.shown} "
+            f"and {other} at {night.output.shown}"
+        ) from None
+
+
+def _target(to: str) -> tuple[Any, str]:
+    """Return the function that writes a target, and the words that locate the table."""
+    shown, lake = checked_url(to), lake_url(to)
+    if lake.kind == "delta" and not lake.pin:
+        required("deltalake", "delta", shown)
+        return partial(_write_delta, lake.path), shown
+    suffix = Path(to).suffix.lower()
+    if lake.kind or "://" in to or suffix not in (".parquet", *DUCKDB_SUFFIXES):
+        raise JobFileError(
+            f"--to: expected a file of this machine, NAME.parquet or NAME.duckdb, or a Delta "
+            f"table, delta://PATH, found {shown}"
+        )
+    file = Path(to).absolute()
+    if not file.parent.is_dir() or file.is_dir():
+        raise JobFileError(f"--to: expected a file in an existing folder, found {shown}")
+    if suffix == ".parquet":
+        return partial(_write_parquet, file), shown
+    required("duckdb", "duckdb", shown)
+    return partial(_write_duckdb, file), f"table {TABLE} of {shown}"
+
+
+def _write_parquet(file: Path, schema: pa.Schema, tables: Iterator[pa.Table]) -> None:
+    unfinished = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        with writing(file):
+            writer = pq.ParquetWriter(unfinished, schema)
+        with writer:
+            for table in tables:
+                with writing(file):
+                    writer.write_table(table)
+        with writing(file):
+            os.replace(unfinished, file)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _write_duckdb(file: Path, schema: pa.Schema, tables: Iterator[pa.Table]) -> None:
+    """Replace the table in one transaction; other tables of the file stay."""
+    import duckdb
+
+    try:
+        with duckdb.connect(file) as connection:
+            connection.begin()
+            empty = schema.empty_table()
+            connection.register("part", empty)
+            connection.execute(f"CREATE OR REPLACE TABLE {TABLE} AS SELECT * FROM part")
+            for table in tables:
+                connection.register("part", table)
+                connection.execute(f"INSERT INTO {TABLE} SELECT * FROM part")
+            connection.commit()
+    except duckdb.Error as error:
+        words = f"{file}: {one_line(bare_text(str(error)))}"
+        locked = "lock" in str(error).lower()
+        raise (TemporaryError if locked else DataError)(words) from None
+
+
+def _write_delta(path: str, schema: pa.Schema, tables: Iterator[pa.Table]) -> None:
+    """Replace the rows of a Delta table by a new version, or create the table."""
+    import deltalake
+
+    errors: list[Exception] = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        try:
+            for table in tables:
+                yield from table.to_batches()
+        except Exception as error:  # deltalake would make another of it
+            errors.append(error)
+            raise
+
+    options = delta_options(path) if "://" in path else None
+    try:
+        deltalake.write_deltalake(
+            path,
+            pa.RecordBatchReader.from_batches(schema, batches()),
+            mode="overwrite",
+            schema_mode="overwrite",
+            storage_options=options,
+        )
+    except Exception as error:
+        if errors:
+            raise errors[0] from None
+        words = f"delta://{path}: {one_line(bare_text(str(error)))}"
+        raise fault(error, writing=path) or DataError(words) from error

@@ -1,0 +1,140 @@
+"""All published nights as one table, with held, replaced and rolled back runs beside them."""
+
+import json
+import shutil
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from deltalake import DeltaTable
+
+from distsvc.cli.main import main
+from distsvc.errors import CheckFailedError, DataError, InputNotFoundError, JobFileError
+from distsvc.published.export import export
+from distsvc.published.rollback import roll_back
+from tests.jobs.shop import FIRST, SECOND, THIRD, Shop, rows
+from tests.published_files import read_labels
+
+pytestmark = pytest.mark.usefixtures("quick_page")
+
+COLUMNS = ["id", "night", "cluster", "name", "outlier", "score", "run"]
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    """Three nights: one replaced, one replaced and rolled back, one with a candidate, too."""
+    shop = Shop(tmp_path_factory.mktemp("shop"))
+    off = {"max_drift": False, "max_rows_moved": False}
+    asked = {"input": {"id": "customer"}}
+    for seed, date in enumerate([FIRST, SECOND, THIRD]):
+        ids = np.arange(10 * seed, 600 + 10 * seed)
+        shop.table(date, rows(300, 200, 100, seed=seed)[0], customer=ids)
+        shop.run(date, checks=off, **asked)
+    other = {"preprocess": {"scale": "none"}, "model": {"n_clusters": 2}}
+    shop.run(FIRST, overwrite=True, checks=off, **asked, **other)
+    shop.run(SECOND, overwrite=True, checks=off, **asked, **other)
+    roll_back(str(shop.out(SECOND)))
+    with pytest.raises(CheckFailedError):
+        shop.run(THIRD, overwrite=True, checks={"min_rows": 1000}, **asked, **other)
+    return shop
+
+
+def published(shop):
+    """Return the rows that the labels files of the published nights have."""
+    found = []
+    for date in (FIRST, SECOND, THIRD):
+        labels, run = read_labels(shop.out(date)), shop.manifest(date)["run_id"]
+        for i, label, outlier, score in zip(
+            *(labels[c].to_pylist() for c in ("customer", "label", "outlier", "score")), strict=True
+        ):
+            found.append((date, i, label, outlier, score, run))
+    return sorted(found)
+
+
+def rows_of(table):
+    columns = ("night", "id", "cluster", "outlier", "score", "run")
+    lists = [table[column].to_pylist() for column in columns]
+    lists[0] = [night.isoformat() for night in lists[0]]
+    return sorted(zip(*lists, strict=True))
+
+
+def test_parquet_has_exactly_the_published_rows(shop, tmp_path):
+    done = export(str(shop.folder / "out"), str(tmp_path / "all.parquet"))
+    table = pq.read_table(tmp_path / "all.parquet")
+    assert (done.nights, done.rows) == (3, 1800)
+    assert table.column_names == COLUMNS
+    assert table.schema.types == [
+        pa.int64(), pa.date32(), pa.int32(), pa.string(), pa.bool_(), pa.float32(), pa.string(),
+    ]  # fmt: skip
+    assert rows_of(table) == published(shop)
+    assert set(pl.read_parquet(tmp_path / "all.parquet")["name"].drop_nulls())
+
+
+def test_duckdb_is_replaced_and_other_tables_stay(shop, tmp_path):
+    with duckdb.connect(tmp_path / "shop.duckdb") as connection:
+        connection.execute("CREATE TABLE mine AS SELECT 1 AS one")
+    command = ["export", str(shop.folder / "out"), "--to", str(tmp_path / "shop.duckdb")]
+    for _ in range(2):
+        said = CliRunner().invoke(main, command)
+        assert said.exit_code == 0, said.output
+    assert said.stdout.startswith("3 nights, 1,800 rows: table nights of ")
+    with duckdb.connect(tmp_path / "shop.duckdb", read_only=True) as connection:
+        assert connection.sql("SELECT * FROM mine").fetchall() == [(1,)]
+        table = connection.sql("SELECT * FROM nights").to_arrow_table()
+    assert rows_of(table) == published(shop)
+
+
+def test_delta_gets_a_new_version(shop, tmp_path):
+    out, table = str(shop.folder / "out"), tmp_path / "table"
+    export(out, f"delta://{table}")
+    said = CliRunner().invoke(main, ["export", out, "--to", f"delta://{table}", "--json"])
+    assert json.loads(said.stdout)["rows"] == 1800
+    found = DeltaTable(table)
+    assert found.version() == 1
+    assert rows_of(pa.table(found.to_pyarrow_table())) == published(shop)
+
+
+def test_the_moves_of_a_night_are_those_of_the_table(shop, tmp_path):
+    export(str(shop.folder / "out"), str(tmp_path / "all.parquet"))
+    moves = f"{shop.out(THIRD)}/report/*/moves.parquet"
+    asked = f"""
+        SELECT coalesce(b.id, n.id) AS customer, b.cluster AS cluster_before,
+               n.cluster AS cluster_now
+        FROM (SELECT * FROM '{tmp_path}/all.parquet' WHERE night = '{SECOND}') b
+        FULL JOIN (SELECT * FROM '{tmp_path}/all.parquet' WHERE night = '{THIRD}') n USING (id)
+        WHERE b.cluster IS DISTINCT FROM n.cluster
+    """
+    found, own = duckdb.sql(asked).fetchall(), duckdb.sql(f"SELECT * FROM '{moves}'").fetchall()
+    assert found
+    assert sorted(found, key=str) == sorted(own, key=str)
+
+
+def test_what_can_not_be_exported(shop, tmp_path):
+    out = str(shop.folder / "out")
+    for target in ("all.csv", "s3://bucket/all.parquet", "no/all.parquet", "iceberg://a/b"):
+        with pytest.raises(JobFileError, match="--to: expected a file"):
+            export(out, target)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputNotFoundError, match="no run is published in"):
+        export(str(tmp_path / "empty"), str(tmp_path / "all.parquet"))
+    (tmp_path / "text.duckdb").write_text("no database, but a text" * 100)
+    with pytest.raises(DataError, match=r"text\.duckdb"):
+        export(out, str(tmp_path / "text.duckdb"))
+    assert (tmp_path / "text.duckdb").read_text().startswith("no database")
+
+
+def test_nights_of_two_jobs_or_with_other_ids_are_refused(shop, tmp_path):
+    target = str(tmp_path / "all.parquet")
+    shutil.copytree(shop.out(FIRST), tmp_path / "out/a")
+    other = Shop(tmp_path)
+    other.table(SECOND, rows(300, 200, 100)[0], customer=[f"c{i}" for i in range(600)])
+    other.run(SECOND, input={"id": "customer"})
+    with pytest.raises(DataError, match="ids of one type in all nights, found int64 at"):
+        export(str(tmp_path / "out"), target)
+    other.run(SECOND, overwrite=True, job={"name": "market"})
+    with pytest.raises(JobFileError, match="of 2: one without a name, market; give the folder"):
+        export(str(tmp_path / "out"), target)

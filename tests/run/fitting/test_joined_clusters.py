@@ -1,0 +1,66 @@
+"""A job has no more clusters than asked for, and none that is smaller; the page says so."""
+
+import numpy as np
+import pytest
+
+import distsvc
+from distsvc.errors import JobFileError
+from distsvc.job.file import parse_job
+from distsvc.run.job import run_job
+from tests.jobs.shop import FIRST, SECOND, Shop
+from tests.published_files import read_labels
+from tests.small_runs import small_job, write_table
+
+pytestmark = pytest.mark.usefixtures("quick_page")
+
+CENTRES = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0], [2.5, 0.0], [10.0, 2.5]])
+SIZES = (300, 200, 150, 40, 30)
+
+
+def table():
+    random = np.random.default_rng(0)
+    y = random.permutation(np.repeat(np.arange(5), SIZES))
+    return CENTRES[y] + random.normal(0.0, 0.15, (len(y), 2)), y
+
+
+@pytest.mark.parametrize(
+    ("model", "wanted"),
+    [
+        ({"algorithm": "bico", "n_clusters": 5, "min_cluster_rows": 50}, 3),
+        ({"effort": "fast", "max_clusters": 4}, 4),
+        ({"effort": "fast", "max_clusters": 3, "min_cluster_rows": 20}, 3),
+    ],
+)
+def test_small_clusters_go_with_their_nearest(tmp_path, model, wanted):
+    X, y = table()
+    job = small_job(write_table(tmp_path / "t.parquet", X), model)
+    report = run_job(job)
+    assert len(report.clusters) == wanted
+    assert min(cluster.rows for cluster in report.clusters) >= 40
+    assert any("of 5 went with the nearest other one, since model." in w for w in report.warnings)
+    labels = read_labels(tmp_path / "out")["label"].to_numpy()
+    if wanted == 3:
+        assert (labels == np.array([0, 1, 2, 0, 1])[y]).mean() > 0.99
+    model = distsvc.load(tmp_path / "out").model
+    assert (model.predict(X) == labels).all()
+    assert model.n_clusters == wanted
+
+
+def test_ids_go_on_with_joined_clusters(tmp_path):
+    shop = Shop(tmp_path)
+    X, _ = table()
+    model = {"algorithm": "bico", "n_clusters": 5, "min_cluster_rows": 50}
+    shop.table(FIRST, X)
+    shop.table(SECOND, X[::-1])
+    shop.run(FIRST, model=model)
+    report = shop.run(SECOND, model=model)
+    assert [story.event for story in report.lineage.clusters] == ["survived"] * 3
+    assert report.lineage.moved == 0.0
+
+
+def test_keys_that_contradict_each_other_are_refused():
+    job = {"input": {"path": "a"}, "output": {"path": "b"}}
+    with pytest.raises(JobFileError, match="n_clusters and max_clusters are both given"):
+        parse_job(job | {"model": {"n_clusters": 3, "max_clusters": 4}})
+    with pytest.raises(JobFileError, match="min_cluster_rows: algorithm = 'linear-svdd' has no cl"):
+        parse_job(job | {"model": {"algorithm": "linear-svdd", "min_cluster_rows": 4}})

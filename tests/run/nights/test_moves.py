@@ -1,0 +1,105 @@
+"""The file of the ids whose published cluster is not that of the previous night."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from distsvc.run.nights import moves
+from tests.jobs.shop import FIRST, SECOND, THIRD, Shop, rows
+from tests.published_files import published_file, read_labels
+
+pytestmark = pytest.mark.usefixtures("quick_page")
+
+OFF = {"max_drift": False, "max_rows_moved": False}
+
+
+def customers(n, first=0, text=False):
+    ids = np.arange(first, first + n)
+    return [f"customer {i}" for i in ids] if text else ids
+
+
+def expected(shop, before, now, name="customer"):
+    """Return the moves that follow from the labels files of two nights, by id."""
+    then, found = (
+        dict(zip(*(read_labels(shop.out(d))[c].to_pylist() for c in (name, "label")), strict=True))
+        for d in (before, now)
+    )
+    every = sorted(then.keys() | found.keys())
+    return [(i, then.get(i), found.get(i)) for i in every if then.get(i) != found.get(i)]
+
+
+def told(shop, date):
+    table = pq.read_table(published_file(shop.out(date), "moves.parquet"))
+    return table, list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+@pytest.mark.parametrize("text", [False, True], ids=["numbers", "texts"])
+@pytest.mark.parametrize("bucket_rows", [2**21, 100])
+def test_moves_follow_from_the_labels_of_both_nights(tmp_path, monkeypatch, text, bucket_rows):
+    monkeypatch.setattr(moves, "BUCKET_ROWS", bucket_rows)
+    shop = Shop(tmp_path)
+    ids = {"input": {"id": "customer"}, "checks": OFF}
+    shop.table(FIRST, rows(300, 200, 100)[0], customer=customers(600, text=text))
+    shop.table(SECOND, rows(300, 200, 100, seed=1)[0], customer=customers(600, 50, text=text))
+    shop.run(FIRST, **ids)
+    shop.run(SECOND, **ids)
+    table, found = told(shop, SECOND)
+    assert table.column_names == ["customer", "cluster_before", "cluster_now"]
+    assert table.schema.types[1:] == [pa.int32(), pa.int32()]
+    assert sorted(found, key=lambda one: one[0]) == expected(shop, FIRST, SECOND)
+    assert sum(now is None for _, _, now in found) == 50
+    assert sum(before is None for _, before, _ in found) == 50
+    with pytest.raises(StopIteration):
+        published_file(shop.out(FIRST), "moves.parquet")
+
+
+def test_ids_of_another_width_are_compared(tmp_path):
+    shop = Shop(tmp_path)
+    asked = {"input": {"id": "customer"}, "checks": OFF, "model": {"seed": 1}}
+    for seed, (date, kind) in enumerate([(FIRST, pa.int32()), (SECOND, pa.int64())]):
+        ids = pa.array(customers(600), kind)
+        shop.table(date, rows(300, 200, 100, seed=seed)[0], customer=ids)
+        shop.run(date, **asked)
+    assert sorted(told(shop, SECOND)[1]) == expected(shop, FIRST, SECOND)
+
+
+def test_shared_and_missing_ids_are_left_out(tmp_path):
+    shop = Shop(tmp_path)
+    asked = {"input": {"id": "customer"}, "checks": OFF}
+    ids = customers(600).tolist()
+    shop.table(FIRST, rows(300, 200, 100)[0], customer=ids)
+    shop.run(FIRST, **asked)
+    again = pa.array([None, 7, 7, *ids[3:]], pa.int64())
+    shop.table(SECOND, rows(300, 200, 100, seed=1)[0], customer=again)
+    shop.run(SECOND, **asked)
+    _, found = told(shop, SECOND)
+    by_id = {i: (before, now) for i, before, now in found}
+    assert len(by_id) == len(found)
+    assert None not in by_id
+    assert by_id[7][1] is None, "two rows have it, so none of them is its cluster"
+    assert by_id[0][1] is None
+
+
+def test_nothing_without_ids_in_both_nights(tmp_path):
+    shop = Shop(tmp_path)
+    for seed, date in enumerate([FIRST, SECOND, THIRD]):
+        shop.table(date, rows(300, 200, 100, seed=seed)[0], customer=customers(600))
+    columns = {"columns": ["x0", "x1"]}
+    shop.run(FIRST, checks=OFF, input=columns)
+    shop.run(SECOND, checks=OFF, input=columns)
+    shop.run(THIRD, checks=OFF, input=columns | {"id": "customer"})
+    for date in (SECOND, THIRD):
+        with pytest.raises(StopIteration):
+            published_file(shop.out(date), "moves.parquet")
+
+
+def test_zarr_and_assigned_nights_have_moves(tmp_path):
+    shop = Shop(tmp_path)
+    asked = {"input": {"id": "customer"}, "checks": OFF, "output": {"format": "zarr"}}
+    for seed, date in enumerate([FIRST, SECOND]):
+        shop.table(date, rows(300, 200, 100, seed=seed)[0], customer=customers(600))
+    shop.run(FIRST, **asked)
+    shop.run(SECOND, model={"mode": "assign"}, **asked)
+    table, _ = told(shop, SECOND)
+    assert len(table) > 0

@@ -1,0 +1,102 @@
+"""A column in another unit is named and held back, and the earlier model does not decide then."""
+
+import pytest
+
+from distsvc.errors import CheckFailedError
+from distsvc.published.held import publish_held
+from distsvc.published.rollback import withdraw
+from distsvc.report.content.comparison_parts import ColumnDrift
+from distsvc.storage.publishing.publication import Output
+from tests.jobs.shop import FIRST, SECOND, THIRD, Shop, rows
+from tests.published_files import read_labels
+
+pytestmark = pytest.mark.usefixtures("quick_page")
+
+OFF = {"max_drift": False, "max_outlier_share": False}
+
+
+@pytest.fixture
+def shop(tmp_path):
+    """Two nights, of which the second has a column in another unit."""
+    shop = Shop(tmp_path)
+    for seed, date in enumerate([FIRST, SECOND, THIRD]):
+        X = rows(300, 200, 100, seed=seed)[0] + 12.0
+        X[:, 1] *= 100.0 if date == SECOND else 1.0
+        shop.table(date, X)
+    shop.run(FIRST, checks=OFF)
+    return shop
+
+
+def test_the_column_is_named_and_the_night_is_held_without_asking(shop):
+    with pytest.raises(CheckFailedError) as caught:
+        shop.run(SECOND, checks=OFF)
+    said = str(caught.value)
+    assert (
+        "same_units: 1 column in another unit: 'x1' is about 100 times the previous run's" in said
+    )
+    assert "Nothing is published in " in said
+    assert said.index("mend it") < said.index("distsvc publish")
+    [check] = caught.value.report.failed
+    assert (check.name, check.found) == ("same_units", 1)
+    drifted = {one.column: one.factor for one in caught.value.report.drift.columns}
+    assert drifted["x0"] is None
+    assert drifted["x1"] == pytest.approx(100.0, rel=0.1)
+    report = shop.run(SECOND, checks=OFF | {"same_units": False})
+    assert not report.checks or all(one.state != "failed" for one in report.checks)
+    assert shop.run(FIRST, overwrite=True, checks=OFF, model={"seed": 1}).failed == []
+
+
+@pytest.mark.parametrize(
+    ("factor", "words"),
+    [
+        (98.3, "about 100 times"),
+        (1047.0, "about 1,000 times"),
+        (1 / 1012.0, "about 1/1,000 of"),
+        (59.6, "about 60 times"),
+        (1 / 24.2, "about 1/24 of"),
+    ],
+)
+def test_a_factor_in_words(factor, words):
+    given = {"column": "x", "index": 9.0, "missing_before": 0.0, "missing_after": 0.0}
+    assert ColumnDrift(**given, factor=factor).times == words
+
+
+def test_a_night_that_was_published_is_left_behind(shop):
+    with pytest.raises(CheckFailedError):
+        shop.run(SECOND, checks=OFF)
+    out = str(shop.out(SECOND))
+    [run_id] = Output(out).held()
+    publish_held(out, run_id)
+    labels = read_labels(out)
+    with pytest.raises(CheckFailedError, match=rf"rollback {out} --withdraw, then run this night"):
+        shop.run(THIRD, checks=OFF)
+    manifest, later = withdraw(out)
+    assert (manifest.run_id, later) == (run_id, [])
+    left = sorted(path.name for path in shop.out(SECOND).iterdir())
+    assert left == [".runs"], "no reader finds anything of it"
+    report = shop.run(THIRD, checks=OFF)
+    assert report.lineage.path == str(shop.out(FIRST))
+    assert report.lineage.moved < 0.01
+    publish_held(out, run_id)
+    assert read_labels(out).equals(labels), "it can be published again"
+    _, later = withdraw(out)
+    assert later == []
+
+
+def test_nights_that_went_on_from_it_are_named(shop):
+    shop.run(SECOND, checks=OFF | {"same_units": False})
+    shop.run(THIRD, checks=OFF | {"same_units": False})
+    _, later = withdraw(str(shop.out(SECOND)))
+    assert [one.partition(" ")[0] for one in later] == [THIRD]
+
+
+def test_rows_before_are_those_of_the_previous_table(tmp_path):
+    shop = Shop(tmp_path)
+    shop.table(FIRST, rows(150, 100, 50)[0])
+    shop.table(SECOND, rows(300, 200, 100, seed=1)[0])
+    first = shop.run(FIRST)
+    second = shop.run(SECOND, checks={"rows_against_last": False})
+    told = {one.id: (one.rows_before, one.rows_after) for one in second.lineage.clusters}
+    before = {one.label: one.rows for one in first.clusters}
+    now = {one.label: one.rows for one in second.clusters}
+    assert told == {i: (before[i], now[i]) for i in before}
