@@ -38,7 +38,7 @@ from distsvc.models.graph.coordinates import Without
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.mixture.density import NormalMixture
-from distsvc.models.rows.mass import FLAT
+from distsvc.models.rows.mass import FLAT, few_points
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
@@ -132,10 +132,14 @@ def stays_as_stored(X: np.ndarray, nominal: np.ndarray) -> bool:
     """Return whether the columns of rows X (m, d) are learned from as they are stored.
 
     Up to three columns are, if they hold continuous numbers without missing ones; so are vectors of
-    one length, and more columns than are modelled.
+    one length, more columns than are modelled, and a few points, each many rows, that are not all
+    combinations of the columns' values.
     """
     if nominal.any() or np.isnan(X).any():
         return False
+    points = few_points(X)
+    if points is not None and len(points) < np.prod([len(np.unique(x)) for x in points.T]):
+        return True
     if X.shape[1] > FLAT:
         squares = (X**2).sum(axis=1)
         variance = float(((X - X.mean(axis=0)) ** 2).sum(axis=1).mean())

@@ -176,6 +176,13 @@ def test_rows_of_one_length_stay_as_stored():
     assert fitted(np.hstack([year, X]))._engine.columns is not None
 
 
+def test_a_few_points_are_a_cluster_each_and_all_combinations_of_flags_are_not():
+    random = np.random.default_rng(0)
+    points = np.array([[0, 0, 2], [8, 0, 0], [2, 8, 4]], float)
+    assert fitted(points[random.integers(0, 3, 600)]).n_clusters_ == 3
+    assert fitted(random.integers(0, 2, (600, 2)).astype(float)).n_clusters_ == 1
+
+
 def test_ratings_are_one_cluster_or_five():
     ratings = np.random.default_rng(0).integers(1, 6, 1000).astype(float)[:, None]
     assert fitted(ratings).n_clusters_ in (1, 5)
