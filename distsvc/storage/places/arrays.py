@@ -338,7 +338,7 @@ def map_array(path: Path) -> np.ndarray:
 
 def release_pages(array: np.ndarray) -> None:
     """Take the pages of a mapped array out of this process; they are read again when used."""
-    pages = array.base
+    pages: object = array.base
     if isinstance(pages, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         pages.madvise(mmap.MADV_DONTNEED)
 
