@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from argparse import Namespace
 from pathlib import Path
@@ -13,7 +12,14 @@ import pyarrow.parquet as pq
 
 from benchmarks.harness.measure import publish
 from benchmarks.harness.rows import Row, show
-from benchmarks.harness.runs import JobReport, answer, started, work_folder, write_job
+from benchmarks.harness.runs import (
+    JobReport,
+    answer,
+    label_files,
+    started,
+    work_folder,
+    write_job,
+)
 
 COLUMNS, CLASSES, SEED = 9, 5, 0
 GROUP = 250_000
@@ -51,7 +57,7 @@ def stream(options: Namespace) -> None:
             }
             path = write_job(work, job)
             report = JobReport(answer(started("run", path, "--overwrite")))
-            found, learning = _digest(out), report.seconds(LEARNS[algorithm])
+            found, learning = label_files(out), report.seconds(LEARNS[algorithm])
             before = sum(p["seconds"] for p in _until(report, LEARNS[algorithm]))
             killed = started("run", path, "--overwrite")
             time.sleep(before + 0.5 * learning)
@@ -65,7 +71,7 @@ def stream(options: Namespace) -> None:
                     "peak_mb": report.peaks["driver_peak_mb"],
                     "microseconds_a_row": 1e6 * learning / options.rows,
                     "seconds": report.seconds(),
-                    "same_after_kill": _digest(out) == found,
+                    "same_after_kill": label_files(out) == found,
                 }
             )
     show("bar: peak_mb at most 500", rows)
@@ -91,12 +97,3 @@ def _table(path: Path, n: int) -> Path:
 def _until(report: JobReport, name: str) -> list[Row]:
     names = [phase["name"] for phase in report.phases]
     return report.phases[: names.index(name)]
-
-
-def _digest(out: Path) -> str:
-    """Return a digest of the published labels."""
-    files = sorted(out.glob("**/labels/**/*.parquet"), key=lambda path: path.name)
-    found = hashlib.sha256()
-    for path in files:
-        found.update(path.read_bytes())
-    return f"{len(files)} {found.hexdigest()}"

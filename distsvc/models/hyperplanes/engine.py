@@ -231,10 +231,12 @@ class TreeEngine:
         return Stream(Position.restored(facts.get("place", {})), facts["n_rows"], tree)
 
     def _sample_rows(self, n_rows: int) -> int:
-        wanted = self.parameters["max_samples"] or n_rows
+        wanted = self.parameters["max_samples"]
+        if wanted is None:
+            return n_rows
         if wanted <= LARGE_SAMPLE:
             wanted = min(wanted, sampling.most_rows(self.n_features))
-        return min(n_rows, wanted)
+        return min(n_rows, int(wanted))
 
     def _unscaled(self, cut: Cut) -> Cut:
         """Return a cut with hyperplanes of centred rows, which are not scaled."""

@@ -19,7 +19,7 @@ from distsvc.run.work import directory
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Steps
 from distsvc.run.work.workers.cluster import Workers
-from tests.published_files import read_labels
+from tests.published_files import listed, published_file, read_labels
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -128,12 +128,6 @@ def test_each_thread_of_a_cluster_has_ascents(n_threads):
     assert boundary.climb_tasks(10**6, n_threads) * boundary.MAX_CLIMB_ROWS >= 10**6
 
 
-def files(out):
-    """Return the bytes of the labels and arrays that are published."""
-    found = [*out.glob("**/labels/**/*.parquet"), *out.glob("**/arrays.npz")]
-    return [path.read_bytes() for path in sorted(found, key=lambda path: path.name)]
-
-
 def test_labels_do_not_depend_on_the_cut_of_the_ascents(table, tmp_path, monkeypatch):
     """1, 4 and 16 threads have tasks of different rows, and the job ends in the same bytes."""
     cuts, published, map_phase = [], [], Steps.map
@@ -147,10 +141,11 @@ def test_labels_do_not_depend_on_the_cut_of_the_ascents(table, tmp_path, monkeyp
     for n_threads in (1, 4, 16):
         workers = Workers(((1, 0),) * n_threads)
         monkeypatch.setattr(Steps, "workers", property(lambda steps, found=workers: found))
-        run(table, tmp_path / str(n_threads), PAPER)
-        published.append(files(tmp_path / str(n_threads)))
+        run(table, tmp_path / str(n_threads), PAPER | {"epsilon": 0.9})
+        paths = listed(tmp_path / str(n_threads), "labels/")
+        paths.append(published_file(tmp_path / str(n_threads), "arrays.npz"))
+        published.append([path.read_bytes() for path in paths])
     assert cuts == [4, 16, 64]
-    assert published[0]
     assert published[0] == published[1] == published[2]
 
 
