@@ -15,7 +15,7 @@ from distsvc.errors import DistsvcError
 
 QUICK = ("kernels", "visual", "mdh_null", "structureless")
 WITHOUT_DATA = ("forecast", "flag", "nights", "wide", "membership_cost", "cuts", "pins", "calls",
-    "realistic")  # fmt: skip
+    "realistic", "stream")  # fmt: skip
 HOMES = {
     "methods.kernels": ("kernels",),
     "methods.calls": ("calls",),
@@ -50,6 +50,7 @@ HOMES = {
     "jobs.wide": ("wide",),
     "quality.membership": ("membership", "membership_cost"),
     "jobs.cuts": ("cuts",),
+    "jobs.stream": ("stream",),
     "jobs.pins": ("pins",),
 }
 """The benchmarks of each module: functions of those names."""

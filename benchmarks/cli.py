@@ -98,6 +98,20 @@ def run_papers(
         click.echo(path)
 
 
+@papers.command("rebuild")
+@click.option("--data", metavar="DIR", type=Path, help="Data sets; they are fetched otherwise.")
+@click.option("--out", default="bench-out", show_default=True, type=Path, help="Results.")
+@click.option("--quick", is_flag=True, help="Few sets and settings: minutes instead of an hour.")
+@click.option("--workers", default=2, show_default=True, help="Processes on this machine.")
+@click.pass_context
+def rebuild_papers(
+    context: click.Context, data: Path | None, out: Path, quick: bool, workers: int
+) -> None:
+    """Run every suite, then write the page and the tables. What is done is not done again."""
+    context.invoke(run_papers, suites=SUITES, data=data, out=out, quick=quick, workers=workers)
+    context.invoke(report_papers, out=out)
+
+
 @papers.command("report")
 @click.argument("out", default="bench-out", type=Path)
 def report_papers(out: Path) -> None:

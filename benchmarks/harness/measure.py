@@ -6,6 +6,7 @@ import datetime
 import multiprocessing
 import os
 import platform
+import subprocess
 import sys
 import time
 import warnings
@@ -40,7 +41,7 @@ def machine() -> Row:
         cpu = f"{known['model name']} (family {known['cpu family']}, model {known['model']})"
     except (OSError, KeyError):
         pass
-    versions = [f"python {platform.python_version()}", f"distsvc {__version__}"]
+    versions = [f"python {platform.python_version()}", f"distsvc {__version__}{_commit()}"]
     for package in PACKAGES:
         try:
             versions.append(f"{package} {version(package)}")
@@ -48,6 +49,18 @@ def machine() -> Row:
             continue
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     return {"cpu": cpu, "cores": os.cpu_count(), "versions": ", ".join(versions), "day": today}
+
+
+def _commit() -> str:
+    """Return `` (COMMIT)``, with ``-dirty`` if files differ from it; empty outside a repository."""
+    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    try:
+        found = subprocess.run(
+            command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return f" ({found.stdout.strip()})"
 
 
 def publish(out: Path, name: str, rows: Sequence[Row]) -> None:

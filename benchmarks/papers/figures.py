@@ -207,6 +207,34 @@ def growth(panels: Mapping[str, Curves], logarithmic: Sequence[str]) -> Figure:
     return figure
 
 
+@drawn
+def clusters(panels: Mapping[tuple[str, str], tuple[np.ndarray, np.ndarray]]) -> Figure:
+    """Draw the clusters of tables in the plane, a row for each table and a column for each system.
+
+    Parameters
+    ----------
+    panels
+        (table, system) -> rows (n, 2) and labels (n,). Small clusters may share a colour.
+
+    """
+    tables = list(dict.fromkeys(table for table, _ in panels))
+    systems = list(dict.fromkeys(system for _, system in panels))
+    figure = Figure((WIDE, 2.4 * len(tables)), layout="constrained")
+    grid = figure.subplots(len(tables), len(systems), squeeze=False)
+    for row, table in zip(grid, tables, strict=True):
+        for axes, system in zip(row, systems, strict=True):
+            axes.set_axis_off()
+            if (table, system) not in panels:
+                continue
+            X, labels = panels[table, system]
+            colours = [COLOURS[label % len(COLOURS)] for label in labels.tolist()]
+            axes.scatter(X[:, 0], X[:, 1], s=2.0, c=colours, rasterized=True)
+            n = len(np.unique(labels))
+            axes.set_title(f"{table}, {system}: {n} cluster{'s' * (n != 1)}", fontsize=8.5)
+            axes.set_aspect("equal")
+    return figure
+
+
 def _name_systems(figure: Figure, names: Mapping[str, Line2D]) -> None:
     figure.legend(
         list(names.values()), list(names), loc="outside upper center", ncols=7, fontsize=9.5

@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import mean
+from statistics import StatisticsError, correlation, mean, variance
+from typing import TypeVar
 
 from benchmarks.harness.rows import Row, mean_of
-from benchmarks.papers.published import cited, impossible, printed, slips, trivial
+from benchmarks.papers.published import (
+    cited,
+    impossible,
+    indices,
+    printed,
+    slips,
+    systems,
+    trivial,
+)
 from benchmarks.papers.report import Cell, PaperTable
-from benchmarks.papers.suites import BSGD_SETS, BSGD_SYSTEMS, CHOSEN_BY, IMDH_SETS, IMDH_SYSTEMS
+from benchmarks.papers.suites import (
+    AS_PRINTED,
+    BSGD_SETS,
+    BSGD_SYSTEMS,
+    CHOSEN_BY,
+    IMDH_SETS,
+    IMDH_SYSTEMS,
+)
 from distsvc.metrics import INDICES
 
 PROTOCOLS = {
@@ -18,6 +34,9 @@ PROTOCOLS = {
     "needs no clusters.",
     "blind": "Nothing but the table: defaults, no classes. That is what a user gets.",
 }
+TESTED = IMDH_SYSTEMS[:6]
+"""The systems of Table 2 of Hofmeyr (2021)."""
+
 SECONDS = {
     "training_seconds": "Seconds of training",
     "clustering_seconds": "Seconds of clustering",
@@ -25,6 +44,7 @@ SECONDS = {
 }
 
 
+T = TypeVar("T")
 Means = dict[tuple[str, str, str], float]
 
 
@@ -122,18 +142,149 @@ def bsgd_tables(rows: Sequence[Row]) -> list[PaperTable]:
                 f"{about.title}, {about.direction} is better",
                 " ".join([about.definition, *said]),
                 means(final, index),
-                printed("pham-2017", index),
+                also_as_printed(printed("pham-2017", index)),
                 BSGD_SYSTEMS,
                 about.direction,
-                impossible("pham-2017", index),
+                also_as_printed(impossible("pham-2017", index)),
             )
         )
     for column, title in SECONDS.items():
-        paper = printed("pham-2017", column)
+        paper = also_as_printed(printed("pham-2017", column))
         caption = "Mean of the repetitions, one thread, compiled code in memory."
         found = means(final, column)
         tables.append(comparison(title, caption, found, paper, BSGD_SYSTEMS, "lower", digits=3))
-    return [*tables, _first_paper(final)]
+    return [*tables, _first_paper(final), conclusions(final), differences(final)]
+
+
+def also_as_printed(figures: Mapping[tuple[str, str], T]) -> dict[tuple[str, str], T]:
+    """Return the paper's figures by set and system, also for the systems `AS_PRINTED`."""
+    repeats = {
+        (name, ours): figure
+        for (name, system), figure in figures.items()
+        for ours, theirs in AS_PRINTED.items()
+        if theirs == system
+    }
+    return dict(figures) | repeats
+
+
+CLAIMS = (
+    ("Purity", "purity", "12 of 15"),
+    ("NMI", "normalized_mutual_information", "10 of 15"),
+    ("Compactness", "compactness", "11 of 15"),
+    ("Davies-Bouldin index, where the paper takes larger for better", "davies_bouldin", "15 of 15"),
+)
+"""Index, and the number of sets on which the text says that BSGD is best (section 5.2)."""
+
+RIVALS = "SVC", "SGD-LMOC", "FSVC"
+VARIANTS = "BSGD-R", "BSGD-PNN", "BSGD-PRN"
+
+
+def conclusions(rows: Sequence[Row]) -> PaperTable:
+    """Return the conclusions of Pham et al. (2017), counted in their figures and in ours.
+
+    A set counts if all systems have a value; figures are rounded to two digits, and a tie is won.
+    """
+    sources = {
+        "": lambda index: printed("pham-2017", index),
+        ", as printed": lambda index: _oracle(rows, index, ", as printed"),
+        " and rivals as we run them": lambda index: _oracle(rows, index, ""),
+    }
+    lines = []
+    for title, index, said in CLAIMS:
+        higher = index != "compactness"
+        found = [_wins(figures(index), higher) for figures in sources.values()]
+        lines.append((f"{title}: BSGD is best", [Cell(text=said), *(Cell(text=t) for t in found)]))
+    for title, column, first, second in (
+        ("Training: BSGD-R is faster than BSGD-PNN", "training_seconds", "BSGD-R", "BSGD-PNN"),
+        ("Training: BSGD-R is faster than BSGD-PRN", "training_seconds", "BSGD-R", "BSGD-PRN"),
+        ("Training: BSGD-PRN is faster than BSGD-PNN", "training_seconds", "BSGD-PRN", "BSGD-PNN"),
+        ("Training: BSGD-R is faster than SGD-LMOC", "training_seconds", "BSGD-R", "SGD-LMOC"),
+        ("Clustering: BSGD-R is faster than SVC", "clustering_seconds", "BSGD-R", "SVC"),
+    ):
+        found = [_faster(figures(column), first, second) for figures in sources.values()]
+        lines.append((title, [Cell(text="yes"), *(Cell(text=t) for t in found)]))
+    heads = ["the text", "the printed figures", "ours, as printed", "ours, with our options"]
+    caption = "Sets on which it holds, of those where all systems have a value; ties count as won."
+    return PaperTable(f"Conclusions of {cited('pham-2017')}", caption, heads, lines)
+
+
+def _oracle(rows: Sequence[Row], index: str, suffix: str) -> dict[tuple[str, str], float]:
+    """Return our means by set and the paper's name of a system, those with a suffix where any."""
+    found = means(rows, index)
+    sets = dict.fromkeys(key[0] for key in found)
+    names = {s: s + suffix if s + suffix in BSGD_SYSTEMS else s for s in (*RIVALS, *VARIANTS)}
+    return {
+        (name, system): found[name, ours, "oracle"]
+        for name in sets
+        for system, ours in names.items()
+        if (name, ours, "oracle") in found
+    }
+
+
+def _wins(figures: Mapping[tuple[str, str], float], higher: bool) -> str:
+    sign, won, known = (1.0 if higher else -1.0), 0, 0
+    for name in dict.fromkeys(name for name, _ in figures):
+        values = {s: figures.get((name, s)) for s in (*RIVALS, *VARIANTS)}
+        if None in values.values():
+            continue
+        known += 1
+        best = {s: round(sign * v, 2) for s, v in values.items() if v is not None}
+        won += max(best[s] for s in VARIANTS) >= max(best[s] for s in RIVALS)
+    return f"{won} of {known}"
+
+
+def _faster(figures: Mapping[tuple[str, str], float], first: str, second: str) -> str:
+    both = [
+        (figures[name, first], figures[name, second])
+        for name in dict.fromkeys(name for name, _ in figures)
+        if (name, first) in figures and (name, second) in figures
+    ]
+    return f"{sum(a <= b for a, b in both)} of {len(both)}"
+
+
+NEAR = 0.05
+"""Largest difference of an index that counts as near the printed figure."""
+
+
+def differences(rows: Sequence[Row], paper: str = "pham-2017") -> PaperTable:
+    """Return how far our figures are from the printed ones, cell by cell."""
+    names = {s: s for s in systems(paper)} | (AS_PRINTED if paper == "pham-2017" else {})
+    protocols = ("oracle", "blind")
+    lines = []
+    for index in indices(paper):
+        if index not in INDICES:
+            continue
+        ours_as = "nmi_geometric" if paper == "hofmeyr-2021" and index == CHOSEN_BY else index
+        found, figures = means(rows, ours_as), printed(paper, index)
+        cells = []
+        for ours, theirs in names.items():
+            pairs = [
+                (found[name, ours, protocol], figure)
+                for (name, system), figure in figures.items()
+                for protocol in protocols
+                if system == theirs and (name, ours, protocol) in found
+                if protocol == "oracle" or (name, ours, "oracle") not in found
+            ]
+            cells.append(Cell(text=_difference(pairs)))
+        lines.append((INDICES[index].title, cells))
+    caption = (
+        f"Mean absolute difference, cells within {NEAR:g}, and the correlation over the sets. "
+        "Means that agree can hide cells that do not."
+    )
+    title = f"Differences from the figures of {cited(paper)}"
+    return PaperTable(title, caption, list(names), lines)
+
+
+def _difference(pairs: Sequence[tuple[float, float]]) -> str:
+    if not pairs:
+        return "–"
+    gaps = [abs(a - b) for a, b in pairs]
+    near = sum(gap <= NEAR for gap in gaps)
+    try:
+        r = f"r {correlation(*zip(*pairs, strict=True)):.2f}"
+    except StatisticsError:  # fewer than two sets, or equal figures
+        r = "r –"
+    return f"{mean(gaps):.3f}, {near} of {len(pairs)}, {r}"
 
 
 def _trivial_figures() -> str:
@@ -208,9 +359,60 @@ def imdh_tables(rows: Sequence[Row]) -> list[PaperTable]:
                 title, CAPTIONS[index], found, paper, IMDH_SYSTEMS, "higher", digits=1,
             )
         )  # fmt: skip
+    for index, title in (("nmi_geometric", "NMI"), ("adjusted_rand_index", "ARI")):
+        tables.append(significance(table, index, title))
+    tables.append(differences(table, "hofmeyr-2021"))
     seconds = means(table, "total_seconds")
     caption = "One fit and its labels, one thread."
     return [*tables, comparison("Seconds", caption, seconds, {}, IMDH_SYSTEMS, "lower", digits=3)]
+
+
+SIZES = (0.05, 0.01)
+"""Sizes of the tests of Table 2 of Hofmeyr (2021): underlined, and bold."""
+
+
+def significance(rows: Sequence[Row], index: str, title: str) -> PaperTable:
+    """Return Table 2 of Hofmeyr (2021) with its t-tests against the best system of each set."""
+    values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        if row["system"] in TESTED and row[index] is not None:
+            values[row["set"]][row["system"]].append(100.0 * row[index])
+    lines, leading = [], dict.fromkeys(TESTED, 0)
+    for name, by_system in values.items():
+        best = max(by_system.values(), key=mean)
+        cells = []
+        for system in TESTED:
+            if system not in by_system:
+                cells.append(Cell(text="–"))
+                continue
+            p = not_lower(by_system[system], best)
+            leading[system] += p >= SIZES[1]
+            mark = "‡" if p >= SIZES[0] else "†" if p >= SIZES[1] else ""
+            cells.append(Cell(text=f"{mean(by_system[system]):.1f}{mark}"))
+        lines.append((name, cells))
+    lines.append(("sets with † or ‡", [Cell(text=str(leading[s])) for s in TESTED]))
+    caption = (
+        "‡: not significantly below the best system of the set in Welch's t-test of size 0.05; "
+        "†: of size 0.01 only. The paper underlines the former, and prints both bold."
+    )
+    return PaperTable(f"{title} with t-tests", caption, list(TESTED), lines)
+
+
+def not_lower(values: Sequence[float], best: Sequence[float]) -> float:
+    """Return the p-value of Welch's one-sided t-test that a mean is not below the best one.
+
+    A system without chance has one value, whose variance is 0.
+    """
+    from scipy.stats import t
+
+    gap = mean(best) - mean(values)
+    if gap <= 0.0:
+        return 1.0
+    errors = [(variance(v) / len(v), len(v) - 1) for v in (values, best) if len(set(v)) > 1]
+    if not errors:
+        return 0.0
+    total = sum(error for error, _ in errors)
+    return float(t.sf(gap / total**0.5, total**2 / sum(e**2 / n for e, n in errors)))
 
 
 CAPTIONS = {

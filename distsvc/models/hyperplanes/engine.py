@@ -23,6 +23,9 @@ FEWEST_RESTARTS, MOST_RESTARTS = 5, 20
 SMALLEST_SPREAD = 1e-15
 """Smallest standard deviation, and one over the largest, of a column that is scaled."""
 
+LARGE_SAMPLE = 1_000_000
+"""Largest `max_samples` that wide rows reduce; above it, all rows that are asked for are used."""
+
 RESTART_ROWS = 1_000_000
 """Rows that all restarts learn from, where there are more than `FEWEST_RESTARTS` of them."""
 
@@ -78,7 +81,7 @@ class TreeEngine:
     def key_ranges(self, n_rows: int) -> Ranges:
         """Return the key ranges of the blocks of a pass over at most `max_samples` of the rows.
 
-        They are fewer where those have more than `sampling.SAMPLE_BYTES`.
+        Up to `LARGE_SAMPLE`, wide rows are fewer: they take `sampling.SAMPLE_BYTES` at most.
         """
         return sampling.key_blocks(n_rows, self._sample_rows(n_rows))
 
@@ -228,8 +231,12 @@ class TreeEngine:
         return Stream(Position.restored(facts.get("place", {})), facts["n_rows"], tree)
 
     def _sample_rows(self, n_rows: int) -> int:
-        most = sampling.most_rows(self.n_features)
-        return min(n_rows, self.parameters["max_samples"] or n_rows, most)
+        wanted = self.parameters["max_samples"]
+        if wanted is None:
+            return n_rows
+        if wanted <= LARGE_SAMPLE:
+            wanted = min(wanted, sampling.most_rows(self.n_features))
+        return min(n_rows, int(wanted))
 
     def _unscaled(self, cut: Cut) -> Cut:
         """Return a cut with hyperplanes of centred rows, which are not scaled."""

@@ -90,8 +90,9 @@ class IncrementalMDH(ClusterEstimator):
         any restart, has a z of at least this much (`distsvc.models.hyperplanes.tree.valley`). 0
         does not ask, as the paper. Only with ``n_clusters=None``.
     max_samples : int or None, default=1000000
-        Most rows that are learned from and counted, about, drawn at random; at least 100. None for
-        all.
+        Maximum number of rows that are learned from and counted, about, drawn at random; at least
+        100. None for all. Up to the default, rows that are wide are fewer: they take 256 MiB at
+        most.
     scale : {"standard", "none"}, default="standard"
         Divide each column by its standard deviation on up to 10,000 rows before learning, so that
         clusters do not depend on units. Attributes and scores stay in the columns' units. The

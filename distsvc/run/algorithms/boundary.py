@@ -39,11 +39,11 @@ from distsvc.storage.rows.blocks import Table
 SYSTEM_ROWS = 20_000
 """Most rows, about, that SVC and FSVC are fitted on, as jobs: their time grows with the square."""
 
-CLIMB_ROWS = 64
-"""Least rows of a task that climbs, so that 16 workers have two tasks each of 2,048 rows."""
+THREAD_CLIMBS = 4
+"""Number of climbing tasks for each thread of the cluster, as rows take unequal time."""
 
-MOST_CLIMBS = 1024
-"""Most tasks that climb."""
+MAX_CLIMB_ROWS = 1024
+"""Maximum number of rows of a climbing task, so that a loss repeats little work."""
 
 EXACT_BYTES = 16.0 * EXACT_ROWS**2
 """Of the kernel values of the exact solver, at most."""
@@ -82,9 +82,8 @@ class BoundaryModel(SupportVectorJob):
             found = found.merge(Boundary(**part.arrays), limit)
         found.check(engine.epsilon)
         engine.boundary = found
-        run.write(STARTS, Result(arrays={"X": found.X}))
-        n_climbs = math.ceil(len(found.X) / climb_rows(len(found.X)))
-        ends = [result.arrays["ends"] for result in steps.map(CLIMB, n_climbs)]
+        n_tasks = cut_climbs(steps, found.X)
+        ends = [result.arrays["ends"] for result in steps.map(CLIMB, n_tasks)]
         with steps.progress.phase("equilibria"):
             engine.set_equilibria(found.X, np.concatenate(ends))
             run.write(VERTICES, Result(arrays={"vertices": engine.vertices}))
@@ -150,17 +149,31 @@ def find_boundary(run: RunDirectory, number: int) -> Result:
     return Result(arrays=vars(boundary), rows=n_rows)
 
 
-def climb_rows(n_rows: int) -> int:
-    """Return the rows of a task that climbs from so many rows in all."""
-    return max(CLIMB_ROWS, math.ceil(n_rows / MOST_CLIMBS))
+def cut_climbs(steps: Steps, X: np.ndarray) -> int:
+    """Write the rows X (n, d) to climb from, cut for the present workers; return the tasks.
+
+    A resumed run keeps its cut, whatever its workers. Ends of another cut are removed.
+    """
+    run = steps.run
+    if not run.has(STARTS):
+        for name in run.names(CLIMB.name):
+            run.remove(name)
+        facts = {"n_tasks": climb_tasks(len(X), steps.workers.threads)}
+        run.write(STARTS, Result(facts, large={"X": X}))
+    return int(run.read(STARTS).facts["n_tasks"])
+
+
+def climb_tasks(n_rows: int, n_threads: int) -> int:
+    """Return the number of tasks that climb from so many rows on so many threads."""
+    return min(n_rows, max(THREAD_CLIMBS * n_threads, math.ceil(n_rows / MAX_CLIMB_ROWS)))
 
 
 def climb(run: RunDirectory, number: int) -> Result:
     """Climb from one part of the merged boundary's rows."""
-    X = run.read(STARTS).arrays["X"]
-    size = climb_rows(len(X))
-    X = X[number * size : (number + 1) * size]
-    return Result(arrays={"ends": labelling.climb(_decision(run)[0], X)}, rows=len(X))
+    X, n_tasks = run.map_large(STARTS, "X"), run.read(STARTS).facts["n_tasks"]
+    first, last = (len(X) * i // n_tasks for i in (number, number + 1))
+    ends = labelling.climb(_decision(run)[0], np.array(X[first:last]))
+    return Result(arrays={"ends": ends}, rows=last - first)
 
 
 def join_vertices(run: RunDirectory, number: int) -> Result:

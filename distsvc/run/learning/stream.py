@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -14,6 +15,7 @@ from distsvc.run.learning.preparation import Preparation, learned
 from distsvc.run.learning.sizes import Sizes, Terms
 from distsvc.run.learning.survey import keyed_rows, sample_keys, sample_parts
 from distsvc.run.work.directory import RunDirectory
+from distsvc.storage.places.arrays import release_pages
 
 HELD_BYTES = 2**27
 """Of a prepared sample that a learner holds, which others read again for every pass."""
@@ -73,6 +75,8 @@ def keyed_blocks(
         places = [sampling.slice_by_key(keys, *ranges[number]) for keys, _ in parts]
         keys = np.concatenate([k[s] for (k, _), s in zip(parts, places, strict=True)])
         X = np.concatenate([x[s] for (_, x), s in zip(parts, places, strict=True)])
+        for array in itertools.chain.from_iterable(parts):
+            release_pages(array)  # or this process would hold the whole sample after a pass
         order = np.argsort(keys)
         order = order[sampling.epoch_order(seed, epoch, number, len(order))]
         return made(X[order], keys[order])
@@ -110,8 +114,8 @@ def held_sample(sizes: Sizes, own: float) -> Terms:
 
 
 def held_stream(sizes: Sizes) -> Terms:
-    """Return the memory of `sample_blocks`: the files of all parts, mapped, and blocks."""
-    return {"the sample, mapped": sizes.raw_sample, "blocks of the sample": 4 * _block(sizes)}
+    """Return the memory of `sample_blocks`: one block being read, one in use, and their copies."""
+    return {"blocks of the sample": 4 * _block(sizes)}
 
 
 def held_blocks_bytes(sizes: Sizes, n_rows: int) -> Terms:

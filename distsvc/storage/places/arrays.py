@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import mmap
 import os
 import stat
 import tokenize
@@ -333,6 +334,13 @@ def map_array(path: Path) -> np.ndarray:
         if found != expected:
             raise ValueError(f"expected {expected:,} bytes, found {found:,}")
         return np.load(path, mmap_mode="r", allow_pickle=False)
+
+
+def release_pages(array: np.ndarray) -> None:
+    """Take the pages of a mapped array out of this process; they are read again when used."""
+    pages: object = array.base
+    if isinstance(pages, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        pages.madvise(mmap.MADV_DONTNEED)
 
 
 def _check_plain(name: str, array: np.ndarray) -> None:

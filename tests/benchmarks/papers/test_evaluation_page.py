@@ -112,8 +112,9 @@ def test_the_page_has_every_suite_table_and_figure(out):
     assert tags.counts["section"] == 3
     # 2 of regret and time, 6 of sensitivity, 2 of growth
     assert tags.counts["svg"] == 10
-    # 9 indices and times, Pham et al. (2016), shuttle; NMI, ARI, seconds; peers
-    assert tags.counts["table"] == 15
+    # 9 indices and times, Pham et al. (2016), conclusions, differences, shuttle;
+    # NMI, ARI, t-tests of both, differences, seconds; peers
+    assert tags.counts["table"] == 20
     for text in (*BSGD_SYSTEMS, *IMDH_SYSTEMS, "oracle", "blind", machine()["cpu"]):
         assert text in page
     assert "https:" not in page  # nothing is fetched
@@ -138,6 +139,24 @@ def test_papers_are_named_by_authors_and_year(out):
     assert "-2017" not in pages
     assert "-2016" not in pages
     assert "hofmeyr" not in pages
+
+
+def test_systems_as_printed_stand_beside_the_papers_figures(out):
+    text = (out[0] / "bsgd.md").read_text()
+    lines = text[text.index("## Purity") :].split("##")[1].splitlines()
+    heads, flame = (
+        [cell.strip() for cell in next(line for line in lines if line.startswith(start)).split("|")]
+        for start in ("| |", "| flame")
+    )
+    assert flame[heads.index("BSGD-R, as printed")].endswith("(1.00)")
+    assert " / " not in flame[heads.index("BSGD-R, as printed")]  # no blind protocol
+    assert re.search(
+        r"\| Purity: BSGD is best \| 12 of 15 \| \d+ of 15 \| \d of 3 \| \d of 3", text
+    )
+
+
+def test_the_commit_stands_on_the_page(out):
+    assert re.search(r"distsvc \S+ \([0-9a-f]+(-dirty)?\)", (out[0] / "bsgd.md").read_text())
 
 
 def test_percentages_are_shown_as_printed(out):

@@ -144,3 +144,57 @@ def test_numbers_have_as_many_digits_as_they_need():
     assert [fixed(x, 2) for x in (0.456, -0.004, 123.456, 12345.6)] == [
         "0.46", "0.00", "123.5", "12,346",
     ]  # fmt: skip
+
+
+def as_run(name, system, index, value, seed=0):
+    return row(name, system, "oracle", 0, seed=seed) | {index: value}
+
+
+def test_a_conclusion_counts_the_sets_on_which_it_holds(monkeypatch):
+    figures = {
+        (name, system): value
+        for name, values in {
+            "a": (0.5, 0.5, 0.2, 0.1, 0.2, 0.504),
+            "b": (0.9, 0, 0, 0, 0, 0),
+        }.items()
+        for system, value in zip((*tables.RIVALS, *tables.VARIANTS), values, strict=True)
+    }
+    assert tables._wins(figures, higher=True) == "1 of 2"  # .504 ties with .5
+    assert tables._wins(figures, higher=False) == "2 of 2"
+    del figures["b", "SVC"]
+    assert tables._wins(figures, higher=True) == "1 of 1"
+    assert tables._faster(figures, "BSGD-R", "BSGD-PNN") == "2 of 2"
+
+
+def test_conclusions_are_also_of_the_systems_as_printed():
+    index = "purity"
+    rows = [as_run("a", system, index, 0.5) for system in (*tables.RIVALS, *tables.VARIANTS)]
+    rows += [as_run("a", "BSGD-R, as printed", index, 0.3)]
+    assert tables._oracle(rows, index, ", as printed")["a", "BSGD-R"] == 0.3
+    assert tables._oracle(rows, index, ", as printed")["a", "SVC"] == 0.5
+    assert tables._oracle(rows, index, "")["a", "BSGD-R"] == 0.5
+
+
+def test_differences_are_cell_by_cell():
+    assert tables._difference([(0.5, 0.5), (0.6, 0.9), (0.8, 0.82)]).startswith("0.107, 2 of 3, r ")
+    assert tables._difference([(0.5, 0.4)]) == "0.100, 0 of 1, r –"
+    assert tables._difference([]) == "–"
+
+
+def test_t_tests_mark_what_is_not_below_the_best():
+    index, found = "value", {}
+    for system, values in {
+        "iMDH": (0.70, 0.71, 0.72),
+        "iMDH_k": (0.69, 0.71, 0.72),
+        "BICO": (0.30, 0.31, 0.32),
+        "dePDDP": (0.71,),
+        "SPDC": (0.50,),
+    }.items():
+        found[system] = [as_run("a", system, index, v, s) for s, v in enumerate(values)]
+    made = tables.significance([row for rows in found.values() for row in rows], index, "NMI")
+    cells = dict(zip(made.columns, (cell.text for cell in made.rows[0][1]), strict=True))
+    assert cells == {
+        "iMDH": "71.0‡", "iMDH_k": "70.7‡", "BICO": "31.0", "k-means": "–", "SPDC": "50.0",
+        "dePDDP": "71.0‡",
+    }  # fmt: skip
+    assert [cell.text for cell in made.rows[1][1]] == ["1", "1", "0", "0", "0", "1"]

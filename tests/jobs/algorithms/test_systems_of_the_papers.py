@@ -1,6 +1,7 @@
 """The papers' support vector systems as jobs: the labels of the estimators, to the byte."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,11 @@ from distsvc.errors import JobFileError
 from distsvc.job.file import parse_job
 from distsvc.run.algorithms import boundary
 from distsvc.run.job import run_job
-from tests.published_files import read_labels
+from distsvc.run.work import directory
+from distsvc.run.work.directory import Result, RunDirectory
+from distsvc.run.work.phases import Steps
+from distsvc.run.work.workers.cluster import Workers
+from tests.published_files import listed, published_file, read_labels
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -115,9 +120,48 @@ def test_an_empty_boundary_ends_the_job(table, tmp_path):
         run(table, tmp_path / "out", PAPER | {"epsilon": 1e-9})
 
 
-def test_the_ascents_are_cut_for_a_cluster():
-    assert boundary.climb_rows(2048) * 32 == 2048
-    assert boundary.climb_rows(10**6) * boundary.MOST_CLIMBS >= 10**6
+@pytest.mark.parametrize("n_threads", [1, 4, 16])
+def test_each_thread_of_a_cluster_has_ascents(n_threads):
+    assert boundary.climb_tasks(2048, n_threads) >= 2 * n_threads
+    assert boundary.climb_tasks(50, n_threads) >= 2 * n_threads
+    assert boundary.climb_tasks(3, n_threads) == 3
+    assert boundary.climb_tasks(10**6, n_threads) * boundary.MAX_CLIMB_ROWS >= 10**6
+
+
+def test_labels_do_not_depend_on_the_cut_of_the_ascents(table, tmp_path, monkeypatch):
+    """1, 4 and 16 threads have tasks of different rows, and the job ends in the same bytes."""
+    cuts, published, map_phase = [], [], Steps.map
+
+    def counted(steps, phase, n=None):
+        if phase is boundary.CLIMB:
+            cuts.append(n)
+        return map_phase(steps, phase, n)
+
+    monkeypatch.setattr(Steps, "map", counted)
+    for n_threads in (1, 4, 16):
+        workers = Workers(((1, 0),) * n_threads)
+        monkeypatch.setattr(Steps, "workers", property(lambda steps, found=workers: found))
+        run(table, tmp_path / str(n_threads), PAPER | {"epsilon": 0.9})
+        paths = listed(tmp_path / str(n_threads), "labels/")
+        paths.append(published_file(tmp_path / str(n_threads), "arrays.npz"))
+        published.append([path.read_bytes() for path in paths])
+    assert cuts == [4, 16, 64]
+    assert published[0] == published[1] == published[2]
+
+
+def test_ascents_of_a_lost_cut_are_done_again(tmp_path):
+    def steps_with(n_threads):
+        return SimpleNamespace(run=run_dir, workers=Workers(((n_threads, 0),)))
+
+    run_dir, X = RunDirectory(tmp_path), np.zeros((100, 2), np.float32)
+    assert boundary.cut_climbs(steps_with(1), X) == 4
+    run_dir.write("climb/00000", Result())
+    assert boundary.cut_climbs(steps_with(16), X) == 4  # a resumed run keeps its cut
+    assert run_dir.names("climb") == ["climb/00000"]
+    run_dir.remove(boundary.STARTS)
+    directory._result.cache_clear()
+    assert boundary.cut_climbs(steps_with(16), X) == 64
+    assert run_dir.names("climb") == []
 
 
 @pytest.mark.parametrize(

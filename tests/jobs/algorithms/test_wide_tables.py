@@ -51,8 +51,15 @@ def test_float32_and_float64_give_one_answer(tmp_path, rows):
     assert narrow.equals(wide)
 
 
+@pytest.mark.parametrize("max_samples", [None, 2_000_000])
+def test_rows_that_are_asked_for_are_kept_however_wide(max_samples):
+    engine = TreeEngine({"max_samples": max_samples}, 0)
+    engine.set_width(10_000)
+    assert engine.key_ranges(10**6)[-1][1] == 2**64
+
+
 def test_only_rows_that_are_wanted_are_kept():
-    engine = TreeEngine({"max_samples": None}, 0)
+    engine = TreeEngine({"max_samples": 1_000_000}, 0)
     assert engine.key_ranges(10**6)[-1][1] == 2**64
     engine.set_width(1000)
     share = engine.key_ranges(10**6)[-1][1] / 2**64

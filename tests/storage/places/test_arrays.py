@@ -6,9 +6,11 @@ import gc
 import io
 import json
 import os
+import re
 import zipfile
 import zlib
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,6 +26,7 @@ from distsvc.storage.places.arrays import (
     read_arrays,
     read_json,
     read_sealed,
+    release_pages,
     sealed,
     unsealed,
     write_array,
@@ -135,6 +138,21 @@ def test_a_write_that_fails_leaves_no_archive_open(tmp_path, monkeypatch):
         write_arrays(tmp_path / "a.npz", ARRAYS)
     gc.collect()
     assert left == []
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="needs Linux")
+def test_released_pages_leave_the_process(tmp_path):
+    def resident_mb():
+        text = Path("/proc/self/smaps_rollup").read_text()
+        return int(re.search(r"^Rss: +(\d+) kB", text, re.M)[1]) / 1024
+
+    write_array(tmp_path / "a.npy", np.ones((8_000_000, 1)))
+    found = map_array(tmp_path / "a.npy")
+    total, used = found.sum(), resident_mb()
+    release_pages(found)
+    assert resident_mb() < used - 50.0
+    assert found.sum() == total
+    release_pages(np.ones(3))  # an array in memory stays
 
 
 @pytest.mark.parametrize("kept", [0, 10, 100, -1])
