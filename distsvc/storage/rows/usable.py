@@ -72,4 +72,5 @@ def chosen(block: Block, kept: np.ndarray) -> Block:
     places = np.flatnonzero(kept)
     ids = None if block.ids is None else block.ids.take(places)
     labels = None if block.labels is None else block.labels.take(places)
-    return Block(block.rows[kept], block.X[kept], ids, labels)
+    compared = None if block.compared is None else block.compared[kept]
+    return Block(block.rows[kept], block.X[kept], ids, labels, compared)
