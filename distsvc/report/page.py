@@ -14,6 +14,7 @@ from distsvc.report.formats import TEMPLATES, template
 from distsvc.report.sections import (
     basics,
     checks,
+    columns,
     consensus,
     drift,
     headline,
@@ -51,6 +52,7 @@ PARTS = (
         lambda r, _: basics.clusters(r),
         basics.picture,
     ),
+    PagePart("columns", "Columns", lambda r, _: r.columns and columns.column_list(r.columns)),
     PagePart("model/rules", "Rules", lambda r, _: r.tree and splits.rules(r.tree, r.clusters)),
     PagePart(
         "nights/lineage",
@@ -117,7 +119,7 @@ class PageSection(NamedTuple):
 
 
 SCRIPT = (TEMPLATES / "page.js").read_text(encoding="utf-8")
-"""Sorts and filters tables; the page needs it for nothing else."""
+"""Sorts and filters tables, and compares two clusters; the page needs it for nothing else."""
 
 
 def render_page(report: Report) -> str:

@@ -15,7 +15,12 @@ from distsvc.report.content.comparison_parts import (
     LineagePart,
     ReferencePart,
 )
-from distsvc.report.content.explained_parts import MembershipPart, ProfilesPart, ReasonsPart
+from distsvc.report.content.explained_parts import (
+    ColumnsPart,
+    MembershipPart,
+    ProfilesPart,
+    ReasonsPart,
+)
 from distsvc.report.content.model_parts import (
     LEAF,
     SPLIT,
@@ -215,6 +220,7 @@ class Report(ReportPart):
     choice: Unsaid[ChoicePart | None] = None
     reasons: Unsaid[ReasonsPart | None] = None
     profiles: Unsaid[ProfilesPart | None] = None
+    columns: Unsaid[ColumnsPart | None] = None
     membership: Unsaid[MembershipPart | None] = None
     indices: Unsaid[dict[str, IndexValue] | None] = None
     forecast: Unsaid[ForecastPart | None] = None

@@ -10,7 +10,7 @@ from distsvc.report.content.report import ClusterRow, IndexValue, PhaseCost, Rep
 from distsvc.report.figures import clusters as figures
 from distsvc.report.figures.drawing import COLOURS
 from distsvc.report.formats import Caption, FoldedTable, count, folded, one_line, percent
-from distsvc.report.sections import advice, profiles
+from distsvc.report.sections import advice, columns, profiles
 from distsvc.report.sections.names import names
 
 SEEN = 8
@@ -46,6 +46,7 @@ class ClustersSection(NamedTuple):
     """The caption of the picture, and what sets clusters apart, where that is known."""
 
     caption: Caption
+    comparison: columns.Comparison | None
     profiles: profiles.ProfilesSection | None
 
 
@@ -53,7 +54,8 @@ def clusters(report: Report) -> ClustersSection:
     """Return the section on what each cluster is."""
     found = report.profiles
     told = None if found is None else profiles.section(found, report.clusters)
-    return ClustersSection(caption(report), told)
+    compared = columns.comparison(report.columns) if report.columns else None
+    return ClustersSection(caption(report), compared, told)
 
 
 def caption(report: Report) -> Caption:

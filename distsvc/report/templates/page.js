@@ -1,5 +1,6 @@
 "use strict";
-/* Sorts tables by a column, filters clusters, and links numbers of clusters to what they are. */
+/* Sorts tables by a column, filters clusters, links numbers of clusters to what they are, and puts
+   two clusters side by side. */
 const number = (text) => {
   const found = text.replace(/[\s,]/g, "").replace("−", "-").match(/^[<>]?(-?[\d.]+(?:e[+-]?\d+)?)/);
   return found ? parseFloat(found[1]) : NaN;
@@ -10,7 +11,7 @@ const compare = (a, b) => {
 };
 for (const table of document.querySelectorAll("table")) {
   const [head, body] = [table.tHead, table.tBodies[0]];
-  if (!head || !body || body.rows.length < 3) continue;
+  if (!head || !body || body.rows.length < 3 || table.matches(".compared")) continue;
   [...head.rows[0].cells].forEach((cell, k) => {
     if (cell.tagName !== "TH") return;
     const button = document.createElement("button");
@@ -41,7 +42,7 @@ for (const swatch of document.querySelectorAll("td .swatch, th .swatch")) {
   link.append(...cell.childNodes);
   cell.append(link);
 }
-const clusters = document.querySelectorAll(".sizes tbody tr, .heat tbody tr, .profile-card");
+const clusters = document.querySelectorAll(".sizes tbody tr, .profile-card");
 if (document.querySelectorAll(".sizes tbody tr").length > 8) {
   const input = document.createElement("input");
   Object.assign(input, { type: "search", placeholder: "Filter clusters" });
@@ -61,4 +62,45 @@ if (document.querySelectorAll(".sizes tbody tr").length > 8) {
       if (folded && !one.hidden) folded.open = true;
     }
   });
+}
+const compared = document.querySelector(".compared");
+if (compared && compared.tHead.rows[0].cells.length > 3) {
+  const heads = [...compared.tHead.rows[0].cells].slice(1);
+  const names = heads.map((cell) => cell.textContent.trim());
+  const groups = [...compared.tBodies];
+  const box = document.createElement("div");
+  box.className = "compare";
+  const choices = [0, 1].map((k) => {
+    const select = document.createElement("select");
+    select.setAttribute("aria-label", k ? "Second cluster" : "First cluster");
+    select.append(...(k ? [] : [new Option("all clusters", "-1")]),
+      ...names.map((name, place) => new Option(`cluster ${name}`, place)));
+    return select;
+  });
+  const [first, second] = choices;
+  const joining = document.createElement("span");
+  joining.textContent = "with";
+  box.append("Compare", first, joining, second);
+  document.getElementById("comparison").after(box);
+  const value = (row, place) => Number(row.cells[place + 1]?.dataset.v ?? 0);
+  const differ = (group, a, b) =>
+    Math.max(...[...group.rows].map((row) => Math.abs(value(row, a) - value(row, b))));
+  const show = () => {
+    const [a, b] = [Number(first.value), Number(second.value)];
+    const all = a < 0;
+    second.hidden = joining.hidden = all;
+    for (const row of compared.rows) {
+      if (row.cells.length < names.length + 1) continue;
+      [...row.cells].slice(1).forEach((cell, k) => { cell.hidden = !all && k !== a && k !== b; });
+    }
+    const split = groups.findIndex((group) => group.querySelector("[scope=rowgroup]"));
+    const parts = split < 0 ? [groups] : [groups.slice(0, split), [groups[split]], groups.slice(split + 1)];
+    for (const part of parts) {
+      const order = all ? part : [...part].sort((x, y) => differ(y, a, b) - differ(x, a, b));
+      compared.append(...order);
+    }
+  };
+  second.value = "1";
+  for (const select of choices) select.addEventListener("change", show);
+  show();
 }

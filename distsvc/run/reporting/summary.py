@@ -80,7 +80,7 @@ def make_report(
         sample=rows.sample,
         indices=_indices(rows, counts) if counts.classes and clustered else None,
         phases=[],
-        **explained(run, rows, labelled),
+        **explained(run, job, rows, labelled),
         **learned.parts(run, rows),
     )
     named = report.with_ids(labeller.ids.tolist())
