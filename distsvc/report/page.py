@@ -14,6 +14,7 @@ from distsvc.report.formats import TEMPLATES, template
 from distsvc.report.sections import (
     basics,
     checks,
+    choice,
     columns,
     consensus,
     drift,
@@ -89,7 +90,7 @@ PARTS = (
         lambda r: f"Why {headline.n_clusters(r)}",
         lambda r, colours: r.levels and consensus.section(r.levels, colours),
     ),
-    PagePart("model/choice", "Columns or graph", lambda r, _: r.choice),
+    PagePart("model/choice", "Why this answer", lambda r, _: choice.section(r)),
     PagePart(
         "model/curve",
         lambda r: f"Why {headline.n_clusters(r)}",

@@ -200,7 +200,10 @@ class ForecastPart(ReportPart):
 
 
 class Report(ReportPart):
-    """The whole of ``report.json``; the parts that may be None say what only some models have."""
+    """The whole of ``report.json``; the parts that may be None say what only some models have.
+
+    `doubts` are reasons to doubt the clusters, as ends of sentences, the strongest first.
+    """
 
     title: str
     distsvc_version: str
@@ -213,6 +216,7 @@ class Report(ReportPart):
     outliers: OutlierPart
     score_histogram: ScoreHistogram
     warnings: list[str]
+    doubts: Unsaid[list[str]] = Field(default=[])
     sample: Sample
     picture: Unsaid[DomainPart | None] = None
     tree: Unsaid[TreePart | None] = None
