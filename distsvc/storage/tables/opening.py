@@ -447,9 +447,7 @@ def notes_on_columns(table: Table) -> list[str]:
     notes = []
     if out:
         told = some([f"{name!r} ({why})" for name, why in out.items()])
-        notes.append(
-            f"not used as features: {told}; list the features in input.columns to use them"
-        )
+        notes.append(f"not used as features: {told}")
     inside = NESTED.partition("{")[0]
     nested = [f"{name!r} ({why})" for name, why in table.left_out.items() if why.startswith(inside)]
     if nested:
