@@ -211,9 +211,13 @@ def choose_features(
             f"input.columns: {path} has no columns {some([repr(name) for name in missing])}; "
             f"available: {some(list(scan.types))}"
         )
+    faulty = [name for name in features if name in scan.problems]
+    if config.columns is None and faulty:
+        raise DataError(
+            f"{some([scan.problems[name] for name in faulty])}; leave "
+            f"{'it' if len(faulty) == 1 else 'them'} out: --exclude {','.join(faulty)}"
+        )
     for name in features:
-        if config.columns is None and name in scan.problems:
-            raise DataError(f"{scan.problems[name]}; or name the columns to use in input.columns")
         _check(name, "input.columns", path, scan)
         if not is_usable(scan.types[name]) and name not in categories:
             as_text = is_category(scan.types[name])
