@@ -132,7 +132,11 @@ def _compared_parts(table: Table, contents: ClusterContents, order: np.ndarray) 
     found = []
     for j, feature in enumerate(table.compared):
         column = feature.column
-        own = {"column": column, "reason": table.left_out.get(column, ""), "feature": False}
+        own: dict[str, Any] = {
+            "column": column,
+            "reason": table.left_out.get(column, ""),
+            "feature": False,
+        }
         if column in names:
             fields = _shares(names[column], contents.rows[column], order)
             found.append(ColumnPart(**own, kind="category", **fields))
@@ -153,10 +157,10 @@ def _shares(names: Sequence[str], rows: np.ndarray, order: np.ndarray) -> dict[s
     elif len(levels) == 2:
         levels.sort()
     shown, rest = levels[:MAX_SHOWN_LEVELS], levels[MAX_SHOWN_LEVELS:]
-    table = known[np.ix_(order, shown)]
+    table = known[order][:, shown]
     texts = [names[c] for c in shown]
     if rest:
-        table = np.column_stack([table, known[np.ix_(order, rest)].sum(axis=1)])
+        table = np.column_stack([table, known[order][:, rest].sum(axis=1)])
         texts.append(REST)
     return {
         "levels": texts,
@@ -196,7 +200,7 @@ def number_fields(x: np.ndarray, labels: np.ndarray, order: np.ndarray) -> dict[
     here = np.isin(order, labels)
     leaning = np.zeros(len(order))
     if here.sum() > 1:
-        leaning[here] = leanings(x[:, None], labels, order[here])[:, 0]
+        leaning[here] = leanings(x[:, None], labels, order[here].tolist())[:, 0]
     return {
         "quartiles": quartiles,
         "leaning": np.round(leaning, 3).tolist(),
