@@ -10,7 +10,7 @@ import numpy as np
 from distsvc.models.columns.maps import AS_FOUND, GivenColumn, NumberMap
 from distsvc.models.columns.model import CategoryColumn, ColumnModel, NumberColumn
 
-SCALE_WORDS = {"identity": "as stored", "root": "root", "log": "logarithm", "logit": "logit"}
+SCALE_WORDS = {"identity": "as stored", "root": "square root", "log": "logarithm", "logit": "logit"}
 """Words for the keys of `SCALES`."""
 
 
@@ -83,7 +83,7 @@ def _number(column: NumberColumn, given: GivenColumn) -> ColumnDescription:
     elif of.step == 0.0:
         kind, reason = "continuous", "nearly all values differ"
     elif of.step == 1.0 and of.low >= 0.0:
-        kind, reason = "count", "whole numbers from 0 on"
+        kind, reason = "count", "whole numbers"
     else:
         kind, reason = "rounded", f"rounded to {of.step:.6g}"
     scale = "" if kind == "ordinal" else SCALE_WORDS[of.scale]

@@ -22,8 +22,8 @@ CARRIES = 0.2
 SLIGHT = 0.1
 """Difference below which a cell is not coloured: Cliff's delta, or of shares."""
 
-MIN_ABSENT = 0.01
-"""Share of missing values from which a cell has them."""
+MIN_ABSENT = 0.05
+"""Difference of a cluster's share of missing values to that of all rows from which it is named."""
 
 LONGEST_NAME = 60
 
@@ -48,19 +48,16 @@ class ComparedRow(NamedTuple):
     cells: list[ComparedCell]
 
 
-class ComparedColumn(NamedTuple):
-    """The rows of one column."""
-
-    feature: bool
-    rows: list[ComparedRow]
-
-
 class Comparison(NamedTuple):
-    """The table of clusters by column."""
+    """The table of clusters by column: each has a row, or one for each level.
+
+    The features come first, then `others`, and apart those that say nothing about the clusters.
+    """
 
     labels: list[int]
-    columns: list[ComparedColumn]
-    others: list[ComparedColumn]
+    columns: list[list[ComparedRow]]
+    others: list[list[ComparedRow]]
+    silent: list[list[ComparedRow]]
     sample: int
     has_shares: bool
     has_numbers: bool
@@ -74,14 +71,21 @@ def comparison(found: ColumnsPart) -> Comparison | None:
     told = [one for one in found.columns if one.rows or one.quartiles]
     order = sorted(told, key=lambda one: -(one.explained or 0.0))
     shown = order[:MAX_COMPARED]
-    columns = [ComparedColumn(one.feature, _rows(one, found.size)) for one in shown]
-    if not columns:
+    if not shown:
         return None
+    silent = [one for one in shown if (one.explained or 0.0) < SAYS_NOTHING]
+    silent = silent if len(silent) < len(shown) else []
+    telling = [one for one in shown if one not in silent]
+
+    def rows_of(some: Sequence[ColumnPart]) -> list[list[ComparedRow]]:
+        return [_rows(one, found.size) for one in some]
+
     n_hidden = len(order) - len(shown) + found.n_hidden
     return Comparison(
         found.label,
-        [one for one in columns if one.feature],
-        [one for one in columns if not one.feature],
+        rows_of([one for one in telling if one.feature]),
+        rows_of([one for one in telling if not one.feature]),
+        rows_of(silent),
         found.sample,
         any(one.rows for one in shown),
         any(one.quartiles for one in shown),
@@ -94,7 +98,6 @@ def _rows(one: ColumnPart, sizes: Sequence[int]) -> list[ComparedRow]:
     name = short_name(one.column, LONGEST_NAME)
     absent = _absent(one, sizes)
     if one.quartiles:
-        notes = ["median", *([absent] if absent else [])]
         places = _standardised(one)
         cells = [
             _number_cell(quartiles, lean, place, _missing(one, sizes, k))
@@ -102,7 +105,7 @@ def _rows(one: ColumnPart, sizes: Sequence[int]) -> list[ComparedRow]:
                 zip(one.quartiles, one.leaning, places, strict=True)
             )
         ]
-        return [ComparedRow(name, "", ", ".join(notes), "", cells)]
+        return [ComparedRow(name, "", absent, "", cells)]
     counts = np.array(one.rows, np.float64)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
     whole = counts.sum(axis=0) / max(counts.sum(), 1.0)
@@ -166,8 +169,8 @@ def _standardised(one: ColumnPart) -> list[float]:
 def _missing(one: ColumnPart, sizes: Sequence[int], k: int) -> str:
     if not one.absent or not sizes[k]:
         return ""
-    share = one.absent[k] / sizes[k]
-    return f"{percent(share)} missing" if share >= MIN_ABSENT else ""
+    share, whole = one.absent[k] / sizes[k], sum(one.absent) / max(sum(sizes), 1)
+    return f"{percent(share)} missing" if abs(share - whole) >= MIN_ABSENT else ""
 
 
 def _absent(one: ColumnPart, sizes: Sequence[int]) -> str:

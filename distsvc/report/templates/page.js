@@ -63,44 +63,41 @@ if (document.querySelectorAll(".sizes tbody tr").length > 8) {
     }
   });
 }
-const compared = document.querySelector(".compared");
-if (compared && compared.tHead.rows[0].cells.length > 3) {
-  const heads = [...compared.tHead.rows[0].cells].slice(1);
-  const names = heads.map((cell) => cell.textContent.trim());
-  const groups = [...compared.tBodies];
+const compared = [...document.querySelectorAll(".compared")];
+const heads = [...(compared[0]?.tHead.rows[0].cells ?? [])].slice(1);
+if (heads.length > 2) {
   const box = document.createElement("div");
   box.className = "compare";
-  const choices = [0, 1].map((k) => {
+  const [first, second] = [0, 1].map((k) => {
     const select = document.createElement("select");
     select.setAttribute("aria-label", k ? "Second cluster" : "First cluster");
-    select.append(...(k ? [] : [new Option("all clusters", "-1")]),
-      ...names.map((name, place) => new Option(`cluster ${name}`, place)));
+    if (!k) select.append(new Option("all clusters", "-1"));
+    select.append(...heads.map((head, place) =>
+      new Option(`cluster ${head.textContent.trim()}`, place)));
     return select;
   });
-  const [first, second] = choices;
   const joining = document.createElement("span");
   joining.textContent = "with";
   box.append("Compare", first, joining, second);
   document.getElementById("comparison").after(box);
-  const value = (row, place) => Number(row.cells[place + 1]?.dataset.v ?? 0);
+  const groups = compared.map((table) => [...table.tBodies]);
+  const value = (row, place) => Number(row.cells[place + 1].dataset.v);
   const differ = (group, a, b) =>
     Math.max(...[...group.rows].map((row) => Math.abs(value(row, a) - value(row, b))));
   const show = () => {
     const [a, b] = [Number(first.value), Number(second.value)];
-    const all = a < 0;
-    second.hidden = joining.hidden = all;
-    for (const row of compared.rows) {
-      if (row.cells.length < names.length + 1) continue;
-      [...row.cells].slice(1).forEach((cell, k) => { cell.hidden = !all && k !== a && k !== b; });
-    }
-    const split = groups.findIndex((group) => group.querySelector("[scope=rowgroup]"));
-    const parts = split < 0 ? [groups] : [groups.slice(0, split), [groups[split]], groups.slice(split + 1)];
-    for (const part of parts) {
-      const order = all ? part : [...part].sort((x, y) => differ(y, a, b) - differ(x, a, b));
-      compared.append(...order);
-    }
+    second.hidden = joining.hidden = a < 0;
+    compared.forEach((table, k) => {
+      for (const row of table.rows) {
+        [...row.cells].slice(1).forEach((cell, place) => {
+          cell.hidden = a >= 0 && place !== a && place !== b;
+        });
+      }
+      table.append(...(a < 0 ? groups[k]
+        : [...groups[k]].sort((x, y) => differ(y, a, b) - differ(x, a, b))));
+    });
   };
   second.value = "1";
-  for (const select of choices) select.addEventListener("change", show);
+  for (const select of [first, second]) select.addEventListener("change", show);
   show();
 }

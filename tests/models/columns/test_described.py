@@ -14,9 +14,9 @@ def columns():
     random = np.random.default_rng(3)
     amount = np.where(random.random(N) < 0.4, 0.0, np.exp(random.normal(3.0, 0.6, N)).round(2))
     return {
-        "height": (random.normal(170.0, 9.0, N), "continuous", "as stored"),
+        "height": (random.normal(0.0, 9.0, N), "continuous", "as stored"),
         "spend": (np.exp(random.normal(4.0, 0.8, N)), "continuous", "logarithm"),
-        "age": (random.normal(50.0, 9.0, N).round(), "count", "as stored"),
+        "age": (random.normal(50.0, 3.0, N).round(), "count", "as stored"),
         "tenth": (random.normal(0.0, 1.0, N).round(1), "rounded", "as stored"),
         "amount": (amount, "zero-inflated", "logarithm"),
         "rating": (random.choice(5, N, p=[0.4, 0.05, 0.05, 0.2, 0.3]) + 1.0, "ordinal", ""),

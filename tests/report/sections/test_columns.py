@@ -11,7 +11,7 @@ from tests.report.reports import Page, make_report, page_text, rendered, typed
 pytestmark = pytest.mark.usefixtures("no_figures")
 
 AGE = {
-    "column": "age", "kind": "count", "scale": "logarithm", "reason": "whole numbers from 0 on",
+    "column": "age", "kind": "count", "scale": "logarithm", "reason": "whole numbers",
     "explained": 0.41, "quartiles": [[30.0, 34.0, 40.0], [50.0, 58.0, 63.0]],
     "leaning": [-0.8, 0.8], "missing": 100, "absent": [10, 90],
 }  # fmt: skip
@@ -37,11 +37,11 @@ def compared(report):
 
 def test_a_number_has_its_medians_and_a_flag_its_share():
     found = compared(with_columns(AGE, PREMIUM))
-    (age,), (premium,) = (one.rows for one in found.columns)
+    ((age,),), ((premium,),) = found.columns, found.silent
     assert [cell.text for cell in age.cells] == ["34", "58"]
     assert [cell.side for cell in age.cells] == ["low", "high"]
     assert age.cells[1].more.replace("\u00a0", " ") == "50 to 63; 18.0 % missing"
-    assert age.note.replace("\u00a0", " ") == "median, 6.7 % missing"
+    assert age.note.replace("\u00a0", " ") == "6.7 % missing"
     assert (premium.level, [cell.text for cell in premium.cells]) == (
         "yes",
         ["35.0\u00a0%", "33.8\u00a0%"],
@@ -51,17 +51,17 @@ def test_a_number_has_its_medians_and_a_flag_its_share():
 
 def test_values_that_were_filled_in_are_marked():
     text = page_text(with_columns(AGE | {"filled": 41.0}))
-    assert "age median, 6.7 % missing, filled with 41" in text
+    assert "age 6.7 % missing, filled with 41" in text
 
 
 def test_columns_that_are_no_features_come_last_with_a_row_for_each_level():
     levels = {"levels": ["DE", "<b>FR", "IT"], "rows": [[8, 1, 1], [1, 8, 1]]}
     report = with_columns(COUNTRY | levels, AGE)
     found = compared(report)
-    assert [one.rows[0].column for one in found.columns] == ["age"]
-    assert [row.level for row in found.others[0].rows] == ["DE", "<b>FR", "IT"]
+    assert [rows[0].column for rows in found.columns] == ["age"]
+    assert [row.level for row in found.others[0]] == ["DE", "<b>FR", "IT"]
     html = rendered(report)
-    assert "Columns that are not features" in Page(html).text
+    assert "By columns that are not features" in Page(html).text
     assert "<b>FR" not in html
 
 
@@ -72,6 +72,12 @@ def test_cells_have_numbers_that_put_two_clusters_side_by_side():
     assert values[2:] == [0.35, 0.338]
 
 
+def test_columns_that_say_nothing_are_folded():
+    html = rendered(with_columns(AGE, PREMIUM))
+    assert "<summary>1 column that says nothing about the clusters</summary>" in html
+    assert "<summary>1 column that says" not in rendered(with_columns(PREMIUM))
+
+
 def test_one_cluster_is_compared_with_none_but_its_columns_are_listed():
     one = AGE | {"quartiles": [[30.0, 34.0, 40.0]], "leaning": [0.0], "absent": [100]}
     report = make_report(1) | {
@@ -79,7 +85,7 @@ def test_one_cluster_is_compared_with_none_but_its_columns_are_listed():
     }
     assert compared(report) is None
     text = page_text(report)
-    assert "Columns Column Used as Missing age count, logarithm whole numbers from 0 on" in text
+    assert "Columns Column Used as Missing age count, logarithm whole numbers" in text
     assert "carries the division" not in text
 
 
