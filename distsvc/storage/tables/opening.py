@@ -21,7 +21,7 @@ from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import store_of
 from distsvc.storage.rows.blocks import MOST_ROWS, Block, Span, Table
 from distsvc.storage.rows.categories import CODES, ONE_HOT
-from distsvc.storage.rows.codes import REASONS
+from distsvc.storage.rows.codes import REASONS, is_named_like_code
 from distsvc.storage.rows.columns import (
     NESTED,
     NEW,
@@ -424,8 +424,12 @@ def fingerprint(table: Table) -> str:
 
 
 def unchosen_columns(table: Table) -> list[str]:
-    """Return the columns that could be features, but are not among those that a job names."""
-    return [name for name, why in table.left_out.items() if why == NOT_CHOSEN]
+    """Return the columns that could be features, but are not among those that a job names.
+
+    Columns named like an id or a code are not among them.
+    """
+    names = [name for name, why in table.left_out.items() if why == NOT_CHOSEN]
+    return [name for name in names if not is_named_like_code(name)]
 
 
 def new_columns(table: Table) -> list[str]:
