@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from distsvc.models.columns.model import CategoryColumn
 from distsvc.models.rows.sampling import row_keys
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.work.plan import Plan
-from distsvc.storage.rows.blocks import Block, Table
+from distsvc.storage.rows.blocks import Block
 from distsvc.storage.rows.features import Feature, Numeric, Vector
 
 SAMPLE_ROWS = 10_000
@@ -79,7 +80,7 @@ class ClusterContents:
     def empty(cls, plan: Plan, preparation: Preparation, n_clusters: int) -> ClusterContents:
         """Return the contents of no rows."""
         table, width = plan.table, len(plan.table.compared)
-        features = levels_of_features(table, preparation)
+        features = levels_of_features(table.features, preparation, table.types)
         compared = levels_of_columns(table.compared)
         counted = [*features, *compared]
         rows = {c.column: np.zeros((n_clusters, len(c.codes) + 1), np.int64) for c in counted}
@@ -144,12 +145,20 @@ def levels_of_columns(features: Sequence[Feature]) -> list[CountedLevels]:
     return found
 
 
-def levels_of_features(table: Table, preparation: Preparation) -> list[CountedLevels]:
-    """Return the levels of a table's categories and flags, as far as they are known."""
-    found = levels_of_columns(table.features)
-    models = preparation.columns.columns if preparation.columns else [None] * len(table.columns)
+def levels_of_features(
+    features: Sequence[Feature], preparation: Preparation, types: Sequence[str] = ()
+) -> list[CountedLevels]:
+    """Return the levels of categories and flags, as far as they are known, in any order.
+
+    `types` are the words for the Arrow types of the features' columns; with them the levels of
+    booleans are "false" and "true".
+    """
+    found = levels_of_columns(features)
+    n_columns = sum(len(feature.names) for feature in features)
+    models = preparation.columns.columns if preparation.columns else [None] * n_columns
     first = 0
-    for feature, kind in zip(table.features, table.types, strict=True):
+    for feature, kind in zip_longest(features, types, fillvalue=""):
+        assert isinstance(feature, Feature)
         places = slice(first, first + len(feature.names))
         model = models[first]
         first = places.stop
