@@ -187,12 +187,14 @@ def run(
         click.echo(json.dumps(report.dumped()))
         return
     from distsvc.report.content.night import words_of_night
-    from distsvc.report.sections.headline import brief, why_unclear
+    from distsvc.report.sections.headline import brief, doubt, why_unclear
 
     seconds = sum(phase.seconds for phase in report.phases)
     alone = report.outliers.only
     clusters = "" if alone else f"{brief(report)} in "
     best = f" (the best division has {len(report.clusters):,})" if why_unclear(report) else ""
+    reason = "" if alone else doubt(report)
+    best += f", but {reason}" if reason else ""
     where = outside(report, "" if alone else " every cluster")
     night = [f"{clusters}{report.input.n_rows:,} rows{best}", where, *words_of_night(report)]
     if report.was_there:

@@ -222,14 +222,22 @@ def run_told(
     """
     name = os.fspath(job) if isinstance(job, (str, os.PathLike)) else "job"
     with watched(name, metrics_file) as announcer:
-        from distsvc.run.drafts.asked_job import asked_job
+        from distsvc.run.drafts.asked_job import asked_job, is_table, with_free_output
         from distsvc.run.work.progress import Progress
         from distsvc.run.work.workers.cluster import expect_workers
 
         with closing(Progress(*display)) as progress:
             if continue_from is not None:
                 overrides = {**(overrides or {}), "continuity.previous": _published(continue_from)}
-            asked = announcer.begins(asked_job(job, run_date, settings, overrides))
+            settings = list(settings)
+            wanted = asked_job(job, run_date, settings, overrides)
+            keys = {*(overrides or {}), *(one.partition("=")[0].strip() for one in settings)}
+            own_output = start.overwrite or "output.path" in keys
+            if not (own_output or isinstance(job, Mapping)) and is_table(os.fspath(job)):
+                taken, wanted = wanted.output.path, with_free_output(wanted)
+                if taken != wanted.output.path:
+                    progress.event("another output", taken=taken, path=wanted.output.path)
+            asked = announcer.begins(wanted)
             expect_workers(asked.cluster, at)
             from distsvc.run.job import run_job  # while the workers import, too
 

@@ -14,6 +14,8 @@ from distsvc.report.formats import TEMPLATES, template
 from distsvc.report.sections import (
     basics,
     checks,
+    choice,
+    columns,
     consensus,
     drift,
     headline,
@@ -51,6 +53,7 @@ PARTS = (
         lambda r, _: basics.clusters(r),
         basics.picture,
     ),
+    PagePart("columns", "Columns", lambda r, _: r.columns and columns.column_list(r.columns)),
     PagePart("model/rules", "Rules", lambda r, _: r.tree and splits.rules(r.tree, r.clusters)),
     PagePart(
         "nights/lineage",
@@ -88,7 +91,7 @@ PARTS = (
         lambda r: f"Why {headline.n_clusters(r)}",
         lambda r, colours: r.levels and consensus.section(r.levels, colours),
     ),
-    PagePart("model/choice", "Columns or graph", lambda r, _: r.choice),
+    PagePart("model/choice", "Why this answer", lambda r, _: choice.section(r)),
     PagePart(
         "model/curve",
         lambda r: f"Why {headline.n_clusters(r)}",
@@ -118,7 +121,7 @@ class PageSection(NamedTuple):
 
 
 SCRIPT = (TEMPLATES / "page.js").read_text(encoding="utf-8")
-"""Sorts and filters tables; the page needs it for nothing else."""
+"""Sorts and filters tables, and compares two clusters; the page needs it for nothing else."""
 
 
 def render_page(report: Report) -> str:

@@ -96,7 +96,7 @@ def test_another_configuration_is_refused_unless_overwritten(blob_table, tmp_pat
     run_job(config(blob_table, tmp_path / "out", cluster={"partition_rows": 100}))
     before, parts = files(tmp_path / "out"), label_files(tmp_path / "out")
     other = config(blob_table, tmp_path / "out", model={"nu": 0.2})
-    message = "was already published by a different configuration; give --overwrite"
+    message = "was already published by a different configuration; give --out .*-2, or --over"
     with pytest.raises(JobFileError, match=message):
         run_job(other)
     assert files(tmp_path / "out") == before

@@ -98,6 +98,11 @@ class ViewDecision:
     likeness: float | None
     followed: bool
 
+    @property
+    def alternative(self) -> PartitionProposal | None:
+        """The best of the proposals that differ from the answer, None if there is none."""
+        return next((each for each in self.proposals if _differs(each, self.best)), None)
+
     def counts(self) -> dict[str, int]:
         """Return the clusters of the best proposal of each view."""
         found: dict[str, int] = {self.best.view: self.best.n_clusters}

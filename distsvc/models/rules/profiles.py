@@ -74,7 +74,7 @@ def profiles(
     Parameters
     ----------
     X, Z : ndarray of shape (m, d)
-        Rows without missing values, as the table has them and prepared.
+        Rows as the table has them, NaN where a value is missing, and prepared.
     labels : ndarray of shape (m,), int
     usual : ndarray of shape (m,), bool
         Rows that may be typical; others of a cluster that has none.
@@ -118,19 +118,26 @@ def best_ranges(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return J (c, d) of the best range of each column, and the ranges (c, d, 2) themselves.
 
-    They are those of the clusters `chosen`, of which none has all rows X (m, d).
+    They are those of the clusters `chosen`, of which none has all rows X (m, d). Missing values
+    (NaN) are left out.
     """
-    (m, d), k = X.shape, int(labels.max()) + 1
+    d, k = X.shape[1], int(labels.max()) + 1
     apart, ranges = np.zeros((len(chosen), d)), np.zeros((len(chosen), d, 2))
-    sizes = np.bincount(labels, minlength=k)[chosen][:, None]
     for j in range(d):
-        x = np.sort(X[:, j])
+        known = ~np.isnan(X[:, j])
+        x, own = np.sort(X[known, j]), labels[known]
+        m = len(x)
+        if not m:
+            continue
         edges = np.unique(x[np.linspace(0, m - 1, BINS + 1).astype(int)])
         firsts = np.append(x[0], x[np.searchsorted(x, edges[:-1], side="right")])
-        bins, n = np.searchsorted(edges, X[:, j]), len(edges)
-        counts = np.bincount(labels * n + bins, minlength=k * n).reshape(k, n)
+        bins, n = np.searchsorted(edges, X[known, j]), len(edges)
+        counts = np.bincount(own * n + bins, minlength=k * n).reshape(k, n)
         inside = counts[chosen]
-        shares = inside / sizes - (counts.sum(axis=0) - inside) / (m - sizes)
+        sizes = inside.sum(axis=1, keepdims=True)
+        others = np.maximum(m - sizes, 1)
+        shares = inside / np.maximum(sizes, 1) - (counts.sum(axis=0) - inside) / others
+        shares[(sizes == 0).ravel() | (sizes == m).ravel()] = 0.0
         risen = np.cumsum(shares, axis=1)
         before = np.concatenate([np.zeros((len(chosen), 1)), risen[:, :-1]], axis=1)
         lowest = np.minimum.accumulate(before, axis=1)
@@ -152,15 +159,15 @@ def leanings(X: np.ndarray, labels: np.ndarray, chosen: Sequence[int]) -> np.nda
     m, found = len(X), np.zeros((len(chosen), X.shape[1]))
     members = [labels == c for c in chosen]
     for j in range(X.shape[1]):
-        ranks = _ranks(X[:, j])
+        of_rows = ranks(X[:, j])
         for i, inside in enumerate(members):
             n = np.count_nonzero(inside)
-            above = ranks[inside].sum() - 0.5 * n * (n + 1)
+            above = of_rows[inside].sum() - 0.5 * n * (n + 1)
             found[i, j] = 2.0 * above / (n * (m - n)) - 1.0
     return found
 
 
-def _ranks(x: np.ndarray) -> np.ndarray:
+def ranks(x: np.ndarray) -> np.ndarray:
     """Return ranks from 1, equal values with their mean; `scipy.stats` takes 0.4 s to import."""
     _, which, counts = np.unique(x, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - 0.5 * (counts - 1))[which]
@@ -184,14 +191,15 @@ def _columns(
         low, high = ranges[k]
         parts = [_described(X[rows, k], low, high) for rows in (inside, ~inside)]
         if low < high:
-            low = -np.inf if low == X[:, k].min() else low
-            high = np.inf if high == X[:, k].max() else high
+            low = -np.inf if low == np.nanmin(X[:, k]) else low
+            high = np.inf if high == np.nanmax(X[:, k]) else high
         found.append(ColumnRange(int(k), float(apart[k]), float(low), float(high), *parts))
     found.sort(key=lambda column: (-round(column.apart, TOLD_APART), -_distance(column)))
     return found[:IN_PROFILE]
 
 
 def _described(x: np.ndarray, low: float, high: float) -> np.ndarray:
+    x = x[~np.isnan(x)]
     quartiles = np.quantile(x, [0.25, 0.5, 0.75])
     return np.append(quartiles, np.mean((x >= low) & (x <= high)))
 

@@ -132,23 +132,81 @@ class ProfilePart(ReportPart):
         return self
 
 
-class HeatPart(ReportPart):
-    """Clusters (k) by the columns (c) that tell most of them apart.
+class ColumnPart(ReportPart):
+    """A stored column of the table, and what each cluster has in it.
 
-    `leaning` (k, c) is how often a cluster's row lies above one of the others, less how often
-    below, and `median` (k, c) that of the cluster's rows: of a category the share that has it.
+    Attributes
+    ----------
+    column : str
+    kind, scale, reason : str
+        What the column is, the scale that learners see, and why; a column that is no `feature` has
+        the reason why.
+    feature : bool
+        Whether the clusters were found by it.
+    missing : int
+        Missing values.
+    explained : float or None
+        Share of the column's spread that lies between clusters, without the share that chance
+        explains: of the variance of ranks, or of the Gini impurity of levels.
+    levels : list of str
+    rows : list of list of int
+        Rows of each cluster (k) by level.
+    sampled : bool
+        Whether `rows` are of a sample.
+    quartiles : list of list of float
+        Lower quartile, median and upper quartile of each cluster, of a sample.
+    leaning : list of float
+        Cliff's delta of each cluster: how often its rows lie above others, less how often below.
+    absent : list of int
+        Missing values of each cluster.
+    filled : float or None
+        The value that missing ones were replaced by.
+
+    """
+
+    column: str
+    kind: str
+    scale: Unsaid[str] = ""
+    reason: Unsaid[str] = ""
+    feature: Unsaid[bool] = True
+    missing: Unsaid[Size] = 0
+    explained: Unsaid[Known] = None
+    levels: Unsaid[list[str]] = Field(default=[])
+    rows: Unsaid[list[list[Size]]] = Field(default=[])
+    sampled: Unsaid[bool] = False
+    quartiles: Unsaid[list[Annotated[list[Known], Field(min_length=3, max_length=3)]]] = Field(
+        default=[]
+    )
+    leaning: Unsaid[list[Number]] = Field(default=[])
+    absent: Unsaid[list[Size]] = Field(default=[])
+    filled: Unsaid[Known] = None
+
+    @model_validator(mode="after")
+    def _levels(self) -> Self:
+        for row in self.rows:
+            check_lengths(self.levels, row)
+        return self
+
+
+class ColumnsPart(ReportPart):
+    """Columns of the table by clusters (k), the largest clusters first.
+
+    `sample` is the number of rows that medians are of. `n_hidden` columns are not listed.
     """
 
     label: list[Label]
-    columns: list[str]
-    leaning: list[list[Number]]
-    median: list[list[Number]]
+    size: list[Size]
+    sample: Size
+    columns: list[ColumnPart]
+    n_hidden: Unsaid[Size] = 0
 
     @model_validator(mode="after")
-    def _shape(self) -> Self:
-        check_lengths(self.label, self.leaning, self.median)
-        for row in *self.leaning, *self.median:
-            check_lengths(self.columns, row)
+    def _clusters(self) -> Self:
+        check_lengths(self.label, self.size)
+        for column in self.columns:
+            for each in (column.rows, column.quartiles, column.leaning, column.absent):
+                if each:
+                    check_lengths(self.label, each)
         return self
 
 
@@ -157,7 +215,6 @@ class ProfilesPart(ReportPart):
 
     rows: Size
     clusters: Annotated[list[ProfilePart], Field(min_length=1)]
-    heat: Unsaid[HeatPart | None] = None
 
 
 class RowsPart(ReportPart):

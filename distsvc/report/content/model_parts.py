@@ -281,9 +281,42 @@ class Considered(ReportPart):
     chosen: bool
 
 
+class AlternativePart(ReportPart):
+    """The best of the other answers, beside the clusters (k) of the run.
+
+    Attributes
+    ----------
+    view : str
+        The view that proposed it, as in `Considered.algorithm`.
+    n_clusters : int
+    chance : float
+        Probability that the run's answer describes another sample better.
+    label : list of int
+        The run's clusters.
+    rows : list of list of int
+        Rows of each cluster by the alternative's clusters, of a sample.
+
+    """
+
+    view: str
+    n_clusters: Size
+    chance: Number
+    label: list[Label]
+    rows: list[list[Size]]
+
+    @model_validator(mode="after")
+    def _clusters(self) -> Self:
+        check_lengths(self.label, self.rows)
+        for row in self.rows:
+            if len(row) != self.n_clusters:
+                raise ValueError(f"expected rows of {self.n_clusters} clusters, found {len(row)}")
+        return self
+
+
 class ChoicePart(ReportPart):
     """The chosen algorithm, the reason, and the likeness of the answers (adjusted Rand index)."""
 
     why: str
     considered: list[Considered]
     likeness: Unsaid[Known] = None
+    alternative: Unsaid[AlternativePart | None] = None

@@ -16,6 +16,7 @@ from distsvc.report.content.comparison_parts import (
     ReferencePart,
 )
 from distsvc.report.content.explained_parts import (
+    ColumnsPart,
     MembershipPart,
     ProfilesPart,
     ReasonsPart,
@@ -202,7 +203,8 @@ class ForecastPart(ReportPart):
 class Report(ReportPart):
     """The whole of ``report.json``; parts that only some models have may be None.
 
-    `names` are those that the job gives to clusters, by their ids as text.
+    `names` are those that the job gives to clusters, by their ids as text. `doubts` are reasons to
+    doubt the clusters, as ends of sentences, the strongest first.
     """
 
     title: str
@@ -217,6 +219,7 @@ class Report(ReportPart):
     outliers: OutlierPart
     score_histogram: ScoreHistogram
     warnings: list[str]
+    doubts: Unsaid[list[str]] = Field(default=[])
     sample: Sample
     picture: Unsaid[DomainPart | None] = None
     tree: Unsaid[TreePart | None] = None
@@ -224,6 +227,7 @@ class Report(ReportPart):
     choice: Unsaid[ChoicePart | None] = None
     reasons: Unsaid[ReasonsPart | None] = None
     profiles: Unsaid[ProfilesPart | None] = None
+    columns: Unsaid[ColumnsPart | None] = None
     membership: Unsaid[MembershipPart | None] = None
     rows: Unsaid[RowsPart | None] = None
     indices: Unsaid[dict[str, IndexValue] | None] = None

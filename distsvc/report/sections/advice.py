@@ -12,7 +12,11 @@ from distsvc.report.formats import one_line
 LONGEST = 110
 """Characters of a warning that is not folded."""
 
-LONGEST_WHOLE, MOST_COLUMNS = 2_000, 12
+LONGEST_WHOLE = 2_000
+
+TAKES_MISSING = ("auto", "mixture")
+"""Algorithms that take missing values."""
+
 NUMBER = r"[-−]?\d[\d,.]*(?:e[+-]?\d+)?"
 
 
@@ -52,36 +56,15 @@ def _helping(text: str, report: Report) -> tuple[str, str]:
     return "", ""
 
 
-def _with_columns(text: str, report: Report) -> str:
-    """Return a list of all features and the first column that a warning names."""
-    return _columns(report, [*report.input.columns, *re.findall(r"'(.+?)' \(", text)])
+def _without_column(text: str, _: Report) -> str:
+    """Return the key that leaves out the column which alone divides clusters."""
+    found = re.search(r"differ only in (.+)\. To ignore it", text)
+    return f"exclude = [{_quoted(found.group(1))}]" if found else ""
 
 
-def _without_columns(text: str, report: Report) -> str:
-    """Return a list of all features but those that a warning names."""
-    named = set(re.findall(r"'(.+?)' (?:alone|makes up)", text))
-    _, _, after = text.partition("carry no information: ")
-    named |= set(after.split(", "))
-    return _columns(report, [name for name in report.input.columns if _stored(name) not in named])
-
-
-def _columns(report: Report, names: list[str]) -> str:
-    """Return a list of the table's columns as TOML; nothing where it would be long.
-
-    Features may be computed from columns: logarithms and categories, which the job file names.
-    """
-    stored = list(dict.fromkeys(map(_stored, names)))
-    computed = [_stored(name) for name in names if _stored(name) != name]
-    known = all(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", report.job_file) for name in computed)
-    if not known or not 0 < len(stored) <= MOST_COLUMNS:
-        return ""
-    return f"columns = [{', '.join(map(_quoted, stored))}]"
-
-
-def _stored(feature: str) -> str:
-    """Return the column from which a feature is computed, or the feature itself."""
-    found = re.fullmatch(r"(?:log|share)\((.+)\)|(.+?)=.*", feature)
-    return feature if found is None else _stored(found.group(1) or found.group(2))
+def _missing(_: str, report: Report) -> str:
+    """Return the policy for missing values that loses least."""
+    return 'missing = "auto"' if report.model.algorithm in TAKES_MISSING else 'missing = "drop"'
 
 
 def _quoted(name: str) -> str:
@@ -114,20 +97,15 @@ def _more_steps(_: str, report: Report) -> str:
 
 
 ADVICE: tuple[tuple[str, str, str | Callable[[str, Report], str]], ...] = (
-    ("not used as features", "input", _with_columns),
-    ("missing values were replaced by", "preprocess", 'missing = "drop"'),
+    ("missing values were replaced by", "preprocess", _missing),
     ("may stand for missing values", "preprocess", _stand_ins),
-    ("constant columns carry no information", "input", _without_columns),
     ("set aside, as far from all other rows", "preprocess", _far_value),
-    ("alone divides clusters", "input", _without_columns),
     ("a few far rows decide the scale", "preprocess", 'scale = "robust"'),
+    ("differ only in", "input", _without_column),
     ("divides rows by their lengths", "preprocess", 'scale = "standard"'),
     ("Weak evidence", "model", 'effort = "thorough"'),
-    ("how fine one looks", "model", 'granularity = "coarse"'),
-    ("density may be the wrong way", "model", 'algorithm = "imdh"'),
     ("the job did not ask for so many", "model", _nu),
     ("no model can tell", "model", _found),
-    ("no split is significant", "model", 'granularity = "fine"'),
     ("passes through a valley of the density", "model", "n_clusters = 2"),
     ("the origin lies among the rows", "model", 'algorithm = "linear-svdd"'),
     ("training ended before its tolerance", "model", _more_steps),

@@ -10,7 +10,7 @@ from distsvc.report.content.report import ClusterRow, IndexValue, PhaseCost, Rep
 from distsvc.report.figures import clusters as figures
 from distsvc.report.figures.drawing import COLOURS
 from distsvc.report.formats import Caption, FoldedTable, count, folded, one_line, percent
-from distsvc.report.sections import advice, profiles
+from distsvc.report.sections import advice, columns, profiles
 from distsvc.report.sections.names import cluster_names
 
 SEEN = 8
@@ -46,6 +46,7 @@ class ClustersSection(NamedTuple):
     """The caption of the picture, and what sets clusters apart, where that is known."""
 
     caption: Caption
+    comparison: columns.Comparison | None
     profiles: profiles.ProfilesSection | None
 
 
@@ -54,7 +55,8 @@ def clusters(report: Report) -> ClustersSection:
     found = report.profiles
     named = cluster_names(report)
     told = None if found is None else profiles.section(found, report.clusters, named)
-    return ClustersSection(caption(report), told)
+    compared = columns.comparison(report.columns) if report.columns else None
+    return ClustersSection(caption(report), compared, told)
 
 
 def caption(report: Report) -> Caption:

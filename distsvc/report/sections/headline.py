@@ -14,6 +14,9 @@ FAINT = 2.0
 FEW = 0.25
 """Share of the models that find the answer, up to which it is unclear."""
 
+CLOSE = 0.9
+"""Chance that the answer is better than the next, below which that is nearly as good."""
+
 MANY = 10
 """Clusters of every good division, from which on it is their number that is unclear."""
 
@@ -24,6 +27,22 @@ GOOD = 0.8
 def n_clusters(report: Report) -> str:
     """Return the number of clusters in words: "3 clusters"."""
     return things(len(report.clusters), "cluster")
+
+
+def doubt(report: Report) -> str:
+    """Return the strongest doubt about the clusters, as the end of a sentence; empty if none."""
+    return why_unclear(report) or rival(report) or next(iter(report.doubts), "")
+
+
+def rival(report: Report) -> str:
+    """Return that another answer is nearly as good, as the end of a sentence; empty if none is."""
+    other = report.choice.alternative if report.choice else None
+    if other is None or other.chance >= CLOSE or other.n_clusters == len(report.clusters):
+        return ""
+    if report.model.parameters.get("n_clusters") is not None:
+        return ""
+    verb = "describes" if other.n_clusters == 1 else "describe"
+    return f"{things(other.n_clusters, 'cluster')} {verb} them nearly as well"
 
 
 def brief(report: Report) -> str:
@@ -48,14 +67,16 @@ def answer(report: Report) -> str:
     outside, share = report.outliers.rows, report.outliers.share
     n_rows = report.input.n_rows
     rows = things(n_rows, "row")
-    doubt = why_unclear(report)
+    unclear, reason = why_unclear(report), doubt(report)
     found = f"{n_clusters(report)} in {rows}"
-    if doubt:
+    if unclear:
         head = brief(report)
         found = f"{head[0].upper()}{head[1:]} in {rows}: the best division has "
-        found += f"{len(report.clusters):,}, {_others(report)}{doubt}"
+        found += f"{len(report.clusters):,}, {_others(report)}{unclear}"
     elif is_asked(report):
         found = f"{n_clusters(report)}, as asked for, in {rows}"
+    if reason and not unclear:
+        found += f", but {reason}"
     if not report.outliers.defined:
         return f"{found}."
     if report.outliers.only:

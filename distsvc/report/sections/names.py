@@ -19,6 +19,9 @@ LONGEST_NAME = 60
 SHARE = "log(share(", "))"
 """Around the name of a column whose values are told by how frequent they are."""
 
+ALONE = ", otherwise like the others"
+"""End of the name of a cluster that only one flag or category sets apart."""
+
 IN_NAME, MOST_IN_NAME = 2, 4
 """Columns in a name, and in one that would be another cluster's, too."""
 
@@ -41,12 +44,18 @@ def names(found: Sequence[ProfilePart]) -> dict[int, str]:
     named: dict[int, str] = {}
     waiting = list(found)
     for n_columns in range(IN_NAME, MOST_IN_NAME + 1):
-        told = {one.label: ", ".join(map(words, one.columns[:n_columns])) for one in waiting}
+        told = {one.label: _name(one.columns[:n_columns]) for one in waiting}
         again = {name for name, n in Counter(told.values()).items() if n > 1}
         named |= {label: name for label, name in told.items() if name not in again}
         waiting = [one for one in waiting if told[one.label] in again]
     exact = {one.label: ", ".join(map(range_words, one.columns[:IN_NAME])) for one in waiting}
     return named | exact
+
+
+def _name(columns: Sequence[ProfileColumn]) -> str:
+    """Return the name of a cluster; a flag alone does not describe it."""
+    alone = len(columns) == 1 and columns[0].present is not None
+    return ", ".join(map(words, columns)) + (ALONE if alone else "")
 
 
 def words(column: ProfileColumn) -> str:

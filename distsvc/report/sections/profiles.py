@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from distsvc.report.content.explained_parts import (
-    HeatPart,
     ProfileColumn,
     ProfilePart,
     ProfilesPart,
@@ -19,7 +18,6 @@ from distsvc.report.formats import (
     folded,
     number,
     percent,
-    short_name,
     things,
 )
 from distsvc.report.sections.names import limits, names
@@ -31,10 +29,6 @@ MOST_TOLD = 60
 """Clusters that are told of at all, the largest; a page of more would be slow to load."""
 
 MORE = "more clusters"
-LONGEST_NAME = 60
-
-SLIGHT, STRONG = 0.1, 0.6
-"""Leanings below which a cluster is like the others, and from which it is much unlike them."""
 
 MARGIN = 0.12
 """On both sides of a drawn range, as a share of it."""
@@ -76,35 +70,10 @@ class Card(NamedTuple):
     typical: list[Row]
 
 
-class HeatCell(NamedTuple):
-    """A median, whether it is higher or lower than that of the other rows, and how much."""
-
-    text: str
-    side: str
-    strength: float
-    words: str
-
-
-class HeatRow(NamedTuple):
-    """A cluster in all columns of the heat map."""
-
-    label: int
-    name: str
-    cells: list[HeatCell]
-
-
-class Heat(NamedTuple):
-    """The heat map."""
-
-    columns: list[str]
-    rows: FoldedTable
-
-
 class ProfilesSection(NamedTuple):
-    """All clusters, how many rows tell of them, of which nothing is told, and how values are."""
+    """Profile cards, the rows of the sample, and which clusters have no card."""
 
     rows: int
-    heat: Heat | None
     cards: FoldedTable
     untold: str
     has_categories: bool
@@ -130,35 +99,19 @@ def section(
     has_categories = any(column.present is not None for column in told)
     return ProfilesSection(
         rows=part.rows,
-        heat=_heat(part.heat, place, named) if part.heat else None,
         cards=folded(cards, MORE, SEEN),
         untold=untold,
         has_categories=has_categories,
     )
 
 
-def _heat(found: HeatPart, place: Mapping[int, int], named: Mapping[int, str]) -> Heat:
-    """Return the heat map, whose text is untrusted, with the largest cluster first."""
-    lines = zip(found.label, found.leaning, found.median, strict=True)
-    rows = [
-        HeatRow(label, named.get(label, ""), [_cell(*of) for of in zip(lean, middle, strict=True)])
-        for label, lean, middle in sorted(lines, key=lambda line: place.get(line[0], len(place)))
-    ]
-    columns = [short_name(name, LONGEST_NAME) for name in found.columns]
-    return Heat(columns, folded(rows[:MOST_TOLD], MORE))
-
-
-def _cell(lean: float, middle: float) -> HeatCell:
-    side = "" if abs(lean) < SLIGHT else "high" if lean > 0.0 else "low"
-    how = "much " if abs(lean) >= STRONG else ""
-    words = f"{how}{'higher' if lean > 0.0 else 'lower'}" if side else "like the others"
-    return HeatCell(number(middle), side, min(1.0, abs(lean)), words)
-
-
 def _card(profile: ProfilePart, sizes: Mapping[int, ClusterRow], named: Mapping[int, str]) -> Card:
     row = sizes.get(profile.label)
     size = f"{things(row.rows, 'row')} ({percent(row.share)})" if row else ""
-    typical = [Row(one.row, [_value(value) for value in one.values]) for one in profile.typical]
+    typical = [
+        Row(one.row, [_value(v, c) for v, c in zip(one.values, profile.columns, strict=True)])
+        for one in profile.typical
+    ]
     lines = [_line(column) for column in profile.columns]
     return Card(
         profile.label,
@@ -203,5 +156,9 @@ def _share(of: Spread) -> QuartileBar:
     return QuartileBar(begin, end - begin, end)
 
 
-def _value(value: float | None) -> str:
-    return "missing" if value is None else number(value)
+def _value(value: float | None, column: ProfileColumn) -> str:
+    if value is None:
+        return "missing"
+    if column.present is not None:
+        return "yes" if value else "no"
+    return number(value)

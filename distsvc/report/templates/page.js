@@ -1,5 +1,6 @@
 "use strict";
-/* Sorts tables, filters clusters, links their numbers to what they are, and finds rows by id. */
+/* Sorts tables, filters clusters, links their numbers to what they are, finds rows by id, and puts
+   two clusters side by side. */
 const number = (text) => {
   const found = text.replace(/[\s,]/g, "").replace("−", "-").match(/^[<>]?(-?[\d.]+(?:e[+-]?\d+)?)/);
   return found ? parseFloat(found[1]) : NaN;
@@ -10,7 +11,7 @@ const compare = (a, b) => {
 };
 for (const table of document.querySelectorAll("table")) {
   const [head, body] = [table.tHead, table.tBodies[0]];
-  if (!head || !body || body.rows.length < 3) continue;
+  if (!head || !body || body.rows.length < 3 || table.matches(".compared")) continue;
   [...head.rows[0].cells].forEach((cell, k) => {
     if (cell.tagName !== "TH") return;
     const button = document.createElement("button");
@@ -41,7 +42,7 @@ for (const swatch of document.querySelectorAll("td .swatch, th .swatch")) {
   link.append(...cell.childNodes);
   cell.append(link);
 }
-const clusters = document.querySelectorAll(".sizes tbody tr, .heat tbody tr, .profile-card");
+const clusters = document.querySelectorAll(".sizes tbody tr, .profile-card");
 if (document.querySelectorAll(".sizes tbody tr").length > 8) {
   const input = document.createElement("input");
   Object.assign(input, { type: "search", placeholder: "Filter clusters" });
@@ -99,4 +100,42 @@ if (every) {
       || (wanted ? `No row has the ${name} ${wanted}.` : "");
   });
   every.parentElement.after(only, input, found);
+}
+const compared = [...document.querySelectorAll(".compared")];
+const heads = [...(compared[0]?.tHead.rows[0].cells ?? [])].slice(1);
+if (heads.length > 2) {
+  const box = document.createElement("div");
+  box.className = "compare";
+  const [first, second] = [0, 1].map((k) => {
+    const select = document.createElement("select");
+    select.setAttribute("aria-label", k ? "Second cluster" : "First cluster");
+    if (!k) select.append(new Option("all clusters", "-1"));
+    select.append(...heads.map((head, place) =>
+      new Option(`cluster ${head.textContent.trim()}`, place)));
+    return select;
+  });
+  const joining = document.createElement("span");
+  joining.textContent = "with";
+  box.append("Compare", first, joining, second);
+  document.getElementById("comparison").after(box);
+  const groups = compared.map((table) => [...table.tBodies]);
+  const value = (row, place) => Number(row.cells[place + 1].dataset.v);
+  const differ = (group, a, b) =>
+    Math.max(...[...group.rows].map((row) => Math.abs(value(row, a) - value(row, b))));
+  const show = () => {
+    const [a, b] = [Number(first.value), Number(second.value)];
+    second.hidden = joining.hidden = a < 0;
+    compared.forEach((table, k) => {
+      for (const row of table.rows) {
+        [...row.cells].slice(1).forEach((cell, place) => {
+          cell.hidden = a >= 0 && place !== a && place !== b;
+        });
+      }
+      table.append(...(a < 0 ? groups[k]
+        : [...groups[k]].sort((x, y) => differ(y, a, b) - differ(x, a, b))));
+    });
+  };
+  second.value = "1";
+  for (const select of [first, second]) select.addEventListener("change", show);
+  show();
 }

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from distsvc.job.config import Job
+from distsvc.models.automatic.decision import ViewDecision
 from distsvc.models.automatic.engine import CENTRES, LEVEL_TREE, MIXTURE, AutomaticEngine
 from distsvc.models.automatic.rule import MixtureRule
 from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.level_tree.rule import LevelRule
-from distsvc.report.content.model_parts import ChoicePart, Considered
+from distsvc.report.content.model_parts import AlternativePart, ChoicePart, Considered
 from distsvc.run.algorithms.algorithm import AlgorithmJob, Learned, Parts, PilotRows
 from distsvc.run.algorithms.graph import Graph
 from distsvc.run.algorithms.level_pictures import levels_part
@@ -83,9 +84,15 @@ class Automatic(AlgorithmJob):
             Considered(algorithm=name, n_clusters=count, chosen=name == engine.chosen)
             for name, count in engine.counts().items()
         ]
-        choice = ChoicePart(why=engine.why(), considered=considered, likeness=engine.likeness)
+        why, likeness = engine.why(), engine.likeness
 
         def parts(run: RunDirectory, pilot: PilotRows) -> Parts:
+            choice = ChoicePart(
+                why=why,
+                considered=considered,
+                likeness=likeness,
+                alternative=alternative_part(engine.decision, pilot.labels),
+            )
             if engine.chosen in (CENTRES, MIXTURE):
                 return Parts(choice=choice)
             found = alone.parts(run, pilot) | {"levels": levels_part(engine.found, engine.numbers)}
@@ -105,3 +112,21 @@ class Automatic(AlgorithmJob):
         """Return the memory of both."""
         first, second = (one.held(sizes) for one in (self.levels, self.graph))
         return Held(first.driver | second.driver, first.worker | second.worker)
+
+
+def alternative_part(decision: ViewDecision | None, labels: np.ndarray) -> AlternativePart | None:
+    """Return the best other answer, beside the published labels (m,) of the pilot's rows."""
+    other = None if decision is None else decision.alternative
+    if decision is None or other is None:
+        return None
+    own, its = labels[: len(other.labels)], np.unique(other.labels, return_inverse=True)[1]
+    known = np.unique(own)
+    rows = np.zeros((len(known), other.n_clusters), np.int64)
+    np.add.at(rows, (np.searchsorted(known, own), its), 1)
+    return AlternativePart(
+        view=other.view,
+        n_clusters=other.n_clusters,
+        chance=decision.agreement,
+        label=known.tolist(),
+        rows=rows.tolist(),
+    )

@@ -15,6 +15,7 @@ import numpy as np
 from distsvc.errors.urls import bare_url, lake_url
 from distsvc.job.config import Job, Sections
 from distsvc.job.file import overridden, parse_job, read_job
+from distsvc.storage.publishing.publication import Output
 from distsvc.storage.tables.sources import SOURCES
 
 OUTPUTS = "out"
@@ -71,6 +72,19 @@ def is_table(path: str) -> bool:
             return stream.read(len(_PARQUET)) == _PARQUET
     except (OSError, ValueError):
         return False
+
+
+def with_free_output(job: Job) -> Job:
+    """Return the job of a table with an output where no other job has published.
+
+    Its own path is taken while nothing or the same job is published there, then NAME-2, NAME-3 and
+    so on. So trying other options does not end in an error.
+    """
+    for output in Output(job.output.path).siblings():
+        if output.manifest() is None or output.holds(job.digest()):
+            break
+    path = job.output.model_copy(update={"path": output.shown})
+    return job.model_copy(update={"output": path})
 
 
 def default_job(path: str, exclude: Sequence[str] = ()) -> Sections:

@@ -60,6 +60,8 @@ def draft(path: str, to: str = "JOB.toml", exclude: Sequence[str] = ()) -> str:
         "[preprocess]",
         *_preprocess(look),
         "",
+        *_kinds(look),
+        "",
         "[model]",
         _line("algorithm", "auto"),
         _hint("n_clusters", 5, "if the number is known"),
@@ -92,8 +94,8 @@ def _columns(look: Look) -> list[str]:
     if table.left_out:
         why = [f"{name} ({reason})" for name, reason in table.left_out.items()]
         lines += _comment(f"These are none: {some(why)}.")
-    remark = "looks like an id: copied to the output, and no feature"
-    lines += [_hint("id", name, remark) for name in look.ids[:3]]
+    if look.id is not None:
+        lines.append(_hint("id", look.id, "looks like an id: copied to the labels"))
     remark = "looks like known classes: scores the result, and is no feature"
     return lines + [_hint("label", name, remark) for name in look.labels[:3]]
 
@@ -120,6 +122,20 @@ def _preprocess(look: Look) -> list[str]:
         )
         lines.append(_hint("encode", look.texts))
     return lines
+
+
+def _kinds(look: Look) -> list[str]:
+    """Return what each feature is, as comments below the section that can decide it."""
+    lines = ["[columns]"]
+    lines += _comment(
+        "What each feature is, by these rows. To decide it, write a line such as: "
+        "visits = 'count'. Kinds are continuous, count, share, ordinal, binary, category, ignore."
+    )
+    for name, one in list(look.described.items())[:_MOST]:
+        told = ", ".join(part for part in (one.kind, one.scale) if part)
+        lines += _comment(f"{name}: {told}{f' ({one.reason})' if one.reason else ''}")
+    more = len(look.described) - _MOST
+    return lines + ([f"# and {more:,} more"] if more > 0 else [])
 
 
 def _line(key: str, value: Any, remark: str = "") -> str:

@@ -10,14 +10,21 @@ import numpy as np
 import pyarrow as pa
 
 from distsvc.errors import DataError
+from distsvc.job.config import Job
 from distsvc.job.file import parse_job
+from distsvc.models.automatic.engine import stays_as_stored
+from distsvc.models.columns.described import ColumnDescription, described
+from distsvc.models.columns.model import ColumnModel
 from distsvc.run.drafts.asked_job import default_job
+from distsvc.run.learning.survey import too_few_rows
+from distsvc.run.reporting.columns import plain_description
 from distsvc.run.work.categories import with_categories
 from distsvc.storage.places.scratch import scratch
 from distsvc.storage.rows.blocks import Block, Table
 from distsvc.storage.rows.categories import MOST_LEVELS
 from distsvc.storage.rows.codes import ID_NAME, ROW_NUMBER
-from distsvc.storage.rows.features import Numeric
+from distsvc.storage.rows.features import Numeric, Vector, nominal_columns
+from distsvc.storage.rows.usable import no_values, usable_rows
 from distsvc.storage.tables.counting import ValueCounts
 from distsvc.storage.tables.opening import open_table, read_blocks
 from distsvc.storage.tables.sources import source_of
@@ -52,14 +59,17 @@ REPEATED = 2
 class Look:
     """A table as it looks by the first `n_seen` rows, whose values were looked at.
 
-    `ids` and `labels` are columns that look like ids, and like known classes; `logs` columns whose
-    logarithm may tell more; `gaps` those with missing values; `texts` columns of text that may be
-    categories, with the way to encode them that suits the number of their values.
+    `described` says what each feature is, by its column. `id` is a column that looks like an id and
+    is no feature, None if there is none, and `labels` are columns that look like known classes;
+    `logs` columns, learned from as stored, whose logarithm may tell more; `gaps` those with missing
+    values; `texts` columns of text that may be categories, with the way to encode them that suits
+    the number of their values.
     """
 
     table: Table
     n_seen: int
-    ids: list[str]
+    described: dict[str, ColumnDescription]
+    id: str | None
     labels: list[str]
     logs: list[str]
     gaps: list[str]
@@ -78,29 +88,54 @@ def look_at(path: str, exclude: Sequence[str] = ()) -> Look:
         table = open_table(job.input, staging, mixed=job.is_mixed)
         rows = max(1, min(FIRST_ROWS, FIRST_VALUES // max(len(table.columns), 1)))
         table, _ = with_categories(table, [(0, min(rows, table.n_rows))])
-        return _seen(table, next(read_blocks(table, 0, table.n_rows, rows)))
+        block = next(read_blocks(table, 0, table.n_rows, rows))
+        _check_usable(job, table, block)
+        return _seen(job, table, block)
 
 
-def _seen(table: Table, block: Block) -> Look:
+def _check_usable(job: Job, table: Table, block: Block) -> None:
+    """Raise what a run raises of values in the first rows; `DataError` as in `usable_rows`."""
+    usable_rows(block, table.shown, table.features, job.missing, unit=False)
+    if len(block.X) < table.n_rows:
+        return
+    if table.n_rows < 2:
+        raise too_few_rows(table.n_rows)
+    empty = np.flatnonzero(np.isnan(block.X).all(axis=0))
+    if len(empty):
+        raise no_values([table.columns[k] for k in empty])
+
+
+def _described(job: Job, table: Table, block: Block) -> dict[str, ColumnDescription]:
+    """Return what each feature is, by its column, as a run would decide by these rows."""
+    X, nominal = block.X.astype(np.float64), nominal_columns(table.features)
+    names = [feature.column for feature in table.features]
+    if any(isinstance(f, Vector) for f in table.features) or stays_as_stored(X, nominal):
+        plain = [plain_description(f, "standard", "") for f in table.features]
+        return dict(zip(names, plain, strict=True))
+    return dict(zip(names, described(ColumnModel.of(X, nominal), names), strict=True))
+
+
+def _seen(job: Job, table: Table, block: Block) -> Look:
     stored = [*table.stored, *table.left_out]
     labels = [n for n in stored if _LABEL.search(n) and _are_classes(table, n, len(block.X))]
-    numbering = [name for name, why in table.left_out.items() if why == ROW_NUMBER]
-    ids = [name for name in stored if ID_NAME.search(name)]
-    ids += [name for name in numbering if name not in ids]
+    ids = [name for name in table.left_out if ID_NAME.search(name)]
+    ids += [name for name, why in table.left_out.items() if why == ROW_NUMBER]
     numbers = {
         f.column: table.columns.index(f.column) for f in table.features if isinstance(f, Numeric)
     }
     logs = []
     if len(block.X) >= FEWEST_ROWS:
         values = {name: block.X[:, k] for name, k in numbers.items()}
-        ids += [n for n, x in values.items() if n not in ids and _counts_rows(x)]
-        logs = [n for n, x in values.items() if n not in (*ids, *labels) and _has_a_heavy_tail(x)]
+        logs = [n for n, x in values.items() if n not in labels and _has_a_heavy_tail(x)]
     with_gaps = {table.columns[k] for k in np.flatnonzero(np.isnan(block.X).any(axis=0))}
     gaps = [f.column for f in table.features if not with_gaps.isdisjoint(f.names)]
     texts = [n for n, why in table.left_out.items() if why in _TEXT and n not in (*ids, *labels)]
     ways = {name: _way(table, name, len(block.X)) for name in texts[:MOST_TEXTS]}
     categories = {name: way for name, way in ways.items() if way}
-    return Look(table, len(block.X), ids, labels, logs, gaps, categories)
+    kinds, found = _described(job, table, block), ids[0] if ids else None
+    if any(one.kind != "number" for one in kinds.values()):  # columns are modelled
+        logs = []
+    return Look(table, len(block.X), kinds, found, labels, logs, gaps, categories)
 
 
 def _way(table: Table, name: str, n_rows: int) -> str:
@@ -130,11 +165,6 @@ def _n_values(table: Table, name: str, n_rows: int) -> int:
     except (DataError, pa.ArrowException):
         return 0
     return len(counted.counts[name])
-
-
-def _counts_rows(x: np.ndarray) -> bool:
-    """Return whether values (n,) number the rows, one after the other."""
-    return bool((np.diff(x) == 1.0).all())
 
 
 def _has_a_heavy_tail(x: np.ndarray) -> bool:

@@ -35,6 +35,7 @@ from distsvc.storage.rows.features import (
     nominal_columns,
     one_hot_columns,
 )
+from distsvc.storage.rows.usable import no_values
 from distsvc.storage.tables.exactness import check_exact
 
 SHOWN = 5
@@ -130,7 +131,7 @@ def make_scaling(
     sums, notes = survey.sums, []
     empty = [name for name, n in zip(columns, sums.counts, strict=True) if n == 0]
     if empty:
-        raise DataError(f"column {empty[0]!r} has no value in any row")
+        raise no_values(empty)
     fill = np.zeros(len(columns))
     if config.missing == "median":
         fill, n_missing = _fill(sums, survey, together)

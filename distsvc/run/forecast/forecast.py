@@ -11,6 +11,7 @@ from distsvc.job.config import Job
 from distsvc.run.algorithms.algorithm import Forecastable, kept_rows, sample_rows
 from distsvc.run.algorithms.begin import begin
 from distsvc.run.forecast.calibration import (
+    FEW_ROWS,
     READINGS,
     SECOND_READING,
     busiest,
@@ -20,6 +21,7 @@ from distsvc.run.forecast.calibration import (
 )
 from distsvc.run.forecast.memory import Memory, check_memory, shown
 from distsvc.run.labelling.columns import ASKED
+from distsvc.run.starting.opening import naming_the_section
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.phases import steps_on
 from distsvc.run.work.plan import Plan
@@ -73,7 +75,8 @@ class Forecast:
         if self.memory.worker:
             told.append(f"each worker {shown(self.memory.worker)}")
         if not self.seconds:
-            return [*told, f"time: not known, since the calibration failed: {self.because}"]
+            why = f"a trial with some of the rows failed: {self.because}"
+            return [*told, f"time: not known; {why}"]
         phases = ", ".join(f"{name} {took:.1f} s" for name, took in self.seconds.items())
         return [*told, f"time {sum(self.seconds.values()):.1f} s: {phases}"]
 
@@ -82,8 +85,9 @@ def forecast_job(job: Job) -> Forecast:
     """Forecast a job; nothing is left behind.
 
     Errors are those of `open_table` and the algorithm about a job that can't be done, and of
-    `check_memory` about one that does not fit. A calibration that fails is told in the forecast
-    instead, and so is an input that is not complete, unless nothing can be read: `TemporaryError`.
+    `check_memory` about one that does not fit. Of a small table all rows are tried, and what the
+    run would raise is raised. If a trial with some of the rows fails, the forecast says so, and so
+    it does of an input that is not complete, unless nothing can be read: `TemporaryError`.
     """
     waits_for = ""
     try:
@@ -91,7 +95,8 @@ def forecast_job(job: Job) -> Forecast:
     except TemporaryError as error:
         waits_for = str(error)
     try:
-        return replace(_forecast(job), waits_for=waits_for)
+        with naming_the_section():
+            return replace(_forecast(job), waits_for=waits_for)
     except (InputNotFoundError, DataError) as error:
         if waits_for:
             raise TemporaryError(waits_for) from error
@@ -122,6 +127,8 @@ def _forecast(job: Job) -> Forecast:
         try:
             measured = trials(job, algorithm, steps, folder)
         except DistsvcError as error:
+            if table.n_rows <= FEW_ROWS:  # all rows were read: a run ends like this, too
+                raise
             return replace(forecast, because=str(error))
     most = busiest(plan.partitions, threads)
     seconds |= extrapolated(measured, table.n_rows, most, readings)

@@ -9,7 +9,12 @@ import numpy as np
 
 from distsvc.job.config import OutputConfig
 from distsvc.models.rules.rule import Rule
-from distsvc.report.content.explained_parts import MembershipPart, ProfilesPart, ReasonsPart
+from distsvc.report.content.explained_parts import (
+    ColumnsPart,
+    MembershipPart,
+    ProfilesPart,
+    ReasonsPart,
+)
 from distsvc.run.algorithms.algorithm import Columns, PilotRows
 from distsvc.run.labelling.labeller import Labeller
 from distsvc.run.learning.preparation import Preparation
@@ -22,6 +27,7 @@ class ExplainedParts(TypedDict, total=False):
     """The parts of the report that explain an answer, by their names there."""
 
     profiles: ProfilesPart | None
+    columns: ColumnsPart
     reasons: ReasonsPart
     membership: MembershipPart
 

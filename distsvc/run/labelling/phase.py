@@ -12,6 +12,7 @@ from distsvc.models.rows.sampling import row_keys
 from distsvc.run.algorithms.algorithm import Columns
 from distsvc.run.labelling.asked import AskedColumns
 from distsvc.run.labelling.columns import asked_columns, check_asked, parts_place
+from distsvc.run.labelling.contents import ClusterContents
 from distsvc.run.labelling.counts import Counts
 from distsvc.run.labelling.ids import IdCounts, IdReport, counts_ids
 from distsvc.run.labelling.labeller import OWN, PREVIOUS, REFERENCE, Labeller, read_labellers
@@ -34,6 +35,7 @@ class Labelled:
     """The labeller of a table, that of the run before, counts, and the columns asked for.
 
     `pilot` are the raw rows with the lowest keys; `ids` says whether the table's tell rows apart.
+    `contents` are rows of clusters by level of categories and flags.
     """
 
     labeller: Labeller
@@ -41,6 +43,7 @@ class Labelled:
     counts: Counts
     asked: list[AskedColumns]
     pilot: Pilot
+    contents: ClusterContents
     ids: IdReport | None = None
 
     @property
@@ -67,9 +70,11 @@ def label_table(steps: Steps, of: str = OWN, surveyed: Pilot | None = None) -> L
     check_asked(type(labeller.rule), run.plan.output)
     counts, asked = _begin(run, of, labeller, before)
     pilot, ids = surveyed or Pilot(run.plan), _id_counts(run.plan)
+    contents = _contents(run, of, labeller)
     _forget_lost(run, phase, parts_place(run))
     for number, result in enumerate(steps.map(phase)):
         counts.merge(result, part_files(run.plan, number))
+        contents.merge(result.arrays)
         for one in asked:
             one.merge(result.arrays)
         if ids is not None:
@@ -79,7 +84,7 @@ def label_table(steps: Steps, of: str = OWN, surveyed: Pilot | None = None) -> L
     told = None
     if ids is not None:
         told = ids.told(parts_place(run), partial(_stored, run, phase), str(run.plan.table.id))
-    return Labelled(labeller, before, counts, asked, pilot, told)
+    return Labelled(labeller, before, counts, asked, pilot, contents, told)
 
 
 def fill_output(steps: Steps, counts: Counts) -> None:
@@ -149,6 +154,12 @@ def _begin(
     return Counts.empty(labeller.rule.n_clusters, edges, places), asked
 
 
+def _contents(run: RunDirectory, of: str, labeller: Labeller) -> ClusterContents:
+    """Return the contents of clusters without rows."""
+    preparation = Preparation.read(run, of + PREPARATION)
+    return ClusterContents.empty(run.plan, preparation, labeller.rule.n_clusters)
+
+
 def _forget_lost(run: RunDirectory, phase: Phase, place: Store) -> None:
     """Remove the results of an earlier start whose files are not as they were written.
 
@@ -173,16 +184,19 @@ def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
     plan, (labeller, before) = run.plan, read_labellers(run, of)
     rule, ids, edges = labeller.rule, labeller.ids, labeller.score_edges
     counts, asked = _begin(run, of, labeller, before)
+    contents = _contents(run, of, labeller)
     pilot = None if of == OWN else Pilot.limited(plan)
     given = _id_counts(plan)
     parts = LabelledParts(run, number, type(rule), of)
     wanted = {"with_ids": plan.table.id is not None, "with_labels": plan.table.label is not None}
+    wanted["with_compared"] = bool(plan.table.compared)
     for block in plan.blocks(number, **wanted):
         Z = prepared_block(run, block, of + PREPARATION)
         columns: Columns = dict(rule.label(Z))
         for one in asked:
             columns |= one.add(block, Z, columns)
         counts.add(block.X, columns, edges, block.labels)
+        contents.add(block, columns["label"], plan.seed)
         columns["label"] = ids[columns["label"]]
         parts.add(block, columns)
         if given is not None:
@@ -190,6 +204,7 @@ def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
         if pilot is not None:
             pilot.add(block.X, row_keys(plan.seed, block.rows))
     more = {} if pilot is None else {"pilot": pilot.X, "keys": pilot.keys}
+    more |= contents.arrays()
     for one in asked:
         more |= one.arrays()
     if given is not None:

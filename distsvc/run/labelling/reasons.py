@@ -11,10 +11,11 @@ from distsvc.models.rules.reasons import PIECE_BYTES
 from distsvc.report.content.explained_parts import FarRow, LeadingColumn, Reason, ReasonsPart
 from distsvc.run.algorithms.algorithm import Columns, PilotRows
 from distsvc.run.labelling.asked import AskedColumns, ExplainedParts
+from distsvc.run.labelling.contents import levels_of_features
 from distsvc.run.labelling.labeller import Labeller
 from distsvc.run.learning.preparation import Preparation, drawn_in
 from distsvc.storage.rows.blocks import Block
-from distsvc.storage.rows.features import Feature, groups_of, names_of, one_hot_columns
+from distsvc.storage.rows.features import Feature, groups_of, names_of
 
 FARTHEST = 10
 """Rows that the report shows."""
@@ -52,7 +53,8 @@ class Reasons(AskedColumns):
         self.width = len(names_of(features))
         self.sizes = np.diff(self.firsts, append=self.width)
         self.columns = names_of(features)
-        self.one_hot = {group.start for group in one_hot_columns(features)}
+        levels = levels_of_features(features, preparation)
+        self.levels = {counted.places.start: counted for counted in levels}
         self.count = output.reasons
         self.counts_all = self.count > 0 or self.rule.quick_pulls
         self.leading = np.zeros(len(self.names), np.int64)
@@ -150,10 +152,12 @@ class Reasons(AskedColumns):
         self.far = {name: values[kept] for name, values in known.items()}
 
     def _named(self, k: int, row: np.ndarray) -> str:
-        """Return the name of a column or a vector; of categories with the value of a row (d,)."""
-        first = self.firsts[k]
-        own = np.flatnonzero(row[first : first + self.sizes[k]] == 1.0)
-        return self.columns[first + own[0]] if first in self.one_hot and len(own) else self.names[k]
+        """Return the name of a column or a vector; of categories with the level of a row (d,)."""
+        counted = self.levels.get(int(self.firsts[k]))
+        level = counted.levels_of(row[None])[0] if counted else 0
+        if counted is None or level == len(counted.names):
+            return self.names[k]
+        return f"{counted.column}={counted.names[level]}"
 
     def _text(self, ks: np.ndarray, shares: np.ndarray, row: np.ndarray) -> str:
         named = zip(ks, shares, strict=True)
@@ -182,9 +186,10 @@ class Reasons(AskedColumns):
     def _reason(self, k: int, share: float, row: np.ndarray, usual: np.ndarray) -> Reason:
         """Return a column of a row (d,), or a vector, beside the usual rows of its cluster."""
         first = self.firsts[k]
-        if first in self.one_hot:
-            own = usual[:, first + np.flatnonzero(row[first : first + self.sizes[k]] == 1.0)]
-            held = float(np.mean(own == 1.0)) if own.size else None
+        if first in self.levels:
+            of = self.levels[first]
+            own = of.levels_of(row[None])[0]
+            held = float(np.mean(of.levels_of(usual) == own)) if len(usual) else None
             return Reason(column=self._named(k, row), share=share, held=held)
         if self.sizes[k] > 1:
             return Reason(column=self.names[k], share=share, width=int(self.sizes[k]))

@@ -97,8 +97,13 @@ def _surveyed(steps: Steps, phase: Phase, ranges: Ranges, keeps_ends: bool = Fal
     if not n_rows:
         raise EmptyInputError(f"{plan.table.shown} has no rows without a missing value")
     if n_rows < 2:
-        raise DataError(f"expected at least 2 rows to cluster, found {n_rows} that can be used")
+        raise too_few_rows(n_rows)
     return Survey(n_rows, sums, pilot, ends)
+
+
+def too_few_rows(n_rows: int) -> DataError:
+    """Return the error for a table with too few rows that can be used."""
+    return DataError(f"expected at least 2 rows to cluster, found {n_rows} that can be used")
 
 
 def sampling_phase(run: RunDirectory) -> Phase:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from distsvc.models.rules.profiles import ClusterProfile, leanings, profiles
+from distsvc.job.config import Job
+from distsvc.models.rules.profiles import ClusterProfile, profiles
 from distsvc.models.rules.reasons import Typical
 from distsvc.models.support_vector.level_tree.directions import principal_components
 from distsvc.report.content.explained_parts import (
-    HeatPart,
     ProfileColumn,
     ProfilePart,
     ProfilesPart,
@@ -19,99 +19,91 @@ from distsvc.report.content.explained_parts import (
 )
 from distsvc.run.algorithms.algorithm import PilotRows
 from distsvc.run.labelling.asked import ExplainedParts
+from distsvc.run.labelling.contents import CountedLevels
 from distsvc.run.labelling.phase import Labelled
 from distsvc.run.learning.preparation import Preparation
+from distsvc.run.reporting.columns import columns_part
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.rows.features import Feature, Vector
 
 MOST_PROFILES = 200
 """Clusters that get one, the largest."""
 
-MOST_HEATED = 16
-"""Columns of the heat map."""
-
 COMPONENTS = 20
 """By which a vector is told of, at most."""
 
 
-def explained(run: RunDirectory, rows: PilotRows, labelled: Labelled) -> ExplainedParts:
+def explained(run: RunDirectory, job: Job, rows: PilotRows, labelled: Labelled) -> ExplainedParts:
     """Return the parts of the report that explain an answer, by their names there."""
-    preparation, typical = Preparation.read(run), labelled.labeller.typical
-    parts: ExplainedParts = {"profiles": profiles_part(rows, run.plan.table.features, typical)}
+    preparation, table = Preparation.read(run), run.plan.table
+    typical, levels = labelled.labeller.typical, labelled.contents.features
+    parts: ExplainedParts = {
+        "profiles": profiles_part(rows, table.features, levels, typical),
+        "columns": columns_part(table, preparation, job, labelled, rows),
+    }
     for one in labelled.asked:
         parts |= one.parts(rows, preparation)
     return parts
 
 
 def profiles_part(
-    rows: PilotRows, features: Sequence[Feature], typical: Typical
+    rows: PilotRows,
+    features: Sequence[Feature],
+    levels: Sequence[CountedLevels],
+    typical: Typical,
 ) -> ProfilesPart | None:
     """Return profiles of clusters in the labelled pilot; None where it is in one cluster.
 
     Vectors are told of by their leading principal components.
     """
-    columns, raw, one_hot = _told(rows, features)
-    missing = np.isnan(raw)
-    fill = np.zeros(len(columns))
-    for k in np.flatnonzero(missing.any(axis=0) & ~missing.all(axis=0)):
-        fill[k] = np.nanmedian(raw[:, k])
-    X = np.where(missing, fill, raw)
+    columns, raw, one_hot = _told(rows, features, levels)
     usual = rows.scores >= typical.least
-    found = profiles(X, rows.X, rows.labels, usual, typical.values, MOST_PROFILES, one_hot)
+    found = profiles(raw, rows.X, rows.labels, usual, typical.values, MOST_PROFILES, one_hot)
     if not found:
         return None
     values = {k for group in one_hot for k in range(group.start, group.stop)}
     parts = [_part(one, columns, rows.numbers, raw, values) for one in found]
-    chosen = [one.label for one in found]
-    heat = _heat(X, rows.labels, chosen, columns, sorted(values))
-    return ProfilesPart(rows=len(X), clusters=parts, heat=heat)
-
-
-def _heat(
-    X: np.ndarray,
-    labels: np.ndarray,
-    chosen: Sequence[int],
-    columns: Sequence[str],
-    one_hot: Sequence[int],
-) -> HeatPart:
-    """Return clusters `chosen` of rows X (m, c) by the columns in which any of them leans most."""
-    leaning = leanings(X, labels, chosen)
-    most = np.abs(leaning).max(axis=0)
-    shown = np.sort(np.argsort(-most, kind="stable")[:MOST_HEATED])
-    middles = np.array([np.median(X[labels == c], axis=0) for c in chosen])
-    for k in one_hot:
-        middles[:, k] = [np.mean(X[labels == c, k]) for c in chosen]
-    return HeatPart(
-        label=list(chosen),
-        columns=[columns[k] for k in shown],
-        leaning=np.round(leaning[:, shown], 3).tolist(),
-        median=[[float(f"{value:.4g}") for value in row] for row in middles[:, shown]],
-    )
+    return ProfilesPart(rows=len(raw), clusters=parts)
 
 
 def _told(
-    rows: PilotRows, features: Sequence[Feature]
+    rows: PilotRows, features: Sequence[Feature], levels: Sequence[CountedLevels]
 ) -> tuple[list[str], np.ndarray, list[slice]]:
-    """Return the columns that profiles are told by: names, values (m, c) float64, and one-hot ones.
+    """Return the columns of profiles: names, values (m, c) float64, and groups of indicators.
 
-    The latter are slices of the columns.
+    A category or a flag has an indicator for each level, and a column with missing values one for
+    these. The groups are slices of the columns.
     """
     columns: list[str] = []
     parts: list[np.ndarray] = []
-    one_hot: list[slice] = []
+    groups: list[slice] = []
+    counted = {one.column: one for one in levels}
     first = 0
-    for feature in features:
-        places = slice(first, first + len(feature.names))
-        values, names = rows.raw[:, places], list(feature.names)
-        if isinstance(feature, Vector) and len(names) > 1:
-            values = components(rows.X[:, places])
-            names = [f"{feature.whole}: component {k + 1}" for k in range(values.shape[1])]
-        if feature.one_hot:
-            one_hot.append(slice(len(columns), len(columns) + len(names)))
+
+    def indicate(names: Sequence[str], values: np.ndarray) -> None:
+        groups.append(slice(len(columns), len(columns) + len(names)))
         columns.extend(names)
         parts.append(values)
+
+    for feature in features:
+        places = slice(first, first + len(feature.names))
         first = places.stop
-    return columns, np.hstack(parts), one_hot
+        values, names = rows.raw[:, places], list(feature.names)
+        absent = np.isnan(values[:, 0])
+        own = counted.get(feature.column)
+        if own is not None:
+            indicators = np.eye(len(own.names) + 1)[own.levels_of(rows.raw), :-1]
+            indicators[absent] = np.nan
+            indicate([f"{feature.column}={name}" for name in own.names], indicators)
+        else:
+            if isinstance(feature, Vector) and len(names) > 1:
+                values = components(rows.X[:, places])
+                names = [f"{feature.whole}: component {k + 1}" for k in range(values.shape[1])]
+            columns.extend(names)
+            parts.append(values)
+        if absent.any() and not absent.all():
+            indicate([f"{feature.column} missing"], absent[:, None].astype(np.float64))
+    return columns, np.hstack(parts), groups
 
 
 def components(Z: np.ndarray) -> np.ndarray:

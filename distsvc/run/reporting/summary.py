@@ -26,11 +26,13 @@ from distsvc.report.content.report import (
     ScoreHistogram,
 )
 from distsvc.run.algorithms.algorithm import Learned, PilotRows
+from distsvc.run.labelling.asked import ExplainedParts
 from distsvc.run.labelling.counts import Counts
 from distsvc.run.labelling.labeller import OWN, PREVIOUS
 from distsvc.run.labelling.phase import Labelled
+from distsvc.run.learning.preparation import Preparation
 from distsvc.run.nights.comparison import Comparison
-from distsvc.run.reporting.dividing import told_of_dividers
+from distsvc.run.reporting.dividing import dividing_columns
 from distsvc.run.reporting.explaining import explained
 from distsvc.run.reporting.pictures import labelled_pilot
 from distsvc.run.reporting.rows import rows_part
@@ -39,6 +41,9 @@ from distsvc.storage.publishing.manifest import UNNAMED
 from distsvc.storage.rows.features import Feature, levels_of, missing_values, names_of
 
 INDEX_ROWS = 5000
+
+MOSTLY = 0.8
+"""Share of a cluster's rows with a missing value from which that is what the cluster is."""
 
 
 def _again(command: str, job: Job) -> str:
@@ -60,7 +65,9 @@ def make_report(
     rule = labeller.rule
     rows = labelled_pilot(run, rule, labelled.pilot)
     clustered = rule.words.has_clusters
-    dividers = told_of_dividers(rows, run.plan.table.features, labeller.ids) if clustered else []
+    features, preparation = run.plan.table.features, Preparation.read(run)
+    dividers = dividing_columns(rows, features, labeller.ids, preparation) if clustered else []
+    parts = explained(run, job, rows, labelled)
     report = Report(
         title=_title(job),
         distsvc_version=__version__,
@@ -76,11 +83,12 @@ def make_report(
         clusters=_clusters(counts),
         outliers=_outliers(rule, counts),
         score_histogram=_histogram(rule, labeller.score_edges, counts),
-        warnings=_warnings(run, learned, [*dividers, *comparison.notes]),
+        warnings=_warnings(run, learned, [*(one.note for one in dividers), *comparison.notes]),
+        doubts=[one.clause for one in dividers] + _doubts_of_missing(parts, labeller.ids),
         sample=rows.sample,
         indices=_indices(rows, counts) if counts.classes and clustered else None,
         phases=[],
-        **explained(run, rows, labelled),
+        **parts,
         **learned.parts(run, rows),
     )
     named = report.with_ids(labeller.ids.tolist())
@@ -92,6 +100,18 @@ def make_report(
     more |= {"reference": comparison.reference}
     more |= {"checks": checks, "held": held, "publish_command": shlex.join(words) if held else None}
     return named.model_copy(update=more)
+
+
+def _doubts_of_missing(parts: ExplainedParts, ids: np.ndarray) -> list[str]:
+    """Return clauses about clusters whose rows mostly lack a value that most other rows have."""
+    found = parts["columns"]
+    sizes, doubts = np.array(found.size), []
+    for column in found.columns:
+        absent = np.array(column.absent or np.zeros(len(sizes)))
+        others = (absent.sum() - absent) / np.maximum(sizes.sum() - sizes, 1)
+        for k in np.flatnonzero((absent / np.maximum(sizes, 1) > MOSTLY) & (others < 1 - MOSTLY)):
+            doubts.append(f"cluster {ids[found.label[k]]} is mostly rows without {column.column}")
+    return doubts
 
 
 def _title(job: Job) -> str:

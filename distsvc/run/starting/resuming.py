@@ -42,7 +42,7 @@ from distsvc.storage.publishing.publication import BEGUN, Output
 from distsvc.storage.publishing.retention import check_stays
 from distsvc.storage.tables.opening import check_unchanged, fingerprint, open_table
 
-LAYOUT = 4
+LAYOUT = 5
 """The layout of a run's results; a run with another can't go on."""
 
 STOPPED = "stopped.json"

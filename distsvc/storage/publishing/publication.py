@@ -14,6 +14,7 @@ Every change is made by the store of a holder (`Store.fenced`), which compares t
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import re
 import secrets
@@ -268,6 +269,12 @@ class Output:
         if around:
             raise JobFileError(f"output.path {own} lies in the folder of the input, {given}")
 
+    def siblings(self) -> Iterator[Output]:
+        """Yield this output, then those at its path with -2, -3 and so on behind it."""
+        yield self
+        for number in itertools.count(2):
+            yield Output(f"{self.shown.rstrip('/')}-{number}")
+
     def check_free(self, job_sha256: str, overwrite: bool) -> None:
         """Check that a run may be published here, which is not the one that is.
 
@@ -290,9 +297,10 @@ class Output:
             what = f"by another version of distsvc (format {found.format!r})"
         elif found.job_sha256 == job_sha256:
             what = "from an input that has changed since"
+        fresh = next(one.shown for one in self.siblings() if one.manifest() is None)
         raise JobFileError(
             f"output.path {self.shown} was already published {what}; "
-            "give --overwrite to replace it, or another path"
+            f"give --out {fresh}, or --overwrite to replace it"
         )
 
     def publish(self, manifest: Manifest, again: bool = False) -> Manifest:

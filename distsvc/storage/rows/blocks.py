@@ -113,7 +113,8 @@ class Table:
     columns are no features, by their names, and `versions` which version of each file of the
     source was there before anything of it was read. `notes` are what is remarkable about its
     storage. The numbers `missing_values` of a feature's column stand for missing ones, and
-    `column_kinds` are the kinds that the job gives to features.
+    `column_kinds` are the kinds that the job gives to features. By the columns `compared`, which
+    are no features, a report compares clusters.
     """
 
     layout: Layout
@@ -130,6 +131,7 @@ class Table:
     notes: tuple[str, ...] = ()
     missing_values: tuple[float, ...] = ()
     column_kinds: dict[str, ColumnKind] = field(default_factory=dict)
+    compared: tuple[Feature, ...] = ()
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -179,6 +181,7 @@ class Table:
         own = {
             "lake": dataclasses.asdict(self.layout.lake) if self.layout.lake else {},
             "features": descriptions(self.features),
+            "compared": descriptions(self.compared),
             "column_kinds": {name: of.model_dump() for name, of in self.column_kinds.items()},
             "schema": base64.b64encode(self.others.serialize()).decode(),
         }
@@ -192,6 +195,7 @@ class Table:
         return cls(
             _LAYOUT.validate_python(content | {"lake": content["lake"] or None}),
             features=restored(content["features"]),
+            compared=restored(content["compared"]),
             types=tuple(content["types"]),
             others=read_schema(content["schema"]),
             sources=tuple(content["sources"]),
@@ -206,7 +210,7 @@ class Table:
 _WRITTEN = (
     "path", "format", "features", "id", "label", "where", "extents", "sources", "root", "files",
     "file_units", "file_depths", "schema", "types", "left_out", "versions", "ready", "lake",
-    "notes", "missing_values", "column_kinds",
+    "notes", "missing_values", "column_kinds", "compared",
 )  # fmt: skip
 """The keys of a table in JSON, in order."""
 
@@ -225,6 +229,7 @@ class Span:
     block_rows: int
     with_ids: bool = False
     with_labels: bool = False
+    with_compared: bool = False
 
 
 @dataclass(frozen=True)
@@ -239,6 +244,8 @@ class Block:
         The features; NaN where a value is missing.
     ids, labels : pyarrow.Array of length n, or None
         The id and label columns, if the table has them and they were asked for.
+    compared : ndarray of shape (n, b), float64, or None
+        The columns by which clusters are compared, if they were asked for; NaN where missing.
 
     """
 
@@ -246,6 +253,7 @@ class Block:
     X: np.ndarray
     ids: pa.Array | None
     labels: pa.Array | None
+    compared: np.ndarray | None = None
 
 
 def stored_bytes(table: Table) -> list[int]:
@@ -306,9 +314,11 @@ class _Making:
         self.condition = parse_where(table.where) if table.where is not None else None
         self.id = table.id if span.with_ids else None
         self.label = table.label if span.with_labels else None
+        self.compared = table.compared if span.with_compared else ()
         others = [self.id, self.label, *(self.condition.columns if self.condition else ())]
         self.types = {name: table.type_of(name) for name in others if name is not None}
-        self.wanted = list(dict.fromkeys([*table.stored, *self.types]))
+        more = [feature.column for feature in self.compared]
+        self.wanted = list(dict.fromkeys([*table.stored, *self.types, *more]))
 
     def block(self, row: int) -> _Block:
         """Return an empty block for the rows from `row` on."""
@@ -323,6 +333,7 @@ class _Block:
         self.n_rows = 0
         self.X = np.empty((room, making.width), making.dtype)
         self.rows: list[np.ndarray] = []
+        self.compared: list[np.ndarray] = []
         self.others: dict[str, list[pa.Array]] = {n: [] for n in (making.id, making.label) if n}
 
     def add(self, row: int, arrays: dict[str, pa.Array]) -> None:
@@ -343,6 +354,8 @@ class _Block:
                 others = {name: array.filter(mask) for name, array in others.items()}
         X = self.X[self.n_rows : self.n_rows + len(rows)]
         self._fill(X, rows, arrays)
+        if self.making.compared:
+            self.compared.append(_numbers_of(self.making.compared, arrays))
         self.n_rows += len(rows)
         self.rows.append(rows)
         for name, chunks in self.others.items():
@@ -364,7 +377,17 @@ class _Block:
         X = self.X if self.n_rows == len(self.X) else self.X[: self.n_rows].copy()
         joined = {name: pa.concat_arrays(chunks) for name, chunks in self.others.items()}
         ids, labels = (joined[n] if n else None for n in (self.making.id, self.making.label))
-        return Block(np.concatenate(self.rows), X, ids, labels)
+        compared = np.concatenate(self.compared) if self.compared else None
+        return Block(np.concatenate(self.rows), X, ids, labels, compared)
+
+
+def _numbers_of(features: Sequence[Feature], arrays: dict[str, pa.Array]) -> np.ndarray:
+    """Return the columns of features (n, b) float64; text that is no UTF-8 is missing."""
+    columns = []
+    for array, feature in ((arrays[feature.column], feature) for feature in features):
+        readable = not is_text(array.type) or is_unicode(array)
+        columns.append(feature.values(array) if readable else np.full(len(array), np.nan))
+    return np.stack(columns, axis=1).astype(np.float64)
 
 
 def undictionaried(array: pa.Array) -> pa.Array:

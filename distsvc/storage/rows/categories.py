@@ -20,6 +20,9 @@ from distsvc.storage.rows.feature import DescribedFeature
 MOST_REST = 0.1
 """Maximum share of rows with rare values in a text column that is a feature by default."""
 
+MOST_REST_COMPARED = 0.5
+"""Maximum share of rows with rare values in a column by which clusters are compared."""
+
 CODES, ONE_HOT = "codes", "onehot"
 """Kinds of encodings that a job's algorithm decides between."""
 
@@ -241,6 +244,12 @@ def has_few_levels(counts: dict[str, int]) -> bool:
     """
     known = frequent(counts)[:MOST_LEVELS]
     return len(known) > 1 and _rest(counts, known) <= MOST_REST
+
+
+def are_comparable(counts: dict[str, int]) -> bool:
+    """Return whether the levels with so many rows each describe clusters: most rows have one."""
+    known = frequent(counts)[:MOST_LEVELS]
+    return len(counts) > 1 and _rest(counts, known) <= MOST_REST_COMPARED
 
 
 def _rest(counts: dict[str, int], known: list[str]) -> float:

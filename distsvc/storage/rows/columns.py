@@ -14,11 +14,14 @@ import pyarrow as pa
 
 from distsvc.errors import DataError, JobFileError
 from distsvc.job.config import CATEGORY, IGNORE, ColumnKind, InputConfig
-from distsvc.storage.rows.blocks import Layout
-from distsvc.storage.rows.categories import is_category
+from distsvc.storage.rows.blocks import Layout, Table
+from distsvc.storage.rows.categories import CODES, is_category
+from distsvc.storage.rows.codes import REASONS
 from distsvc.storage.rows.features import (
     MOST_COLUMNS,
     Feature,
+    Numeric,
+    Uncounted,
     is_default,
     is_numeric,
     is_usable,
@@ -49,6 +52,12 @@ PANDAS_INDEX = "an index of pandas"
 PARTITION_KEY = "a partition key"
 """Why a column by which a table is cut into folders is no feature of a job that names none."""
 
+INCOMPARABLE = (PANDAS_INDEX, *REASONS)
+"""Reasons why a column is no feature that make its values useless for comparisons."""
+
+MAX_COMPARED = 20
+"""Maximum number of columns that are no features by which a report compares clusters."""
+
 UNKNOWN = pa.null()
 """The type of a column with a problem that may be one of numbers."""
 
@@ -64,7 +73,8 @@ class Scan:
     `apart` says why others are not there, of those of which the format tells. By `keys` the
     table is cut into folders, or partitioned by its log. `sources` find the table again, in the
     state that was looked at; empty where the paths do. Of columns in chunks, `stored` has how many
-    these are, and the value where one was never written.
+    these are, and the value where one was never written. `comparable` are the columns, with the
+    types to read, that may be read although they are no features; all where it is None.
     """
 
     layout: Layout
@@ -76,6 +86,7 @@ class Scan:
     sources: tuple[str, ...] = ()
     apart: dict[str, str] = field(default_factory=dict)
     stored: dict[str, tuple[int, Any]] = field(default_factory=dict)
+    comparable: Mapping[str, pa.DataType] | None = None
 
 
 def plain(kind: pa.DataType) -> pa.DataType:
@@ -200,9 +211,13 @@ def choose_features(
             f"input.columns: {path} has no columns {some([repr(name) for name in missing])}; "
             f"available: {some(list(scan.types))}"
         )
+    faulty = [name for name in features if name in scan.problems]
+    if config.columns is None and faulty:
+        raise DataError(
+            f"{some([scan.problems[name] for name in faulty])}; leave "
+            f"{'it' if len(faulty) == 1 else 'them'} out: --exclude {','.join(faulty)}"
+        )
     for name in features:
-        if config.columns is None and name in scan.problems:
-            raise DataError(f"{scan.problems[name]}; or name the columns to use in input.columns")
         _check(name, "input.columns", path, scan)
         if not is_usable(scan.types[name]) and name not in categories:
             as_text = is_category(scan.types[name])
@@ -298,6 +313,27 @@ def left_out(
         return scan.problems.get(name) or shown
 
     return {name: reason(name) for name in scan.types if name not in used}
+
+
+def compared_columns(table: Table, scan: Scan) -> tuple[Feature, ...]:
+    """Return the columns besides the features by which clusters may be compared.
+
+    Text and booleans are categories whose values are still to be counted. The id and columns that
+    look like ids, codes or dates are left out.
+    """
+    types = scan.types if scan.comparable is None else scan.comparable
+    apart = {*scan.problems, table.id, ""}
+    apart |= {name for name, why in table.left_out.items() if why in INCOMPARABLE}
+    found: list[Feature] = []
+    for name in table.left_out:
+        kind = types.get(name)
+        if name in apart or kind is None:
+            continue
+        if is_numeric(kind) and not pa.types.is_boolean(kind):
+            found.append(Numeric(name))
+        elif is_category(kind):
+            found.append(Uncounted(column=name, kind=CODES))
+    return tuple(found[:MAX_COMPARED])
 
 
 def check_names(path: str, features: Sequence[Feature]) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from distsvc.errors import DataError
 from distsvc.storage.rows.blocks import Block
 from distsvc.storage.rows.categories import Category
+from distsvc.storage.rows.columns import some
 from distsvc.storage.rows.features import Feature, feature_at, names_of
 
 
@@ -44,25 +45,46 @@ def unusable(
     block: Block, row: int, column: int, shown: str, features: Sequence[Feature]
 ) -> DataError:
     """Return the error for a number of a block that is too large to be used."""
+    names = names_of(features)
+    bad = np.flatnonzero(np.isinf(block.X).any(axis=0)).tolist()
+    others = [repr(names[place]) for place in bad if place != column]
+    more = f"; such values are also in {some(others)}" if others else ""
     return DataError(
-        f"{shown}: column {names_of(features)[column]!r}, row {block.rows[row]}: expected a finite "
-        f"number below 1e154, found {float(block.X[row, column])}"
+        f"{shown}: column {names[column]!r}, row {block.rows[row]}: expected a finite "
+        f"number below 1e154, found {float(block.X[row, column])}{more}"
     )
 
 
 def _gaps(
     block: Block, row: int, column: int, shown: str, features: Sequence[Feature]
 ) -> DataError:
-    """Return the error for missing values of a column, the first of which is at a row."""
-    feature = feature_at(features, column)
-    is_category = isinstance(feature, Category)
-    name = feature.column if is_category else names_of(features)[column]
-    n = int(np.isnan(block.X[:, column]).sum())
+    """Return the error for missing values, the first of which is in a column, at a row.
+
+    It names all columns that have some in the block.
+    """
+    missing = np.isnan(block.X)
+    names = names_of(features)
+    counts: dict[str, int] = {}
+    for place in np.flatnonzero(missing.any(axis=0)).tolist():
+        feature = feature_at(features, place)
+        name = feature.column if isinstance(feature, Category) else names[place]
+        counts.setdefault(name, int(missing[:, place].sum()))
+    own = feature_at(features, column)
+    name = own.column if isinstance(own, Category) else names[column]
+    n = counts.pop(name)
+    others = f"; so have {some([f'{k!r} ({n:,})' for k, n in counts.items()])}" if counts else ""
     return DataError(
         f"{shown}: column {name!r} has {n:,} missing value{'' if n == 1 else 's'} in rows "
-        f"{block.rows[0]} to {block.rows[-1]} (first at row {block.rows[row]}); add --set "
+        f"{block.rows[0]} to {block.rows[-1]} (first at row {block.rows[row]}){others}; add --set "
         "preprocess.missing=median, or =drop"
     )
+
+
+def no_values(names: Sequence[str]) -> DataError:
+    """Return the error for columns without a value in any row, of which there is one at least."""
+    if len(names) == 1:
+        return DataError(f"column {names[0]!r} has no value in any row")
+    return DataError(f"columns {some(list(map(repr, names)))} have no value in any row")
 
 
 def chosen(block: Block, kept: np.ndarray) -> Block:
@@ -72,4 +94,5 @@ def chosen(block: Block, kept: np.ndarray) -> Block:
     places = np.flatnonzero(kept)
     ids = None if block.ids is None else block.ids.take(places)
     labels = None if block.labels is None else block.labels.take(places)
-    return Block(block.rows[kept], block.X[kept], ids, labels)
+    compared = None if block.compared is None else block.compared[kept]
+    return Block(block.rows[kept], block.X[kept], ids, labels, compared)

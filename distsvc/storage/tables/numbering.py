@@ -14,8 +14,9 @@ from dataclasses import replace
 import numpy as np
 import pyarrow.compute as pc
 
+from distsvc.inputs.levels import frequent, texts_of
 from distsvc.storage.rows.blocks import Span, Table, undictionaried
-from distsvc.storage.rows.categories import has_few_levels
+from distsvc.storage.rows.categories import Codes, are_comparable, has_few_levels
 from distsvc.storage.rows.codes import (
     FEWEST_ROWS,
     SPOT_ROWS,
@@ -24,13 +25,14 @@ from distsvc.storage.rows.codes import (
     is_named_like_code,
     may_be_code,
 )
-from distsvc.storage.rows.features import Numeric
+from distsvc.storage.rows.features import Feature, Numeric
 from distsvc.storage.rows.texts import (
     TextNumber,
     are_dates,
     are_mostly_numbers,
     are_numbers,
     have_unit,
+    is_text,
     is_unicode,
     known_words,
     not_unicode,
@@ -45,6 +47,12 @@ WITH_UNIT = "text, numbers with a unit behind them"
 
 ID_OR_DATE = "text that looks like ids or dates"
 """Why a column of text of few levels is no feature."""
+
+MAX_NUMBER_LEVELS = 10
+"""Number of different numbers up to which a column that is no feature is compared by shares."""
+
+LEAST_REST = 1e-9
+"""Share of rows that keeps a level for values that come up at no spot."""
 
 _DEEPEST = 131_072
 """Rows of a storage unit that are decoded to get to those that are read."""
@@ -138,22 +146,43 @@ def texts_of_few_levels(
 
     Some rows at several spots of the table decide. `names` are columns of text.
     """
-    counts: dict[str, Counter[str]] = {name: Counter() for name in names}
-    others = set[str]()
-    for start, stop in _spots(table.layout.extents) if names else ():
-        for batch in source.batches(table, Span(start, stop, stop - start), list(names)):
-            for name in names:
-                values = undictionaried(batch[name])
-                if not is_unicode(values):
-                    others.add(name)
-                if name in others:
-                    continue
-                found = pc.value_counts(values.drop_null())
-                words, rows = found.field(0).to_pylist(), found.field(1).to_pylist()
-                counts[name].update(dict(zip(words, rows, strict=True)))
-    few = [name for name in names if name not in others and has_few_levels(counts[name])]
+    counts = _value_counts(table, source, names)
+    few = [name for name in names if name in counts and has_few_levels(counts[name])]
     out = [name for name in few if is_named_like_code(name) or are_dates(counts[name])]
     return [name for name in few if name not in out], dict.fromkeys(out, ID_OR_DATE)
+
+
+def with_compared(table: Table, source: Source) -> Table:
+    """Return a table whose columns for comparisons are those that can be compared.
+
+    Some rows at several spots of the table decide, and say which values have levels of their own.
+    """
+    counts = _value_counts(table, source, [one.column for one in table.compared])
+    found: list[Feature] = []
+    for one in table.compared:
+        values = counts.get(one.column, Counter())
+        if isinstance(one, Numeric) and len(values) > MAX_NUMBER_LEVELS:
+            found.append(one)
+        elif are_comparable(values):
+            codes = Codes.of(one.column, values, frequent(values))
+            found.append(codes.model_copy(update={"rest": max(codes.rest, LEAST_REST)}))
+    return replace(table, compared=tuple(found))
+
+
+def _value_counts(table: Table, source: Source, names: Sequence[str]) -> dict[str, Counter[str]]:
+    """Return the rows of each value at the spots, but for columns of text that is no UTF-8."""
+    counts: dict[str, Counter[str]] = {name: Counter() for name in names}
+    for start, stop in _spots(table.layout.extents) if names else ():
+        for batch in source.batches(table, Span(start, stop, stop - start), list(counts)):
+            for name in [name for name in batch if name in counts]:
+                values = undictionaried(batch[name])
+                if is_text(values.type) and not is_unicode(values):
+                    del counts[name]
+                    continue
+                found = pc.value_counts(values.drop_null())
+                words = texts_of(found.field(0)).to_pylist()
+                counts[name].update(dict(zip(words, found.field(1).to_pylist(), strict=True)))
+    return counts
 
 
 def check_unicode(table: Table, source: Source, names: Sequence[str]) -> None:

@@ -21,7 +21,7 @@ from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import store_of
 from distsvc.storage.rows.blocks import MOST_ROWS, Block, Span, Table
 from distsvc.storage.rows.categories import CODES, ONE_HOT
-from distsvc.storage.rows.codes import REASONS
+from distsvc.storage.rows.codes import REASONS, is_named_like_code
 from distsvc.storage.rows.columns import (
     NESTED,
     NEW,
@@ -35,6 +35,7 @@ from distsvc.storage.rows.columns import (
     check_kinds,
     check_names,
     choose_features,
+    compared_columns,
     ignored_columns,
     left_out,
     other_columns,
@@ -184,6 +185,7 @@ def open_table(
             old = {*kept, *named, *logs, *wanted}
             new = [f.column for f in table.features if f.column not in old]
             table = without_features(table, dict.fromkeys(new, NEW))
+    table = replace(table, compared=compared_columns(table, scan))
     used = {*table.stored, *other_columns(config)}
     return replace(table, notes=(*_passed(found), *source.notes(found, scan, versions, used)))
 
@@ -351,6 +353,7 @@ def read_blocks(
     *,
     with_ids: bool = False,
     with_labels: bool = False,
+    with_compared: bool = False,
 ) -> Iterator[Block]:
     """Yield storage rows [start, stop) in order, in blocks of at most `block_rows` of them.
 
@@ -365,7 +368,7 @@ def read_blocks(
         Storage rows, 0 <= start <= stop <= ``table.n_rows``.
     block_rows
         Storage rows in a block, at least 1.
-    with_ids, with_labels
+    with_ids, with_labels, with_compared
         Whether to read these columns too.
 
     Raises
@@ -382,7 +385,7 @@ def read_blocks(
         raise ValueError(f"rows [{start}, {stop}) are not within the table's {table.n_rows} rows")
     if block_rows < 1:
         raise ValueError(f"block_rows must be at least 1, found {block_rows}")
-    span = Span(start, stop, block_rows, with_ids, with_labels)
+    span = Span(start, stop, block_rows, with_ids, with_labels, with_compared)
     return source_of(table).blocks(table, span)
 
 
@@ -421,8 +424,12 @@ def fingerprint(table: Table) -> str:
 
 
 def unchosen_columns(table: Table) -> list[str]:
-    """Return the columns that could be features, but are not among those that a job names."""
-    return [name for name, why in table.left_out.items() if why == NOT_CHOSEN]
+    """Return the columns that could be features, but are not among those that a job names.
+
+    Columns named like an id or a code are not among them.
+    """
+    names = [name for name, why in table.left_out.items() if why == NOT_CHOSEN]
+    return [name for name in names if not is_named_like_code(name)]
 
 
 def new_columns(table: Table) -> list[str]:
@@ -444,9 +451,7 @@ def notes_on_columns(table: Table) -> list[str]:
     notes = []
     if out:
         told = some([f"{name!r} ({why})" for name, why in out.items()])
-        notes.append(
-            f"not used as features: {told}; list the features in input.columns to use them"
-        )
+        notes.append(f"not used as features: {told}")
     inside = NESTED.partition("{")[0]
     nested = [f"{name!r} ({why})" for name, why in table.left_out.items() if why.startswith(inside)]
     if nested:

@@ -81,6 +81,7 @@ class Svmlight(Source):
             shown=dict.fromkeys(names, "double"),
             problems={},
             default=features,
+            comparable={},
         )
 
     def blocks(self, table: Table, span: Span) -> Iterator[Block]:

@@ -64,7 +64,7 @@ def test_a_job_has_the_answer_of_the_estimator(tmp_path, chosen, parameters):
     else:
         assert len(report.levels.models) == len(model._engine.tree.ensemble.members)
     assert report.model.fitted["chosen"] == chosen
-    assert "Columns or graph" in (tmp_path / "out" / "report.html").read_text()
+    assert "Why this answer" in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_its_model_labels_other_rows(tmp_path, chosen, parameters):

@@ -67,7 +67,7 @@ def test_labels_are_the_same_whatever_the_cut_and_by_the_saved_model(tmp_path, m
     predict_table(tmp_path / "one", path, str(tmp_path / "labels"))
     assert np.array_equal(found, labels_of(tmp_path / "labels"))
     assert [note.partition(":")[0] for note in report.warnings] == [
-        "'new' alone divides clusters 0 and 2"
+        "Clusters 0 and 2 differ only in new. To ignore it"
     ]
     told = [column for one in report.profiles.clusters for column in one.columns]
     assert ("kind=blue", True) in [(column.column, column.present) for column in told]

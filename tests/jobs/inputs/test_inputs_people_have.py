@@ -243,7 +243,7 @@ def packed(attributes, zarr_format=3, values=x, **more):
     return lambda f: group(f, zarr_format, attributes={"a": attributes}, a=values, **more)
 
 
-FEW = "or name the columns to use in input.columns"
+FEW = "leave (it|them) out: --exclude"
 REFUSED = {
     "decimal comma": (lambda f: text(f, lines(";", lambda v: str(v).replace(".", ","))), {},
                       r"line 2: .* a number such as -1234.5, but 12 of .* like '0,0'; write"),

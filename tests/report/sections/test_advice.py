@@ -24,11 +24,12 @@ def test_the_words_are_those_of_a_warning(words):
 @pytest.mark.parametrize(
     ("text", "toml", "where"),
     [
-        ("not used as features: 'id' (a row number), 'k' (text)",
-         'columns = ["width", "height", "id", "k"]', "input"),
-        ("constant columns carry no information: height", 'columns = ["width"]', "input"),
-        ("'width' alone divides clusters 0 and 1: these are alike", 'columns = ["height"]',
-         "input"),
+        ("not used as features: 'id' (a row number)", "", ""),
+        ("the number of clusters depends on how fine one looks: 7 (coarse), 14 (default)", "", ""),
+        ("Clusters 0 and 1 differ only in width. To ignore it: --exclude width",
+         'exclude = ["width"]', "input"),
+        ("3 missing values were replaced by their columns' medians", 'missing = "drop"',
+         "preprocess"),
         ("numbers that may stand for missing values: -9999 in x; if they do, give missing_values = "
          "[-9999, 1e+20] in [preprocess]", "missing_values = [-9999, 1e+20]", "preprocess"),
         ("set aside, as far from all other rows: row 1 (x = 1e+07), row 9 (x = 1e+07)",
@@ -46,21 +47,17 @@ def test_the_line_that_helps(text, toml, where):
     assert (row.toml, row.where) == (toml, where)
 
 
-def test_columns_of_computed_features_are_those_of_the_job_file():
-    report = make_report()
-    report["input"]["columns"] = ["log(bytes)", "a=1", "a=2", "log(share(b))", "e"]
-    texts = ["not used as features: 'id' (a row number)", "'a' alone divides clusters 0 and 1"]
-    report["job_file"] = 'log = ["bytes"]\nencode = { a = "onehot", b = "frequency" }'
-    assert [row.toml for row in rows(texts, typed(report))] == [
-        'columns = ["bytes", "a", "b", "e", "id"]', 'columns = ["bytes", "b", "e"]'
-    ]  # fmt: skip
-    report["job_file"] = 'log = ["bytes"]'
-    assert [row.toml for row in rows(texts, typed(report))] == ["", ""]
-
-
 def test_names_are_quoted():
-    (row,) = rows(["not used as features: 'a\\b\"c' (text)"], typed(make_report()))
-    assert row.toml == 'columns = ["width", "height", "a\\\\b\\"c"]'
+    text = 'Clusters 0 and 1 differ only in a\\b"c. To ignore it: --exclude ...'
+    (row,) = rows([text], typed(make_report()))
+    assert row.toml == 'exclude = ["a\\\\b\\"c"]'
+
+
+def test_missing_values_need_not_be_dropped_where_the_algorithm_takes_them():
+    report = make_report()
+    report["model"]["algorithm"] = "auto"
+    (row,) = rows(["3 missing values were replaced by their columns' medians"], typed(report))
+    assert row.toml == 'missing = "auto"'
 
 
 def test_a_long_warning_is_one_line_and_the_rest_is_folded():
@@ -76,6 +73,6 @@ def test_a_long_warning_is_one_line_and_the_rest_is_folded():
 
 
 def test_doubts_help_too():
-    report = make_levels_report(doubts=["density may be the wrong way to divide this table"])
+    report = make_levels_report(doubts=["Weak evidence: only 8 % of the models agree"])
     text = page_text(report)
-    assert 'wrong way to divide this table algorithm = "imdh" in [model]' in text
+    assert 'of the models agree effort = "thorough" in [model]' in text

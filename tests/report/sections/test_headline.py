@@ -89,3 +89,33 @@ def test_many_clusters_of_unsure_number(candidates, head, others):
     assert said(report).startswith(f"{head} in 1,500 rows: the best division has 3, ")
     assert f"{others} only 10.0 % of the models agree" in said(report)
     assert brief(typed(report)) == head[0].lower() + head[1:]
+
+
+def with_rival(n_clusters, chance):
+    report = make_report(3, outside=0)
+    rows = [[1] * n_clusters] * 3
+    other = {"view": "mixture", "n_clusters": n_clusters, "chance": chance, "label": [0, 1, 2],
+             "rows": rows}  # fmt: skip
+    report["choice"] = {"why": "", "considered": [], "alternative": other}
+    return report
+
+
+@pytest.mark.parametrize(
+    ("n_clusters", "chance", "doubt"),
+    [
+        (4, 0.89, ", but 4 clusters describe them nearly as well"),
+        (1, 0.6, ", but 1 cluster describes them nearly as well"),
+        (4, 0.9, ""),
+        (3, 0.6, ""),
+    ],
+)
+def test_another_answer_that_is_nearly_as_good(n_clusters, chance, doubt):
+    report = with_rival(n_clusters, chance)
+    assert said(report) == f"3 clusters in 1,500 rows{doubt}; no row lies outside every cluster."
+
+
+def test_the_strongest_doubt_comes_first():
+    report = with_rival(4, 0.5) | {"doubts": ["clusters 0 and 1 differ only in premium"]}
+    assert ", but 4 clusters" in said(report)
+    report["choice"]["alternative"]["chance"] = 1.0
+    assert ", but clusters 0 and 1 differ only in premium;" in said(report)

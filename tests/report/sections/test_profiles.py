@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-from distsvc.errors import DataError
 from distsvc.report.sections.profiles import MOST_TOLD, SEEN, section
 from tests.report.reports import Page, make_profiles, make_report, page_text, rendered, typed
 
@@ -77,6 +76,23 @@ def test_a_value_of_categories_is_told_by_its_shares():
     assert "For a category, the bar is the share" in page_text(report)
 
 
+def test_typical_rows_have_a_level_or_not():
+    report = with_profiles(2)
+    profile = report["profiles"]["clusters"][0]
+    profile["columns"][0] |= {"column": "plan=pro", "present": True}
+    profile["typical"] = [{"row": 1, "values": [1.0]}, {"row": 2, "values": [0.0]}]
+    assert [row.values for row in section_of(report).cards.first[0].typical] == [["yes"], ["no"]]
+
+
+def test_a_flag_alone_does_not_name_a_cluster():
+    report = with_profiles(2)
+    flag = {"column": "premium=yes", "present": True, "low": 1.0, "high": 1.0}
+    first = report["profiles"]["clusters"][0]
+    first["columns"] = [first["columns"][0] | flag]
+    names = [card.name for card in section_of(report).cards.first]
+    assert names == ["premium=yes, otherwise like the others", "high width"]
+
+
 def test_many_clusters_are_folded():
     found = section_of(with_profiles(60))
     assert (len(found.cards.first), len(found.cards.rest)) == (SEEN, 60 - SEEN)
@@ -99,41 +115,10 @@ def test_clusters_that_nothing_is_told_of_are_counted():
     assert "2 smaller clusters not shown here." in text
 
 
-def with_heat():
-    report = with_profiles(2)
-    report["profiles"]["heat"] = {
-        "label": [1, 0], "columns": ["width", "<b>_long"],
-        "leaning": [[0.7, -0.25], [-0.05, 0.3]], "median": [[12.5, 1.0], [3.0, 0.25]],
-    }  # fmt: skip
-    return report
-
-
-def test_the_heat_map_has_a_row_for_each_cluster_the_largest_first():
-    assert "Clusters by column" not in page_text(with_profiles(2))
-    html = rendered(with_heat())
-    assert "Cluster width <b>_ long 0 3 0.25 1 12.5 1 Medians." in Page(html).text
-    cells = re.findall(r'<td class="n([^"]*)"(?: style="--a:([\d.]+)")? title="([^"]*)"', html)
-    assert cells == [
-        ("", "", "like the others"), (" cell high", "0.30", "higher"),
-        (" cell high", "0.70", "much higher"), (" cell low", "0.25", "lower"),
-    ]  # fmt: skip
-
-
-def test_a_heat_map_of_another_shape_is_refused():
-    report = with_heat()
-    report["profiles"]["heat"]["median"][0] = [1.0]
-    with pytest.raises(DataError, match="as long as each other"):
-        typed(report)
-
-
 def test_a_page_of_very_many_clusters_tells_of_the_largest():
     report = with_profiles(MOST_TOLD + 5)
-    report["profiles"]["heat"] = {
-        "label": list(range(MOST_TOLD + 5)), "columns": ["width"],
-        "leaning": [[0.5]] * (MOST_TOLD + 5), "median": [[1.0]] * (MOST_TOLD + 5),
-    }  # fmt: skip
     html = rendered(report)
-    assert html.count('class="profile-card"') == html.count('<td class="n cell high') == MOST_TOLD
+    assert html.count('class="profile-card"') == MOST_TOLD
     assert "5 smaller clusters not shown here." in page_text(report)
     targets, ids = (set(re.findall(f'{of}"#?(cluster-\\d+)"', html)) for of in ("href=", "id="))
     assert targets == ids

@@ -10,7 +10,8 @@ from click.testing import CliRunner
 
 from distsvc.cli.main import main
 from distsvc.errors import InputNotFoundError, JobFileError
-from distsvc.run.drafts.asked_job import asked_job, is_table, table_name
+from distsvc.run.drafts.asked_job import asked_job, is_table, table_name, with_free_output
+from distsvc.storage.publishing.publication import Output
 from tests.small_runs import three_clusters, write_table
 
 
@@ -113,3 +114,28 @@ def test_an_empty_table_says_so(tmp_path):
     )
     found = CliRunner().invoke(main, ["run", "t.pq"])
     assert (found.exit_code, "t.pq has no rows" in found.stderr) == (65, True)
+
+
+def test_other_options_of_a_table_take_another_output(monkeypatch):
+    published = {}
+
+    class Fake(Output):
+        def manifest(self):
+            return published.get(self.shown)
+
+        def holds(self, job_sha256, input_sha256=None):
+            return published.get(self.shown) == job_sha256
+
+    monkeypatch.setattr("distsvc.run.drafts.asked_job.Output", Fake)
+    monkeypatch.setattr(Fake, "siblings", lambda one: map(Fake, [one.shown, "out/t-2", "out/t-3"]))
+    jobs = [asked_job("t.parquet", overrides={"model.seed": seed}) for seed in range(3)]
+    outputs = [with_free_output(jobs[0]).output.path]
+    for job, path in zip(jobs[:2], ["out/t", "out/t-2"], strict=True):
+        published[path] = job.digest()
+    outputs += [with_free_output(job).output.path for job in jobs]
+    assert outputs == ["out/t", "out/t", "out/t-2", "out/t-3"]
+
+
+def test_siblings_of_an_output_have_numbers():
+    siblings = Output("out/t/").siblings()
+    assert [next(siblings).shown for _ in range(3)] == ["out/t/", "out/t-2", "out/t-3"]

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from distsvc.cli.main import main
 from distsvc.errors import DataError
-from distsvc.job.file import load_job, parse_job
+from distsvc.job.file import load_job
 from distsvc.run.drafts.asked_job import asked_job
 from distsvc.run.drafts.drafting import draft
 from distsvc.run.drafts.looking import look_at
@@ -66,13 +66,43 @@ def unbroken(text):
 def test_what_is_seen_of_columns():
     pq.write_table(mixed(), "t.parquet")
     look = look_at("t.parquet")
-    assert look.ids == ["userId", "nr"]
+    assert look.id in look.table.left_out
     assert look.labels == ["Class"]
-    assert look.logs == ["bytes"]
+    assert look.logs == []
     assert look.gaps == ["gaps"]
     assert look.texts == {}
     assert [*levels_of(look.table.features)] == ["country", "Class"]
     assert look.n_seen == N
+    kinds = {name: (one.kind, one.scale) for name, one in look.described.items()}
+    assert kinds["bytes"] == ("continuous", "logarithm")
+    assert kinds["country"][0] == kinds["rare"][0] == "binary"
+
+
+def test_logarithms_are_offered_where_columns_are_learned_from_as_stored():
+    pq.write_table(mixed().select(["bytes", "plain"]), "t.parquet")
+    assert look_at("t.parquet").logs == ["bytes"]
+    assert uncommented(draft("t.parquet"), "log") == ["bytes"]
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ({"x": [1.0, np.inf, 2.0], "y": [1.0, 2.0, -np.inf]},
+         "column 'x', row 1: expected a finite number below 1e154, found inf; such values are also "
+         "in 'y'"),
+        ({"x": [1.0, 2.0], "y": [None, None], "z": [None, None]},
+         "columns 'y', 'z' have no value in any row"),
+        ({"x": [1.0]}, "expected at least 2 rows to cluster, found 1 that can be used"),
+    ],
+)  # fmt: skip
+def test_what_a_run_refuses_init_and_plan_refuse_with_the_same_words(table, words):
+    columns = {name: pa.array(values, pa.float64()) for name, values in table.items()}
+    pq.write_table(pa.table(columns), "t.parquet")
+    commands = [["init"], ["plan", "--set", "cluster.workers=0"]]
+    commands += [["run", "--set", "cluster.workers=0"]]
+    for command, *options in commands:
+        found = CliRunner().invoke(main, [command, "t.parquet", *options])
+        assert (found.exit_code, words in found.stderr) == (65, True), found.stderr
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
@@ -119,12 +149,12 @@ def test_a_draft_says_what_was_seen():
     features = uncommented(text, "columns")
     assert {"bytes", "plain", "gaps", "country"} <= set(features)
     assert "nr (another value" in unbroken(text)
-    assert uncommented(text, "id") == "userId"
+    assert uncommented(text, "id") not in features
+    assert text.count("# id = ") == 1
     assert uncommented(text, "label") == "Class"
-    assert uncommented(text, "log") == ["bytes"]
     assert uncommented(text, "n_clusters") == 5
-    tried = {"input": {"path": "t.parquet", "columns": features}, "output": {"path": "out"}}
-    assert parse_job(tried | {"preprocess": {"log": uncommented(text, "log")}}).preprocess.log
+    assert "# bytes: continuous, logarithm (nearly all values differ;" in text
+    assert tomllib.loads(text)["columns"] == {}
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
@@ -147,7 +177,7 @@ def test_the_label_of_svmlight_text_is_offered():
 @pytest.mark.parametrize("name", ["bid", "grid", "paid", "Humid"])
 def test_words_that_end_like_ids_are_none(name):
     pq.write_table(pa.table({"x": np.sin(np.arange(N)), name: np.arange(N) % 90}), "t.parquet")
-    assert look_at("t.parquet").ids == []
+    assert look_at("t.parquet").id is None
 
 
 def test_vectors_are_compared_by_direction():

@@ -11,7 +11,7 @@ from distsvc.models.linear.rule import BallRule, OneClassRule
 from distsvc.models.rules.reasons import Typical
 from distsvc.run.labelling.reasons import FARTHEST, OF_PILOT, Reasons
 from distsvc.storage.rows.blocks import Block
-from distsvc.storage.rows.categories import OneHot
+from distsvc.storage.rows.categories import Codes, OneHot
 from distsvc.storage.rows.features import Numeric
 
 NAMES = ("heat", "noise", "wear")
@@ -23,7 +23,7 @@ PLANE = OneClassRule(np.array([1.0, 2.0, -1.0]), np.array([1.0, 1.0, 1.0]), 0.0)
 def reasons_of(rule, count, names=NAMES, typical=NONE):
     """Return no reasons yet of a rule of one cluster whose typical rows are 0."""
     labeller, output = SimpleNamespace(rule=rule, typical=typical), SimpleNamespace(reasons=count)
-    preparation = SimpleNamespace(firsts=np.arange(len(names)))
+    preparation = SimpleNamespace(firsts=np.arange(len(names)), columns=None)
     return Reasons(labeller, preparation, list(map(Numeric, names)), output)
 
 
@@ -197,7 +197,8 @@ def test_a_value_that_is_missing_has_no_number():
 def test_categories_are_one_reason_which_names_the_rows_own_value():
     kind = OneHot(column="kind", known=("a", "b"), rest=0.0)
     labeller = SimpleNamespace(rule=BallRule(np.zeros(4), np.zeros(4), -1.0), typical=NONE)
-    preparation, output = SimpleNamespace(firsts=np.arange(4)), SimpleNamespace(reasons=2)
+    preparation = SimpleNamespace(firsts=np.arange(4), columns=None)
+    output = SimpleNamespace(reasons=2)
     reasons = Reasons(labeller, preparation, [Numeric("heat"), kind], output)
     X = np.array([[1.0, 0.0, 1.0, 0.0], [3.0, 1.0, 0.0, 0.0], [2.0, 0.0, 0.0, 1.0]])
     text = reasons.add(block_of(X), X, reasons.rule.label(X))["reasons"]
@@ -209,3 +210,18 @@ def test_categories_are_one_reason_which_names_the_rows_own_value():
     told = {row.row: {r.column: r.held for r in row.reasons} for row in part.farthest}
     assert told[0] == {"heat": None, "kind=b": 0.25}
     assert told[2]["kind=other"] == 0.0
+
+
+def test_codes_are_told_by_their_level():
+    kind = Codes(column="kind", known=("a", "b"), rest=0.0)
+    labeller = SimpleNamespace(rule=BallRule(np.zeros(2), np.zeros(2), -1.0), typical=NONE)
+    preparation = SimpleNamespace(firsts=np.arange(2), columns=None)
+    reasons = Reasons(labeller, preparation, [Numeric("heat"), kind], SimpleNamespace(reasons=1))
+    X = np.array([[0.5, 1.0], [0.5, np.nan]])
+    Z = np.array([[0.5, 2.0], [0.5, 2.0]])
+    text = reasons.add(block_of(X), Z, reasons.rule.label(Z))["reasons"]
+    assert text == ["kind=b (94%)", "kind (94%)"]
+    pilot = np.array([[0.0, 0.0]] * 3 + [[0.0, 1.0]])
+    rows = SimpleNamespace(raw=pilot, X=pilot, labels=np.zeros(4, np.int32), scores=np.ones(4))
+    part = reasons.parts(rows, lambda _: Z)["reasons"]
+    assert part.farthest[0].reasons[0].held == 0.25

@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 
+from distsvc.models.columns.model import ColumnModel
+from distsvc.models.rows.scaling import Scaling
 from distsvc.run.algorithms.algorithm import PilotRows
-from distsvc.run.reporting.dividing import told_of_dividers
-from distsvc.storage.rows.categories import OneHot
+from distsvc.run.learning.preparation import Preparation
+from distsvc.run.reporting.dividing import dividing_columns
+from distsvc.storage.rows.categories import Codes, OneHot
 from distsvc.storage.rows.features import Numeric
 
 N = 400
@@ -31,22 +34,26 @@ def planted():
     return y, flag, 6.0 * y + random.normal(size=N), random.normal(size=N)
 
 
+def found(pilot, features, ids):
+    d = pilot.X.shape[1]
+    scaling = Scaling(np.zeros(d), np.ones(d), np.zeros(d), "none")
+    return dividing_columns(pilot, features, ids, Preparation(scaling, np.zeros(d), True))
+
+
 def test_an_irrelevant_boolean_is_named_with_the_pairs_that_it_divides(planted):
     y, flag, x, noise = planted
-    (note,) = told_of_dividers(*rows(2 * y + flag, x=x, flag=flag, noise=noise))
-    assert note == (
-        "'flag' alone divides clusters 10 and 11, 12 and 13, 14 and 15: these are alike in all "
-        "other columns; leave a column out of input.columns if it should not divide"
-    )
+    (one,) = found(*rows(2 * y + flag, x=x, flag=flag, noise=noise))
+    assert one.pairs == [(10, 11), (12, 13), (14, 15)]
+    assert one.note == ("3 pairs of clusters differ only in flag. To ignore it: --exclude flag")
 
 
 def test_so_is_one_that_is_missing_in_some_rows_and_one_of_two(planted):
     y, flag, x, _ = planted
     other = np.random.default_rng(1).random(N) < 0.5
     gaps = np.where(np.arange(N) % 9 == 0, np.nan, flag)
-    (note,) = told_of_dividers(*rows(4 * y + 2 * flag + other, x=x, flag=gaps, other=other))
-    assert note.startswith("'flag' alone divides clusters 10 and 12, 11 and 13, 14 and 16, 15 and ")
-    assert "; 'other' alone divides clusters 10 and 11, " in note
+    first, second = found(*rows(4 * y + 2 * flag + other, x=x, flag=gaps, other=other))
+    assert (first.column, first.pairs[:2]) == ("flag", [(10, 12), (11, 13)])
+    assert (second.column, second.pairs[0]) == ("other", (10, 11))
 
 
 def test_so_is_a_category(planted):
@@ -56,19 +63,39 @@ def test_so_is_a_category(planted):
     raw = np.column_stack([pilot.raw[:, :1], codes])
     X = np.column_stack([pilot.X[:, :1], codes])
     pilot = PilotRows(pilot.numbers, raw, X, pilot.labels, pilot.scores, None)
-    (note,) = told_of_dividers(pilot, features, ids)
-    assert note.startswith("'plan' alone divides clusters 10 and 11, ")
+    (one,) = found(pilot, features, ids)
+    assert (one.column, one.pairs[0]) == ("plan", (10, 11))
+
+
+def test_so_is_a_category_of_codes_in_modelled_columns(planted):
+    y, flag, x, _ = planted
+    raw = np.column_stack([x, 2.0 * flag])
+    raw[(y == 1) & (np.arange(N) % 5 == 0), 1] = 1.0
+    columns = ColumnModel.of(raw, np.array([False, True]))
+    origin = np.zeros(columns.layout.width)
+    scaling = Scaling(np.zeros(2), np.ones(2), np.zeros(2), "none")
+    labels = np.where(y == 1, 0, 1 + flag)
+    pilot = PilotRows(np.arange(N), raw, columns.prepared(raw), labels, np.ones(N), None)
+    plan = Codes(column="plan", known=("a", "b", "c"), rest=0.0)
+    features, ids = [Numeric("x"), plan], np.arange(3)
+    one_class = y != 0
+    pilot = PilotRows(
+        *(part[one_class] for part in (pilot.numbers, pilot.raw, pilot.X, labels, pilot.scores)),
+        None,
+    )
+    (one,) = dividing_columns(pilot, features, ids, Preparation(scaling, origin, False, columns))
+    assert one.clause == "clusters 1 and 2 differ only in plan"
 
 
 def test_a_boolean_that_goes_with_other_columns_is_not(planted):
     y, _, x, noise = planted
-    assert told_of_dividers(*rows(y, x=x, flag=y == 1, noise=noise)) == []
-    assert told_of_dividers(*rows(y, x=x, noise=noise, constant=np.zeros(N))) == []
+    assert found(*rows(y, x=x, flag=y == 1, noise=noise)) == []
+    assert found(*rows(y, x=x, noise=noise, constant=np.zeros(N))) == []
 
 
 def test_neither_are_many_small_differences_nor_one_cluster():
     random = np.random.default_rng(0)
     y = np.arange(N) % 2
     many = {f"x{k}": 0.6 * y + random.normal(size=N) for k in range(80)}
-    assert told_of_dividers(*rows(y, flag=y, **many)) == []
-    assert told_of_dividers(*rows(0 * y, flag=y, **many)) == []
+    assert found(*rows(y, flag=y, **many)) == []
+    assert found(*rows(0 * y, flag=y, **many)) == []

@@ -10,7 +10,7 @@ import pytest
 from distsvc.models.support_vector.level_tree.directions import MOST_COVARIANCES
 from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
-from distsvc.run.reporting.explaining import COMPONENTS, MOST_HEATED, components
+from distsvc.run.reporting.explaining import COMPONENTS, components
 from tests.models.rules.test_profiles import three_that_matter
 from tests.published_files import labels_folder, read_labels
 from tests.small_runs import digests, forget, small_job, write_table
@@ -100,16 +100,15 @@ def test_profiles_name_the_columns_that_matter(table, rows, tmp_path):
             expected = [rows[0][row.row, int(c.column[1:])] for c in profile.columns]
             assert row.values == expected
     assert told == set(MATTER)
-    heat = report.profiles.heat
-    assert len(heat.columns) == MOST_HEATED
-    assert heat.columns == sorted(heat.columns, key=lambda name: int(name[1:]))
-    assert set(MATTER) <= set(heat.columns)
-    for label, leaning, median in zip(heat.label, heat.leaning, heat.median, strict=True):
-        at = heat.columns.index("x19")
+    part = report.columns
+    own = next(column for column in part.columns if column.column == "x19")
+    for label, leaning, quartiles in zip(part.label, own.leaning, own.quartiles, strict=True):
         inside, others = (rows[0][found == label, 19], rows[0][found != label, 19])
-        assert median[at] == pytest.approx(np.median(inside), rel=1e-3)
+        assert quartiles[1] == pytest.approx(np.median(inside), rel=1e-3)
         above = np.sign(inside[:, None] - others).mean()
-        assert leaning[at] == pytest.approx(above, abs=6e-4)
+        assert leaning == pytest.approx(above, abs=6e-4)
+    explained = {column.column: column.explained for column in part.columns}
+    assert {name for name, share in explained.items() if share > 0.1} == set(MATTER)
 
 
 def test_neither_partitions_nor_a_saved_model_change_a_reason(asked, table, tmp_path):
@@ -118,6 +117,7 @@ def test_neither_partitions_nor_a_saved_model_change_a_reason(asked, table, tmp_
     again = run_job(job_for(table, tmp_path / "b", model, output=reasons, cluster=cut))
     assert read_labels(tmp_path / "b").equals(read_labels(out))
     assert (again.reasons, again.profiles) == (first.reasons, first.profiles)
+    assert again.columns == first.columns
     forget()
     predict_table(out, str(table), str(tmp_path / "c"), settings={"workers": 0})
     assert read_labels(tmp_path / "c").equals(read_labels(out))

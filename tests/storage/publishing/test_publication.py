@@ -221,7 +221,7 @@ def test_an_output_of_an_older_layout_is_replaced(tmp_path):
 @pytest.mark.parametrize(
     ("job", "message"),
     [
-        ("b", "was already published by a different configuration; give --overwrite"),
+        ("b", "was already published by a different configuration; give --out .*-2, or --over"),
         ("a", "was already published from an input that has changed since"),
     ],
 )

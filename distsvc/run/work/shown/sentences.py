@@ -143,6 +143,7 @@ SENTENCES: Mapping[str, str | Callable[[Fields], str]] = {
     "ignored columns": "Columns not used, since {because}: {names}.",
     "goes on from": "Cluster ids continue those of run {published} in {path}.",
     "begins a lineage": "No earlier run is published in {not_published}: cluster ids begin at 0.",
+    "another output": "{taken} has the result of other options: this one goes to {path}.",
     "learns a new model": "A new model is learned: {because}.",
     "resumed": _resumed,
     "starts over": "The run starts over: {because}.",

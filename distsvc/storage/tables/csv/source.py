@@ -13,7 +13,7 @@ import hashlib
 import json
 import re
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -26,12 +26,19 @@ from pyarrow import csv
 
 from distsvc.errors import DataError, EmptyInputError
 from distsvc.inputs.exactness import is_narrow
+from distsvc.inputs.levels import MOST_LEVELS
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.arrays import write_whole
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import Store
 from distsvc.storage.rows.blocks import Layout, read_schema
-from distsvc.storage.rows.columns import Scan, choose_features, merge_schemas, other_columns
+from distsvc.storage.rows.columns import (
+    MAX_COMPARED,
+    Scan,
+    choose_features,
+    merge_schemas,
+    other_columns,
+)
 from distsvc.storage.rows.features import is_default
 from distsvc.storage.rows.texts import TextStats, are_thousands, is_text
 from distsvc.storage.rows.versions import Version, unchanged
@@ -108,11 +115,13 @@ class Csv(Parquet):
         with file.naming_errors(), file.open() as handle:
             about = json.loads(pq.read_schema(handle).metadata[_ABOUT])
         types = {field.name: field.type for field in read_schema(about["types"])}
+        used = {name: scan.types[name] for name in about["used"]}
         return replace(
             scan,
             layout=replace(scan.layout, format=self.name),
-            types=types | scan.types,
-            shown={name: str(kind) for name, kind in types.items()} | scan.shown,
+            types=types | used,
+            shown={name: str(kind) for name, kind in (types | used).items()},
+            comparable=scan.types,
             problems=about["problems"],
             default=tuple(types),
         )
@@ -182,9 +191,27 @@ class _Files(NamedTuple):
         ignored = dict.fromkeys(config.exclude, "")
         features = choose_features(config, scan, {*categories, *(more - ignored.keys())}, ignored)
         stored = {name: types[name] for name in types if name in {*features, *others, *categories}}
+        used = list(stored)
+        compared = self._compared([name for name in types if name not in {*stored, *problems}])
+        stored |= dict.fromkeys(compared, pa.string())
         schema = base64.b64encode(pa.schema(list(types.items())).serialize()).decode()
-        about = json.dumps({"types": schema, "problems": problems})
+        about = json.dumps({"types": schema, "problems": problems, "used": used})
         return _Columns(pa.schema(list(stored.items()), {_ABOUT: about}), codes)
+
+    def _compared(self, names: Sequence[str]) -> list[str]:
+        """Return the columns whose first values are few: clusters are compared by these, as text.
+
+        Text of any value can be read, so a fault in a column that is no feature stops no job.
+        """
+        found = []
+        for name in names:
+            kinds = {one.types.field(name).type for one in self.each if name in one.types.names}
+            texts = [one.text(name) for one in self.each if name in one.types.names]
+            if not any(map(pa.types.is_binary, kinds)) and len(texts) == len(self.each):
+                values = pc.value_counts(pa.chunked_array(texts).drop_null())
+                if 1 < len(values) <= MOST_LEVELS:
+                    found.append(name)
+        return found[:MAX_COMPARED]
 
     def _are_codes(self, name: str) -> bool:
         """Return whether a column is text, whole numbers or truths, or empty, in each file."""

@@ -321,6 +321,7 @@ def _scan_group(
         default=tuple(own),
         apart={} if listed is not None else coordinates,
         stored={name: (n_chunks(array), array.fill_value) for name, array in usable.items()},
+        comparable={},
     )
 
 
@@ -337,6 +338,7 @@ def _scan_array(place: Location, array: Any) -> Scan:
         problems={},
         default=tuple(names),
         stored={"": (n_chunks(array), array.fill_value)},
+        comparable={},
     )
 
 

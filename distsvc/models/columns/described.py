@@ -1,0 +1,102 @@
+"""The kind and scale of each modelled column in words, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from distsvc.models.columns.maps import AS_FOUND, GivenColumn, NumberMap
+from distsvc.models.columns.model import CategoryColumn, ColumnModel, NumberColumn
+
+SCALE_WORDS = {"identity": "as stored", "root": "square root", "log": "logarithm", "logit": "logit"}
+"""Words for the keys of `SCALES`."""
+
+
+@dataclass(frozen=True)
+class ColumnDescription:
+    """The kind and scale of a column, and the reason for them.
+
+    Attributes
+    ----------
+    kind : str
+        "continuous", "rounded", "count", "ordinal", "zero-inflated", "binary", "category",
+        "constant" or "copy".
+    scale : str
+        Value of `SCALE_WORDS`; empty if the column has no scale.
+    reason : str
+
+    """
+
+    kind: str
+    scale: str
+    reason: str
+
+    @property
+    def is_used(self) -> bool:
+        """Whether the column takes part in the clustering."""
+        return self.kind not in ("constant", "copy")
+
+
+def described(
+    model: ColumnModel, names: Sequence[str], given: Sequence[GivenColumn] | None = None
+) -> list[ColumnDescription]:
+    """Return the descriptions of the stored columns `names` (d,) of a model.
+
+    `given` has the kinds and scales that the job file gives.
+    """
+    found = []
+    salts = model.salts.tolist()
+    for j, column in enumerate(model.columns):
+        of = AS_FOUND if given is None else given[j]
+        if column is None:
+            first = salts.index(salts[j])
+            found.append(_unused(names[first] if first < j else None))
+        elif isinstance(column, CategoryColumn):
+            found.append(_category(column, of))
+        else:
+            found.append(_number(column, of))
+    return found
+
+
+def _unused(original: str | None) -> ColumnDescription:
+    if original is None:
+        return ColumnDescription("constant", "", "all values are equal; not used")
+    return ColumnDescription("copy", "", f"orders all rows like {original}; not used")
+
+
+def _category(column: CategoryColumn, given: GivenColumn) -> ColumnDescription:
+    n = len(column.codes)
+    kind = "binary" if n == 2 else "category"
+    reason = "given in [columns]" if given.kind else f"{n} values"
+    return ColumnDescription(kind, "", reason)
+
+
+def _number(column: NumberColumn, given: GivenColumn) -> ColumnDescription:
+    """Describe a column of numbers; the scale of a zero-inflated one is that of its amounts."""
+    of = column.map if column.amounts is None else column.amounts
+    if column.amounts is not None:
+        kind, reason = "zero-inflated", f"many values are exactly {column.spike:g}"
+    elif is_ordinal(of):
+        kind, reason = "ordinal", f"{len(of.values)} values, of which only the order counts"
+    elif of.step == 0.0:
+        kind, reason = "continuous", "nearly all values differ"
+    elif of.step == 1.0 and of.low >= 0.0:
+        kind, reason = "count", "whole numbers"
+    else:
+        kind, reason = "rounded", f"rounded to {of.step:.6g}"
+    scale = "" if kind == "ordinal" else SCALE_WORDS[of.scale]
+    if given.kind:
+        return ColumnDescription(given.kind, scale, "given in [columns]")
+    if scale and of.scale != "identity":
+        reason += f"; the {scale} fits them best"
+    return ColumnDescription(kind, scale, reason)
+
+
+def is_ordinal(of: NumberMap) -> bool:
+    """Return whether a map has a threshold between any two of its values, and no density."""
+    places, values = of.places, of.values
+    if of.scale != "identity" or len(places) != len(values) - 1:
+        return False
+    return bool(np.all(values[:-1] < places) and np.all(places < values[1:]))

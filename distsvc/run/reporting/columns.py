@@ -1,0 +1,243 @@
+"""The part of the report on columns: what each is, and what the clusters have in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from distsvc.job.config import Job
+from distsvc.models.columns.described import ColumnDescription, described
+from distsvc.models.rules.profiles import leanings, ranks
+from distsvc.report.content.explained_parts import ColumnPart, ColumnsPart
+from distsvc.run.algorithms.algorithm import PilotRows
+from distsvc.run.fitting.preparing import given_columns
+from distsvc.run.labelling.contents import ClusterContents
+from distsvc.run.labelling.phase import Labelled
+from distsvc.run.learning.preparation import Preparation
+from distsvc.storage.rows.blocks import Table
+from distsvc.storage.rows.features import Category, Feature, Log, Time, Vector, groups_of
+from distsvc.storage.rows.texts import TextNumber
+
+MAX_COLUMNS = 200
+"""Maximum number of columns in the report, those that clusters explain most first."""
+
+MAX_CLUSTERS = 60
+"""Maximum number of clusters that are compared, the largest."""
+
+MAX_SHOWN_LEVELS = 12
+"""Maximum number of levels of a column in the report; the rest are one more level."""
+
+REST = "all others"
+
+
+def columns_part(
+    table: Table, preparation: Preparation, job: Job, labelled: Labelled, rows: PilotRows
+) -> ColumnsPart:
+    """Return what each column is, and what each cluster has in it, in the table's own units."""
+    sizes = labelled.counts.sizes.sum(axis=1)
+    order = np.argsort(-sizes, kind="stable")[: labelled.counts.n_clusters][:MAX_CLUSTERS]
+    contents = labelled.contents
+    descriptions = _descriptions(table, preparation, job)
+    parts = [
+        _feature_part(feature, places, kind, contents, rows, order, preparation, job)
+        for feature, places, kind in zip(
+            table.features, _places(table.features), descriptions, strict=True
+        )
+    ]
+    parts += _compared_parts(table, contents, order)
+    shown = {part.column for part in parts}
+    parts += [
+        ColumnPart(column=name, kind="", reason=why, feature=False)
+        for name, why in table.left_out.items()
+        if name not in shown
+    ]
+    rank = np.argsort([-(part.explained or 0.0) for part in parts], kind="stable")
+    kept = sorted(rank[:MAX_COLUMNS].tolist())
+    return ColumnsPart(
+        label=order.tolist(),
+        size=sizes[order].tolist(),
+        sample=len(rows.labels),
+        columns=[parts[k] for k in kept],
+        n_hidden=len(parts) - len(kept),
+    )
+
+
+def _places(features: Sequence[Feature]) -> list[slice]:
+    ends = np.cumsum([len(feature.names) for feature in features]).tolist()
+    return [slice(end - len(f.names), end) for f, end in zip(features, ends, strict=True)]
+
+
+def _descriptions(table: Table, preparation: Preparation, job: Job) -> list[ColumnDescription]:
+    """Return what each feature is: by the model of its column, else by its type."""
+    firsts = [places.start for places in _places(table.features)]
+    if preparation.columns is not None:
+        found = described(preparation.columns, table.columns, given_columns(table))
+        return [found[first] for first in firsts]
+    scale = "" if preparation.scaling.kind == "none" else preparation.scaling.kind
+    why = "preprocess.scale" if job.preprocess.scale else ""
+    return [plain_description(feature, scale, why) for feature in table.features]
+
+
+def plain_description(feature: Feature, scale: str, reason: str) -> ColumnDescription:
+    """Return the description of a feature that is learned from on a given scale."""
+    if isinstance(feature, Vector):
+        return ColumnDescription("vector", scale, f"{feature.width} numbers in each row")
+    if isinstance(feature, Category):
+        return ColumnDescription("category", feature.kind, f"{len(feature.known)} values")
+    if isinstance(feature, Log):
+        return ColumnDescription("number", f"logarithm, {scale}", "preprocess.log")
+    if isinstance(feature, Time):
+        return ColumnDescription("time", scale, f"in {feature.unit}")
+    if isinstance(feature, TextNumber):
+        return ColumnDescription("number", scale, "text that holds numbers")
+    return ColumnDescription("number", scale, reason)
+
+
+def _feature_part(
+    feature: Feature,
+    places: slice,
+    kind: ColumnDescription,
+    contents: ClusterContents,
+    rows: PilotRows,
+    order: np.ndarray,
+    preparation: Preparation,
+    job: Job,
+) -> ColumnPart:
+    first = places.start
+    absent = contents.missing[:, first]
+    own: dict[str, Any] = {
+        "column": groups_of([feature])[0][0],
+        "kind": kind.kind,
+        "scale": kind.scale,
+        "reason": kind.reason,
+        "missing": int(absent.sum()),
+    }
+    if absent.any():
+        own["absent"] = absent[order].tolist()
+        if job.missing == "median":
+            own["filled"] = float(preparation.scaling.fill[first])
+    if feature.column in contents.rows:
+        names = next(c.names for c in contents.features if c.column == feature.column)
+        return ColumnPart(**own, **_shares(names, contents.rows[feature.column], order))
+    if isinstance(feature, Vector) and feature.width > 1:
+        return ColumnPart(**own)
+    return ColumnPart(**own, **number_fields(rows.raw[:, first], rows.labels, order))
+
+
+def _compared_parts(table: Table, contents: ClusterContents, order: np.ndarray) -> list[ColumnPart]:
+    """Return columns that are no features."""
+    names = {counted.column: counted.names for counted in contents.compared}
+    found = []
+    for j, feature in enumerate(table.compared):
+        column = feature.column
+        own: dict[str, Any] = {
+            "column": column,
+            "reason": table.left_out.get(column, ""),
+            "feature": False,
+        }
+        if column in names:
+            fields = _shares(names[column], contents.rows[column], order)
+            found.append(ColumnPart(**own, kind="category", **fields))
+        else:
+            fields = number_fields(contents.sample[:, j], contents.labels, order)
+            if fields:
+                found.append(ColumnPart(**own, kind="number", **fields))
+    return found
+
+
+def _shares(names: Sequence[str], rows: np.ndarray, order: np.ndarray) -> dict[str, Any]:
+    """Return rows by level (k, L + 1), the most frequent levels first, of the clusters `order`."""
+    known = rows[:, :-1]
+    totals = known.sum(axis=0)
+    levels = [int(c) for c in np.argsort(-totals, kind="stable") if totals[c]]
+    if _are_numbers([names[c] for c in levels]):
+        levels.sort(key=lambda c: float(names[c]))
+    elif len(levels) == 2:
+        levels.sort()
+    shown, rest = levels[:MAX_SHOWN_LEVELS], levels[MAX_SHOWN_LEVELS:]
+    table = known[order][:, shown]
+    texts = [names[c] for c in shown]
+    if rest:
+        table = np.column_stack([table, known[order][:, rest].sum(axis=1)])
+        texts.append(REST)
+    return {
+        "levels": texts,
+        "rows": table.tolist(),
+        "explained": explained_share(known[:, levels]) if levels else None,
+    }
+
+
+def _are_numbers(texts: Sequence[str]) -> bool:
+    try:
+        return all(np.isfinite(float(text)) for text in texts)
+    except ValueError:
+        return False
+
+
+def number_fields(x: np.ndarray, labels: np.ndarray, order: np.ndarray) -> dict[str, Any]:
+    """Return what clusters have of values x (m,): quartiles, or shares of two values.
+
+    Missing values are left out. `labels` (m,) are the rows' clusters.
+    """
+    known = ~np.isnan(x)
+    x, labels = x[known], labels[known]
+    values = np.unique(x)
+    if not len(values):
+        return {}
+    k = int(max(labels.max(), order.max())) + 1
+    if len(values) == 2:
+        rows = np.zeros((k, 3), np.int64)
+        np.add.at(rows, (labels, np.searchsorted(values, x)), 1)
+        names = [f"{value:g}" for value in values]
+        return _shares(names, rows, order) | {"sampled": True}
+    quartiles: list[list[float | None]] = []
+    for c in order.tolist():
+        own = x[labels == c]
+        parts = np.quantile(own, [0.25, 0.5, 0.75]).tolist() if len(own) else [None] * 3
+        quartiles.append([None if part is None else float(f"{part:.6g}") for part in parts])
+    here = np.isin(order, labels)
+    leaning = np.zeros(len(order))
+    if here.sum() > 1:
+        leaning[here] = leanings(x[:, None], labels, order[here].tolist())[:, 0]
+    return {
+        "quartiles": quartiles,
+        "leaning": np.round(leaning, 3).tolist(),
+        "explained": explained_ranks(x, labels),
+    }
+
+
+def explained_share(rows: np.ndarray) -> float:
+    """Return the share of the Gini impurity of levels that clusters explain, by rows (k, L).
+
+    It is Goodman and Kruskal's tau, less what chance explains.
+    """
+    n, sizes = rows.sum(), rows.sum(axis=1)
+    if n < 2 or not n * n > (rows.sum(axis=0) ** 2).sum():
+        return 0.0
+    whole = 1.0 - float(((rows.sum(axis=0) / n) ** 2).sum())
+    inside = 1.0 - float((rows**2 / np.maximum(sizes, 1)[:, None]).sum() / n)
+    return _beyond_chance(1.0 - inside / whole, int(n), int((sizes > 0).sum()))
+
+
+def explained_ranks(x: np.ndarray, labels: np.ndarray) -> float:
+    """Return the share of the variance of the ranks of x (m,) that clusters explain.
+
+    It is that of Kruskal and Wallis, less what chance explains.
+    """
+    r = ranks(x)
+    r = r - r.mean()
+    total = float(r @ r)
+    if not total > 0.0:
+        return 0.0
+    sums, sizes = np.bincount(labels, r), np.bincount(labels)
+    between = float((sums**2 / np.maximum(sizes, 1)).sum())
+    return _beyond_chance(between / total, len(x), int((sizes > 0).sum()))
+
+
+def _beyond_chance(share: float, n: int, k: int) -> float:
+    """Return a share that k clusters of n rows explain, adjusted for chance, from 0 to 1."""
+    if n <= k:
+        return 0.0
+    return round(min(1.0, max(0.0, 1.0 - (1.0 - share) * (n - 1) / (n - k))), 4)

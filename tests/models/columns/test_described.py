@@ -1,0 +1,68 @@
+"""The kind and scale of each modelled column in words."""
+
+import numpy as np
+import pytest
+
+from distsvc.models.columns.described import described
+from distsvc.models.columns.maps import GivenColumn
+from distsvc.models.columns.model import ColumnModel
+
+N = 3000
+
+
+def columns():
+    random = np.random.default_rng(3)
+    amount = np.where(random.random(N) < 0.4, 0.0, np.exp(random.normal(3.0, 0.6, N)).round(2))
+    return {
+        "height": (random.normal(0.0, 9.0, N), "continuous", "as stored"),
+        "spend": (np.exp(random.normal(4.0, 0.8, N)), "continuous", "logarithm"),
+        "age": (random.normal(50.0, 3.0, N).round(), "count", "as stored"),
+        "tenth": (random.normal(0.0, 1.0, N).round(1), "rounded", "as stored"),
+        "amount": (amount, "zero-inflated", "logarithm"),
+        "rating": (random.choice(5, N, p=[0.4, 0.05, 0.05, 0.2, 0.3]) + 1.0, "ordinal", ""),
+        "flag": (random.integers(0, 2, N).astype(float), "binary", ""),
+        "same": (np.full(N, 3.0), "constant", ""),
+    }
+
+
+def model_of(names):
+    X = np.column_stack([columns()[name][0] for name in names])
+    return ColumnModel.of(X, np.zeros(len(names), bool))
+
+
+@pytest.mark.parametrize("name", columns())
+def test_kinds_and_scales(name):
+    _, kind, scale = columns()[name]
+    (found,) = described(model_of([name]), [name])
+    assert (found.kind, found.scale) == (kind, scale)
+    assert found.reason
+    assert found.is_used == (name != "same")
+
+
+def test_a_restored_model_says_the_same():
+    names = list(columns())
+    model = model_of(names)
+    again = ColumnModel.restored(model.facts(), model.tables, model.salts)
+    assert described(again, names) == described(model, names)
+
+
+def test_a_copy_names_its_original():
+    x = columns()["height"][0]
+    model = ColumnModel.of(np.column_stack([x, 2.0 * x]), np.zeros(2, bool))
+    _, copy = described(model, ["a", "b"])
+    assert (copy.kind, copy.reason) == ("copy", "orders all rows like a; not used")
+
+
+def test_codes_are_a_category_and_what_is_given_says_so():
+    codes = np.arange(N) % 3
+    model = ColumnModel.of(codes[:, None].astype(float), np.array([True]))
+    assert described(model, ["plan"])[0].kind == "category"
+    x = columns()["age"][0]
+    given = [GivenColumn("continuous", "log")]
+    model = ColumnModel.of(x[:, None], np.zeros(1, bool), given)
+    (found,) = described(model, ["age"], given)
+    assert (found.kind, found.scale, found.reason) == (
+        "continuous",
+        "logarithm",
+        "given in [columns]",
+    )
