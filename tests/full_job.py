@@ -63,7 +63,14 @@ FULL = {
         "unique_id": {"level": "warn", "limit": 0.0},
     },
     "cluster": {"workers": 2, "threads": 3, "partition_rows": 1000, "block_rows": 10},
-    "output": {"path": "out", "format": "zarr", "reasons": 0, "membership": True, "top": 0},
+    "output": {
+        "path": "out",
+        "format": "zarr",
+        "reasons": 0,
+        "membership": True,
+        "top": 0,
+        "missing": False,
+    },
 }
 
 

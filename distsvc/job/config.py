@@ -506,6 +506,8 @@ class OutputConfig(_Section):
     """Whether to say how sure each row is of its cluster."""
     top: Annotated[int, Field(ge=0, le=20)] = 0
     """Other clusters to list for each row, with their shares."""
+    missing: bool = False
+    """Whether to count the missing values of each row."""
 
     @property
     def shares(self) -> bool:

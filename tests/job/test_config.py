@@ -255,7 +255,7 @@ def test_model_values_reach_the_estimator():
         ("model", "depth", "it belongs to algorithm = 'imdh'"),
         ("cluster", "worker", "did you mean 'workers'?"),
         ("output", "fromat", "did you mean 'format'?"),
-        ("output", "zzz", "known keys: format, membership, path, reasons, top"),
+        ("output", "zzz", "known keys: format, membership, missing, path, reasons, top"),
     ],
 )
 def test_unknown_key(section, key, hint):

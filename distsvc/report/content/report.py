@@ -54,8 +54,7 @@ class InputPart(ReportPart):
     """The table: its path or paths, rows used and read, and the columns that were clustered.
 
     Of a table with a log, `state` is the version or snapshot that was read. `left_out` says why
-    other columns were not used. `missing` are the missing values of the columns that have some, and
-    `levels` the texts of the codes 0, 1, ... of categories.
+    other columns were not used. `missing` are the missing values of the columns that have some.
     """
 
     path: str | Annotated[list[str], Field(min_length=2)]
@@ -67,7 +66,6 @@ class InputPart(ReportPart):
     state: Unsaid[str] = ""
     left_out: Unsaid[dict[str, str]] = Field(default={})
     missing: Unsaid[dict[str, Size]] = Field(default={})
-    levels: Unsaid[dict[str, list[str]]] = Field(default={})
 
     @property
     def shown_path(self) -> str:

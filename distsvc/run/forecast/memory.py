@@ -48,6 +48,9 @@ A_LABEL = 40
 SHARE_OF_LIMIT = 0.95
 """Of a worker's memory limit, at which Dask ends it."""
 
+COMPARED_BYTES = 40
+"""Bytes of a value by which clusters are compared, as it is read and as a number."""
+
 LEAST = {
     "cluster": {"partition_rows": 10_000, "block_rows": 1_000, "threads": 1, "workers": 1},
     "model": {"memory_rows": 1_000, "max_samples": 1_000, "size": 100, "budget": 10},
@@ -87,6 +90,10 @@ def forecast_memory(job: Job, table: Table, workers: Workers, algorithm: Forecas
     sizes = sizes_of(job, table, algorithm)
     held, pilot = algorithm.held(sizes), float(sizes.row_bytes * sizes.pilot_rows)
     tasks = _tasks(sizes, held.worker, algorithm.rules[0].float64, job.output)
+    if table.compared:
+        rows = min(sizes.block_rows, sizes.partition_rows)
+        compared = float(COMPARED_BYTES * len(table.compared) * rows)
+        tasks[-1]["columns by which clusters are compared"] = compared
     steps: list[Terms] = [
         {"the pilot": 4.0 * pilot},
         {"the pilot": 2.0 * pilot} | held.driver,

@@ -10,6 +10,7 @@ from distsvc.models.rules.rule import Rule
 from distsvc.run.algorithms.algorithm import AlgorithmJob
 from distsvc.run.labelling.asked import AskedColumns
 from distsvc.run.labelling.labeller import Labeller
+from distsvc.run.labelling.missing import MissingValues
 from distsvc.run.labelling.reasons import Reasons
 from distsvc.run.labelling.shares import Shares
 from distsvc.run.learning.preparation import Preparation
@@ -24,7 +25,7 @@ from distsvc.storage.tables.opening import id_type
 
 ROW = COLUMNS[0].name
 
-ASKED: tuple[type[AskedColumns], ...] = (Reasons, Shares)
+ASKED: tuple[type[AskedColumns], ...] = (Reasons, Shares, MissingValues)
 """All columns that keys of ``[output]`` ask for."""
 
 

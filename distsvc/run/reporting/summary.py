@@ -38,7 +38,7 @@ from distsvc.run.reporting.pictures import labelled_pilot
 from distsvc.run.reporting.rows import rows_part
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.publishing.manifest import UNNAMED
-from distsvc.storage.rows.features import Feature, levels_of, missing_values, names_of
+from distsvc.storage.rows.features import Feature, missing_values, names_of
 
 INDEX_ROWS = 5000
 
@@ -145,7 +145,6 @@ def _input(run: RunDirectory, job: Job, counts: Counts) -> InputPart:
         state=table.state.replace("=", " "),
         left_out=table.left_out,
         missing=_missing(table.features, counts),
-        levels=levels_of(table.features),
     )
 
 

@@ -1,5 +1,6 @@
 """A table as people have it: text, flags and missing values, without an option."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -56,9 +57,29 @@ def test_the_report_counts_missing_values_and_names_levels(customers, run):
     table, found = customers[1], run.report.input
     assert found.missing == {name: table[name].null_count for name in ("age", "country")}
     assert found.columns == ["age", "spend", "visits", "premium", "country"]
-    assert sorted(found.levels["country"]) == ["DE", "FR", "IT", "UK", "US"]
+    columns = {column.column: column for column in run.report.columns.columns}
+    assert sorted(columns["country"].levels) == ["DE", "FR", "IT", "UK", "US"]
+    assert {name: columns[name].missing for name in found.missing} == found.missing
+    assert columns["spend"].kind == "continuous"
+    assert columns["premium"].kind == "binary"
+
+
+def test_clusters_are_compared_by_exact_shares_and_medians_in_the_tables_units(customers, run):
+    table, labels = customers[1], run.labels()["label"].to_numpy()
+    part = run.report.columns
+    columns = {column.column: column for column in part.columns}
+    premium, age = table["premium"].to_numpy(), columns["age"].quartiles
+    assert columns["premium"].levels == ["false", "true"]
+    for k, label in enumerate(part.label):
+        inside = labels == label
+        assert columns["premium"].rows[k] == [(inside & ~premium).sum(), (inside & premium).sum()]
+        ages = table["age"].to_numpy().astype(float)[inside]
+        assert age[k][1] == pytest.approx(np.nanmedian(ages), abs=1.0)
     page = Path(run.path, "report.html").read_text()
-    assert "2 columns with missing values" in page
+    assert "Clusters by column" in page
+    names = re.findall(r'<h3 id="cluster-\d+">.*?</span>\d+: (.*?) <span', page, re.DOTALL)
+    assert len(names) == len(part.label)
+    assert not any("code" in name or name in ("premium=true", "premium=false") for name in names)
 
 
 def test_the_saved_model_labels_rows_as_the_job_did(customers, run):

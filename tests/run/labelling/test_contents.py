@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
+from distsvc.job.config import OutputConfig
 from distsvc.run.labelling.contents import (
     ClusterContents,
     CountedLevels,
     levels_of_columns,
 )
+from distsvc.run.labelling.missing import MissingValues
 from distsvc.storage.rows.blocks import Block
 from distsvc.storage.rows.categories import Codes, OneHot
 from distsvc.storage.rows.features import Numeric
@@ -76,6 +78,17 @@ def test_other_columns_are_counted_and_numbers_are_sampled_by_the_key_of_their_r
     assert np.array_equal(whole.sample, parts.sample, equal_nan=True)
     assert np.array_equal(whole.labels, labels[whole.sample[:, 1].astype(int)])
     assert np.array_equal(whole.rows["land2"], whole.rows["land"])
+
+
+def test_missing_values_of_rows_are_a_column_that_is_asked_for():
+    X = np.array([[np.nan, 1, 0, 0, 1], [np.nan] * 5, [1, 0, 1, 0, 0]])
+    features, block = [Numeric("x"), PLAN, LAND], Block(np.arange(3), X, None, None)
+    for wanted in True, False:
+        output = OutputConfig(path="out", missing=wanted)
+        found = MissingValues(None, None, features, output).add(block, X, {})
+        assert [*found] == ["missing"] * wanted
+    found = MissingValues(None, None, features, OutputConfig(path="out", missing=True))
+    assert found.add(block, X, {})["missing"].tolist() == [1, 3, 0]
 
 
 LAND_2 = Codes(column="land2", known=("DE", "FR"), rest=0.0)

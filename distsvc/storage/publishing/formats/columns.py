@@ -68,6 +68,13 @@ COLUMNS = (
         "list of float32, 0 to 1: the shares of the clusters in next",
         "top",
     ),
+    Column(
+        "missing",
+        pa.int32(),
+        -1,
+        "int32: the features without a value in the row",
+        "missing",
+    ),
 )
 """Every column that can be published, in this order; the first has the name and type of the id."""
 
