@@ -1,7 +1,7 @@
 """Public names are documented: every docstring has an example that runs, defaults and types.
 
-Errors need no example. A method may inherit its docstring. Examples run in a folder where `moons.csv` and `job.toml` are those of the README's first job, which
-has been run into `out/moons`.
+Errors need no example. A method may inherit its docstring. Examples run in a folder where
+`moons.csv` and `job.toml` are those of the README's first job, which has been run into `out/moons`.
 """
 
 import doctest
