@@ -30,7 +30,7 @@ from distsvc.kernels.coreset_tree import insert_rows, rebuild
 from distsvc.models.baselines.estimator import Baseline
 from distsvc.models.baselines.merging import merged_centres
 from distsvc.models.baselines.rules import Centres
-from distsvc.models.rows.checkpoints import MOST, State
+from distsvc.models.rows.checkpoints import MAX_STATE_COUNT, State
 from distsvc.models.rows.sampling import seed_of
 from distsvc.models.rows.streams import StreamEstimator
 from distsvc.models.rows.threads import of_blocks
@@ -38,7 +38,7 @@ from distsvc.models.rows.validation import validated
 from distsvc.models.rules.fields import ArrayField, Facts, check_fields, forms_of, real, whole
 
 POINTS_A_CLUSTER = 200
-BLOCK_ROWS = 8192
+INSERT_BLOCK_ROWS = 8192
 PIECE_ROWS = 1024
 FIRST_THRESHOLD = 16.0 * (1.0 + 1e-9)
 """By a little more than 16, so that rounding does not keep the two nearest rows apart."""
@@ -80,8 +80,8 @@ class CoresetTree:
 
     def insert(self, X: np.ndarray) -> None:
         """Add rows X (n, d) float64, C order, in their order."""
-        for first in range(0, len(X), BLOCK_ROWS):
-            block = np.ascontiguousarray(X[first : first + BLOCK_ROWS], np.float64)
+        for first in range(0, len(X), INSERT_BLOCK_ROWS):
+            block = np.ascontiguousarray(X[first : first + INSERT_BLOCK_ROWS], np.float64)
             done = 0
             while done < len(block):
                 done = insert_rows(block, done, self.threshold, *self._nodes)
@@ -275,7 +275,7 @@ class BICO(StreamEstimator, Baseline):
         """Go on from a tree of the same size; `DataError` for what is none."""
         slots, d = self.tree_.means.shape
         forms, sizes = forms_of(CoresetTree), {"slots": slots, "heads": slots + 1, "d": d}
-        check_fields(forms | {"n_seen": whole(0, MOST)}, facts | arrays, sizes)
+        check_fields(forms | {"n_seen": whole(0, MAX_STATE_COUNT)}, facts | arrays, sizes)
         self.n_seen_ = facts["n_seen"]
         self.tree_ = CoresetTree(**{name: (facts | arrays)[name] for name in forms})
         return self

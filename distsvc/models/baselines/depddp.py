@@ -28,7 +28,7 @@ from distsvc.models.rows.checkpoints import State
 from distsvc.models.rows.scaling import check_finite
 from distsvc.models.rules.fields import ArrayField, Facts, Field, check_fields
 
-BLOCK_ROWS = 8192
+SCATTER_BLOCK_ROWS = 8192
 
 
 class LeafSplit(NamedTuple):
@@ -178,7 +178,7 @@ class DePDDP(TreeBaseline):
         return growth.ends()
 
 
-FIELDS: dict[str, Field] = {
+GROWTH_FIELDS: dict[str, Field] = {
     "nodes": ArrayField("int64", "m", least=0, may_be_empty=True),
     "directions": ArrayField("float32", "m d", may_be_empty=True),
     "thresholds": ArrayField("float64", "m", may_be_empty=True),
@@ -272,7 +272,7 @@ class Growth:
 
     def restore(self, facts: Facts, arrays: dict[str, np.ndarray]) -> Growth:
         """Go on from a tree of the same rows; `DataError` for what is none."""
-        check_fields(FIELDS, arrays, dict(zip("nd", self.Z.shape, strict=True)))
+        check_fields(GROWTH_FIELDS, arrays, dict(zip("nd", self.Z.shape, strict=True)))
         splits, ends, nodes = arrays["splits"].tolist(), arrays["ends"], arrays["nodes"].tolist()
         if not set(splits) <= set(nodes) or max(*nodes, ends.max()) > 2 * len(splits):
             raise DataError("expected a tree and the leaves of its rows, found others")
@@ -305,8 +305,8 @@ def first_component(rows: np.ndarray) -> np.ndarray | None:
         vector = centred_rows.T @ _leading(gram)
     else:
         squares = np.zeros((d, d))
-        for first in range(0, n, BLOCK_ROWS):
-            block = rows[first : first + BLOCK_ROWS] - mean
+        for first in range(0, n, SCATTER_BLOCK_ROWS):
+            block = rows[first : first + SCATTER_BLOCK_ROWS] - mean
             squares += block.T @ block
         if not squares.diagonal().any():
             return None

@@ -29,7 +29,7 @@ from distsvc.job.parameters import RandomState
 from distsvc.models.baselines.estimator import Baseline
 from distsvc.models.baselines.merging import merged_centres
 from distsvc.models.baselines.rules import Centres
-from distsvc.models.rows.checkpoints import MOST, NO_CHECKPOINT, State
+from distsvc.models.rows.checkpoints import MAX_STATE_COUNT, NO_CHECKPOINT, State
 from distsvc.models.rows.sampling import seed_of
 from distsvc.models.rows.threads import of_blocks, on_threads
 from distsvc.models.rows.validation import validated
@@ -45,9 +45,9 @@ class Alternation(NamedTuple):
     converged: bool
 
 
-FIELDS: dict[str, Field] = {
-    "n_iter": whole(0, MOST),
-    "n_ended": whole(0, MOST),
+SEARCH_FIELDS: dict[str, Field] = {
+    "n_iter": whole(0, MAX_STATE_COUNT),
+    "n_ended": whole(0, MAX_STATE_COUNT),
     "key": ArrayField("uint32", "624"),
     "position": whole(0, 624),
     "centres": ArrayField("float64", "k d"),
@@ -99,7 +99,9 @@ class Search:
         """Return a search on rows X (n, d); `DataError` for what is no state of one."""
         found = {**facts, **arrays}
         check_fields(
-            FIELDS | BEST if found.get("n_ended") else FIELDS, found, {"k": k, "d": X.shape[1]}
+            SEARCH_FIELDS | BEST if found.get("n_ended") else SEARCH_FIELDS,
+            found,
+            {"k": k, "d": X.shape[1]},
         )
         random, best = np.random.RandomState(), None
         random.set_state(("MT19937", arrays["key"], facts["position"], 0, 0.0))

@@ -28,8 +28,8 @@ from distsvc.models.rows.sampling import seed_of
 from distsvc.models.rows.streams import StreamEstimator
 from distsvc.models.rows.validation import validated
 
-BLOCK_ROWS = 8192
-GRID = 512
+STREAM_BLOCK_ROWS = 8192
+DENSITY_GRID_SIZE = 512
 TRIM = 0.01
 """A split leaves at least this share of the window on each side, as `DePDDP` does."""
 
@@ -170,8 +170,8 @@ class SPDC(StreamEstimator, TreeBaseline):
         seed = seed_of(self.random_state)
         order = self._order(len(X), seed)[np.random.default_rng(seed).permutation(len(X))]
         Z = centred(X, self.centre_)
-        for first in range(0, len(X), BLOCK_ROWS):
-            self._learn(Z[order[first : first + BLOCK_ROWS]])
+        for first in range(0, len(X), STREAM_BLOCK_ROWS):
+            self._learn(Z[order[first : first + STREAM_BLOCK_ROWS]])
         ends, self._spreads = self.tree_.ends_and_spreads(Z)
         self._number(np.bincount(ends, minlength=len(self.tree_.children)))
         self.labels_ = self.clusters_[ends]
@@ -211,7 +211,9 @@ class SPDC(StreamEstimator, TreeBaseline):
         width = normal_bandwidth(positions, self.bandwidth)
         if width == 0.0:
             return
-        found = lowest_minimum(positions, width, GRID, max(int(np.ceil(TRIM * window)), 1))
+        found = lowest_minimum(
+            positions, width, DENSITY_GRID_SIZE, max(int(np.ceil(TRIM * window)), 1)
+        )
         if found is None or valley(positions - found[0])[0] < self.valley:
             return
         leading = state.leading[leaf]

@@ -39,13 +39,13 @@ DTYPES = {
     "outlier_score": np.float64,
 }
 
-OF_ROWS = ("label", "probability", "outlier_score")
+ROW_ATTRIBUTES = ("label", "probability", "outlier_score")
 """What a fit says of each of its rows."""
 
 CACHED_PARTS = 4
 """Parts of a block whose rows stay in a processor's cache while they are centred."""
 
-SLACK = 1.25
+MAX_HELD_RATIO = 1.25
 """Rows that are held while the sample is drawn, over those that it has in the end, at most."""
 
 
@@ -394,7 +394,7 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
             self._hold_rows(Z)
             phases.ended("labels")
         else:
-            found = passes.values(*map(self._values, OF_ROWS))
+            found = passes.values(*map(self._values, ROW_ATTRIBUTES))
             self.labels_, self.probabilities_, self.outlier_scores_ = found
             phases.ended("labels, shares and scores of the rows")
 
@@ -571,7 +571,7 @@ class _Held:
         for number in range(len(self.keys)):
             self._keep(number)
         self._n = sum(map(len, self.keys))
-        self._most = max(int(SLACK * self._n), 2 * PILOT_ROWS)
+        self._most = max(int(MAX_HELD_RATIO * self._n), 2 * PILOT_ROWS)
 
     def _keep(self, number: int) -> None:
         if self.limit < 2**64:
