@@ -1,6 +1,7 @@
-"""The name of a class is used once: who reads it knows which class is meant."""
+"""The name of a class or constant is used once: who reads it knows which one is meant."""
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,23 @@ from pathlib import Path
 import distsvc
 
 ROOT = Path(distsvc.__file__).parent.parent
+UNIQUE = (
+    "distsvc/errors",
+    "distsvc/inputs",
+    "distsvc/kernels",
+    "distsvc/metrics.py",
+    "distsvc/models/baselines",
+    "distsvc/models/rows",
+)
+"""Packages whose public constants have names of their own in all of distsvc."""
+
+SHARED = {
+    "LOG_TWO_PI",  # the same number in a kernel and in the model of its columns
+    "LONGEST",  # also of parts of the page
+    "TINY",
+    "ZERO",
+}
+"""Names in `UNIQUE` that have another home."""
 
 
 def class_names(node: ast.AST) -> Iterator[str]:
@@ -17,6 +35,15 @@ def class_names(node: ast.AST) -> Iterator[str]:
             yield child.name
         if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             yield from class_names(child)
+
+
+def constant_names(module: ast.Module) -> Iterator[str]:
+    """Yield the names of a module's public constants, but not of type variables."""
+    for node in module.body:
+        targets = [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [])
+        for name in (name for target in targets for name in ast.walk(target)):
+            if isinstance(name, ast.Name) and re.fullmatch("[A-Z][A-Z0-9_]+", name.id):
+                yield name.id
 
 
 def test_a_class_name_is_used_once():
@@ -31,3 +58,21 @@ def test_a_class_name_is_used_once():
 def test_a_class_inside_a_function_is_not_counted():
     source = "class A:\n    class B: ...\n\ndef f():\n    class A: ...\n\nif A:\n    class C: ...\n"
     assert list(class_names(ast.parse(source))) == ["A", "B", "C"]
+
+
+def test_a_constant_name_is_used_once():
+    homes = defaultdict(list)
+    for path in sorted((ROOT / "distsvc").rglob("*.py")):
+        for name in constant_names(ast.parse(path.read_text())):
+            homes[name].append(path.relative_to(ROOT).as_posix())
+    several = {
+        name
+        for name, paths in homes.items()
+        if len(paths) > 1 and any(path.startswith(UNIQUE) for path in paths)
+    }
+    assert several == SHARED
+
+
+def test_constants_are_names_of_a_module_in_capitals():
+    source = "A1 = B = 0\nC, D2 = 1, 2\nE: int = 3\n_F = 4\nT = 5\ng = 6\ndef h():\n    II = 7\n"
+    assert list(constant_names(ast.parse(source))) == ["A1", "D2"]

@@ -94,16 +94,6 @@ class DistsvcError(Exception):
     --------
     DataError, InputNotFoundError, TemporaryError, JobFileError : The commonest.
 
-    Examples
-    --------
-    >>> import distsvc
-    >>> from distsvc.errors import DistsvcError
-    >>> try:
-    ...     distsvc.load("nowhere")
-    ... except DistsvcError as error:
-    ...     print(type(error).__name__, error.exit_code)
-    InputNotFoundError 66
-
     """
 
     exit_code = 1
@@ -121,39 +111,17 @@ class DataError(DistsvcError):
     EmptyInputError : There are no rows.
     UnusableRowsError : Rows that an estimator refuses.
 
-    Examples
-    --------
-    >>> import distsvc
-    >>> from distsvc.errors import DataError
-    >>> try:
-    ...     distsvc.load("out/moons").labels("income")
-    ... except DataError as error:
-    ...     print(error.exit_code)
-    65
-
     """
 
     exit_code = 65
 
 
 class EmptyInputError(DataError):
-    r"""The input has no rows, or none that can be used.
+    """The input has no rows, or none that can be used.
 
     See Also
     --------
     SkippedError : The same where an empty input is to be skipped.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> import distsvc
-    >>> from distsvc.errors import EmptyInputError
-    >>> _ = Path("empty.csv").write_text("x,y\n")
-    >>> try:
-    ...     run = distsvc.run("empty.csv")
-    ... except EmptyInputError as error:
-    ...     print(error.exit_code)
-    65
 
     """
 
@@ -165,16 +133,6 @@ class UnusableRowsError(DataError, ValueError):
     --------
     ParameterError : A parameter of an estimator is not allowed.
 
-    Examples
-    --------
-    >>> from distsvc import AutoClustering
-    >>> from distsvc.errors import UnusableRowsError
-    >>> try:
-    ...     model = AutoClustering().fit([[1e200], [-1e200], [0.0]])
-    ... except UnusableRowsError as error:
-    ...     print(error.exit_code)
-    65
-
     """
 
 
@@ -184,16 +142,6 @@ class InputNotFoundError(DistsvcError):
     See Also
     --------
     SkippedError : The same where a missing input is to be skipped.
-
-    Examples
-    --------
-    >>> import distsvc
-    >>> from distsvc.errors import InputNotFoundError
-    >>> try:
-    ...     run = distsvc.run("nowhere.csv")
-    ... except InputNotFoundError as error:
-    ...     print(error.exit_code)
-    66
 
     """
 
@@ -207,16 +155,6 @@ class SkippedError(DistsvcError):
     --------
     InputNotFoundError, EmptyInputError : The same where nothing is to be skipped.
 
-    Examples
-    --------
-    >>> import distsvc
-    >>> from distsvc.errors import SkippedError
-    >>> try:
-    ...     run = distsvc.run("nowhere.csv", skip_missing=True)
-    ... except SkippedError as error:
-    ...     print(error.exit_code)
-    99
-
     """
 
     exit_code = 99
@@ -229,12 +167,6 @@ class PartitionFailedError(DistsvcError):
     --------
     TemporaryError : Scheduler or workers were lost.
 
-    Examples
-    --------
-    >>> from distsvc.errors import PartitionFailedError
-    >>> PartitionFailedError("partition 3: killed 3 workers").exit_code
-    70
-
     """
 
     exit_code = 70
@@ -246,20 +178,6 @@ class TemporaryError(DistsvcError):
     See Also
     --------
     PartitionFailedError : One partition fails, again and again.
-
-    Examples
-    --------
-    >>> import distsvc
-    >>> from distsvc.errors import TemporaryError
-    >>> job = {
-    ...     "input": {"path": "date=2026-11-20", "ready": "_SUCCESS"},
-    ...     "output": {"path": "out/later"},
-    ... }
-    >>> try:
-    ...     run = distsvc.run(job)
-    ... except TemporaryError as error:
-    ...     print(error.exit_code)
-    75
 
     """
 
@@ -304,17 +222,6 @@ class CheckFailedError(DistsvcError):
     --------
     distsvc.load : What is published still.
 
-    Examples
-    --------
-    >>> import distsvc
-    >>> from distsvc.errors import CheckFailedError
-    >>> checks = {"output.path": "out/checked", "checks.min_rows": 5000}
-    >>> try:
-    ...     run = distsvc.run("job.toml", overrides=checks)
-    ... except CheckFailedError as error:
-    ...     print(error.exit_code)
-    76
-
     """
 
     exit_code = 76
@@ -329,12 +236,6 @@ class OutputPermissionError(DistsvcError):
     --------
     TemporaryError : The disk is full.
 
-    Examples
-    --------
-    >>> from distsvc.errors import OutputPermissionError
-    >>> OutputPermissionError("out: permission denied").exit_code
-    77
-
     """
 
     exit_code = 77
@@ -346,16 +247,6 @@ class JobFileError(DistsvcError):
     See Also
     --------
     ParameterError : The same of a parameter of an estimator.
-
-    Examples
-    --------
-    >>> import distsvc
-    >>> from distsvc.errors import JobFileError
-    >>> try:
-    ...     run = distsvc.run("job.toml", overrides={"model.effort": "medium"})
-    ... except JobFileError as error:
-    ...     print(error.exit_code)
-    78
 
     """
 
@@ -369,12 +260,6 @@ class MissingExtraError(JobFileError):
     --------
     JobFileError : What else a run asks for and does not get.
 
-    Examples
-    --------
-    >>> from distsvc.errors import MissingExtraError
-    >>> MissingExtraError.exit_code
-    78
-
     """
 
 
@@ -384,15 +269,5 @@ class ParameterError(JobFileError, ValueError):
     See Also
     --------
     UnusableRowsError : Rows that an estimator refuses.
-
-    Examples
-    --------
-    >>> from distsvc import AutoClustering
-    >>> from distsvc.errors import ParameterError
-    >>> try:
-    ...     model = AutoClustering(effort="medium").fit([[0.0], [1.0]])
-    ... except ParameterError as error:
-    ...     print(error)
-    effort must be one of ('fast', 'default', 'thorough'), found 'medium'
 
     """

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 
 from distsvc.errors import UnusableRowsError
 
-LARGE = 2.0**53
+MAX_EXACT_INTEGER = 2.0**53
 """Up to which float64 holds every integer."""
 
-STEPS = 2**20
+MIN_RANGE_STEPS = 2**20
 """Of float64, that a range of larger integers must have for their differences to be kept."""
 
 
@@ -24,7 +24,7 @@ def is_narrow(least: Any, most: Any) -> Any:
     `least` and `most` are its ends as float64, or arrays of several columns' ends.
     """
     size = np.maximum(np.abs(least), np.abs(most))
-    return (size > LARGE) & (most - least < STEPS * np.spacing(size))
+    return (size > MAX_EXACT_INTEGER) & (most - least < MIN_RANGE_STEPS * np.spacing(size))
 
 
 class Ends:

@@ -11,7 +11,7 @@ from typing import Any
 from distsvc.inputs.arrays import ArrayRows, DaskArray
 from distsvc.inputs.rows import Input, Reading, check_array, no_rows
 
-TABLE = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__")
+TABLE_METHODS = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__")
 """Arrow makes a table of what has one of these."""
 
 
@@ -76,7 +76,7 @@ def _has(kind: type, *names: str) -> bool:
 
 
 def _is_table(kind: type) -> bool:
-    return any(hasattr(kind, name) for name in TABLE)
+    return any(hasattr(kind, name) for name in TABLE_METHODS)
 
 
 def _is_query(kind: type) -> bool:

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 MOST_LEVELS = 32
 """Maximum number of values of a category that have a column, or a code, of their own."""
 
-LEAST_ROWS, LEAST_SHARE = 10, 0.001
+MIN_LEVEL_COUNT, MIN_LEVEL_SHARE = 10, 0.001
 """Least rows of a value that is told apart, and their least share of all rows."""
 
-LONGEST = 256
+MAX_LEVEL_LENGTH = 256
 """Maximum number of characters of a value that is told apart."""
 
 BUCKET = "other"
@@ -23,11 +23,11 @@ BUCKET = "other"
 def frequent(counts: Mapping[str, int]) -> list[str]:
     """Return the values with enough rows, the most frequent first, equal ones by their text.
 
-    Values longer than `LONGEST` are free text.
+    Values longer than `MAX_LEVEL_LENGTH` are free text.
     """
-    least = max(LEAST_ROWS, LEAST_SHARE * max(sum(counts.values()), 1))
+    least = max(MIN_LEVEL_COUNT, MIN_LEVEL_SHARE * max(sum(counts.values()), 1))
     order = sorted(counts, key=lambda value: (-counts[value], value))
-    return [value for value in order if counts[value] >= least and len(value) <= LONGEST]
+    return [value for value in order if counts[value] >= least and len(value) <= MAX_LEVEL_LENGTH]
 
 
 def bucket_name(known: Collection[str]) -> str:

@@ -20,7 +20,7 @@ from distsvc.kernels.rbf import LOG2_E, exp2, kernel_row, squared_distances
 REMOVAL, PROJECT_NEAREST, PROJECT_RANDOM, MERGE = 0, 1, 2, 3
 """Codes of the maintenance strategies."""
 
-N_VECTORS, STEP, HITS, MAINTAINED, STOPPED, RANDOM = 0, 1, 2, 3, 4, 5
+N_VECTORS, STEP, HITS, MAINTAINED, STOPPED_FLAG, RANDOM = 0, 1, 2, 3, 4, 5
 """Places in the state: vectors held, steps done, violations, maintenance calls, 1 once the
 step-norm rule has fired, the random number generator of PROJECT_RANDOM."""
 
@@ -310,6 +310,6 @@ def descend(
                     S, counts32, np.int64(state[N_VECTORS]), scale, row, x_buffer
                 )
         if theta > 0.0 and step <= (theta * t) ** 2:
-            state[STOPPED] = np.uint64(1)
+            state[STOPPED_FLAG] = np.uint64(1)
             return i + 1
     return X.shape[0]

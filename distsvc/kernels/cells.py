@@ -6,7 +6,7 @@ import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel
 
-FAINTEST = 1e-300
+MIN_PROBABILITY = 1e-300
 
 
 @inlined
@@ -51,7 +51,7 @@ def fit_cells(edges, counts, weights, means, sds, least_sd, max_steps, tolerance
                 if z_low > 0.0:  # the upper tail keeps its digits
                     upper = 0.0 if z == np.inf else normal_cdf(-z)
                     inside = normal_cdf(-z_low) - upper
-                inside = max(inside, FAINTEST)
+                inside = max(inside, MIN_PROBABILITY)
                 first = min(max((pdf_low - pdf) / inside, -40.0), 40.0)
                 chance[i, j] = inside
                 shift[i, j] = first
@@ -62,7 +62,7 @@ def fit_cells(edges, counts, weights, means, sds, least_sd, max_steps, tolerance
             total = 0.0
             for j in range(k):
                 total += weights[j] * chance[i, j]
-            total = max(total, FAINTEST)
+            total = max(total, MIN_PROBABILITY)
             likelihood += counts[i] * math.log(total)
             for j in range(k):
                 chance[i, j] = counts[i] * weights[j] * chance[i, j] / total

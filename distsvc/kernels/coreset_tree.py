@@ -12,7 +12,7 @@ import numpy as np
 from distsvc.kernels.jit import inlined, kernel
 from distsvc.kernels.lanes import square_distance
 
-CHUNK = 32
+CHUNK_COLUMNS = 32
 FIRST_RADIUS = 0.0625
 """A reference of level l takes rows within a squared distance of threshold / 2^(3 + l)."""
 
@@ -24,8 +24,8 @@ def _squared_distance(a, b, limit):
     total = 0.0
     start = 0
     while start < d and total <= limit:
-        total += square_distance(a[start : start + CHUNK], b[start : start + CHUNK])
-        start += CHUNK
+        total += square_distance(a[start : start + CHUNK_COLUMNS], b[start : start + CHUNK_COLUMNS])
+        start += CHUNK_COLUMNS
     return total
 
 

@@ -9,7 +9,7 @@ from distsvc.kernels.rbf import BATCH, LOG2_E, exp2, least_square, squared_dista
 SQUARINGS = 7
 """The narrow kernel is the wide one squared so often: its gamma is 128 times as large."""
 
-FAINTEST = np.float32(0.57)
+MIN_WIDE_KERNEL = np.float32(0.57)
 """Of the wide kernel, where the narrow one is as good as 0: 0.57^128 is 2^-104. Arithmetic on
 numbers below 2^-126 is a hundred times slower."""
 
@@ -44,7 +44,7 @@ def log_sums(X, S, a, gamma, out):
                 row[j] = exp2(scale * (row[j] - shift))
             out[1, first + r] = dot(a, row)
             for j in range(b):
-                value = max(row[j], FAINTEST)
+                value = max(row[j], MIN_WIDE_KERNEL)
                 for _ in range(SQUARINGS):
                     value *= value
                 row[j] = value

@@ -3,7 +3,7 @@
 from distsvc.kernels.jit import kernel
 from distsvc.kernels.lanes import fma
 
-VECTORS = 32
+N_DIFFUSED = 32
 """Vectors that walk at once. Their number is part of the compiled code, which is faster so."""
 
 
@@ -16,18 +16,18 @@ def walk_on(weights, numbers, starts, X, Z, a, b, c):
     c are float32.
     """
     for i in range(X.shape[0]):
-        for k in range(VECTORS):
+        for k in range(N_DIFFUSED):
             Z[i, k] = fma(b, X[i, k], -c * Z[i, k])
         e, end = starts[i], starts[i + 1]
         while e + 4 <= end:  # four at a time, so that sums stay in registers
             p, q, r, s = numbers[e], numbers[e + 1], numbers[e + 2], numbers[e + 3]
             t, u, v, w = a * weights[e], a * weights[e + 1], a * weights[e + 2], a * weights[e + 3]
-            for k in range(VECTORS):
+            for k in range(N_DIFFUSED):
                 step = fma(w, X[s, k], fma(v, X[r, k], fma(u, X[q, k], t * X[p, k])))
                 Z[i, k] += step
             e += 4
         while e < end:
             p, t = numbers[e], a * weights[e]
-            for k in range(VECTORS):
+            for k in range(N_DIFFUSED):
                 Z[i, k] = fma(t, X[p, k], Z[i, k])
             e += 1

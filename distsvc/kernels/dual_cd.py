@@ -18,7 +18,7 @@ from distsvc.kernels.jit import inlined, kernel
 from distsvc.kernels.lanes import dot, square_distance
 
 SMALLEST_CURVATURE = 1e-12
-NEAR = 1e-12
+BOUND_TOLERANCE = 1e-12
 """How far from a bound alpha may be and is at it but for the rounding of its moves."""
 
 CHANGE, MOVED, COST = 0, 1, 2
@@ -27,7 +27,7 @@ CHANGE, MOVED, COST = 0, 1, 2
 @inlined
 def _at_bound(a):
     """Return a, or the bound that it is at but for rounding."""
-    return 0.0 if a < NEAR else 1.0 if a > 1.0 - NEAR else a
+    return 0.0 if a < BOUND_TOLERANCE else 1.0 if a > 1.0 - BOUND_TOLERANCE else a
 
 
 @inlined

@@ -12,7 +12,7 @@ from distsvc.kernels.lanes import dot
 from distsvc.kernels.rbf import LOG2_E, exp2
 from distsvc.kernels.union_find import root_of
 
-SLACK = np.float32(1e-4)
+LEVEL_TOLERANCE = np.float32(1e-4)
 """How far below the level a bound has to be: many times the rounding of a sum in float32."""
 
 WIDER = np.float32(1e-6)
@@ -111,7 +111,7 @@ def _never_inside(low_u, high_u, low_v, high_v, S, a, scale, samples, level, val
                 values[j] += gap * gap
         for j in range(b):
             values[j] = exp2(scale * values[j])
-        if dot(a, values) < level - SLACK:
+        if dot(a, values) < level - LEVEL_TOLERANCE:
             return True
     return False
 

@@ -11,14 +11,14 @@ import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel
 from distsvc.kernels.lanes import dot
-from distsvc.kernels.rbf import BATCH, FARTHEST, LOG2_E, exp2, lowest, squared_distances
+from distsvc.kernels.rbf import BATCH, LOG2_E, MAX_SQUARED_DISTANCE, exp2, lowest, squared_distances
 from distsvc.kernels.union_find import root_of
 
 FIXED = 2.0**30
 """Differences of kernel values are summed as whole numbers of 1 / FIXED, so that sums merge in any
 order and are the same for every cut of a table. 2^33 rows fit."""
 
-EXACT_ROWS = 2**20
+EXACT_SUM_ROWS = 2**20
 """Rows whose sums are exact in float64 too, being whole numbers below 2^53; loops over them fill
 the processor's vector registers, which those over int64 do not."""
 
@@ -144,8 +144,8 @@ def add_differences(X, peaks, saddles, gamma, sums, ties=False):
     at_peak = np.empty(s, np.float32)
     zero = np.float32(0.0)
     on = np.float32(-1.0) if ties else zero
-    for start in range(0, n, EXACT_ROWS):
-        stop = min(start + EXACT_ROWS, n)
+    for start in range(0, n, EXACT_SUM_ROWS):
+        stop = min(start + EXACT_SUM_ROWS, n)
         first, second, third = np.zeros(s), np.zeros(s), np.zeros(s)
         left_out = np.zeros(s, np.int32)
         for i in range(start, stop):
@@ -209,8 +209,8 @@ def vote(X, S, a, ends, gamma):
             best = 0
             for c in range(1, k):
                 best = c if lows[r, c] < lows[r, best] else best
-            shift = min(np.int32(lows[r, best]).view(np.float32), FARTHEST)
-            settled = shift < FARTHEST
+            shift = min(np.int32(lows[r, best]).view(np.float32), MAX_SQUARED_DISTANCE)
+            settled = shift < MAX_SQUARED_DISTANCE
             for c in range(k):
                 further = np.int32(lows[r, c]).view(np.float32) - shift
                 settled &= c == best or most[c] * exp2(scale * further) < least[best]

@@ -13,13 +13,13 @@ import numpy as np
 from distsvc.kernels.jit import inlined, kernel
 
 DIGITS = 68
-CHUNK, CHUNK_VALUES, FEWEST_ROWS = 4096, 2**15, 128
+MAX_CHUNK_ROWS, CHUNK_VALUES, MIN_CHUNK_ROWS = 4096, 2**15, 128
 """Most rows that are added at a time, the values that lie in a cache then, and fewest rows."""
 
 LEAST_EXPONENT, MOST_EXPONENT = 100, 2030
 """Of the largest square, as float64 holds it: beyond, the parts' units would not be numbers."""
 
-LOW = np.uint64(0xFFFFFFFF)
+LOW_WORD_MASK = np.uint64(0xFFFFFFFF)
 
 
 @inlined
@@ -32,11 +32,11 @@ def _add(digits, value):
         exponent -= 1
     place = exponent >> 5
     shift = np.uint64(exponent & 31)
-    low = (mantissa & LOW) << shift
+    low = (mantissa & LOW_WORD_MASK) << shift
     high = (mantissa >> np.uint64(32)) << shift
     sign = np.int64(1) if value >= 0 else np.int64(-1)
-    digits[place] += sign * np.int64(low & LOW)
-    digits[place + 1] += sign * np.int64((low >> np.uint64(32)) + (high & LOW))
+    digits[place] += sign * np.int64(low & LOW_WORD_MASK)
+    digits[place + 1] += sign * np.int64((low >> np.uint64(32)) + (high & LOW_WORD_MASK))
     digits[place + 2] += sign * np.int64(high >> np.uint64(32))
 
 
@@ -62,8 +62,8 @@ def _add_parts(x, n, shift, bound, digits):
     """Add the first n of the values x of a column to its digits (2, DIGITS), if parts suffice.
 
     Every value is cut into three parts, each a whole number of units of its own and so small that
-    as many as `CHUNK` of them add exactly as floats. Returns whether nothing is left of any value;
-    if not, nothing is added. `bound` is the largest |x - shift|.
+    as many as `MAX_CHUNK_ROWS` of them add exactly as floats. Returns whether nothing is left of
+    any value; if not, nothing is added. `bound` is the largest |x - shift|.
     """
     e_at = np.int64(np.float64(bound).view(np.uint64) >> np.uint64(52))
     s_at = np.int64(np.float64(bound * bound).view(np.uint64) >> np.uint64(52))
@@ -126,7 +126,7 @@ def add_block(X, shift, digits, least, most, counts):
     overflow after 2^30 rows unless they are normalised in between.
     """
     n, d = X.shape
-    rows = min(max(CHUNK_VALUES // max(d, 1), FEWEST_ROWS), CHUNK)
+    rows = min(max(CHUNK_VALUES // max(d, 1), MIN_CHUNK_ROWS), MAX_CHUNK_ROWS)
     low, high, column = np.empty(d), np.empty(d), np.empty(rows)
     for first in range(0, n, rows):
         chunk = X[first : first + rows]

@@ -6,12 +6,12 @@ from distsvc.kernels.jit import inlined, kernel
 from distsvc.kernels.lanes import fma, square_distance
 from distsvc.kernels.rbf import lowest, squared_distances
 
-FARTHEST = np.int32(2147483647)
-SLACK = np.float32(0.9999)
+MAX_DISTANCE_BITS = np.int32(2147483647)
+BOUND_FACTOR = np.float32(0.9999)
 """Lower bounds are shrunk by this much more than float32 rounding could raise them."""
 
 TWO, ABOVE = np.float32(2.0), np.float32(1.000001)
-AT_ONCE = 128
+SKIP_ROWS = 128
 """Rows that are passed over together where none of them is near."""
 
 
@@ -51,12 +51,12 @@ def nearest_point(X, P, numbers, low, high):
         x = X[i]
         _box_distances(low, high, x, bounds)
         for c in range(n_cells):
-            bounds[c] *= SLACK
+            bounds[c] *= BOUND_FACTOR
         first = 0
         nearest_box = lowest(bound_bits)
         while bound_bits[first] != nearest_box:
             first += 1
-        best, number = FARTHEST, FARTHEST
+        best, number = MAX_DISTANCE_BITS, MAX_DISTANCE_BITS
         for step in range(-1, n_cells):
             c = first if step < 0 else step
             if bound_bits[c] > best or step == first:
@@ -87,8 +87,8 @@ def keep_nearest(products, lows, rows, first, distances, numbers):
     for i in range(b):
         found, others, x = distances[i], numbers[i], rows[first + i]
         limit = np.float32(np.inf)
-        for start in range(0, m, AT_ONCE):
-            these, theirs = products[i, start : start + AT_ONCE], lows[start : start + AT_ONCE]
+        for start in range(0, m, SKIP_ROWS):
+            these, theirs = products[i, start : start + SKIP_ROWS], lows[start : start + SKIP_ROWS]
             near = np.int32(0)
             for j in range(these.shape[0]):
                 near |= np.int32(theirs[j] - TWO * these[j] <= limit)

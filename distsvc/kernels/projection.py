@@ -5,7 +5,7 @@ import numpy as np
 from distsvc.kernels.jit import inlined, kernel
 from distsvc.kernels.lanes import fma
 
-FEW = 16
+FEW_FEATURES = 16
 """Features of which one coordinate after the other takes less time than all at once."""
 
 
@@ -56,7 +56,7 @@ def coordinates(X, components):
     n, d = X.shape
     q = components.shape[0]
     out = np.zeros((n, q), np.float32)
-    if d < FEW:
+    if d < FEW_FEATURES:
         _one_by_one(X, components, out)
     else:
         turned = np.empty((d, q), np.float32)

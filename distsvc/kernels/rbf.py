@@ -11,7 +11,7 @@ from distsvc.kernels.jit import inlined, kernel
 from distsvc.kernels.lanes import dot, fma
 
 LOG2_E = np.float32(1.4426950408889634)
-LOWEST = np.float32(-100.0)
+MIN_EXPONENT = np.float32(-100.0)
 P1 = np.float32(0.6931471805599453)
 P2 = np.float32(0.24022650695910072)
 P3 = np.float32(0.05550410866482158)
@@ -19,12 +19,12 @@ P4 = np.float32(0.009618129107628477)
 P5 = np.float32(0.0013333558146428443)
 P6 = np.float32(0.00015403530393381608)
 ONE = np.float32(1.0)
-HALF = np.float32(0.5)
+ONE_HALF = np.float32(0.5)
 
-FARTHEST = np.finfo(np.float32).max
+MAX_SQUARED_DISTANCE = np.finfo(np.float32).max
 """Squared distances may overflow, but not what they are measured from."""
 
-HIGHEST = np.int32(2147483647)
+MAX_BITS = np.int32(2147483647)
 
 BATCH = 4
 """Rows that a kernel does each of its steps for before it does the next: a processor works on those
@@ -39,8 +39,8 @@ def exp2(t):
     number: arithmetic on subnormal ones is a hundred times slower. The whole part of t goes to the
     exponent bits, the rest through the Taylor polynomial of degree 6 on [-1/2, 1/2].
     """
-    t = max(t, LOWEST)
-    whole = np.int32(t - HALF)
+    t = max(t, MIN_EXPONENT)
+    whole = np.int32(t - ONE_HALF)
     r = t - np.float32(whole)
     p = fma(r, fma(r, fma(r, fma(r, fma(r, fma(r, P6, P5), P4), P3), P2), P1), ONE)
     return p * np.int32((whole + np.int32(127)) << np.int32(23)).view(np.float32)
@@ -129,7 +129,7 @@ def _first_eight(S, n, x, out):
 @inlined
 def lowest(bits):
     """Return the least of an array of int32, the highest int32 of none."""
-    low = HIGHEST
+    low = MAX_BITS
     for j in range(bits.shape[0]):
         low = min(low, bits[j])
     return low
@@ -138,7 +138,7 @@ def lowest(bits):
 @inlined
 def least_square(squares):
     """Return the least of squared distances, finite; as integers they are ordered alike."""
-    return min(np.int32(lowest(squares.view(np.int32))).view(np.float32), FARTHEST)
+    return min(np.int32(lowest(squares.view(np.int32))).view(np.float32), MAX_SQUARED_DISTANCE)
 
 
 @inlined

@@ -303,7 +303,7 @@ def test_the_norm_of_every_step(strategy):
         for factor, stopped in ((1.001, 1), (0.999, 0)):
             trial = copy.deepcopy(m)
             trial.feed(x[None], gamma, C, 10, strategy, theta=factor * norm)
-            assert trial.state[kernels.STOPPED] == stopped
+            assert trial.state[kernels.STOPPED_FLAG] == stopped
         m.feed(x[None], gamma, C, 10, strategy, theta=1e-9)
         hits.add(int(m.state[kernels.HITS]))
     assert 40 < len(hits) < 80
@@ -319,7 +319,7 @@ def test_it_stops_at_the_first_short_step(strategy, theta):
     used = m.feed(X, gamma, C, 10, strategy, theta=theta)
     assert used == 1 + int((norms <= theta).argmax())
     assert m.state[kernels.STEP] == used
-    assert m.state[kernels.STOPPED] == 1
+    assert m.state[kernels.STOPPED_FLAG] == 1
 
 
 @settings(deadline=None, max_examples=40)
@@ -328,11 +328,11 @@ def test_it_stops_soon_whatever_the_data(C, theta, spread, seed):
     most = max(math.ceil(1.42 * C / theta), 1)
     m = Model(2, 12)
     used = m.feed(rows(most, seed=seed, spread=spread), 1.0, C, 10, "merge", theta=theta)
-    assert m.state[kernels.STOPPED] == 1
+    assert m.state[kernels.STOPPED_FLAG] == 1
     assert used <= most
 
 
 def test_theta_zero_never_stops():
     m = Model(1, 3)
     assert m.feed(np.zeros((1000, 1), np.float32), 1.0, 1.0) == 1000
-    assert m.state[kernels.STOPPED] == 0
+    assert m.state[kernels.STOPPED_FLAG] == 0

@@ -179,7 +179,7 @@ def test_sums_do_not_depend_on_the_cut_or_the_order_of_rows(d, s, cuts):
 
 
 def test_sums_of_more_rows_than_are_added_up_at_a_time():
-    X, peaks, saddles = splits(2, 2, n=level_tree.EXACT_ROWS + 3)
+    X, peaks, saddles = splits(2, 2, n=level_tree.EXACT_SUM_ROWS + 3)
     n = len(X)
     whole, parts = np.zeros((4, 2), np.int64), np.zeros((4, 2), np.int64)
     level_tree.add_differences(X, peaks, saddles, 0.7, whole)

@@ -22,7 +22,6 @@ import numpy as np
 from scipy.spatial import cKDTree
 from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin
-from sklearn.utils.validation import check_is_fitted
 
 from distsvc.errors import UnusableRowsError
 from distsvc.job.constraints import HELD
@@ -31,14 +30,15 @@ from distsvc.kernels.coreset_tree import insert_rows, rebuild
 from distsvc.models.baselines.estimator import Baseline
 from distsvc.models.baselines.merging import merged_centres
 from distsvc.models.baselines.rules import Centres
-from distsvc.models.rows.checkpoints import MOST, State
+from distsvc.models.rows.checkpoints import MAX_STATE_COUNT, State
 from distsvc.models.rows.sampling import seed_of
+from distsvc.models.rows.streams import StreamEstimator
 from distsvc.models.rows.threads import of_blocks
-from distsvc.models.rows.validation import unweighted, validated
+from distsvc.models.rows.validation import validated
 from distsvc.models.rules.fields import ArrayField, Facts, check_fields, forms_of, real, whole
 
 POINTS_A_CLUSTER = 200
-BLOCK_ROWS = 8192
+INSERT_BLOCK_ROWS = 8192
 PIECE_ROWS = 1024
 FIRST_THRESHOLD = 16.0 * (1.0 + 1e-9)
 """By a little more than 16, so that rounding does not keep the two nearest rows apart."""
@@ -80,8 +80,8 @@ class CoresetTree:
 
     def insert(self, X: np.ndarray) -> None:
         """Add rows X (n, d) float64, C order, in their order."""
-        for first in range(0, len(X), BLOCK_ROWS):
-            block = np.ascontiguousarray(X[first : first + BLOCK_ROWS], np.float64)
+        for first in range(0, len(X), INSERT_BLOCK_ROWS):
+            block = np.ascontiguousarray(X[first : first + INSERT_BLOCK_ROWS], np.float64)
             done = 0
             while done < len(block):
                 done = insert_rows(block, done, self.threshold, *self._nodes)
@@ -111,7 +111,7 @@ class CoresetTree:
             raise UnusableRowsError("X has values too large to be squared in float64")
 
 
-class BICO(Baseline):
+class BICO(StreamEstimator, Baseline):
     """k-means of a stream: a small weighted summary is kept, and clustered when asked.
 
     Rows are taken one by one, in their order, into a tree of at most `size` clustering features;
@@ -204,116 +204,24 @@ class BICO(Baseline):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    @unweighted
-    def fit(self, X: Any, y: Any = None) -> BICO:
-        """Cluster the rows of X.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows in memory, float32 or float64.
-        y : None, default=None
-            Ignored.
-
-        Returns
-        -------
-        self : BICO
-
-        Raises
-        ------
-        ValueError
-            For NaN or infinity in X, too few rows, or a parameter out of range.
-
-        See Also
-        --------
-        partial_fit : Learn from a stream of blocks.
-
-        Examples
-        --------
-        >>> from distsvc.baselines import BICO
-        >>> from sklearn.datasets import make_blobs
-        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
-        >>> BICO(n_clusters=3, random_state=0).fit(X).cluster_centers_.shape
-        (3, 2)
-
-        """
-        X = validated(self, X)
+    def _fit_rows(self, X: np.ndarray) -> None:
         self._begin(X.shape[1])
         self._checkpoint.last(self._restore)
         order = self._order(len(X), self.seed_)
         while self.n_seen_ < len(X):
             self._add(X[order[self.n_seen_ : self.n_seen_ + PIECE_ROWS]])
             self._checkpoint.keep(self.n_seen_, self._state)
-        self.labels_ = self._nearest_centres(X)
+        self.labels_ = self._labels(X)
         self._hold_rows(X)
-        return self
 
-    def partial_fit(self, X: Any, y: Any = None) -> BICO:
-        """Take in the next rows of the stream, in their order.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The next rows.
-        y : None, default=None
-            Ignored.
-
-        Returns
-        -------
-        self : BICO
-
-        See Also
-        --------
-        fit : All rows at once.
-
-        Examples
-        --------
-        >>> from distsvc.baselines import BICO
-        >>> from sklearn.datasets import make_blobs
-        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
-        >>> model = BICO(n_clusters=3, random_state=0)
-        >>> for block in (X[:150], X[150:]):
-        ...     model = model.partial_fit(block)
-        >>> model.n_seen_
-        300
-
-        """
+    def _add_block(self, X: Any) -> None:
         first = not hasattr(self, "tree_")
         X = validated(self, X, reset=first)
         if first:
+            self.check_parameters()
             self._begin(X.shape[1])
         self._forget_rows()
         self._add(X)
-        return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the cluster of every row: the nearest centre.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows in memory.
-
-        Returns
-        -------
-        labels : ndarray of shape (n,), int32
-
-        See Also
-        --------
-        cut : The same for fewer clusters.
-
-        Examples
-        --------
-        >>> from distsvc.baselines import BICO
-        >>> from sklearn.datasets import make_blobs
-        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
-        >>> model = BICO(n_clusters=3, random_state=0).fit(X)
-        >>> bool((model.predict(X) == model.labels_).all())
-        True
-
-        """
-        check_is_fitted(self, "tree_")
-        return self._nearest_centres(validated(self, X, reset=False))
 
     @property
     def coreset_points_(self) -> np.ndarray:
@@ -345,12 +253,11 @@ class BICO(Baseline):
 
     def _groups(self, k: int) -> np.ndarray:
         centres = self.cluster_centers_
-        nearest = self._nearest_centres(self.coreset_points_)
+        nearest = self._labels(self.coreset_points_)
         sizes = np.bincount(nearest, self.coreset_weights_, len(centres))
         return merged_centres(centres, sizes, k)
 
     def _begin(self, n_features: int) -> None:
-        self.check_parameters()
         size = int(self.size or min(POINTS_A_CLUSTER * self.n_clusters, HELD))
         self.seed_ = seed_of(self.random_state)
         self.tree_, self.n_seen_ = CoresetTree.empty(size, n_features), 0
@@ -368,7 +275,7 @@ class BICO(Baseline):
         """Go on from a tree of the same size; `DataError` for what is none."""
         slots, d = self.tree_.means.shape
         forms, sizes = forms_of(CoresetTree), {"slots": slots, "heads": slots + 1, "d": d}
-        check_fields(forms | {"n_seen": whole(0, MOST)}, facts | arrays, sizes)
+        check_fields(forms | {"n_seen": whole(0, MAX_STATE_COUNT)}, facts | arrays, sizes)
         self.n_seen_ = facts["n_seen"]
         self.tree_ = CoresetTree(**{name: (facts | arrays)[name] for name in forms})
         return self
@@ -391,7 +298,7 @@ class BICO(Baseline):
             self.solution_ = means.cluster_centers_, cost
         return self.solution_
 
-    def _nearest_centres(self, X: np.ndarray) -> np.ndarray:
+    def _labels(self, X: np.ndarray) -> np.ndarray:
         centres = self.cluster_centers_
 
         def nearest(block: np.ndarray) -> np.ndarray:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 from scipy.signal import fftconvolve
 
-MARGIN = 3.0
+GRID_MARGIN = 3.0
 """The grid reaches this many bandwidths beyond the outermost projections."""
 
 BINS_A_BANDWIDTH = 4
 MOST_GRID = 2**17
-FAR = 8.0
+KERNEL_REACH = 8.0
 """A kernel is 1e-14 of its height this many bandwidths away, and 0 here."""
 
-NOTHING = 1e-12
+ROUNDING_DENSITY = 1e-12
 """A density below this share of the highest one is rounding, and 0 here."""
 
 
@@ -33,9 +33,9 @@ def binned_density(
     at most; where that is not enough, the kernel is as wide as the step.
     """
     extent = float(positions.max()) - float(positions.min())
-    bandwidth = max(bandwidth, extent / (MOST_GRID - 1 - 2.0 * MARGIN))
-    low = float(positions.min()) - MARGIN * bandwidth
-    span = extent + 2.0 * MARGIN * bandwidth
+    bandwidth = max(bandwidth, extent / (MOST_GRID - 1 - 2.0 * GRID_MARGIN))
+    low = float(positions.min()) - GRID_MARGIN * bandwidth
+    span = extent + 2.0 * GRID_MARGIN * bandwidth
     size = int(grid_size)
     while size < MOST_GRID and BINS_A_BANDWIDTH * span > (size - 1) * bandwidth:
         size *= 2
@@ -44,10 +44,10 @@ def binned_density(
     below = np.minimum(place.astype(np.int64), size - 2)
     share = place - below
     counts = np.bincount(below, 1.0 - share, size) + np.bincount(below + 1, share, size)
-    reach = min(int(np.ceil(FAR * bandwidth / step)), size - 1)
+    reach = min(int(np.ceil(KERNEL_REACH * bandwidth / step)), size - 1)
     kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) * (step / bandwidth)) ** 2)
     sums = fftconvolve(counts, kernel, mode="full")[reach : reach + size]
-    sums[sums < NOTHING * sums.max()] = 0.0
+    sums[sums < ROUNDING_DENSITY * sums.max()] = 0.0
     scale = len(positions) * bandwidth * np.sqrt(2.0 * np.pi)
     return low + step * np.arange(size), sums / scale
 

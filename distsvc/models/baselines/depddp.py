@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import heapq
 import warnings
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh
@@ -26,10 +26,9 @@ from distsvc.models.baselines.estimator import TreeBaseline
 from distsvc.models.baselines.split_tree import SplitTree, centred, positions_along, spread, those
 from distsvc.models.rows.checkpoints import State
 from distsvc.models.rows.scaling import check_finite
-from distsvc.models.rows.validation import unweighted, validated
 from distsvc.models.rules.fields import ArrayField, Facts, Field, check_fields
 
-BLOCK_ROWS = 8192
+SCATTER_BLOCK_ROWS = 8192
 
 
 class LeafSplit(NamedTuple):
@@ -121,6 +120,7 @@ class DePDDP(TreeBaseline):
     """
 
     algorithm = "depddp"
+    _min_rows = 2
 
     def __init__(
         self,
@@ -139,41 +139,7 @@ class DePDDP(TreeBaseline):
         self.grid_size = grid_size
         self.n_jobs = n_jobs
 
-    @unweighted
-    def fit(self, X: Any, y: Any = None) -> DePDDP:
-        """Cluster the rows of X.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows in memory, float32 or float64; n >= 2.
-        y : None, default=None
-            Ignored.
-
-        Returns
-        -------
-        self : DePDDP
-
-        Raises
-        ------
-        ValueError
-            For NaN or infinity in X, too few rows, or a parameter out of range.
-
-        See Also
-        --------
-        predict : The clusters of other rows.
-
-        Examples
-        --------
-        >>> from distsvc.baselines import DePDDP
-        >>> from sklearn.datasets import make_blobs
-        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
-        >>> DePDDP(n_clusters=3).fit(X).n_clusters_
-        3
-
-        """
-        X = validated(self, X, ensure_min_samples=2)
-        self.check_parameters()
+    def _fit_rows(self, X: np.ndarray) -> None:
         self.centre_ = X.mean(axis=0, dtype=np.float64)
         Z = centred(X, self.centre_)
         check_finite(Z)
@@ -187,9 +153,8 @@ class DePDDP(TreeBaseline):
                 f"{self.n_clusters} clusters were asked for, but only {self.n_clusters_} found: "
                 "no node's density has another minimum",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        return self
 
     def _grow(self, Z: np.ndarray) -> np.ndarray:
         """Make the tree of the rows Z (n, d) and return each row's leaf (n,) int64."""
@@ -213,7 +178,7 @@ class DePDDP(TreeBaseline):
         return growth.ends()
 
 
-FIELDS: dict[str, Field] = {
+GROWTH_FIELDS: dict[str, Field] = {
     "nodes": ArrayField("int64", "m", least=0, may_be_empty=True),
     "directions": ArrayField("float32", "m d", may_be_empty=True),
     "thresholds": ArrayField("float64", "m", may_be_empty=True),
@@ -307,7 +272,7 @@ class Growth:
 
     def restore(self, facts: Facts, arrays: dict[str, np.ndarray]) -> Growth:
         """Go on from a tree of the same rows; `DataError` for what is none."""
-        check_fields(FIELDS, arrays, dict(zip("nd", self.Z.shape, strict=True)))
+        check_fields(GROWTH_FIELDS, arrays, dict(zip("nd", self.Z.shape, strict=True)))
         splits, ends, nodes = arrays["splits"].tolist(), arrays["ends"], arrays["nodes"].tolist()
         if not set(splits) <= set(nodes) or max(*nodes, ends.max()) > 2 * len(splits):
             raise DataError("expected a tree and the leaves of its rows, found others")
@@ -340,8 +305,8 @@ def first_component(rows: np.ndarray) -> np.ndarray | None:
         vector = centred_rows.T @ _leading(gram)
     else:
         squares = np.zeros((d, d))
-        for first in range(0, n, BLOCK_ROWS):
-            block = rows[first : first + BLOCK_ROWS] - mean
+        for first in range(0, n, SCATTER_BLOCK_ROWS):
+            block = rows[first : first + SCATTER_BLOCK_ROWS] - mean
             squares += block.T @ block
         if not squares.diagonal().any():
             return None

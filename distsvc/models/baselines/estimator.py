@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClusterMixin
@@ -18,7 +18,7 @@ from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint
 from distsvc.models.rows.described import DescribesRows
 from distsvc.models.rows.sampling import row_keys
 from distsvc.models.rows.threads import of_blocks
-from distsvc.models.rows.validation import validated
+from distsvc.models.rows.validation import unweighted, validated
 from distsvc.models.rules.membership import Membership
 from distsvc.models.rules.rule import Rule
 
@@ -28,6 +28,10 @@ class Baseline(ClusterMixin, DescribesRows):
 
     algorithm: str
     labels_: np.ndarray
+    _min_rows: int = 1
+    """Minimum number of rows of a `fit`."""
+    _fitted_attribute: str = "tree_"
+    """Attribute that only a fitted estimator has."""
     _checkpoint: Checkpoint = NO_CHECKPOINT
     """The states that a `fit` of more than a minute goes on from."""
     _keeps_rows: bool = True
@@ -60,9 +64,73 @@ class Baseline(ClusterMixin, DescribesRows):
         """
         check_parameters(self.algorithm, self.get_params())
 
+    @unweighted
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Cluster the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows in memory, float32 or float64.
+        y : None, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            The estimator.
+
+        Raises
+        ------
+        ValueError
+            For NaN or infinity in X, too few rows, or a parameter out of range.
+
+        See Also
+        --------
+        predict : The clusters of other rows.
+
+        Examples
+        --------
+        >>> from distsvc.baselines import KMeans
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+        >>> KMeans(n_clusters=3, random_state=0).fit(X).n_iter_ >= 1
+        True
+
+        """
+        X = validated(self, X, ensure_min_samples=self._min_rows)
+        self.check_parameters()
+        self._fit_rows(X)
+        return self
+
     def predict(self, X: Any) -> np.ndarray:
-        """Return the cluster (n,) int32 of every row of X (n, d)."""
-        raise NotImplementedError
+        """Return the cluster of every row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows in memory.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,), int32
+
+        See Also
+        --------
+        cut : The same for fewer clusters.
+
+        Examples
+        --------
+        >>> from distsvc.baselines import KMeans
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+        >>> model = KMeans(n_clusters=3, random_state=0).fit(X)
+        >>> bool((model.predict(X) == model.labels_).all())
+        True
+
+        """
+        check_is_fitted(self)
+        return self._labels(validated(self, X, reset=False))
 
     def cut(self, n_clusters: int, X: Any = None) -> np.ndarray:
         """Return the labels for a smaller number of clusters, without learning again.
@@ -119,6 +187,18 @@ class Baseline(ClusterMixin, DescribesRows):
             rows = np.bincount(known, minlength=len(groups)).astype(np.float64)
         return by_size(groups, rows)[labels]
 
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return whether there are clusters."""
+        return hasattr(self, self._fitted_attribute)
+
+    def _fit_rows(self, X: np.ndarray) -> None:
+        """Fit rows X (n, d) with parameters in range, and hold them."""
+        raise NotImplementedError
+
+    def _labels(self, X: np.ndarray) -> np.ndarray:
+        """Return the cluster (n,) int32 of rows X (n, d)."""
+        raise NotImplementedError
+
     def _order(self, n_rows: int, seed: int) -> np.ndarray:
         """Return the order (n,) in which rows are learned from: that of their keys, as in a job."""
         rows = np.arange(n_rows)
@@ -158,35 +238,7 @@ class TreeBaseline(Baseline):
     centre_: np.ndarray
     _spreads: np.ndarray
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the cluster of every row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows in memory.
-
-        Returns
-        -------
-        labels : ndarray of shape (n,), int32
-
-        See Also
-        --------
-        cut : The same for fewer clusters.
-
-        Examples
-        --------
-        >>> from distsvc.baselines import DePDDP
-        >>> from sklearn.datasets import make_blobs
-        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
-        >>> model = DePDDP(n_clusters=3).fit(X)
-        >>> bool((model.predict(X) == model.labels_).all())
-        True
-
-        """
-        check_is_fitted(self, "tree_")
-        X = validated(self, X, reset=False)
-
+    def _labels(self, X: np.ndarray) -> np.ndarray:
         def labelled(block: np.ndarray) -> np.ndarray:
             return self.clusters_[self.tree_.apply(centred(block, self.centre_))]
 

@@ -29,10 +29,10 @@ from distsvc.job.parameters import RandomState
 from distsvc.models.baselines.estimator import Baseline
 from distsvc.models.baselines.merging import merged_centres
 from distsvc.models.baselines.rules import Centres
-from distsvc.models.rows.checkpoints import MOST, NO_CHECKPOINT, State
+from distsvc.models.rows.checkpoints import MAX_STATE_COUNT, NO_CHECKPOINT, State
 from distsvc.models.rows.sampling import seed_of
 from distsvc.models.rows.threads import of_blocks, on_threads
-from distsvc.models.rows.validation import unweighted, validated
+from distsvc.models.rows.validation import validated
 from distsvc.models.rules.fields import FLAG, ArrayField, Facts, Field, check_fields, whole
 
 
@@ -45,9 +45,9 @@ class Alternation(NamedTuple):
     converged: bool
 
 
-FIELDS: dict[str, Field] = {
-    "n_iter": whole(0, MOST),
-    "n_ended": whole(0, MOST),
+SEARCH_FIELDS: dict[str, Field] = {
+    "n_iter": whole(0, MAX_STATE_COUNT),
+    "n_ended": whole(0, MAX_STATE_COUNT),
     "key": ArrayField("uint32", "624"),
     "position": whole(0, 624),
     "centres": ArrayField("float64", "k d"),
@@ -99,7 +99,9 @@ class Search:
         """Return a search on rows X (n, d); `DataError` for what is no state of one."""
         found = {**facts, **arrays}
         check_fields(
-            FIELDS | BEST if found.get("n_ended") else FIELDS, found, {"k": k, "d": X.shape[1]}
+            SEARCH_FIELDS | BEST if found.get("n_ended") else SEARCH_FIELDS,
+            found,
+            {"k": k, "d": X.shape[1]},
         )
         random, best = np.random.RandomState(), None
         random.set_state(("MT19937", arrays["key"], facts["position"], 0, 0.0))
@@ -180,6 +182,7 @@ class FuzzyCMeans(Baseline):
     """
 
     algorithm = "fuzzy-c-means"
+    _fitted_attribute = "cluster_centers_"
     cluster_centers_: np.ndarray
 
     def __init__(
@@ -201,41 +204,7 @@ class FuzzyCMeans(Baseline):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    @unweighted
-    def fit(self, X: Any, y: Any = None) -> FuzzyCMeans:
-        """Cluster the rows of X.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows in memory, float32 or float64; n >= n_clusters.
-        y : None, default=None
-            Ignored.
-
-        Returns
-        -------
-        self : FuzzyCMeans
-
-        Raises
-        ------
-        ValueError
-            For NaN or infinity in X, too few rows, or a parameter out of range.
-
-        See Also
-        --------
-        predict : The clusters of other rows.
-
-        Examples
-        --------
-        >>> from distsvc.baselines import FuzzyCMeans
-        >>> from sklearn.datasets import make_blobs
-        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
-        >>> FuzzyCMeans(n_clusters=3, random_state=0).fit(X).cluster_centers_.shape
-        (3, 2)
-
-        """
-        X = validated(self, X)
-        self.check_parameters()
+    def _fit_rows(self, X: np.ndarray) -> None:
         if len(X) < self.n_clusters:
             raise ParameterError(f"n_samples={len(X)} should be >= n_clusters={self.n_clusters}")
         X = np.ascontiguousarray(X, np.float64)
@@ -244,7 +213,7 @@ class FuzzyCMeans(Baseline):
         best = self._best_run(X[order], seed)
         if not best.converged:
             text = f"memberships still change by more than tol after {self.max_iter} iterations"
-            warnings.warn(text, ConvergenceWarning, stacklevel=2)
+            warnings.warn(text, ConvergenceWarning, stacklevel=3)
         self.cluster_centers_, self.memberships_ = best.centres, np.empty_like(best.memberships)
         self.memberships_[order] = best.memberships
         self.objectives_ = best.objectives
@@ -252,7 +221,6 @@ class FuzzyCMeans(Baseline):
         self.labels_ = self.memberships_.argmax(axis=1).astype(np.int32)
         self._hold_rows(X)
         self.probabilities_ = self.memberships_.max(axis=1).astype(np.float32)
-        return self
 
     def memberships(self, X: Any) -> np.ndarray:
         """Return how much of every row each cluster has; a row's memberships add up to 1.
@@ -280,40 +248,17 @@ class FuzzyCMeans(Baseline):
         np.float64(1.0)
 
         """
-        check_is_fitted(self, "cluster_centers_")
-        X = validated(self, X, reset=False)
+        check_is_fitted(self)
+        return self._memberships(validated(self, X, reset=False))
+
+    def _memberships(self, X: np.ndarray) -> np.ndarray:
         centres, m = self.cluster_centers_, float(self.m)
         return of_blocks(
             lambda block: memberships_of(squared_distances(block, centres), m), X, self.n_jobs
         )
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the cluster of the highest membership of every row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows in memory.
-
-        Returns
-        -------
-        labels : ndarray of shape (n,), int32
-
-        See Also
-        --------
-        memberships : The membership of every row in every cluster.
-
-        Examples
-        --------
-        >>> from distsvc.baselines import FuzzyCMeans
-        >>> from sklearn.datasets import make_blobs
-        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
-        >>> model = FuzzyCMeans(n_clusters=3, random_state=0).fit(X)
-        >>> bool((model.predict(X) == model.labels_).all())
-        True
-
-        """
-        return self.memberships(X).argmax(axis=1).astype(np.int32)
+    def _labels(self, X: np.ndarray) -> np.ndarray:
+        return self._memberships(X).argmax(axis=1).astype(np.int32)
 
     def _best_run(self, X: np.ndarray, seed: int) -> Alternation:
         """Return the run of the lowest objective."""

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from sklearn.cluster import KMeans as ScikitKMeans
-from sklearn.utils.validation import check_is_fitted
 
 from distsvc.errors import ParameterError
 from distsvc.job.parameters import FirstCentres, RandomState
@@ -15,7 +12,6 @@ from distsvc.models.baselines.merging import merged_centres
 from distsvc.models.baselines.rules import Centres
 from distsvc.models.rows.sampling import seed_of
 from distsvc.models.rows.threads import of_blocks
-from distsvc.models.rows.validation import unweighted, validated
 
 
 class KMeans(Baseline):
@@ -77,6 +73,7 @@ class KMeans(Baseline):
     """
 
     algorithm = "kmeans"
+    _fitted_attribute = "cluster_centers_"
     cluster_centers_: np.ndarray
 
     def __init__(
@@ -98,41 +95,7 @@ class KMeans(Baseline):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    @unweighted
-    def fit(self, X: Any, y: Any = None) -> KMeans:
-        """Cluster the rows of X.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows in memory, float32 or float64; n >= n_clusters.
-        y : None, default=None
-            Ignored.
-
-        Returns
-        -------
-        self : KMeans
-
-        Raises
-        ------
-        ValueError
-            For NaN or infinity in X, too few rows, or a parameter out of range.
-
-        See Also
-        --------
-        predict : The clusters of other rows.
-
-        Examples
-        --------
-        >>> from distsvc.baselines import KMeans
-        >>> from sklearn.datasets import make_blobs
-        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
-        >>> KMeans(n_clusters=3, random_state=0).fit(X).n_iter_ >= 1
-        True
-
-        """
-        X = validated(self, X)
-        self.check_parameters()
+    def _fit_rows(self, X: np.ndarray) -> None:
         if len(X) < self.n_clusters:
             raise ParameterError(f"n_samples={len(X)} should be >= n_clusters={self.n_clusters}")
         X = np.ascontiguousarray(X, np.float64)
@@ -150,38 +113,9 @@ class KMeans(Baseline):
         self.cluster_centers_ = Centres.by_size(rule.centres, rule.labels(X)).centres
         self.labels_ = self._labels(X)
         self._hold_rows(X)
-        return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the cluster of every row: the nearest centre.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows in memory.
-
-        Returns
-        -------
-        labels : ndarray of shape (n,), int32
-
-        See Also
-        --------
-        cut : The same for fewer clusters.
-
-        Examples
-        --------
-        >>> from distsvc.baselines import KMeans
-        >>> from sklearn.datasets import make_blobs
-        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
-        >>> model = KMeans(n_clusters=3, random_state=0).fit(X)
-        >>> bool((model.predict(X) == model.labels_).all())
-        True
-
-        """
-        check_is_fitted(self, "cluster_centers_")
-        return self._labels(np.ascontiguousarray(validated(self, X, reset=False), np.float64))
 
     def _labels(self, X: np.ndarray) -> np.ndarray:
+        X = np.ascontiguousarray(X, np.float64)
         return of_blocks(Centres(self.cluster_centers_).labels, X, self.n_jobs)
 
     def _rule(self) -> Centres:

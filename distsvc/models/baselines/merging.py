@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from distsvc.models.baselines.split_tree import LEAF
+from distsvc.models.baselines.split_tree import NO_CHILD
 
 
 def merged_centres(centres: np.ndarray, sizes: np.ndarray, k: int) -> np.ndarray:
@@ -40,7 +40,7 @@ def first_splits(children: np.ndarray, clusters: np.ndarray, k: int) -> np.ndarr
     `children` (n_nodes, 2) are numbered in the order of splits, and `clusters` (n_nodes,) are those
     of leaves.
     """
-    splits = np.flatnonzero(children[:, 0] != LEAF)
+    splits = np.flatnonzero(children[:, 0] != NO_CHILD)
     kept = set(splits[np.argsort(children[splits, 0])][: k - 1].tolist())
     groups = np.arange(len(children))
     for node in splits[np.argsort(children[splits, 0])].tolist():  # parents come first

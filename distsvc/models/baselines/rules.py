@@ -16,12 +16,12 @@ from scipy.spatial.distance import cdist
 
 from distsvc.errors import DataError
 from distsvc.kernels.shares import path_shares
-from distsvc.models.baselines.split_tree import LEAF, SplitTree, centred
+from distsvc.models.baselines.split_tree import NO_CHILD, SplitTree, centred
 from distsvc.models.rules.fields import ArrayField, ChildrenField, ClustersField
 from distsvc.models.rules.membership import BY_HYPERPLANES, SOFT
 from distsvc.models.rules.rule import Rule, ScoreWords
 
-BLOCK_ROWS = 4096
+DISTANCE_BLOCK_ROWS = 4096
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ class Centres(Rule):
         """Return label, score and outlier (n,) of prepared rows Z (n, d) float64."""
         labels, scores = np.empty(len(Z), np.int32), np.empty(len(Z), np.float32)
         apart = cdist(self.centres, self.centres)
-        for first in range(0, len(Z), BLOCK_ROWS):
-            part = slice(first, first + BLOCK_ROWS)
+        for first in range(0, len(Z), DISTANCE_BLOCK_ROWS):
+            part = slice(first, first + DISTANCE_BLOCK_ROWS)
             squared = cdist(Z[part], self.centres, "sqeuclidean")
             nearest = squared.argmin(axis=1)
             beyond = squared - squared.min(axis=1, keepdims=True)
@@ -85,8 +85,8 @@ class Centres(Rule):
     def labels(self, Z: np.ndarray) -> np.ndarray:
         """Return the labels (n,) int32 of prepared rows Z (n, d) float64, without their scores."""
         labels = np.empty(len(Z), np.int32)
-        for first in range(0, len(Z), BLOCK_ROWS):
-            part = slice(first, first + BLOCK_ROWS)
+        for first in range(0, len(Z), DISTANCE_BLOCK_ROWS):
+            part = slice(first, first + DISTANCE_BLOCK_ROWS)
             labels[part] = cdist(Z[part], self.centres, "sqeuclidean").argmin(axis=1)
         return labels
 
@@ -96,8 +96,8 @@ class Centres(Rule):
         They are the memberships of fuzzy c-means with m = 1.5.
         """
         shares = np.empty((len(Z), self.n_clusters), np.float32)
-        for first in range(0, len(Z), BLOCK_ROWS):
-            part = slice(first, first + BLOCK_ROWS)
+        for first in range(0, len(Z), DISTANCE_BLOCK_ROWS):
+            part = slice(first, first + DISTANCE_BLOCK_ROWS)
             squared = cdist(Z[part], self.centres, "sqeuclidean")
             nearest = squared.min(axis=1, keepdims=True)
             near = np.divide(nearest, squared, out=np.ones_like(squared), where=squared > 0.0) ** 2
@@ -135,7 +135,7 @@ class Splits(Rule):
     directions: Annotated[np.ndarray, ArrayField("float32", "m d")]
     thresholds: Annotated[np.ndarray, ArrayField("float64", "m")]
     children: Annotated[np.ndarray, ChildrenField("int64", "m 2")]
-    clusters: Annotated[np.ndarray, ClustersField("int32", "m", least=LEAF)]
+    clusters: Annotated[np.ndarray, ClustersField("int32", "m", least=NO_CHILD)]
     mean: Annotated[np.ndarray, ArrayField("float64", "d")]
     spreads: Annotated[np.ndarray, ArrayField("float64", "m", above=0.0)]
 
@@ -146,7 +146,7 @@ class Splits(Rule):
 
     def check(self) -> None:
         """Raise DataError where not every leaf, and nothing else, has a cluster of its own."""
-        leaves = self.children[:, 0] == LEAF
+        leaves = self.children[:, 0] == NO_CHILD
         if not np.array_equal(self.clusters >= 0, leaves) or self.n_clusters != leaves.sum():
             raise DataError("array clusters: expected a cluster of its own for each leaf")
 

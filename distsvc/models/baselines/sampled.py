@@ -18,7 +18,7 @@ from distsvc.models.rules.rule import Rule
 if TYPE_CHECKING:
     from distsvc.models.baselines.estimator import Baseline
 
-SAMPLE_ROWS = 200_000
+MAX_FITTED_ROWS = 200_000
 """Rows, about, that a job fits a baseline on, drawn at random; all rows of a smaller table."""
 
 FITTED = ("inertia_", "objective_", "n_iter_")
@@ -49,7 +49,7 @@ class SampledEngine:
     def key_ranges(self, n_rows: int) -> list[tuple[int, int]]:
         """Return the key ranges of the sample of a table of so many rows."""
         most = sampling.most_rows(self.n_features)
-        return sampling.key_blocks(n_rows, min(n_rows, SAMPLE_ROWS, most))
+        return sampling.key_blocks(n_rows, min(n_rows, MAX_FITTED_ROWS, most))
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
         """Take the table's rows as they are: `fit` centres them where it wants."""

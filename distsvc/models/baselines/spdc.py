@@ -25,10 +25,11 @@ from distsvc.models.baselines.estimator import TreeBaseline
 from distsvc.models.baselines.split_tree import SplitTree, centred
 from distsvc.models.hyperplanes.tree import valley
 from distsvc.models.rows.sampling import seed_of
-from distsvc.models.rows.validation import unweighted, validated
+from distsvc.models.rows.streams import StreamEstimator
+from distsvc.models.rows.validation import validated
 
-BLOCK_ROWS = 8192
-GRID = 512
+STREAM_BLOCK_ROWS = 8192
+DENSITY_GRID_SIZE = 512
 TRIM = 0.01
 """A split leaves at least this share of the window on each side, as `DePDDP` does."""
 
@@ -71,7 +72,7 @@ class StreamState:
         )  # fmt: skip
 
 
-class SPDC(TreeBaseline):
+class SPDC(StreamEstimator, TreeBaseline):
     """Clusters are the leaves of a tree of density minima that grows from a stream of rows.
 
     Every leaf tracks the mean and the first principal component of its rows, row by row, and keeps
@@ -121,7 +122,8 @@ class SPDC(TreeBaseline):
     to one table, kddcup, far above its printed figure; set by set they differ much.
 
     Projections are relative to the mean and along the direction of their moment; both hardly move
-    in the course of a window after the first. Splits are never undone.
+    in the course of a window after the first. Splits are never undone. `fit` takes the rows once,
+    in random order; after `partial_fit` clusters are numbered by the rows that leaves learned from.
 
     See Also
     --------
@@ -163,95 +165,29 @@ class SPDC(TreeBaseline):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    @unweighted
-    def fit(self, X: Any, y: Any = None) -> SPDC:
-        """Learn from the rows of X once and in random order, and label them all.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows in memory, float32 or float64.
-        y : None, default=None
-            Ignored.
-
-        Returns
-        -------
-        self : SPDC
-
-        Raises
-        ------
-        ValueError
-            For NaN or infinity in X, too few rows, or a parameter out of range.
-
-        See Also
-        --------
-        partial_fit : Learn from a stream of blocks.
-
-        Examples
-        --------
-        >>> from distsvc.baselines import SPDC
-        >>> from sklearn.datasets import make_blobs
-        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
-        >>> SPDC(random_state=0).fit(X).n_clusters_
-        1
-
-        """
-        X = validated(self, X)
+    def _fit_rows(self, X: np.ndarray) -> None:
         self._begin(X)
         seed = seed_of(self.random_state)
         order = self._order(len(X), seed)[np.random.default_rng(seed).permutation(len(X))]
         Z = centred(X, self.centre_)
-        for first in range(0, len(X), BLOCK_ROWS):
-            self._learn(Z[order[first : first + BLOCK_ROWS]])
+        for first in range(0, len(X), STREAM_BLOCK_ROWS):
+            self._learn(Z[order[first : first + STREAM_BLOCK_ROWS]])
         ends, self._spreads = self.tree_.ends_and_spreads(Z)
         self._number(np.bincount(ends, minlength=len(self.tree_.children)))
         self.labels_ = self.clusters_[ends]
         self._hold_rows(X)
-        return self
 
-    def partial_fit(self, X: Any, y: Any = None) -> SPDC:
-        """Learn from the next rows of the stream, in their order.
-
-        Clusters are numbered by the rows that the leaves have learned from.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The next rows.
-        y : None, default=None
-            Ignored.
-
-        Returns
-        -------
-        self : SPDC
-
-        See Also
-        --------
-        fit : All rows at once.
-
-        Examples
-        --------
-        >>> from distsvc.baselines import SPDC
-        >>> from sklearn.datasets import make_blobs
-        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
-        >>> model = SPDC(random_state=0)
-        >>> for block in (X[:150], X[150:]):
-        ...     model = model.partial_fit(block)
-        >>> model.predict(X).shape
-        (300,)
-
-        """
+    def _add_block(self, X: Any) -> None:
         first = not hasattr(self, "tree_")
         X = validated(self, X, reset=first)
         if first:
+            self.check_parameters()
             self._begin(X)
         self._forget_rows()
         self._learn(centred(X, self.centre_))
         self._number(self.state_.counts[: len(self.tree_.children)])
-        return self
 
     def _begin(self, X: np.ndarray) -> None:
-        self.check_parameters()
         self.centre_ = X.mean(axis=0, dtype=np.float64)
         self.tree_ = SplitTree()
         n_nodes = 2 * int(self.max_clusters) - 1
@@ -275,7 +211,9 @@ class SPDC(TreeBaseline):
         width = normal_bandwidth(positions, self.bandwidth)
         if width == 0.0:
             return
-        found = lowest_minimum(positions, width, GRID, max(int(np.ceil(TRIM * window)), 1))
+        found = lowest_minimum(
+            positions, width, DENSITY_GRID_SIZE, max(int(np.ceil(TRIM * window)), 1)
+        )
         if found is None or valley(positions - found[0])[0] < self.valley:
             return
         leading = state.leading[leaf]

@@ -9,7 +9,7 @@ import numpy as np
 
 from distsvc.kernels.projection import project
 
-LEAF = -1
+NO_CHILD = -1
 
 
 @dataclass
@@ -22,7 +22,7 @@ class SplitTree:
 
     directions: list[np.ndarray | None] = field(default_factory=lambda: [None])
     thresholds: list[float] = field(default_factory=lambda: [0.0])
-    children: list[tuple[int, int]] = field(default_factory=lambda: [(LEAF, LEAF)])
+    children: list[tuple[int, int]] = field(default_factory=lambda: [(NO_CHILD, NO_CHILD)])
 
     def split(self, node: int, direction: np.ndarray, threshold: float) -> tuple[int, int]:
         """Turn a leaf into a split and return its children."""
@@ -31,13 +31,13 @@ class SplitTree:
         self.children[node] = (first, first + 1)
         self.directions += [None, None]
         self.thresholds += [0.0, 0.0]
-        self.children += [(LEAF, LEAF)] * 2
+        self.children += [(NO_CHILD, NO_CHILD)] * 2
         return self.children[node]
 
     @property
     def leaves(self) -> np.ndarray:
         """The numbers (k,) of the nodes that are leaves, ascending."""
-        return np.flatnonzero(np.array(self.children)[:, 0] == LEAF)
+        return np.flatnonzero(np.array(self.children)[:, 0] == NO_CHILD)
 
     def apply(self, Z: np.ndarray) -> np.ndarray:
         """Return the leaf (n,) int64 that every row of Z (n, d) float32 ends in.
@@ -75,7 +75,7 @@ class SplitTree:
         while waiting:
             node, rows = waiting.pop()
             direction, (left, right) = self.directions[node], self.children[node]
-            if direction is None or left == LEAF:
+            if direction is None or left == NO_CHILD:
                 yield node, rows, None
                 continue
             positions = positions_along(those(Z, rows), direction)
@@ -89,7 +89,7 @@ class SplitTree:
         counts (n_nodes,) are the nodes' rows; of equally large leaves the older one comes first.
         """
         leaves = self.leaves
-        numbers = np.full(len(self.children), LEAF, np.int32)
+        numbers = np.full(len(self.children), NO_CHILD, np.int32)
         numbers[leaves[np.argsort(-counts[leaves], kind="stable")]] = np.arange(len(leaves))
         return numbers
 

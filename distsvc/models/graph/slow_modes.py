@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 
-from distsvc.kernels.diffusion import VECTORS, walk_on
+from distsvc.kernels.diffusion import N_DIFFUSED, walk_on
 
 AMPLIFIED = 8.0
 """Logarithm of how much more the polynomial enlarges the slowest mode than the block's last."""
@@ -39,7 +39,7 @@ def slowest_modes(
     where the k-th eigenvalue is above 1 - `restarts`, which is known long before the vectors are.
     """
     parts = similar.data.astype(np.float32), similar.indices, similar.indptr
-    block = np.random.default_rng(0).normal(size=(len(stationary), VECTORS))
+    block = np.random.default_rng(0).normal(size=(len(stationary), N_DIFFUSED))
     low, high = 0.0, 1.0
     for _ in range(LOOKS):
         block = _filtered(parts, block.astype(np.float32), low, high).astype(np.float64)

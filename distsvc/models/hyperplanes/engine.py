@@ -12,7 +12,13 @@ from distsvc.errors import UnusableRowsError
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.hyperplanes.tree import ClusterTree, Cut, GrowingTree, elbow, valley
 from distsvc.models.rows import sampling
-from distsvc.models.rows.checkpoints import MOST, NO_CHECKPOINT, Checkpoint, Position, State
+from distsvc.models.rows.checkpoints import (
+    MAX_STATE_COUNT,
+    NO_CHECKPOINT,
+    Checkpoint,
+    Position,
+    State,
+)
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges, Reservoir
 from distsvc.models.rows.threads import on_threads
 from distsvc.models.rules.fields import Facts, check_fields, forms_of, whole
@@ -225,7 +231,7 @@ class TreeEngine:
     def _restored(self, facts: Facts, arrays: dict[str, np.ndarray]) -> Stream:
         """Return where a restart was; `DataError` for what is none of its states."""
         forms = forms_of(GrowingTree)
-        check_fields({"n_rows": whole(0, MOST)}, facts, {})
+        check_fields({"n_rows": whole(0, MAX_STATE_COUNT)}, facts, {})
         check_fields(forms, arrays, {"nodes": 2 ** self.parameters["depth"] - 1})
         tree = GrowingTree(**{name: arrays[name] for name in forms})
         return Stream(Position.restored(facts.get("place", {})), facts["n_rows"], tree)

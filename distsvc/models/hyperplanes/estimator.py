@@ -19,7 +19,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from distsvc.inputs.rows import Input
-from distsvc.job.constraints import COUNT
 from distsvc.job.parameters import (
     Elbow,
     Growth,
@@ -31,9 +30,10 @@ from distsvc.job.parameters import (
 from distsvc.models.hyperplanes.engine import TreeEngine, TreeStream
 from distsvc.models.hyperplanes.tree import ClusterTree, Cut
 from distsvc.models.rows import sampling
-from distsvc.models.rows.passes import ClusterEstimator, Passes, Values, answered
+from distsvc.models.rows.passes import ClusterEstimator, Passes, Values
 from distsvc.models.rows.phases import Phases
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
+from distsvc.models.rows.streams import StreamEstimator
 from distsvc.models.rows.threads import of_blocks
 from distsvc.models.rows.validation import validated
 
@@ -45,7 +45,7 @@ CHOSEN = (
 CACHED_VALUES = 2**18
 
 
-class IncrementalMDH(ClusterEstimator):
+class IncrementalMDH(StreamEstimator, ClusterEstimator):
     """Clusters are the leaves of a tree of hyperplanes through regions of low density.
 
     A complete binary tree is learned from a stream of rows: every node turns its hyperplane by
@@ -143,6 +143,13 @@ class IncrementalMDH(ClusterEstimator):
     side are not splits, so all clusters have rows; with ``n_clusters=None`` one cluster can be the
     answer; the rows are shuffled. `published` makes an estimator with the parameters of the
     paper's experiments. There is no outlier: a tree of hyperplanes divides all of space.
+
+    `score_samples` is the distance of a row to the nearest hyperplane on its path, in units of that
+    node's standard deviation along its normal. Near 0 the row could have gone to another cluster.
+    It is infinity where there is one cluster.
+
+    `partial_fit` learns one tree from the rows in their order, in one pass. The first block decides
+    the centre. What pruning needs is counted as the rows come, under the tree of that moment.
 
     See Also
     --------
@@ -272,40 +279,7 @@ class IncrementalMDH(ClusterEstimator):
         else:
             self._label_passes(passes)
 
-    def partial_fit(self, X: Any, y: Any = None) -> IncrementalMDH:
-        """Learn one tree from the rows of a block, in their order and in one pass.
-
-        Rows should come in random order. The first block decides the centre. What pruning needs is
-        counted as the rows come, under the tree of that moment.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The next rows of the stream.
-        y : None, default=None
-            Ignored.
-
-        Returns
-        -------
-        self : IncrementalMDH
-
-        See Also
-        --------
-        fit : All rows at once, or a table that is read block by block.
-
-        Examples
-        --------
-        >>> from distsvc import IncrementalMDH
-        >>> from sklearn.datasets import make_blobs
-        >>> X, _ = make_blobs(2000, centers=4, n_features=10, random_state=0)
-        >>> X = (X - X.mean(axis=0)) / X.std(axis=0)
-        >>> model = IncrementalMDH(random_state=0)
-        >>> for block in (X[:1000], X[1000:]):
-        ...     model = model.partial_fit(block)
-        >>> model.predict(X).shape
-        (2000,)
-
-        """
+    def _add_block(self, X: Any) -> None:
         first = not hasattr(self, "_stream")
         X = validated(self, X, reset=first)
         if first:
@@ -316,81 +290,11 @@ class IncrementalMDH(ClusterEstimator):
         self._forget(CHOSEN)
         self.centre_, self.n_samples_ = self._engine.centre, self._stream.n_rows
         self.notes_ = []
-        return self
 
-    def score_samples(self, X: Any) -> Any:
-        """Return the distance of every row to the nearest hyperplane on its path.
+    def _values_of_cut(self, n_clusters: int) -> Values:
+        return Values(self._engine.rule_of(n_clusters), self._engine.centre, "label")
 
-        It is in units of that node's standard deviation along its normal: near 0 the row could have
-        gone to another cluster. Infinity where there is one cluster.
-
-        Parameters
-        ----------
-        X : array-like or table of shape (n, d)
-            Rows, as `fit` takes them.
-
-        Returns
-        -------
-        distances : ndarray of shape (n,), float64
-            As lazy as X is.
-
-        See Also
-        --------
-        predict_proba : How sure each row is of its cluster.
-
-        Examples
-        --------
-        >>> from distsvc import IncrementalMDH
-        >>> from sklearn.datasets import make_blobs
-        >>> X, _ = make_blobs(600, centers=4, n_features=10, random_state=0)
-        >>> X = (X - X.mean(axis=0)) / X.std(axis=0)
-        >>> IncrementalMDH(random_state=0).fit(X).score_samples(X).min() >= 0
-        np.True_
-
-        """
-        self._settle()
-        return answered(self, X, self._values("score"), self.n_jobs)
-
-    def cut(self, n_clusters: int, X: Any = None) -> Any:
-        """Return the labels for another number of clusters, without learning again.
-
-        Parameters
-        ----------
-        n_clusters : int
-            Clusters wanted; fewer are returned where fewer leaves have rows.
-        X : array-like or table of shape (n, d) or None, default=None
-            Rows to label, as `fit` takes them; None for those of `fit`.
-
-        Returns
-        -------
-        labels : ndarray of shape (n,), int32
-            As lazy as X is.
-
-        Raises
-        ------
-        ValueError
-            Where the rows of `fit` were read block by block and X is not given.
-
-        See Also
-        --------
-        predict : The clusters of the fit itself.
-
-        Examples
-        --------
-        >>> from distsvc import IncrementalMDH
-        >>> from sklearn.datasets import make_blobs
-        >>> X, _ = make_blobs(600, centers=4, n_features=10, random_state=0)
-        >>> X = (X - X.mean(axis=0)) / X.std(axis=0)
-        >>> model = IncrementalMDH(random_state=0).fit(X)
-        >>> model.cut(2).max() + 1
-        np.int32(2)
-
-        """
-        COUNT.check("n_clusters", n_clusters)
-        self._settle()
-        if X is not None:
-            of_rows = Values(self._engine.rule_of(n_clusters), self._engine.centre, "label")
-            return answered(self, X, of_rows, self.n_jobs)
+    def _labels_of_cut(self, n_clusters: int) -> np.ndarray:
         if not hasattr(self, "_leaves"):
             raise ValueError("the rows were learned block by block and not kept: give X")
         return _labels_of_leaves(self._all_leaves, self.cluster_tree_.cut(n_clusters))[self._leaves]

@@ -49,7 +49,7 @@ CYCLIC = ("cyclic-4cd-greedy", "cyclic-2cd")
 ROUNDING = 1e-13
 
 FIELDS: dict[str, Field] = {
-    "n_iter": whole(0, checkpoints.MOST),
+    "n_iter": whole(0, checkpoints.MAX_STATE_COUNT),
     "doubtful": real(ge=0.0),
     "alpha": ArrayField("float64", "n", least=0.0),
     "u": ArrayField("float64", "d"),

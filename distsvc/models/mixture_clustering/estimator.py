@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from distsvc.inputs.rows import Input
-from distsvc.job.constraints import COUNT
 from distsvc.job.parameters import RandomState
 from distsvc.models.mixture_clustering.engine import MixtureEngine
 from distsvc.models.mixture_clustering.rule import ComponentRule
@@ -17,6 +16,7 @@ from distsvc.models.rows.mixed import MixedClusterEstimator
 from distsvc.models.rows.passes import Passes, Values, answered
 from distsvc.models.rows.phases import Phases
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
+from distsvc.models.rows.streams import StreamEstimator
 from distsvc.models.rows.threads import of_blocks
 from distsvc.models.rows.validation import validated
 
@@ -30,7 +30,7 @@ class LogDensities(Values):
         return self.rule.log_densities(Z)
 
 
-class MixtureClustering(MixedClusterEstimator):
+class MixtureClustering(StreamEstimator, MixedClusterEstimator):
     """Clusters by a mixture of normals times independent categories.
 
     Each column is first mapped to a scale on which it is near normal: rounding, skew, counts and
@@ -86,6 +86,15 @@ class MixtureClustering(MixedClusterEstimator):
     Expectation maximisation over patterns of missing values, with the conjugate prior of Fraley and
     Raftery (2007). Tied covariances are semi-tied (Gales 1999).
 
+    `score_samples` is the log density of a row in the mixture, in nats, on the mapped scale.
+    Missing values do not count. `decision_function` is the log density relative to the rows of the
+    row's cluster. Its unit is the distance from the cluster's median to its lowest twentieth. Four
+    in a thousand rows of a normal cluster have a negative score.
+
+    The first block of `partial_fit` decides the models of columns and the number of components, as
+    `fit` does. Each further one adds its sums, weighted by posteriors, to those so far (Neal and
+    Hinton 1998, incremental EM, one visit of each block). It may be a table in memory.
+
     References
     ----------
     Fraley and Raftery (2007), "Bayesian Regularization for Normal Mixture Estimation and
@@ -121,71 +130,7 @@ class MixtureClustering(MixedClusterEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
-    def decision_function(self, X: Any) -> Any:
-        """Return the score of every row, negative outside its cluster.
-
-        The score is the log density of a row, relative to the rows of its cluster. Its unit is the
-        distance from the cluster's median to its lowest twentieth. Four in a thousand rows of a
-        normal cluster have a negative score.
-
-        Parameters
-        ----------
-        X : array-like or table of shape (n, d)
-            Rows, as `fit` takes them.
-
-        Returns
-        -------
-        scores : ndarray of shape (n,), float64
-            As lazy as X is.
-
-        See Also
-        --------
-        score_samples : The log density itself.
-
-        Examples
-        --------
-        >>> from distsvc import MixtureClustering
-        >>> from sklearn.datasets import make_blobs
-        >>> X, _ = make_blobs(600, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
-        >>> model = MixtureClustering(random_state=0).fit(X)
-        >>> model.decision_function([[0.0, 0.5], [9.0, 9.0]]) > 0
-        array([ True, False])
-
-        """
-        self._settle()
-        return answered(self, X, self._values("score"), self.n_jobs)
-
-    def score_samples(self, X: Any) -> Any:
-        """Return the log density of every row in the mixture, as scikit-learn's mixtures do.
-
-        It is the density on the mapped scale. Missing values do not count.
-
-        Parameters
-        ----------
-        X : array-like or table of shape (n, d)
-            Rows, as `fit` takes them.
-
-        Returns
-        -------
-        densities : ndarray of shape (n,), float64
-            In nats; as lazy as X is.
-
-        See Also
-        --------
-        bic : The sum over rows, less the price of the parameters.
-        decision_function : Relative to a row's cluster, negative outside.
-
-        Examples
-        --------
-        >>> from distsvc import MixtureClustering
-        >>> from sklearn.datasets import make_blobs
-        >>> X, _ = make_blobs(600, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
-        >>> model = MixtureClustering(random_state=0).fit(X)
-        >>> inside, outside = model.score_samples([[0.0, 0.5], [9.0, 9.0]])
-        >>> inside > outside
-        np.True_
-
-        """
+    def _scores(self, X: Any) -> Any:
         self._settle()
         engine = self._engine
         densities = LogDensities(engine.rule, engine.origin, "score", columns=engine.columns)
@@ -224,87 +169,18 @@ class MixtureClustering(MixedClusterEstimator):
         parameters = self._engine.mixture.n_parameters
         return float(parameters * np.log(len(densities)) - 2.0 * densities.sum())
 
-    def cut(self, n_clusters: int, X: Any = None) -> Any:
-        """Return the cluster of every row for another number of components.
-
-        The answer is that of a fit that is given the number, on the columns as they were learned.
-
-        Parameters
-        ----------
-        n_clusters : int
-            Components wanted; there are fewer where rows are too few.
-        X : array-like or table of shape (n, d) or None, default=None
-            Rows to label, as `fit` takes them; None for those of `fit`.
-
-        Returns
-        -------
-        labels : ndarray of shape (n,), int32
-            As lazy as X is.
-
-        Raises
-        ------
-        ValueError
-            Where the rows of `fit` were read block by block and X is not given.
-
-        See Also
-        --------
-        predict : The clusters of the fit itself.
-
-        Examples
-        --------
-        >>> from distsvc import MixtureClustering
-        >>> from sklearn.datasets import make_blobs
-        >>> X, _ = make_blobs(600, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
-        >>> model = MixtureClustering(random_state=0).fit(X)
-        >>> len(set(model.cut(2).tolist()))
-        2
-
-        """
-        self._settle()
-        COUNT.check("n_clusters", n_clusters)
+    def _values_of_cut(self, n_clusters: int) -> Values:
         engine = self._engine
-        _, rule = engine.fit_components(int(n_clusters))
-        if X is not None:
-            values = Values(rule, engine.origin, "label", columns=engine.columns)
-            return answered(self, X, values, self.n_jobs)
+        _, rule = engine.fit_components(n_clusters)
+        return Values(rule, engine.origin, "label", columns=engine.columns)
+
+    def _labels_of_cut(self, n_clusters: int) -> np.ndarray:
         if self._rows is None:
             raise ValueError("the rows were read block by block and not kept: give X")
+        rule = self._values_of_cut(n_clusters).rule
         return of_blocks(rule.labels, self._rows, self.n_jobs)
 
-    def partial_fit(self, X: Any, y: Any = None) -> MixtureClustering:
-        """Learn from the rows of a block; those of the blocks before count as much.
-
-        The first block decides the models of columns and the number of components, as `fit` does.
-        Each further one adds its sums, weighted by posteriors, to those so far (Neal and Hinton
-        1998, incremental EM, one visit of each block). Blocks should come in random order.
-
-        Parameters
-        ----------
-        X : array-like or table in memory of shape (n, d)
-            The next rows of the stream.
-        y : None, default=None
-            Ignored.
-
-        Returns
-        -------
-        self : MixtureClustering
-
-        See Also
-        --------
-        fit : All rows at once, or a table that is read block by block.
-
-        Examples
-        --------
-        >>> from distsvc import MixtureClustering
-        >>> from sklearn.datasets import make_blobs
-        >>> X, _ = make_blobs(2000, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
-        >>> model = MixtureClustering(random_state=0)
-        >>> for block in (X[:1000], X[1000:]):
-        ...     model = model.partial_fit(block)
-        >>> model.n_clusters_
-        3
-
-        """
+    def _add_block(self, X: Any) -> None:
         if not hasattr(self, "_engine"):
             self.fit(X)
         else:
@@ -313,7 +189,6 @@ class MixtureClustering(MixedClusterEstimator):
             self._publish()
         self._forget_rows()
         self._rows = None
-        return self
 
     def _fit_array(self, X: np.ndarray) -> None:
         phases = Phases(self)

@@ -11,20 +11,20 @@ import numpy as np
 from distsvc.models.rows.mass import least_mass
 from distsvc.models.rows.spread import known
 
-MOST = 8
+MAX_OUTLIER_ROWS = 8
 """Rows that are set aside, at most."""
 
-RANGES = 3.0
+MIN_OUTLIER_RANGES = 3.0
 """Least distance from the other rows, in ranges of these."""
 
-KEPT = MOST + 1
+KEPT_EXTREMES = MAX_OUTLIER_ROWS + 1
 """Values at either end of a column that are enough to find the rows that lie farthest."""
 
 HEADS = 64, 1024
 """Rows of a block that are looked at first, so that few of the rest come near an end."""
 
 FARTHER = 10.0
-"""Least ratio to the distance of the rows that stay, where more than `MOST` lie so far."""
+"""Minimum ratio to the distance of the other rows, if more than `MAX_OUTLIER_ROWS` lie so far."""
 
 
 def most_aside(n_rows: int) -> int:
@@ -32,13 +32,14 @@ def most_aside(n_rows: int) -> int:
 
     They are too few for a cluster, and a tenth of the rows at most.
     """
-    return min(MOST, math.ceil(least_mass(n_rows, 1)) - 1, n_rows // 10)
+    return min(MAX_OUTLIER_ROWS, math.ceil(least_mass(n_rows, 1)) - 1, n_rows // 10)
 
 
 def how_many_aside(distances: np.ndarray, most: int) -> int:
     """Return how many rows are set aside, those that lie farthest: `most` at most.
 
-    `distances` (m,) float64 descending are those above `RANGES`; of more than most + 1, the first.
+    `distances` (m,) float64 descending are those above `MIN_OUTLIER_RANGES`; of more than
+    most + 1, the first.
     """
     for k in range(min(most, len(distances)), 0, -1):
         if k == len(distances) or distances[k - 1] > FARTHER * distances[k]:
@@ -75,17 +76,16 @@ class Reach:
 
 
 class ColumnEnds:
-    """The `KEPT` lowest and highest values of every column of the rows seen, with their rows.
+    """The extreme values of every column of the rows seen, with their rows.
 
-    They tell which rows lie farthest by any `Reach`, for a row that has `KEPT` others beyond it in
-    the column where it lies farthest is not one of the `KEPT` farthest. Of equal values the first
-    are kept. Rows are seen in the order of their numbers.
+    `KEPT_EXTREMES` values at each end contain the `KEPT_EXTREMES` most extreme rows by any `Reach`.
+    Of equal values the first are kept. Rows are seen in the order of their numbers.
 
     Attributes
     ----------
-    values : ndarray of shape (2, d, KEPT), float64
+    values : ndarray of shape (2, d, KEPT_EXTREMES), float64
         The lowest of each column, ascending, and the negatives of the highest; else infinite.
-    rows : ndarray of shape (2, d, KEPT), int64
+    rows : ndarray of shape (2, d, KEPT_EXTREMES), int64
         Their rows, -1 where there is none.
 
     """
@@ -96,7 +96,9 @@ class ColumnEnds:
     @classmethod
     def empty(cls, d: int) -> ColumnEnds:
         """Return those of no rows."""
-        return cls(np.full((2, d, KEPT), np.inf), np.full((2, d, KEPT), -1, np.int64))
+        return cls(
+            np.full((2, d, KEPT_EXTREMES), np.inf), np.full((2, d, KEPT_EXTREMES), -1, np.int64)
+        )
 
     def add(self, X: np.ndarray, rows: np.ndarray) -> None:
         """See rows X (n, d) with their numbers (n,); NaN is no value."""
@@ -110,21 +112,22 @@ class ColumnEnds:
                     values = part[found, column].astype(np.float64)
                     ends = np.concatenate([self.values[side, column], -values if side else values])
                     numbers = np.concatenate([self.rows[side, column], rows[first + found]])
-                    kept = np.argsort(ends, kind="stable")[:KEPT]
+                    kept = np.argsort(ends, kind="stable")[:KEPT_EXTREMES]
                     self.values[side, column], self.rows[side, column] = ends[kept], numbers[kept]
 
     def merge(self, other: ColumnEnds) -> None:
         """See the rows that `other` has seen, all of which come after those seen here."""
         values = np.concatenate([self.values, other.values], axis=2)
         rows = np.concatenate([self.rows, other.rows], axis=2)
-        kept = np.argsort(values, axis=2, kind="stable")[:, :, :KEPT]
+        kept = np.argsort(values, axis=2, kind="stable")[:, :, :KEPT_EXTREMES]
         self.values = np.take_along_axis(values, kept, axis=2)
         self.rows = np.take_along_axis(rows, kept, axis=2)
 
     def farthest(self, reach: Reach) -> list[tuple[float, int, int, float]]:
-        """Return the rows, `KEPT` at most, that lie farther out than `RANGES`, the farthest first.
+        """Return the rows that lie farther out than `MIN_OUTLIER_RANGES`, the farthest first.
 
-        Of each the distance, the row, the column where it is so far, and its value there.
+        They are `KEPT_EXTREMES` at most. Of each the distance, the row, the column where it is so
+        far, and its value there.
         """
         side, column, place = np.nonzero(self.rows >= 0)
         values = np.where(side == 1, -1.0, 1.0) * self.values[side, column, place]
@@ -132,7 +135,7 @@ class ColumnEnds:
         distances = Reach(reach.low[column], reach.high[column]).distances(values[None])[0]
         found = dict[int, tuple[float, int, int, float]]()
         for k in np.lexsort((column, -distances)).tolist():
-            if distances[k] > RANGES:
+            if distances[k] > MIN_OUTLIER_RANGES:
                 far = float(distances[k]), int(rows[k]), int(column[k]), float(values[k])
                 found.setdefault(far[1], far)
-        return sorted(found.values(), key=lambda far: (-far[0], far[1]))[:KEPT]
+        return sorted(found.values(), key=lambda far: (-far[0], far[1]))[:KEPT_EXTREMES]

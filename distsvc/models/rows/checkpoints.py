@@ -20,7 +20,7 @@ State = tuple[Facts, dict[str, np.ndarray]]
 T = TypeVar("T")
 Restore = Callable[[Facts, dict[str, np.ndarray]], T]
 
-MOST = 2**62
+MAX_STATE_COUNT = 2**62
 
 
 class Checkpoint(Protocol):
@@ -53,9 +53,9 @@ NO_CHECKPOINT = NoCheckpoint()
 class Position:
     """A position in a stream: the epoch, the block in it, and the rows fed of that, from 0."""
 
-    epoch: Annotated[int, whole(0, MOST)] = 0
-    block: Annotated[int, whole(0, MOST)] = 0
-    row: Annotated[int, whole(0, MOST)] = 0
+    epoch: Annotated[int, whole(0, MAX_STATE_COUNT)] = 0
+    block: Annotated[int, whole(0, MAX_STATE_COUNT)] = 0
+    row: Annotated[int, whole(0, MAX_STATE_COUNT)] = 0
 
     def facts(self) -> dict[str, int]:
         """Return it as JSON can hold it; `restored` takes it back."""
@@ -68,7 +68,7 @@ class Position:
         return cls(facts["epoch"], facts["block"], facts["row"])
 
     def pieces(
-        self, blocks: Iterable[np.ndarray], most: Callable[[], int] = lambda: MOST
+        self, blocks: Iterable[np.ndarray], most: Callable[[], int] = lambda: MAX_STATE_COUNT
     ) -> Iterator[np.ndarray]:
         """Yield what is left of the epoch in pieces of at most ``most()`` rows.
 

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 
 from distsvc.models.rows.threads import of_blocks
 
-ASKED = ("probabilities_", "outlier_scores_")
+LAZY_ATTRIBUTES = ("probabilities_", "outlier_scores_")
 
 N_EXEMPLARS = 5
 """Maximum number of exemplars of a cluster."""
@@ -68,13 +68,13 @@ class DescribesRows(BaseEstimator):
 
         `sure` and `far` are as of `HeldRows`.
         """
-        for name in ASKED:
+        for name in LAZY_ATTRIBUTES:
             self.__dict__.pop(name, None)
         self._held = HeldRows(rows, sure, far)
 
     def _forget_rows(self) -> None:
         """Forget what is known of the rows of `fit`, which more rows make untrue."""
-        for name in ("labels_", "_held", *ASKED):
+        for name in ("labels_", "_held", *LAZY_ATTRIBUTES):
             self.__dict__.pop(name, None)
 
     def _of_held(self, name: str) -> np.ndarray:
@@ -83,13 +83,13 @@ class DescribesRows(BaseEstimator):
             raise AttributeError(f"{type(self).__name__} has {name} after fit")
         of_rows = held.sure if name == "probabilities_" else held.far
         found = of_blocks(of_rows, held.rows, self.n_jobs)
-        if all(other in self.__dict__ for other in ASKED if other != name):
+        if all(other in self.__dict__ for other in LAZY_ATTRIBUTES if other != name):
             self._held = None
         return found
 
     def __getstate__(self) -> Any:
         """Return what is pickled: the values of the rows, and not the rows."""
         if self._held is not None:
-            for name in ASKED:
+            for name in LAZY_ATTRIBUTES:
                 getattr(self, name)
         return super().__getstate__()

@@ -19,16 +19,16 @@ def least_mass(n_rows: int, n_components: int) -> float:
     return max(5.0, 0.3 * np.sqrt(n_rows), share * n_rows)
 
 
-MOST_POINTS = 50
+MAX_FEW_POINTS = 50
 """Distinct rows that are few, at most."""
 
-REPEATED = 0.95
+MIN_REPEATED_SHARE = 0.95
 """Share of the rows, at least, that are one of few points."""
 
 NAMES = 5
 """Points, at most, that are names even where their values are evenly spaced."""
 
-EVEN = 1e-3
+SPACING_TOLERANCE = 1e-3
 """Share of a step by which evenly spaced values may be off."""
 
 LOOK = 500
@@ -43,12 +43,14 @@ def few_points(rows: np.ndarray) -> np.ndarray | None:
     a scale, of counts, ratings or rounded values, and rounding makes no clusters.
     """
     look = rows[:LOOK]
-    if len(np.unique(look, axis=0)) > MOST_POINTS + (1.0 - REPEATED) * len(look):
+    if len(np.unique(look, axis=0)) > MAX_FEW_POINTS + (1.0 - MIN_REPEATED_SHARE) * len(look):
         return None
     distinct, counts = np.unique(rows, axis=0, return_counts=True)
     many = counts >= least_mass(len(rows), 1)
     points = distinct[many]
-    if not 2 <= len(points) <= MOST_POINTS or counts[many].sum() < REPEATED * len(rows):
+    if not 2 <= len(points) <= MAX_FEW_POINTS or counts[many].sum() < MIN_REPEATED_SHARE * len(
+        rows
+    ):
         return None
     scale = len(points) > NAMES and any(map(_is_scale, points.T))
     return None if scale else points
@@ -60,4 +62,4 @@ def _is_scale(values: np.ndarray) -> bool:
     if len(steps) < 2:
         return False
     multiples = steps / steps.min()
-    return bool((np.abs(multiples - np.rint(multiples)) <= EVEN * multiples).all())
+    return bool((np.abs(multiples - np.rint(multiples)) <= SPACING_TOLERANCE * multiples).all())

@@ -9,10 +9,10 @@ import numpy as np
 from distsvc.inputs.given import rows_of
 from distsvc.inputs.mixed import Levels, mixed_rows
 from distsvc.inputs.rows import Reading
-from distsvc.models.rows.passes import ClusterEstimator, Values
+from distsvc.models.rows.passes import OutlierEstimator, Values
 
 
-class MixedClusterEstimator(ClusterEstimator):
+class MixedClusterEstimator(OutlierEstimator):
     """An estimator whose engine models the columns of a table."""
 
     @property

@@ -18,9 +18,9 @@ Search = Callable[[int], Found]
 """Finds the nearest of a block of rows, whose first is given."""
 
 FEW_COLUMNS = 8
-BLOCK_ROWS = 128
+NEIGHBOUR_BLOCK_ROWS = 128
 
-ROUNDING = 2.0**-23
+FLOAT32_SPACING = 2.0**-23
 """Twice the unit of float32."""
 
 
@@ -35,7 +35,7 @@ def nearest_others(
     """
     rows = np.ascontiguousarray(rows, np.float64)
     search = (_in_boxes if rows.shape[1] <= FEW_COLUMNS else _by_products)(rows, k)
-    found = on_threads(search, range(0, len(rows), BLOCK_ROWS), n_jobs)
+    found = on_threads(search, range(0, len(rows), NEIGHBOUR_BLOCK_ROWS), n_jobs)
     distances, numbers = zip(*found, strict=True)
     return np.concatenate(distances), np.concatenate(numbers)
 
@@ -47,7 +47,7 @@ def _in_boxes(rows: np.ndarray, k: int) -> Search:
     tree = cKDTree(rows)
 
     def search(first: int) -> Found:
-        block = rows[first : first + BLOCK_ROWS]
+        block = rows[first : first + NEIGHBOUR_BLOCK_ROWS]
         distances, numbers = tree.query(block, k + 1)
         itself = numbers == np.arange(first, first + len(block))[:, None]
         itself[~itself.any(axis=1), -1] = True  # one of many equal rows: others came before it
@@ -65,11 +65,11 @@ def _by_products(rows: np.ndarray, k: int) -> Search:
     """
     rows = rows - rows.mean(axis=0)
     single = rows.astype(np.float32)
-    wrong = (rows.shape[1] + 6) * ROUNDING
+    wrong = (rows.shape[1] + 6) * FLOAT32_SPACING
     lows = ((1.0 - wrong) * np.einsum("ij,ij->i", rows, rows)).astype(np.float32)
 
     def search(first: int) -> Found:
-        products = single[first : first + BLOCK_ROWS] @ single.T
+        products = single[first : first + NEIGHBOUR_BLOCK_ROWS] @ single.T
         squares = np.full((len(products), k), np.inf)
         numbers = np.zeros((len(products), k), np.int64)
         keep_nearest(products, lows, rows, first, squares, numbers)

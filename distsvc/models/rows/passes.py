@@ -21,6 +21,7 @@ from distsvc.errors import UnusableRowsError
 from distsvc.inputs.given import is_elsewhere, opened
 from distsvc.inputs.kept import readable_again
 from distsvc.inputs.rows import Input, OfRows, RowValues, block_rows, cut
+from distsvc.job.constraints import COUNT
 from distsvc.models.rows import sampling
 from distsvc.models.rows.described import DescribesRows
 from distsvc.models.rows.phases import Phases
@@ -38,13 +39,13 @@ DTYPES = {
     "outlier_score": np.float64,
 }
 
-OF_ROWS = ("label", "probability", "outlier_score")
+ROW_ATTRIBUTES = ("label", "probability", "outlier_score")
 """What a fit says of each of its rows."""
 
 CACHED_PARTS = 4
 """Parts of a block whose rows stay in a processor's cache while they are centred."""
 
-SLACK = 1.25
+MAX_HELD_RATIO = 1.25
 """Rows that are held while the sample is drawn, over those that it has in the end, at most."""
 
 
@@ -286,6 +287,91 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         self._settle()
         return answered(self, X, self._values("share"), self.n_jobs)
 
+    def score_samples(self, X: Any) -> Any:
+        """Return a score of every row: the higher, the farther inside its cluster.
+
+        The notes of the class describe what it measures.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            Rows, as `fit` takes them.
+
+        Returns
+        -------
+        scores : ndarray of shape (n,), float64
+            As lazy as X is.
+
+        See Also
+        --------
+        predict_proba : How sure each row is of its cluster.
+
+        Examples
+        --------
+        >>> from distsvc import SupportVectorClustering
+        >>> from sklearn.datasets import make_moons
+        >>> X, _ = make_moons(400, noise=0.06, random_state=0)
+        >>> model = SupportVectorClustering(gamma=8.0, nu=0.1, random_state=0).fit(X)
+        >>> inside, outside = model.score_samples([[0.0, 1.0], [5.0, 5.0]])
+        >>> inside > outside
+        np.True_
+
+        """
+        return self._scores(X)
+
+    def cut(self, n_clusters: int, X: Any = None) -> Any:
+        """Return the labels for another number of clusters, without learning again.
+
+        Parameters
+        ----------
+        n_clusters : int
+            Clusters wanted; there are fewer where rows are too few.
+        X : array-like or table of shape (n, d) or None, default=None
+            Rows to label, as `fit` takes them; None for those of `fit`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,), int32
+            As lazy as X is.
+
+        Raises
+        ------
+        ValueError
+            Where the rows of `fit` were read block by block and X is not given.
+
+        See Also
+        --------
+        predict : The clusters of the fit itself.
+
+        Examples
+        --------
+        >>> from distsvc import MixtureClustering
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(600, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+        >>> model = MixtureClustering(random_state=0).fit(X)
+        >>> len(set(model.cut(2).tolist()))
+        2
+
+        """
+        COUNT.check("n_clusters", n_clusters)
+        self._settle()
+        if X is None:
+            return self._labels_of_cut(int(n_clusters))
+        return answered(self, X, self._values_of_cut(int(n_clusters)), self.n_jobs)
+
+    def _scores(self, X: Any) -> Any:
+        """Return the scores (n,) float64 of rows X (n, d), as lazy as these are."""
+        self._settle()
+        return answered(self, X, self._values("score"), self.n_jobs)
+
+    def _values_of_cut(self, n_clusters: int) -> Values:
+        """Return the function that labels raw rows for another number of clusters."""
+        raise NotImplementedError
+
+    def _labels_of_cut(self, n_clusters: int) -> np.ndarray:
+        """Return the labels (n,) int32 of the rows of `fit` for another number of clusters."""
+        raise NotImplementedError
+
     def _settle(self) -> None:
         """Raise NotFittedError unless there are clusters; find those of a stream first."""
         check_is_fitted(self, "labels_")
@@ -308,7 +394,7 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
             self._hold_rows(Z)
             phases.ended("labels")
         else:
-            found = passes.values(*map(self._values, OF_ROWS))
+            found = passes.values(*map(self._values, ROW_ATTRIBUTES))
             self.labels_, self.probabilities_, self.outlier_scores_ = found
             phases.ended("labels, shares and scores of the rows")
 
@@ -324,6 +410,46 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         """Issue the notes as warnings of the line that calls `fit`."""
         for note in self.notes_:
             warnings.warn(note, UserWarning, stacklevel=3)
+
+
+class OutlierEstimator(ClusterEstimator):
+    """The base of estimators whose clusters have a border."""
+
+    def decision_function(self, X: Any) -> Any:
+        """Return the score of every row, negative outside all clusters.
+
+        The notes of the class describe its unit.
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+            Rows, as `fit` takes them.
+
+        Returns
+        -------
+        scores : ndarray of shape (n,), float64
+            As lazy as X is.
+
+        See Also
+        --------
+        predict_proba : How sure each row is of its cluster.
+
+        Examples
+        --------
+        >>> from distsvc import SupportVectorClustering
+        >>> from sklearn.datasets import make_moons
+        >>> X, _ = make_moons(400, noise=0.06, random_state=0)
+        >>> model = SupportVectorClustering(random_state=0).fit(X)
+        >>> model.decision_function([[0.0, 1.0], [5.0, 5.0]]) > 0
+        array([ True, False])
+
+        """
+        return self._decisions(X)
+
+    def _decisions(self, X: Any) -> Any:
+        """Return the scores (n,) float64 of rows X (n, d), as lazy as these are."""
+        self._settle()
+        return answered(self, X, self._values("score"), self.n_jobs)
 
 
 class Passes:
@@ -445,7 +571,7 @@ class _Held:
         for number in range(len(self.keys)):
             self._keep(number)
         self._n = sum(map(len, self.keys))
-        self._most = max(int(SLACK * self._n), 2 * PILOT_ROWS)
+        self._most = max(int(MAX_HELD_RATIO * self._n), 2 * PILOT_ROWS)
 
     def _keep(self, number: int) -> None:
         if self.limit < 2**64:

@@ -20,18 +20,18 @@ from distsvc.kernels.moments import (
 from distsvc.models.rows.spread import known, middle_and_spread
 from distsvc.models.rows.validation import LONGEST
 
-ROUNDING = 2.0**-48
+SCALING_ROUNDING = 2.0**-48
 """Largest range of a column that counts as constant, relative to its values: 16 roundings."""
 
 PIECE_VALUES = 2**15
 """Values of float32 that are turned into float64 at a time."""
 
-KINDS = ("standard", "minmax", "robust", "unit", "none")
+SCALE_KINDS = ("standard", "minmax", "robust", "unit", "none")
 
-FAR, BEND = 5.0, 0.25
+ROBUST_LIMIT, ROBUST_BEND = 5.0, 0.25
 """Spreads from the median at which robust scaling begins to draw values in, and how softly."""
 
-SHORTEST = 1e-15
+MIN_SCALED_RANGE = 1e-15
 """Least range of a scaled column's values: of less, float32 does not hold the squares."""
 
 
@@ -120,7 +120,7 @@ class ColumnSums:
         """Columns (d,) bool without variation, but for a few rounding errors."""
         size = np.maximum(np.abs(self.least), np.abs(self.most))
         with np.errstate(invalid="ignore"):  # of columns without values
-            return ~(self.most - self.least > ROUNDING * size)
+            return ~(self.most - self.least > SCALING_ROUNDING * size)
 
     def mean_and_variance(self) -> tuple[np.ndarray, np.ndarray]:
         """Return means and population variances, (d,) float64, of exact sums rounded at the end."""
@@ -140,7 +140,7 @@ class Scaling:
 
     Arrays are (d,) float64. A column that is constant, but for rounding, has scale 1 and so becomes
     0. Of the kind ``unit`` a row is divided by its length instead; of the kind ``robust`` values
-    beyond `FAR` are drawn in, z to 5 + log(1 + 4 (z - 5)) / 4, which keeps their order.
+    beyond `ROBUST_LIMIT` are drawn in, z to 5 + log(1 + 4 (z - 5)) / 4, which keeps their order.
     """
 
     centre: np.ndarray
@@ -210,8 +210,8 @@ class Scaling:
         Raises
         ------
         UnusableRowsError
-            Scaled rows may be longer than `LONGEST`, or a column's range is below `SHORTEST`; where
-            columns are not scaled, the range of all.
+            Scaled rows may be longer than `LONGEST`, or a column's range is below
+            `MIN_SCALED_RANGE`; where columns are not scaled, the range of all.
 
         """
         if self.kind == "unit":
@@ -227,13 +227,13 @@ class Scaling:
                 "give preprocess.scale = 'minmax'"
             )
         known = np.full_like(ranges, ranges.max()) if self.kind == "none" else ranges
-        short = (known < SHORTEST) & ~sums.constant
+        short = (known < MIN_SCALED_RANGE) & ~sums.constant
         k = int(np.argmax(short))
         if short[k]:
             raise UnusableRowsError(
                 f"column {columns[k]!r} has values from {bounds[0, k]:g} to {bounds[1, k]:g}, "
-                f"expected a range of at least {SHORTEST:g} once it is scaled; leave it out, or "
-                "give preprocess.scale = 'minmax'"
+                f"expected a range of at least {MIN_SCALED_RANGE:g} once it is scaled; leave it "
+                "out, or give preprocess.scale = 'minmax'"
             )
 
     def to_kernels(self, X: np.ndarray, origin: np.ndarray) -> np.ndarray:
@@ -247,7 +247,7 @@ class Scaling:
             if self.kind == "unit":
                 unit_rows(piece, self.fill, origin, out[place])
             elif self.kind == "robust":
-                robust_rows(piece, *columns, FAR, BEND, out[place])
+                robust_rows(piece, *columns, ROBUST_LIMIT, ROBUST_BEND, out[place])
             else:
                 scale_rows(piece, *columns, out[place])
         return out
@@ -263,14 +263,19 @@ class Scaling:
         with np.errstate(over="ignore"):
             Z = (X - self.centre) / self.scale
         if self.kind == "robust":
-            beyond = np.maximum(np.abs(Z) - FAR, 0.0)
-            Z = np.copysign(np.minimum(np.abs(Z), FAR) + BEND * np.log1p(beyond / BEND), Z)
+            beyond = np.maximum(np.abs(Z) - ROBUST_LIMIT, 0.0)
+            Z = np.copysign(
+                np.minimum(np.abs(Z), ROBUST_LIMIT) + ROBUST_BEND * np.log1p(beyond / ROBUST_BEND),
+                Z,
+            )
         return Z
 
     def raw(self, Z: np.ndarray) -> np.ndarray:
         """Return the rows (n, d) float64 that are scaled to Z; of the kind ``unit``, Z itself."""
         if self.kind == "robust":
-            beyond = np.maximum(np.abs(Z) - FAR, 0.0)
-            away = np.minimum(np.abs(Z), FAR) + BEND * np.expm1(beyond / BEND)
+            beyond = np.maximum(np.abs(Z) - ROBUST_LIMIT, 0.0)
+            away = np.minimum(np.abs(Z), ROBUST_LIMIT) + ROBUST_BEND * np.expm1(
+                beyond / ROBUST_BEND
+            )
             Z = np.copysign(away, Z)
         return Z * self.scale + self.centre

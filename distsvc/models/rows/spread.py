@@ -18,16 +18,16 @@ WIDTHS = {0.25: 1.34898, 0.1: 2.56310, 0.05: 3.28971, 0.025: 3.91993, 0.01: 4.65
 RUNGS = (0.25, 0.1, 0.05, 0.01)
 """The quantiles that a spread follows from: the first ones that differ."""
 
-TAIL = 0.025
+BULK_TAIL = 0.025
 """Share of the rows on either side of the bulk, of which a few may be far ones."""
 
 LOST = 5.0
 """The standard deviation of all rows, in spreads of the bulk, from which the bulk is lost."""
 
-FAR, FAR_OF_ALL = 1000.0, 20.0
+MIN_FAR_SPREADS, MIN_FAR_DEVIATIONS = 1000.0, 20.0
 """Least distance of a far row: in spreads of the bulk, or in standard deviations of all rows."""
 
-NEAR = 20.0
+MAX_LOG_SPREADS = 20.0
 """Its largest distance, in spreads of the bulk, where logarithms are taken of both."""
 
 
@@ -35,9 +35,10 @@ NEAR = 20.0
 class ColumnSpread:
     """Statistics of a column that tell whether a few far rows decide its scale.
 
-    `middle` is the median, `low` and `high` are the ends of the bulk: all rows but `TAIL` on either
-    side. `spread` is that of the bulk; of a normal column it is the standard deviation. `farthest`
-    is the value farthest from the median and `deviation` the standard deviation, of all rows.
+    `middle` is the median, `low` and `high` are the ends of the bulk: all rows but `BULK_TAIL` on
+    either side. `spread` is that of the bulk; of a normal column it is the standard deviation.
+    `farthest` is the value farthest from the median and `deviation` the standard deviation, of all
+    rows.
     """
 
     low: float
@@ -50,9 +51,9 @@ class ColumnSpread:
     @classmethod
     def of(cls, values: np.ndarray, least: float, most: float, deviation: float) -> ColumnSpread:
         """Return that of the pilot's values (m,), m > 0, and the ends and deviation of all rows."""
-        share = min(max(TAIL, 1.0 / max(len(values) - 1, 1)), 0.25)
+        share = min(max(BULK_TAIL, 1.0 / max(len(values) - 1, 1)), 0.25)
         low, middle, high = map(float, np.quantile(values, [share, 0.5, 1.0 - share]))
-        spread = (high - low) / WIDTHS[TAIL] or _of_others(values, middle)
+        spread = (high - low) / WIDTHS[BULK_TAIL] or _of_others(values, middle)
         farthest = most if most - middle >= middle - least else least
         return cls(low, middle, high, spread, farthest, deviation)
 
@@ -62,9 +63,9 @@ class ColumnSpread:
         if not spread:
             return False
         lost = self.deviation > LOST * spread
-        if far > FAR * spread:
+        if far > MIN_FAR_SPREADS * spread:
             return lost or kind == "minmax"
-        return lost and far > FAR_OF_ALL * self.deviation
+        return lost and far > MIN_FAR_DEVIATIONS * self.deviation
 
     @property
     def near_as_log(self) -> bool:
@@ -73,7 +74,7 @@ class ColumnSpread:
         if min(ends) < 0.0 < max(ends):
             return False
         low, middle, high, farthest = np.log1p(np.abs(ends))
-        return bool(abs(farthest - middle) <= NEAR * abs(high - low) / WIDTHS[TAIL])
+        return bool(abs(farthest - middle) <= MAX_LOG_SPREADS * abs(high - low) / WIDTHS[BULK_TAIL])
 
 
 def middle_and_spread(values: np.ndarray) -> tuple[float, float]:

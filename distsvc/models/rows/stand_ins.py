@@ -18,15 +18,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from distsvc.models.rows.aside import RANGES
+from distsvc.models.rows.aside import MIN_OUTLIER_RANGES
 
-LEAST_ROWS, LEAST_SHARE = 5, 0.01
+MIN_SENTINEL_ROWS, MIN_SENTINEL_SHARE = 5, 0.01
 """In which a number comes up, at least."""
 
-MANY = 10
+MANY_VALUES = 10
 """Different values of a column, from which on one that lies apart need not be of `USUAL`."""
 
-MORE = 10.0
+MIN_FREQUENCY_RATIO = 10.0
 """How much more frequent than any other one of `USUAL` is that lies among the others."""
 
 ENDS = 0.01
@@ -55,12 +55,12 @@ def repeated_columns(pilot: np.ndarray) -> np.ndarray:
     that leaves few.
     """
     low, high = np.fmin.reduce(pilot, axis=0), np.fmax.reduce(pilot, axis=0)
-    least = np.maximum(LEAST_ROWS, LEAST_SHARE * (~np.isnan(pilot)).sum(axis=0))
+    least = np.maximum(MIN_SENTINEL_ROWS, MIN_SENTINEL_SHARE * (~np.isnan(pilot)).sum(axis=0))
     found = np.zeros(pilot.shape[1], bool)
     for X, end, other in (pilot, low, high), (-pilot, -high, -low):
         k = np.flatnonzero((np.abs(end) > 0.0) & ((end == X).sum(axis=0) >= least))
         second = np.where(X[:, k] > end[k], X[:, k], np.inf).min(axis=0)
-        found[k] |= second - end[k] > RANGES * (other[k] - second)
+        found[k] |= second - end[k] > MIN_OUTLIER_RANGES * (other[k] - second)
     for usual in USUAL:
         k = np.flatnonzero((low <= usual) & (usual <= high) & ~found)
         found[k] = (pilot[:, k] == usual).sum(axis=0) >= least[k]
@@ -76,7 +76,7 @@ def stand_ins(values: np.ndarray) -> list[StandIn]:
         return []
     ends = float(values.min()), float(values.max())
     rows = {value: int((values == value).sum()) for value in _candidates(*ends)}
-    least = max(LEAST_ROWS, LEAST_SHARE * len(values))
+    least = max(MIN_SENTINEL_ROWS, MIN_SENTINEL_SHARE * len(values))
     often = [value for value, n in rows.items() if n >= least]
     usual = [value for value in often if _is_usual(value)]
     found = []
@@ -111,8 +111,8 @@ def _apart(value: float, n_rows: int, others: np.ndarray) -> tuple[float, float]
     low, high = map(float, np.quantile(others, [ENDS, 1.0 - ENDS]))
     if low == high or not _is_usual(value):
         low, high = least, most
-    many = len(distinct) >= MANY
-    ranges = 1.0 if _is_usual(value) else RANGES
+    many = len(distinct) >= MANY_VALUES
+    ranges = 1.0 if _is_usual(value) else MIN_OUTLIER_RANGES
     found = max(low - value, value - high) > ranges * (high - low)
     if value == MINUS_ONE:
         frequent = least < value and _is_frequent(n_rows, distinct, counts)
@@ -126,4 +126,4 @@ def _apart(value: float, n_rows: int, others: np.ndarray) -> tuple[float, float]
 
 def _is_frequent(n_rows: int, distinct: np.ndarray, counts: np.ndarray) -> bool:
     """Return whether a value of so many rows is far more frequent than all others but 0."""
-    return bool(n_rows >= MORE * counts[distinct != 0.0].max(initial=1))
+    return bool(n_rows >= MIN_FREQUENCY_RATIO * counts[distinct != 0.0].max(initial=1))

@@ -40,9 +40,10 @@ from distsvc.job.parameters import (
     published,
 )
 from distsvc.models.rows import sampling
-from distsvc.models.rows.passes import ClusterEstimator, Values, answered
+from distsvc.models.rows.passes import OutlierEstimator, Values, answered
 from distsvc.models.rows.phases import Phases
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
+from distsvc.models.rows.streams import StreamEstimator
 from distsvc.models.rows.threads import of_blocks
 from distsvc.models.rows.validation import validated
 from distsvc.models.support_vector.boundary.base import Parameters
@@ -63,7 +64,7 @@ OF_ONE_FIT = (
 )  # fmt: skip
 
 
-class SupportVectorClustering(ClusterEstimator):
+class SupportVectorClustering(StreamEstimator, OutlierEstimator):
     """Clusters of any shape: the connected parts of the regions where rows are dense.
 
     By default nothing has to be known. A few one-class support vector machines of different widths
@@ -245,6 +246,12 @@ class SupportVectorClustering(ClusterEstimator):
     the random order that follows from their positions and `random_state`. Sampling is without
     replacement within an epoch, where the papers sample with replacement. All departures from the
     papers, and the way to switch each off, are on the page "Departures from the papers".
+
+    `partial_fit` does one step of phase one for each row of a block, in the rows' order, with the
+    solvers ``bsgd`` and ``sgd`` and no level tree. The first block decides the centre, gamma and C,
+    so it should have some hundred rows. `predict` labels with a boundary drawn from the rows of all
+    blocks. `decision_function` is f, or with the level tree its score; `score_samples` is higher
+    by 1: w.phi(x) >= 0, but for the level tree.
 
     See Also
     --------
@@ -468,46 +475,7 @@ class SupportVectorClustering(ClusterEstimator):
         self.seconds_ = self.seconds_ | {"clustering": perf_counter() - started}
         return self
 
-    def partial_fit(self, X: Any, y: Any = None) -> SupportVectorClustering:
-        """Do one step of phase one for each row of a block, in the rows' order.
-
-        Rows should come in random order. The first block decides the centre, gamma and C, so it
-        should have some hundred rows. `predict` after it labels with a boundary drawn from the rows
-        of all blocks.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The next rows of the stream.
-        y : None, default=None
-            Ignored.
-
-        Returns
-        -------
-        self : SupportVectorClustering
-
-        Raises
-        ------
-        ValueError
-            Where the solver is neither ``bsgd`` nor ``sgd``, or a level tree is asked for, which
-            needs all rows.
-
-        See Also
-        --------
-        fit : All rows at once, or a table that is read block by block.
-
-        Examples
-        --------
-        >>> from distsvc import SupportVectorClustering
-        >>> from sklearn.datasets import make_moons
-        >>> X, _ = make_moons(2000, noise=0.06, random_state=0)
-        >>> model = SupportVectorClustering(gamma=8.0, nu=0.1, random_state=0)
-        >>> for block in (X[:1000], X[1000:]):
-        ...     model = model.partial_fit(block)
-        >>> model.predict(X).max() + 1 == model.n_clusters_
-        np.True_
-
-        """
+    def _add_block(self, X: Any) -> None:
         held = getattr(self, "_engine", None)
         engine = held if isinstance(held, BoundaryEngine) and held.streams else None
         X = validated(self, X, reset=engine is None, ensure_min_samples=1 + (engine is None))
@@ -517,69 +485,15 @@ class SupportVectorClustering(ClusterEstimator):
             self._begin(engine)
         engine.feed(engine.centred(X))
         self._take_decision()
-        return self
 
-    def decision_function(self, X: Any) -> Any:
-        """Return f of every row, or with the level tree its score; negative is outside.
-
-        Parameters
-        ----------
-        X : array-like or table of shape (n, d)
-            Rows, as `fit` takes them.
-
-        Returns
-        -------
-        values : ndarray of shape (n,), float64
-            As lazy as X is.
-
-        See Also
-        --------
-        score_samples : The same, shifted by 1.
-
-        Examples
-        --------
-        >>> from distsvc import SupportVectorClustering
-        >>> from sklearn.datasets import make_moons
-        >>> X, _ = make_moons(400, noise=0.06, random_state=0)
-        >>> model = SupportVectorClustering(random_state=0).fit(X)
-        >>> model.decision_function([[0.0, 1.0], [5.0, 5.0]]) > 0
-        array([ True, False])
-
-        """
+    def _decisions(self, X: Any) -> Any:
         check_is_fitted(self, "dual_coef_")
         engine = self._engine
         if isinstance(engine, BoundaryEngine) and engine.streams:  # it may have no clusters yet
             return engine.values(self._seen(X)).astype(np.float64)
         return answered(self, X, self._values("score"), self.n_jobs)
 
-    def score_samples(self, X: Any) -> Any:
-        """Return `decision_function` + 1: w.phi(x) >= 0, but for the level tree.
-
-        Parameters
-        ----------
-        X : array-like or table of shape (n, d)
-            Rows, as `fit` takes them.
-
-        Returns
-        -------
-        scores : ndarray of shape (n,), float64
-            As lazy as X is; the higher, the farther inside.
-
-        See Also
-        --------
-        decision_function : The same, 0 at the border.
-
-        Examples
-        --------
-        >>> from distsvc import SupportVectorClustering
-        >>> from sklearn.datasets import make_moons
-        >>> X, _ = make_moons(400, noise=0.06, random_state=0)
-        >>> model = SupportVectorClustering(gamma=8.0, nu=0.1, random_state=0).fit(X)
-        >>> inside, outside = model.score_samples([[0.0, 1.0], [5.0, 5.0]])
-        >>> inside > outside
-        np.True_
-
-        """
+    def _scores(self, X: Any) -> Any:
         return self.decision_function(X) + self.offset_
 
     def cut(

@@ -13,7 +13,7 @@ from functools import partial
 from distsvc.models.graph.coordinates import MOST_COORDINATES, NEIGHBOURS, Without
 from distsvc.models.graph.engine import GRAPH_ROWS, GraphEngine, grow
 from distsvc.models.rows.checkpoints import Checkpoint
-from distsvc.models.rows.neighbours import BLOCK_ROWS
+from distsvc.models.rows.neighbours import NEIGHBOUR_BLOCK_ROWS
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.support_vector.level_tree.directions import SEARCHED
 from distsvc.models.support_vector.level_tree.ensemble import (
@@ -69,7 +69,7 @@ class Graph:
         p = min(sizes.n_columns, SEARCHED)
         rows = {"the graph's rows": 4.0 * m * (2 * sizes.n_columns + p)}
         walk = {"the graph and its walk": 64.0 * m * (NEIGHBOURS + MOST_COORDINATES)}
-        walk |= {"products of rows": 4.0 * m * BLOCK_ROWS * driver_threads()}
+        walk |= {"products of rows": 4.0 * m * NEIGHBOUR_BLOCK_ROWS * driver_threads()}
         view = {"the graph's coordinates": 12.0 * m * MOST_COORDINATES}
         vectors = {"support vectors": 8.0 * BUDGET * (MOST_COORDINATES + 16)}
         return Held(rows | walk, view | vectors)

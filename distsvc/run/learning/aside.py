@@ -15,7 +15,7 @@ import numpy as np
 
 from distsvc.models.rows import sampling
 from distsvc.models.rows.aside import (
-    RANGES,
+    MIN_OUTLIER_RANGES,
     ColumnEnds,
     Reach,
     how_many_aside,
@@ -109,7 +109,7 @@ def find_far_rows(run: RunDirectory, number: int) -> Result:
         columns = distances.argmax(axis=1)
         farthest = distances[np.arange(len(columns)), columns]
         for place in np.argsort(-farthest, kind="stable")[:most].tolist():
-            if farthest[place] > RANGES:
+            if farthest[place] > MIN_OUTLIER_RANGES:
                 column = int(columns[place])
                 value = float(block.X[place, column])
                 rows.append(RowAside(float(farthest[place]), int(block.rows[place]), column, value))
@@ -122,7 +122,7 @@ FAR = Phase("far-rows", find_far_rows)
 
 def _reaches_out(reach: Reach, least: np.ndarray, most: np.ndarray) -> bool:
     """Return whether a table with these ends of its columns (d,) has rows that lie far out."""
-    return bool((reach.distances(np.stack([least, most])) > RANGES).any())
+    return bool((reach.distances(np.stack([least, most])) > MIN_OUTLIER_RANGES).any())
 
 
 def _farthest(rows: list[RowAside], most: int) -> list[RowAside]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from distsvc.errors import DataError, UnusableRowsError
 from distsvc.models.columns.model import ColumnModel
-from distsvc.models.rows.scaling import KINDS, Scaling
+from distsvc.models.rows.scaling import SCALE_KINDS, Scaling
 from distsvc.models.rows.validation import LONGEST, check_length
 from distsvc.models.rules.fields import FLAG, ArrayField, Fact, Field, check_fields
 from distsvc.run.learning.aside import rows_aside
@@ -27,7 +27,7 @@ NEEDS: dict[str, Field] = {
     "fill": ArrayField("float64", "d"),
     "origin": ArrayField("float64", "d"),
     "wide": FLAG,
-    "scaled": Fact(Literal[KINDS]),
+    "scaled": Fact(Literal[SCALE_KINDS]),
 }
 """The form of the arrays and facts of a preparation of ``d`` columns."""
 

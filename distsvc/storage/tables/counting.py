@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distsvc.errors import DataError
-from distsvc.inputs.levels import LONGEST, texts_of
+from distsvc.inputs.levels import MAX_LEVEL_LENGTH, texts_of
 from distsvc.storage.rows.blocks import Batches, Span, Table, undictionaried
 from distsvc.storage.rows.gaps import with_gaps
 from distsvc.storage.rows.texts import is_unicode, not_unicode
@@ -51,7 +51,7 @@ class ValueCounts:
         """Count storage rows [start, stop), but for those that ``where`` drops.
 
         Raises `DataError` where a column has more than `MOST_VALUES` values, or one that is
-        longer than `LONGEST`; or the table can't be read.
+        longer than `MAX_LEVEL_LENGTH`; or the table can't be read.
         """
         span = Span(start, stop, _ROWS)
         for arrays in matching_batches(self.table, span, list(self.counts)):
@@ -65,9 +65,11 @@ class ValueCounts:
         texts, known = texts_of(found.field(0)), self.counts[column]
         longest = pc.max(pc.utf8_length(texts)).as_py() or 0
         if column in self.cut:
-            texts = pc.utf8_slice_codeunits(texts, 0, LONGEST + 1)
-        elif longest > LONGEST:
-            raise self._refused(column, f"a text of {longest} characters", f"at most {LONGEST}")
+            texts = pc.utf8_slice_codeunits(texts, 0, MAX_LEVEL_LENGTH + 1)
+        elif longest > MAX_LEVEL_LENGTH:
+            raise self._refused(
+                column, f"a text of {longest} characters", f"at most {MAX_LEVEL_LENGTH}"
+            )
         for word, n in zip(texts.to_pylist(), found.field(1).to_pylist(), strict=True):
             known[word] = known.get(word, 0) + n
         if len(known) > MOST_VALUES:

@@ -187,7 +187,7 @@ def test_one_cluster(published, tmp_path):
 
 def test_a_large_table_is_sampled(rows, table, published, tmp_path, monkeypatch):
     algorithm, _, _ = published
-    monkeypatch.setattr(sampled, "SAMPLE_ROWS", 2000)
+    monkeypatch.setattr(sampled, "MAX_FITTED_ROWS", 2000)
     report = run(table, tmp_path / "whole", algorithm, cluster={"partition_rows": 1000})
     run(table, tmp_path / "cut", algorithm, cluster={"block_rows": 50})
     found, _ = labels_of(tmp_path / "whole")

@@ -19,7 +19,7 @@ def test_centres_against_one_row_at_a_time(monkeypatch):
         midway = (others + centres[label]) / 2.0
         borders = ((midway - x) * normals).sum(axis=1) / np.linalg.norm(normals, axis=1)
         assert score == pytest.approx(borders.min(), rel=1e-5, abs=1e-6)
-    monkeypatch.setattr(rules, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(rules, "DISTANCE_BLOCK_ROWS", 7)
     again = Centres(centres).label(ROWS)
     assert labels.tobytes() == again["label"].tobytes()
     assert scores.tobytes() == again["score"].tobytes()

@@ -7,7 +7,7 @@ import pytest
 
 from distsvc.baselines import BICO, SPDC, DePDDP, FuzzyCMeans
 from distsvc.models.baselines.rules import Centres, Splits
-from distsvc.models.baselines.sampled import SAMPLE_ROWS, SampledEngine
+from distsvc.models.baselines.sampled import MAX_FITTED_ROWS, SampledEngine
 
 MODELS = {
     "bico": lambda: BICO(4, size=60, random_state=3),
@@ -77,8 +77,8 @@ def test_warnings_become_notes():
 
 def test_a_large_table_is_sampled(rows):
     engine = SampledEngine(DePDDP())
-    assert engine.key_ranges(SAMPLE_ROWS)[-1][1] == 2**64
-    share = engine.key_ranges(10 * SAMPLE_ROWS)[-1][1] / 2**64
+    assert engine.key_ranges(MAX_FITTED_ROWS)[-1][1] == 2**64
+    share = engine.key_ranges(10 * MAX_FITTED_ROWS)[-1][1] / 2**64
     assert share == pytest.approx(0.1)
 
 

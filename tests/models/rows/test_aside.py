@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from distsvc.models.rows.aside import (
-    KEPT,
-    MOST,
-    RANGES,
+    KEPT_EXTREMES,
+    MAX_OUTLIER_ROWS,
+    MIN_OUTLIER_RANGES,
     ColumnEnds,
     Reach,
     how_many_aside,
@@ -20,30 +20,37 @@ from distsvc.models.rows.aside import (
 def test_what_is_set_aside_is_too_few_for_a_cluster(n):
     most = most_aside(n)
     assert most <= n / 10
-    assert most <= MOST
+    assert most <= MAX_OUTLIER_ROWS
     assert most < max(5, 0.3 * np.sqrt(n))
 
 
 def test_distances_are_in_ranges_of_the_values_between_the_ends():
     values = np.arange(1000.0)
     reach = Reach.of(np.column_stack([values, -2 * values]))
-    first, last = MOST, 999 - MOST
+    first, last = MAX_OUTLIER_ROWS, 999 - MAX_OUTLIER_ROWS
     found = reach.distances(np.array([[first, -2 * last], [999, np.nan], [1e9, 0.0], [0.0, 1e9]]))
     width = last - first
-    expected = [[0, 0], [MOST, 0], [1e9 - last, 2 * MOST / 2], [MOST, 5e8 + first]]
+    expected = [
+        [0, 0],
+        [MAX_OUTLIER_ROWS, 0],
+        [1e9 - last, 2 * MAX_OUTLIER_ROWS / 2],
+        [MAX_OUTLIER_ROWS, 5e8 + first],
+    ]
     np.testing.assert_allclose(found * width, expected, rtol=1e-6)
 
 
 def test_far_values_and_missing_ones_are_not_within_reach():
     values = np.random.default_rng(0).normal(size=1000)
-    reach = Reach.of(np.concatenate([values, np.full(MOST, 1e9), np.full(100, np.nan)])[:, None])
+    reach = Reach.of(
+        np.concatenate([values, np.full(MAX_OUTLIER_ROWS, 1e9), np.full(100, np.nan)])[:, None]
+    )
     assert reach.high <= values.max()
     assert reach.low >= values.min()
 
 
 def test_columns_of_one_value_say_nothing():
     rare = np.zeros(1000)
-    rare[:MOST] = 1.0
+    rare[:MAX_OUTLIER_ROWS] = 1.0
     X = np.column_stack([rare, np.full(1000, np.nan), np.ones(1000)])
     assert (Reach.of(X).distances(np.full((1, 3), 1e9)) == 0.0).all()
     assert (Reach.of(X).distances(np.array([[np.inf, np.inf, np.inf]])) == 0.0).all()
@@ -55,7 +62,7 @@ def test_an_ordinary_table_has_no_far_rows():
         np.column_stack([random.normal(size=n), random.exponential(size=n)])
         for n in (10_000, 10**6)
     )
-    assert Reach.of(pilot).distances(table).max() < RANGES
+    assert Reach.of(pilot).distances(table).max() < MIN_OUTLIER_RANGES
 
 
 @pytest.mark.parametrize(
@@ -79,7 +86,11 @@ def farthest_of_all(X, reach):
     distances = reach.distances(X)
     columns = distances.argmax(axis=1)
     far = distances.max(axis=1)
-    rows = [k for k in np.argsort(-far, kind="stable")[:KEPT].tolist() if far[k] > RANGES]
+    rows = [
+        k
+        for k in np.argsort(-far, kind="stable")[:KEPT_EXTREMES].tolist()
+        if far[k] > MIN_OUTLIER_RANGES
+    ]
     return [(float(far[k]), k, int(columns[k]), float(X[k, columns[k]])) for k in rows]
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.neighbors import NearestNeighbors
 
-from distsvc.models.rows.neighbours import BLOCK_ROWS, FEW_COLUMNS, nearest_others
+from distsvc.models.rows.neighbours import FEW_COLUMNS, NEIGHBOUR_BLOCK_ROWS, nearest_others
 
 
 @pytest.mark.parametrize("d", [1, 2, FEW_COLUMNS, FEW_COLUMNS + 1, 60])
@@ -39,6 +39,6 @@ def test_rows_far_from_the_middle_have_the_right_neighbours():
 
 @pytest.mark.parametrize("d", [3, FEW_COLUMNS + 1])
 def test_threads_change_nothing(d):
-    rows = np.random.default_rng(0).normal(size=(3 * BLOCK_ROWS + 5, d))
+    rows = np.random.default_rng(0).normal(size=(3 * NEIGHBOUR_BLOCK_ROWS + 5, d))
     one, two = nearest_others(rows, 4), nearest_others(rows, 4, n_jobs=2)
     assert [part.tobytes() for part in one] == [part.tobytes() for part in two]

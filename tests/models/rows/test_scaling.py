@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.preprocessing import RobustScaler
 
-from distsvc.models.rows.scaling import BEND, FAR, ColumnSums, Scaling
+from distsvc.models.rows.scaling import ROBUST_BEND, ROBUST_LIMIT, ColumnSums, Scaling
 
 
 def sums_of(X, shift=0.0, parts=1):
@@ -154,11 +154,25 @@ def test_robust_scaling_is_scikit_learn_s_up_to_five_spreads():
 
 def test_values_beyond_five_spreads_are_drawn_in_and_keep_their_order():
     scaling = Scaling(np.array([5.0]), np.array([2.0]), np.zeros(1), "robust")
-    away = np.array([0.0, 1.0, FAR, FAR + 1e-9, FAR + 1, FAR + 2, 1e3, 1e9, 1e300])
+    away = np.array(
+        [
+            0.0,
+            1.0,
+            ROBUST_LIMIT,
+            ROBUST_LIMIT + 1e-9,
+            ROBUST_LIMIT + 1,
+            ROBUST_LIMIT + 2,
+            1e3,
+            1e9,
+            1e300,
+        ]
+    )
     Z = scaling.apply(5.0 + 2.0 * away[:, None])[:, 0]
-    assert Z[:3].tolist() == [0.0, 1.0, FAR]
+    assert Z[:3].tolist() == [0.0, 1.0, ROBUST_LIMIT]
     assert (np.diff(Z) > 0).all()
-    np.testing.assert_allclose(Z[3:], FAR + BEND * np.log1p((away[3:] - FAR) / BEND))
+    np.testing.assert_allclose(
+        Z[3:], ROBUST_LIMIT + ROBUST_BEND * np.log1p((away[3:] - ROBUST_LIMIT) / ROBUST_BEND)
+    )
     assert scaling.apply(5.0 - 2.0 * away[:, None])[:, 0] == pytest.approx(-Z)
     near = scaling.to_kernels(5.0 + 2.0 * away[:, None], np.array([0.25]))
     np.testing.assert_allclose(near[:, 0], Z - 0.25, rtol=1e-6)

@@ -20,7 +20,7 @@ import numpy as np
 from distsvc.errors import DataError
 from distsvc.kernels import budget as kernels
 from distsvc.kernels.rbf import weighted_sums
-from distsvc.models.rows.checkpoints import MOST, State
+from distsvc.models.rows.checkpoints import MAX_STATE_COUNT, State
 from distsvc.models.rules.fields import ArrayField, Field, check_fields, whole
 
 STRATEGIES = {
@@ -37,7 +37,7 @@ FIELDS: dict[str, Field] = {
     "moments": ArrayField("float64", "B", may_be_empty=True),
     "state": ArrayField("uint64", "6"),
     "sums": ArrayField("float64", "2"),
-    "average_from": whole(0, MOST),
+    "average_from": whole(0, MAX_STATE_COUNT),
 }
 """The fields of `StochasticGradient.state`."""
 
@@ -90,7 +90,7 @@ class StochasticGradient:
     n_steps = property(lambda self: int(self._state[kernels.STEP]))
     n_hits = property(lambda self: int(self._state[kernels.HITS]))
     n_maintained = property(lambda self: int(self._state[kernels.MAINTAINED]))
-    stopped = property(lambda self: bool(self._state[kernels.STOPPED]))
+    stopped = property(lambda self: bool(self._state[kernels.STOPPED_FLAG]))
 
     def feed(self, X: np.ndarray) -> None:
         """Do one step per row of X (n, d) float32, in order, unless the descent has stopped."""

@@ -1,0 +1,55 @@
+"""The base of estimators that also learn from a stream of blocks."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+
+class StreamEstimator:
+    """An estimator that also learns from a stream, one block of rows at a time."""
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from the next rows of a stream.
+
+        The notes of the class describe what the first block decides. Rows should come in random
+        order.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The next rows, in memory.
+        y : None, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            The estimator.
+
+        Raises
+        ------
+        ValueError
+            For NaN or infinity in X, or a parameter that is out of range or needs all rows at once.
+
+        See Also
+        --------
+        fit : All rows at once.
+
+        Examples
+        --------
+        >>> from distsvc import MixtureClustering
+        >>> from sklearn.datasets import make_blobs
+        >>> X, _ = make_blobs(2000, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+        >>> model = MixtureClustering(random_state=0)
+        >>> for block in (X[:1000], X[1000:]):
+        ...     model = model.partial_fit(block)
+        >>> model.n_clusters_
+        3
+
+        """
+        self._add_block(X)
+        return self
+
+    def _add_block(self, X: Any) -> None:
+        """Learn from a block of rows (n, d), not checked yet."""
+        raise NotImplementedError
