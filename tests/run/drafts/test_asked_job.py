@@ -1,5 +1,6 @@
 """A job file, a table in its place, or sections: which job is asked for."""
 
+import importlib
 import io
 import json
 
@@ -126,7 +127,8 @@ def test_other_options_of_a_table_take_another_output(monkeypatch):
         def holds(self, job_sha256, input_sha256=None):
             return published.get(self.shown) == job_sha256
 
-    monkeypatch.setattr("distsvc.run.drafts.asked_job.Output", Fake)
+    module = importlib.import_module("distsvc.run.drafts.asked_job")
+    monkeypatch.setattr(module, "Output", Fake)
     monkeypatch.setattr(Fake, "siblings", lambda one: map(Fake, [one.shown, "out/t-2", "out/t-3"]))
     jobs = [asked_job("t.parquet", overrides={"model.seed": seed}) for seed in range(3)]
     outputs = [with_free_output(jobs[0]).output.path]

@@ -14,7 +14,7 @@ from distsvc.run.reporting import files as report_files
 
 COMMON = {"title", "input", "model", "clusters", "outliers", "score_histogram", "warnings"}
 COMMON |= {"checks", "forecast", "sample", "phases", "distsvc_version", "command", "job_file"}
-COMMON |= {"finished", "reasons", "rows"}
+COMMON |= {"finished", "reasons", "rows", "columns"}
 VOTES = {"algorithm": "support-vector", "effort": "fast"}
 JOBS = {
     "auto": ({"effort": "fast"}, 3, {"choice", "levels", "indices", "profiles"}),
