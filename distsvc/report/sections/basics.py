@@ -46,7 +46,7 @@ class ClustersSection(NamedTuple):
     """The caption of the picture, and what sets clusters apart, where that is known."""
 
     caption: Caption
-    comparison: columns.Comparison | None
+    comparison: columns.ColumnComparison | None
     profiles: profiles.ProfilesSection | None
 
 

@@ -48,7 +48,7 @@ class ComparedRow(NamedTuple):
     cells: list[ComparedCell]
 
 
-class Comparison(NamedTuple):
+class ColumnComparison(NamedTuple):
     """The table of clusters by column: each has a row, or one for each level.
 
     The features come first, then `others`, and apart those that say nothing about the clusters.
@@ -64,7 +64,7 @@ class Comparison(NamedTuple):
     hidden: str
 
 
-def comparison(found: ColumnsPart) -> Comparison | None:
+def comparison(found: ColumnsPart) -> ColumnComparison | None:
     """Return the table of several clusters by column, those that carry the division first."""
     if len(found.label) < 2:
         return None
@@ -81,7 +81,7 @@ def comparison(found: ColumnsPart) -> Comparison | None:
         return [_rows(one, found.size) for one in some]
 
     n_hidden = len(order) - len(shown) + found.n_hidden
-    return Comparison(
+    return ColumnComparison(
         found.label,
         rows_of([one for one in telling if one.feature]),
         rows_of([one for one in telling if not one.feature]),
