@@ -193,7 +193,7 @@ def run(
     alone = report.outliers.only
     clusters = "" if alone else f"{brief(report)} in "
     best = f" (the best division has {len(report.clusters):,})" if why_unclear(report) else ""
-    reason = "" if alone else doubt(report)
+    reason = "" if alone else doubt(report).replace("\u00a0", "")  # as in "2.1%"
     best += f", but {reason}" if reason else ""
     where = outside(report, "" if alone else " every cluster")
     night = [f"{clusters}{report.input.n_rows:,} rows{best}", where, *words_of_night(report)]

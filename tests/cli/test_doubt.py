@@ -12,7 +12,11 @@ from tests.report.reports import make_levels_report, typed
 @pytest.mark.parametrize(
     ("support", "words"),
     [
-        (0.1, "no clear clusters in 1,500 rows (the best division has 3), 2.1% outside every"),
+        (
+            0.1,
+            "no clear clusters in 1,500 rows (the best division has 3), but only 10.0% of the "
+            "models agree, 2.1% outside every",
+        ),
         (0.9, "3 clusters in 1,500 rows, 2.1% outside every"),
     ],
 )

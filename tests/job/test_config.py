@@ -416,6 +416,7 @@ WRONG = {
         (0, "must be greater than or equal to 1, found 0"),
         (17, "must be less than or equal to 16, found 17"),
     ],
+    "output.missing": [("maybe", "must be a valid boolean")],
     "model.n_components": [(0, "must be greater than or equal to 1, found 0")],
     "model.n_clusters": [(0, "must be greater than or equal to 1, found 0")],
     "model.alpha": [(-0.1, "must be greater than or equal to 0, found -0.1")],

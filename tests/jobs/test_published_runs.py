@@ -120,7 +120,7 @@ def test_a_changed_input_is_refused(tmp_path):
     run_job(job)
     pq.write_table(blobs(seed=1), tmp_path / "in.parquet")
     with pytest.raises(
-        JobFileError, match="from an input that has changed since; give --overwrite"
+        JobFileError, match=r"from an input that has changed since; give --out .*, or --overw"
     ):
         run_job(job)
     run_job(job, start=Start(overwrite=True))

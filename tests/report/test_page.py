@@ -202,15 +202,6 @@ def test_indices_not_defined_unknown_or_with_error():
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_many_and_long_column_names_fold_away():
-    report = make_report()
-    report["input"]["columns"] = ["x" * 5000] + [f"column {i}" for i in range(199)]
-    html = rendered(report)
-    assert "<details><summary>200 columns</summary>" in html
-    assert "3 columns</summary>" not in rendered(make_report())
-
-
-@pytest.mark.usefixtures("undrawn")
 def test_warnings_come_before_the_picture():
     report = make_report()
     report["warnings"] = ["max_iter was reached"]

@@ -355,7 +355,7 @@ def test_already_published_by_a_different_configuration(bench):
     before = {p: p.stat().st_mtime_ns for p in bench.out.rglob("*")}
     found = bench.run(model={"nu": 0.3})
     message = f"output.path {bench.out} was already published by a different configuration"
-    bench.check(found, 78, message, "give --overwrite")
+    bench.check(found, 78, message, "or --overwrite to replace it")
     assert {p: p.stat().st_mtime_ns for p in bench.out.rglob("*")} == before
     assert bench.run().exit_code == 0, "the same configuration is not refused"
     assert bench.run("--overwrite", model={"nu": 0.3}).exit_code == 0

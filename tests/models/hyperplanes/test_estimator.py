@@ -149,6 +149,7 @@ def test_its_surface_is_that_of_an_estimator():
     fitted = {
         "labels_", "n_clusters_", "cluster_tree_", "agreement_", "valleys_", "clearest_valley_",
         "centre_", "n_samples_", "notes_", "n_features_in_", "probabilities_", "outlier_scores_",
+        "exemplars_",
     }  # fmt: skip
     assert public - set(dir(KMeans())) == (ours | fitted) - set(dir(KMeans()))
 

@@ -49,7 +49,7 @@ def test_greedy_cyclic_is_algorithm_5(kind, steps, form):
         np.testing.assert_allclose(state.alpha, slow, atol=1e-9)
     # Later rounding decides between rows that a move gave equal gradients.
     values = [reference.dual_objective(X, a, of.p, of.scale) for a in (state.alpha, slow)]
-    assert values[0] == pytest.approx(values[1], rel=0.05)
+    assert values[0] == pytest.approx(values[1], rel=0.1)
 
 
 def test_the_operations_of_an_outer_step_are_counted_as_in_the_paper():

@@ -30,7 +30,6 @@ def here(tmp_path, monkeypatch):
         ("cells.zarr/", "cells"),
         ("data/*.parquet", "data"),
         ("data/day=*/part-[0-9].parquet", "data"),
-        ("s3://bucket/shop/events.parquet?versionId=3", "events"),
         ("s3://bucket", "bucket"),
         ("delta://data/events?version=4", "events"),
         ("data/v1.2", "v1.2"),

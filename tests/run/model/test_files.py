@@ -110,7 +110,7 @@ def test_names_of_arrays_and_facts_are_their_own(published):
     with np.load(folder / "arrays.npz") as saved:
         assert len(saved.files) == sum(map(len, several))
     model = read_model(folder)
-    extras = {"reasons": 2, "membership": False, "top": 0}
+    extras = {"reasons": 2, "membership": False, "missing": False, "top": 0}
     assert len(model.facts) == len(preparation.facts | rule.facts | extras) - 1  # columns
     assert model.facts.items() >= extras.items()
     assert model.features == rule.facts["columns"] == ["x0", "x1"]

@@ -86,18 +86,22 @@ def test_no_row_is_left(tmp_path):
         plan_of(with_values(tmp_path), input={"where": "y == 9"})
 
 
+ALSO = "such values are also in 'x0'$"
+
+
 @pytest.mark.parametrize(
     ("missing", "value", "words"),
     [
         (
             "error",
             np.nan,
-            r" has 1 missing value in rows 300 to 369 \(first at row 333\); add --set "
+            r" has 1 missing value in rows 300 to 369 \(first at row 333\); so have 'x0' \(1\); "
+            r"add --set "
             r"preprocess\.missing=median, or =drop$",
         ),
-        ("error", -np.inf, ", row 333: expected a finite number below 1e154, found -inf$"),
-        ("drop", np.inf, ", row 333: expected a finite number below 1e154, found inf$"),
-        ("median", np.inf, ", row 333: expected a finite number below 1e154, found inf$"),
+        ("error", -np.inf, ", row 333: expected a finite number below 1e154, found -inf; " + ALSO),
+        ("drop", np.inf, ", row 333: expected a finite number below 1e154, found inf; " + ALSO),
+        ("median", np.inf, ", row 333: expected a finite number below 1e154, found inf; " + ALSO),
     ],
 )
 def test_an_unusable_value_is_named(tmp_path, missing, value, words):
