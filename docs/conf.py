@@ -41,7 +41,7 @@ html_title = f"distsvc {__version__}"
 html_static_path = ["static"]
 html_css_files = ["distsvc.css"]
 html_copy_source = False
-html_search_scorer = "static/scorer.js"
+html_search_scorer = str(Path(__file__).parent / "static" / "scorer.js")
 html_show_sourcelink = False
 html_theme_options = {
     "header_links_before_dropdown": 6,

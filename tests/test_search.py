@@ -124,5 +124,5 @@ def test_a_design_paper_is_never_before_a_page_for_users():
 
 
 def test_the_site_uses_the_scores():
-    assert 'html_search_scorer = "static/scorer.js"' in (ROOT / "docs/conf.py").read_text()
+    assert '"static" / "scorer.js"' in (ROOT / "docs/conf.py").read_text()
     assert WEIGHTS
