@@ -192,11 +192,13 @@ def run(
     seconds = sum(phase.seconds for phase in report.phases)
     alone = report.outliers.only
     clusters = "" if alone else f"{brief(report)} in "
-    best = f" (the best division has {len(report.clusters):,})" if why_unclear(report) else ""
     reason = "" if alone else doubt(report).replace("\u00a0", "")  # as in "2.1%"
-    best += f", but {reason}" if reason else ""
+    if why_unclear(report):
+        reason = f" (the best division has {len(report.clusters):,}; {reason})"
+    elif reason:
+        reason = f", but {reason}"
     where = outside(report, "" if alone else " every cluster")
-    night = [f"{clusters}{report.input.n_rows:,} rows{best}", where, *words_of_night(report)]
+    night = [f"{clusters}{report.input.n_rows:,} rows{reason}", where, *words_of_night(report)]
     if report.was_there:
         say(f"already published: {', '.join(night)}")
     else:

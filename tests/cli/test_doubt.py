@@ -14,8 +14,8 @@ from tests.report.reports import make_levels_report, typed
     [
         (
             0.1,
-            "no clear clusters in 1,500 rows (the best division has 3), but only 10.0% of the "
-            "models agree, 2.1% outside every",
+            "no clear clusters in 1,500 rows (the best division has 3; only 10.0% of the models "
+            "agree), 2.1% outside every",
         ),
         (0.9, "3 clusters in 1,500 rows, 2.1% outside every"),
     ],
@@ -28,3 +28,13 @@ def test_the_last_lines_have_the_doubt(support, words, monkeypatch):
     found = CliRunner().invoke(main, ["run", "moons.csv"])
     assert found.exit_code == 0
     assert found.stdout.startswith(words)
+
+
+def test_so_they_have_a_doubt_about_clusters_that_are_clear(monkeypatch):
+    made = make_levels_report("spiral") | {"doubts": ["clusters 0 and 1 differ only in premium"]}
+    job = SimpleNamespace(output=SimpleNamespace(path="out"))
+    monkeypatch.setattr("distsvc.cli.main.run_told", lambda *_, **__: (job, typed(made)))
+    found = CliRunner().invoke(main, ["run", "moons.csv"])
+    assert found.stdout.startswith(
+        "3 clusters in 1,500 rows, but clusters 0 and 1 differ only in premium, 2.1% outside"
+    )

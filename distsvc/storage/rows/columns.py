@@ -16,7 +16,7 @@ from distsvc.errors import DataError, JobFileError
 from distsvc.job.config import CATEGORY, IGNORE, ColumnKind, InputConfig
 from distsvc.storage.rows.blocks import Layout, Table
 from distsvc.storage.rows.categories import CODES, is_category
-from distsvc.storage.rows.codes import REASONS
+from distsvc.storage.rows.codes import REASONS, is_named_like_code
 from distsvc.storage.rows.features import (
     MOST_COLUMNS,
     Feature,
@@ -330,7 +330,8 @@ def compared_columns(table: Table, scan: Scan) -> tuple[Feature, ...]:
         if name in apart or kind is None:
             continue
         if is_numeric(kind) and not pa.types.is_boolean(kind):
-            found.append(Numeric(name))
+            if not is_named_like_code(name):
+                found.append(Numeric(name))
         elif is_category(kind):
             found.append(Uncounted(column=name, kind=CODES))
     return tuple(found[:MAX_COMPARED])

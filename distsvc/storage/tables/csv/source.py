@@ -203,15 +203,17 @@ class _Files(NamedTuple):
 
         Text of any value can be read, so a fault in a column that is no feature stops no job.
         """
-        found = []
+        found: list[str] = []
         for name in names:
-            kinds = {one.types.field(name).type for one in self.each if name in one.types.names}
-            texts = [one.text(name) for one in self.each if name in one.types.names]
-            if not any(map(pa.types.is_binary, kinds)) and len(texts) == len(self.each):
-                values = pc.value_counts(pa.chunked_array(texts).drop_null())
-                if 1 < len(values) <= MOST_LEVELS:
-                    found.append(name)
-        return found[:MAX_COMPARED]
+            own = [one for one in self.each if name in one.types.names]
+            if any(pa.types.is_binary(one.types.field(name).type) for one in own):
+                continue
+            texts = pa.chunked_array([one.text(name) for one in own], pa.string())
+            if len(own) == len(self.each) and 1 < pc.count_distinct(texts).as_py() <= MOST_LEVELS:
+                found.append(name)
+            if len(found) == MAX_COMPARED:
+                break
+        return found
 
     def _are_codes(self, name: str) -> bool:
         """Return whether a column is text, whole numbers or truths, or empty, in each file."""
