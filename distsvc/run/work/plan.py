@@ -24,9 +24,7 @@ from distsvc.storage.places.store import store_of
 from distsvc.storage.rows.blocks import Block, Table
 from distsvc.storage.rows.features import Feature
 from distsvc.storage.rows.usable import chosen, unusable, usable_rows
-from distsvc.storage.tables.numbering import with_compared
 from distsvc.storage.tables.opening import notes_on_columns, read_blocks
-from distsvc.storage.tables.sources import source_of
 
 PILOT_BYTES = 16 * 2**20
 FIRST_VALUES = 2**26
@@ -85,7 +83,6 @@ class Plan:
         """
         about = notes_on_columns(table) if job.input.columns is None else []
         table, notes = with_categories(table, joined(cut(job, table), 1), before, meter)
-        table = with_compared(table, source_of(table))
         d, parts = len(table.columns), cut(job, table)
         first = next(
             read_blocks(table, 0, table.n_rows, max(1, min(1024, FIRST_VALUES // d))), None

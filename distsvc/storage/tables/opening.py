@@ -66,6 +66,7 @@ from distsvc.storage.tables.numbering import (
     check_unicode,
     texts_of_few_levels,
     texts_of_numbers,
+    with_compared,
     without_codes,
     without_features,
 )
@@ -186,6 +187,7 @@ def open_table(
             new = [f.column for f in table.features if f.column not in old]
             table = without_features(table, dict.fromkeys(new, NEW))
     table = replace(table, compared=compared_columns(table, scan))
+    table = with_compared(table, source_of(table))
     used = {*table.stored, *other_columns(config)}
     return replace(table, notes=(*_passed(found), *source.notes(found, scan, versions, used)))
 

@@ -9,9 +9,7 @@ import pytest
 from distsvc.storage.rows.categories import Codes
 from distsvc.storage.rows.columns import MAX_COMPARED
 from distsvc.storage.rows.features import Numeric
-from distsvc.storage.tables.numbering import with_compared
 from distsvc.storage.tables.opening import read_blocks
-from distsvc.storage.tables.sources import source_of
 from tests.small_tables import opened
 
 N = 600
@@ -30,14 +28,13 @@ def table():
             "same": ["a"] * N,
             "user_id": k * 7919 % 10007,
             "height": 170.0 + 10.0 * np.sin(3.0 * k),
-            "day": pa.array(k, pa.date32()),
+            "day": pa.array(k.astype(np.int32)).cast(pa.date32()),
         }
     )
 
 
 def compared(path, tmp_path, **fields):
-    found = opened(path, tmp_path, **fields)
-    return {one.column: one for one in with_compared(found, source_of(found)).compared}
+    return {one.column: one for one in opened(path, tmp_path, **fields).compared}
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
@@ -57,7 +54,6 @@ def test_their_values_come_with_blocks_that_ask_for_them(name, tmp_path):
     write = pq.write_table if name == "t.parquet" else pyarrow.csv.write_csv
     write(table(), tmp_path / name)
     found = opened(tmp_path / name, tmp_path, exclude=("plan", "news"))
-    found = with_compared(found, source_of(found))
     place = [one.column for one in found.compared].index("plan")
     blocks = list(read_blocks(found, 0, N, 100, with_compared=True))
     codes = np.concatenate([block.compared[:, place] for block in blocks])
