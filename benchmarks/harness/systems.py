@@ -335,7 +335,7 @@ def made(system: str, facts: Facts, seed: int, **point: Any) -> Any:
 def warm_up(system: str, n_columns: int) -> None:
     """Fit a system to random rows, so that loading and compiling are not in the times.
 
-    A published boundary may have no rows; other kernels than those of its ascent are compiled then.
+    A published boundary may have no rows. Then the kernels of its ascent are left out.
     """
     rows = np.random.default_rng(0).normal(size=(200, n_columns))
     with threadpool_limits(1), suppress(ParameterError):

@@ -247,7 +247,7 @@ NEAR = 0.05
 
 
 def differences(rows: Sequence[Row], paper: str = "pham-2017") -> PaperTable:
-    """Return how far our figures are from the printed ones, cell by cell."""
+    """Return the differences of our figures from the printed ones, a cell each."""
     names = {s: s for s in systems(paper)} | (AS_PRINTED if paper == "pham-2017" else {})
     protocols = ("oracle", "blind")
     lines = []

@@ -164,14 +164,14 @@ def fault(
 
 
 def _stops_numba(error: BaseException) -> bool:
-    """Return whether the import of Numba failed because of a value, which is the environment's."""
+    """Return whether a value in the environment made the import of Numba fail."""
     frames = traceback.walk_tb(error.__traceback__)
     modules = (f.f_globals["__name__"] for f, _ in frames if f.f_code.co_name == "<module>")
     return isinstance(error, ValueError) and any(name.startswith("numba.") for name in modules)
 
 
 def _lacks_address_space(error: BaseException) -> bool:
-    """Return whether a library or a thread could not be loaded where address space is limited."""
+    """Return whether a limit of the address space kept a library or a thread from loading."""
     kinds = isinstance(error, ImportError) or "shared object" in str(error)
     if not (kinds or (isinstance(error, RuntimeError) and "new thread" in str(error))):
         return False
@@ -295,7 +295,7 @@ def _reason(error: OSError) -> str:
 
 
 def _words(error: BaseException) -> str:
-    """Return what an error says in one line; its name if it says nothing."""
+    """Return the message of an error in one line, or its type if there is none."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     text = text.partition("\n\nDebug source")[0]  # of obstore
     help_ = _HELP.get(error.errno or 0, "") if isinstance(error, OSError) else ""

@@ -1,4 +1,4 @@
-"""URLs: their parts, and the refusal of those that carry credentials.
+"""Parts of URLs. A URL that carries credentials is refused.
 
 Paths and URLs are written to plans, manifests, pages, logs and messages, and sent to workers. So
 none may carry a user, a password or a query, which may be a signature.

@@ -269,8 +269,8 @@ def label_rows(
     (K, 1, p) of diagonal ones, and log_chances (K, L) of levels, of category j from first_level[j]
     on; expected (K, q) are the means of these over the levels of a category.
 
-    densities[:, 0] is the log density of the values that are there, densities[:, 1] that of the
-    row if missing values were as likely as they are on average.
+    densities[:, 0] is the log density of the known values, and densities[:, 1] that of the row if
+    its missing values were as likely as the average one.
     """
     n, p, q, k = Z.shape[0], numbers.shape[0], levels.shape[0], means.shape[0]
     is_full = factors.shape[1] == p and p > 1

@@ -12,7 +12,7 @@ another sample gives the same answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -31,7 +31,7 @@ DECISION_ROWS = 2_000
 """Maximum number of pilot rows on which proposals are made and compared."""
 
 FINAL_STEPS, FINAL_TOLERANCE = 20, 1e-4
-"""EM steps on all pilot rows, of the mixture that has the answer; and from the labels before."""
+"""EM steps of the mixture that has the answer, on all pilot rows, and from the labels before."""
 
 SIGNIFICANT = 1.96
 """z from which another answer is better than the one before by more than chance."""
@@ -276,11 +276,12 @@ def decide(
         elif like[nearest] > AGREEMENT:
             followed = best.quality.better_than(earlier.quality) < SIGNIFICANT
             best = earlier if followed else best
-    other = next((each for each in proposals if _differs(each, best)), None)
+    found = ViewDecision(best, proposals, 1.0, None, followed)
+    other = found.alternative
     if other is None:
-        return ViewDecision(best, proposals, 1.0, None, followed)
+        return found
     chance = float(ndtr(best.quality.better_than(other.quality)))
-    return ViewDecision(best, proposals, chance, rand_index(best.labels, other.labels), followed)
+    return replace(found, agreement=chance, likeness=rand_index(best.labels, other.labels))
 
 
 def _differs(one: PartitionProposal, other: PartitionProposal) -> bool:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from distsvc.inputs.rows import Input
-from distsvc.job.constraints import COUNT
 from distsvc.job.parameters import Effort, Granularity, RandomState
 from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.rows import sampling
 from distsvc.models.rows.mixed import MixedClusterEstimator
-from distsvc.models.rows.passes import Passes, Values, answered
+from distsvc.models.rows.passes import Passes, Values
 from distsvc.models.rows.phases import Phases
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
 from distsvc.models.rows.threads import of_blocks
@@ -26,9 +24,9 @@ class AutoClustering(MixedClusterEstimator):
     """Clusters by the view that describes a table best: columns, a graph, or a mixture.
 
     Each column is modelled: rounding, skew, flags, categories and zeros are no gaps. Level trees of
-    the columns, level trees of a graph of up to 20,000 rows and a mixture propose partitions, and
-    the one whose clusters have the highest BIC as populations is the answer; one cluster is a
-    proposal, too. Scores and outliers are those of the columns' level trees.
+    the columns, level trees of a graph of up to 20,000 rows and a mixture propose partitions. The
+    one whose clusters have the highest BIC as populations is the answer; one cluster is a proposal,
+    too.
 
     Up to three columns of continuous numbers, more than 100 columns, and rows of one length are
     learned from as they are; features should then be on comparable scales. Level trees of columns
@@ -89,6 +87,12 @@ class AutoClustering(MixedClusterEstimator):
     SupportVectorClustering : The level tree alone, and the papers' method.
     IncrementalMDH : Hyperplanes, which can be read as rules.
 
+    Notes
+    -----
+    `decision_function` and `score_samples` are the same: the score by the level trees of the
+    columns, which also decide on outliers. `cut` gives the answer of a fit that is given the number
+    of clusters.
+
     Examples
     --------
     >>> from distsvc import AutoClustering
@@ -103,7 +107,6 @@ class AutoClustering(MixedClusterEstimator):
 
     """
 
-    _rows: np.ndarray | None
     _rule: Rule
 
     def __init__(
@@ -129,110 +132,8 @@ class AutoClustering(MixedClusterEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
-    def decision_function(self, X: Any) -> Any:
-        """Return the score of every row, negative outside all clusters.
-
-        Parameters
-        ----------
-        X : array-like or table of shape (n, d)
-            Rows, as `fit` takes them.
-
-        Returns
-        -------
-        scores : ndarray of shape (n,), float64
-            As lazy as X is.
-
-        See Also
-        --------
-        score_samples : The same.
-
-        Examples
-        --------
-        >>> from distsvc import AutoClustering
-        >>> from sklearn.datasets import make_moons
-        >>> X, _ = make_moons(400, noise=0.06, random_state=0)
-        >>> model = AutoClustering(random_state=0).fit(X)
-        >>> model.decision_function([[0.0, 1.0], [5.0, 5.0]]) > 0
-        array([ True, False])
-
-        """
-        self._settle()
-        return answered(self, X, self._values("score"), self.n_jobs)
-
-    def score_samples(self, X: Any) -> Any:
-        """Return the score of every row, as `decision_function` does.
-
-        Parameters
-        ----------
-        X : array-like or table of shape (n, d)
-            Rows, as `fit` takes them.
-
-        Returns
-        -------
-        scores : ndarray of shape (n,), float64
-            As lazy as X is; the higher, the farther inside.
-
-        See Also
-        --------
-        decision_function : The same.
-
-        Examples
-        --------
-        >>> from distsvc import AutoClustering
-        >>> from sklearn.datasets import make_moons
-        >>> X, _ = make_moons(400, noise=0.06, random_state=0)
-        >>> model = AutoClustering(random_state=0).fit(X)
-        >>> inside, outside = model.score_samples([[0.0, 1.0], [5.0, 5.0]])
-        >>> inside > outside
-        np.True_
-
-        """
-        return self.decision_function(X)
-
-    def cut(self, n_clusters: int, X: Any = None) -> Any:
-        """Return the cluster of every row for another number of clusters, without learning again.
-
-        The answer is that of a fit that is given the number.
-
-        Parameters
-        ----------
-        n_clusters : int
-            Clusters wanted; there are fewer where rows are too few.
-        X : array-like or table of shape (n, d) or None, default=None
-            Rows to label, as `fit` takes them; None for those of `fit`.
-
-        Returns
-        -------
-        labels : ndarray of shape (n,), int32
-            As lazy as X is.
-
-        Raises
-        ------
-        ValueError
-            Where the rows of `fit` were read block by block and X is not given.
-
-        See Also
-        --------
-        predict : The clusters of the fit itself.
-
-        Examples
-        --------
-        >>> from distsvc import AutoClustering
-        >>> from sklearn.datasets import make_blobs
-        >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
-        >>> model = AutoClustering(random_state=0).fit(X)
-        >>> len(set(model.cut(2).tolist()))
-        2
-
-        """
-        self._settle()
-        COUNT.check("n_clusters", n_clusters)
-        values = replace(self._values("label"), rule=self._engine.cut(n_clusters))
-        if X is not None:
-            return answered(self, X, values, self.n_jobs)
-        if self._rows is None:
-            raise ValueError("the rows were read block by block and not kept: give X")
-        return of_blocks(values.of_centred, self._rows, self.n_jobs)
+    def _values_of_cut(self, n_clusters: int) -> Values:
+        return replace(self._values("label"), rule=self._engine.cut(n_clusters))
 
     def _values(self, column: str) -> Values:
         """Return the function that labels or scores raw rows, outliers as -1 with `noise`."""

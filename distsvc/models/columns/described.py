@@ -74,7 +74,7 @@ def _category(column: CategoryColumn, given: GivenColumn) -> ColumnDescription:
 
 
 def _number(column: NumberColumn, given: GivenColumn) -> ColumnDescription:
-    """Describe a column of numbers; the scale of a zero-inflated one is that of its amounts."""
+    """Describe a column of numbers. A zero-inflated one is described by its amounts."""
     of = column.map if column.amounts is None else column.amounts
     if column.amounts is not None:
         kind, reason = "zero-inflated", f"many values are exactly {column.spike:g}"
@@ -95,7 +95,7 @@ def _number(column: NumberColumn, given: GivenColumn) -> ColumnDescription:
 
 
 def is_ordinal(of: NumberMap) -> bool:
-    """Return whether a map has a threshold between any two of its values, and no density."""
+    """Return whether a map has a threshold between neighbouring values instead of a density."""
     places, values = of.places, of.values
     if of.scale != "identity" or len(places) != len(values) - 1:
         return False

@@ -38,9 +38,18 @@ KNOTS = (1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6)
 """Quantiles of a number at which another may bend (Friedman 1991)."""
 
 MAX_FANS = 6
-"""Terms that may change the variance of a number."""
+MIN_FAN_SCORE = 1.5
+MIN_FAN_ROWS = 20
+"""Terms that may change the variance of a number: how many at most, from which score on (in log n),
+and of how many rows."""
+
+MAX_STANDARDISED = 4.0
+"""Standard deviations at which terms that change a variance are cut off."""
 
 NEWTON_STEPS = 8
+
+MIN_LOGISTIC_ROWS, LOGISTIC_C = 30, 100.0
+"""Rows from which a category may depend on other columns, and the inverse of its penalty."""
 
 
 @dataclass(frozen=True)
@@ -200,9 +209,9 @@ def quality_of(rows: PopulationRows, labels: np.ndarray) -> Quality:
 
 @dataclass(frozen=True)
 class _Terms:
-    """What numbers may depend on: those before them, their products, and their bends.
+    """The terms `all` (n, t) of regressions: numbers in their order, products, bends.
 
-    `all` (n, t) has them of all rows, numbers first, with bends at quantiles of some rows.
+    A number depends on terms of those before it. Bends are at quantiles of a cluster's rows.
     """
 
     all: np.ndarray
@@ -285,15 +294,17 @@ def _number(
     variance = (float(r[own] @ r[own]) + PRIOR_VARIANCE) / (n + 1)
     parameters = 2 + len(chosen)
     fan = np.full(len(y), np.log(variance))
-    if F.shape[1] and n > 20:
+    if F.shape[1] and n > MIN_FAN_ROWS:
         mean, spread = F.mean(axis=0), F.std(axis=0) + 1e-9
         e = r[own] ** 2 / variance - 1.0
-        score = (e @ np.clip((F - mean) / spread, -4.0, 4.0)) ** 2 / (2.0 * n)
-        picked = np.flatnonzero(score > 1.5 * log_n)
+        score = (e @ np.clip((F - mean) / spread, -MAX_STANDARDISED, MAX_STANDARDISED)) ** 2 / (
+            2.0 * n
+        )
+        picked = np.flatnonzero(score > MIN_FAN_SCORE * log_n)
         picked = picked[np.argsort(-score[picked], kind="stable")][:MAX_FANS]
         if picked.size:
             T = (terms.all[:, before[picked]] - mean[picked]) / spread[picked]
-            T = np.hstack([np.ones((len(y), 1)), np.clip(T, -4.0, 4.0)])
+            T = np.hstack([np.ones((len(y), 1)), np.clip(T, -MAX_STANDARDISED, MAX_STANDARDISED)])
             g = np.zeros(T.shape[1])
             g[0] = np.log(variance)
             S = T[own]
@@ -358,7 +369,7 @@ def _category(
     chances = (counts + rows.shares[j]) / (n + 1.0)
     free = np.log(chances)[np.maximum(level, 0)]
     there = np.flatnonzero(counts)
-    if len(there) < 2 or n < 30:
+    if len(there) < 2 or n < MIN_LOGISTIC_ROWS:
         return free, n_levels - 1
     F = rows.known[:, : rows.n_known[j]]
     G = F[own] - F[own].mean(axis=0)
@@ -373,7 +384,9 @@ def _category(
     from sklearn.linear_model import LogisticRegression
 
     A = (F[:, picked] - F[own][:, picked].mean(axis=0)) / spread[picked]
-    model = LogisticRegression(C=100.0, solver="newton-cholesky", tol=1e-3).fit(A[own], level[own])
+    model = LogisticRegression(C=LOGISTIC_C, solver="newton-cholesky", tol=1e-3).fit(
+        A[own], level[own]
+    )
     full = np.zeros((len(F), n_levels))
     full[:, model.classes_] = model.predict_proba(A)
     mixed = (n * full + rows.shares[j]) / (n + 1.0)

@@ -115,8 +115,6 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
 
     """
 
-    _rows: np.ndarray | None
-
     def __init__(
         self,
         n_components: int | None = None,
@@ -173,12 +171,6 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
         engine = self._engine
         _, rule = engine.fit_components(n_clusters)
         return Values(rule, engine.origin, "label", columns=engine.columns)
-
-    def _labels_of_cut(self, n_clusters: int) -> np.ndarray:
-        if self._rows is None:
-            raise ValueError("the rows were read block by block and not kept: give X")
-        rule = self._values_of_cut(n_clusters).rule
-        return of_blocks(rule.labels, self._rows, self.n_jobs)
 
     def _add_block(self, X: Any) -> None:
         if not hasattr(self, "_engine"):

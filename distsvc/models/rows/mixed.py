@@ -10,10 +10,14 @@ from distsvc.inputs.given import rows_of
 from distsvc.inputs.mixed import Levels, mixed_rows
 from distsvc.inputs.rows import Reading
 from distsvc.models.rows.passes import OutlierEstimator, Values
+from distsvc.models.rows.threads import of_blocks
 
 
 class MixedClusterEstimator(OutlierEstimator):
     """An estimator whose engine models the columns of a table."""
+
+    n_jobs: int | None
+    _rows: np.ndarray | None  # prepared, of `fit`; None where they were read block by block
 
     @property
     def _allowed(self) -> dict[str, Any]:
@@ -49,6 +53,12 @@ class MixedClusterEstimator(OutlierEstimator):
         """Return whether each of d columns holds codes of categories, (d,) bool."""
         levels = self._levels or (None,) * d
         return np.array([of is not None for of in levels], bool)
+
+    def _labels_of_cut(self, n_clusters: int) -> np.ndarray:
+        if self._rows is None:
+            raise ValueError("the rows were read block by block and not kept: give X")
+        values = self._values_of_cut(n_clusters)
+        return np.asarray(of_blocks(values.of_centred, self._rows, self.n_jobs))
 
     def _values(self, column: str) -> Values:
         engine = self._engine
