@@ -391,12 +391,14 @@ def _numbers_of(features: Sequence[Feature], arrays: dict[str, pa.Array]) -> np.
 
 
 def undictionaried(array: pa.Array) -> pa.Array:
-    """Return the values of an array that is a dictionary, a view of lists or of an extension."""
+    """Return the values of an array that is a dictionary, a view or of an extension."""
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
         return array.storage
     if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
         return array.cast(pa.large_list(kind.value_type))
+    if pa.types.is_string_view(kind):  # several functions of pyarrow don't know it
+        return array.cast(pa.string())
     return array.dictionary_decode() if pa.types.is_dictionary(kind) else array
 
 
