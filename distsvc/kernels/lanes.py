@@ -23,6 +23,8 @@ from numba.extending import intrinsic, overload
 
 LANES = 32, 8, 1
 """Numbers of partial sums: each takes the elements that do not fill the one before."""
+ROWS_AT_ONCE = 32
+"""Rows of a table whose sums are computed at once, each in its own element of a vector."""
 
 
 def _of_total(_: ir.IRBuilder, x: Any) -> list[tuple[Any, Any]]:
@@ -126,6 +128,50 @@ def _added(builder: ir.IRBuilder, vector: Any) -> Any:
     return builder.extract_element(vector, ir.Constant(ir.IntType(32), 0))
 
 
+def _weighted_rows(
+    weights: types.Array, rows: types.Array, n: types.Integer, out: types.Array
+) -> Any:
+    """Return the signature and the code of `weighted_rows`."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        w, r, o = (
+            context.make_array(kind)(context, builder, value)
+            for kind, value in zip(
+                (weights, rows, out), (values[0], values[1], values[3]), strict=True
+            )
+        )
+        vector = ir.VectorType(context.get_value_type(types.float64), ROWS_AT_ONCE)
+        lanes = context.get_constant(types.intp, ROWS_AT_ONCE)
+        sums = cgutils.alloca_once(builder, vector)
+        builder.store(ir.Constant(vector, [0.0] * ROWS_AT_ONCE), sums)
+        with cgutils.for_range(builder, values[2]) as loop:
+            weight = builder.load(builder.gep(w.data, [loop.index]))
+            row = _read(context, builder, rows, r.data, builder.mul(loop.index, lanes), vector)
+            term = builder.fmul(_splat(builder, weight, vector), row)
+            builder.store(builder.fadd(builder.load(sums), term), sums)
+        builder.store(builder.load(sums), builder.bitcast(o.data, vector.as_pointer()), align=8)
+        return context.get_dummy_value()
+
+    return types.none(weights, rows, n, out), generate
+
+
+def _splat(builder: ir.IRBuilder, value: Any, vector: ir.VectorType) -> Any:
+    """Return a vector whose elements are all one value."""
+    none, first = ir.Constant(vector, ir.Undefined), ir.Constant(ir.IntType(32), 0)
+    places = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * vector.count)
+    return builder.shuffle_vector(builder.insert_element(none, value, first), none, places)
+
+
+def weighted_rows(weights: np.ndarray, rows: np.ndarray, n: int, out: np.ndarray) -> None:
+    """Set out (ROWS_AT_ONCE,) to the sum of n rows (n, ROWS_AT_ONCE) by weights (n,), float64.
+
+    Each element is summed in the order of the rows, with every product rounded.
+    """
+    out[:] = 0.0
+    for b in range(n):
+        out += weights[b] * rows[b]
+
+
 def fma(a: Any, b: Any, c: Any) -> Any:
     """Return a b + c, rounded once; all float32 or all float64."""
     return a * b + c
@@ -162,9 +208,13 @@ def _fma(_: Any, a: Any, b: Any, c: Any) -> Any:
 _total = intrinsic(lambda _, x: _sums(_of_total, 1, x))
 _dot = intrinsic(lambda _, x, y: _sums(_of_dot, 1, x, y))
 _square_distance = intrinsic(lambda _, x, y: _sums(_of_distance, 1, x, y))
+_weighted = intrinsic(lambda _, w, rows, n, out: _weighted_rows(w, rows, n, out))
 _projection = intrinsic(lambda _, v, x, y: _sums(_of_projection, 2, v, x, y))
 overload(fma)(lambda a, b, c: lambda a, b, c: _fma(a, b, c))
 overload(total)(lambda x: lambda x: _total(x))
 overload(dot)(lambda x, y: lambda x, y: _dot(x, y))
 overload(square_distance)(lambda x, y: lambda x, y: _square_distance(x, y))
 overload(projection)(lambda v, x, y: lambda v, x, y: _projection(v, x, y))
+overload(weighted_rows)(
+    lambda weights, rows, n, out: lambda weights, rows, n, out: _weighted(weights, rows, n, out)
+)

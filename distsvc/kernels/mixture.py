@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel
+from distsvc.kernels.lanes import ROWS_AT_ONCE, weighted_rows
 
 LOG_TWO_PI = 1.8378770664093453
 
@@ -57,6 +58,34 @@ def solve(M, n, x):
         x[a] /= M[a, a]
 
 
+@inlined
+def set_squares(lower, gaps, n, squares):
+    """Set squares (T,) to the squared lengths of L x for the columns x of gaps (n, T).
+
+    L = lower (n, n) is triangular.
+    """
+    z = np.empty(ROWS_AT_ONCE)
+    squares[:] = 0.0
+    for a in range(n):
+        weighted_rows(lower[a], gaps, a + 1, z)
+        for t in range(ROWS_AT_ONCE):
+            squares[t] += z[t] * z[t]
+
+
+@inlined
+def normalise(logs):
+    """Replace log weights (K,) by shares of their sum, whose logarithm is returned."""
+    top, total = -np.inf, 0.0
+    for c in range(logs.shape[0]):
+        top = max(top, logs[c])
+    for c in range(logs.shape[0]):
+        logs[c] = math.exp(logs[c] - top)
+        total += logs[c]
+    for c in range(logs.shape[0]):
+        logs[c] /= total
+    return top + math.log(total)
+
+
 @kernel
 def expectation(
     X, levels, starts, present, missing, log_weights, means, covariances, log_chances,
@@ -84,6 +113,9 @@ def expectation(
     block = np.zeros((p, p))
     constants = np.empty(k)
     likelihoods = np.zeros(n)
+    rows, used = np.empty((ROWS_AT_ONCE, p)), np.empty(ROWS_AT_ONCE)
+    values, gaps = np.zeros((p, ROWS_AT_ONCE)), np.empty((p, ROWS_AT_ONCE))
+    squares = np.empty(ROWS_AT_ONCE)
     row = np.empty(p)
     for g in range(starts.shape[0] - 1):
         if starts[g] == starts[g + 1]:
@@ -120,76 +152,77 @@ def expectation(
                 for a in range(o):
                     factors[c, 0, a] = 1.0 / math.sqrt(covariances[c, 0, present[g, a]])
                     constants[c] += math.log(factors[c, 0, a])
-                for d in range(u):
-                    for e in range(d):
-                        rest[c, d, e] = 0.0
+                for d in range(u):  # off the diagonal, and in slopes, zeros stay
                     rest[c, d, d] = covariances[c, 0, missing[g, d]]
-                    for b in range(o):
-                        slopes[c, d, b] = 0.0
-        for i in range(starts[g], starts[g + 1]):
+        for start in range(starts[g], starts[g + 1], ROWS_AT_ONCE):
+            n_rows = min(ROWS_AT_ONCE, starts[g + 1] - start)
             if not given:
-                top = -np.inf
-                for c in range(k):
-                    square = 0.0
+                for t in range(n_rows if is_full else 0):
                     for a in range(o):
-                        row[a] = X[i, present[g, a]] - means[c, present[g, a]]
+                        values[a, t] = X[start + t, present[g, a]]
+                for c in range(k):
                     if is_full:
                         for a in range(o):
-                            z = 0.0
-                            for b in range(a + 1):
-                                z += factors[c, a, b] * row[b]
-                            square += z * z
+                            mean = means[c, present[g, a]]
+                            for t in range(ROWS_AT_ONCE):
+                                gaps[a, t] = values[a, t] - mean
+                        set_squares(factors[c], gaps, o, squares)
                     else:
-                        for a in range(o):
-                            z = factors[c, 0, a] * row[a]
-                            square += z * z
-                    value = constants[c] - 0.5 * square
-                    for j in range(q):
-                        if levels[i, j] >= 0:
-                            value += log_chances[c, first_level[j] + levels[i, j]]
-                    posterior[i, c] = value
-                    top = max(top, value)
-                total = 0.0
-                for c in range(k):
-                    posterior[i, c] = math.exp(posterior[i, c] - top)
-                    total += posterior[i, c]
-                for c in range(k):
-                    posterior[i, c] /= total
-                likelihoods[i] = top + math.log(total)
+                        for t in range(n_rows):
+                            squares[t] = 0.0
+                            for a in range(o):
+                                gap = X[start + t, present[g, a]] - means[c, present[g, a]]
+                                z = factors[c, 0, a] * gap
+                                squares[t] += z * z
+                    for t in range(n_rows):
+                        value = constants[c] - 0.5 * squares[t]
+                        for j in range(q):
+                            if levels[start + t, j] >= 0:
+                                value += log_chances[c, first_level[j] + levels[start + t, j]]
+                        posterior[start + t, c] = value
+                for i in range(start, start + n_rows):
+                    likelihoods[i] = normalise(posterior[i])
             if mass.shape[0] == 0:
                 continue
             for c in range(k):
-                r = posterior[i, c]
-                if r <= least:
-                    continue
-                mass[c] += r
-                for a in range(o):
-                    row[present[g, a]] = X[i, present[g, a]]
-                for d in range(u):
-                    value = means[c, missing[g, d]]
-                    for b in range(o):
-                        gap = X[i, present[g, b]] - means[c, present[g, b]]
-                        value += slopes[c, d, b] * gap
-                    row[missing[g, d]] = value
-                for a in range(p):
-                    value = r * row[a]
-                    first[c, a] += value
-                    if sums_full:
+                n_used = 0
+                for i in range(start, start + n_rows):
+                    r = posterior[i, c]
+                    if r <= least:
+                        continue
+                    row, used[n_used] = rows[n_used], r
+                    n_used += 1
+                    mass[c] += r
+                    for a in range(o):
+                        row[present[g, a]] = X[i, present[g, a]]
+                    for d in range(u):
+                        value = means[c, missing[g, d]]
+                        for b in range(o if is_full else 0):
+                            gap = X[i, present[g, b]] - means[c, present[g, b]]
+                            value += slopes[c, d, b] * gap
+                        row[missing[g, d]] = value
+                    for j in range(q):
+                        if levels[i, j] >= 0:
+                            counts[c, first_level[j] + levels[i, j]] += r
+                for t in range(n_used):
+                    for a in range(p):
+                        first[c, a] += used[t] * rows[t, a]
+                        if not sums_full:
+                            second[c, 0, a] += used[t] * rows[t, a] * rows[t, a]
+                for a in range(p if sums_full else 0):
+                    for t in range(n_used):
+                        value = used[t] * rows[t, a]
                         for b in range(a + 1):
-                            second[c, a, b] += value * row[b]
-                    else:
-                        second[c, 0, a] += value * row[a]
+                            second[c, a, b] += value * rows[t, b]
                 for d in range(u):
                     a = missing[g, d]
-                    if sums_full:
-                        for e in range(d + 1):
-                            b = missing[g, e]
-                            second[c, max(a, b), min(a, b)] += r * rest[c, d, e]
-                    else:
-                        second[c, 0, a] += r * rest[c, d, d]
-                for j in range(q):
-                    if levels[i, j] >= 0:
-                        counts[c, first_level[j] + levels[i, j]] += r
+                    for t in range(n_used):
+                        if sums_full:
+                            for e in range(d + 1):
+                                b = missing[g, e]
+                                second[c, max(a, b), min(a, b)] += used[t] * rest[c, d, e]
+                        else:
+                            second[c, 0, a] += used[t] * rest[c, d, d]
     return likelihoods
 
 

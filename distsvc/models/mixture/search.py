@@ -33,6 +33,12 @@ MIN_SPLIT_ROWS = 10
 N_INIT = 2
 """Runs of k-means for a start."""
 
+MAX_PATTERN_COST = 30
+"""Most numbers of a row, times patterns of missing numbers a row, of full and tied covariances.
+
+Each pattern factorises every covariance: p^3 / 3 operations, where a row takes p^2.
+"""
+
 SHORT_STEPS, STEPS, TOLERANCE = 8, 60, 2e-4
 """EM steps of a short run and of a fit, and the gain in nats a row below which a fit ends."""
 
@@ -141,7 +147,7 @@ def _fits(
     """Return the fits of one shape by number of components."""
     n, p = rows.X.shape
     fits: list[MixtureFit] = []
-    if p < 2 and shape != "diagonal":  # the same as diagonal
+    if shape != "diagonal" and (p < 2 or len(rows.sorted.starts) * p > MAX_PATTERN_COST * n):
         return fits
     best, failures, posterior = -np.inf, 0, np.ones((n, 1))
     for k in range(1, max(MAX_COMPONENTS, n_components or 1) + 1):
