@@ -1,0 +1,467 @@
+"""One column of a population given the columns before it.
+
+A number is regressed on terms, products and bends of numbers before it, chosen forward by the BIC
+(Friedman 1991); the residuals' variance and shape are chosen by the BIC as well. A category is a
+logistic regression on the columns that a score test chooses.
+"""
+
+import math
+
+import numpy as np
+
+from distsvc.kernels.jit import inlined, kernel
+from distsvc.kernels.lanes import dot, total
+from distsvc.kernels.mixture import LOG_TWO_PI, solve
+
+PRIOR_VARIANCE = 0.01
+"""Variance of the one row that a residual variance counts besides its own."""
+
+TAILS = (3.0, 5.0, 8.0, 14.0)
+TAIL_SCALES = (0.5, 0.65, 0.8, 0.9, 1.0)
+"""Degrees of freedom and squared scales that are tried for the residuals of a number."""
+
+MAX_TERMS = 60
+"""Maximum number of products and bends that a number may depend on: those most like it."""
+
+MODES = tuple(np.linspace(0.25, 0.75, 11).tolist())
+"""Quantiles of residuals that are tried as the mode of a two-piece normal.
+
+Half of a cluster that was cut has its mode at its edge, and must not look like a whole one.
+"""
+
+MAX_FANS = 6
+MIN_FAN_SCORE = 1.5
+MIN_FAN_ROWS = 20
+"""Terms that may change the variance of a number: how many at most, from which score on (in log n),
+and of how many rows."""
+
+MAX_STANDARDISED = 4.0
+"""Standard deviations at which terms that change a variance are cut off."""
+
+NEWTON_STEPS = 8
+
+MIN_LOGISTIC_ROWS, LOGISTIC_C, LOGISTIC_STEPS = 30, 100.0, 20
+"""Rows from which a category may depend on other columns, the inverse of its penalty, and the
+maximum number of Newton steps."""
+
+NORMAL, STUDENT, TWO_PIECE = 0, 1, 2
+"""Shapes of residuals."""
+
+
+@inlined
+def fill_term(V, knots, place, term, rows, out):
+    """Set out (m,) to a term of the numbers V (p, n), of m rows: terms of the number at `place`.
+
+    These are the numbers before it, products of two of them, and bends of each at knots (p, K).
+    """
+    n_products, n_knots = place * (place - 1) // 2, knots.shape[1]
+    if term < place:
+        for i in range(rows.shape[0]):
+            out[i] = V[term, rows[i]]
+    elif term < place + n_products:
+        rest, a = term - place, 1
+        while a * (a + 1) // 2 <= rest:
+            a += 1
+        b = rest - a * (a - 1) // 2
+        for i in range(rows.shape[0]):
+            out[i] = V[a, rows[i]] * V[b, rows[i]]
+    else:
+        rest = term - place - n_products
+        a, knot = rest // n_knots, knots[rest // n_knots, rest % n_knots]
+        for i in range(rows.shape[0]):
+            out[i] = max(V[a, rows[i]] - knot, 0.0)
+
+
+@inlined
+def centre(x):
+    """Subtract the mean from x (m,), and return it."""
+    mean = total(x) / x.shape[0]
+    for i in range(x.shape[0]):
+        x[i] -= mean
+    return mean
+
+
+@inlined
+def terms_like(V, knots, place, target, own):
+    """Return the numbers (s,) of the terms that a number may depend on, centred target (m,).
+
+    The numbers before it come first; of the others those most like it, if there are too many.
+    """
+    more = place * (place - 1) // 2 + place * knots.shape[1]
+    if more <= MAX_TERMS:
+        return np.arange(place + more)
+    column, unlike = np.empty(own.shape[0]), np.empty(more)
+    for k in range(more):
+        fill_term(V, knots, place, place + k, own, column)
+        centre(column)
+        unlike[k] = -abs(dot(column, target)) / (math.sqrt(dot(column, column)) + 1e-12)
+    chosen = np.sort(np.argsort(unlike, kind="mergesort")[:MAX_TERMS])
+    return np.concatenate((np.arange(place), place + chosen))
+
+
+@inlined
+def regress(H, r, n_linear, log_n, chosen, coefficients):
+    """Choose rows of terms H (s, m), centred, for the centred number r (m,), which gets residuals.
+
+    Terms enter one by one where the BIC pays, the first n_linear before the others. H is made
+    orthogonal to those chosen (modified Gram-Schmidt). Sets chosen (s,) and their coefficients
+    (s,), and returns how many they are.
+    """
+    s, m = H.shape
+    first_norms, projections, loads = np.empty(s), np.empty((s, s)), np.empty(s)
+    for k in range(s):
+        first_norms[k] = dot(H[k], H[k])
+    steps, stop, q = 0, n_linear, np.empty(m)
+    while steps < s:
+        best, best_gain, best_norm = -1, 0.0, 1.0
+        for k in range(stop):
+            norm = dot(H[k], H[k])
+            if norm > 1e-4 * first_norms[k] + 1e-9:
+                gain = dot(r, H[k]) ** 2 / norm
+                if best < 0 or gain > best_gain:
+                    best, best_gain, best_norm = k, gain, norm
+        rss = dot(r, r)
+        if best < 0 or rss <= 1e-9 or -m * math.log1p(-min(best_gain / rss, 1.0 - 1e-9)) <= log_n:
+            if stop == s:
+                break
+            stop = s
+            continue
+        length = math.sqrt(best_norm)
+        for i in range(m):
+            q[i] = H[best, i] / length
+        loads[steps] = dot(q, r)
+        for i in range(m):
+            r[i] -= q[i] * loads[steps]
+        for k in range(s):
+            step = dot(q, H[k])
+            projections[steps, k] = step
+            for i in range(m):
+                H[k, i] -= q[i] * step
+        chosen[steps] = best
+        steps += 1
+    for j in range(steps - 1, -1, -1):
+        value = loads[j]
+        for later in range(j + 1, steps):
+            value -= projections[j, chosen[later]] * coefficients[later]
+        coefficients[j] = value / projections[j, chosen[j]]
+    return steps
+
+
+@inlined
+def fan_out(S, squares, log_variance):
+    """Return coefficients (f,) of log variances on terms S (f, m), the first of which is 1.
+
+    They maximise the likelihood of normal residuals with these squares (m,).
+    """
+    f, m = S.shape
+    g, step, curve, w = np.zeros(f), np.empty(f), np.empty((f, f)), np.empty(m)
+    g[0] = log_variance
+    for _ in range(NEWTON_STEPS):
+        for i in range(m):
+            value = 0.0
+            for a in range(f):
+                value += g[a] * S[a, i]
+            w[i] = squares[i] * math.exp(-value)
+        for a in range(f):
+            step[a] = 0.0
+            for i in range(m):
+                step[a] += S[a, i] * (w[i] - 1.0)
+            for b in range(a + 1):
+                value = 1e-3 if a == b else 0.0
+                for i in range(m):
+                    value += S[a, i] * S[b, i] * min(w[i], 50.0)
+                curve[a, b] = value
+        solve(curve, f, step)
+        for a in range(f):
+            g[a] += min(max(step[a], -1.0), 1.0)
+    return g
+
+
+@inlined
+def log_shape(z, kind, a, b, c):
+    """Return the log density of a residual z in standard deviations, of a shape's parameters."""
+    if kind == STUDENT:  # a degrees of freedom, squared scale b, constant c
+        return c - 0.5 * (a + 1.0) * math.log1p(z * z / (a * b))
+    if kind == TWO_PIECE:  # mode a, spreads b below and c above
+        side = (z - a) / (b if z < a else c)
+        return math.log(2.0 / (b + c)) - 0.5 * (LOG_TWO_PI + side * side)
+    return -0.5 * (LOG_TWO_PI + z * z)
+
+
+@inlined
+def shape_of(z, log_n):
+    """Return the shape that describes residuals z (m,) best: its kind and parameters.
+
+    It is a standard normal, one with heavy tails (Student's t), or one with another spread on each
+    side of its mode (the two-piece normal; John 1982).
+    """
+    m = z.shape[0]
+    best = NORMAL, 0.0, 0.0, 0.0
+    best_bic = 0.0
+    for i in range(m):
+        best_bic += log_shape(z[i], NORMAL, 0.0, 0.0, 0.0)
+    for a in TAILS:
+        for b in TAIL_SCALES:
+            constant = math.lgamma((a + 1.0) / 2.0) - math.lgamma(a / 2.0)
+            constant -= 0.5 * math.log(a * math.pi * b)
+            bic = -0.5 * log_n
+            for i in range(m):
+                bic += log_shape(z[i], STUDENT, a, b, constant)
+            if bic > best_bic:
+                best, best_bic = (STUDENT, a, b, constant), bic
+    ordered, narrowest = np.sort(z), np.inf
+    sides = 0.0, 0.0, 0.0
+    for quantile in MODES:
+        place = quantile * (m - 1)
+        low = int(place)
+        above = ordered[min(low + 1, m - 1)]
+        mode = ordered[low] + (place - low) * (above - ordered[low])
+        down, up = 0.0, 0.0
+        for i in range(m):
+            e = z[i] - mode
+            if e < 0.0:
+                down += e * e
+            else:
+                up += e * e
+        if min(down, up) > 0.0:
+            both = np.cbrt(down) + np.cbrt(up)
+            if both < narrowest:  # the highest likelihood
+                spread = math.sqrt(both / m)
+                sides, narrowest = (mode, np.cbrt(down) * spread, np.cbrt(up) * spread), both
+    if narrowest < np.inf:
+        bic = -log_n
+        for i in range(m):
+            bic += log_shape(z[i], TWO_PIECE, sides[0], sides[1], sides[2])
+        if bic > best_bic:
+            best = TWO_PIECE, sides[0], sides[1], sides[2]
+    return best
+
+
+@kernel
+def describe_number(V, knots, place, y, own, log_n, densities):
+    """Set densities (n,) to the log densities of a number y (n,); return its parameters.
+
+    The number depends on those before it in V (p, n) float64, values in their order, by the rows
+    with the numbers `own` (m,), and may bend at knots (p, K). BIC is that of log_n.
+    """
+    n, m = y.shape[0], own.shape[0]
+    if m < 2:
+        mean = y[own[0]] if m else 0.0
+        for i in range(n):
+            densities[i] = -0.5 * (LOG_TWO_PI + (y[i] - mean) ** 2)
+        return 2
+    everyone, r = np.arange(n), y[own]
+    mean = centre(r)
+    terms = terms_like(V, knots, place, r, own)
+    s = terms.shape[0]
+    F, means = np.empty((s, m)), np.empty(s)
+    for k in range(s):
+        fill_term(V, knots, place, terms[k], own, F[k])
+        means[k] = centre(F[k])
+    chosen, coefficients = np.empty(s, np.int64), np.empty(s)
+    steps = regress(F.copy(), r, place, log_n, chosen, coefficients)
+    column, rest = np.empty(n), y - mean
+    for j in range(steps):
+        fill_term(V, knots, place, terms[chosen[j]], everyone, column)
+        for i in range(n):
+            rest[i] -= coefficients[j] * (column[i] - means[chosen[j]])
+    squares = np.empty(m)
+    for i in range(m):
+        r[i] = rest[own[i]]
+        squares[i] = r[i] * r[i]
+    variance = (total(squares) + PRIOR_VARIANCE) / (m + 1)
+    parameters, fan = 2 + steps, np.full(n, math.log(variance))
+    if s > 0 and m > MIN_FAN_ROWS:
+        spreads, scores = np.empty(s), np.empty(s)
+        for k in range(s):
+            spreads[k] = math.sqrt(dot(F[k], F[k]) / m) + 1e-9
+            score = 0.0
+            for i in range(m):
+                F[k, i] = min(max(F[k, i] / spreads[k], -MAX_STANDARDISED), MAX_STANDARDISED)
+                score += (squares[i] / variance - 1.0) * F[k, i]
+            scores[k] = -score * score / (2.0 * m)
+        picked = np.argsort(scores, kind="mergesort")[:MAX_FANS]
+        picked = picked[scores[picked] < -MIN_FAN_SCORE * log_n]
+        f = picked.shape[0]
+        if f > 0:
+            S = np.ones((f + 1, m))
+            for j in range(f):
+                S[j + 1] = F[picked[j]]
+            g = fan_out(S, squares, math.log(variance))
+            new = np.full(n, g[0])
+            for j in range(f):
+                k = picked[j]
+                fill_term(V, knots, place, terms[k], everyone, column)
+                for i in range(n):
+                    x = (column[i] - means[k]) / spreads[k]
+                    new[i] += g[j + 1] * min(max(x, -MAX_STANDARDISED), MAX_STANDARDISED)
+            gained = 0.0
+            for i in range(m):
+                old_log, new_log = fan[own[i]], new[own[i]]
+                gained += 0.5 * squares[i] * (math.exp(-old_log) - math.exp(-new_log))
+                gained += 0.5 * (old_log - new_log)
+            if gained > 0.5 * f * log_n:
+                fan, parameters = new, parameters + f
+    for i in range(m):
+        r[i] *= math.exp(-0.5 * fan[own[i]])
+    kind, a, b, c = shape_of(r, log_n)
+    for i in range(n):
+        z = rest[i] * math.exp(-0.5 * fan[i])
+        densities[i] = log_shape(z, kind, a, b, c) - 0.5 * fan[i]
+    return parameters + kind
+
+
+@inlined
+def set_chances(A, coefficients, chances):
+    """Set chances (K, n) of levels from terms A (f, n) and coefficients (K, f)."""
+    for i in range(A.shape[1]):
+        top, whole = -np.inf, 0.0
+        for c in range(coefficients.shape[0]):
+            value = 0.0
+            for a in range(A.shape[0]):
+                value += coefficients[c, a] * A[a, i]
+            chances[c, i] = value
+            top = max(top, value)
+        for c in range(coefficients.shape[0]):
+            chances[c, i] = math.exp(chances[c, i] - top)
+            whole += chances[c, i]
+        for c in range(coefficients.shape[0]):
+            chances[c, i] /= whole
+
+
+@inlined
+def logistic_loss(chances, level, coefficients):
+    """Return the negative log-likelihood of levels (m,) of chances (K, m), with the penalty."""
+    loss = 0.0
+    for i in range(level.shape[0]):
+        loss -= math.log(max(chances[level[i], i], 1e-300))
+    n_levels, f = coefficients.shape
+    for a in range(1, f):
+        mean, square = 0.0, 0.0
+        for c in range(n_levels):
+            mean += coefficients[c, a] / n_levels
+            square += coefficients[c, a] ** 2
+        loss += 0.5 * (square - n_levels * mean * mean) / LOGISTIC_C
+    return loss
+
+
+@inlined
+def logistic(A, level, n_levels):
+    """Return coefficients (K, f) of levels (m,) on terms A (f, m), the first of which is 1.
+
+    They maximise the likelihood, less a penalty on the differences between levels, by Newton's
+    method with halved steps; the first level has coefficients of 0.
+    """
+    f, m = A.shape
+    size = (n_levels - 1) * f
+    found, chances = np.zeros((n_levels, f)), np.empty((n_levels, m))
+    curve, step, w = np.empty((size, size)), np.empty(size), np.empty(m)
+    set_chances(A, found, chances)
+    loss = logistic_loss(chances, level, found)
+    for _ in range(LOGISTIC_STEPS):
+        for c in range(1, n_levels):
+            for a in range(f):
+                value = 0.0
+                for i in range(m):
+                    value += ((1.0 if level[i] == c else 0.0) - chances[c, i]) * A[a, i]
+                if a > 0:
+                    mean = 0.0
+                    for other in range(n_levels):
+                        mean += found[other, a] / n_levels
+                    value -= (found[c, a] - mean) / LOGISTIC_C
+                step[(c - 1) * f + a] = value
+            for other in range(1, c + 1):
+                for i in range(m):
+                    w[i] = chances[c, i] * ((1.0 if other == c else 0.0) - chances[other, i])
+                for a in range(f):
+                    for b in range(f if other < c else a + 1):
+                        value = 1e-9 if other == c and a == b else 0.0
+                        for i in range(m):
+                            value += w[i] * A[a, i] * A[b, i]
+                        if a == b and a > 0:
+                            share = (1.0 if other == c else 0.0) - 1.0 / n_levels
+                            value += share / LOGISTIC_C
+                        curve[(c - 1) * f + a, (other - 1) * f + b] = value
+        solve(curve, size, step)
+        share, best = 1.0, loss
+        for _ in range(NEWTON_STEPS):
+            trial = found.copy()
+            for c in range(1, n_levels):
+                for a in range(f):
+                    trial[c, a] += share * step[(c - 1) * f + a]
+            set_chances(A, trial, chances)
+            best = logistic_loss(chances, level, trial)
+            if best <= loss:
+                break
+            share *= 0.5
+        if not best < loss - 1e-6 * m:
+            if best <= loss:
+                found = trial
+            break
+        found, loss = trial, best
+    return found
+
+
+@kernel
+def describe_category(known, n_known, level, own, shares, log_n, densities):
+    """Set densities (n,) to the log chances of a category's levels (n,); return its parameters.
+
+    It depends on the first n_known columns of known (r, n) float64, by the rows with the numbers
+    `own` (m,). Levels have shares (K,) in the whole table, which count as one row.
+    """
+    n, m, n_levels = level.shape[0], own.shape[0], shares.shape[0]
+    counts = np.zeros(n_levels)
+    for i in range(m):
+        counts[level[own[i]]] += 1.0
+    for i in range(n):
+        at = max(level[i], 0)
+        densities[i] = math.log((counts[at] + shares[at]) / (m + 1.0))
+    there = np.flatnonzero(counts)
+    n_there = there.shape[0]
+    if n_there < 2 or m < MIN_LOGISTIC_ROWS:
+        return n_levels - 1
+    means, spreads, scores = np.empty(n_known), np.empty(n_known), np.zeros(n_known)
+    column, sums = np.empty(m), np.empty(n_levels)
+    for k in range(n_known):
+        for i in range(m):
+            column[i] = known[k, own[i]]
+        means[k] = centre(column)
+        spreads[k] = math.sqrt(dot(column, column) / m)
+        sums[:] = 0.0
+        for i in range(m):
+            sums[level[own[i]]] += column[i] / (spreads[k] + 1e-9)
+        if spreads[k] > 1e-6:
+            for c in there:
+                scores[k] -= sums[c] * sums[c] / counts[c]
+    picked = np.argsort(scores, kind="mergesort")[: max(MAX_TERMS // (n_there - 1), 1)]
+    picked = picked[scores[picked] < -(n_levels - 1) * log_n]
+    f = picked.shape[0]
+    if f == 0:
+        return n_levels - 1
+    A = np.ones((f + 1, n))
+    for j in range(f):
+        k = picked[j]
+        for i in range(n):
+            A[j + 1, i] = (known[k, i] - means[k]) / spreads[k]
+    number = np.full(n_levels, -1)
+    for c in range(n_there):
+        number[there[c]] = c
+    B, own_level = np.empty((f + 1, m)), np.empty(m, np.int64)
+    for i in range(m):
+        own_level[i] = number[level[own[i]]]
+        for a in range(f + 1):
+            B[a, i] = A[a, own[i]]
+    coefficients, chances = logistic(B, own_level, n_there), np.empty((n_there, n))
+    set_chances(A, coefficients, chances)
+    found, gained = np.empty(n), 0.0
+    for i in range(n):
+        at = max(level[i], 0)
+        chance = chances[number[at], i] if number[at] >= 0 else 0.0
+        found[i] = math.log((m * chance + shares[at]) / (m + 1.0))
+    for i in range(m):
+        gained += found[own[i]] - densities[own[i]]
+    if gained <= 0.5 * (n_levels - 1) * f * log_n:
+        return n_levels - 1
+    for i in range(n):
+        densities[i] = found[i]
+    return (n_levels - 1) * (1 + f)
