@@ -49,27 +49,26 @@ NORMAL, STUDENT, TWO_PIECE = 0, 1, 2
 
 
 @inlined
-def fill_term(V, knots, place, term, rows, out):
-    """Set out (m,) to a term of the numbers V (p, n), of m rows: terms of the number at `place`.
+def fill_term(V, knots, place, term, out):
+    """Set out (n,) to a term of the numbers V (p, n): one that the number at `place` may have.
 
-    These are the numbers before it, products of two of them, and bends of each at knots (p, K).
+    Terms are the numbers before it, products of two of them, and bends of each at knots (p, K).
     """
     n_products, n_knots = place * (place - 1) // 2, knots.shape[1]
     if term < place:
-        for i in range(rows.shape[0]):
-            out[i] = V[term, rows[i]]
+        out[:] = V[term]
     elif term < place + n_products:
         rest, a = term - place, 1
         while a * (a + 1) // 2 <= rest:
             a += 1
-        b = rest - a * (a - 1) // 2
-        for i in range(rows.shape[0]):
-            out[i] = V[a, rows[i]] * V[b, rows[i]]
+        first, second = V[a], V[rest - a * (a - 1) // 2]
+        for i in range(out.shape[0]):
+            out[i] = first[i] * second[i]
     else:
         rest = term - place - n_products
-        a, knot = rest // n_knots, knots[rest // n_knots, rest % n_knots]
-        for i in range(rows.shape[0]):
-            out[i] = max(V[a, rows[i]] - knot, 0.0)
+        bent, knot = V[rest // n_knots], knots[rest // n_knots, rest % n_knots]
+        for i in range(out.shape[0]):
+            out[i] = max(bent[i] - knot, 0.0)
 
 
 @inlined
@@ -82,7 +81,7 @@ def centre(x):
 
 
 @inlined
-def terms_like(V, knots, place, target, own):
+def terms_like(V, knots, place, target):
     """Return the numbers (s,) of the terms that a number may depend on, centred target (m,).
 
     The numbers before it come first; of the others those most like it, if there are too many.
@@ -90,9 +89,9 @@ def terms_like(V, knots, place, target, own):
     more = place * (place - 1) // 2 + place * knots.shape[1]
     if more <= MAX_TERMS:
         return np.arange(place + more)
-    column, unlike = np.empty(own.shape[0]), np.empty(more)
+    column, unlike = np.empty(target.shape[0]), np.empty(more)
     for k in range(more):
-        fill_term(V, knots, place, place + k, own, column)
+        fill_term(V, knots, place, place + k, column)
         centre(column)
         unlike[k] = -abs(dot(column, target)) / (math.sqrt(dot(column, column)) + 1e-12)
     chosen = np.sort(np.argsort(unlike, kind="mergesort")[:MAX_TERMS])
@@ -100,43 +99,50 @@ def terms_like(V, knots, place, target, own):
 
 
 @inlined
-def regress(H, r, n_linear, log_n, chosen, coefficients):
-    """Choose rows of terms H (s, m), centred, for the centred number r (m,), which gets residuals.
+def regress(F, r, n_linear, log_n, chosen, coefficients):
+    """Choose rows of terms F (s, m), centred, for the centred number r (m,), which gets residuals.
 
-    Terms enter one by one where the BIC pays, the first n_linear before the others. H is made
-    orthogonal to those chosen (modified Gram-Schmidt). Sets chosen (s,) and their coefficients
-    (s,), and returns how many they are.
+    Terms enter one by one where the BIC pays, the first n_linear before the others. Each is made
+    orthogonal to those before it (Gram-Schmidt). Sets chosen (s,) and their coefficients (s,), and
+    returns how many they are.
     """
-    s, m = H.shape
-    first_norms, projections, loads = np.empty(s), np.empty((s, s)), np.empty(s)
+    s, m = F.shape
+    first_norms, norms, along = np.empty(s), np.empty(s), np.empty(s)
     for k in range(s):
-        first_norms[k] = dot(H[k], H[k])
-    steps, stop, q = 0, n_linear, np.empty(m)
+        norms[k], along[k] = dot(F[k], F[k]), dot(F[k], r)
+        first_norms[k] = norms[k]
+    projections, loads, Q = np.empty((s, s)), np.empty(s), np.empty((s, m))
+    steps, stop = 0, n_linear
     while steps < s:
-        best, best_gain, best_norm = -1, 0.0, 1.0
+        best, best_gain = -1, 0.0
         for k in range(stop):
-            norm = dot(H[k], H[k])
-            if norm > 1e-4 * first_norms[k] + 1e-9:
-                gain = dot(r, H[k]) ** 2 / norm
+            if norms[k] > 1e-4 * first_norms[k] + 1e-9:
+                gain = along[k] ** 2 / norms[k]
                 if best < 0 or gain > best_gain:
-                    best, best_gain, best_norm = k, gain, norm
+                    best, best_gain = k, gain
         rss = dot(r, r)
         if best < 0 or rss <= 1e-9 or -m * math.log1p(-min(best_gain / rss, 1.0 - 1e-9)) <= log_n:
             if stop == s:
                 break
             stop = s
             continue
-        length = math.sqrt(best_norm)
+        q = Q[steps]
+        q[:] = F[best]
+        for j in range(steps):
+            for i in range(m):
+                q[i] -= projections[j, best] * Q[j, i]
+        length = math.sqrt(dot(q, q))
         for i in range(m):
-            q[i] = H[best, i] / length
+            q[i] /= length
         loads[steps] = dot(q, r)
         for i in range(m):
             r[i] -= q[i] * loads[steps]
         for k in range(s):
-            step = dot(q, H[k])
+            step = dot(q, F[k])
             projections[steps, k] = step
-            for i in range(m):
-                H[k, i] -= q[i] * step
+            norms[k] -= step * step
+            along[k] -= loads[steps] * step
+        projections[steps, best], norms[best] = length, 0.0
         chosen[steps] = best
         steps += 1
     for j in range(steps - 1, -1, -1):
@@ -250,19 +256,22 @@ def describe_number(V, knots, place, y, own, log_n, densities):
         for i in range(n):
             densities[i] = -0.5 * (LOG_TWO_PI + (y[i] - mean) ** 2)
         return 2
-    everyone, r = np.arange(n), y[own]
+    r, W = y[own], np.empty((place, m))
+    for a in range(place):
+        for i in range(m):
+            W[a, i] = V[a, own[i]]
     mean = centre(r)
-    terms = terms_like(V, knots, place, r, own)
+    terms = terms_like(W, knots, place, r)
     s = terms.shape[0]
     F, means = np.empty((s, m)), np.empty(s)
     for k in range(s):
-        fill_term(V, knots, place, terms[k], own, F[k])
+        fill_term(W, knots, place, terms[k], F[k])
         means[k] = centre(F[k])
     chosen, coefficients = np.empty(s, np.int64), np.empty(s)
-    steps = regress(F.copy(), r, place, log_n, chosen, coefficients)
+    steps = regress(F, r, place, log_n, chosen, coefficients)
     column, rest = np.empty(n), y - mean
     for j in range(steps):
-        fill_term(V, knots, place, terms[chosen[j]], everyone, column)
+        fill_term(V, knots, place, terms[chosen[j]], column)
         for i in range(n):
             rest[i] -= coefficients[j] * (column[i] - means[chosen[j]])
     squares = np.empty(m)
@@ -291,7 +300,7 @@ def describe_number(V, knots, place, y, own, log_n, densities):
             new = np.full(n, g[0])
             for j in range(f):
                 k = picked[j]
-                fill_term(V, knots, place, terms[k], everyone, column)
+                fill_term(V, knots, place, terms[k], column)
                 for i in range(n):
                     x = (column[i] - means[k]) / spreads[k]
                     new[i] += g[j + 1] * min(max(x, -MAX_STANDARDISED), MAX_STANDARDISED)

@@ -27,8 +27,8 @@ from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.level_tree.consensus import AGREEMENT
 from distsvc.models.support_vector.level_tree.proposals import rand_index
 
-DECISION_ROWS = 2_000
-"""Maximum number of pilot rows on which proposals are made and compared."""
+SEARCH_ROWS, DECISION_ROWS = 2_000, 5_000
+"""Maximum numbers of pilot rows to which mixtures are fitted, and on which proposals compare."""
 
 FINAL_STEPS, FINAL_TOLERANCE = 20, 1e-4
 """EM steps of the mixture that has the answer, on all pilot rows, and from the labels before."""
@@ -142,7 +142,8 @@ def mixture_proposals(
     """
     m = min(len(rows), DECISION_ROWS)
     first = rows.take(np.arange(m))
-    found = search(first, latent[:m], seed, n_clusters, n_jobs)
+    n_fitted = min(m, SEARCH_ROWS)
+    found = search(first.take(np.arange(n_fitted)), latent[:n_fitted], seed, n_clusters, n_jobs)
     uniforms = unit(np.arange(m, dtype=np.uint64), seed % 2**63)[:, None]
 
     def proposal(
@@ -181,7 +182,9 @@ def mixture_proposals(
     one = proposal(single, nought, np.ones((m, 1)), np.zeros(1, np.int64))
     least = least_mass(m, 1)  # fewer rows are outliers, not a cluster, as for level trees
     large = [each for each in proposals if np.bincount(each.labels).min() >= least]
-    return Mixtures(large if n_clusters is None else proposals, one, best.bic)
+    bic = float(best.mixture.likelihoods(first).sum())
+    bic -= 0.5 * best.mixture.n_parameters * float(np.log(m))
+    return Mixtures(large if n_clusters is None else proposals, one, bic)
 
 
 def _merged(posterior: np.ndarray, cluster: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
