@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel
+from distsvc.kernels.lanes import ROWS_AT_ONCE
 
 MIN_PROBABILITY = 1e-300
 
@@ -95,18 +96,19 @@ def interpolate(x, knots, values, out):
 
     Beyond the outermost knots the outermost slopes go on; NaN stays NaN. All float64.
     """
-    g = knots.shape[0]
-    for i in range(x.shape[0]):
-        value = x[i]
-        if value != value:
-            out[i] = value
-            continue
-        low, high = 0, g - 1
-        while high - low > 1:
-            middle = (low + high) >> 1
-            if knots[middle] <= value:
-                low = middle
-            else:
-                high = middle
-        slope = (values[low + 1] - values[low]) / (knots[low + 1] - knots[low])
-        out[i] = values[low] + slope * (value - knots[low])
+    n, g = x.shape[0], knots.shape[0]
+    slopes = np.empty(g - 1)
+    for k in range(g - 1):
+        slopes[k] = (values[k + 1] - values[k]) / (knots[k + 1] - knots[k])
+    low = np.empty(ROWS_AT_ONCE, np.int64)
+    for start in range(0, n, ROWS_AT_ONCE):
+        m = min(ROWS_AT_ONCE, n - start)
+        low[:] = 0
+        size = g - 1
+        while size > 1:  # all searches halve at once, since each waits for its own last step
+            half = size >> 1
+            for t in range(m):
+                low[t] += half if knots[low[t] + half] <= x[start + t] else 0
+            size -= half
+        for t in range(m):
+            out[start + t] = values[low[t]] + slopes[low[t]] * (x[start + t] - knots[low[t]])
