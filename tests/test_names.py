@@ -20,7 +20,7 @@ UNIQUE = (
 """Packages whose public constants have names of their own in all of distsvc."""
 
 SHARED = {
-     # the same number in a kernel and in the model of its columns
+    # the same number in a kernel and in the model of its columns
     "LONGEST",  # also of parts of the page
     "TINY",
     "ZERO",

@@ -423,7 +423,7 @@ def describe_category(known, n_known, level, own, shares, log_n, densities):
     for i in range(m):
         counts[level[own[i]]] += 1.0
     for i in range(n):
-        at = max(level[i], 0)
+        at = int(max(level[i], 0))
         densities[i] = math.log((counts[at] + shares[at]) / (m + 1.0))
     there = np.flatnonzero(counts)
     n_there = there.shape[0]
@@ -452,9 +452,8 @@ def describe_category(known, n_known, level, own, shares, log_n, densities):
         k = picked[j]
         for i in range(n):
             A[j + 1, i] = (known[k, i] - means[k]) / spreads[k]
-    number = np.full(n_levels, -1)
-    for c in range(n_there):
-        number[there[c]] = c
+    number = np.full(n_levels, -1, np.int64)
+    number[there] = np.arange(n_there)
     B, own_level = np.empty((f + 1, m)), np.empty(m, np.int64)
     for i in range(m):
         own_level[i] = number[level[own[i]]]
@@ -464,7 +463,7 @@ def describe_category(known, n_known, level, own, shares, log_n, densities):
     set_chances(A, coefficients, chances)
     found, gained = np.empty(n), 0.0
     for i in range(n):
-        at = max(level[i], 0)
+        at = int(max(level[i], 0))
         chance = chances[number[at], i] if number[at] >= 0 else 0.0
         found[i] = math.log((m * chance + shares[at]) / (m + 1.0))
     for i in range(m):

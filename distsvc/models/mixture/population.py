@@ -9,6 +9,7 @@ being several.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -73,6 +74,14 @@ class PopulationRows:
             self._populations[key] = Population.of(self, members)
         return self._populations[key]
 
+    def populations(self, members: Sequence[np.ndarray]) -> list[Population]:
+        """Return the populations of clusters, and keep these and that of all rows only."""
+        found = [self.population(own) for own in members]
+        kept = {own.tobytes() for own in (*members, np.arange(len(self)))}
+        for key in self._populations.keys() - kept:
+            del self._populations[key]
+        return found
+
     @cached_property
     def known(self) -> np.ndarray:
         """Numbers and indicators (r, n) that categories may depend on."""
@@ -114,19 +123,45 @@ class Population:
         log_n, V = float(np.log(len(rows))), rows.ordered
         knots = knots_of(V.T[members])
         for place, j in enumerate(rows.order):
-            there = rows.present[:, j]
-            own = members[there[members]]
-            y = np.ascontiguousarray(rows.Z[:, j])
-            parameters[place] = describe_number(V, knots, place, y, own, log_n, densities[place])
-            densities[place, ~there] = 0.0
+            there, y = rows.present[:, j], np.ascontiguousarray(rows.Z[:, j])
+            own, row = members[there[members]], densities[place]
+            parameters[place] = describe_number(V, knots, place, y, own, log_n, row)
+            row[~there] = 0.0
         for j in range(q):
-            level = np.ascontiguousarray(rows.levels[:, j])
-            own, row = members[level[members] >= 0], densities[p + j]
+            level, row = np.ascontiguousarray(rows.levels[:, j]), densities[p + j]
+            own = members[level[members] >= 0]
             parameters[p + j] = describe_category(
                 rows.known, rows.n_known[j], level, own, rows.shares[j], log_n, row
             )
             row[level < 0] = 0.0
         return cls(densities, parameters)
+
+
+def moved_population(
+    rows: PopulationRows, labels: np.ndarray, k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Describe numbers by one population whose means move from cluster to cluster.
+
+    Returns the log densities (k, p, n) of the rows in each cluster, and the parameters (p,). Labels
+    (n,) are from 0 to k - 1. One population describes all rows less the means of their clusters, as
+    covariances that are tied do.
+    """
+    n, V = len(rows), rows.ordered
+    means = np.stack([V[:, labels == c].mean(axis=1) for c in range(k)])
+    # Every row as it is in each cluster, one cluster after the other.
+    moved = np.ascontiguousarray((V[:, None, :] - means.T[:, :, None]).reshape(len(V), k * n))
+    own = labels * n + np.arange(n)
+    knots, log_n = knots_of(moved[:, own].T), float(np.log(n))
+    densities, parameters = np.zeros((k, len(V), n)), np.zeros(len(V), np.int64)
+    for place, j in enumerate(rows.order):
+        there, y, found = rows.present[:, j], rows.Z[:, j], np.empty(k * n)
+        counts = np.bincount(labels[there], minlength=k)
+        centres = np.bincount(labels[there], y[there], minlength=k) / np.maximum(counts, 1)
+        around = np.ascontiguousarray((y - centres[:, None]).ravel())
+        n_own = describe_number(moved, knots, place, around, own[there], log_n, found)
+        parameters[place] = n_own - 1 + k
+        densities[:, place] = found.reshape(k, n) * there
+    return densities, parameters
 
 
 @dataclass(frozen=True)
@@ -155,25 +190,35 @@ class Quality:
 def quality_of(rows: PopulationRows, labels: np.ndarray) -> Quality:
     """Return the quality of the mixture of populations of clusters, labels (n,) from 0.
 
-    A column that clusters of their own describe no better than the whole table does has one
-    description (Raftery and Dean 2006).
+    Each column has the description with the highest BIC: that of the whole table (Raftery and Dean
+    2006), one for each cluster, or, of numbers, one for all whose means move with the cluster.
     """
-    n, k = len(rows), int(labels.max()) + 1
-    members = [np.flatnonzero(labels == c) for c in range(k)]
-    whole, parts = rows.population(np.arange(n)), [rows.population(own) for own in members]
-    gain = -whole.log_densities.sum(axis=1)
-    parameters = -whole.n_parameters
-    for own, part in zip(members, parts, strict=True):
-        gain += part.log_densities[:, own].sum(axis=1)
-        parameters += part.n_parameters
-    divided = gain > 0.5 * parameters * np.log(n)
-    joint = np.empty((n, k))
-    for c, part in enumerate(parts):
-        joint[:, c] = part.log_densities[divided].sum(axis=0) + np.log(len(members[c]) / n)
-    top = joint.max(axis=1)
-    density = top + np.log(np.exp(joint - top[:, None]).sum(axis=1))
-    density += whole.log_densities[~divided].sum(axis=0)
-    return Quality(density, k - 1 + int((whole.n_parameters + parameters * divided).sum()))
+    n, k, p = len(rows), int(labels.max()) + 1, len(rows.order)
+    whole = rows.population(np.arange(n))
+    if k == 1:
+        return Quality(whole.log_densities.sum(axis=0), int(whole.n_parameters.sum()))
+    parts = rows.populations([np.flatnonzero(labels == c) for c in range(k)])
+    moved, n_moved = moved_population(rows, labels, k)
+    joint = np.repeat(np.log(np.bincount(labels, minlength=k) / n)[:, None], n, axis=1)
+    n_parameters = k - 1
+    for j in range(len(whole.n_parameters)):
+        own = np.stack([part.log_densities[j] for part in parts])
+        choices = [(whole.log_densities[j][None], int(whole.n_parameters[j]))]
+        choices.append((own, sum(int(part.n_parameters[j]) for part in parts)))
+        if j < p:
+            choices.append((moved[:, j], int(n_moved[j])))
+        best = max(choices, key=lambda one: _bic_of(one[0], one[1], labels))
+        joint += best[0]
+        n_parameters += best[1]
+    top = joint.max(axis=0)
+    return Quality(top + np.log(np.exp(joint - top).sum(axis=0)), n_parameters)
+
+
+def _bic_of(log_densities: np.ndarray, n_parameters: int, labels: np.ndarray) -> float:
+    """Return the BIC of log densities (k, n) of rows in their clusters, or (1, n) in any."""
+    n = len(labels)
+    at = labels if len(log_densities) > 1 else 0
+    return float(log_densities[at, np.arange(n)].sum()) - 0.5 * n_parameters * float(np.log(n))
 
 
 def _unit_columns(X: np.ndarray) -> np.ndarray:

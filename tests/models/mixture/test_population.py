@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from distsvc.models.mixture.population import Population, PopulationRows, quality_of
+from distsvc.models.mixture.population import (
+    Population,
+    PopulationRows,
+    moved_population,
+    quality_of,
+)
 
 N = 2000
 
@@ -100,3 +105,34 @@ def test_a_test_of_two_descriptions_has_a_sign():
     assert two.better_than(one) > 1.96
     assert one.better_than(two) < -1.96
     assert one.better_than(one) == 0.0
+
+
+def test_clusters_that_differ_by_their_means_share_the_rest():
+    random = np.random.default_rng(8)
+    y = random.integers(0, 3, N)
+    means = random.normal(size=(3, 8))
+    columns = (random.normal(size=(N, 8)) + random.normal(size=(N, 1)) + means[y]).T
+    rows = rows_of(*columns)
+    parts = [Population.of(rows, np.flatnonzero(y == c)).n_parameters.sum() for c in range(3)]
+    found = quality_of(rows, y)
+    assert found.n_parameters < 0.6 * sum(parts)
+    assert found.bic > quality_of(rows, np.minimum(y, 1)).bic
+    assert found.bic > quality_of(rows, np.where(y == 0, by(columns[0]), y + 1)).bic
+
+
+def test_a_population_that_moves_has_the_density_of_each_place():
+    random = np.random.default_rng(9)
+    y = random.integers(0, 2, N)
+    x = random.normal(size=N) + 3.0 * y
+    z = 2.0 * x + np.where(y == 1, 5.0, 0.0) + random.normal(size=N)
+    rows = PopulationRows(
+        np.stack([x, z], axis=1), np.stack([x, z], axis=1), np.ones((N, 2), bool),
+        np.zeros((N, 0), np.int64), np.zeros(0, np.int64),
+    )  # fmt: skip
+    density, n_parameters = moved_population(rows, y, 2)
+    expected = norm.logpdf(x - 3.0 * np.arange(2)[:, None])
+    expected += norm.logpdf(z - 2.0 * x - 5.0 * np.arange(2)[:, None])
+    assert n_parameters.tolist() == [3, 4]
+    assert density.sum(axis=1).mean(axis=1) == pytest.approx(expected.mean(axis=1), abs=0.25)
+    inside = density.sum(axis=1)[y, np.arange(N)]
+    assert inside == pytest.approx(expected[y, np.arange(N)], abs=0.5)
