@@ -41,7 +41,7 @@ def run(path, out, preprocess=UNIT, **cluster):
             {
                 "input": {"path": path},
                 "preprocess": preprocess,
-                "model": {"algorithm": "imdh"},
+                "model": {"algorithm": "imdh", "n_init": 2},
                 "cluster": cluster,
                 "output": {"path": str(out), "reasons": 1},
             }
