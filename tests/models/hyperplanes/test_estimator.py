@@ -1,6 +1,5 @@
 import itertools
 import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from sklearn.datasets import load_digits, load_wine
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from distsvc import IncrementalMDH
 from distsvc.job.parameters import PUBLISHED
@@ -24,14 +22,6 @@ from tests.models.hyperplanes.hyperplane_rows import (
     one_cluster_is_fine,
     state,
 )
-
-
-@parametrize_with_checks([IncrementalMDH(n_init=2), IncrementalMDH.published(n_init=2)])
-def test_scikit_learn(estimator, check):
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=ONE_CLUSTER)
-        check(estimator)
-
 
 # --- clusters are found
 
@@ -247,13 +237,6 @@ def test_a_cut_of_other_rows():
     assert (model.cut(4, X) == model.predict(X)).all()
     with pytest.raises(ValueError, match="has 2 features, but IncrementalMDH is expecting 3"):
         model.cut(4, X[:, :2])
-
-
-@pytest.mark.parametrize("n_clusters", [0, -1, 2.0, None, "all", True])
-def test_no_number_of_clusters(n_clusters):
-    model = estimator().fit(blobs()[0])
-    with pytest.raises(ValueError, match=f"n_clusters must be a whole .* found {n_clusters!r}"):
-        model.cut(n_clusters)
 
 
 # --- one cluster
