@@ -111,7 +111,6 @@ CRASHES = [
     pytest.param(NO_SPACE, False, "old", id="disk-full"),
     pytest.param(NO_SPACE, True, None, id="one-error-first"),
     pytest.param(NO_SPACE, True, "old", id="one-error"),
-    pytest.param(PermissionError(errno.EACCES, "Permission denied"), True, "old", id="denied"),
     pytest.param(KeyboardInterrupt(), True, "old", id="interrupted"),
 ]
 
