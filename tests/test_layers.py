@@ -161,9 +161,9 @@ def circles(sources: dict[str, str]) -> list[list[str]]:
     return [list(group) for group in sorted(found)]
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_imports_point_one_way(module):
-    assert violations(module, SOURCES[module]) == []
+def test_imports_point_one_way():
+    found = {module: violations(module, source) for module, source in SOURCES.items()}
+    assert {module: names for module, names in found.items() if names} == {}
 
 
 def test_no_modules_import_each_other():

@@ -21,7 +21,7 @@ from chaos.run import Run, Start
 
 JOB = "spdc"
 RUN = "0123456789ab-01234567"
-SEEDS = (567, 112, 1362, 392)
+SEEDS = (567, 1362, 392)
 
 
 def test_disturbed_runs_leave_what_undisturbed_ones_leave(tmp_path):
@@ -41,7 +41,6 @@ def test_the_seeds_are_those_of_few_jobs_and_of_different_disturbances():
     assert {case.job for case in cases} == {JOB}
     assert {(case.kind, case.overwrite) for case in cases} == {
         ("driver-kills", True),
-        ("publish-kill", False),
         ("publish-fault", True),
         ("killed-job", True),
     }

@@ -162,21 +162,17 @@ FAULTY = {
     "2>&-": 0,
     ">/dev/full": 75,
     "NUMBA_NUM_THREADS=0": 78,
-    "DASK_CONFIG=bad": 0,
-    "DASK_CONFIG=preload": 0,
+    "DASK_CONFIG=odd": 0,
 }
 
 
 @pytest.mark.parametrize("fault", FAULTY)
 def test_surroundings_that_are_not_as_usual(tmp_path, fault):
     (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{k % 7},{k % 5}\n" for k in range(300)))
-    for name, text in (
-        ("bad", "a: [\n  : b\n"),
-        ("preload", "distributed: {nanny: {preload: [no]}}"),
-    ):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "d.yaml").write_text(text)
-    command = f"{sys.executable} -m distsvc run t.csv --out out"
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "bad.yaml").write_text("a: [\n  : b\n")
+    (tmp_path / "odd" / "preload.yaml").write_text("distributed: {nanny: {preload: [no]}}")
+    command = f"{sys.executable} -m distsvc run t.csv --out out --set model.algorithm=depddp"
     line = f"{fault} {command}" if "=" in fault else f"{command} {fault}"
     found = subprocess.run(
         line, shell=True, capture_output=True, text=True, cwd=tmp_path, check=False

@@ -14,6 +14,8 @@ from distsvc.cli.options import SHORT, split_options
 from distsvc.job.keys import known_keys
 from distsvc.published.demo import make_table
 
+pytestmark = pytest.mark.usefixtures("quick_page")
+
 VALUES = {
     "clusters": (5, 5),
     "max_clusters": (5, 5),

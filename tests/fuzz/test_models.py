@@ -9,7 +9,7 @@ from distsvc.run.reporting import files as report_files
 from tests.fuzz import models
 from tests.published_files import published_file
 
-TRIED = 150
+TRIED = 100
 PAGES = 30
 
 

@@ -87,9 +87,9 @@ def test_defaults_are_allowed(algorithm):
     ("algorithm", "name"), [(a, name) for a in ESTIMATORS for name in PARAMETERS[a]]
 )
 def test_every_parameter_is_checked_by_its_estimator(algorithm, name):
-    wrong = object()
-    with pytest.raises(ParameterError, match=rf"^{name} must .* found <object"):
-        ESTIMATORS[algorithm](**{name: wrong}).fit(np.eye(200, 2))
+    for fit in {"fit", "partial_fit"} & set(dir(ESTIMATORS[algorithm])):
+        with pytest.raises(ParameterError, match=rf"^{name} must .* found <object"):
+            getattr(ESTIMATORS[algorithm](**{name: object()}), fit)(np.eye(200, 2))
 
 
 def test_choices_are_those_that_the_models_know():

@@ -63,14 +63,14 @@ sys.addaudithook(WRITES)  # never removed, and does nothing outside of a test's 
 
 SAMPLED, PASSES = {"algorithm": "depddp"}, {"algorithm": "linear-svdd", "nu": 0.1}
 JOBS = {
-    "parquet": (SAMPLED, {}, "", 4),
-    "zarr": (SAMPLED, {"format": "zarr"}, "zarr", 7),
+    "parquet": (SAMPLED, {}, "", 6),
+    "zarr": (SAMPLED, {"format": "zarr"}, "zarr", 11),
     "csv": (SAMPLED, {}, "staging", 2),
     "passes": (
         PASSES | {"memory_rows": 1000, "max_iter": 3},
         {},
         "threshold|begin|descent|pass-",
-        4,
+        6,
     ),
 }
 """Model and output of a job, the paths of the writes that the other jobs have not, and a step.

@@ -26,6 +26,8 @@ from distsvc.storage.publishing.publication import Output
 from tests.processes import python
 from tests.run.nights.test_check_words import STORIES
 
+pytestmark = pytest.mark.usefixtures("quick_page")
+
 ALWAYS = {"last_run_timestamp_seconds", "duration_seconds", "exit_code", "build_info"}
 SUCCESS, CHECK = "last_success_timestamp_seconds", "last_check_timestamp_seconds"
 OF_JOB = {"run_date_timestamp_seconds", "candidates"}

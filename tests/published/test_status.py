@@ -17,6 +17,8 @@ from distsvc.storage.places import lease
 from distsvc.storage.publishing.publication import Output
 from tests.small_runs import MODELS, forget, small_job, three_clusters, write_table
 
+pytestmark = pytest.mark.usefixtures("quick_page")
+
 
 @pytest.fixture
 def job(tmp_path):

@@ -13,6 +13,8 @@ from distsvc.run.job import run_job
 from tests.models.automatic.choosing import FAMILIES, let
 from tests.small_runs import small_job, write_table
 
+QUICK = pytest.mark.usefixtures("quick_page")
+
 CENTRES = np.array([[0.0] * 5, [6.0, 0, 0, 0, 0], [0, 6.0, 0, 0, 0], [0, 0, 6.0, 6.0, 0]])
 
 
@@ -67,6 +69,7 @@ def test_a_job_has_the_answer_of_the_estimator(tmp_path, chosen, parameters):
     assert "Why this answer" in (tmp_path / "out" / "report.html").read_text()
 
 
+@QUICK
 def test_its_model_labels_other_rows(tmp_path, chosen, parameters):
     X = rows()
     run_job(small_job(write_table(tmp_path / "in.parquet", X), parameters))
@@ -79,6 +82,7 @@ def test_its_model_labels_other_rows(tmp_path, chosen, parameters):
         assert (again[name] == column).all()
 
 
+@QUICK
 def test_what_is_remarkable_about_the_columns_is_told(tmp_path):
     X = np.column_stack([rows(300), np.ones(300)])
     X[7, 0] = np.nan
@@ -90,6 +94,7 @@ def test_what_is_remarkable_about_the_columns_is_told(tmp_path):
     ]
 
 
+@QUICK
 def test_cuts_and_workers_do_not_matter(tmp_path, parameters):
     path = write_table(tmp_path / "in.parquet", rows())
     found = []
@@ -101,6 +106,7 @@ def test_cuts_and_workers_do_not_matter(tmp_path, parameters):
         assert column.tobytes() == found[1][name].tobytes()
 
 
+@QUICK
 def test_three_columns_ask_no_graph(tmp_path):
     job = small_job(write_table(tmp_path / "in.parquet", rows()[:, :3]), {"effort": "fast"})
     report = run_job(job)

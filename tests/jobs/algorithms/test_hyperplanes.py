@@ -24,7 +24,7 @@ from distsvc.run.work import plan
 from distsvc.run.work.start import ClusterAddress
 from tests.clusters import loopback_cluster
 from tests.jobs.lost_work import DoneTwice
-from tests.published_files import labels_folder, nothing_left, published_file, read_labels
+from tests.published_files import nothing_left, published_file, read_labels
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -103,24 +103,6 @@ def test_workers_and_blocks_do_not_change_a_byte(table, published, tmp_path, wor
             assert labels_of(out).equals(expected)
             again = hashlib.sha256(published_file(out, "arrays.npz").read_bytes()).hexdigest()
             assert again == model
-
-
-def test_class_sorted_rows_are_as_good(digits, table, published, tmp_path):
-    _, y = digits
-    order = np.argsort(y, kind="stable")
-    path = tmp_path / "sorted.parquet"
-    pq.write_table(pq.read_table(table).take(order), path, row_group_size=200)
-    scores = {}
-    for name, source, classes in (("sorted", path, y[order]), ("as it is", table, y)):
-        found = [tmp_path / f"{name}-{seed}" for seed in range(2)]
-        if source is table:
-            found[MODEL["seed"]] = published[0]
-        for seed, out in enumerate(found):
-            if not out.exists():
-                run(source, out, model={"seed": seed})
-        labels = [labels_of(out)["label"] for out in found]
-        scores[name] = np.mean([normalized_mutual_info_score(classes, each) for each in labels])
-    assert abs(scores["sorted"] - scores["as it is"]) < 0.06
 
 
 def test_predict_gives_the_same_labels(table, published, tmp_path):
@@ -231,15 +213,6 @@ def test_one_cluster(tmp_path):
     assert report.score_histogram.counts == []
     page = rendered(tmp_path / "out")
     assert "1 cluster" in page
-
-
-def test_zarr_output(table, published, tmp_path):
-    zarr = pytest.importorskip("zarr")
-    run(table, tmp_path / "out", output={"format": "zarr"})
-    group = zarr.open_group(labels_folder(tmp_path / "out"), mode="r")
-    expected = labels_of(published[0])
-    np.testing.assert_array_equal(group["label"][:], expected["label"])
-    np.testing.assert_array_equal(group["score"][:], expected["score"])
 
 
 def test_more_clusters_than_leaves(table, tmp_path):

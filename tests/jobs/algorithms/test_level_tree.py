@@ -7,7 +7,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import zarr
 from sklearn.metrics import adjusted_rand_score
 
 from distsvc import SupportVectorClustering
@@ -22,13 +21,7 @@ from distsvc.run.work.start import ClusterAddress
 from tests.clusters import loopback_cluster
 from tests.jobs.level_tree_jobs import MODEL, N, blobs, digest_of, model_of, run
 from tests.jobs.lost_work import DoneTwice
-from tests.published_files import (
-    labels_folder,
-    listed,
-    nothing_left,
-    published_file,
-    read_labels,
-)
+from tests.published_files import listed, nothing_left, published_file, read_labels
 from tests.small_runs import write_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")
@@ -79,13 +72,13 @@ def zs_of(report):
 # The same labels
 
 
-@pytest.mark.parametrize("workers", [0, 1, 2])
-def test_workers_and_cuts_do_not_change_a_byte(table, given, published, tmp_path, workers):
+@pytest.mark.parametrize(("workers", "cuts"), [(0, CUTS), (2, CUTS[:1])])
+def test_workers_and_cuts_do_not_change_a_byte(table, given, published, tmp_path, workers, cuts):
     expected, report = read_labels(published[0]), published[1]
     model = digest_of(published_file(published[0], "arrays.npz"))
     with loopback_cluster(workers) if workers else nullcontext() as cluster:
         address = cluster.scheduler_address if workers else None
-        for cut in CUTS:
+        for cut in cuts:
             out = tmp_path / f"out-{cut[0]}"
             found = run(table, out, input=given, cut=cut, at=ClusterAddress(address))
             assert read_labels(out).equals(expected)
@@ -150,12 +143,10 @@ def test_splits_are_tested_on_a_share_of_a_large_sample(
 ):
     """Each model has the rows of its own range of keys, whatever the partitions and blocks."""
     monkeypatch.setattr(ensemble, "SIGNIFICANCE_ROWS", 100)
-    reports = [run(table, tmp_path / f"out-{cut[0]}", input=given, cut=cut) for cut in CUTS]
-    assert reports[0].levels == reports[1].levels == reports[2].levels
-    assert (
-        len({digest_of(published_file(tmp_path / f"out-{cut[0]}", "arrays.npz")) for cut in CUTS})
-        == 1
-    )
+    outs = [tmp_path / "out-64", tmp_path / "out-333"]
+    reports = [run(table, out, input=given, cut=cut) for out, cut in zip(outs, CUTS, strict=False)]
+    assert reports[0].levels == reports[1].levels
+    assert len({digest_of(published_file(out, "arrays.npz")) for out in outs}) == 1
     assert zs_of(reports[0]) != zs_of(published[1])
     arrays = model_of(tmp_path / "out-64")
     X = (rows_of(table, given) - arrays["centre"]) / arrays["scale"]
@@ -311,14 +302,3 @@ def test_effort_and_granularity(flat, tmp_path, monkeypatch):
     assert [row.rows for row in report.levels.granularity] == [5, N, N]
     assert [row.n_clusters for row in report.levels.granularity] == [1, 3, 3]
     assert len(report.clusters) == 1
-
-
-def test_zarr_output(flat, tmp_path):
-    run(flat, tmp_path / "parquet")
-    run(flat, tmp_path / "zarr", output={"format": "zarr"})
-    group, expected = (
-        zarr.open_group(labels_folder(tmp_path / "zarr"), mode="r"),
-        read_labels(tmp_path / "parquet"),
-    )
-    for name in ("row", "label", "score", "outlier"):
-        np.testing.assert_array_equal(group[name][:], expected[name])

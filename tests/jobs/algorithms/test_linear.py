@@ -156,12 +156,6 @@ def test_a_published_model_scores_another_table(table, tmp_path, model):
 
 
 @QUICK
-def test_zarr_output(table, tmp_path):
-    report = run(table, tmp_path / "out", SVDD, output={"format": "zarr"})
-    assert report.input.n_rows == N
-
-
-@QUICK
 def test_a_job_that_centres_a_one_class_svm_is_refused(table, tmp_path):
     message = "'standard'.*separates rows from the origin.*'none' or 'minmax'.*linear-svdd"
     with pytest.raises(JobFileError, match=message):

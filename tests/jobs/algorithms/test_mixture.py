@@ -8,6 +8,8 @@ from distsvc import MixtureClustering
 from distsvc.errors import JobFileError
 from tests.models.mixture_clustering.test_estimator import four_segments
 
+pytestmark = pytest.mark.usefixtures("quick_page")
+
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):

@@ -60,10 +60,6 @@ SYSTEMS = {
         PAPER | {"maintenance": "project-nearest"},
         published(maintenance="project-nearest"),
     ),
-    "BSGD-PRN": (
-        PAPER | {"maintenance": "project-random"},
-        published(maintenance="project-random"),
-    ),
     "SGD-LMOC": (PAPER | {"solver": "sgd"}, published(solver="sgd")),
     "average": (
         PAPER | {"solver": "sgd", "iterate": "average"},

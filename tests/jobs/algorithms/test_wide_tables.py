@@ -12,6 +12,8 @@ from distsvc.run.job import run_job
 from distsvc.run.learning import survey
 from tests.small_runs import small_job, write_table
 
+pytestmark = pytest.mark.usefixtures("quick_page")
+
 N, D = 500, 50
 MODEL = {"effort": "fast", "max_iter": 300}
 

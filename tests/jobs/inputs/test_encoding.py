@@ -20,6 +20,8 @@ from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.manifest import read_manifest
 from tests.published_files import read_labels
 
+pytestmark = pytest.mark.usefixtures("quick_page")
+
 ENCODE = {"kind": "onehot", "city": "frequency", "new": "onehot"}
 
 

@@ -24,6 +24,8 @@ from distsvc.job.config import InputConfig, PreprocessConfig
 from distsvc.storage.tables.opening import open_table
 from tests.small_tables import everything, opened
 
+pytestmark = pytest.mark.usefixtures("quick_page")
+
 N = 12
 x = np.arange(N) * 1.5
 NAN = float("nan")

@@ -276,9 +276,10 @@ TABLES = [
 def test_nothing_is_wrong_without_a_word(tmp_path, quick_page, name, n, seed):
     made = (MADE | OTHER_KINDS)[name](tmp_path, n, np.random.default_rng(seed))
     quick = made.thing in CODES and n < 2000
+    model = {"algorithm": "imdh", "n_init": 2} if quick else {"effort": "fast"}
     content = {
         "input": {"path": str(made.path)},
-        "model": {"algorithm": "imdh" if quick else "auto"},
+        "model": model,
         "cluster": {"workers": 0},
         "output": {"path": str(tmp_path / "out")},
     }

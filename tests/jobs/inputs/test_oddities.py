@@ -337,7 +337,7 @@ ESTIMATORS = {
 }
 
 
-@pytest.mark.parametrize("value", [1e100, 1e150, 1e19])
+@pytest.mark.parametrize("value", [1e150, 1e19])
 @pytest.mark.parametrize("algorithm", ESTIMATORS)
 def test_values_too_large_to_be_squared(folder, algorithm, value):
     content = table()

@@ -12,6 +12,8 @@ from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
 from tests.published_files import read_labels
 
+QUICK = pytest.mark.usefixtures("quick_page")
+
 N, D = 600, 24
 UNIT = {"scale": "unit"}
 
@@ -41,7 +43,7 @@ def run(path, out, preprocess=UNIT, **cluster):
             {
                 "input": {"path": path},
                 "preprocess": preprocess,
-                "model": {"algorithm": "imdh"},
+                "model": {"algorithm": "imdh", "n_init": 2},
                 "cluster": cluster,
                 "output": {"path": str(out), "reasons": 1},
             }
@@ -49,6 +51,7 @@ def run(path, out, preprocess=UNIT, **cluster):
     )
 
 
+@QUICK
 def test_clusters_are_directions_whatever_the_cut(embeddings, tmp_path):
     path = write(tmp_path / "t.parquet", embeddings)
     report = run(path, tmp_path / "one")
@@ -61,6 +64,7 @@ def test_clusters_are_directions_whatever_the_cut(embeddings, tmp_path):
     assert np.array_equal(found, labels_of(tmp_path / "labels"))
 
 
+@QUICK
 def test_the_scale_that_shows_directions_is_chosen_and_saved(embeddings, tmp_path):
     path = write(tmp_path / "t.parquet", embeddings)
     labels = []
@@ -92,6 +96,7 @@ def test_a_vector_is_told_of_as_one(embeddings, tmp_path):
     assert f"({D} numbers, " in html
 
 
+@QUICK
 def test_logarithms_of_vectors_are_told_of_as_one(tmp_path):
     rng = np.random.default_rng(0)
     X = np.exp(rng.normal(size=(N, 6)) + np.repeat([[0.0], [9.0]], N // 2, axis=0))

@@ -14,8 +14,8 @@ from distsvc.models.automatic.engine import DIVIDED
 from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 from distsvc.models.support_vector.level_tree.rule import LevelRule
-from tests.estimator_checks import quietly
 from tests.models.automatic.choosing import FAMILIES, keep_columns, let
+from tests.quiet_fits import quietly
 
 
 @pytest.fixture(autouse=True)

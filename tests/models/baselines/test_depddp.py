@@ -2,10 +2,8 @@ import itertools
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from distsvc.baselines import DePDDP
 from distsvc.models.baselines.depddp import first_component
@@ -18,12 +16,6 @@ def blobs(k=4, d=3, seed=0, n=800):
     corners *= 1.6 ** np.arange(d)
     y = rng.choice(k, size=n, p=np.arange(1, k + 1) / (k * (k + 1) / 2))
     return corners[y] + rng.normal(size=(n, d)), y
-
-
-@pytest.mark.filterwarnings("ignore:.*clusters were asked for")
-@parametrize_with_checks([DePDDP(), DePDDP(n_clusters=3)])
-def test_scikit_learn(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize(("k", "d"), [(2, 2), (4, 3), (5, 3), (8, 5)])
@@ -100,16 +92,6 @@ def test_trim_and_min_samples_keep_outliers():
     assert DePDDP(bandwidth=2.0).fit(X).n_clusters_ == 2
     assert DePDDP(bandwidth=2.0, trim=0.02).fit(X).n_clusters_ == 1
     assert DePDDP(bandwidth=2.0, min_samples=7).fit(X).n_clusters_ == 1
-
-
-def test_types_and_orders_of_memory():
-    X, _ = blobs(5)
-    X = X.astype(np.float32)
-    base = DePDDP().fit(X)
-    for same in (X.astype(np.float64), np.asfortranarray(X), X[::-1][::-1]):
-        model = clone(base).fit(same)
-        assert model.labels_.tolist() == base.labels_.tolist()
-        assert model.thresholds_.tolist() == base.thresholds_.tolist()
 
 
 @pytest.mark.parametrize(("n", "d"), [(50, 5), (20, 40), (9000, 3)])

@@ -1,22 +1,12 @@
-import warnings
-
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans as ScikitKMeans
 from sklearn.datasets import make_blobs
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from distsvc.baselines import KMeans
 from distsvc.models.rows.sampling import row_keys
 
 X = make_blobs([50, 90, 160], centers=None, random_state=0)[0]
-
-
-@parametrize_with_checks([KMeans(n_clusters=2)])
-def test_scikit_learn(estimator, check):
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Number of distinct clusters")
-        check(estimator)
 
 
 @pytest.mark.parametrize("init", ["k-means++", "random"])

@@ -1,8 +1,6 @@
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from distsvc.baselines import SPDC
 
@@ -13,16 +11,6 @@ def blobs(n=8000, seed=0):
     rng = np.random.default_rng(seed)
     y = rng.integers(len(CENTRES), size=n)
     return CENTRES[y] + rng.normal(size=(n, 3)), y
-
-
-TOO_FEW = {"check_clustering": "its 50 rows do not fill the two windows that a split needs"}
-
-
-@parametrize_with_checks(
-    [SPDC(), SPDC(window=50, max_clusters=4)], expected_failed_checks=lambda estimator: TOO_FEW
-)
-def test_scikit_learn(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -100,17 +88,6 @@ def test_a_minimum_has_to_be_clear():
     X = rng.normal(size=(8000, 2)) + rng.choice([-1.6, 1.6], size=(8000, 1)) * [1.0, 0.0]
     assert SPDC(random_state=0, valley=1.0).fit(X).n_clusters_ > 1
     assert SPDC(random_state=0, valley=8.0).fit(X).n_clusters_ == 1
-
-
-def test_types_and_orders_of_memory():
-    X, _ = blobs()
-    X = X.astype(np.float32)
-    base = SPDC(random_state=0).fit(X)
-    assert base.n_clusters_ > 1
-    for same in (X.astype(np.float64), np.asfortranarray(X)):
-        model = clone(base).fit(same)
-        assert model.thresholds_.tobytes() == base.thresholds_.tobytes()
-        assert model.labels_.tolist() == base.labels_.tolist()
 
 
 def test_equal_rows_are_one_cluster():

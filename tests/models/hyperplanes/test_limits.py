@@ -112,46 +112,6 @@ def test_the_deepest_tree():
 # --- what is refused
 
 
-def wrong(name, values, message):
-    return [({name: value}, f"^{name} must be {message}.*found {value!r}$") for value in values]
-
-
-COUNT = "a whole number of at least 1"
-NOT_COUNTS = [0, -3, 1.5, 2.0, "3", np.nan, True]
-NOT_NUMBERS = [-0.1, np.nan, np.inf, "0.1", True]
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        *wrong("depth", [*NOT_COUNTS, None], COUNT),
-        *wrong("depth", [17, 1000], "at most 16"),
-        *wrong("n_clusters", NOT_COUNTS, COUNT),
-        *wrong("n_clusters", [129, 10**6], "at most 128"),
-        *wrong("alpha", [*NOT_NUMBERS, None], "a number of at least 0"),
-        *wrong("valley", [*NOT_NUMBERS, None], "a number of at least 0"),
-        *wrong("bandwidth", [*NOT_NUMBERS, None, 0.0], "a positive number"),
-        *wrong("clip", NOT_NUMBERS, "a number of at least 0"),
-        *wrong("passes", NOT_COUNTS, COUNT),
-        *wrong("n_init", NOT_COUNTS, COUNT),
-        *wrong("max_effective_samples", NOT_COUNTS, COUNT),
-        *wrong("max_samples", NOT_COUNTS, COUNT),
-        *wrong("growth", ["grow", None, 1], "one of .*'prune', 'forward'"),
-        *wrong("elbow", ["knee", None, 1], "one of .*'weighted', 'angle'"),
-        ({"penalty": -0.1}, r"^penalty must lie in \[0, 100\], found -0.1$"),
-        ({"penalty": np.nan}, r"^penalty must lie in \[0, 100\], found nan$"),
-        ({"penalty": None}, r"^penalty must lie in \[0, 100\], found None$"),
-        ({"penalty": 100.1}, r"^penalty must lie in \[0, 100\], found 100.1$"),
-        ({"depth": 1, "n_clusters": 2}, "^n_clusters must be at most 1, found 2$"),
-        ({"depth": 2, "n_clusters": 3}, "^n_clusters must be at most 2, found 3$"),
-    ],
-)
-def test_invalid_parameters(parameters, message):
-    for method in ("fit", "partial_fit"):
-        with pytest.raises(ValueError, match=message):
-            getattr(IncrementalMDH(**parameters), method)(gaussian(20))
-
-
 @one_cluster_is_fine
 @few_leaves_are_fine
 @pytest.mark.parametrize(
@@ -202,8 +162,3 @@ def test_it_must_be_fitted_first():
             getattr(IncrementalMDH(), method)(gaussian(5))
     with pytest.raises(NotFittedError):
         IncrementalMDH().cut(3)
-
-
-def test_a_negative_random_state():
-    with pytest.raises(ValueError, match="random_state must be a whole number of at least 0"):
-        IncrementalMDH(random_state=-1).fit(blobs()[0])

@@ -1,18 +1,15 @@
 """SVC and FSVC as compositions of `SupportVectorClustering`, and labels of rows outside."""
 
-import warnings
-
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_blobs, make_moons
 from sklearn.metrics import adjusted_rand_score
 from sklearn.svm import OneClassSVM
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from distsvc import SupportVectorClustering
 from distsvc.models.support_vector.boundary import complete_graph
-from tests.estimator_checks import COUNTED, quietly
+from tests.quiet_fits import quietly
 
 ONE_CLUSTER = "all trajectories end at one equilibrium"
 
@@ -44,29 +41,6 @@ def fsvc(gamma=2.0, nu=0.05, **kwargs):
 
 
 BOTH = pytest.mark.parametrize("make", [svc, fsvc])
-
-
-IN_BLOCKS = (
-    "check_fit_score_takes_y",
-    "check_n_features_in_after_fitting",
-    "check_estimators_partial_fit_n_features",
-)
-
-
-@parametrize_with_checks(
-    [
-        SupportVectorClustering(solver="exact", labelling="complete-graph"),
-        SupportVectorClustering(solver="exact", labelling="balls"),
-    ],
-    expected_failed_checks=lambda _: (
-        dict.fromkeys(IN_BLOCKS, "partial_fit is refused")
-        | dict.fromkeys(COUNTED, "n_clusters is refused")
-    ),
-)
-def test_scikit_learn(estimator, check):
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=ONE_CLUSTER)
-        check(estimator)
 
 
 # --- the exact solver
@@ -266,27 +240,6 @@ def test_rows_in_blocks_are_refused(labelling):
     model = SupportVectorClustering(0.5, labelling=labelling)
     with pytest.raises(ValueError, match=f"labelling='{labelling}' needs all rows at once; use f"):
         model.partial_fit(X)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"ball_radius": 0.0}, "ball_radius must be a positive number, found 0.0"),
-        ({"ball_radius": None}, "ball_radius must be a positive number, found None"),
-        ({"merge_radius": -1.0}, "merge_radius must be a positive number, found -1.0"),
-        ({"merge_radius": np.inf}, "merge_radius must be a positive number, found inf"),
-        ({"noise": "yes"}, "noise must be True or False, found 'yes'"),
-        ({"noise": 1}, "noise must be True or False, found 1"),
-        ({"labelling": "ball"}, "labelling must be one of .*'complete-graph', 'balls'"),
-        (
-            {"gamma": [1.0, 2.0], "labelling": "balls", "solver": "bsgd"},
-            r"several values of gamma need labelling='level-tree', found \[1.0, 2.0\]",
-        ),
-    ],
-)
-def test_invalid_parameters(parameters, message):
-    with pytest.raises(ValueError, match=message):
-        svc().set_params(**parameters).fit(blobs()[0])
 
 
 def test_too_many_rows_inside(monkeypatch):

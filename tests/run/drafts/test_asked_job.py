@@ -15,6 +15,8 @@ from distsvc.run.drafts.asked_job import asked_job, is_table, table_name, with_f
 from distsvc.storage.publishing.publication import Output
 from tests.small_runs import three_clusters, write_table
 
+pytestmark = pytest.mark.usefixtures("quick_page")
+
 
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):

@@ -3,12 +3,15 @@
 import json
 
 import numpy as np
+import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
 from tests.published_files import read_labels
 from tests.small_runs import digests, small_job, three_clusters, write_table
+
+QUICK = pytest.mark.usefixtures("quick_page")
 
 N = 400
 LEVELS = {"effort": "fast", "max_iter": 600}
@@ -36,6 +39,7 @@ def notes(report):
     return [text for text in report.warnings if "far rows" in text]
 
 
+@QUICK
 def test_far_rows_do_not_decide_a_robust_answer(tmp_path):
     X, robust = three_clusters(N), {"scale": "robust"}
     clean = done(tmp_path, X, LEVELS, "clean", preprocess=robust)[1]
@@ -55,6 +59,7 @@ def test_the_page_says_where_a_far_row_decides(tmp_path):
     assert "a few far rows decide" in (tmp_path / "t" / "report.html").read_text()
 
 
+@QUICK
 def test_a_logarithm_is_advised_and_helps(tmp_path):
     X = np.column_stack([three_clusters(N), np.append(SIZES[FAR:], np.full(FAR, 7e8))])
     (note,) = notes(done(tmp_path, X, TREES)[0])
@@ -69,6 +74,7 @@ def test_a_logarithm_is_advised_and_helps(tmp_path):
     assert np.array_equal(read_labels(tmp_path / "again")["label"].to_numpy(), found)
 
 
+@QUICK
 def test_many_columns_are_counted_and_only_numbers_get_logarithms(tmp_path):
     sizes = np.append(SIZES[FAR:], np.full(FAR, 7e8))
     X = np.column_stack(
@@ -82,6 +88,7 @@ def test_many_columns_are_counted_and_only_numbers_get_logarithms(tmp_path):
     assert "sizes for these; or" in note
 
 
+@QUICK
 def test_robust_answers_do_not_depend_on_the_cut_and_come_back(tmp_path):
     X = np.column_stack([far(three_clusters(N), 0, 3), np.append(SIZES, [0.0, 1.0, np.nan])])
     given = {"scale": "robust", "log": ["x2"], "missing": "median"}
@@ -97,6 +104,7 @@ def test_robust_answers_do_not_depend_on_the_cut_and_come_back(tmp_path):
     assert np.array_equal(read_labels(tmp_path / "again")["label"].to_numpy(), found)
 
 
+@QUICK
 def test_a_ball_about_robust_rows(tmp_path):
     X = far(three_clusters(N), 0)
     model = {"algorithm": "linear-svdd", "nu": 0.05}

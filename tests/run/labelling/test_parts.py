@@ -12,16 +12,16 @@ from distsvc.run.labelling.phase import LABEL, _forget_lost
 from distsvc.run.work import partitions
 from tests.small_runs import MODELS, digests, fit, small_job, three_clusters, write_table
 
-N = 1000
+N = 500
 
 
 def labelled(folder, fewest, monkeypatch):
-    """Label a table of 150 parts; return the run and the entries and digests of its files."""
+    """Label a table of 75 parts; return the run and the entries and digests of its files."""
     X = three_clusters(N, d=3)
     X[200:230, 1] = np.nan  # some parts lose all their rows
     X[np.random.default_rng(0).random(N) < 0.2, 2] = np.nan
     folder.mkdir()
-    names = pa.array([f"row {k % 700}" for k in range(N)])
+    names = pa.array([f"row {k % 350}" for k in range(N)])
     table = write_table(folder / "t.parquet", X, name=names)
     monkeypatch.setattr(partitions, "FEWEST", fewest)
     given = {
@@ -37,12 +37,18 @@ def labelled(folder, fewest, monkeypatch):
     return found.run, done, digests(place), place
 
 
-@pytest.mark.parametrize("fewest", [64, 30, 1])
-def test_files_and_counts_are_those_of_parts_alone(tmp_path, monkeypatch, fewest):
-    alone, one, expected, _ = labelled(tmp_path / "alone", 10**9, monkeypatch)
+@pytest.fixture(scope="module")
+def parts_alone(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        return labelled(tmp_path_factory.mktemp("parts") / "alone", 10**9, patch)
+
+
+@pytest.mark.parametrize("fewest", [32, 15, 1])
+def test_files_and_counts_are_those_of_parts_alone(tmp_path, monkeypatch, parts_alone, fewest):
+    alone, one, expected, _ = parts_alone
     joined, several, found, place = labelled(tmp_path / "joined", fewest, monkeypatch)
     assert alone.plan.parts == joined.plan.parts == alone.plan.partitions
-    assert len(joined.plan.partitions) < len(alone.plan.partitions) == len(expected) == 150
+    assert len(joined.plan.partitions) < len(alone.plan.partitions) == len(expected) == 75
     assert found == expected
     assert several.counts.parts == one.counts.parts
     assert several.counts.sizes.tolist() == one.counts.sizes.tolist()
@@ -54,7 +60,7 @@ def test_files_and_counts_are_those_of_parts_alone(tmp_path, monkeypatch, fewest
 
 
 def test_files_that_have_changed_are_written_again(tmp_path, monkeypatch):
-    run, _, expected, place = labelled(tmp_path / "run", 64, monkeypatch)
+    run, _, expected, place = labelled(tmp_path / "run", 32, monkeypatch)
     before = run.names("label")
     (place / "part-00003.parquet").write_bytes(b"spoiled")
     _forget_lost(run, LABEL, parts_place(run))

@@ -11,6 +11,8 @@ from distsvc.run.learning import survey
 from tests.published_files import read_labels
 from tests.small_runs import MODELS, forget, small_job, three_clusters, write_table
 
+pytestmark = pytest.mark.usefixtures("quick_page")
+
 N = 420
 X = three_clusters(N)
 LEVELS = MODELS["level tree"]

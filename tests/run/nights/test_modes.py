@@ -19,6 +19,10 @@ from tests.small_runs import FORMS, digests, forget, small_job, three_clusters, 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
 
+BOTH_FORMATS = "centres"
+"""The form whose labels are written as Zarr, too: no format depends on the model."""
+
+
 @pytest.fixture(scope="module", params=FORMS)
 def learned(request, tmp_path_factory):
     """A table, and runs over it that learned their models, with an output of each format."""
@@ -32,22 +36,25 @@ def learned(request, tmp_path_factory):
             "page_of",
             lambda _: "a page",
         )
-        for form in ("parquet", "zarr"):
+        for form in ("parquet", "zarr") if request.param == BOTH_FORMATS else ("parquet",):
             outs[form] = folder / form
             output = {"path": str(outs[form]), "format": form}
             run_job(small_job(table, FORMS[request.param], output=output, **given))
     return request.param, table, outs
 
 
-@pytest.mark.parametrize("form", ["parquet", "zarr"])
-def test_a_model_that_labels_again_gives_the_same_bytes(learned, form, tmp_path):
+def test_a_model_that_labels_again_gives_the_same_bytes(learned, tmp_path):
+    for form in learned[2]:
+        check_labels_again(learned, form, tmp_path / form)
+
+
+def check_labels_again(learned, form, out):
     name, table, outs = learned
     content = {"input": {"id": "event"}, "continuity": {"previous": str(outs["parquet"])}}
-    content["output"] = {"path": str(tmp_path / "out"), "format": form}
+    content["output"] = {"path": str(out), "format": form}
     job = small_job(table, FORMS[name] | {"mode": "assign"}, **content)
     forget()
     report = run_job(job)
-    out = tmp_path / "out"
     assert digests(labels_folder(out)) == digests(labels_folder(outs[form]))
     for file in ("model.json", "arrays.npz"):
         assert published_file(out, file).read_bytes() == (

@@ -12,6 +12,7 @@ from distsvc.errors import DataError, JobFileError, PartitionFailedError, Tempor
 from distsvc.published.predict import predict_table
 from distsvc.run import job as job_story
 from distsvc.run.job import run_job
+from distsvc.run.reporting import files as report_files
 from distsvc.run.starting import resuming
 from distsvc.run.starting.resuming import (
     Request,
@@ -32,7 +33,6 @@ from tests.published_files import listed, nothing_left
 from tests.small_runs import MODELS, digests, forget, small_job, three_clusters, write_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")
-EACH_ALGORITHM = pytest.mark.parametrize("algorithm", MODELS)
 
 
 class Killed(BaseException):
@@ -42,6 +42,22 @@ class Killed(BaseException):
 @pytest.fixture
 def table(tmp_path):
     return write_table(tmp_path / "t.parquet", three_clusters(1500))
+
+
+@pytest.fixture
+def job(table):
+    return small_job(table, MODELS["sampled"])
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    """Return the answer of a run of the sampled model that nothing interrupts."""
+    folder = tmp_path_factory.mktemp("whole")
+    table = write_table(folder / "t.parquet", three_clusters(1500))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(report_files, "page_of", lambda _: "a page")
+        run_job(small_job(table, MODELS["sampled"]))
+    return answer(folder / "out")
 
 
 @pytest.fixture
@@ -94,26 +110,25 @@ def answer(out):
     return {(path.parts[-3], path.name): digest for path, digest in contents.items()}
 
 
-@EACH_ALGORITHM
-@pytest.mark.parametrize("share", [0.3, 0.9])
-def test_it_goes_on(algorithm, share, table, tmp_path, tasks):
-    whole = small_job(table, MODELS[algorithm], output={"path": str(tmp_path / "whole")})
-    run_job(whole)
+@pytest.mark.parametrize("algorithm", ["level tree", "linear", "sampled"])
+def test_it_goes_on(algorithm, table, tmp_path, tasks):
+    run_job(small_job(table, MODELS[algorithm], output={"path": str(tmp_path / "whole")}))
     order = list(tasks)
-    tasks.clear()
-    job, most = small_job(table, MODELS[algorithm]), int(share * len(order))
-    interrupted(job, tasks, most)
-    told = Told()
-    run_job(job, progress=told)
-    assert tasks == order[most:]
-    assert answer(tmp_path / "out") == answer(tmp_path / "whole")
-    [resumed] = told.of("resumed")[:1]
-    assert f"survey {min(most, 5)}" in resumed["kept"]
-    assert Output(tmp_path / "out").kept_works() == []
+    for share in (0.3, 0.9):
+        out, most = tmp_path / str(share), int(share * len(order))
+        job = small_job(table, MODELS[algorithm], output={"path": str(out)})
+        tasks.clear()
+        interrupted(job, tasks, most)
+        told = Told()
+        run_job(job, progress=told)
+        assert tasks == order[most:]
+        assert answer(out) == answer(tmp_path / "whole")
+        [resumed] = told.of("resumed")[:1]
+        assert f"survey {min(most, 5)}" in resumed["kept"]
+        assert Output(out).kept_works() == []
 
 
-def test_it_goes_on_more_than_once(table, tmp_path, tasks):
-    job = small_job(table, MODELS["sampled"])
+def test_it_goes_on_more_than_once(job, tmp_path, tasks):
     for _ in range(3):
         interrupted(job, tasks, 2)
     run_job(job)
@@ -131,8 +146,7 @@ def test_it_goes_on_more_than_once(table, tmp_path, tasks):
         ({"input": {"columns": ["x0"]}}, r"input.columns: not given, now \['x0'\]"),
     ],
 )
-def test_another_job_is_refused(table, tmp_path, tasks, change, said):
-    job = small_job(table, MODELS["sampled"])
+def test_another_job_is_refused(job, table, tmp_path, tasks, change, said):
     interrupted(job, tasks, 6)
     before = digests(tmp_path / "out")
     other = small_job(table, MODELS["sampled"] | change.pop("model", {}), **change)
@@ -144,8 +158,7 @@ def test_another_job_is_refused(table, tmp_path, tasks, change, said):
     assert Output(tmp_path / "out").kept_works() == []
 
 
-def test_another_input_is_refused(table, tmp_path, tasks):
-    job = small_job(table, MODELS["sampled"])
+def test_another_input_is_refused(job, table, tmp_path, tasks):
     interrupted(job, tasks, 6)
     write_table(table, three_clusters(1600))
     with pytest.raises(JobFileError, match=r"t\.parquet changed .* bytes .*; give --fresh"):
@@ -153,8 +166,7 @@ def test_another_input_is_refused(table, tmp_path, tasks):
     assert run_job(job, start=Start(fresh=True)).input.n_rows == 1600
 
 
-def test_another_version_of_the_code_is_refused(table, tasks, monkeypatch):
-    job = small_job(table, MODELS["sampled"])
+def test_another_version_of_the_code_is_refused(job, tasks, monkeypatch):
     interrupted(job, tasks, 6)
     monkeypatch.setattr(
         resuming, "versions", lambda: (*versions()[:1], ("distsvc", "99"), *versions()[2:])
@@ -163,8 +175,7 @@ def test_another_version_of_the_code_is_refused(table, tasks, monkeypatch):
         run_job(job)
 
 
-def test_another_processor_is_a_warning(table, tasks, monkeypatch, caplog):
-    job = small_job(table, MODELS["sampled"])
+def test_another_processor_is_a_warning(job, tasks, monkeypatch, caplog):
     interrupted(job, tasks, 6)
     ours = resuming.processor()
     monkeypatch.setattr(resuming, "processor", lambda: "AVX9")
@@ -176,26 +187,23 @@ def test_another_processor_is_a_warning(table, tasks, monkeypatch, caplog):
     assert "last digits may differ" in sentence(record.getMessage(), record.fields)
 
 
-def test_fresh_starts_over(table, tasks):
-    job = small_job(table, MODELS["sampled"])
+def test_fresh_starts_over(job, tasks):
     interrupted(job, tasks, 6)
     run_job(job, start=Start(fresh=True))
     assert tasks[0] == "survey/00000"
 
 
-def test_other_workers_and_blocks_go_on(table, tmp_path, tasks):
+def test_other_workers_and_blocks_go_on(expected, table, tmp_path, tasks):
     """No result depends on them."""
-    run_job(small_job(table, MODELS["sampled"], output={"path": str(tmp_path / "whole")}))
     tasks.clear()
     interrupted(small_job(table, MODELS["sampled"]), tasks, 7)
     run_job(small_job(table, MODELS["sampled"], cluster={"block_rows": 33, "threads": 2}))
     assert tasks == ["label/00002", "label/00003", "label/00004"]
-    assert answer(tmp_path / "out") == answer(tmp_path / "whole")
+    assert answer(tmp_path / "out") == expected
 
 
 @pytest.mark.parametrize("error", [TemporaryError("away"), KeyboardInterrupt(), ValueError("bug")])
-def test_what_another_start_may_mend_is_kept(table, tmp_path, tasks, error):
-    job = small_job(table, MODELS["sampled"])
+def test_what_another_start_may_mend_is_kept(job, tmp_path, tasks, error):
     tasks.most, tasks.error = 7, error
     with pytest.raises(BaseException):  # noqa: B017 - a bug becomes a failed partition
         run_job(job)
@@ -208,10 +216,8 @@ def test_what_another_start_may_mend_is_kept(table, tmp_path, tasks, error):
     run_job(job)
 
 
-def test_what_a_loss_of_power_cut_short_is_done_again(table, tmp_path, tasks):
+def test_what_a_loss_of_power_cut_short_is_done_again(expected, job, table, tmp_path, tasks):
     """Files are renamed in their places before their content is on the disk."""
-    run_job(small_job(table, MODELS["sampled"], output={"path": str(tmp_path / "whole")}))
-    job = small_job(table, MODELS["sampled"])
     tasks.clear()
     interrupted(job, tasks, 9)
     [name] = Output(tmp_path / "out").kept_works()
@@ -220,7 +226,7 @@ def test_what_a_loss_of_power_cut_short_is_done_again(table, tmp_path, tasks):
     (tmp_path / f"out/.runs/files/{name}/first/labels/part-00003.parquet").unlink()
     run_job(job)
     assert tasks == ["survey/00001", "label/00002", "label/00003", "label/00004"]
-    assert answer(tmp_path / "out") == answer(tmp_path / "whole")
+    assert answer(tmp_path / "out") == expected
 
 
 def zeroed(path):
@@ -290,11 +296,14 @@ def raises_killed(*_):
 PLANS = {"empty": b"", "garbled": b"\x00\xff{]", "odd": b"[1]", "deep": b"[" * 9999, "none": None}
 
 
-@pytest.mark.parametrize("file", ["plan.json", "begun.json", "stopped.json"])
-@pytest.mark.parametrize("how", PLANS)
-def test_a_note_or_plan_that_is_damaged_is_as_if_missing(table, tmp_path, tasks, file, how):
-    run_job(small_job(table, MODELS["sampled"], output={"path": str(tmp_path / "whole")}))
-    tasks.clear()
+@pytest.mark.parametrize(
+    ("file", "how"),
+    [(file, how) for file in ("plan.json", "begun.json") for how in PLANS]
+    + [("stopped.json", "garbled"), ("stopped.json", "none")],
+)
+def test_a_note_or_plan_that_is_damaged_is_as_if_missing(
+    expected, table, tmp_path, tasks, file, how
+):
     interrupted(small_job(table, MODELS["sampled"]), tasks, 7, TemporaryError("away"))
     [name] = Output(tmp_path / "out").kept_works()
     path = tmp_path / f"out/.runs/{name}/{file}"
@@ -304,7 +313,7 @@ def test_a_note_or_plan_that_is_damaged_is_as_if_missing(table, tmp_path, tasks,
         path.write_bytes(PLANS[how])
     run_job(small_job(table, MODELS["sampled"]))
     assert tasks[0] == ("label/00002" if file == "stopped.json" else "survey/00000")
-    assert answer(tmp_path / "out") == answer(tmp_path / "whole")
+    assert answer(tmp_path / "out") == expected
     assert Output(tmp_path / "out").kept_works() == []
 
 
@@ -317,8 +326,7 @@ def test_a_digit_of_a_note_that_is_another_is_no_other_job(table, tmp_path, task
     assert tasks[0] == "survey/00000"
 
 
-def test_a_run_whose_results_have_other_names_is_refused(table, tasks, monkeypatch):
-    job = small_job(table, MODELS["sampled"])
+def test_a_run_whose_results_have_other_names_is_refused(job, tasks, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(resuming, "LAYOUT", 1)
         interrupted(job, tasks, 7)
@@ -369,17 +377,19 @@ def troubled(monkeypatch, tasks, owner, name, number):
     forget()
 
 
-TROUBLE = pytest.mark.parametrize(
-    "number", [errno.EIO, errno.EMFILE, errno.ENOMEM, errno.ESTALE], ids=errno.errorcode.get
+@pytest.mark.parametrize(
+    ("call", "number"),
+    [
+        ((builtins, "open"), errno.EIO),
+        ((builtins, "open"), errno.EMFILE),
+        ((builtins, "open"), errno.ENOMEM),
+        ((os, "stat"), errno.EIO),
+        ((os, "stat"), errno.ESTALE),
+    ],
 )
-
-
-@TROUBLE
-@pytest.mark.parametrize("call", [(builtins, "open"), (os, "stat")], ids=["open", "stat"])
 def test_trouble_with_a_file_of_its_own_keeps_the_work(
-    table, tmp_path, tasks, monkeypatch, number, call
+    job, tmp_path, tasks, monkeypatch, number, call
 ):
-    job = small_job(table, MODELS["sampled"])
     with troubled(monkeypatch, tasks, *call, number), pytest.raises(TemporaryError) as found:
         run_job(job)
     assert not isinstance(found.value, LostWorkError)
@@ -389,7 +399,7 @@ def test_trouble_with_a_file_of_its_own_keeps_the_work(
     assert {name.partition("/")[0] for name in tasks} == {"label"}
 
 
-@TROUBLE
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE])
 def test_what_can_not_be_listed_is_not_taken_for_nothing(
     table, tmp_path, tasks, monkeypatch, number
 ):
@@ -411,8 +421,7 @@ def test_where_nothing_was_done_nothing_is_kept(table, tmp_path, tasks):
     assert nothing_left(tmp_path / "out")
 
 
-def test_what_is_published_stays_beside_a_run_that_was_interrupted(table, tmp_path, tasks):
-    job = small_job(table, MODELS["sampled"])
+def test_what_is_published_stays_beside_a_run_that_was_interrupted(job, table, tmp_path, tasks):
     run_job(job)
     before, n = answer(tmp_path / "out"), len(tasks)
     tasks.clear()
@@ -473,9 +482,8 @@ def killed_while_discarding(monkeypatch, n_steps):
 
 @pytest.mark.parametrize("n_steps", [0, 1])
 def test_a_run_that_was_killed_once_it_was_published_is_over(
-    n_steps, table, tmp_path, tasks, monkeypatch
+    job, n_steps, tmp_path, tasks, monkeypatch
 ):
-    job = small_job(table, MODELS["sampled"])
     with killed_while_discarding(monkeypatch, n_steps):
         run_job(job)
     assert Output(tmp_path / "out").kept_works() != []
@@ -496,9 +504,8 @@ def test_another_job_may_follow_one_that_was_killed_once_it_was_published(
 
 
 @pytest.mark.parametrize("n_steps", [1, 4])
-def test_what_was_partly_removed_does_not_go_on(n_steps, table, tmp_path, tasks, monkeypatch):
+def test_what_was_partly_removed_does_not_go_on(job, n_steps, tmp_path, tasks, monkeypatch):
     """Its results may be there without the labels that they tell of."""
-    job = small_job(table, MODELS["sampled"])
     interrupted(job, tasks, 8)
     with killed_while_discarding(monkeypatch, n_steps):
         run_job(job, start=Start(fresh=True))
@@ -514,9 +521,8 @@ def test_differences_are_named_by_their_keys():
     ]
 
 
-def test_what_a_run_is_asked_for_is_all_that_decides_its_results(table):
+def test_what_a_run_is_asked_for_is_all_that_decides_its_results(job, table):
     """Neither where it is done nor where it is published."""
-    job = small_job(table, MODELS["sampled"])
     moved = small_job(table, MODELS["sampled"], output={"path": "/elsewhere"})
     out = Output(job.output.path)
     assert Request(job, out, "d").content() == Request(moved, out, "d").content()

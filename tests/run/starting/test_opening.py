@@ -27,6 +27,8 @@ from tests.published_files import nothing_left
 from tests.small_runs import FORMS, MODELS, small_job, three_clusters, write_table
 from tests.storage.written_runs import work_of
 
+pytestmark = pytest.mark.usefixtures("quick_page")
+
 N = 400
 
 

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import re
+import shutil
 import stat
 import threading
 from contextlib import suppress
@@ -103,24 +104,27 @@ def test_what_is_replaced_stays_though_an_earlier_swap_was_killed(tmp_path, monk
         assert (out / file["stored"]).read_text().startswith("a ")
 
 
+NO_SPACE = OSError(errno.ENOSPC, "No space left on device")
 CRASHES = [
-    pytest.param(Crash(), False, id="killed"),
-    pytest.param(OSError(errno.ENOSPC, "No space left on device"), False, id="disk-full"),
-    pytest.param(OSError(errno.ENOSPC, "No space left on device"), True, id="one-error"),
-    pytest.param(PermissionError(errno.EACCES, "Permission denied"), True, id="no-permission"),
-    pytest.param(KeyboardInterrupt(), True, id="interrupted"),
+    pytest.param(Crash(), False, None, id="killed-first"),
+    pytest.param(Crash(), False, "old", id="killed"),
+    pytest.param(NO_SPACE, False, "old", id="disk-full"),
+    pytest.param(NO_SPACE, True, None, id="one-error-first"),
+    pytest.param(NO_SPACE, True, "old", id="one-error"),
+    pytest.param(KeyboardInterrupt(), True, "old", id="interrupted"),
 ]
 
 
-@pytest.mark.parametrize(("error", "once"), CRASHES)
-@pytest.mark.parametrize("before", [None, "old"])
+@pytest.mark.parametrize(("error", "once", "before"), CRASHES)
 def test_a_crash_at_every_step_leaves_old_or_new(tmp_path, monkeypatch, error, once, before):
     """And the next start ends well, and leaves nothing else."""
-    steps = []
+    steps, start = [], tmp_path / "start"
+    if before:
+        run(start, before)
     for after in range(1000):
         out = tmp_path / f"out-{after}"
         if before:
-            run(out, before)
+            shutil.copytree(start, out)
         failing = crashing(monkeypatch, after, error, once)
         with failing as changes, suppress(type(error), DistsvcError):
             run(out, "new")

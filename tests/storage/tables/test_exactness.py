@@ -12,6 +12,8 @@ from distsvc.errors import DataError
 from distsvc.job.file import parse_job
 from distsvc.run.job import run_job
 
+pytestmark = pytest.mark.usefixtures("quick_page")
+
 N = 600
 NEAR = 2**63 - 10_000, 2**64 - 10_000
 NARROW = np.arange(N) % 2 * 100 + np.arange(N) % 10

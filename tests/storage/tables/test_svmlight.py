@@ -18,6 +18,8 @@ from distsvc.storage.tables.opening import fingerprint, open_table, read_blocks
 from distsvc.storage.tables.sources import source_of
 from tests.published_files import published_file, read_labels
 
+pytestmark = pytest.mark.usefixtures("quick_page")
+
 TEXT = b"""1 1:0.5 3:-2
 -1
 # a comment

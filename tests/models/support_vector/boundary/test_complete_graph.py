@@ -44,13 +44,13 @@ def test_components_are_those_of_all_pairs(table, gamma):
 @pytest.mark.parametrize("table", TABLES)
 def test_bounds_rule_out_no_pair_that_is_connected(table, monkeypatch):
     """Of a table with many boxes: with one box nothing is bounded and all pairs are tested."""
-    X = TABLES[table](1200).astype(np.float32)
+    X = TABLES[table](600).astype(np.float32)
     f = trained(X, 12.0, 0.15)
     V = complete_graph.inside_rows(f, X)
     found = components(complete_graph.joined_pairs(f, V, 20), len(V))
     monkeypatch.setattr(complete_graph, "LEAF", len(V))
     slow = components(complete_graph.joined_pairs(f, V, 20), len(V))
-    assert len(V) > 800
+    assert len(V) > 400
     assert slow.max() >= 1
     assert same_parts(found, slow)
 

@@ -29,6 +29,8 @@ from distsvc.run.job import run_job
 from distsvc.storage.tables.opening import open_table, read_blocks
 from tests.published_files import read_labels
 
+pytestmark = pytest.mark.usefixtures("quick_page")
+
 KEYS = ["a b", "c/d", "50%", "é", "x=1", None]
 FEATURES = ["x0", "x1", "n"]
 
