@@ -77,9 +77,12 @@ class IncrementalMDH(StreamEstimator, ClusterEstimator):
         A row weighs at least 1 / max_effective_samples in its nodes, so that old rows are forgotten
         and the tree follows a drifting stream. None never forgets.
     n_init : int or None, default=None
-        Trees learned from other orders of the rows. The one whose clusters agree best with those of
-        the others, by the mean normalised mutual information, is kept. None is 5, and on small
-        tables up to 20, as long as all trees together learn from a million rows. The paper has 1.
+        Trees learned from other orders of the rows. The tree with the highest mean adjusted Rand
+        index with the others is kept. None is 5, and on small tables up to 60, as long as all trees
+        together learn from two million rows. The paper has 1.
+
+        If ``n_clusters`` is None and the mean index of all pairs of trees is below 0.5, the number
+        of clusters is lowered from the median elbow until it is not, with a warning.
     growth : {"prune", "forward"}, default="prune"
         The way to the models H_K: removing splits from the full tree (section 3), or
         adding them from the root, the best first (a later option of the author's code).
@@ -121,8 +124,8 @@ class IncrementalMDH(StreamEstimator, ClusterEstimator):
         The nodes with their hyperplanes, rows and sums of squares, and the order of splits. Rows
         are relative to ``centre_``; sums of squares are of the scaled columns.
     agreement_ : float
-        Mean normalised mutual information of the chosen tree's clusters with those of the other
-        restarts, 0 to 1; NaN with one restart. Low: another order of the rows, other clusters.
+        Mean adjusted Rand index of the chosen tree's clusters with those of the other restarts; NaN
+        with one restart. If it is low, another order of the rows gives other clusters.
     valleys_ : ndarray of shape (k - 1,), float64
         z of every split of the answer, by importance.
     clearest_valley_ : float
