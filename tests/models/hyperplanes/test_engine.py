@@ -162,7 +162,7 @@ def test_the_number_of_passes(passes, max_samples, n_rows, expected):
 
 def test_the_kept_restart_is_one_of_them():
     found = set()
-    for seed in range(12):
+    for seed in range(24):
         engine = TreeEngine(estimator(n_init=3, n_clusters=5).get_params(), seed)
         engine.set_pilot(gaussian(), 600)
         engine.choose(grow(engine, gaussian()))
