@@ -36,6 +36,9 @@ LARGE_SAMPLE = 1_000_000
 RESTART_ROWS = 2_000_000
 """Rows that all restarts learn from, where there are more than `FEWEST_RESTARTS` of them."""
 
+VALLEY_RESTARTS = 20
+"""Maximum number of restarts in which a valley is sought: the largest z of more grows by chance."""
+
 LEAST_AGREEMENT = 0.5
 """Mean adjusted Rand index between restarts below which the number of clusters is lowered."""
 
@@ -192,8 +195,8 @@ class TreeEngine:
         if not all(np.isfinite(tree.curve).all() for tree in grown):
             raise UnusableRowsError("sums of squares are not finite in float32; scale the features")
         cuts = [tree.cut(of["n_clusters"] or elbow(tree.curve, of["elbow"])) for tree in grown]
-        valleys = [self._valleys(cut) for cut in cuts]
-        self.clearest_valley = max(z.max(initial=0.0) for z in valleys)
+        valleys = [self._valleys(cut) for cut in cuts[:VALLEY_RESTARTS]]
+        self.clearest_valley = float(max(z.max(initial=0.0) for z in valleys))
         cuts, alike = self._repeated(cuts)
         self.restart, self.agreement = most_agreeing(alike)
         cut = self._settled(cuts[self.restart])
@@ -301,7 +304,7 @@ class TreeEngine:
         if wanted is None and cut.n_clusters > 1 and self.clearest_valley < least:
             self.notes.append(
                 f"the answer is one cluster: none of the {cut.n_clusters - 1} splits at the elbow, "
-                "in any restart, passes through a valley of the density (the clearest has z = "
+                "in any tree, passes through a valley of the density (the clearest has z = "
                 f"{self.clearest_valley:.1f}, less than valley = {least:g})"
             )
             return cut.tree.cut(1)

@@ -90,8 +90,8 @@ class IncrementalMDH(StreamEstimator, ClusterEstimator):
         Rule for the number of clusters: `distsvc.models.hyperplanes.tree.elbow`.
     valley : float, default=4.0
         The answer is one cluster where, on up to 10,000 rows, none of the splits at the elbow, in
-        any restart, has a z of at least this much (`distsvc.models.hyperplanes.tree.valley`). 0
-        does not ask, as the paper. Only with ``n_clusters=None``.
+        the first 20 restarts, has a z of at least this much
+        (`distsvc.models.hyperplanes.tree.valley`). 0 does not ask, as the paper. Only with ``n_clusters=None``.
     max_samples : int or None, default=1000000
         Maximum number of rows that are learned from and counted, about, drawn at random; at least
         100. None for all. Up to the default, rows that are wide are fewer: they take 256 MiB at
@@ -129,7 +129,8 @@ class IncrementalMDH(StreamEstimator, ClusterEstimator):
     valleys_ : ndarray of shape (k - 1,), float64
         z of every split of the answer, by importance.
     clearest_valley_ : float
-        The largest z of any split at the elbow, in any restart: what ``valley`` is compared with.
+        The largest z of any split at the elbow, in the first 20 restarts: what ``valley`` is
+        compared with.
     centre_ : ndarray of shape (d,), float64
         The origin of the rows.
     n_samples_ : int
