@@ -91,7 +91,8 @@ class IncrementalMDH(StreamEstimator, ClusterEstimator):
     valley : float, default=4.0
         The answer is one cluster where, on up to 10,000 rows, none of the splits at the elbow, in
         the first 20 restarts, has a z of at least this much
-        (`distsvc.models.hyperplanes.tree.valley`). 0 does not ask, as the paper. Only with ``n_clusters=None``.
+        (`distsvc.models.hyperplanes.tree.valley`). 0 does not ask, as the paper. Only with
+        ``n_clusters=None``.
     max_samples : int or None, default=1000000
         Maximum number of rows that are learned from and counted, about, drawn at random; at least
         100. None for all. Up to the default, rows that are wide are fewer: they take 256 MiB at
