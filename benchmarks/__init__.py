@@ -21,6 +21,7 @@ HOMES = {
     "methods.calls": ("calls",),
     "quality.visual": ("visual",),
     "quality.structureless": ("mdh_null", "structureless"),
+    "quality.disturbances": ("mdh_disturbed",),
     "methods.exactness": ("exactness",),
     "methods.objective": ("objective",),
     "papers.printed": ("printed",),

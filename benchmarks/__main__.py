@@ -43,7 +43,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "realistic: names that contain one of these")  # fmt: skip
     add("--group", type=names_in, metavar="A,B",
         help="realistic: generated, added, one-class, real")  # fmt: skip
-    add("--half", choices=("tune", "confirm"), help="realistic: only tables of this half")
+    add("--half", choices=("tune", "confirm"), help="realistic, mdh_disturbed: only this half")
     add("--methods", type=names_in, metavar="A,B",
         help="blind, blind_large, categories, given_k, outliers, realistic, stability: only these "
         "methods (an unknown name lists all); calls: only names with this beginning",
@@ -52,8 +52,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         help="calls: a checkout of another version to measure beside this one (repeatable)",
         )  # fmt: skip
     add("--processes", "--jobs", type=int, metavar="N", default=2,
-        help="blind, categories, flag, given_k, realistic, stability, structureless: fits at a "
-        "time (default: %(default)s)")  # fmt: skip
+        help="blind, categories, flag, given_k, mdh_disturbed, realistic, stability, "
+        "structureless: fits at a time (default: %(default)s)")  # fmt: skip
     add("--rows", type=int, default=20_000_000,
         help="big, mdh_big, levels_big, linear_big, kills, assign, lazy, stream: rows "
         "(default: 20e6)",

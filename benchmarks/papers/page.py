@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean, pstdev
 
@@ -22,7 +24,7 @@ from benchmarks.papers.report import (
     fixed,
     render_evaluation,
 )
-from benchmarks.papers.suites import IMDH_SYSTEMS
+from benchmarks.papers.suites import BSGD_SETS, IMDH_SETS, IMDH_SYSTEMS
 from benchmarks.papers.tables import PROTOCOLS
 from distsvc.errors import InputNotFoundError
 from distsvc.storage.places.arrays import write_text
@@ -62,7 +64,7 @@ def bsgd_part(rows: Sequence[Row]) -> SuiteSection:
     seeds = 1 + max(row["seed"] for row in rows)
     text = [
         f"Tables 2 to 8 of {cited('pham-2017')}, {title_of('pham-2017')}, and Table 1 of "
-        f"{cited('pham-2016')}, {title_of('pham-2016')}. {seeds} repetitions; "
+        f"{cited('pham-2016')}, {title_of('pham-2016')}. Repetitions: {seeds}; "
         "systems without chance have one. Oracle: gamma and C from 2^-5, 2^-3, ... 2^5, chosen by "
         "the mean NMI; for SGD and BSGD that is C times the number of rows. Systems 'as printed' "
         "are the paper's method alone (`SupportVectorClustering.published`). The others of BSGD "
@@ -70,6 +72,7 @@ def bsgd_part(rows: Sequence[Row]) -> SuiteSection:
         "epsilon of 0.1 that may be widened. For FSVC both radii are "
         "0.1, 0.2, ... 1.0. SVC and SGD-LMOC are searched on at most 2,000 rows of a set and FSVC "
         "on 1,000 (a quarter of that on musk); the chosen settings are then fit to all rows.",
+        *tables.absent(rows, BSGD_SETS),
         *tables.failures(rows),
     ]
     items: Items = [*tables.bsgd_tables(rows), *([speed] if speed else [])]
@@ -99,8 +102,10 @@ def imdh_part(rows: Sequence[Row]) -> SuiteSection:
     text = [
         f"Table 2 and Figures 2 to 9 of {cited('hofmeyr-2021')}, {title_of('hofmeyr-2021')}. iMDH "
         "and iMDH_k have the published "
-        f"settings, the last two ours. {repetitions} orders of the rows, 3 of the largest sets. "
+        f"settings, the last two ours. Orders of the rows: {repetitions}, at most 3 of the largest "
+        "sets. "
         "Yale, isolet and smartphone, of which only other versions are public, are left out.",
+        *tables.absent(rows, IMDH_SETS),
         *tables.failures(rows),
     ]
     return _part("Trees of hyperplanes", text, items, rows)
@@ -171,7 +176,21 @@ def _part(title: str, text: list[str], items: Items, rows: Sequence[Row]) -> Sui
     about = dict.fromkeys(
         f"{row['cpu']}, {row['cores']} cores, {row['versions']}, {row['day']}" for row in rows
     )
-    return SuiteSection(title, text, items, "; ".join(about))
+    stamp = f"Measured {_measured(rows)}."
+    stamped: Items = []
+    for item in items:
+        caption = f"{item.caption} {stamp}".strip()
+        drawn = isinstance(item, Drawing)
+        stamped.append(item._replace(caption=caption) if drawn else replace(item, caption=caption))
+    return SuiteSection(title, text, stamped, "; ".join(about))
+
+
+def _measured(rows: Sequence[Row]) -> str:
+    """Return the days of rows, and the versions with their commits."""
+    found = dict.fromkeys(
+        f"on {row['day']} with {re.findall('distsvc [^,]*', row['versions'])[0]}" for row in rows
+    )
+    return ", ".join(found)
 
 
 def _curves(rows: Sequence[Row], x: str, value: str) -> dict[str, list[figures.Mark]]:

@@ -474,13 +474,21 @@ def _mean_nmi(fits: Sequence[Row]) -> float | None:
     return mean_of(row["normalized_mutual_information"] for row in fits if not row["note"])
 
 
+def absent(rows: Sequence[Row], sets: Sequence[str]) -> list[str]:
+    """Return one sentence that names the sets without rows, none if there are no such sets."""
+    run = {row["set"] for row in rows}
+    names = [name for name in sets if name not in run]
+    return [f"Not run: {', '.join(names)}."] if names else []
+
+
 def failures(rows: Sequence[Row]) -> list[str]:
-    """Return one sentence for every kind of fit that raised."""
-    counted: dict[tuple[str, str, str], int] = defaultdict(int)
+    """Return one sentence for every system and kind of error that its fits raised."""
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
     for row in rows:
         if row["note"]:
-            counted[row["system"], row["set"], row["note"][:160]] += 1
+            kind = ": ".join(row["note"].split(": ")[:2])  # numbers of one fit come after
+            found[row["system"], kind[:160]].append(row["set"])
     return [
-        f"{count} fits of {system} on {name}: {note}"
-        for (system, name, note), count in counted.items()
+        f"{len(sets):,} fits of {system} ({', '.join(dict.fromkeys(sets))}): {kind}."
+        for (system, kind), sets in found.items()
     ]

@@ -12,6 +12,7 @@ from distsvc.errors import UnusableRowsError
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.hyperplanes.tree import ClusterTree, Cut, GrowingTree, elbow, valley
 from distsvc.models.rows import sampling
+from distsvc.models.rows.agreement import rand_indices
 from distsvc.models.rows.checkpoints import (
     MAX_STATE_COUNT,
     NO_CHECKPOINT,
@@ -25,15 +26,21 @@ from distsvc.models.rules.fields import Facts, check_fields, forms_of, whole
 
 ROWS_WANTED = 250_000
 MOST_PASSES = 5
-FEWEST_RESTARTS, MOST_RESTARTS = 5, 20
+FEWEST_RESTARTS, MOST_RESTARTS = 5, 60
 SMALLEST_SPREAD = 1e-15
 """Smallest standard deviation, and one over the largest, of a column that is scaled."""
 
 LARGE_SAMPLE = 1_000_000
 """Largest `max_samples` that wide rows reduce; above it, all rows that are asked for are used."""
 
-RESTART_ROWS = 1_000_000
+RESTART_ROWS = 2_000_000
 """Rows that all restarts learn from, where there are more than `FEWEST_RESTARTS` of them."""
+
+VALLEY_RESTARTS = 20
+"""Maximum number of restarts in which a valley is sought: the largest z of more grows by chance."""
+
+LEAST_AGREEMENT = 0.5
+"""Mean adjusted Rand index between restarts below which the number of clusters is lowered."""
 
 
 @dataclass
@@ -71,6 +78,7 @@ class TreeEngine:
     valleys: np.ndarray
     clearest_valley: float
     n_samples: int
+    lowered: bool = False  # whether there are fewer clusters than at the elbow
 
     n_jobs: int | None = 1  # threads, which change no answer
 
@@ -187,16 +195,13 @@ class TreeEngine:
         if not all(np.isfinite(tree.curve).all() for tree in grown):
             raise UnusableRowsError("sums of squares are not finite in float32; scale the features")
         cuts = [tree.cut(of["n_clusters"] or elbow(tree.curve, of["elbow"])) for tree in grown]
-        valleys = [
-            np.array([valley(positions)[0] for _, _, positions in cut.projections(self.pilot)])
-            for cut in cuts
-        ]
-        labels = [cut.label(self.pilot)[0] for cut in cuts]
-        self.restart, self.agreement = most_agreeing(labels)
+        valleys = [self._valleys(cut) for cut in cuts[:VALLEY_RESTARTS]]
         self.clearest_valley = float(max(z.max(initial=0.0) for z in valleys))
-        self.cut = self._unscaled(self._settled(cuts[self.restart]))
-        self.n_clusters = self.cut.n_clusters
-        self.valleys = valleys[self.restart][: self.n_clusters - 1]
+        cuts, alike = self._repeated(cuts)
+        self.restart, self.agreement = most_agreeing(alike)
+        cut = self._settled(cuts[self.restart])
+        self.valleys = self._valleys(cut)
+        self.cut, self.n_clusters = self._unscaled(cut), cut.n_clusters
         self.n_samples = round(float(trees[self.restart].counts.sum()))
 
     @property
@@ -244,6 +249,39 @@ class TreeEngine:
             wanted = min(wanted, sampling.most_rows(self.n_features))
         return min(n_rows, int(wanted))
 
+    def _valleys(self, cut: Cut) -> np.ndarray:
+        """Return the z of every split of a cut (k - 1,), by importance."""
+        return np.array([valley(positions)[0] for *_, positions in cut.projections(self.pilot)])
+
+    def _repeated(self, cuts: list[Cut]) -> tuple[list[Cut], np.ndarray]:
+        """Return cuts on which the restarts agree, and their Rand indices (m, m) on the pilot.
+
+        Cuts at the elbow whose mean index is below `LEAST_AGREEMENT` are replaced by cuts into
+        fewer clusters: the largest number below the median elbow with that mean, if there is one.
+        """
+        alike = self._alike(cuts)
+        one_cluster = self.clearest_valley < self.parameters["valley"]
+        if self.parameters["n_clusters"] is not None or one_cluster:
+            return cuts, alike
+        if _mean_agreement(alike) >= LEAST_AGREEMENT:
+            return cuts, alike
+        usual = int(np.median([cut.n_clusters for cut in cuts]))
+        for k in range(usual - 1, 1, -1):
+            fewer = [cut.tree.cut(k) for cut in cuts]
+            found = self._alike(fewer)
+            if _mean_agreement(found) >= LEAST_AGREEMENT:
+                self.lowered = True
+                self.notes.append(
+                    f"the number of clusters was lowered from {usual} to {k}, the most on which "
+                    "trees learned from other orders of the rows agree (mean adjusted Rand index "
+                    f"{_mean_agreement(found):.2f}, at the elbow {_mean_agreement(alike):.2f})"
+                )
+                return fewer, found
+        return cuts, alike
+
+    def _alike(self, cuts: Sequence[Cut]) -> np.ndarray:
+        return rand_indices([cut.labels_of(self.pilot) for cut in cuts])
+
     def _unscaled(self, cut: Cut) -> Cut:
         """Return a cut with hyperplanes of centred rows, which are not scaled."""
         if self.scale is None:
@@ -266,7 +304,7 @@ class TreeEngine:
         if wanted is None and cut.n_clusters > 1 and self.clearest_valley < least:
             self.notes.append(
                 f"the answer is one cluster: none of the {cut.n_clusters - 1} splits at the elbow, "
-                "in any restart, passes through a valley of the density (the clearest has z = "
+                "in any tree, passes through a valley of the density (the clearest has z = "
                 f"{self.clearest_valley:.1f}, less than valley = {least:g})"
             )
             return cut.tree.cut(1)
@@ -315,22 +353,20 @@ class TreeStream:
         self.engine.choose([self.growing])
 
 
-def most_agreeing(partitions: Sequence[np.ndarray]) -> tuple[int, float]:
-    """Return which labels (n,) agree most with the others, and their mean agreement with them.
+def most_agreeing(alike: np.ndarray) -> tuple[int, float]:
+    """Return the labelling that agrees most with the others, and its mean agreement with them.
 
-    Agreement is the mutual information normalised by the geometric mean of the entropies.
+    `alike` (m, m) are the adjusted Rand indices of the labellings. The mean is NaN for one of them.
     """
-    from sklearn.metrics import normalized_mutual_info_score
-
-    n = len(partitions)
-    if n == 1:
+    m = len(alike)
+    if m == 1:
         return 0, float("nan")
-    agreement = np.zeros((n, n))
-    for i in range(n):
-        for j in range(i):
-            agreement[i, j] = agreement[j, i] = normalized_mutual_info_score(
-                partitions[i], partitions[j], average_method="geometric"
-            )
-    mean = (agreement.sum(axis=1) / (n - 1)).round(12)
+    mean = ((alike.sum(axis=1) - 1.0) / (m - 1)).round(12)
     best = int(np.argmax(mean))
     return best, float(mean[best])
+
+
+def _mean_agreement(alike: np.ndarray) -> float:
+    """Return the mean of the indices of different labellings; 1 for one labelling."""
+    m = len(alike)
+    return float((alike.sum() - m) / (m * (m - 1))) if m > 1 else 1.0

@@ -77,9 +77,12 @@ class IncrementalMDH(StreamEstimator, ClusterEstimator):
         A row weighs at least 1 / max_effective_samples in its nodes, so that old rows are forgotten
         and the tree follows a drifting stream. None never forgets.
     n_init : int or None, default=None
-        Trees learned from other orders of the rows. The one whose clusters agree best with those of
-        the others, by the mean normalised mutual information, is kept. None is 5, and on small
-        tables up to 20, as long as all trees together learn from a million rows. The paper has 1.
+        Trees learned from other orders of the rows. The tree with the highest mean adjusted Rand
+        index with the others is kept. None is 5, and on small tables up to 60, as long as all trees
+        together learn from two million rows. The paper has 1.
+
+        If ``n_clusters`` is None and the mean index of all pairs of trees is below 0.5, the number
+        of clusters is lowered from the median elbow until it is not, with a warning.
     growth : {"prune", "forward"}, default="prune"
         The way to the models H_K: removing splits from the full tree (section 3), or
         adding them from the root, the best first (a later option of the author's code).
@@ -87,8 +90,9 @@ class IncrementalMDH(StreamEstimator, ClusterEstimator):
         Rule for the number of clusters: `distsvc.models.hyperplanes.tree.elbow`.
     valley : float, default=4.0
         The answer is one cluster where, on up to 10,000 rows, none of the splits at the elbow, in
-        any restart, has a z of at least this much (`distsvc.models.hyperplanes.tree.valley`). 0
-        does not ask, as the paper. Only with ``n_clusters=None``.
+        the first 20 restarts, has a z of at least this much
+        (`distsvc.models.hyperplanes.tree.valley`). 0 does not ask, as the paper. Only with
+        ``n_clusters=None``.
     max_samples : int or None, default=1000000
         Maximum number of rows that are learned from and counted, about, drawn at random; at least
         100. None for all. Up to the default, rows that are wide are fewer: they take 256 MiB at
@@ -121,12 +125,13 @@ class IncrementalMDH(StreamEstimator, ClusterEstimator):
         The nodes with their hyperplanes, rows and sums of squares, and the order of splits. Rows
         are relative to ``centre_``; sums of squares are of the scaled columns.
     agreement_ : float
-        Mean normalised mutual information of the chosen tree's clusters with those of the other
-        restarts, 0 to 1; NaN with one restart. Low: another order of the rows, other clusters.
+        Mean adjusted Rand index of the chosen tree's clusters with those of the other restarts; NaN
+        with one restart. If it is low, another order of the rows gives other clusters.
     valleys_ : ndarray of shape (k - 1,), float64
         z of every split of the answer, by importance.
     clearest_valley_ : float
-        The largest z of any split at the elbow, in any restart: what ``valley`` is compared with.
+        The largest z of any split at the elbow, in the first 20 restarts: what ``valley`` is
+        compared with.
     centre_ : ndarray of shape (d,), float64
         The origin of the rows.
     n_samples_ : int

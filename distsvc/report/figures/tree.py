@@ -52,7 +52,11 @@ FONT = 9
 CHARACTER = 0.55 * FONT / 72  # the mean width of one
 NUMBER = "#5a6775"  # behind the number of a split
 GOLDEN = 0.6180339887498949
-REASONS = {"elbow": "at the elbow", "n_clusters": "as asked for"}
+REASONS = {
+    "elbow": "at the elbow",
+    "agreement": "on which trees agree",
+    "n_clusters": "as asked for",
+}
 
 
 class DrawnNode(NamedTuple):

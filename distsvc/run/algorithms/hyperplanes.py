@@ -223,7 +223,9 @@ def _heaviest(weights: np.ndarray) -> np.ndarray:
 def _chosen_by(engine: TreeEngine) -> str:
     if engine.parameters["n_clusters"] is not None:
         return "n_clusters"
-    return "for want of a valley of the density" if engine.cut.n_clusters == 1 else "elbow"
+    if engine.cut.n_clusters == 1:
+        return "for want of a valley of the density"
+    return "agreement" if engine.lowered else "elbow"
 
 
 def _density(x: np.ndarray) -> Density:

@@ -115,6 +115,7 @@ def test_the_page_has_every_suite_table_and_figure(out):
     # 9 indices and times, Pham et al. (2016), conclusions, differences, shuttle;
     # NMI, ARI, t-tests of both, differences, seconds; peers
     assert tags.counts["table"] == 20
+    assert page.count(f"Measured on {machine()['day']} with distsvc ") == 20 + 10
     for text in (*BSGD_SYSTEMS, *IMDH_SYSTEMS, "oracle", "blind", machine()["cpu"]):
         assert text in page
     assert "https:" not in page  # nothing is fetched

@@ -122,8 +122,19 @@ def test_speed_is_a_ratio_to_each_strategy():
 
 
 def test_failures_are_counted():
-    rows = [row("a", "x", "blind", None) | {"note": "ValueError: no"}] * 3
-    assert tables.failures([*rows, *ROWS]) == ["3 fits of x on a: ValueError: no"]
+    notes = ["ValueError: no: 0.1", "ValueError: no: 0.2", "ValueError: else"]
+    rows = [row("a", "x", "blind", None) | {"note": note} for note in notes]
+    rows.append(rows[0] | {"set": "b"})
+    assert tables.failures([*rows, *ROWS]) == [
+        "3 fits of x (a, b): ValueError: no.",
+        "1 fits of x (a): ValueError: else.",
+    ]
+
+
+def test_sets_without_rows_are_named():
+    rows = [row("a", "x", "blind", None)]
+    assert tables.absent(rows, ("a", "b", "c")) == ["Not run: b, c."]
+    assert tables.absent(rows, ("a",)) == []
 
 
 def test_markdown_of_a_cell():

@@ -14,6 +14,7 @@ from typing import TypedDict
 
 import numpy as np
 
+from distsvc.models.rows.agreement import rand_indices
 from distsvc.models.rows.mass import FLAT
 from distsvc.models.support_vector.level_tree.proposals import (
     Proposal,
@@ -21,7 +22,6 @@ from distsvc.models.support_vector.level_tree.proposals import (
     cuts_into,
     most_like,
     proposals,
-    rand_indices,
 )
 from distsvc.models.support_vector.level_tree.tree import LevelTree
 

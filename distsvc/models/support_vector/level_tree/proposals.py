@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from distsvc.kernels.agreement import pairs_together, parted
+from distsvc.kernels.agreement import parted
+from distsvc.models.rows.agreement import rand_indices
 from distsvc.models.rows.threads import on_threads
 from distsvc.models.support_vector.level_tree.tree import LevelTree
 
@@ -258,22 +259,6 @@ def _joined_like(number: int, tree: LevelTree, labels: np.ndarray, rows: VoteRow
 def rand_index(labels: np.ndarray, others: np.ndarray) -> float:
     """Return the adjusted Rand index of two labellings (m,) of the same rows."""
     return float(rand_indices([labels, others])[0, 1])
-
-
-def rand_indices(labels: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the adjusted Rand index (m, m) float64 of all pairs of labellings of the same rows.
-
-    Labels are small non-negative integers. As scikit-learn's, which would take a hundred times as
-    long to check its input for every pair.
-    """
-    n = len(labels[0])
-    rows = np.array(labels, np.int32)
-    together = pairs_together(rows, rows.max(axis=1) + 1).astype(np.float64)
-    own = np.diag(together)
-    expected = np.outer(own, own) / (n * (n - 1) / 2)
-    most = (own[:, None] + own) / 2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(most == expected, 1.0, (together - expected) / (most - expected))
 
 
 def _by_significance(tree: LevelTree, scale: float) -> Iterator[tuple[np.ndarray, float]]:

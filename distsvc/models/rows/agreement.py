@@ -1,0 +1,25 @@
+"""The agreement of labellings of the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from distsvc.kernels.agreement import pairs_together
+
+
+def rand_indices(labels: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the adjusted Rand index (m, m) float64 of all pairs of m labellings (n,).
+
+    Labels are small non-negative integers. The values are scikit-learn's, whose checks of its
+    arguments take a hundred times as long.
+    """
+    n = len(labels[0])
+    rows = np.array(labels, np.int32)
+    together = pairs_together(rows, rows.max(axis=1) + 1).astype(np.float64)
+    own = np.diag(together)
+    expected = np.outer(own, own) / max(n * (n - 1) / 2, 1.0)
+    most = (own[:, None] + own) / 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(most == expected, 1.0, (together - expected) / (most - expected))
