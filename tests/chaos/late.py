@@ -2,7 +2,7 @@
 
 A task is paused before one of its changes of files. The driver is taken for dead, and another one
 does the job to the end: it goes on with the first one's work, or learns another model. Then the
-change happens, and the worker does its task, or all that it was given. Its driver does nothing more.
+change happens, and the worker does its task, or all that it was given. Its driver is gone.
 
 The published labels must be those of the second driver, to the byte, and nothing may be left behind
 that no later run removes.
