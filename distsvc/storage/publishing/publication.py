@@ -222,6 +222,12 @@ class Output:
         return found.manifest if found else None
 
     @property
+    def is_published(self) -> bool:
+        """Whether there is a manifest, whatever its content."""
+        found = self.store.current(MANIFEST)
+        return found is not None and not is_removed(found[0])
+
+    @property
     def run_id(self) -> str:
         """The id of the run that is published here; empty where there is none."""
         found = self.manifest()
