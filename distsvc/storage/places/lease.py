@@ -70,7 +70,7 @@ class Holder(Form):
 
     def content(self) -> bytes:
         """Return the record as it is written."""
-        return json_bytes({name: value for name, value in self if name in self.model_fields_set})
+        return json_bytes(self.model_dump(exclude_unset=True))
 
     def __str__(self) -> str:
         return f"process {self.process} on {self.host}, since {self.since}"

@@ -13,8 +13,7 @@ from distsvc.errors import DataError, JobFileError, one_line
 from distsvc.errors.forms import Form, parsed
 from distsvc.storage.places.arrays import described, read_json, write_whole
 from distsvc.storage.places.store import Store
-from distsvc.storage.publishing.formats.base import OutputFormat
-from distsvc.storage.publishing.formats.columns import COLUMNS, published_columns
+from distsvc.storage.publishing.formats.columns import COLUMNS, OutputFormat, published_columns
 
 if TYPE_CHECKING:
     from zarr.core.buffer import Buffer
