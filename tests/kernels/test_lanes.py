@@ -35,6 +35,8 @@ found += [projection.project(X, S.T[:3]), projection.project(X @ X.T, X.T)]
 V, means, rest = np.eye(7, 9, dtype="f4"), np.zeros((7, 9), "f4"), np.ones((2, 7))
 visits, decays = np.zeros(7, np.int64), np.ones(1)
 hyperplane.learn(X, means, V, *rest, visits, 0.9, 10.0, 1.0, 1000, np.inf, decays)
+children = np.array([[1, 2], [3, 4], [5, 6], *[[-1, -1]] * 4], np.int32)
+found += hyperplane.route(X, V, np.zeros(7), np.ones(7), children)
 products = np.empty(300)
 dual_cd.products(X.astype(float), S[:, 0].astype(float), products)
 found += [means, V, rest, products]
