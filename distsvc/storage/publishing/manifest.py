@@ -287,7 +287,7 @@ def checked(store: Store, file: ListedFile) -> Path:
     content.
     """
     name = file.file
-    if file.stored and not os.path.lexists(store.local(name)):  # a candidate's, or a replaced run's
+    if file.stored and not os.path.exists(store.local(name)):  # a candidate's, or a replaced run's
         name = file.stored
     where = f"{store.address}/{name}"
     try:
