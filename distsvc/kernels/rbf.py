@@ -32,7 +32,7 @@ BATCH = 4
 """Rows that a kernel does each of its steps for before it does the next: a processor works on those
 of several rows at a time, where a row alone would wait for its nearest vector."""
 
-ROW_LANES = 128
+ROW_LANES = 256
 """Rows of a block for which each term of a sum is found at once."""
 
 TERMS = 32
@@ -170,6 +170,7 @@ def weighted_sums(X, S, a, gamma):
     n, d = X.shape
     b = S.shape[1]
     scale = -np.float32(gamma) * LOG2_E
+    vectors = np.ascontiguousarray(S.T)
     rows = np.empty((d, ROW_LANES), np.float32)
     squares, run = np.empty(ROW_LANES, np.float32), np.empty(ROW_LANES, np.float32)
     sums = np.empty(ROW_LANES, np.float32)
@@ -182,13 +183,7 @@ def weighted_sums(X, S, a, gamma):
         for start in range(0, b, TERMS):
             run[:] = ZERO
             for j in range(start, min(start + TERMS, b)):
-                for r in range(ROW_LANES):
-                    gap = S[0, j] - rows[0, r]
-                    squares[r] = gap * gap
-                for k in range(1, d):
-                    for r in range(ROW_LANES):
-                        gap = S[k, j] - rows[k, r]
-                        squares[r] = fma(gap, gap, squares[r])
+                squared_distances(rows, ROW_LANES, vectors[j], squares)
                 for r in range(ROW_LANES):
                     run[r] = fma(a[j], exp2(scale * squares[r]), run[r])
             for r in range(ROW_LANES):
