@@ -141,20 +141,23 @@ def route(X, V, thresholds, spreads, children):
     to children[j, 1]; children (nodes, 2) int32, negative where a path ends. Returns the nodes (n,)
     int32 and the least |V[j].x - thresholds[j]| / spreads[j] on the path, (n,) float32, infinity
     for a path without a hyperplane.
+
+    Rows of a block descend together, as in `ends_of`.
     """
     n = X.shape[0]
-    ends = np.empty(n, np.int32)
-    margins = np.empty(n, np.float32)
-    for i in range(n):
-        x = X[i]
-        node = 0
-        margin = np.inf
-        while children[node, 0] >= 0:
-            gap = dot(V[node], x) - thresholds[node]
-            margin = min(margin, abs(gap) / spreads[node])
-            node = children[node, 0] if gap < 0.0 else children[node, 1]
-        ends[i] = node
-        margins[i] = margin
+    ends = np.zeros(n, np.int32)
+    margins = np.full(n, np.float32(np.inf))
+    for first in range(0, n, TOGETHER):
+        descending = True
+        while descending:
+            descending = False
+            for i in range(first, min(first + TOGETHER, n)):
+                node = np.uint64(ends[i])
+                if children[node, 0] >= 0:
+                    gap = dot(V[node], X[i]) - thresholds[node]
+                    margins[i] = min(margins[i], np.float32(abs(gap) / spreads[node]))
+                    ends[i] = children[node, 0] if gap < 0.0 else children[node, 1]
+                    descending = True
     return ends, margins
 
 

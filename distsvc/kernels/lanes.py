@@ -71,7 +71,9 @@ def _sums(terms: Callable[..., list[tuple[Any, Any]]], n_sums: int, *arrays: typ
             zeros = ir.Constant(vector, [0.0] * lanes)
             parts = [cgutils.alloca_once(builder, vector) for _ in sums]
             step = context.get_constant(types.intp, lanes)
-            stop = builder.sub(n, builder.srem(n, step))
+            stop = builder.and_(
+                n, context.get_constant(types.intp, -lanes)
+            )  # lanes are powers of 2
             with builder.if_then(builder.icmp_signed("<", start, stop)):
                 for part in parts:
                     builder.store(zeros, part)

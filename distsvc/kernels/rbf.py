@@ -8,7 +8,7 @@ are float32. A row's result depends on that row alone, whichever block it came i
 import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel
-from distsvc.kernels.lanes import dot, fma
+from distsvc.kernels.lanes import fma
 
 LOG2_E = np.float32(1.4426950408889634)
 MIN_EXPONENT = np.float32(-100.0)
@@ -21,6 +21,8 @@ P6 = np.float32(0.00015403530393381608)
 ONE = np.float32(1.0)
 ONE_HALF = np.float32(0.5)
 
+ZERO = np.float32(0.0)
+
 MAX_SQUARED_DISTANCE = np.finfo(np.float32).max
 """Squared distances may overflow, but not what they are measured from."""
 
@@ -29,6 +31,12 @@ MAX_BITS = np.int32(2147483647)
 BATCH = 4
 """Rows that a kernel does each of its steps for before it does the next: a processor works on those
 of several rows at a time, where a row alone would wait for its nearest vector."""
+
+ROW_LANES = 256
+"""Rows of a block for which each term of a sum is found at once."""
+
+TERMS = 32
+"""Terms of a sum that are added before they are added to the rest."""
 
 
 @inlined
@@ -154,13 +162,32 @@ def weighted_sums(X, S, a, gamma):
     """Return sum_j a_j K(s_j, x_i) for every row of a block.
 
     X (n, d) float32, S (d, B) float32, a (B,) float32, gamma float64 -> (n,) float32.
+
+    Rows fill the vector registers, and the last rows are done several times, so that no sum has a
+    rest. Terms are added in the order of the vectors, a run of them at a time: a sum of thousands
+    loses few bits.
     """
-    n = X.shape[0]
+    n, d = X.shape
     b = S.shape[1]
     scale = -np.float32(gamma) * LOG2_E
-    values = np.empty(b, np.float32)
+    vectors = np.ascontiguousarray(S.T)
+    rows = np.empty((d, ROW_LANES), np.float32)
+    squares, run = np.empty(ROW_LANES, np.float32), np.empty(ROW_LANES, np.float32)
+    sums = np.empty(ROW_LANES, np.float32)
     out = np.empty(n, np.float32)
-    for i in range(n):
-        kernel_row(S, b, scale, X[i], values)
-        out[i] = dot(a, values)
+    for first in range(0, n, ROW_LANES):
+        for r in range(ROW_LANES):
+            for k in range(d):
+                rows[k, r] = X[min(first + r, n - 1), k]
+        sums[:] = ZERO
+        for start in range(0, b, TERMS):
+            run[:] = ZERO
+            for j in range(start, min(start + TERMS, b)):
+                squared_distances(rows, ROW_LANES, vectors[j], squares)
+                for r in range(ROW_LANES):
+                    run[r] = fma(a[j], exp2(scale * squares[r]), run[r])
+            for r in range(ROW_LANES):
+                sums[r] += run[r]
+        for r in range(min(ROW_LANES, n - first)):
+            out[first + r] = sums[r]
     return out

@@ -24,7 +24,7 @@ from distsvc.storage.places.arrays import writing
 from distsvc.storage.places.remote import delta_options
 from distsvc.storage.publishing.manifest import Manifest
 from distsvc.storage.publishing.publication import Output
-from distsvc.storage.publishing.reading import label_parts, local_files
+from distsvc.storage.publishing.reading import label_parts
 from distsvc.storage.publishing.retention import AT_ONCE, check_folder, outputs_below
 
 TABLE = "nights"
@@ -58,8 +58,7 @@ class _Night:
 
     def parts(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Yield published columns, a file at a time."""
-        local = local_files(self.output.store, self.manifest)
-        return label_parts(self.manifest, local, columns)
+        return label_parts(self.manifest, self.output.store, columns)
 
     def id_type(self) -> pa.DataType:
         """Return the type of the ids."""

@@ -9,6 +9,7 @@ python -m tests.chaos --races 100               drivers that start at the same m
 python -m tests.chaos --lineage 500             commands on one lineage, of which 500 are killed
 python -m tests.chaos --stale 60                holders that sleep past their lease, and wake
 python -m tests.chaos --stale 60 --store        the same in a store
+python -m tests.chaos --late 60                 workers that freeze, and wake once the job is done
 python -m tests.chaos --histories 10000         late nights, replays, candidates and the like
 python -m tests.chaos --spoiled 1000            a run's own files are damaged between two starts
 python -m tests.chaos --unreachable sampled     each look at a run's own files fails, one by one
@@ -34,6 +35,7 @@ from chaos.case import KINDS, STORED, Case, every_step
 from chaos.disturb import disturbed
 from chaos.histories import histories, history
 from chaos.lab import Lab
+from chaos.late import late_worker
 from chaos.lineage import killed_lineage
 from chaos.races import race
 from chaos.readers import read_while_replaced
@@ -63,6 +65,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--races", type=int, default=0, help="races of two to four drivers")
     parser.add_argument("--lineage", type=int, default=0, help="kills on one lineage")
     parser.add_argument("--stale", type=int, default=0, help="holders that sleep past their lease")
+    parser.add_argument("--late", type=int, default=0, help="workers that wake up late")
     parser.add_argument("--histories", type=int, default=0, help="histories of nights")
     parser.add_argument("--every-step", nargs="+", default=[], metavar="JOB", help=STEPS)
     parser.add_argument("--spoiled", type=int, default=0, help="runs whose files are damaged")
@@ -153,8 +156,9 @@ def main() -> int:
             drawn = drawn_histories(given) if given.histories else ()
             first = PER_SEED * given.seed
             stale = stale_holders(range(first, first + given.stale), given.store)
+            late = map(late_worker, range(first, first + given.late))
             for outcome in itertools.chain(
-                small, drawn, stale, (f.result() for f in as_completed(todo))
+                small, drawn, stale, late, (f.result() for f in as_completed(todo))
             ):
                 outcomes.append(outcome)
                 lines.write(json.dumps(outcome) + "\n")

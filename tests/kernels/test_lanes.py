@@ -35,6 +35,8 @@ found += [projection.project(X, S.T[:3]), projection.project(X @ X.T, X.T)]
 V, means, rest = np.eye(7, 9, dtype="f4"), np.zeros((7, 9), "f4"), np.ones((2, 7))
 visits, decays = np.zeros(7, np.int64), np.ones(1)
 hyperplane.learn(X, means, V, *rest, visits, 0.9, 10.0, 1.0, 1000, np.inf, decays)
+children = np.array([[1, 2], [3, 4], [5, 6], *[[-1, -1]] * 4], np.int32)
+found += hyperplane.route(X, V, np.zeros(7), np.ones(7), children)
 products = np.empty(300)
 dual_cd.products(X.astype(float), S[:, 0].astype(float), products)
 found += [means, V, rest, products]
@@ -104,7 +106,7 @@ def test_no_kernel_may_reorder_or_fuse_operations():
 def test_kernels_give_the_same_bytes_on_every_processor(tmp_path, capsys):
     exec(KERNELS, {})
     here = capsys.readouterr().out.split()
-    assert len(here) == 9
+    assert len(here) == 11
     for name, variables in PROCESSORS.items():
         done = subprocess.run(
             [sys.executable, "-c", KERNELS],

@@ -26,7 +26,7 @@ from distsvc.run.work.progress import Progress
 from distsvc.storage.places.arrays import make_folder, write_whole
 from distsvc.storage.places.scratch import scratch
 from distsvc.storage.places.store import store_of
-from distsvc.storage.publishing.reading import label_parts, local_files
+from distsvc.storage.publishing.reading import label_parts
 
 MOVES_FILE = "moves.parquet"
 
@@ -60,8 +60,7 @@ def write_moves(
         pq.ParquetFile(place.local(part["stored"])).read(columns=[name, "label"])
         for part in counts.parts
     )
-    local = local_files(store_of(previous.address), previous.manifest)
-    then = label_parts(previous.manifest, local, [name, "label"])
+    then = label_parts(previous.manifest, store_of(previous.address), [name, "label"])
     n_buckets = -(-(counts.n_rows + previous.manifest.rows) // BUCKET_ROWS)
     with progress.phase("moves"), scratch("moves") as folder:
         try:

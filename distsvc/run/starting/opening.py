@@ -65,7 +65,8 @@ def opened(job: Job, start: Start, progress: Progress) -> Iterator[Opened | Outp
     Errors are those of `Output.check_apart`, `check_ready`, `find_previous`, `begun`, `open_table`
     and the algorithm about a job that can't be done.
     """
-    Output(job.output.path).check_apart(job.input.paths)
+    for path in job.input.paths:
+        Output(job.output.path).check_apart(path)
     check_ready(job.input, start.skip_missing)
     previous = find_previous(job.continuity, required=job.model.mode == "assign")
     named, job = job.input.columns, labelled_by(job, previous)

@@ -96,13 +96,16 @@ def remove_unfinished(folder: Path) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text as UTF-8, with a question mark for each character that UTF-8 can't hold."""
-    write_whole(path, lambda stream: stream.write(text.encode("utf-8", errors="replace")))
+    _write_bytes(path, text.encode("utf-8", errors="replace"))
+
+
+def _write_bytes(path: Path, content: bytes) -> None:
+    write_whole(path, lambda stream: stream.write(content))
 
 
 def write_json(path: Path, content: Any) -> None:
     """Write content as JSON, keys in the order given."""
-    encoded = json_bytes(content)
-    write_whole(path, lambda stream: stream.write(encoded))
+    _write_bytes(path, json_bytes(content))
 
 
 def read_json(path: Path, most_bytes: int = MOST_JSON) -> Any:
@@ -162,15 +165,13 @@ def unsealed(written: bytes, name: Path | str, required: bool = True) -> dict[st
 
 def write_sealed(path: Path, content: dict[str, Any]) -> None:
     """Write an object as JSON with its checksum."""
-    encoded = sealed(content)
-    write_whole(path, lambda stream: stream.write(encoded))
+    _write_bytes(path, sealed(content))
 
 
 def read_sealed(path: Path) -> dict[str, Any]:
     """Read a file of `write_sealed`; `DataError` when it is missing or damaged."""
-    with _readable(path), open(path, "rb", opener=_regular) as stream:
-        written = stream.read(MOST_JSON + 1)
-    return unsealed(written, path)
+    with _readable(path):
+        return unsealed(read_regular(path), path)
 
 
 def checksum(path: Path) -> int:
@@ -216,31 +217,12 @@ def read_arrays(path: Path, only: str | None = None) -> dict[str, np.ndarray]:
     with (
         _readable(path),
         open(path, "rb", opener=_regular) as stream,
-        zipfile.ZipFile(_FromItsBeginning(stream)) as archive,
+        zipfile.ZipFile(stream) as archive,
     ):
         members = archive.infolist()
         _check_members(members, os.fstat(stream.fileno()).st_size)
         named = {member.filename.removesuffix(".npy"): member for member in members}
         return {n: _member(archive, m) for n, m in named.items() if only in (None, n)}
-
-
-class _FromItsBeginning:
-    """A stream to read that is not asked for places before its beginning.
-
-    To the system that is an invalid argument, as if the disk were at fault, and not an offset that
-    is damaged.
-    """
-
-    def __init__(self, stream: BinaryIO):
-        self._stream = stream
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        if whence == os.SEEK_SET and offset < 0:
-            raise ValueError(f"it has the offset {offset}")
-        return self._stream.seek(offset, whence)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
 
 
 def _check_members(members: list[zipfile.ZipInfo], n_bytes: int) -> None:
@@ -263,22 +245,19 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
     """Read an array whose header agrees with its size."""
     name = member.filename.removesuffix(".npy")
     with archive.open(member) as stream:
-        shape, fortran_order, dtype = _header(stream, name)
+        shape, dtype = _header(stream, name)
         expected = stream.tell() + math.prod(shape) * dtype.itemsize
         if expected != member.file_size:
             raise ValueError(
                 f"array {name!r} of shape {shape} and type {dtype} takes {expected:,} bytes, found "
                 f"{member.file_size:,}"
             )
-        values = np.empty(math.prod(shape), dtype)
-        content = values.view(np.uint8) if values.nbytes else ()
-        for first in range(0, values.nbytes, CHUNK_BYTES):  # the last read compares the checksum
-            stream.readinto(content[first : first + CHUNK_BYTES])  # type: ignore[attr-defined]
-    return values.reshape(shape[::-1]).T if fortran_order else values.reshape(shape)
+    with archive.open(member) as stream:  # the last read compares the checksum
+        return np.lib.format.read_array(stream, allow_pickle=False)
 
 
-def _header(stream: Any, name: str) -> tuple[tuple[int, ...], bool, np.dtype]:
-    """Return shape, order and type of an ``.npy`` file from its first bytes."""
+def _header(stream: Any, name: str) -> tuple[tuple[int, ...], np.dtype]:
+    """Return shape and type of an ``.npy`` file from its first bytes."""
     version = np.lib.format.read_magic(stream)
     read = {
         (1, 0): np.lib.format.read_array_header_1_0,
@@ -286,7 +265,7 @@ def _header(stream: Any, name: str) -> tuple[tuple[int, ...], bool, np.dtype]:
     }
     if version not in read:
         raise ValueError(f"array {name!r} has the unknown version {version}")
-    shape, fortran_order, dtype = read[version](stream)
+    shape, _, dtype = read[version](stream)
     if dtype.kind not in _KINDS or not dtype.isnative:
         raise ValueError(
             f"array {name!r} has the type {str(dtype)[:80]}, which is not plain (allow_pickle is "
@@ -294,7 +273,7 @@ def _header(stream: Any, name: str) -> tuple[tuple[int, ...], bool, np.dtype]:
         )
     if any(size < 0 for size in shape):
         raise ValueError(f"array {name!r} has the shape {shape}")
-    return shape, fortran_order, dtype
+    return shape, dtype
 
 
 class _Summing:
@@ -328,7 +307,7 @@ def map_array(path: Path) -> np.ndarray:
     """
     with _readable(path):
         with open(path, "rb", opener=_regular) as stream:
-            shape, _, dtype = _header(stream, path.stem)
+            shape, dtype = _header(stream, path.stem)
             expected = stream.tell() + math.prod(shape) * dtype.itemsize
             found = os.fstat(stream.fileno()).st_size
         if found != expected:

@@ -21,7 +21,7 @@ from distsvc.errors.extras import required
 from distsvc.errors.faults import fault
 from distsvc.errors.urls import checked_url
 from distsvc.storage.places.arrays import MOST_JSON, make_folder, write_whole
-from distsvc.storage.places.folder import ChangedError, Fence
+from distsvc.storage.places.folder import NO_FENCE, ChangedError, Fence
 from distsvc.storage.places.remote import obstore_options
 from distsvc.storage.places.scratch import new_scratch
 
@@ -36,13 +36,14 @@ EMPTY = b"{}\n"
 
 
 class Bucket:
-    """A prefix of a bucket, with the methods of `distsvc.storage.places.store.Store`.
+    """A prefix of a bucket as a `distsvc.storage.places.store.Store`, which documents the methods.
 
-    Raises `JobFileError` where the URL carries credentials or names no bucket, or obstore is not
-    installed.
+    What must not be lost changes on a condition. So a holder has no folder of its own, and its
+    lease is compared before each other change. There is no lock. Raises `JobFileError` where the
+    URL carries credentials or names no bucket, or obstore is not installed.
     """
 
-    def __init__(self, url: str, fence: Fence | None = None):
+    def __init__(self, url: str, fence: Fence = NO_FENCE):
         self._fence = fence
         scheme, _, rest = checked_url(url).partition("://")
         bucket, _, prefix = rest.partition("/")
@@ -54,28 +55,20 @@ class Bucket:
 
     @property
     def address(self) -> str:
-        """The URL."""
         return f"{self._root}/{self._prefix}" if self._prefix else self._root
 
     def below(self, name: str) -> Bucket:
-        """Return a longer prefix."""
         return Bucket(f"{self.address}/{name}", self._fence)
 
     def fenced(self, fence: Fence) -> Bucket:
-        """Return the same prefix for the changes of a holder, which is compared before each."""
         return Bucket(self.address, fence)
 
     def begin_holding(self, token: str) -> None:
-        """Return None: what must not be lost changes on a condition."""
         return
 
-    def end_others(self, token: str) -> None:
-        """Do nothing: see `begin_holding`."""
-
-    end_holding = end_others
+    end_others = end_holding = begin_holding
 
     def has(self, name: str) -> bool:
-        """Return whether an object exists."""
         if self._cached(name).is_file():
             return True
         try:
@@ -86,20 +79,17 @@ class Bucket:
         return True
 
     def sizes(self, name: str = "") -> dict[str, int]:
-        """Return the bytes of every object below a prefix, by its name here, in order."""
         with self._asking(name):
             found = [meta for chunk in self._store.list(self._key(name)) for meta in chunk]
         start = len(self._prefix) + 1 if self._prefix else 0
         return dict(sorted((meta["path"][start:], meta["size"]) for meta in found))
 
     def folders(self, name: str = "") -> list[str]:
-        """Return the names of the prefixes that are directly below one."""
         with self._asking(name):
             found = self._store.list_with_delimiter(self._key(name))["common_prefixes"]
         return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found)
 
     def local(self, name: str) -> Path:
-        """Return where a copy of an object that never changes can be read, fetched if need be."""
         path = self._cached(name)
         if not path.exists():
             with suppress(InputNotFoundError), self._asking(name):
@@ -110,7 +100,6 @@ class Bucket:
 
     @contextmanager
     def created(self, name: str, again: bool = True) -> Iterator[Path]:
-        """Yield a file that becomes an object; it is kept where it will be read `again`."""
         path = self._cached(name)
         make_folder(path.parent)
         yield path
@@ -120,12 +109,10 @@ class Bucket:
             path.unlink()
 
     def put(self, name: str, content: bytes) -> None:
-        """Write a small object, or another content of it."""
         with self._asking(name, write=True):
             self._store.put(self._key(name), content)
 
     def link(self, names: Mapping[str, str]) -> None:
-        """Copy objects to second names, ``{new: old}``, in the store."""
         unfenced, pairs = Bucket(self.address), list(names.items())
 
         def copy(pair: tuple[str, str]) -> None:
@@ -134,12 +121,10 @@ class Bucket:
 
         with ThreadPoolExecutor(COPIES_AT_ONCE) as pool:
             for first in range(0, len(pairs), 4 * COPIES_AT_ONCE):
-                if self._fence is not None:
-                    self._fence.check()
+                self._fence.check()
                 list(pool.map(copy, pairs[first : first + 4 * COPIES_AT_ONCE]))
 
     def remove(self, name: str, mark: str | None = None) -> bool:
-        """Remove an object, or empty it if its ETag is `mark`; return whether it existed."""
         if mark is not None:  # no store removes on a condition
             with suppress(ChangedError):
                 self.swap(name, EMPTY, mark)
@@ -152,18 +137,15 @@ class Bucket:
         self._cached(name).unlink(missing_ok=True)
         return True
 
-    def clear(self, name: str, known: Collection[str] = ()) -> list[str]:
-        """Remove all objects below a prefix but known ones; return the others' names."""
+    def clear(self, name: str, known: Collection[str] = ()) -> None:
         names = [found for found in self.sizes(name) if found not in known]
         if names:
             with self._asking(name, write=True):
                 self._store.delete([self._key(found) for found in names])
         for found in names:
             self._cached(found).unlink(missing_ok=True)
-        return names
 
     def current(self, name: str) -> tuple[bytes, str] | None:
-        """Return the content of an object and its ETag, if it exists."""
         try:
             with self._asking(name):
                 found = self._store.get(self._key(name))
@@ -174,18 +156,13 @@ class Bucket:
             return None
 
     def swap(self, name: str, content: bytes, mark: str | None) -> str:
-        """Replace an object of a certain ETag, or make the first; return the new one's.
-
-        The store may have done it though its answer was lost, and then refuses the second try. So
-        after a refusal the object is compared with the content, which no other writer has. Errors
-        as in `Store.swap`.
-        """
         mode: Any = "create" if mark is None else {"e_tag": mark}
         try:
             with self._asking(name, write=True):
                 put = self._store.put(self._key(name), content, mode=mode)
                 return str(put["e_tag"])
         except DistsvcError:
+            # The store may have done it and lost the answer: no other writer has this content.
             there = self.current(name)
             if there is None or there[0] != content:
                 raise
@@ -193,7 +170,6 @@ class Bucket:
 
     @contextmanager
     def held(self) -> Iterator[bool]:
-        """Yield False: a bucket has no lock; only the lease protects it."""
         yield False
 
     @property
@@ -210,7 +186,7 @@ class Bucket:
     def _asking(self, name: str, write: bool = False) -> Iterator[None]:
         """Turn the errors of the store into those that users meet."""
         where = f"{self.address}/{name}"
-        if write and self._fence is not None:
+        if write:
             self._fence.check()
         try:
             yield

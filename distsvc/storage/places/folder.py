@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, NamedTuple
 
 from filelock import FileLock, Timeout
 
@@ -37,19 +37,18 @@ SPARE = ".runs"
 """Folder, in an output, of all that readers do not look for."""
 
 
-class Fence(Protocol):
+class Fence(NamedTuple):
     """A holder's right to change a store.
 
-    `check` raises `TemporaryError` once another holder took over. `spare` is the holder's own
-    folder on a disk, which the next holder takes away.
+    `spare` is the holder's own folder on a disk, which the next holder takes away. `check` raises
+    `TemporaryError` once another holder took over.
     """
 
-    @property
-    def spare(self) -> Path | None:
-        """The holder's own folder."""
+    spare: Path | None = None
+    check: Callable[[], None] = lambda: None
 
-    def check(self) -> None:
-        """Raise `TemporaryError` where the right is lost."""
+
+NO_FENCE = Fence()
 
 
 class ChangedError(TemporaryError):
@@ -65,42 +64,36 @@ class FencedError(TemporaryError):
 
 
 class Folder:
-    """A folder, with the methods of `distsvc.storage.places.store.Store`.
+    """A folder of a disk as a `distsvc.storage.places.store.Store`, which documents the methods.
 
     `settle` and `refuse_links` are those of a disk alone, which has links, and files that a loss of
     power cuts short. Where the disk does not answer, methods raise `TemporaryError`; nothing counts
     as missing then.
+
+    With a fence, each change is one rename, out of the holder's own folder or into it. A process
+    that sleeps before the rename, and wakes after another one took over, can't do it any more.
     """
 
-    def __init__(self, path: str | os.PathLike[str], fence: Fence | None = None):
+    def __init__(self, path: str | os.PathLike[str], fence: Fence = NO_FENCE):
         self.root = Path(os.path.abspath(path))
         self._fence = fence
 
     @property
     def address(self) -> str:
-        """The absolute path."""
         return str(self.root)
 
     def below(self, name: str) -> Folder:
-        """Return a folder of this one, which need not exist."""
         return Folder(self.root / name, self._fence)
 
     def fenced(self, fence: Fence) -> Folder:
-        """Return the same folder for the changes of a holder.
-
-        Each is one rename, out of the holder's own folder or into it. So a process that sleeps
-        before the rename, and wakes after another one took over, can't do it any more.
-        """
         return Folder(self.root, fence)
 
     def begin_holding(self, token: str) -> Path:
-        """Make a holder's own folder in a folder that is held; return its path."""
         own = self.root / HOLDERS / token
         make_folder(own)
         return own
 
     def end_others(self, token: str) -> None:
-        """Take the folders of all other holders away, each in one step."""
         for name in self.folders(HOLDERS):
             if name != token:
                 with writing(self.root), suppress(FileNotFoundError):
@@ -109,13 +102,11 @@ class Folder:
             shutil.rmtree(self.root / HOLDERS / token / name, ignore_errors=True)
 
     def end_holding(self, token: str) -> None:
-        """Remove a holder's own folder, and those around it that are empty."""
         shutil.rmtree(self.root / HOLDERS / token, ignore_errors=True)
         with suppress(OSError):  # another holder's folder is there
             os.rmdir(self.root / HOLDERS)
 
     def has(self, name: str) -> bool:
-        """Return whether a file exists."""
         with _reached(self.root / name):
             try:
                 os.stat(self.root / name)
@@ -124,7 +115,6 @@ class Folder:
         return True
 
     def sizes(self, name: str = "") -> dict[str, int]:
-        """Return the bytes of every whole file below a folder, by its name here, in order."""
         found = {}
         for file in self._files(name):
             if not file.rpartition("/")[2].startswith("."):
@@ -134,7 +124,6 @@ class Folder:
         return found
 
     def folders(self, name: str = "") -> list[str]:
-        """Return the names of the folders that are directly in a folder; links are none."""
         try:
             with _reached(self.root / name), os.scandir(self.root / name) as found:
                 return sorted(one.name for one in found if one.is_dir(follow_symlinks=False))
@@ -142,23 +131,19 @@ class Folder:
             return []
 
     def local(self, name: str) -> Path:
-        """Return where a file is."""
         return self.root / name
 
     @contextmanager
     def created(self, name: str, again: bool = True) -> Iterator[Path]:
-        """Yield where to write a new file, whole or not at all, with `arrays.write_whole`."""
         path = self.root / name
         make_folder(path.parent)
         yield path
 
     def put(self, name: str, content: bytes) -> None:
-        """Write a small file, or another content of it, in one step; errors as in `writing`."""
         make_folder((self.root / name).parent)
         self._replace(name, lambda stream: stream.write(content))
 
     def remove(self, name: str, mark: str | None = None) -> bool:
-        """Remove a file, or the empty folders in a folder, and the folders that are empty then."""
         path = self.root / name
         with _reached(path):
             if any(folder.is_symlink() for folder in self._around(path)):
@@ -169,28 +154,24 @@ class Folder:
             if mark is not None and (self.current(name) or (b"", ""))[1] != mark:
                 return False
             if is_file:
-                with suppress(OSError):  # another user's, perhaps
-                    self._unlink(path)
+                with suppress(OSError), self._taken(path) as taken:  # another user's, perhaps
+                    taken.unlink()
                 if path.exists():
                     return False
             self._prune(path)
             return is_file
 
-    def clear(self, name: str, known: Collection[str] = ()) -> list[str]:
-        """Remove all files below a folder but known ones, and folders that are empty then."""
-        names = self._files(name)
-        if not set(names).isdisjoint(known):
-            removed = [n for n in names if n not in known and self.remove(n)]
-            self._prune(self.root / name)
-            return removed
-        if not (self.root / name).is_symlink() and (self.root / name).is_dir():
-            with suppress(OSError), self._taken(self.root / name) as path:
-                shutil.rmtree(path, ignore_errors=True)
-        self._prune(self.root / name)
-        return [n for n in names if not self.has(n)]
+    def clear(self, name: str, known: Collection[str] = ()) -> None:
+        path, names = self.root / name, set(self._files(name))
+        if not names.isdisjoint(known):
+            for file in names.difference(known):
+                self.remove(file)
+        elif path.is_dir() and not path.is_symlink():
+            with suppress(OSError), self._taken(path) as taken:
+                shutil.rmtree(taken, ignore_errors=True)
+        self._prune(path)
 
     def current(self, name: str) -> tuple[bytes, str] | None:
-        """Return the content of a file and its SHA-256, if it exists."""
         try:
             content = read_regular(self.root / name)
         except (FileNotFoundError, NotADirectoryError):
@@ -201,10 +182,6 @@ class Folder:
         return content, hashlib.sha256(content).hexdigest()
 
     def swap(self, name: str, content: bytes, mark: str | None) -> str:
-        """Replace a file of a certain version in a folder that is held; errors as in `Store.swap`.
-
-        It can have another version where locks mean nothing to the file system.
-        """
         there = self.current(name)
         if (there and there[1]) != mark:
             raise ChangedError(f"{self.root / name} was changed by another process")
@@ -212,10 +189,6 @@ class Folder:
         return hashlib.sha256(content).hexdigest()
 
     def link(self, names: Mapping[str, str]) -> None:
-        """Give files second names, in one step each: ``{new: old}``; copies where links can't be.
-
-        Errors as in `writing`.
-        """
         for name, old in names.items():
             make_folder((self.root / name).parent)
             with self._spare(self.root / name) as spare, writing(self.root / name):
@@ -239,16 +212,13 @@ class Folder:
 
     @contextmanager
     def held(self) -> Iterator[bool]:
-        """Make the folder, lock it, and remove files that killed processes left half-written.
-
-        Yields True. The lock file stays, since removing it is a race; errors as in `Store.held`.
-        """
         with writing(f"output.path {self.root.parent}"):
             try:
                 # Work has pieces of the input, which may be private.
                 self.root.mkdir(0o700 if self.root.name == SPARE else 0o777, True, True)
             except FileNotFoundError as error:  # as below /proc
                 raise PermissionError(error.errno, error.strerror) from None
+        # The lock's file stays, since removing it is a race.
         lock = FileLock(self.root / LOCK, timeout=0, mode=0o660)
         try:
             lock.acquire()
@@ -314,7 +284,7 @@ class Folder:
 
         Without a fence that is the path itself.
         """
-        if self._fence is None or self._fence.spare is None:
+        if self._fence.spare is None:
             yield path
             return
         spare = self._fence.spare / uuid.uuid4().hex
@@ -332,7 +302,7 @@ class Folder:
     @contextmanager
     def _taken(self, path: Path) -> Iterator[Path]:
         """Yield where a file or folder is that is to be removed: out of the way, with a fence."""
-        if self._fence is None or self._fence.spare is None:
+        if self._fence.spare is None:
             yield path
             return
         spare = self._fence.spare / uuid.uuid4().hex
@@ -347,13 +317,9 @@ class Folder:
         try:
             yield
         except FileNotFoundError:
-            if self._fence and self._fence.spare and not self._fence.spare.is_dir():
+            if self._fence.spare and not self._fence.spare.is_dir():
                 raise FencedError(f"another run took {self.root} over meanwhile") from None
             raise
-
-    def _unlink(self, path: Path) -> None:
-        with self._taken(path) as taken:
-            taken.unlink()
 
 
 @contextmanager

@@ -21,14 +21,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from pydantic import JsonValue
 
 from distsvc.errors import DataError, DistsvcError, JobFileError, TemporaryError
 from distsvc.errors.forms import Form, parsed
 from distsvc.storage.places.arrays import json_bytes, parse_json
-from distsvc.storage.places.folder import ChangedError, FencedError, HeldError
+from distsvc.storage.places.folder import ChangedError, Fence, FencedError, HeldError
 from distsvc.storage.places.process import SEEN_BY, started, who
 from distsvc.storage.places.store import Store
 
@@ -70,24 +70,15 @@ class Holder(Form):
 
     def content(self) -> bytes:
         """Return the record as it is written."""
-        return json_bytes({name: value for name, value in self if name in self.model_fields_set})
+        return json_bytes(self.model_dump(exclude_unset=True))
 
     def __str__(self) -> str:
         return f"process {self.process} on {self.host}, since {self.since}"
 
 
-class _OwnFolder(NamedTuple):
-    """The fence of a holder's own record, which the record can't check."""
-
-    spare: Path | None
-
-    def check(self) -> None:
-        """Do nothing."""
-
-
 @dataclass
 class Lease:
-    """A lease on an output, which is the fence of all that its holder changes there.
+    """A lease on an output.
 
     Attributes
     ----------
@@ -145,9 +136,14 @@ class Lease:
                 self.record, self._renewed = record, now
 
     @property
+    def fence(self) -> Fence:
+        """The fence of all that the holder changes."""
+        return Fence(self.spare, self.check)
+
+    @property
     def own(self) -> Store:
         """The folder of the record, for changes of the record."""
-        return self.runs.fenced(_OwnFolder(self.spare))
+        return self.runs.fenced(Fence(self.spare))  # a record can't check itself
 
 
 @contextmanager

@@ -73,8 +73,8 @@ class Store(Protocol):
         folder, the empty folders in it are removed. Returns whether a file was removed.
         """
 
-    def clear(self, name: str, known: Collection[str] = ()) -> list[str]:
-        """Remove all files below a folder but those of known names; return the others' names."""
+    def clear(self, name: str, known: Collection[str] = ()) -> None:
+        """Remove all files below a folder but those of known names, and folders empty then."""
 
     def current(self, name: str) -> tuple[bytes, str] | None:
         """Return the content of a file that may change and the mark of its version, if it exists.

@@ -103,7 +103,7 @@ class Lineage:
             name = before.run_id
             if before.lineage is not None:
                 name = before.lineage.id
-                if _root(address) == _root(output):
+                if _split(address)[0] == _split(output)[0]:
                     home = _joined(address, before.lineage.home)
         return cls(name, home, run_id, answer, output, run_date, before)
 
@@ -152,7 +152,8 @@ class Lineage:
 
     def _changed(self, change: Callable[[Record], Record]) -> Record:
         """Return the record as it is after a change, which is made in one step."""
-        for _ in _while_others_write():
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
             try:
                 with self._store.held():
                     record, mark = _record(self._store, self.id)
@@ -162,7 +163,7 @@ class Lineage:
                         self._store.swap(f"{self.id}.json", content, mark)
                     return changed
             except (ChangedError, HeldError):
-                continue
+                time.sleep(random.uniform(0.0, PAUSE))
         raise TemporaryError(f"{self._store.address}/{self.id}.json is written by others")
 
 
@@ -221,13 +222,6 @@ def _record(store: Store, name: str) -> tuple[Record, str | None]:
         ) from None
 
 
-def _while_others_write() -> Iterator[None]:
-    end = time.monotonic() + SECONDS
-    while time.monotonic() < end:
-        yield
-        time.sleep(random.uniform(0.0, PAUSE))
-
-
 def _published(address: str) -> str:
     """Return the id of the run that is published at an address; empty where none is."""
     try:
@@ -236,20 +230,17 @@ def _published(address: str) -> str:
         return ""
 
 
-def _root(address: str) -> str:
-    """Return the scheme and bucket of an address; empty for a path."""
-    scheme, found, path = address.partition("://")
-    return f"{scheme}://{path.partition('/')[0]}" if found else ""
-
-
-def _path(address: str) -> str:
-    return "/" + address.removeprefix(_root(address)).strip("/")
+def _split(address: str) -> tuple[str, str]:
+    """Return the scheme and bucket of an address, empty for a path, and the path there."""
+    scheme, found, rest = address.partition("://")
+    bucket, _, path = rest.partition("/")
+    return (f"{scheme}://{bucket}", f"/{path}") if found else ("", address)
 
 
 def _relative(address: str, to: str) -> str:
-    return posixpath.relpath(_path(address), _path(to))
+    return posixpath.relpath(_split(address)[1], _split(to)[1])
 
 
 def _joined(address: str, relative: str) -> str:
-    path = posixpath.normpath(posixpath.join(_path(address), relative))
-    return _root(address) + path if _root(address) else path
+    root, path = _split(address)
+    return root + posixpath.normpath(posixpath.join(path, relative))

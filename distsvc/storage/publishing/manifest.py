@@ -30,18 +30,16 @@ FORMAT = 2
 _OF_ALL_VERSIONS = "format", "run_id", "created", "job_sha256", "input_sha256", "rows", "clusters"
 
 
-def _plain_path(text: str) -> str:
-    path = PurePosixPath(text)
-    odd = path.is_absolute() or ".." in path.parts or str(path) != text or text == "."
-    if odd or "\0" in text or "\\" in text:
-        raise ValueError(f"expected a plain path below the folder, found {text[:60]!r}")
-    return text
-
-
 def _relative_path(text: str) -> str:
     plain = posixpath.normpath(text) == text and not text.startswith("/")
     if not plain or "\0" in text or "\\" in text:
         raise ValueError(f"expected a relative path, found {text[:60]!r}")
+    return text
+
+
+def _plain_path(text: str) -> str:
+    if _relative_path(text) == "." or text.startswith(".."):
+        raise ValueError(f"expected a plain path below the folder, found {text[:60]!r}")
     return text
 
 
@@ -237,20 +235,10 @@ def read_manifest(store: Store) -> Manifest:
     Raises `InputNotFoundError` where there is none, `JobFileError` where another version wrote
     it, and `DataError` where it is damaged.
     """
-    found = current_manifest(store)
-    if found is None:
+    found, path = store.current(MANIFEST), f"{store.address}/{MANIFEST}"
+    if found is None or is_removed(found[0]):
         raise InputNotFoundError(f"no run is published in {store.address}: it has no {MANIFEST}")
-    path = f"{store.address}/{MANIFEST}"
     return checked_form(parse_json(found[0], path), path)
-
-
-def current_manifest(store: Store) -> tuple[bytes, str] | None:
-    """Return the content of a store's manifest and its mark; None if there is none.
-
-    One without content, in a bucket, was removed.
-    """
-    found = store.current(MANIFEST)
-    return None if found is None or is_removed(found[0]) else found
 
 
 def is_removed(content: bytes) -> bool:
@@ -298,16 +286,9 @@ def checked(store: Store, file: ListedFile) -> Path:
     Raises `DataError` where it does not exist, lies outside of the folder, or has other
     content.
     """
-    try:
-        return _checked(store, file, file.file)
-    except DataError:
-        if file.stored is None or store.has(file.file):
-            raise
-        return _checked(store, file, file.stored)  # of a candidate, or of a run that was replaced
-
-
-def _checked(store: Store, file: ListedFile, name: str) -> Path:
-    """Return where a file can be read under one of its names; errors as in `checked`."""
+    name = file.file
+    if file.stored and not os.path.exists(store.local(name)):  # a candidate's, or a replaced run's
+        name = file.stored
     where = f"{store.address}/{name}"
     try:
         path = store.local(name)

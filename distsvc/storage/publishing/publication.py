@@ -18,7 +18,7 @@ import itertools
 import os
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -43,8 +43,8 @@ from distsvc.storage.places.arrays import (
     write_text,
 )
 from distsvc.storage.places.bucket import EMPTY
-from distsvc.storage.places.folder import SPARE, ChangedError, FencedError, Folder
-from distsvc.storage.places.lease import Holder, Lease, State, held, is_gone, read_holder
+from distsvc.storage.places.folder import NO_FENCE, SPARE, ChangedError, FencedError, Folder
+from distsvc.storage.places.lease import Holder, State, held, is_gone, read_holder
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import Store, store_of
 from distsvc.storage.publishing.manifest import (
@@ -102,7 +102,7 @@ class Output:
         self.runs = self.store.below(RUNS)
         self.shown = str(path)
         self._found: _Found | None = None
-        self._lease: Lease | None = None
+        self._fence = NO_FENCE
 
     @contextmanager
     def locked(
@@ -133,7 +133,8 @@ class Output:
         asked = self.shown, job_sha256, overwrite, doing, removes
         unfenced = self.store, self.runs
         with held(self.runs, *asked) as self._lease:
-            self.store, self.runs = (one.fenced(self._lease) for one in unfenced)
+            self._fence = self._lease.fence
+            self.store, self.runs = (one.fenced(self._fence) for one in unfenced)
             try:
                 if self._lease.before is not None and not isinstance(self.store, Folder):
                     self._outdate()
@@ -142,7 +143,7 @@ class Output:
                 self._discard_published()
                 yield self._lease.before
             except (OSError, DataError):
-                self._lease.check()  # files that are gone are the successor's doing
+                self._fence.check()  # files that are gone are the successor's doing
                 raise
             finally:
                 self.store, self.runs = unfenced
@@ -158,8 +159,7 @@ class Output:
         name = self.new_name(digest)
         if previous is not None:
             self.runs.put(f"{name}/{CONTINUED}", sealed(previous.model_dump()))
-            if isinstance(self.runs, Folder):
-                self.runs.settle([f"{name}/{CONTINUED}"])
+            self._settle([f"{RUNS}/{name}/{CONTINUED}"])
         if workdir is not None:
             self.runs.put(f"{name}/{WORKDIR}", sealed({"at": store_of(workdir).address}))
         work = self.work(name)
@@ -194,36 +194,38 @@ class Output:
         found, path = self.runs.current(name), f"{self.runs.address}/{name}"
         return parsed(ContinuedRun, unsealed(found[0], path), path) if found else None
 
-    def discard(self, run_id: str) -> list[str]:
+    def discard(self, run_id: str) -> None:
         """Remove the work of a run that is over, and its files unless a record names them.
 
-        Returns their names. Nothing is removed by a process that was thought dead: its successor
-        goes on with the files.
+        Nothing is removed by a process that was thought dead: its successor goes on with the files.
         """
-        removed = []
         with suppress(DataError, TemporaryError, OSError):  # the next start removes what is left
-            for name in (BEGUN, ""):
-                if self._lease is not None:
-                    self._lease.check()
-                work = self.work(run_id)
-                gone = work.clear(name) if not name else [name] * work.remove(name)
-                removed += [f"{RUNS}/{run_id}/{file}" for file in gone]
+            work = self.work(run_id)
+            self._fence.check()
+            work.remove(BEGUN)
+            self._fence.check()
+            work.clear("")
             self.runs.clear(run_id)
-            removed += self._sweep()
-        return removed
+            self._sweep()
 
     def _discard_published(self) -> None:
         """Remove the work of the run that is published, which was killed after its commit."""
         with suppress(DataError):
             found = self.manifest()
-            for name in self.kept_works() if found else ():
-                if found and name in {*found.works, found.run_id}:
-                    self.discard(name)
+            published = {*found.works, found.run_id} if found else set()
+            for name in published.intersection(self.kept_works()):
+                self.discard(name)
 
     def manifest(self) -> Manifest | None:
         """Return the manifest that is published here, or None."""
         found = self._look()
         return found.manifest if found else None
+
+    @property
+    def is_published(self) -> bool:
+        """Whether there is a manifest, whatever its content."""
+        found = self.store.current(MANIFEST)
+        return found is not None and not is_removed(found[0])
 
     @property
     def run_id(self) -> str:
@@ -241,17 +243,13 @@ class Output:
             and input_sha256 in (None, found.input_sha256)
         )
 
-    def check_apart(self, paths: Sequence[str]) -> None:
+    def check_apart(self, path: str) -> None:
         """Check that neither a table nor the output of its job lies in the other's folder.
 
         A glob may match the output, and a link in the input lead to it.
 
         Raises `JobFileError` where one does.
         """
-        for path in paths:
-            self._check_apart(path)
-
-    def _check_apart(self, path: str) -> None:
         table, published = Location.of(path), self.store.address
         given, own = table.shown, self.shown
         if table.is_local != ("://" not in published):
@@ -326,14 +324,13 @@ class Output:
         record = f"{HELD}/{manifest.run_id}.json"
         try:
             self.runs.put(record, manifest.content())
-            if self._lease is not None:
-                self._lease.check()
+            self._fence.check()
         except TemporaryError:  # nobody else writes this record
             store_of(self.runs.address).remove(record)
             raise
         others = [one for run_id, one in self.held().items() if run_id != manifest.run_id]
-        others.sort(key=lambda one: (one.created, one.run_id))
-        gone = [one.run_id for one in others[: max(len(others) + 1 - KEPT, 0)]]
+        others.sort(key=lambda one: (one.created, one.run_id), reverse=True)
+        gone = [one.run_id for one in others[KEPT - 1 :]]
         for run_id in gone:
             self.runs.remove(f"{HELD}/{run_id}.json")
         self._sweep()
@@ -418,7 +415,7 @@ class Output:
         named, found = self._named(replaced=False), set[str]()
         for name in self.kept_works():
             found.update(f"{RUNS}/{name}/{file}" for file in self.work(name).sizes())
-        for record in self.runs.sizes(REPLACED):  # of older versions, in folders of any name
+        for record in self.runs.sizes(REPLACED):
             found.update(filter(self.store.has, self._replaced(record)))
         for folder in self._folders():
             found.update(self.store.sizes(folder))
@@ -429,10 +426,12 @@ class Output:
 
         No run lives, since we hold the output; interrupted runs can't continue then.
         """
-        removed = self._let_go(self.runs.sizes(REPLACED))
+        found = self.leftovers()
+        self._forget_replaced()
         for name in self.kept_works():
-            removed += self.discard(name)
-        return sorted(removed + self._sweep())
+            self.discard(name)
+        self._sweep()
+        return sorted(set(found).difference(self.leftovers()))
 
     def file(self, name: str) -> Path:
         """Return where a published file can be read, by its own name.
@@ -499,8 +498,7 @@ class Output:
         try:
             self.store.link(new)
             self._settle([*manifest.lasting, *new])
-            if self._lease is not None:
-                self._lease.check()
+            self._fence.check()
             swapping = True
             mark = self.store.swap(MANIFEST, content, old and old.mark)
         except BaseException as error:
@@ -512,7 +510,7 @@ class Output:
                 raise TemporaryError(what) from None
             raise
         self._found = _Found(content, manifest, mark)
-        self._let_go(record for record in self.runs.sizes(REPLACED) if record != replaced)
+        self._forget_replaced(replaced)
         return manifest
 
     def _folders(self) -> list[str]:
@@ -520,8 +518,8 @@ class Output:
         found = [f"{name}/{one}" for name in (*KINDS, STORED) for one in self.store.folders(name)]
         return [name for name in found if _RUN.fullmatch(name.rpartition("/")[2])]
 
-    def _sweep(self) -> list[str]:
-        """Remove the files of runs that no record names, and return their names.
+    def _sweep(self) -> None:
+        """Remove the files of runs that no record names.
 
         Folders are listed first, so what is published later is not among them. Those of runs that
         can go on stay.
@@ -529,23 +527,20 @@ class Output:
         begun = {f"{STORED}/{name}" for name in self.kept_works()}
         folders = [name for name in self._folders() if name not in begun]
         named = self._named()
-        return [name for folder in folders for name in self.store.clear(folder, named)]
+        for folder in folders:
+            self.store.clear(folder, named)
 
-    def _let_go(self, records: Iterable[str]) -> list[str]:
-        """Remove records of replaced manifests; return what is removed of older layouts.
-
-        `_sweep` removes all else that they name.
-        """
-        removed = []
-        for record in list(records):
-            names = self._replaced(record)
-            self.runs.remove(record)
-            named = self._named() if names else ()
-            removed += [n for n in names if n not in named and self.store.remove(n)]
-        return removed
+    def _forget_replaced(self, but: str | None = None) -> None:
+        """Remove the records of replaced manifests `but` one; `_sweep` removes what they name."""
+        for record in self.runs.sizes(REPLACED):
+            if record != but:
+                names = self._replaced(record)
+                self.runs.remove(record)
+                for name in set(names).difference(self._named() if names else ()):
+                    self.store.remove(name)
 
     def _replaced(self, record: str) -> list[str]:
-        """Return the files of a replaced manifest that lie in no run's folder of `STORED`."""
+        """Return the files of a manifest of format 1, which lie in no run's folder."""
         with suppress(OSError, DataError):
             return [n for n in names_in(read_json(self.runs.local(record))) if STORED not in n]
         return []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -26,24 +26,24 @@ def label_files(manifest: Manifest) -> list[ListedFile]:
     return sorted(files, key=lambda one: (len(one.file), one.file))
 
 
-def local_files(store: Store, manifest: Manifest) -> Callable[[str], Path]:
-    """Return a function from the name of a listed file to the place where it can be read.
-
-    The function compares the file with its size and checksum: `DataError` as in `checked`.
-    """
-    files = {one.file: one for one in manifest.files}
-    return lambda name: checked(store, files[name])
-
-
 def label_parts(
-    manifest: Manifest, local: Callable[[str], Path], columns: Sequence[str]
+    manifest: Manifest, local: Callable[[str], Path] | Store, columns: Sequence[str]
 ) -> Iterator[pa.Table]:
     """Yield published columns of a run's rows, a file at a time, in the order of its table.
 
-    Parameters and errors are those of `read_labels`.
+    Parameters and errors are those of `read_labels`; files may also be found in a store.
     """
-    files = [one.file for one in label_files(manifest)]
-    yield from _counted(format_of(files, MANIFEST).read(files, local, columns), manifest.rows)
+    files = {one.file: one for one in label_files(manifest)}
+    place = local if callable(local) else lambda name: checked(local, files[name])
+    found = 0
+    for part in format_of(list(files), MANIFEST).read(list(files), place, columns):
+        found += len(part)
+        yield part
+    if found != manifest.rows:
+        raise DataError(
+            f"expected {manifest.rows:,} rows of labels, as {MANIFEST} says, found {found:,} in "
+            "its files"
+        )
 
 
 def read_labels(
@@ -93,18 +93,6 @@ def read_labels(
         return pa.concat_tables(found)
     except pa.ArrowException as error:
         raise DataError(f"files of labels in {MANIFEST} do not go together: {error}") from None
-
-
-def _counted(parts: Iterable[pa.Table], n_rows: int) -> Iterator[pa.Table]:
-    """Yield parts of labels; `DataError` where they have not the rows that the manifest tells."""
-    found = 0
-    for part in parts:
-        found += len(part)
-        yield part
-    if found != n_rows:
-        raise DataError(
-            f"expected {n_rows:,} rows of labels, as {MANIFEST} says, found {found:,} in its files"
-        )
 
 
 def _filtered(part: pa.Table, wanted: Filter) -> pa.Table:

@@ -27,7 +27,6 @@ from distsvc.storage.publishing.manifest import (
     Continued,
     ContinuedRun,
     Manifest,
-    current_manifest,
     read_manifest,
 )
 from distsvc.storage.publishing.publication import HELD, RUNS, Output, check_idle
@@ -70,6 +69,14 @@ class DatedRun:
         """Return whether it continues another run, as far as that is known."""
         return self.before is None or bool({other.address, other.run_id} & self.before)
 
+    def needs(self) -> str:
+        """Return why a run that it continues stays."""
+        if self.before is None:
+            return (
+                f"run {self.run_id}, begun at {self.path}, may continue it: its record is damaged"
+            )
+        return f"run {self.run_id} at {self.path} continues from it"
+
 
 @dataclass(frozen=True)
 class _Looked:
@@ -82,8 +89,15 @@ class _Looked:
     odd: str = ""
 
     @property
+    def run(self) -> DatedRun:
+        """The published run, or one without an id."""
+        return self.published or _nothing(self.output)
+
+    @property
     def waits(self) -> str:
         """Why it stays although nothing is published there, if it does."""
+        if self.odd or self.published:
+            return self.odd
         if self.held:
             return f"run {self.held[0].run_id} is held back there"
         return _goes_on(self.begun[0]) if self.begun else ""
@@ -114,15 +128,14 @@ def kept_because(
     leaving = {one.address for one in runs} - set(because)
     staying = [*latest, *(one for one in waiting if one.address not in leaving), *begun]
     for one in runs:
-        needing = [other for other in staying if other.continues(one)]
-        measured = [other for other in staying if other.reference == one.address]
-        if one.address in because:
-            continue
+        needing = [other.needs() for other in staying if other.continues(one)]
+        needing += [
+            f"run {other.run_id} at {other.path} has it as its reference"
+            for other in reversed(staying)
+            if other.reference == one.address
+        ]
         if needing:
-            because[one.address] = _needed_by(needing[0])
-        elif measured:
-            user = measured[-1]
-            because[one.address] = f"run {user.run_id} at {user.path} has it as its reference"
+            because.setdefault(one.address, needing[0])
     return because
 
 
@@ -153,13 +166,15 @@ def retain(path: str, keep: int, dry_run: bool = False) -> Told:
     found = _look(path)
     if not found:
         raise InputNotFoundError(f"no run was published in {path}, nor in a folder below it")
-    leaving = _leaving(found, keep)
-    stays = _staying(leaving) if dry_run else _removed(path, leaving, keep)
-    because = _because(found, keep) | stays
+    because = _because(found, keep)
+    pairs = sorted(((one.run, one.output) for one in found), key=lambda pair: _age(pair[0]))
+    leaving = [pair for pair in pairs if pair[0].address not in because]
+    for first in range(0, len(leaving), AT_ONCE):
+        some = leaving[first : first + AT_ONCE]
+        because |= _removed(path, some, keep, dry_run)
     removed = [run.told() for run, _ in leaving if run.address not in because]
-    runs = [one.published or _nothing(one.output) for one in found]
     kept = [
-        run.told() | {"because": because[run.address]} for run in runs if run.address in because
+        run.told() | {"because": because[run.address]} for run, _ in pairs if run.address in because
     ]
     return {"removed": removed, "kept": sorted(kept, key=lambda one: (one["date"], one["path"]))}
 
@@ -184,8 +199,8 @@ def check_stays(previous: ContinuedRun) -> None:
 
 def is_output(path: str) -> bool:
     """Return whether runs were published at a path itself, or begun there."""
-    store = Output(path).store
-    return RUNS in store.folders() or current_manifest(store) is not None
+    output = Output(path)
+    return RUNS in output.store.folders() or output.is_published
 
 
 def check_folder(path: str) -> None:
@@ -194,20 +209,17 @@ def check_folder(path: str) -> None:
     That is the root of a disk, a home or what it lies in, and the root of a bucket in which other
     things are than outputs.
     """
-    if "://" in path:
-        _check_bucket(path)
+    if "://" not in path:
+        folder, home = Path(path).resolve(), Path(os.path.expanduser("~"))
+        around = home.is_absolute() and home.resolve().is_relative_to(folder)
+        if folder == folder.parent or around:
+            raise JobFileError(
+                f"expected the folder of outputs, found {path}, where all else lies too"
+            )
         return
-    folder, home = Path(path).resolve(), Path(os.path.expanduser("~"))
-    if folder == folder.parent or (home.is_absolute() and home.resolve().is_relative_to(folder)):
-        raise JobFileError(f"expected the folder of outputs, found {path}, where all else lies too")
-
-
-def _check_bucket(url: str) -> None:
-    """Refuse a whole bucket, unless all that is in it are outputs."""
-    root = url.rstrip("/")
-    if root.partition("://")[2].count("/") > 0:
-        return
-    others = [name for name in store_of(url).folders() if not is_output(f"{root}/{name}")]
+    root = path.rstrip("/")
+    names = [] if root.partition("://")[2].count("/") else store_of(path).folders()
+    others = [name for name in names if not is_output(f"{root}/{name}")]
     if others:
         raise JobFileError(
             f"expected the prefix of outputs, found {root}, a whole bucket, in which {others[0]} "
@@ -215,25 +227,25 @@ def _check_bucket(url: str) -> None:
         )
 
 
-def _removed(path: str, leaving: Sequence[tuple[DatedRun, Output]], keep: int) -> dict[str, str]:
-    """Remove outputs; return the addresses of those that stay all the same, with the reason."""
-    stays: dict[str, str] = {}
-    for first in range(0, len(leaving), AT_ONCE):
-        stays |= _removed_at_once(path, leaving[first : first + AT_ONCE], keep)
-    return stays
-
-
-def _removed_at_once(
-    path: str, leaving: Sequence[tuple[DatedRun, Output]], keep: int
+def _removed(
+    path: str, leaving: Sequence[tuple[DatedRun, Output]], keep: int, dry_run: bool
 ) -> dict[str, str]:
-    """Hold some outputs, look again at all, and remove those that may go still."""
+    """Hold some outputs, look again at all, and remove those that may go still.
+
+    Returns the addresses of those that stay all the same, with the reason.
+    """
     stays: dict[str, str] = {}
     with ExitStack() as stack:
         for run, output in leaving:
             try:
-                stack.enter_context(output.locked(removes=True))
+                if dry_run:
+                    check_idle(output)
+                else:
+                    stack.enter_context(output.locked(removes=True))
             except TemporaryError as error:
                 stays[run.address] = str(error)
+        if dry_run:
+            return stays
         found = {one.output.store.address: one for one in _look(path)}
         because = _because(list(found.values()), keep)
         for run, output in leaving:
@@ -251,17 +263,6 @@ def _removed_at_once(
     for run, _ in leaving:
         if run.address not in stays:
             base.remove(run.address[len(base.address) + 1 :])
-    return stays
-
-
-def _staying(leaving: Sequence[tuple[DatedRun, Output]]) -> dict[str, str]:
-    """Return the outputs that stay since a process holds them; nothing is changed."""
-    stays = {}
-    for run, output in leaving:
-        try:
-            check_idle(output)
-        except TemporaryError as error:
-            stays[run.address] = str(error)
     return stays
 
 
@@ -310,19 +311,8 @@ def _because(found: Sequence[_Looked], keep: int) -> dict[str, str]:
     runs = [one.published for one in found if one.published]
     waiting = [run for one in found for run in one.held]
     begun = [run for one in found for run in one.begun]
-    odd = {one.output.store.address: one.odd for one in found if one.odd}
-    empty = [one for one in found if not one.published and not one.odd]
-    stays = {one.output.store.address: one.waits for one in empty if one.waits}
-    return odd | stays | kept_because(runs, keep, waiting, begun)
-
-
-def _leaving(found: Sequence[_Looked], keep: int) -> list[tuple[DatedRun, Output]]:
-    """Return the runs that don't stay, the oldest first, and those outputs that hold nothing."""
-    because = _because(found, keep)
-    pairs = [(one.published or _nothing(one.output), one.output) for one in found]
-    return sorted(
-        (pair for pair in pairs if pair[0].address not in because), key=lambda pair: _age(pair[0])
-    )
+    stays = {one.run.address: one.waits for one in found if one.waits}
+    return stays | kept_because(runs, keep, waiting, begun)
 
 
 def _nothing(output: Output) -> DatedRun:
@@ -363,12 +353,6 @@ def _age(run: DatedRun) -> tuple[str, str, str]:
 
 def _goes_on(run: DatedRun) -> str:
     return f"run {run.run_id} was begun there, and can go on"
-
-
-def _needed_by(run: DatedRun) -> str:
-    if run.before is None:
-        return f"run {run.run_id}, begun at {run.path}, may continue it: its record is damaged"
-    return f"run {run.run_id} at {run.path} continues from it"
 
 
 def _clear(output: Output, run_id: str) -> None:

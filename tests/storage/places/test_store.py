@@ -75,7 +75,7 @@ def test_what_is_removed_is_gone(place):
         write(place, name, name)
     assert place.remove("c")
     assert not place.remove("c")
-    assert place.clear("a", {"a/2"}) == ["a/1", "a/b/3"]
+    place.clear("a", {"a/2"})
     assert place.sizes() == {"a/2": 3}
     assert not place.has("a/1")
     assert not place.local("a/1").exists()

@@ -147,9 +147,9 @@ def test_an_output_that_the_input_would_find_is_refused(tmp_path, monkeypatch, g
     (tmp_path / "outs").mkdir()
     (tmp_path / "in" / "results").symlink_to("../outs")
     with pytest.raises(JobFileError, match=f"output.path {output} lies in the folder of the input"):
-        Output(output).check_apart([given])
-    Output("elsewhere/out").check_apart([given])
-    Output("in/out").check_apart(["in/*.parquet"])
+        Output(output).check_apart(given)
+    Output("elsewhere/out").check_apart(given)
+    Output("in/out").check_apart("in/*.parquet")
 
 
 def test_an_archive_that_is_none(tmp_path):

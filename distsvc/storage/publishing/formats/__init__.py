@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from distsvc.errors import DataError, JobFileError
-from distsvc.storage.publishing.formats.base import OutputFormat, ParquetLabels
+from distsvc.storage.publishing.formats.columns import OutputFormat, ParquetLabels
 from distsvc.storage.publishing.formats.zarr import ZarrLabels
 
 FORMATS: tuple[OutputFormat, ...] = (ParquetLabels(), ZarrLabels())

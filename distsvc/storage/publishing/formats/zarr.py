@@ -13,8 +13,7 @@ from distsvc.errors import DataError, JobFileError, one_line
 from distsvc.errors.forms import Form, parsed
 from distsvc.storage.places.arrays import described, read_json, write_whole
 from distsvc.storage.places.store import Store
-from distsvc.storage.publishing.formats.base import OutputFormat
-from distsvc.storage.publishing.formats.columns import COLUMNS, published_columns
+from distsvc.storage.publishing.formats.columns import COLUMNS, OutputFormat, published_columns
 
 if TYPE_CHECKING:
     from zarr.core.buffer import Buffer
@@ -47,7 +46,6 @@ class ZarrLabels(OutputFormat):
     publishes_parts = False
 
     def check(self, id_name: str, id_type: pa.DataType, names: Sequence[str]) -> None:
-        """Check that ids are whole numbers, and that every column has a fill value."""
         for column in published_columns(names):
             if column.fill is None:
                 raise JobFileError(
@@ -59,7 +57,6 @@ class ZarrLabels(OutputFormat):
             )
 
     def begin(self, store: Store, source: Store, parts: Sequence[tuple[str, int]]) -> int:
-        """Create the arrays and return their number of chunks; those that are there stay so."""
         n_rows = sum(rows for _, rows in parts)
         _, files = _created(pq.read_schema(source.local(parts[0][0])), n_rows)
         for name in sorted(files, key=lambda name: name == METADATA):  # which comes last
@@ -69,7 +66,6 @@ class ZarrLabels(OutputFormat):
     def fill(
         self, store: Store, source: Store, parts: Sequence[tuple[str, int]], number: int
     ) -> dict[str, dict[str, int | str]]:
-        """Fill one chunk of every array from the parts that hold its rows."""
         start = number * CHUNK_ROWS
         n_rows = sum(rows for _, rows in parts)
         stop = min(start + CHUNK_ROWS, n_rows)
@@ -81,13 +77,11 @@ class ZarrLabels(OutputFormat):
         return {name: _put(store, name, files[name]) for name in sorted(files.keys() - metadata)}
 
     def owns(self, files: Sequence[str]) -> bool:
-        """Return whether there is a group's metadata among the files."""
         return any(name.endswith(f"/{METADATA}") for name in files)
 
     def read(
         self, files: Sequence[str], local: Callable[[str], Path], columns: Sequence[str]
     ) -> Iterator[pa.Table]:
-        """Yield columns chunk by chunk; their files are held in memory, packed."""
         root = min((name for name in files if name.endswith(f"/{METADATA}")), key=len)
         root = root.removesuffix(METADATA)
         group = parsed(Group, read_json(local(root + METADATA)), root + METADATA)

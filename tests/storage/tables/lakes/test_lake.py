@@ -383,4 +383,4 @@ def test_folders_of_a_hudi_table_are_refused(tmp_path, path):
 def test_an_output_in_the_folder_of_a_table_is_refused(table, tmp_path):
     output = Output(f"{table}/out")
     with pytest.raises(JobFileError, match="lies in the folder of the input"):
-        output.check_apart([f"delta://{table}"])
+        output.check_apart(f"delta://{table}")
