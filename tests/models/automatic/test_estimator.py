@@ -10,6 +10,7 @@ from sklearn.preprocessing import normalize
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from distsvc import AutoClustering, SupportVectorClustering
+from distsvc.errors import UnusableRowsError
 from distsvc.models.automatic.engine import DIVIDED
 from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
@@ -276,3 +277,11 @@ def test_small_clusters_go_with_their_nearest():
     assert (model.predict(X) == model.labels_).all()
     assert model.predict_proba(X).shape == (len(X), 3)
     assert (pickle.loads(pickle.dumps(model)).predict(X) == model.labels_).all()
+
+
+@pytest.mark.parametrize("model", [AutoClustering, SupportVectorClustering])
+def test_values_whose_squares_vanish_in_float32_are_refused(model):
+    X = np.random.default_rng(0).normal(size=(300, 2)) + 8.0 * np.repeat([[0], [1]], 150, axis=0)
+    assert model(random_state=0).fit(1e-17 * X).n_clusters_ == 2
+    with pytest.raises(UnusableRowsError, match=r"within \de-\d+|too small for float32; scale"):
+        model(random_state=0).fit(1e-20 * X)

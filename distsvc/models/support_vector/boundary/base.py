@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from distsvc.errors import UnusableRowsError
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rows.scaling import check_finite
 from distsvc.models.rules.fields import Facts
@@ -17,6 +18,9 @@ from distsvc.models.support_vector.boundary.labelling import DecisionFunction
 
 Parts = Iterable[tuple[np.ndarray, np.ndarray]]
 """Seen rows (m, q) float32 and keys (m,) uint64 of consecutive parts of a table."""
+
+SMALLEST_DEVIATION = 16.0 * float(np.sqrt(np.finfo(np.float32).tiny))
+"""Least largest deviation from a mean, 1.7e-18: squares of less are no normal float32."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,12 @@ class SupportVectorEngine(ABC):
         self.centre = pilot.mean(axis=0, dtype=np.float64)
         self.pilot = self.centred(pilot)
         check_finite(self.pilot)
+        largest = float(np.abs(self.pilot).max(initial=0.0))
+        if 0.0 < largest < SMALLEST_DEVIATION:
+            raise UnusableRowsError(
+                f"values are within {largest:.1e} of their means, and their squares are too small "
+                "for float32; scale the features"
+            )
         if (self.pilot == self.pilot[0]).all():
             self.note("all rows looked at are equal: they are one cluster")
 
