@@ -22,7 +22,7 @@ def least_mass(n_rows: int, n_components: int) -> float:
 MAX_FEW_POINTS = 50
 """Distinct rows that are few, at most."""
 
-MIN_REPEATED_SHARE = 0.95
+MIN_REPEATED_SHARE = 0.8
 """Share of the rows, at least, that are one of few points."""
 
 NAMES = 5
@@ -38,7 +38,7 @@ LOOK = 500
 def few_points(rows: np.ndarray) -> np.ndarray | None:
     """Return the points (k, d) that rows (n, d), in random order, are repeats of, if these are few.
 
-    There are 2 to 50, of as many rows as a component in the plane needs, and 95 % of all rows lie
+    There are 2 to 50, of as many rows as a component in the plane needs, and 80 % of all rows lie
     on them. Even so more than 5 points are not few where a column has evenly spaced values: that is
     a scale, of counts, ratings or rounded values, and rounding makes no clusters.
     """

@@ -285,3 +285,13 @@ def test_values_whose_squares_vanish_in_float32_are_refused(model):
     assert model(random_state=0).fit(1e-17 * X).n_clusters_ == 2
     with pytest.raises(UnusableRowsError, match=r"within \de-\d+|too small for float32; scale"):
         model(random_state=0).fit(1e-20 * X)
+
+
+@pytest.mark.parametrize("noise", [0.055, 0.12])
+def test_points_of_many_rows_stay_apart_among_noise(noise):
+    random = np.random.default_rng(4)
+    points, g = 3.0 * random.normal(size=(3, 2)), random.integers(0, 3, 4000)
+    X, stray = points[g], random.random(4000) < noise
+    X[stray] = random.uniform(-8.0, 8.0, (stray.sum(), 2))
+    labels = quietly(AutoClustering(random_state=0), X).labels_
+    assert len({tuple(np.unique(labels[~stray & (g == k)])) for k in range(3)}) == 3
