@@ -91,19 +91,8 @@ def done(kind: str, content: str, variables: dict) -> tuple[int, str]:
     return ran.exit_code, ran.output
 
 
-EARLIER_ANSWERS = {"customers", "network-logs"}
-"""Pages whose output was written before columns were modelled; they are to be walked again."""
-
-
-def marked(page):
-    """Return a page as a parameter, expected to fail if its output is of the earlier default."""
-    reason = "shows answers of the default before columns were modelled"
-    marks = [pytest.mark.xfail(reason=reason, strict=False)] if page.stem in EARLIER_ANSWERS else []
-    return pytest.param(page, marks=marks, id=page.stem)
-
-
 @pytest.mark.usefixtures("quick_page")
-@pytest.mark.parametrize("page", [marked(page) for page in PAGES])
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_step_prints_what_the_page_says(page, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
     if "import mlflow" in page.read_text(encoding="utf-8"):
