@@ -1,6 +1,7 @@
 """The figures of "How it works", drawn by the estimators: `python -m docs.figures` draws all."""
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import matplotlib
@@ -22,11 +23,15 @@ from distsvc import (
     SupportVectorClustering,
 )
 from distsvc.baselines import BICO, DePDDP
+from distsvc.models.automatic.decision import ViewDecision
+from distsvc.models.columns.model import CategoryColumn, ColumnModel, NumberColumn
+from distsvc.models.rows import sampling
 
 IMAGES = Path(__file__).parent / "images"
 COLOURS = np.array(["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"])
 GREY = "#888888"
 DOTS_AN_INCH = 130
+VIEWS = {"support-vector": "columns", "graph": "graph", "mixture": "mixture"}
 
 
 def panels(*titles: str, height: float = 3.1) -> tuple[Figure, list[Axes]]:
@@ -139,6 +144,111 @@ def graph() -> Figure:
     return figure
 
 
+def customers() -> tuple[np.ndarray, np.ndarray]:
+    """Return customers (1500, 4) and their segments: age, visits, money and a flag."""
+    random = np.random.default_rng(3)
+    segment = random.integers(3, size=1500)
+    age = random.normal(np.array([25, 45, 62])[segment], np.array([3, 6, 6])[segment]).round()
+    visits = random.poisson(np.array([9, 5, 3])[segment])
+    spent = random.lognormal(np.log([20, 250, 110])[segment], 0.6).round(2)
+    flag = random.random(1500) < 0.3
+    return np.column_stack([age, visits, spent, flag]), segment
+
+
+def row_keys(X: np.ndarray) -> np.ndarray:
+    """Return the keys (n,) of rows, as `fit` has them with `random_state=0`."""
+    return sampling.row_keys(0, np.arange(len(X)))
+
+
+def cells() -> Figure:
+    """Draw a column of whole numbers with its density, and what learners see of it."""
+    random = np.random.default_rng(0)
+    x = random.lognormal(np.log(8), 0.5, 2000).round()
+    model = ColumnModel.of(x[:, None], np.zeros(1, bool))
+    column = model.columns[0]
+    assert isinstance(column, NumberColumn)
+    draws = model.prepared(x[:, None], row_keys(x))[:, 0]
+    middles = model.prepared(np.unique(x)[:, None])[:, 0]
+    figure, (left, right) = panels(
+        "Stored: each value is a cell", f"Learned from: draws (scale: {column.map.scale})"
+    )
+    values, counts = np.unique(x, return_counts=True)
+    left.bar(values, counts, 1.0, color="#b8c4d4", edgecolor="white", lw=0.5)
+    left.set(xlabel="visits", ylabel="rows")
+    right.hist(draws, 60, color="#b8c4d4")
+    right.plot(middles, np.zeros(len(middles)), "|", c=COLOURS[1], ms=9, label="middles of cells")
+    z = np.linspace(-3.5, 3.5, 200)
+    width = np.ptp(draws) / 60
+    right.plot(z, len(x) * width * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi), c="black", lw=1.2)
+    right.set(xlabel="standard deviations")
+    right.legend(fontsize=8, frameon=False)
+    return figure
+
+
+def thresholds() -> Figure:
+    """Draw a flag as a normal variable above or below a threshold."""
+    X, segment = customers()
+    telling = np.random.default_rng(1).random(len(X)) < np.array([0.9, 0.1, 0.1])[segment]
+    X = np.column_stack([X[:, 0], X[:, 3], telling])
+    model = ColumnModel.of(X, np.zeros(3, bool))
+    age, idle, told = model.prepared(X, row_keys(X))[:, model.firsts].T
+    figure, axes = panels("A flag that tells nothing", "A flag of the young")
+    for one, place, z in zip(axes, (1, 2), (idle, told), strict=True):
+        column = model.columns[place]
+        assert isinstance(column, CategoryColumn)
+        for value, colour in enumerate(COLOURS[:2]):
+            own = X[:, place] == value
+            one.scatter(age[own], z[own], s=3, lw=0, c=colour, label=("no", "yes")[value])
+        one.axhline(z[X[:, place] == 1].min(), c="black", lw=1)
+        one.set(xlabel="age, mapped")
+    axes[0].set_ylabel("flag, as drawn")
+    axes[1].legend(fontsize=8, frameon=False, markerscale=3)
+    return figure
+
+
+@cache
+def decided() -> tuple[np.ndarray, ViewDecision]:
+    """Return customers (1500, 4) in the order of their keys, and the decision on them."""
+    X, _ = customers()
+    model = AutoClustering(random_state=0).fit(X)
+    found = model._engine.decision
+    assert found is not None
+    return X[sampling.lowest(row_keys(X), len(X))], found
+
+
+def proposals() -> Figure:
+    """Draw the best proposal of each view for one table."""
+    X, found = decided()
+    figure, axes = panels(*(word.capitalize() for word in VIEWS.values()), height=2.6)
+    for one, view in zip(axes, VIEWS, strict=True):
+        labels = next(each.labels for each in found.proposals if each.view == view)
+        ages = [X[labels == label, 0].mean() for label in range(labels.max() + 1)]
+        colours = COLOURS[np.argsort(np.argsort(ages))]
+        one.scatter(X[:, 0], X[:, 2], c=colours[labels], s=4, lw=0)
+        one.set(yscale="log", xlabel="age")
+    axes[0].set_ylabel("spent")
+    return figure
+
+
+def decision() -> Figure:
+    """Draw the quality of all proposals for the same table."""
+    _, found = decided()
+    one = next(each for each in found.proposals if each.n_clusters == 1)
+    figure, (axes,) = panels("Quality of each proposal, less that of one cluster", height=2.6)
+    shifts, colours = (-0.12, 0.12, 0.0), (COLOURS[0], COLOURS[1], COLOURS[2])
+    for view, marker, shift, colour in zip(VIEWS, "^so", shifts, colours, strict=True):
+        own = [each for each in found.proposals if each.view == view and each is not one]
+        gains = [each.quality.bic - one.quality.bic for each in own]
+        counts = [each.n_clusters + shift for each in own]
+        axes.scatter(counts, gains, s=40, marker=marker, c=colour, label=VIEWS[view], lw=0)
+    axes.scatter([1], [0.0], s=40, marker="*", c="black", label="one cluster")
+    axes.axhline(0.0, c=GREY, lw=1)
+    most = max(each.n_clusters for each in found.proposals)
+    axes.set(xlabel="clusters", xticks=range(1, most + 1), ylabel="nats")
+    axes.legend(fontsize=8, frameon=False)
+    return figure
+
+
 def given_gamma() -> Figure:
     """Draw the papers' method: the domain of novelty, support vectors and equilibria."""
     X = moons()
@@ -232,6 +342,10 @@ def scores() -> Figure:
 
 
 FIGURES: dict[str, Callable[[], Figure]] = {
+    "how-cells": cells,
+    "how-thresholds": thresholds,
+    "how-proposals": proposals,
+    "how-decision": decision,
     "how-level-sets": level_sets,
     "how-votes": votes,
     "how-graph": graph,

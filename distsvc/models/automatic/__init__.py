@@ -1,1 +1,1 @@
-"""The choice between the level tree and iMDH, without labels."""
+"""The default algorithm: views propose partitions, and one measure decides among them."""

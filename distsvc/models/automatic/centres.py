@@ -1,4 +1,4 @@
-"""k-means, for a number of clusters that neither columns nor graph show."""
+"""k-means: a third proposal if the number of clusters is given and columns stay as stored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from distsvc.models.support_vector.level_tree.consensus import AGREEMENT
 from distsvc.models.support_vector.level_tree.proposals import rand_indices
 
 STARTS = 10
-"""Runs of k-means, each from other centres."""
+"""Runs of k-means, each with its own random start."""
 
 
 def about_centres(
@@ -17,9 +17,9 @@ def about_centres(
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Return centres (k, p) float32 of rows (m, p), labels (m,) int32, and their support.
 
-    The largest cluster is the first. The best of ten runs of scikit-learn's k-means has the answer;
-    its support is the share of them with nearly the same labels. There are fewer clusters where
-    fewer rows differ.
+    The run of k-means with the lowest inertia is returned, its largest cluster first. The support
+    is the share of all runs with nearly the same labels. If fewer than `n_clusters` rows differ,
+    each of them is a cluster.
     """
     from sklearn.cluster import KMeans  # which takes a second to import
 

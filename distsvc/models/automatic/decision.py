@@ -1,12 +1,12 @@
-"""The decision on the answer: proposals of all views, one measure, one rule.
+"""The decision among the proposals of all views, by one measure.
 
-A proposal is a partition of the pilot's first rows. Its quality is the BIC of the table when every
+A proposal is a partition of the pilot's first rows. Its quality is the BIC of these rows if each
 cluster is one population (`distsvc.models.mixture.population`). One cluster is a proposal, too. A
-mixture takes part only if its normals describe the table better than one population does.
+mixture takes part only if the BIC of its normals exceeds the quality of one cluster.
 
-The answer of the run before is kept unless another one is better by more than chance: by a
-likelihood ratio test of models that are not nested (Vuong 1989). The same test says how likely
-another sample gives the same answer.
+The previous run's answer is kept unless another proposal is better by more than chance, by a
+likelihood ratio test of models that are not nested (Vuong 1989). The agreement is the probability,
+by the same test, that the answer is better than the next different proposal.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ SEARCH_ROWS, DECISION_ROWS = 2_000, 5_000
 """Maximum numbers of pilot rows to which mixtures are fitted, and on which proposals compare."""
 
 FINAL_STEPS, FINAL_TOLERANCE = 20, 1e-4
-"""EM steps of the mixture that has the answer, on all pilot rows, and from the labels before."""
+"""Maximum EM steps, and tolerance, of the final fit on all pilot rows and of the fit that starts
+from the previous labels."""
 
 SIGNIFICANT = 1.96
-"""z from which another answer is better than the one before by more than chance."""
+"""z statistic from which another proposal replaces the previous answer."""
 
 VIEW_WORDS = {
     "support-vector": "density along the columns",
@@ -54,10 +55,11 @@ class PartitionProposal:
     labels : ndarray of shape (m,), int
         Clusters of the rows.
     drawn : ndarray of shape (m,), int
-        Clusters drawn from their posteriors, by which populations are fitted without bias; the
-        labels of a view without posteriors.
+        Clusters drawn at random from the rows' posteriors. Populations are fitted to these: the
+        most probable clusters would cut off tails where clusters overlap. Equal to `labels` for
+        level trees, which have no posteriors.
     make : callable
-        Makes the rule.
+        Returns the rule of the partition.
     quality : Quality
         Set by `decide`.
 
@@ -71,13 +73,13 @@ class PartitionProposal:
 
     @property
     def n_clusters(self) -> int:
-        """Clusters that have rows."""
+        """Number of clusters with rows."""
         return len(np.unique(self.labels))
 
 
 @dataclass(frozen=True)
 class Mixtures:
-    """Proposals of a mixture, and the highest BIC of its normals on the same rows."""
+    """Proposals of mixtures with several clusters, one cluster, and the highest BIC of a fit."""
 
     proposals: list[PartitionProposal]
     one: PartitionProposal
@@ -86,10 +88,21 @@ class Mixtures:
 
 @dataclass(frozen=True)
 class ViewDecision:
-    """The chosen proposal beside all, the best first.
+    """The chosen proposal, with all proposals.
 
-    `agreement` is the probability that the best is better than the next different one, and
-    `likeness` the adjusted Rand index of these two, None if there is no other.
+    Attributes
+    ----------
+    best : PartitionProposal
+        The chosen proposal.
+    proposals : list of PartitionProposal
+        All proposals, highest quality first.
+    agreement : float
+        Probability that `best` is better than `alternative`; 1 if there is none.
+    likeness : float or None
+        Adjusted Rand index of `best` and `alternative`; None if there is none.
+    followed : bool
+        Whether the answer is that of the previous run.
+
     """
 
     best: PartitionProposal
@@ -100,7 +113,7 @@ class ViewDecision:
 
     @property
     def alternative(self) -> PartitionProposal | None:
-        """The best of the proposals that differ from the answer, None if there is none."""
+        """The proposal with the highest quality that differs from the answer, None if none does."""
         return next((each for each in self.proposals if _differs(each, self.best)), None)
 
     def counts(self) -> dict[str, int]:
@@ -134,11 +147,28 @@ def mixture_proposals(
     make_rule: Callable[[NormalMixture, np.ndarray, np.ndarray], Rule],
     before: np.ndarray | None = None,
 ) -> Mixtures:
-    """Return partitions by mixtures of the pilot's rows (m,), with latent variables (m, r).
+    """Return the partitions that mixtures of the pilot's rows propose.
 
-    The labels (m,) of the run before, if given, are the start of one more mixture.
-    ``make_rule(mixture, cluster, labels)`` makes the rule of a mixture, the clusters (K,) of its
-    components and the labels of the rows.
+    These are the best fit for each number of components, and the partitions that follow when the
+    most confused clusters of the best fit are joined one after the other.
+
+    Parameters
+    ----------
+    rows : MixtureRows
+        The pilot's n rows, draws.
+    latent : ndarray of shape (n, r), float
+        The same rows as continuous variables, for starts by k-means.
+    seed : int
+    n_clusters : int or None
+        Number of clusters; None to propose several numbers.
+    n_jobs : int or None
+        Threads; they change no result.
+    make_rule : callable
+        ``make_rule(mixture, cluster, labels)`` returns a rule, given the clusters (K,) of the
+        mixture's components and the labels (n,) of the rows.
+    before : ndarray of shape (m,) or None
+        Labels of the first rows in the previous run's answer: the start of one more mixture.
+
     """
     m = min(len(rows), DECISION_ROWS)
     first = rows.take(np.arange(m))
@@ -208,7 +238,7 @@ def _final_rule(
     cluster: np.ndarray,
     make_rule: Callable[[NormalMixture, np.ndarray, np.ndarray], Rule],
 ) -> Rule:
-    """Return the rule of a mixture after more steps of EM on all rows, largest clusters first."""
+    """Return the rule of a mixture after EM on all rows; the largest cluster is the first."""
     if len(rows) > DECISION_ROWS:
         mixture, _ = fitted(rows, mixture, Prior.of(rows), FINAL_STEPS, FINAL_TOLERANCE)
     posterior = mixture.posterior(rows)
@@ -230,21 +260,22 @@ def decide(
     n_clusters: int | None,
     before: np.ndarray | None,
 ) -> ViewDecision:
-    """Return the best of all proposals.
+    """Return the decision among all proposals.
 
     Parameters
     ----------
     mixtures : Mixtures
     trees : sequence of PartitionProposal
-        Partitions of trees of level sets.
+        Partitions by level trees of the columns and of the graph.
     rows : MixtureRows
-        The pilot's rows, draws.
+        The pilot's rows, for their levels and for which numbers are missing.
     draws, values : ndarray of shape (m, p), float64
-        Their numbers, drawn from cells, and the means of the cells; missing ones are filled.
+        Numbers of the same rows: draws from cells, and the middles of the cells. Missing ones are
+        filled.
     n_clusters : int or None
-        Clusters wanted: then one cluster is no proposal, unless there is no other.
+        Number of clusters; if given, one cluster is a proposal only if there is no other.
     before : ndarray of shape (m,) or None
-        Labels of the rows in the answer of the run before.
+        Labels of the rows in the previous run's answer.
 
     """
     m = len(mixtures.one.labels)

@@ -1,15 +1,16 @@
-"""Families of views beside each other on one table, and the choice of one, without labels.
+"""The engine of the default algorithm: models of columns, views of the rows, and the choice.
 
-The level tree sees rows along a few directions of their columns: clusters are where density divides
-them. It sees the diffusion coordinates of a graph of near rows, too: clusters are what hangs
-together in many columns, wherever it winds. In either family the models vote among cuts of their
-trees. The family whose winner stands higher, a model, has the answer.
+Two views are level trees. One sees rows along a few directions of their columns: clusters are hills
+of density. The other sees the diffusion coordinates of a graph of near rows: clusters hang together
+from neighbour to neighbour. In each view several models vote on an answer.
 
-A run that goes on from another asks the trees for that one's clusters, too, and leaves these only
-for an answer that is clearly better: what is nearly as good would otherwise change every night.
+If columns are modelled, a mixture is the third view, and `distsvc.models.automatic.decision`
+chooses among the proposals of all views. If columns stay as stored, the view whose winner has the
+higher standing is chosen. With a number of clusters k-means is a third proposal there, and the
+highest merit decides: even clusters that separate few near rows.
 
-A number of clusters that is given need not be that of any dense parts. There k-means is asked, too,
-and the division has the answer that has the highest merit: even clusters that part few near rows.
+A run that continues another prefers that run's clusters. They are replaced only if another answer
+is clearly better, since answers that are nearly as good would otherwise alternate.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ from distsvc.models.support_vector.level_tree.rule import Scored
 LEVEL_TREE, GRAPH, CENTRES, MIXTURE = "support-vector", "graph", "centres", "mixture"
 
 OF_EACH = 5
-"""Rows of the pilot, at least, of each cluster about a centre; with fewer k-means is not asked."""
+"""Minimum number of pilot rows per cluster, below which k-means is not tried."""
 
 DIVIDED = {
     LEVEL_TREE: "along few directions of the columns",
@@ -73,19 +74,26 @@ DIVIDED = {
 }
 
 CLEAR = 1.0
-"""Standing of the columns' winner, from which on it has the answer whatever the graph's is."""
+"""Standing from which the columns' winner is chosen whatever the graph's standing is."""
 
 ENOUGH = 1.2
-"""Sum, over both families, of the winner's standing over what it would need alone, from which on
-there are clusters. One family alone is nearer to its own bound on one sample than on the next."""
+"""Minimum sum of relative standings for several clusters, if there are columns and a graph.
+
+A relative standing is a winner's standing over what its view would need alone. The sum varies less
+between samples than one view does.
+"""
 
 ENOUGH_ALONE = 3.5
-"""The same of the columns' winner, where there is no graph. Most such tables are lattices: columns
-of few values that have nothing to do with each other pass 1.2 in 14 % of samples, 3.5 in 1 %."""
+"""Minimum relative standing of the columns if there is no graph.
+
+Most such tables are lattices, where independent columns of few values reach high standings.
+"""
 
 ENOUGH_IN_PIECES = 0.5 * ENOUGH
-"""The same where the graph is in pieces, which no graph of a sample without clusters is: half of
-what both need together."""
+"""Minimum relative standing of the columns if the graph is in pieces.
+
+Half of `ENOUGH`: no graph of a sample without clusters is in pieces.
+"""
 
 NO_GRAPH = {
     Without.FEW: "Few rows differ, so there is no graph of near rows.",
@@ -102,10 +110,17 @@ NO_GRAPH = {
 
 @dataclass(frozen=True)
 class Division:
-    """A division into a number of clusters, which ``make()`` makes the rule of.
+    """A partition into a given number of clusters, of columns that stay as stored.
 
-    `labels` (m,) are those of the pilot's first rows; `support` is the share of the models, or of
-    the runs of k-means, that find it.
+    Attributes
+    ----------
+    labels : ndarray of shape (m,), int
+        Clusters of the pilot's first rows.
+    support : float
+        Share of the models, or of the runs of k-means, that find the partition.
+    make : callable
+        Returns the rule.
+
     """
 
     labels: np.ndarray
@@ -114,26 +129,26 @@ class Division:
 
     @property
     def n_clusters(self) -> int:
-        """Clusters that have rows."""
+        """Number of clusters with rows."""
         return len(np.unique(self.labels))
 
 
 FEW_VALUES = 32
-"""Distinct values up to which a column of numbers is a scale of steps, not a continuous one."""
+"""Maximum number of distinct values of a column that is not continuous."""
 
 MAX_MODELLED = 100
-"""Maximum number of columns that are modelled: a mixture takes time with their square."""
+"""Maximum number of columns that are modelled: the time of a mixture grows with its square."""
 
 SAME_LENGTH = 1e-2
-"""Range of the squared lengths of vectors, at most this share of their variance."""
+"""Maximum range of the squared lengths of rows that are vectors, relative to their variance."""
 
 
 def stays_as_stored(X: np.ndarray, nominal: np.ndarray) -> bool:
-    """Return whether the columns of rows X (m, d) are learned from as they are stored.
+    """Return whether the columns of rows X (m, d) are learned from without models.
 
-    Up to three columns are, if they hold continuous numbers without missing ones; so are vectors of
-    one length, more columns than are modelled, and a few points, each many rows, that are not all
-    combinations of the columns' values.
+    These are up to `FLAT` columns if one of them is continuous, vectors of one length, more than
+    `MAX_MODELLED` columns, and a few points that are many rows each but not all combinations of
+    the columns' values. Categories and missing values are always modelled.
     """
     if nominal.any() or np.isnan(X).any():
         return False
@@ -149,7 +164,7 @@ def stays_as_stored(X: np.ndarray, nominal: np.ndarray) -> bool:
 
 
 class AutomaticEngine(Engine):
-    """Holds the engines of both families; `choose` settles whose the answer is."""
+    """The engines of all views; `choose` decides among them."""
 
     centre: np.ndarray  # (d,) float64, the origin of the rows, the same for both
     trees: dict[str, Any]  # all parameters of the level trees, by name
@@ -186,7 +201,7 @@ class AutomaticEngine(Engine):
         return self.levels.sample_ranges(n_rows)
 
     def go_on_from(self, labels: np.ndarray) -> None:
-        """Prefer the answer of the run before, which gave `labels` (m,) to the first pilot rows."""
+        """Prefer the previous run's answer, its `labels` (m,) of the first pilot rows."""
         self.before = labels
         self.levels.go_on_from(labels)
         self.graph.before = labels
@@ -199,12 +214,11 @@ class AutomaticEngine(Engine):
         nominal: np.ndarray,
         given: Sequence[GivenColumn] | None = None,
     ) -> ColumnModel | None:
-        """Model the stored columns of pilot rows X (m, d) with keys (m,), unless they stay as is.
+        """Model the columns of stored pilot rows X (m, d) with keys (m,).
 
-        `nominal` (d,) bool says which columns hold codes of categories. Up to three columns of
-        continuous numbers stay: there a tree of level sets sees all there is, and so do others that
-        `stays_as_stored` names. `given` has kinds and scales that the job decides. With a model,
-        `set_pilot` takes the pilot's latent variables.
+        Return None if the columns stay as stored (`stays_as_stored`), or none of them varies. With
+        a model, `set_pilot` takes the pilot's latent variables. `nominal` (d,) bool marks columns
+        that hold codes of categories. `given` are kinds and scales from the job file.
         """
         if stays_as_stored(X, nominal):
             return None
@@ -219,14 +233,14 @@ class AutomaticEngine(Engine):
         return columns
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
-        """Settle what follows from pilot rows (m, d) of a table of `n_rows`, in order of keys."""
+        """Prepare the views, by pilot rows (m, d) in the order of keys of a table of `n_rows`."""
         self.levels.set_pilot(pilot, n_rows)
         self.centre = self.levels.centre
         if self.asks_graph:
             self.graph.set_pilot(self.levels.pilot)
 
     def learned(self, X: np.ndarray, keys: np.ndarray) -> np.ndarray:
-        """Return stored rows X (n, d) with keys (n,) as learners see them."""
+        """Return stored rows X (n, d) with keys (n,) as learners see them: draws if modelled."""
         return X if self.columns is None else self.columns.latent(X, keys)
 
     @property
@@ -236,7 +250,7 @@ class AutomaticEngine(Engine):
 
     @property
     def asks_graph(self) -> bool:
-        """Whether a graph is asked: a level tree sees 3 columns whole, and a few points as such."""
+        """Whether a graph is tried: not for up to `FLAT` columns, nor for a few repeated points."""
         return self.levels.pilot.shape[1] > FLAT and not self.levels.ensemble.ties
 
     def learn_graph(self, X: np.ndarray, keys: np.ndarray) -> None:
@@ -246,7 +260,7 @@ class AutomaticEngine(Engine):
 
     @property
     def _trees(self) -> dict[str, LevelTreeEngine]:
-        """The level trees of the families that were asked."""
+        """The level trees of the views that were tried, by name."""
         found = {LEVEL_TREE: self.levels}
         if self.asks_graph and self.graph.coordinates is not None:
             found[GRAPH] = self.graph.tree
@@ -254,11 +268,11 @@ class AutomaticEngine(Engine):
 
     @property
     def answers(self) -> dict[str, Answer]:
-        """The answers without a number of clusters given, by the families that were asked."""
+        """The answers of the level trees with their own number of clusters, by view."""
         return {name: tree.levels.blind for name, tree in self._trees.items()}
 
     def choose(self) -> None:
-        """Choose whose the answer is, and make its rule."""
+        """Choose the answer, and make its rule."""
         self._weigh()
         if self.columns is not None:
             self._decide(self.n_clusters)
@@ -284,7 +298,7 @@ class AutomaticEngine(Engine):
             self.notes += [note for note in self.tree.notes if note not in self.notes]
 
     def _decide(self, n_clusters: int | None) -> None:
-        """Choose among the proposals of all views by the one measure of `decide`."""
+        """Choose among the proposals of all views by `decide`."""
         decision = self._decision(n_clusters)
         best = decision.best
         self.decision, self.chosen, self.rule = decision, best.view, best.make()
@@ -341,21 +355,21 @@ class AutomaticEngine(Engine):
 
     @property
     def tree(self) -> LevelTreeEngine:
-        """The level tree of the chosen family; of the columns where that is k-means."""
+        """The graph's level tree if the graph was chosen, else that of the columns."""
         return self.graph.tree if self.chosen == GRAPH else self.levels
 
     @property
     def found(self) -> LevelSets:
-        """Its trees, and their answer."""
+        """The level sets of `tree`, and their answer."""
         return self.tree.levels
 
     @property
     def numbers(self) -> np.ndarray | None:
-        """The numbers (k,) that the rule gives to the clusters of `found`; None for their own."""
+        """Labels (k,) in the rule of the clusters of `found`; None if they are the same."""
         return self.graph.numbers(self.found) if self.chosen == GRAPH else None
 
     def cut(self, n_clusters: int) -> Rule:
-        """Return the rule of another number of clusters, as if that had been given; it is kept."""
+        """Return the rule that a fit with this `n_clusters` would have; results are cached."""
         if n_clusters not in self._cuts and self.columns is not None:
             self._cuts[n_clusters] = self._decision(n_clusters).best.make()
         if n_clusters not in self._cuts:
@@ -366,7 +380,7 @@ class AutomaticEngine(Engine):
         return self._cuts[n_clusters]
 
     def counts(self) -> dict[str, int]:
-        """Return the clusters that each family found by itself, or those that were wanted."""
+        """Return the number of clusters of each view's best proposal."""
         if self.decision is not None:
             return self.decision.counts()
         if self.merits:
@@ -414,25 +428,25 @@ class AutomaticEngine(Engine):
         return facts if self.likeness is None else facts | {"likeness": self.likeness}
 
     def _clearest(self, answers: Mapping[str, Answer]) -> str:
-        """Return the family that has the answer, by the standing of those that found clusters."""
+        """Return the columns if their standing is `CLEAR`, else the view that stands highest."""
         standing = {name: one.standing for name, one in answers.items() if one.n_clusters > 1}
         if not standing or standing.get(LEVEL_TREE, 0.0) >= CLEAR:
             return LEVEL_TREE
         return max(standing, key=standing.__getitem__)
 
     def _agreement(self, answers: Mapping[str, Answer]) -> float:
-        """Return the chance that another sample gives the chosen answer."""
+        """Return the probability that another sample gives the chosen answer."""
         own = answers[self.chosen]
         if own.n_clusters > 1 or not self.asks_graph:
             return own.agreement
         return chance_of_one(self.evidence)
 
     def _follow(self, winners: Mapping[str, Answer]) -> bool:
-        """Take the answer of the run before where none is clearly better.
+        """Choose the previous run's answer if no other is clearly better; return whether it is.
 
-        It is taken from the family that has it most alike, and left only where that family's models
-        prefer another, too: what the other family sees was there the night before. It is left, too,
-        where both families have the same other answer, and one of them clearly.
+        The view with the highest adjusted Rand index to the previous labels is chosen. A new answer
+        replaces them if that view's models prefer another answer, too, or if both views agree on
+        the new answer and one of them prefers it clearly.
         """
         like = {name: one.likeness for name, one in winners.items() if one.likeness is not None}
         if not like:
@@ -446,7 +460,7 @@ class AutomaticEngine(Engine):
         return True
 
     def _see_the_same(self, winners: Mapping[str, Answer]) -> bool:
-        """Return whether winners of both families are alike, and one is clear of the run before."""
+        """Return whether both winners agree, and one is clearly better than the previous answer."""
         counts = [one.n_clusters for one in winners.values()]
         if len(counts) == 1 or counts[0] == 1 or counts[0] != counts[1]:
             return False
@@ -456,15 +470,15 @@ class AutomaticEngine(Engine):
 
     @property
     def _enough(self) -> float:
-        """The sum from which on there are clusters."""
+        """The minimum sum of relative standings for several clusters."""
         if GRAPH in self._trees:
             return ENOUGH
         return ENOUGH_IN_PIECES if self.graph.without == Without.PIECES else ENOUGH_ALONE
 
     def _weigh(self) -> None:
-        """Decide by what both families see together whether there are clusters.
+        """Decide by the standings of both views whether there are several clusters.
 
-        Up to three columns have a rule of their own, and so have a few points.
+        Without a graph to try, the level tree of the columns decides alone.
         """
         if not self.asks_graph:
             return
@@ -478,7 +492,7 @@ class AutomaticEngine(Engine):
                 tree.settle(replace(tree.levels, least_standing=least))
 
     def _divisions(self, n_clusters: int) -> dict[str, Division]:
-        """Return the divisions into a number of clusters, by family."""
+        """Return the partitions into a number of clusters by level trees and k-means."""
         columns = self.levels.levels.cut(n_clusters)
         found = {
             LEVEL_TREE: Division(
@@ -504,9 +518,9 @@ class AutomaticEngine(Engine):
         return found | {CENTRES: Division(labels, support, about)}
 
     def _merits(self, divisions: Mapping[str, Division]) -> dict[str, float]:
-        """Return the merit of divisions (`merit_of`), of those with the most clusters.
+        """Return the merit (`merit_of`) of each partition with the most clusters.
 
-        It is measured among the pilot's first rows, which are near each other in all columns.
+        Near rows are neighbours in all columns among the pilot's first rows.
         """
         most = max(one.n_clusters for one in divisions.values())
         n_rows = min(NEAR_ROWS, *(len(one.labels) for one in divisions.values()))
@@ -518,7 +532,7 @@ class AutomaticEngine(Engine):
         }
 
     def _labels_of_both(self) -> dict[str, np.ndarray]:
-        """Return the labels of the same pilot rows by the winners of both families."""
+        """Return the labels of the same pilot rows by the winners of both level trees."""
         return {
             LEVEL_TREE: self._columns_labels(self.levels.levels),
             GRAPH: self._graph_labels(self.graph.tree.levels),
@@ -526,7 +540,7 @@ class AutomaticEngine(Engine):
 
     @property
     def _axes(self) -> np.ndarray:
-        """The axes (p, d) float32 along which rows are near each other."""
+        """The axes (p, d) float32 on which near rows are searched."""
         d = self.levels.pilot.shape[1]
         return self.graph.axes if self.asks_graph else np.eye(d, dtype=np.float32)
 
@@ -540,18 +554,18 @@ class AutomaticEngine(Engine):
         return self.graph.rule(labels, self._scored(labels[self.graph.point_of]))
 
     def _scored(self, labels: np.ndarray) -> dict[str, Any]:
-        """Return the fields of `Scored` for clusters, the labels (m,) of the pilot's first rows."""
+        """Return the fields of `Scored` for clusters, given labels (m,) of the first pilot rows."""
         levels = self.levels.levels
         pilot = levels.pilot[: len(labels)]
         score = DensityScore.of(levels.trees, pilot, labels[: len(pilot)], levels.nu)
         return Scored.fields_of(levels.ensemble.components, score)
 
     def _columns_labels(self, found: LevelSets) -> np.ndarray:
-        """Return the labels of the pilot rows, or of the graph's if fewer, by the level tree."""
+        """Return the labels by the columns of the pilot rows, or of the graph's rows if fewer."""
         asked = GRAPH in self.answers
         rows = found.pilot[: len(self.graph.point_of)] if asked else found.pilot
         return found.voter.labels(found.rows(rows))
 
     def _graph_labels(self, found: LevelSets) -> np.ndarray:
-        """Return the labels of the same rows by the graph."""
+        """Return the labels by the graph of the same rows."""
         return self.graph.labels(found)[self.graph.point_of[: len(self.levels.pilot)]]

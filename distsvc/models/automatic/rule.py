@@ -1,4 +1,4 @@
-"""The rule of a mixture's clusters, and rules of latent variables in prepared rows."""
+"""The rule of a mixture, and the extension of rules to all prepared columns."""
 
 from __future__ import annotations
 
@@ -19,12 +19,19 @@ from distsvc.models.support_vector.level_tree.rule import LevelRule, Scored
 
 @dataclass(frozen=True)
 class MixtureRule(Scored, Rule):
-    """The cluster with the highest posterior probability in a mixture; scores are by density.
+    """Labels by posterior probability in a mixture; scores by the level trees' density.
 
-    Columns of prepared rows are `numbers` (p,), missing where the column `absent` (p,) is not 0,
-    and `levels` (q,), -1 where missing, of `n_levels` (q,). Component k has the `weights`, `means`,
-    `covariances` (K, p, p), or (K, 1, p) if diagonal, and the `chances` (K, L) of all levels;
-    `cluster` (K,) is its cluster.
+    Attributes
+    ----------
+    weights, means, covariances, chances, n_levels : ndarray
+        As in `NormalMixture`; means are relative to the origin of prepared rows.
+    numbers, absent : ndarray of shape (p,), int64
+        Prepared columns that hold numbers, and columns that are not 0 where the number is missing.
+    levels : ndarray of shape (q,), int64
+        Prepared columns that hold levels of categories, -1 where missing.
+    cluster : ndarray of shape (K,), int32
+        Cluster of each component.
+
     """
 
     form: ClassVar[str] = "mixture"
@@ -51,10 +58,10 @@ class MixtureRule(Scored, Rule):
         cluster: np.ndarray,
         scored: dict[str, Any],
     ) -> MixtureRule:
-        """Return the rule of a mixture, the clusters (K,) of its components, and what scores rows.
+        """Return the rule of a mixture with the clusters (K,) of its components.
 
-        Prepared rows are relative to the `origin` (D,), the mixture's are not. `scored` are the
-        fields of `Scored`, of latent variables.
+        `origin` (D,) is subtracted from the means, since prepared rows are relative to it. `scored`
+        are the fields of `Scored`, given for latent variables only.
         """
         own = ("weights", "covariances", "chances", "n_levels")
         rule = cls(
@@ -70,7 +77,7 @@ class MixtureRule(Scored, Rule):
 
     @property
     def n_clusters(self) -> int:
-        """Clusters; each has a component."""
+        """Number of clusters; each has a component or several."""
         return int(self.cluster.max()) + 1
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
@@ -94,7 +101,7 @@ class MixtureRule(Scored, Rule):
         return out.astype(np.float32)
 
     def check(self) -> None:
-        """Raise DataError where the arrays do not go together."""
+        """Raise DataError if the shapes of arrays contradict each other."""
         self.check_components()
         d = self.components.shape[1]
         for name in ("numbers", "absent", "levels"):
@@ -119,7 +126,7 @@ class MixtureRule(Scored, Rule):
 
 
 def of_latent(rule: Rule, layout: PreparedLayout) -> Rule:
-    """Return a rule of latent variables as one of prepared rows: other columns have no weight."""
+    """Return a rule of latent variables for prepared rows: other columns have weight 0."""
 
     def wide(directions: np.ndarray) -> np.ndarray:
         out = np.zeros((len(directions), layout.width), np.float32)
