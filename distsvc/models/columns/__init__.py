@@ -1,1 +1,1 @@
-"""A model of each column: the numbers that learners see, and how stored values become them."""
+"""Models of columns: maps of stored values to the numbers that learners and rules see."""

@@ -1,7 +1,7 @@
-"""The density of one column on the scale that describes it best.
+"""The density of one column on the scale with the highest BIC.
 
-A stored value is a cell: the interval that rounds to it. Cells have probabilities whatever the
-scale, so the likelihoods of several scales compare without a Jacobian.
+A stored value stands for a cell: the interval that rounds to it. Cells have
+probabilities on every scale, so the likelihoods of scales compare without a Jacobian.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from scipy.special import log_ndtr, ndtr, ndtri
 from distsvc.kernels.cells import fit_cells
 
 MAX_CELLS = 150
-"""Maximum number of cells whose counts decide the density; adjacent values share cells beyond."""
+"""Maximum number of cells of a density; adjacent values share cells if there are more."""
 
 MAX_NORMALS = 3
 """Maximum number of normals in a column's density."""
 
 NARROWEST = 0.05
-"""Least standard deviation of a normal, as a share of the column's."""
+"""Minimum standard deviation of a normal, relative to the column's."""
 
 MAX_STEPS = 80
 TOLERANCE = 1e-2
 """Maximum EM iterations, and the gain in nats below which they end."""
 
 KNOTS_PER_NORMAL = 64
-"""Knots of a normal's distribution function in the table of the map."""
+"""Number of knots per normal in the table of a distribution function."""
 
 Scale = Callable[[np.ndarray], np.ndarray]
 
@@ -49,14 +49,20 @@ def _logit(x: np.ndarray) -> np.ndarray:
 
 
 SCALES: dict[str, Scale] = {"identity": lambda x: x, "root": _root, "log": _log, "logit": _logit}
-"""Monotone scales by name; values outside of a scale's domain become infinite."""
+"""Monotone scales by name; values outside a scale's domain become infinite."""
 
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of a column: `edges` (m - 1,) between them, and `counts` (m,), both float64.
+    """The cells of a column.
 
-    The outermost cells are open.
+    Attributes
+    ----------
+    edges : ndarray of shape (m - 1,), float64
+        Borders between neighbouring cells; the outermost cells are open.
+    counts : ndarray of shape (m,), float64
+        Rows in each cell.
+
     """
 
     edges: np.ndarray
@@ -78,8 +84,8 @@ class Cells:
 def step_of(values: np.ndarray, counts: np.ndarray) -> float:
     """Return the step that a column's values are rounded to, 0 for a continuous column.
 
-    The step is the commonest gap of neighbouring distinct values (u,) with counts (u,), where most
-    rows share their value with another row.
+    The step is the commonest gap between neighbouring distinct values (u,) with counts (u,). A
+    column is continuous if more than half as many values as rows are distinct.
     """
     if len(values) < 2 or 2 * len(values) > counts.sum():
         return 0.0
@@ -113,7 +119,7 @@ class ColumnDensity:
     uniform: bool = False
 
     def knots(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return ascending places (g,) on the scale and their normal scores (g,)."""
+        """Return ascending places (g,) on the scale, and their normal scores (g,)."""
         if self.uniform:
             low, high = self.means[0], self.sds[0]
             scores = np.linspace(-6.0, 6.0, 2 * KNOTS_PER_NORMAL)
@@ -157,9 +163,10 @@ class ColumnDensity:
 
 
 def best_density(cells: Cells, scales: list[str]) -> ColumnDensity | None:
-    """Return the density with the highest BIC over scales and numbers of normals, None if none.
+    """Return the density with the highest BIC over scales and numbers of normals.
 
-    A scale has to describe the column better than the stored values with one normal, too.
+    A scale other than the stored one must have a higher BIC with one normal, too. Return None if no
+    scale is defined for all edges of cells.
     """
     best: ColumnDensity | None = None
     alone: dict[str, float] = {}
@@ -181,7 +188,7 @@ def best_density(cells: Cells, scales: list[str]) -> ColumnDensity | None:
 
 
 def _densities(cells: Cells, edges: np.ndarray, scale: str) -> Iterator[ColumnDensity]:
-    """Yield the densities of one scale, from one normal to three, and a uniform one."""
+    """Yield the densities of one scale: one to `MAX_NORMALS` normals; as stored, a uniform one."""
     counts, n = cells.counts, float(cells.counts.sum())
     share = np.cumsum(counts)[:-1] / n
     z = ndtri(np.clip(share, 0.5 / n, 1.0 - 0.5 / n))

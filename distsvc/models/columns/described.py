@@ -44,7 +44,7 @@ def described(
 ) -> list[ColumnDescription]:
     """Return the descriptions of the stored columns `names` (d,) of a model.
 
-    `given` has the kinds and scales that the job file gives.
+    `given` are the kinds and scales from the job file.
     """
     found = []
     salts = model.salts.tolist()

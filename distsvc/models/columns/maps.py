@@ -20,12 +20,12 @@ from distsvc.models.columns.density import (
 )
 
 BEND_FROM, BEND = 5.0, 0.25
-"""Standard deviations from which a mapped value grows logarithmically, and how softly."""
+"""Mapped value beyond which growth is logarithmic, and the scale of the logarithm."""
 
 
 @dataclass(frozen=True)
 class GivenColumn:
-    """The kind and the scale of a column that a job gives; None for what its values decide."""
+    """The kind and the scale of a column from the job file; None to decide by its values."""
 
     kind: str | None = None
     scale: str | None = None
@@ -36,10 +36,11 @@ AS_FOUND = GivenColumn()
 
 @dataclass(frozen=True)
 class NumberMap:
-    """A monotone map of stored numbers, by a table in the stored unit.
+    """A monotone map of stored numbers, saved as tables.
 
     A column with one peak is mapped to a standard normal by its distribution function. A column
-    with several is standardised on its scale. Values far out grow logarithmically.
+    with several peaks is standardised on its scale, so that the peaks stay apart. Beyond
+    `BEND_FROM` mapped values grow logarithmically.
 
     Attributes
     ----------
@@ -48,14 +49,14 @@ class NumberMap:
     step : float
         Width of the cell of a stored value; 0 for a continuous column.
     low, high : float
-        The extreme values of the rows that the map was learned from.
+        Extremes of the rows that the map was learned from.
     first_edge, last_edge : float
-        Inner borders of the cells of the extreme values, which are open where they are atoms.
+        Inner borders of the cells of the extremes; those cells are open if `step` is not 0.
     places, scores, targets : ndarray of shape (g,), float64
-        The table of the map: places on the scale, the normal scores of the distribution function
-        there, and the mapped values.
+        Places on the scale, the normal scores of the distribution function there, and the mapped
+        values. Scores and targets differ if the density has several peaks.
     values, mapped : ndarray of shape (h,), float64
-        Stored values, and the means of the mapped values in their cells.
+        Stored values, and the middles (medians) of their cells, mapped.
 
     """
 
@@ -77,7 +78,7 @@ class NumberMap:
     ) -> NumberMap | None:
         """Return the map of ascending distinct values (u,), u > 1, with counts (u,).
 
-        None if no density fits.
+        Return None if no density fits.
         """
         cells = Cells.of(distinct, counts)
         scales = _possible(distinct) if given.scale is None else [given.scale]
@@ -107,7 +108,7 @@ class NumberMap:
 
     @classmethod
     def _ordinal(cls, distinct: np.ndarray, cells: Cells, step: float) -> NumberMap:
-        """Return the map whose thresholds are the normal scores of the counts, as in a probit."""
+        """Return the map with a threshold between neighbouring values, as in an ordered probit."""
         share = np.cumsum(cells.counts)[:-1] / cells.counts.sum()
         scores = ndtri(share)
         edges = cells.edges
@@ -134,7 +135,7 @@ class NumberMap:
         return NumberMap(**fields)
 
     def _cell_scores(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the normal scores of both ends of the cells of x (n,)."""
+        """Return the normal scores (n,) of the lower and upper ends of the cells of x (n,)."""
         half = 0.5 * self.step
         scale = SCALES[self.scale]
         low, high = scale(x - half), scale(x + half)
@@ -152,7 +153,7 @@ class NumberMap:
         return np.where(finite, scores, place)
 
     def means(self, x: np.ndarray) -> np.ndarray:
-        """Return the mapped values (n,) of stored values x (n,), the means of their cells."""
+        """Return the mapped middles (n,) of the cells of stored values x (n,)."""
         out = interpolated(x, self.values, self.mapped)
         beyond = (x < self.low) | (x > self.high)
         if beyond.any():
@@ -160,7 +161,7 @@ class NumberMap:
         return bent(out)
 
     def _beyond(self, x: np.ndarray) -> np.ndarray:
-        """Return the mapped values of stored values outside of the range that was learned."""
+        """Return the mapped values of stored values outside the learned range."""
         place = SCALES[self.scale](x)
         mapped = interpolated(np.where(np.isfinite(place), place, 0.0), self.places, self.targets)
         ends = np.where(x < self.low, self.mapped[0], self.mapped[-1])
@@ -168,7 +169,7 @@ class NumberMap:
         return np.where(np.isfinite(place), outside, ends)
 
     def mapped_to(self, x: np.ndarray, uniforms: np.ndarray | None) -> np.ndarray:
-        """Return the mapped values (n,) of x (n,): means of cells, or draws by uniforms (n,)."""
+        """Return the mapped values (n,) of x (n,): middles of cells, or draws by uniforms (n,)."""
         if uniforms is None:
             return self.means(x)
         low, high = self._cell_scores(x)
@@ -177,18 +178,18 @@ class NumberMap:
         return bent(interpolated(scores, self.scores, self.targets))
 
     def facts(self) -> dict[str, Any]:
-        """Return what JSON holds."""
+        """Return the map's part of the model's JSON."""
         names = ("scale", "step", "low", "high", "first_edge", "last_edge")
         sizes = {"knots": len(self.places), "values": len(self.values)}
         return {name: getattr(self, name) for name in names} | sizes
 
     def tables(self) -> list[np.ndarray]:
-        """Return the tables, whose lengths `facts` have."""
+        """Return the tables; their lengths are in `facts`."""
         return [self.places, self.scores, self.targets, self.values, self.mapped]
 
     @classmethod
     def restored(cls, facts: dict[str, Any], cut: Callable[[int], np.ndarray]) -> NumberMap:
-        """Return the map of facts, and tables that ``cut(n)`` gives one after the other."""
+        """Return the saved map; ``cut(n)`` returns the next n numbers of its tables."""
         if facts["scale"] not in SCALES:
             raise ValueError(f"expected a scale, one of {list(SCALES)}, found {facts['scale']!r}")
         own = {k: v for k, v in facts.items() if k not in ("knots", "values")}
@@ -202,7 +203,7 @@ _NO_TABLE = np.zeros(0), np.zeros(0)
 
 
 def _ends(distinct: np.ndarray) -> tuple[float, float, float, float]:
-    """Return the extremes of ascending distinct values (u,), and the borders of their cells."""
+    """Return the extremes of ascending values (u,), and the inner borders of their cells."""
     edges = (distinct[0] + distinct[1]) / 2.0, (distinct[-2] + distinct[-1]) / 2.0
     return float(distinct[0]), float(distinct[-1]), float(edges[0]), float(edges[1])
 
@@ -218,7 +219,7 @@ def _possible(distinct: np.ndarray) -> list[str]:
 
 
 def interpolated(x: np.ndarray, knots: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return the piecewise linear map of x (n,), which goes on beyond the outermost knots."""
+    """Return the piecewise linear map of x (n,), extrapolated beyond the outermost knots."""
     if len(knots) == 1:
         return np.where(np.isnan(x), np.nan, values[0])
     out = np.empty(len(x))
@@ -227,7 +228,7 @@ def interpolated(x: np.ndarray, knots: np.ndarray, values: np.ndarray) -> np.nda
 
 
 def bent(z: np.ndarray) -> np.ndarray:
-    """Return z with a logarithmic growth beyond `BEND_FROM`."""
+    """Return z with logarithmic growth beyond `BEND_FROM`."""
     beyond = np.maximum(np.abs(z) - BEND_FROM, 0.0)
     return np.copysign(np.minimum(np.abs(z), BEND_FROM) + BEND * np.log1p(beyond / BEND), z)
 
@@ -240,7 +241,7 @@ def _cell_mean(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 def _between(low: np.ndarray, high: np.ndarray, share: np.ndarray) -> np.ndarray:
     """Return the normal scores at shares (n,) of the probability between two scores.
 
-    Cells in the upper tail are mirrored, so that probabilities keep their digits.
+    Cells in the upper tail are mirrored: probabilities near 1 would lose their digits.
     """
     upper = low > -high
     a, b = np.where(upper, -high, low), np.where(upper, -low, high)

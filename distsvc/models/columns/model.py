@@ -1,9 +1,9 @@
-"""The model of a table's columns: stored rows become the rows that learners see.
+"""The model of a table's columns: a map of stored rows to prepared rows.
 
-Learning sees draws: a stored value stands for all values that round to it, and a random number,
-keyed by row and column, chooses one. So rounding leaves no gaps that look like valleys. A flag or a
-category is a normal variable above or below a threshold, as in probit models. Labelling sees the
-means of the same cells, so that equal rows have equal labels.
+A stored number stands for all values that round to it, its cell. Learners see draws: a random
+number, keyed by row and column, picks a value in the cell, so that rounding leaves no gaps. A flag
+or a level is a normal variable above or below a threshold, as in probit models. Labels and scores
+use the middles of numbers' cells and the means of flags, so that equal rows have equal labels.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from distsvc.models.mixture.density import MixtureRows
 
 MIN_SPIKE_SHARE = 0.1
 MIN_SPIKE_VALUES = 12
-"""Least share of rows at one end of a column that makes it zero-inflated, and the least number of
-distinct values of such a column."""
+"""Minimum share of rows with one extreme value, and minimum number of distinct values, of a
+zero-inflated column."""
 
 MAX_REPEATED = 2.0
-"""Times that a spike has more rows than each of the five values next to it."""
+"""Ratio of rows that a spike must exceed, to each of the five values next to it."""
 
 LEAST_CHANCE = 1e-6
-"""Bound on the probabilities that latent draws come from, and on one less them."""
+"""Minimum distance of the probabilities of latent draws from 0 and 1."""
 
 SAME = 1e-12
-"""Relative range up to which a column counts as constant: a few rounding errors."""
+"""Maximum range of a constant column, relative to its largest value: a few rounding errors."""
 
 
 class Cutter:
-    """Cuts tables off one array, from its beginning on."""
+    """A reader of consecutive tables from one array."""
 
     def __init__(self, tables: np.ndarray):
         self.tables, self.place = tables, 0
@@ -51,16 +51,16 @@ class Cutter:
 
 @dataclass(frozen=True)
 class CategoryColumn:
-    """A column of codes: flags, or levels of a category.
+    """A column of codes: a flag, or levels of a category.
 
-    Prepared columns are the latent variables, one of a flag or one of each level, and the level.
+    Prepared columns are the latent variables, one for a flag or one for each level, and the level.
 
     Attributes
     ----------
     codes : ndarray of shape (L,), float64
-        The codes that were learned, ascending.
+        Learned codes, ascending.
     shares : ndarray of shape (L,), float64
-        Shares of the rows with a value.
+        Share of each code among the rows that are not missing.
 
     """
 
@@ -69,12 +69,12 @@ class CategoryColumn:
 
     @property
     def n_latent(self) -> int:
-        """Latent variables: one of a flag, one of each level of a category."""
+        """Number of latent variables: one for a flag, one for each level of a category."""
         return 1 if len(self.codes) == 2 else len(self.codes)
 
     @property
     def width(self) -> int:
-        """Prepared columns."""
+        """Number of prepared columns."""
         return self.n_latent + 1
 
     def levels(self, x: np.ndarray) -> np.ndarray:
@@ -119,23 +119,33 @@ class CategoryColumn:
         return {"kind": "category", "levels": len(self.codes)}
 
     def tables(self) -> list[np.ndarray]:
-        """Return codes and shares."""
+        """Return the codes and their shares."""
         return [self.codes, self.shares]
 
     @classmethod
     def restored(cls, facts: dict[str, Any], cut: Cutter) -> CategoryColumn:
-        """Return the column of facts and tables."""
+        """Return the saved column."""
         return cls(cut(facts["levels"]), cut(facts["levels"]))
 
 
 @dataclass(frozen=True)
 class NumberColumn:
-    """A column of numbers, by its map, and the map of its amounts where it is zero-inflated.
+    """A column of numbers.
 
-    Prepared columns are the mapped value, and 1 where it is missing; of a zero-inflated column the
-    mapped value, the mapped amount, and whether the value is the `spike`, -1 where it is missing.
-    Learners see a random number in place of an amount that is not there: a constant would tell the
-    other columns where the spike is.
+    Prepared columns are the mapped value, and 1 where it is missing, else 0. A zero-inflated column
+    has three: the mapped value, the mapped amount, and 1 at the `spike`, -1 where it is missing,
+    else 0. Level trees use the mapped value; a mixture uses the amount and the flag. Learners see a
+    random number in place of a missing amount, since a constant would show where the spike is.
+
+    Attributes
+    ----------
+    map : NumberMap
+        Map of all values.
+    spike : float or None
+        Extreme value that many rows have, usually 0; None if there is none.
+    amounts : NumberMap or None
+        Map of the other values of a zero-inflated column.
+
     """
 
     map: NumberMap
@@ -144,7 +154,7 @@ class NumberColumn:
 
     @property
     def width(self) -> int:
-        """Prepared columns."""
+        """Number of prepared columns."""
         return 2 if self.amounts is None else 3
 
     def prepare(
@@ -173,7 +183,7 @@ class NumberColumn:
         return {"kind": "number", "map": self.map.facts(), "spike": self.spike, "amounts": amounts}
 
     def tables(self) -> list[np.ndarray]:
-        """Return the tables of its maps."""
+        """Return the tables of the maps."""
         return self.map.tables() + ([] if self.amounts is None else self.amounts.tables())
 
     @classmethod
@@ -187,21 +197,22 @@ class NumberColumn:
 
 @dataclass(frozen=True)
 class PreparedLayout:
-    """Places in the prepared rows of a column model; arrays are int64.
+    """The columns of prepared rows by their use; arrays are int64.
 
     Attributes
     ----------
     firsts : ndarray of shape (d,)
         First prepared column of each stored column.
     width : int
-        Prepared columns.
+        Number of prepared columns.
     latent : ndarray of shape (r,)
-        Continuous variables, which trees and graphs see.
+        Continuous variables, which level trees and graphs use.
     numbers, absent : ndarray of shape (p,)
-        Numbers of a mixture, and columns that are not 0 where one of them is missing.
+        Numbers that a mixture uses, and columns that are not 0 where the number is missing.
     levels : ndarray of shape (q,)
-        Levels of a mixture's categories, -1 where missing.
+        Levels of categories that a mixture uses, -1 where missing.
     n_levels : ndarray of shape (q,)
+        Number of levels of each category.
 
     """
 
@@ -228,10 +239,11 @@ class ColumnModel:
     Attributes
     ----------
     columns : list of `NumberColumn`, `CategoryColumn` or None
-        In the order of stored columns; None for a column that decides nothing, since it is constant
-        or a copy of another one.
+        In the order of stored columns; None for a column that is not used: it is constant, or has
+        the rows in the order of an earlier column.
     salts : ndarray of shape (d,), uint64
-        Keys of the columns' random numbers; they follow from the ranks of the pilot's values.
+        Keys of the columns' random numbers. They depend on the ranks of the pilot's values, and
+        not on names, order or units of columns.
 
     """
 
@@ -247,8 +259,8 @@ class ColumnModel:
     ) -> ColumnModel:
         """Return the model of stored pilot rows (m, d) float64, NaN where missing.
 
-        `nominal` (d,) bool says which columns hold codes of categories, and `given` has kinds and
-        scales that are not chosen by the values.
+        `nominal` (d,) bool marks columns that hold codes of categories. `given` are kinds and
+        scales from the job file.
         """
         columns: list[NumberColumn | CategoryColumn | None] = []
         salts: list[int] = []
@@ -263,7 +275,7 @@ class ColumnModel:
 
     @cached_property
     def layout(self) -> PreparedLayout:
-        """The places of the prepared columns. Learners see columns in the order of their salts."""
+        """The uses of the prepared columns; learners see columns in the order of their salts."""
         widths = [1 if one is None else one.width for one in self.columns]
         firsts = np.cumsum([0, *widths])
         latent: list[int] = []
@@ -291,7 +303,8 @@ class ColumnModel:
         """Return prepared rows (n, width) float64 of stored rows X (n, d).
 
         With the keys (n,) uint64 of rows, values are draws inside their cells, as learners see
-        them; without, means of the cells. A missing number is a draw from all rows, or their mean.
+        them; without, middles of the cells. A missing number is a draw from a standard normal, or
+        0.
         """
         out = np.zeros((len(X), self.layout.width))
         for j, (column, first) in enumerate(zip(self.columns, self.layout.firsts, strict=True)):
@@ -310,13 +323,13 @@ class ColumnModel:
         return self.prepared(X, keys)[:, self.layout.latent]
 
     def origin(self, centre: np.ndarray) -> np.ndarray:
-        """Return the origin (width,) float64 of prepared rows by the centre (r,) of the latent."""
+        """Return the origin (width,) float64 of prepared rows; `centre` (r,) is of latent ones."""
         origin = np.zeros(self.layout.width)
         origin[self.layout.latent] = centre
         return origin
 
     def facts(self) -> list[dict[str, Any] | None]:
-        """Return what JSON holds; `restored` takes it back with `tables`."""
+        """Return the part of the model's JSON that `restored` needs, with `tables`."""
         return [None if one is None else one.facts() for one in self.columns]
 
     @property
@@ -329,7 +342,7 @@ class ColumnModel:
     def restored(
         cls, facts: Sequence[dict[str, Any] | None], tables: np.ndarray, salts: np.ndarray
     ) -> ColumnModel:
-        """Return the model of facts and arrays; ValueError or KeyError where they are damaged."""
+        """Return the saved model; raise ValueError or KeyError if it is damaged."""
         cut = Cutter(tables)
         columns: list[NumberColumn | CategoryColumn | None] = []
         for one in facts:
@@ -345,7 +358,10 @@ class ColumnModel:
 
 
 def unit(keys: np.ndarray, salt: Any, more: int = 0) -> np.ndarray:
-    """Return uniform numbers (n,) in (0, 1) of rows with keys (n,) uint64, of one column."""
+    """Return uniform numbers (n,) in (0, 1) for keys (n,) uint64 of rows and the salt of a column.
+
+    `more` numbers further random numbers of the same column.
+    """
     z = keys + np.uint64(salt) + np.uint64((more * 0x9E3779B97F4A7C15) % 2**64)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -354,7 +370,7 @@ def unit(keys: np.ndarray, salt: Any, more: int = 0) -> np.ndarray:
 
 
 def _salt(x: np.ndarray) -> int:
-    """Return a number that follows from the ranks of a column's values (m,), NaN included."""
+    """Return a hash of the ranks of a column's values (m,), NaN included."""
     _, ranks = np.unique(x, return_inverse=True, equal_nan=True)
     weights = unit(np.arange(len(x), dtype=np.uint64), 1)
     return int(np.frombuffer(np.float64(ranks @ weights).tobytes(), np.uint64)[0])
@@ -363,7 +379,7 @@ def _salt(x: np.ndarray) -> int:
 def _column_of(
     x: np.ndarray, nominal: bool, given: GivenColumn
 ) -> NumberColumn | CategoryColumn | None:
-    """Return the model of values (m,) without missing ones, None of a constant column."""
+    """Return the model of values (m,) that are not missing; None if they are constant."""
     distinct, counts = np.unique(x, return_counts=True)
     if len(distinct) < 2:
         return None
@@ -384,7 +400,7 @@ def _column_of(
 
 
 def _spike_of(distinct: np.ndarray, counts: np.ndarray) -> float | None:
-    """Return the extreme value that more rows have than its neighbours explain, None if none."""
+    """Return the minimum or maximum if many more rows have it than its neighbours, else None."""
     if len(distinct) < MIN_SPIKE_VALUES:
         return None
     for end, near in ((0, counts[1:6]), (-1, counts[-6:-1])):

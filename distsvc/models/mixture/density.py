@@ -11,13 +11,13 @@ import numpy as np
 from distsvc.kernels.mixture import expectation, tie_axes
 
 LEAST_POSTERIOR = 1e-5
-"""Posterior up to which a row does not count for a component; saves time only."""
+"""Posterior below which a row is left out of a component's sums, to save time."""
 
 PRIOR_MEAN_ROWS = 0.01
-"""Rows that the prior mean counts as (Fraley and Raftery 2007)."""
+"""Weight of the prior mean, in rows (Fraley and Raftery 2007)."""
 
 PRIOR_LEVEL_ROWS = 1.0
-"""Rows that the shares of all rows count as in a component's levels."""
+"""Weight, in rows, of the table's shares of levels in those of a component."""
 
 AXES_SWEEPS = 2
 """Updates of each common axis in one maximisation step."""
@@ -27,9 +27,17 @@ Shape = Literal["full", "tied", "diagonal"]
 
 @dataclass(frozen=True)
 class MixtureRows:
-    """Rows of numbers X (n, p) float64, NaN where missing, and levels (n, q) int32, -1 there.
+    """Rows of a table as a mixture sees them.
 
-    `n_levels` (q,) int64 are the levels of each category.
+    Attributes
+    ----------
+    X : ndarray of shape (n, p), float64
+        Numbers, NaN where missing.
+    levels : ndarray of shape (n, q), int32
+        Levels of categories, -1 where missing.
+    n_levels : ndarray of shape (q,), int64
+        Number of levels of each category.
+
     """
 
     X: np.ndarray
@@ -46,7 +54,7 @@ class MixtureRows:
 
     @cached_property
     def sorted(self) -> SortedRows:
-        """The rows sorted by which numbers they have."""
+        """The rows, grouped by their pattern of missing numbers."""
         n, p = self.X.shape
         there = ~np.isnan(self.X)
         if there.all():
@@ -65,13 +73,13 @@ class MixtureRows:
         return SortedRows(X, levels, order, starts, present, missing)
 
     def take(self, rows: np.ndarray) -> MixtureRows:
-        """Return some rows (m,)."""
+        """Return the rows with the numbers `rows` (m,)."""
         return MixtureRows(self.X[rows], self.levels[rows], self.n_levels)
 
 
 @dataclass(frozen=True)
 class SortedRows:
-    """Rows of patterns of missing numbers, as `distsvc.kernels.mixture.expectation` takes them."""
+    """Rows grouped by pattern of missing numbers, for `distsvc.kernels.mixture.expectation`."""
 
     X: np.ndarray
     levels: np.ndarray
@@ -83,11 +91,23 @@ class SortedRows:
 
 @dataclass(frozen=True)
 class MixtureSums:
-    """Sums over rows, weighted by posteriors (n, K), from which a mixture follows; they add up.
+    """Sufficient statistics of a mixture: sums over rows, weighted by posteriors (n, K).
 
-    `mass` (K,), `first` (K, p), `second` (K, p, p), its lower triangle, or (K, 1, p) for diagonal
-    covariances, and `counts` (K, L), all float64. `likelihood` is that of the mixture that weighted
-    the rows.
+    Sums of parts of the rows add up to those of all rows.
+
+    Attributes
+    ----------
+    mass : ndarray of shape (K,), float64
+        Sums of the posteriors.
+    first : ndarray of shape (K, p), float64
+        Sums of the numbers.
+    second : ndarray of shape (K, p, p) or (K, 1, p), float64
+        Sums of products, the lower triangle; or of squares, for diagonal covariances.
+    counts : ndarray of shape (K, L), float64
+        Sums by level of all categories.
+    likelihood : float
+        Log-likelihood of the mixture that gave the posteriors.
+
     """
 
     mass: np.ndarray
@@ -97,20 +117,20 @@ class MixtureSums:
     likelihood: float = 0.0
 
     def plus(self, other: MixtureSums) -> MixtureSums:
-        """Return the sums over the rows of both."""
+        """Return the sums over the rows of both parts."""
         return MixtureSums(**{k: v + vars(other)[k] for k, v in vars(self).items()})
 
 
 @dataclass(frozen=True)
 class Prior:
-    """A conjugate prior after Fraley and Raftery (2007): `scatter` (p, p), `shares` (L,)."""
+    """A conjugate prior: the `scatter` (p, p) and the `shares` (L,) of levels of all rows."""
 
     scatter: np.ndarray
     shares: np.ndarray
 
     @classmethod
     def of(cls, rows: MixtureRows) -> Prior:
-        """Return the prior of rows whose numbers are about standardised."""
+        """Return the prior for rows (Fraley and Raftery 2007)."""
         p = rows.X.shape[1]
         filled = np.where(np.isnan(rows.X), np.nanmean(rows.X, axis=0), rows.X)
         scatter = np.cov(filled.T, bias=True).reshape(p, p) + 1e-6 * np.eye(p)
@@ -131,12 +151,12 @@ class NormalMixture:
     weights : ndarray of shape (K,), float64
     means : ndarray of shape (K, p), float64
     covariances : ndarray of shape (K, p, p) or (K, 1, p), float64
-        Full, or the variances of diagonal ones.
+        Full (also of the shape "tied"), or the variances of diagonal ones.
     chances : ndarray of shape (K, L), float64
         Probabilities of the levels of all categories.
     n_levels : ndarray of shape (q,), int64
     axes : ndarray of shape (p, p) or None
-        Of the shape "tied", the axes on which all covariances are diagonal.
+        Axes on which all covariances are diagonal, for the shape "tied".
 
     """
 
@@ -156,7 +176,7 @@ class NormalMixture:
 
     @property
     def n_components(self) -> int:
-        """Components."""
+        """Number of components."""
         return len(self.weights)
 
     @property
@@ -171,7 +191,7 @@ class NormalMixture:
 
     @property
     def n_parameters(self) -> int:
-        """Free parameters."""
+        """Number of free parameters."""
         k, p = self.means.shape
         covariances = {
             "full": k * p * (p + 1) // 2,
@@ -184,9 +204,9 @@ class NormalMixture:
     def of(
         cls, sums: MixtureSums, n_levels: np.ndarray, prior: Prior, axes: np.ndarray | None = None
     ) -> NormalMixture:
-        """Return the mixture with the highest posterior density for sums.
+        """Return the mixture with the highest posterior density given sums: the step M of EM.
 
-        With `axes` (p, p) covariances are tied, and these are the start of their common axes.
+        With `axes` (p, p) covariances are tied, and their common axes start from these.
         """
         k, p = sums.first.shape
         mass = sums.mass + 1e-9
@@ -226,7 +246,7 @@ class NormalMixture:
     def started(
         cls, rows: MixtureRows, posterior: np.ndarray, prior: Prior, shape: Shape
     ) -> NormalMixture:
-        """Return the mixture that posteriors (n, K) of rows lead to; missing numbers are at 0."""
+        """Return the mixture that follows from posteriors (n, K); missing numbers count as 0."""
         k, p = posterior.shape[1], rows.X.shape[1]
         flat = cls(
             np.full(k, 1.0 / k), np.zeros((k, p)), np.tile(np.diag(prior.scatter), (k, 1, 1)),
@@ -248,7 +268,7 @@ class NormalMixture:
         return out
 
     def expectation(self, rows: MixtureRows) -> MixtureSums:
-        """Return the sums of rows weighted by their posteriors, and the log-likelihood."""
+        """Return the sums of rows, weighted by their posteriors: the step E of EM."""
         sums = self._no_sums("diagonal" if self.shape == "diagonal" else "full")
         posterior = np.empty((len(rows), self.n_components))
         likelihood = float(self._kernel(rows, posterior, False, sums).sum())
@@ -291,9 +311,9 @@ class NormalMixture:
 def fitted(
     rows: MixtureRows, start: NormalMixture, prior: Prior, max_steps: int, tolerance: float
 ) -> tuple[NormalMixture, float]:
-    """Return the mixture after steps of EM from a start, and its log-likelihood.
+    """Return the mixture after EM from a start, and its log-likelihood.
 
-    Steps end when the log-likelihood gains less than `tolerance` a row.
+    EM ends after `max_steps`, or if a step gains less than `tolerance` nats per row.
     """
     mixture, old = start, -np.inf
     for _ in range(max_steps):

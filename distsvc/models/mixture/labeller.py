@@ -1,4 +1,4 @@
-"""Posteriors and densities of prepared rows under a mixture, one row at a time."""
+"""Posteriors and densities of prepared rows in a mixture, without grouping the rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from distsvc.models.mixture.density import NormalMixture
 
 @dataclass(frozen=True)
 class MixtureLabeller:
-    """A mixture prepared for labelling: covariances are factorised once.
+    """A mixture with factorised covariances, for labelling.
 
     Attributes
     ----------
@@ -58,7 +58,8 @@ class MixtureLabeller:
     def __call__(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return posteriors (n, K) and log densities (n, 2) float64 of prepared rows Z (n, d).
 
-        The second density counts missing values as if they were as likely as they are on average.
+        The first density leaves missing values out. The second counts them by their expected log
+        density, so that rows with and without missing values compare.
         """
         own = self.mixture
         posterior = np.empty((len(Z), own.n_components))

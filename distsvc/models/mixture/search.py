@@ -1,8 +1,8 @@
 """The search for a mixture: number of components and shape of covariances by BIC.
 
-Every shape is fitted with one component, two, and so on, until more describe the rows no better.
-Each fit starts from the best of several short runs: from k-means, and from the fit with one
-component less with one of its components split in two.
+Each shape is fitted with one component, two, and so on, until `PATIENCE` more numbers have no
+higher BIC. Each fit starts from the best of several short runs: one from k-means, and `SPLITS` from
+the previous fit with one of its components split in two.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ from distsvc.models.rows.threads import on_threads
 SHAPES: tuple[Shape, ...] = ("full", "tied", "diagonal")
 
 MAX_COMPONENTS = 20
-"""Maximum number of components that is looked for."""
+"""Maximum number of components, unless `n_components` asks for more."""
 
 PATIENCE = 2
-"""Numbers of components without a higher BIC, after which a shape is given up."""
+"""Consecutive numbers of components without a higher BIC, after which a shape's search ends."""
 
 SPLITS = 2
-"""Components with the largest spread, of which each is split for a start of the next fit."""
+"""Components that are split for starts of the next fit: those with the largest scatter."""
 
 MIN_SPLIT_ROWS = 10
-"""Fewest rows of a component that is split."""
+"""Rows that a component must exceed to be split."""
 
 N_INIT = 2
-"""Runs of k-means for a start."""
+"""Random starts of k-means."""
 
 MAX_PATTERN_COST = 30
-"""Most numbers of a row, times patterns of missing numbers a row, of full and tied covariances.
+"""Maximum of columns times patterns of missing numbers per row, for full and tied covariances.
 
-Each pattern factorises every covariance: p^3 / 3 operations, where a row takes p^2.
+Each pattern factorises every covariance, p^3 / 3 operations, while a row takes p^2.
 """
 
 SHORT_STEPS, STEPS, TOLERANCE = 8, 60, 2e-4
-"""EM steps of a short run and of a fit, and the gain in nats a row below which a fit ends."""
+"""EM steps of a short run, maximum EM steps of a fit, and the gain in nats per row that ends it."""
 
 
 @dataclass(frozen=True)
 class MixtureFit:
-    """A fitted mixture with its BIC, log-likelihood less half the parameters times log n."""
+    """A fitted mixture and its BIC: log-likelihood less half the parameters times log n."""
 
     mixture: NormalMixture
     bic: float
@@ -53,7 +53,7 @@ class MixtureFit:
 
 @dataclass(frozen=True)
 class MixtureSearch:
-    """All fits of a search, those of one shape after those of another."""
+    """All fits of a search, shape by shape."""
 
     fits: list[MixtureFit]
 
@@ -64,7 +64,7 @@ class MixtureSearch:
 
     @cached_property
     def best_of_each(self) -> list[MixtureFit]:
-        """The best fit of each number of components, in their order."""
+        """The best fit of each number of components, in ascending order."""
         best: dict[int, MixtureFit] = {}
         for fit in self.fits:
             k = fit.mixture.n_components
@@ -85,17 +85,17 @@ def search(
     n_components: int | None = None,
     n_jobs: int | None = 1,
 ) -> MixtureSearch:
-    """Fit mixtures to rows until more components describe them no better.
+    """Fit mixtures of each shape to rows, with growing numbers of components.
 
     Parameters
     ----------
     rows : MixtureRows
         n rows.
     latent : ndarray of shape (n, r), float
-        The same rows as continuous variables, in which k-means looks for starts.
+        The same rows as continuous variables, for starts by k-means.
     seed : int
     n_components : int or None
-        A number of components that is fitted in any case.
+        Number of components up to which fits go on in any case.
     n_jobs : int or None
         Threads; they change no result.
 
@@ -110,7 +110,7 @@ def search(
 
 
 class _Starts:
-    """Partitions by k-means that fits start from; each is computed once."""
+    """Partitions by k-means that fits start from; results are cached."""
 
     def __init__(self, latent: np.ndarray, seed: int):
         self.latent, self.seed = latent, seed
@@ -123,7 +123,7 @@ class _Starts:
         return self._known[k]
 
     def splits(self, posterior: np.ndarray) -> list[np.ndarray]:
-        """Return posteriors (n, k + 1), of (n, k) with one of the widest components in two."""
+        """Return posteriors (n, k + 1), each with one of the widest components split in two."""
         labels, k = posterior.argmax(axis=1), posterior.shape[1]
         spread = np.zeros(k)
         for c in range(k):
@@ -172,7 +172,7 @@ def _fits(
 
 
 def _k_means(X: np.ndarray, k: int, seed: int) -> np.ndarray:
-    """Return the labels (n,) of rows X (n, r) in k clusters about centres."""
+    """Return the labels (n,) of rows X (n, r) by k-means."""
     from sklearn.cluster import KMeans  # which takes a second to import
 
     return np.asarray(KMeans(k, n_init=N_INIT, random_state=seed).fit(X).labels_)
