@@ -297,6 +297,9 @@ def decide(
         each.quality = quality_of(data, np.unique(each.drawn, return_inverse=True)[1])
     if n_clusters is None or not proposals:
         proposals.append(one)
+    if n_clusters is not None:  # a tree may have fewer branches than are wanted
+        most = max(each.n_clusters for each in proposals)
+        proposals = [each for each in proposals if each.n_clusters == most]
     proposals.sort(key=lambda each: -each.quality.bic)
     best, followed = proposals[0], False
     if before is not None and n_clusters is None:

@@ -416,7 +416,7 @@ class AutomaticEngine(Engine):
         if self.chosen == GRAPH:
             return f"Rows hang together along a graph of near rows: {told}."
         clear = "clearly" if own >= CLEAR else "more clearly than the graph"
-        return f"ColumnDensity along few directions divides the table {clear}: {told}."
+        return f"Density along few directions divides the table {clear}: {told}."
 
     def fitted_facts(self) -> Facts:
         """Return the numbers that the chosen fit arrived at, for its report."""

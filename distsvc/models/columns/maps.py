@@ -128,7 +128,7 @@ class NumberMap:
             distinct = distinct[inner]
         low, high = self._cell_scores(distinct)
         with np.errstate(invalid="ignore"):
-            middle = _cell_mean(low, high)
+            middle = _cell_median(low, high)
         mapped = interpolated(middle, self.scores, self.targets)
         rising = np.concatenate([[True], np.diff(np.maximum.accumulate(mapped)) > 1e-12])
         fields = vars(self) | {"values": distinct[rising], "mapped": mapped[rising]}
@@ -152,7 +152,7 @@ class NumberMap:
         scores = interpolated(np.where(finite, place, 0.0), self.places, self.scores)
         return np.where(finite, scores, place)
 
-    def means(self, x: np.ndarray) -> np.ndarray:
+    def medians(self, x: np.ndarray) -> np.ndarray:
         """Return the mapped middles (n,) of the cells of stored values x (n,)."""
         out = interpolated(x, self.values, self.mapped)
         beyond = (x < self.low) | (x > self.high)
@@ -171,7 +171,7 @@ class NumberMap:
     def mapped_to(self, x: np.ndarray, uniforms: np.ndarray | None) -> np.ndarray:
         """Return the mapped values (n,) of x (n,): middles of cells, or draws by uniforms (n,)."""
         if uniforms is None:
-            return self.means(x)
+            return self.medians(x)
         low, high = self._cell_scores(x)
         with np.errstate(invalid="ignore"):
             scores = _between(low, high, uniforms)
@@ -233,7 +233,7 @@ def bent(z: np.ndarray) -> np.ndarray:
     return np.copysign(np.minimum(np.abs(z), BEND_FROM) + BEND * np.log1p(beyond / BEND), z)
 
 
-def _cell_mean(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+def _cell_median(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Return the median normal scores of cells between two scores."""
     return _between(low, high, np.full(len(low), 0.5))
 

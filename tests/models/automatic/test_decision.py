@@ -8,7 +8,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from distsvc import AutoClustering
-from distsvc.models.automatic.decision import mixture_proposals
+from distsvc.models.automatic.decision import PartitionProposal, decide, mixture_proposals
 from distsvc.models.rows.sampling import lowest, row_keys
 
 N = 1200
@@ -53,6 +53,18 @@ def test_answers_to_a_questionnaire_are_found():
     found = fitted(X)
     assert found.n_clusters_ == 3
     assert adjusted_rand_score(y, found.labels_) > 0.8
+
+
+def test_a_tree_of_fewer_clusters_than_wanted_has_no_answer(model):
+    engine, (_, y) = model._engine, customers()
+    order = lowest(row_keys(engine.levels.seed, np.arange(N)), N)
+    tree = PartitionProposal("graph", y[order], y[order], lambda: None)
+    mixtures = mixture_proposals(
+        engine._mixed, engine.levels.pilot, 0, 5, 1, engine._mixture_rule, None
+    )
+    given = engine._mixed, engine._draws, engine._values
+    assert decide(mixtures, [tree], *given, 5, None).best.n_clusters == 5
+    assert decide(mixtures, [tree], *given, None, None).best.n_clusters == 3
 
 
 def test_an_idle_flag_makes_no_clusters():
