@@ -87,6 +87,7 @@ def _jobs(folder: Path) -> Iterator[Sections]:
             sections["preprocess"]["missing"] = "median"
         if name in ("auto-columns", "mixture"):
             del sections["preprocess"]
+            sections["input"]["columns"] = ["a", "b", "c", "d", "flag"]
         yield sections
         if name == "auto":
             later = {"previous": str(folder / name)}
@@ -101,6 +102,7 @@ def _write(table: Path, lines: Path) -> None:
     X = 9.0 + 6.0 * np.eye(4)[group] + random.normal(0.0, 1.0, (ROWS, 4))
     columns = dict(zip("abcd", X.T, strict=True)) | {"group": group}
     columns |= {"name": pa.array([f"row {k}" for k in range(ROWS)])}
+    columns |= {"flag": pa.array(np.where(random.random(ROWS) < 0.3, "yes", "no"))}
     wide = np.repeat(X, WIDTH // 4, axis=1) + random.normal(0.0, 1.0, (ROWS, WIDTH))
     columns |= {"v": pa.FixedSizeListArray.from_arrays(pa.array(wide.ravel()), WIDTH)}
     write_whole(table, lambda stream: pq.write_table(pa.table(columns), stream))

@@ -217,12 +217,31 @@ def read_arrays(path: Path, only: str | None = None) -> dict[str, np.ndarray]:
     with (
         _readable(path),
         open(path, "rb", opener=_regular) as stream,
-        zipfile.ZipFile(stream) as archive,
+        zipfile.ZipFile(_FromItsBeginning(stream)) as archive,
     ):
         members = archive.infolist()
         _check_members(members, os.fstat(stream.fileno()).st_size)
         named = {member.filename.removesuffix(".npy"): member for member in members}
         return {n: _member(archive, m) for n, m in named.items() if only in (None, n)}
+
+
+class _FromItsBeginning:
+    """A stream to read that is not asked for places before its beginning.
+
+    To the system that is an invalid argument, as if the disk were at fault, and not an offset that
+    is damaged.
+    """
+
+    def __init__(self, stream: BinaryIO):
+        self._stream = stream
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        if whence == os.SEEK_SET and offset < 0:
+            raise ValueError(f"it has the offset {offset}")
+        return self._stream.seek(offset, whence)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def _check_members(members: list[zipfile.ZipInfo], n_bytes: int) -> None:
