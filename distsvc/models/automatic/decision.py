@@ -239,7 +239,7 @@ def _final_rule(
     make_rule: Callable[[NormalMixture, np.ndarray, np.ndarray], Rule],
 ) -> Rule:
     """Return the rule of a mixture after EM on all rows; the largest cluster is the first."""
-    if len(rows) > DECISION_ROWS:
+    if len(rows) > SEARCH_ROWS:
         mixture, _ = fitted(rows, mixture, Prior.of(rows), FINAL_STEPS, FINAL_TOLERANCE)
     posterior = mixture.posterior(rows)
     k = int(cluster.max()) + 1

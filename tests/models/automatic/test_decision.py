@@ -8,7 +8,14 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from distsvc import AutoClustering
-from distsvc.models.automatic.decision import PartitionProposal, decide, mixture_proposals
+from distsvc.models.automatic.decision import (
+    SEARCH_ROWS,
+    PartitionProposal,
+    _final_rule,
+    decide,
+    mixture_proposals,
+)
+from distsvc.models.mixture.search import search
 from distsvc.models.rows.sampling import lowest, row_keys
 
 N = 1200
@@ -65,6 +72,17 @@ def test_a_tree_of_fewer_clusters_than_wanted_has_no_answer(model):
     given = engine._mixed, engine._draws, engine._values
     assert decide(mixtures, [tree], *given, 5, None).best.n_clusters == 5
     assert decide(mixtures, [tree], *given, None, None).best.n_clusters == 3
+
+
+def test_the_mixture_of_the_answer_is_fitted_to_all_pilot_rows():
+    n = SEARCH_ROWS + 500
+    model, made = fitted(customers(n)[0]), []
+    engine = model._engine
+    first = engine._mixed.take(np.arange(SEARCH_ROWS))
+    found = search(first, engine.levels.pilot[:SEARCH_ROWS], 0, 3).best.mixture
+    cluster = np.arange(found.n_components)
+    _final_rule(engine._mixed, found, cluster, lambda mixture, *_: made.append(mixture))
+    assert made[0].likelihoods(engine._mixed).sum() > found.likelihoods(engine._mixed).sum() + 1.0
 
 
 def test_an_idle_flag_makes_no_clusters():
