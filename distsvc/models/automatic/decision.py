@@ -1,12 +1,13 @@
 """The decision among the proposals of all views, by one measure.
 
 A proposal is a partition of the pilot's first rows. Its quality is the BIC of these rows if each
-cluster is one population (`distsvc.models.mixture.population`). One cluster is a proposal, too. A
-mixture takes part only if the BIC of its normals exceeds the quality of one cluster.
+cluster is one population (`distsvc.models.mixture.population`). One cluster is a proposal, too.
+Several clusters have to be better than one by a standard error, and those of a mixture also as
+normals: the one-standard-error rule (Breiman et al. 1984).
 
-The previous run's answer is kept unless another proposal is better by more than chance, by a
-likelihood ratio test of models that are not nested (Vuong 1989). The agreement is the probability,
-by the same test, that the answer is better than the next different proposal.
+The previous run's answer is kept unless another proposal is better by more than chance. Standard
+errors, and the agreement, are those of models that are not nested (Vuong 1989). The agreement is
+the probability that the answer is better than the next different proposal.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ SEARCH_ROWS, DECISION_ROWS = 2_000, 5_000
 FINAL_STEPS, FINAL_TOLERANCE = 20, 1e-4
 """Maximum EM steps, and tolerance, of the final fit on all pilot rows and of the fit that starts
 from the previous labels."""
+
+BETTER_THAN_ONE = 1.0
+"""z statistic of several clusters against one from which they are the better answer."""
 
 SIGNIFICANT = 1.96
 """z statistic from which another proposal replaces the previous answer."""
@@ -79,11 +83,11 @@ class PartitionProposal:
 
 @dataclass(frozen=True)
 class Mixtures:
-    """Proposals of mixtures with several clusters, one cluster, and the highest BIC of a fit."""
+    """Proposals of mixtures, one cluster, and the quality of the best mixture of normals."""
 
     proposals: list[PartitionProposal]
     one: PartitionProposal
-    bic: float
+    normals: Quality
 
 
 @dataclass(frozen=True)
@@ -212,9 +216,8 @@ def mixture_proposals(
     one = proposal(single, nought, np.ones((m, 1)), np.zeros(1, np.int64))
     least = least_mass(m, 1)  # fewer rows are outliers, not a cluster, as for level trees
     large = [each for each in proposals if np.bincount(each.labels).min() >= least]
-    bic = float(best.mixture.likelihoods(first).sum())
-    bic -= 0.5 * best.mixture.n_parameters * float(np.log(m))
-    return Mixtures(large if n_clusters is None else proposals, one, bic)
+    normals = Quality(best.mixture.likelihoods(first), best.mixture.n_parameters)
+    return Mixtures(large if n_clusters is None else proposals, one, normals)
 
 
 def _merged(posterior: np.ndarray, cluster: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -289,12 +292,17 @@ def decide(
     )
     one = mixtures.one
     one.quality = quality_of(data, one.drawn)
+
+    def is_answer(quality: Quality) -> bool:
+        return n_clusters is not None or quality.better_than(one.quality) > BETTER_THAN_ONE
+
     proposals = list(trees)
-    if n_clusters is not None or mixtures.bic > one.quality.bic:
+    if is_answer(mixtures.normals):
         proposals += mixtures.proposals
     for each in proposals:
         each.labels, each.drawn = each.labels[:m], each.drawn[:m]
         each.quality = quality_of(data, np.unique(each.drawn, return_inverse=True)[1])
+    proposals = [each for each in proposals if is_answer(each.quality)]
     if n_clusters is None or not proposals:
         proposals.append(one)
     if n_clusters is not None:  # a tree may have fewer branches than are wanted

@@ -10,11 +10,14 @@ from sklearn.metrics import adjusted_rand_score
 from distsvc import AutoClustering
 from distsvc.models.automatic.decision import (
     SEARCH_ROWS,
+    Mixtures,
     PartitionProposal,
     _final_rule,
     decide,
     mixture_proposals,
 )
+from distsvc.models.mixture.density import MixtureRows
+from distsvc.models.mixture.population import PopulationRows, Quality, quality_of
 from distsvc.models.mixture.search import search
 from distsvc.models.rows.sampling import lowest, row_keys
 
@@ -83,6 +86,26 @@ def test_the_mixture_of_the_answer_is_fitted_to_all_pilot_rows():
     cluster = np.arange(found.n_components)
     _final_rule(engine._mixed, found, cluster, lambda mixture, *_: made.append(mixture))
     assert made[0].likelihoods(engine._mixed).sum() > found.likelihoods(engine._mixed).sum() + 1.0
+
+
+@pytest.mark.parametrize(("errors", "n_clusters"), [(0.5, 1), (1.5, 2)])
+def test_a_mixture_has_to_beat_one_cluster_by_a_standard_error(errors, n_clusters):
+    random = np.random.default_rng(0)
+    y = np.repeat([0, 1], 200)
+    X = random.normal(size=(400, 2)) + 4.0 * y[:, None]
+    rows = MixtureRows(X, np.zeros((400, 0), np.int32), np.zeros(0, np.int64))
+    nought = np.zeros(400, np.int64)
+    whole = quality_of(PopulationRows(X, X, X == X, rows.levels, rows.n_levels), nought)
+    gain = np.resize([1.0, -1.0], 400) + errors / 20.0  # its sum is 20 errors of size 20
+    normals = Quality(whole.log_density + gain, whole.n_parameters)
+    several = PartitionProposal("mixture", y, y, made_nowhere)
+    one = PartitionProposal("mixture", nought, nought, made_nowhere)
+    found = decide(Mixtures([several], one, normals), [], rows, X, X, None, None)
+    assert found.best.n_clusters == n_clusters
+
+
+def made_nowhere():
+    raise AssertionError("the rule is not needed")
 
 
 def test_an_idle_flag_makes_no_clusters():
