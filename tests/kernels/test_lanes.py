@@ -23,14 +23,14 @@ PROCESSORS = {
 KERNELS = """
 import hashlib
 import numpy as np
-from distsvc.kernels import density, dual_cd, hyperplane, level_tree, projection, rbf
+from distsvc.kernels import dual_cd, hyperplane, level_tree, nearness, projection, rbf
 
 random = np.random.default_rng(0)
 X, S = random.normal(size=(300, 9)).astype("f4"), random.normal(size=(9, 77)).astype("f4")
 a, ends = random.uniform(0.1, 1.0, 77).astype("f4"), np.array([30, 77])
-sums = np.empty((2, 300))
-density.log_sums(X, S, a, 0.3, sums)
-found = [sums, rbf.weighted_sums(X, S, a, 0.1), level_tree.vote(X, S, a, ends, 0.05)]
+near = np.empty(300)
+nearness.log_nearness(X, S, 35, np.float32(0.01), near)
+found = [near, rbf.weighted_sums(X, S, a, 0.1), level_tree.vote(X, S, a, ends, 0.05)]
 found += [projection.project(X, S.T[:3]), projection.project(X @ X.T, X.T)]
 V, means, rest = np.eye(7, 9, dtype="f4"), np.zeros((7, 9), "f4"), np.ones((2, 7))
 visits, decays = np.zeros(7, np.int64), np.ones(1)

@@ -50,9 +50,9 @@ from distsvc.models.support_vector.level_tree.consensus import (
     Answer,
     chance_of_one,
 )
-from distsvc.models.support_vector.level_tree.density_score import DensityScore
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 from distsvc.models.support_vector.level_tree.level_sets import NEAR_ROWS, LevelSets
+from distsvc.models.support_vector.level_tree.neighbour_score import NeighbourScore
 from distsvc.models.support_vector.level_tree.proposals import (
     VoteRows,
     entropy,
@@ -557,7 +557,7 @@ class AutomaticEngine(Engine):
         """Return the fields of `Scored` for clusters, given labels (m,) of the first pilot rows."""
         levels = self.levels.levels
         pilot = levels.pilot[: len(labels)]
-        score = DensityScore.of(levels.trees, pilot, labels[: len(pilot)], levels.nu)
+        score = NeighbourScore.of(levels.trees, pilot, labels[: len(pilot)], levels.nu)
         return Scored.fields_of(levels.ensemble.components, score)
 
     def _columns_labels(self, found: LevelSets) -> np.ndarray:

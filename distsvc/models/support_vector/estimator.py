@@ -88,7 +88,7 @@ class SupportVectorClustering(StreamEstimator, OutlierEstimator):
     nu : float in (0, 1] or None, default=None
         Share of rows that lie outside. With the level tree it shifts the scores and changes no
         cluster; with None about one row in a hundred of a normal cluster is outside
-        (`DensityScore`). With a number for `gamma` it also decides C, by the exact equivalence
+        (`NeighbourScore`). With a number for `gamma` it also decides C, by the exact equivalence
         C = 1 / (nu rho*), with rho* of the nu-one-class SVM (Schoelkopf et al. 2001) on at most
         2000 rows; the level of f is set so that a share nu of up to 10,000 rows lies outside. 0.1
         when C is None too.

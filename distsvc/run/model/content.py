@@ -24,7 +24,7 @@ from distsvc.run.work.directory import Result
 from distsvc.storage.rows.features import Description, Feature, names_of, restored
 from distsvc.storage.rows.where import where_columns
 
-MODEL_VERSION = 8
+MODEL_VERSION = 9
 LONGEST_REASON = 400
 
 NEEDS = COLUMN_NEEDS | {

@@ -110,7 +110,7 @@ def test_a_job_gives_labels_and_scores_of_the_estimator(table, given, published)
 def test_the_clusters_are_found(table, given, published):
     y = pq.read_table(table)["class"].to_numpy()
     assert adjusted_rand_score(y, read_labels(published[0])["label"]) > 0.97
-    assert 0.0 < published[1].outliers.share < 0.15
+    assert published[1].outliers.share < 0.015
     doubts = [] if len(given["columns"]) == 2 else ["Weak evidence: only 33 % of the models agree"]
     assert [warning.partition(";")[0] for warning in published[1].warnings] == doubts
 
@@ -123,7 +123,7 @@ def test_the_drawn_domain_is_that_of_the_score(table, given, published):
         return
     f = np.array(picture.f)
     assert f.max() > 0.0
-    assert f.min() == pytest.approx(-3.0 * f.max(), abs=1e-4)
+    assert f.min() >= -3.0 * f.max() - 1e-4
     inside = read_labels(published[0])["score"].to_numpy() >= 0.0
     X = rows_of(table, given)[inside]
     x, y = np.searchsorted(picture.grid_x, X[:, 0]), np.searchsorted(picture.grid_y, X[:, 1])
@@ -134,7 +134,7 @@ def test_the_drawn_domain_is_that_of_the_score(table, given, published):
 def test_predict_gives_the_same_labels(table, published, tmp_path):
     manifest = predict_table(published[0], str(table), str(tmp_path / "out"))
     assert read_labels(tmp_path / "out").equals(read_labels(published[0]))
-    assert "in units of the tail of a cluster" in manifest.columns["score"]
+    assert "standard deviations of a cluster" in manifest.columns["score"]
 
 
 @pytest.mark.filterwarnings("ignore:Weak evidence")
@@ -169,7 +169,8 @@ def test_blocks_of_a_large_sample_come_in_another_order_in_every_pass(
         found = read_labels(out)
         np.testing.assert_array_equal(found["label"], estimator.labels_)
         np.testing.assert_array_equal(found["score"], estimator.decision_function(X))
-    assert not found["score"].equals(read_labels(published[0])["score"])
+    other = model_of(published[0])["S"]
+    assert arrays["S"].shape != other.shape or (arrays["S"] != other).any()
 
 
 @pytest.mark.parametrize(("most", "again"), [(2000, False), (250, True)])
@@ -243,29 +244,21 @@ def test_a_list_of_gammas_can_not_be_solved_exactly(flat, tmp_path):
 
 
 def test_a_number_and_a_penalty(flat, tmp_path):
-    """One model is trained, with C, and it alone scores rows, by two kernels and near rows."""
+    """One model is trained, with C; rows are scored by their distances from near ones."""
     report = run(flat, tmp_path / "out", {"labelling": "level-tree", "gamma": 16.0, "C": 10.0})
     facts, arrays = report.model.fitted, model_of(tmp_path / "out")
     assert (facts["gamma"], facts["C"], facts["n_models"]) == (16.0, 10.0, 1)
     assert facts["n_support_vectors"] == len(arrays["a"])
-    for which in "few", "most":
-        np.testing.assert_array_equal(arrays[f"{which}_vectors"], arrays["S"])
-        np.testing.assert_array_equal(arrays[f"{which}_weights"], arrays["a"])
     Z = (blobs(2)[0] - arrays["centre"]) / arrays["scale"] - arrays["origin"]
-    squares = ((Z[:, :, None] - arrays["S"][None]) ** 2).sum(axis=1)
-    wide, narrow = 8.0 / 128, 8.0
-    logs = [np.log(np.exp(-gamma * squares) @ arrays["a"]) for gamma in (wide, narrow, wide)]
     squares = ((Z[:, :, None] - arrays["near_points"][None]) ** 2).sum(axis=1)
     squares.sort(axis=1)
-    content = json.loads(published_file(tmp_path / "out", "model.json").read_text())
-    least = content["facts"]["near_least"]
-    fourth = np.where(squares[:, 0] < 1e-12, squares[:, 4], squares[:, 3])
-    logs.append(-0.5 * np.log(np.maximum(fourth, least)))
-    apart = (np.array(logs) - arrays["score_middles"][:, None]) / arrays["score_tails"][:, None]
+    near = json.loads(published_file(tmp_path / "out", "model.json").read_text())["facts"]
+    first = (squares[:, 0] < 1e-12).astype(int)  # a row is not near itself
+    means = [own[a : a + 35].mean() for own, a in zip(squares, first, strict=True)]
+    expected = -0.5 * np.log(np.maximum(means, near["near_least"]))
+    expected = (expected - near["near_limit"]) / near["near_unit"]
     found = read_labels(tmp_path / "out")
-    expected = 0.5 * (np.average(apart, axis=0, weights=[1, 2, 1, 4]) + apart.min(axis=0))
-    limit = expected[0] - found["score"][0].as_py()
-    np.testing.assert_allclose(found["score"], expected - limit, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(found["score"], expected, rtol=1e-3, atol=4e-3)
     np.testing.assert_array_equal(found["outlier"], found["score"].to_numpy() < 0.0)
     assert report.levels.why[0].startswith("The least clear of the splits")
 

@@ -15,7 +15,7 @@ from distsvc.models.hyperplanes.tree import GrowingTree
 from distsvc.models.linear.rule import BallRule, OneClassRule
 from distsvc.models.rules.rule import Rule, ScoreWords
 from distsvc.models.support_vector.boundary.rule import BoundaryRule
-from distsvc.models.support_vector.level_tree.density_score import DensityScore, Near, Sums
+from distsvc.models.support_vector.level_tree.neighbour_score import NeighbourScore
 from distsvc.models.support_vector.level_tree.rule import LevelRule, Scored
 from distsvc.storage.publishing.formats.columns import COLUMNS, published_columns
 
@@ -54,13 +54,7 @@ def tree_rule():
     return TreeRule(**vars(growing.with_rows("prune")), cut_into=3)
 
 
-SCORED = Scored.fields_of(
-    floats(2, D),
-    DensityScore(
-        Sums(floats(1, 3), np.ones(3, "f4"), 0.5), Sums(floats(2, 5), np.ones(5, "f4"), 0.2),
-        Near(floats(2, 6), 0.01), np.zeros(4), np.ones(4), 4.0,
-    ),
-)  # fmt: skip
+SCORED = Scored.fields_of(floats(2, D), NeighbourScore(floats(2, 60), 0.01, -0.5, 0.25))
 
 RULES = [
     LevelRule(

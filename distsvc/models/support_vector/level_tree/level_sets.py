@@ -16,8 +16,8 @@ from distsvc.models.support_vector.level_tree.consensus import (
     Answer,
     elect,
 )
-from distsvc.models.support_vector.level_tree.density_score import DensityScore
 from distsvc.models.support_vector.level_tree.ensemble import Ensemble
+from distsvc.models.support_vector.level_tree.neighbour_score import NeighbourScore
 from distsvc.models.support_vector.level_tree.proposals import VoteRows
 from distsvc.models.support_vector.level_tree.tree import LevelTree, Voter
 
@@ -41,7 +41,7 @@ class LevelSets:
 
     `level` is that of g at which f is 0, where g reaches it; None for a tenth of the median of the
     levels at which the clusters were born. `nu` is the share of the pilot that lies outside; None
-    for rows as `DensityScore` sees them. With `nearest` rows take the cluster of their nearest
+    for rows as `NeighbourScore` sees them. With `nearest` rows take the cluster of their nearest
     support vector, not that of the vote. `before` (m,) are the labels of the pilot's first rows in
     the answer of the run before, which is left only for one that is clearly better; `follow` says
     that it is taken, or not, whatever the vote. `voting` are the rows of the vote, which remember
@@ -120,10 +120,10 @@ class LevelSets:
         return LOWEST * float(np.median(self.tree.births[self.answer.kept]))
 
     @cached_property
-    def score(self) -> DensityScore:
+    def score(self) -> NeighbourScore:
         """The score of rows, negative outside."""
         labels = self.voter.labels(self.rows(self.pilot))
-        return DensityScore.of(self.trees, self.pilot, labels, self.nu)
+        return NeighbourScore.of(self.trees, self.pilot, labels, self.nu)
 
     @cached_property
     def part(self) -> np.ndarray:

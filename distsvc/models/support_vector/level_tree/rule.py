@@ -1,4 +1,4 @@
-"""The rule of a cut of the level tree, and the scores of rows by density."""
+"""The rule of a cut of the level tree, and the scores of rows."""
 
 from __future__ import annotations
 
@@ -15,12 +15,7 @@ from distsvc.kernels.shares import nearest_shares, vote_shares
 from distsvc.models.rules.fields import FLAG, ArrayField, ClustersField, real
 from distsvc.models.rules.rule import Rule, ScoreWords
 from distsvc.models.support_vector.boundary.rule import GAMMA, LABEL, OUTLIER, SOFTENED, grouped
-from distsvc.models.support_vector.level_tree.density_score import (
-    LEAST_TAIL,
-    DensityScore,
-    Near,
-    Sums,
-)
+from distsvc.models.support_vector.level_tree.neighbour_score import LEAST_UNIT, NeighbourScore
 from distsvc.models.support_vector.level_tree.tree import LevelTree, Voter
 
 TRUSTED, MOST_TRUSTED = 0.25, 2.0
@@ -29,36 +24,22 @@ TRUSTED, MOST_TRUSTED = 0.25, 2.0
 
 @dataclass(frozen=True)
 class Scored:
-    """The fields of a rule that scores rows by `DensityScore`.
+    """The fields of a rule that scores rows by `NeighbourScore`.
 
-    Rows are projected on `components`. The sums ``few_...`` and ``most_...`` and the rows
-    ``near_...`` score them; ``score_...`` are the usual values, and the distance from these at
-    which a row is outside.
+    Rows are projected on `components`, and scored by their distances from `near_points`.
     """
 
     components: Annotated[np.ndarray, ArrayField("float32", "c d", row_major=False)]
-    few_vectors: Annotated[np.ndarray, ArrayField("float32", "u U")]
-    few_weights: Annotated[np.ndarray, ArrayField("float32", "U", above=0.0)]
-    few_gamma: Annotated[float, GAMMA]
-    most_vectors: Annotated[np.ndarray, ArrayField("float32", "v V")]
-    most_weights: Annotated[np.ndarray, ArrayField("float32", "V", above=0.0)]
-    most_gamma: Annotated[float, GAMMA]
     near_points: Annotated[np.ndarray, ArrayField("float32", "w W")]
     near_least: Annotated[float, GAMMA]
-    score_middles: Annotated[np.ndarray, ArrayField("float64", "4")]
-    score_tails: Annotated[np.ndarray, ArrayField("float64", "4", least=LEAST_TAIL)]
-    score_limit: Annotated[float, real()]
+    near_limit: Annotated[float, real()]
+    near_unit: Annotated[float, real(ge=LEAST_UNIT)]
 
     @staticmethod
-    def fields_of(components: np.ndarray, score: DensityScore, seen: int = 0) -> dict[str, Any]:
+    def fields_of(components: np.ndarray, score: NeighbourScore, seen: int = 0) -> dict[str, Any]:
         """Return the fields by name, of a rule that sees at least `seen` components."""
-        few, most = score.few, score.most
-        seen = max(seen, len(few.S), len(most.S))
-        sums = {"few_vectors": few.S, "few_weights": few.a, "few_gamma": few.gamma}
-        sums |= {"most_vectors": most.S, "most_weights": most.a, "most_gamma": most.gamma}
-        sums |= {"near_points": score.near.points, "near_least": score.near.least}
-        usual = {"score_middles": score.middles, "score_tails": score.tails}
-        return {"components": components[:seen], **sums, **usual, "score_limit": score.limit}
+        near = {f"near_{name}": value for name, value in vars(score).items()}
+        return {"components": components[: max(seen, len(score.points))], **near}
 
     def seen(self, Z: np.ndarray) -> np.ndarray:
         """Return centred rows Z (n, d) float32 along the components, (n, c) float32."""
@@ -66,20 +47,16 @@ class Scored:
 
     def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
         """Return the scores (n,) float64 of centred rows Z (n, d) float32."""
-        return self.density_score.unrounded(project(Z, self.components))
+        return self.neighbour_score.unrounded(project(Z, self.components))
 
     @cached_property
-    def density_score(self) -> DensityScore:
+    def neighbour_score(self) -> NeighbourScore:
         """The score of rows by their components."""
-        few = Sums(self.few_vectors, self.few_weights, self.few_gamma)
-        most = Sums(self.most_vectors, self.most_weights, self.most_gamma)
-        near = Near(self.near_points, self.near_least)
-        usual = self.score_middles, self.score_tails
-        return DensityScore(few, most, near, *usual, self.score_limit)
+        return NeighbourScore(self.near_points, self.near_least, self.near_limit, self.near_unit)
 
     def check_components(self, *names: str) -> None:
         """Raise DataError where vectors have more components than rows are projected on."""
-        for name in ("few_vectors", "most_vectors", "near_points", *names):
+        for name in ("near_points", *names):
             found, most = len(getattr(self, name)), len(self.components)
             if found > most:
                 raise DataError(f"array {name}: expected at most {most} components, found {found}")
@@ -101,15 +78,15 @@ class LevelRule(Scored, Rule):
     )
     meanings: ClassVar[Mapping[str, str]] = {
         "label": LABEL,
-        "score": "float32: how dense rows lie around it, in units of the tail of a cluster; "
-        "0 is the boundary of the domain of novelty",
+        "score": "float32: how near other rows are, in standard deviations of a cluster's rows; "
+        "negative outside",
         "outlier": OUTLIER,
     }
     words: ClassVar[ScoreWords] = ScoreWords(
-        meaning="The score tells how dense rows lie around a row: the mean of the logarithms of "
-        "several estimates of the density. Its unit is how far the lowest twentieth of a cluster "
-        "lies below the middle. It has no lower end.",
-        axis="score by density; negative is outside every cluster",
+        meaning="The score tells how near other rows of the table are: minus the logarithm of the "
+        "distance to the 15th nearest of 500 rows, in standard deviations of a cluster's rows. It "
+        "is 0 where rows begin to be outside, and has no lower end.",
+        axis="score by near rows; negative is outside every cluster",
     )
 
     S: Annotated[np.ndarray, ArrayField("float32", "q B")]
@@ -125,7 +102,7 @@ class LevelRule(Scored, Rule):
         tree: LevelTree,
         part: np.ndarray,
         nearest: bool,
-        score: DensityScore,
+        score: NeighbourScore,
     ) -> LevelRule:
         """Return the rule of a cut of a tree, parts (B,) int64, and what scores rows."""
         scored = cls.fields_of(components, score, len(tree.S))
@@ -139,7 +116,7 @@ class LevelRule(Scored, Rule):
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
         """Return the published columns of centred rows Z (n, d) float32 by name."""
         view = project(Z, self.components)
-        score = self.density_score(view)
+        score = self.neighbour_score(view)
         return {"label": self._voted(view), "score": score, "outlier": score < 0.0}
 
     def labels(self, Z: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ import pytest
 
 from distsvc.errors import DataError
 from distsvc.models.support_vector.boundary.rule import BoundaryRule
-from distsvc.models.support_vector.level_tree.density_score import DensityScore, Near, Sums
+from distsvc.models.support_vector.level_tree.neighbour_score import NeighbourScore
 from distsvc.models.support_vector.level_tree.rule import LevelRule
 from tests import reference
 
@@ -17,10 +17,7 @@ def random(*shape, seed=0):
 def level_rule(nearest=False):
     part = np.array([0, 1, 2, 0, 1, 2, 1], np.int64)
     weights = np.abs(random(7, seed=1)) + np.float32(0.1)
-    few = Sums(random(2, 6), np.ones(6, np.float32), 0.5)
-    most = Sums(random(3, 9), np.ones(9, np.float32), 0.2)
-    near = Near(random(3, 8, seed=3), 0.01)
-    score = DensityScore(few, most, near, np.zeros(4), np.ones(4), 1.0)
+    score = NeighbourScore(random(3, 60, seed=3), 0.01, -0.5, 0.25)
     tree = SimpleNamespace(S=random(2, 7), a=weights, gamma=0.7)
     return LevelRule.of(random(3, 5, seed=2), tree, part, nearest, score)
 
@@ -70,13 +67,10 @@ def test_rules_survive_being_written(rule):
 
 def test_the_names_of_published_models():
     rule = level_rule()
-    scoring = {"few_vectors", "few_weights", "most_vectors", "most_weights"}
-    scoring |= {"components", "near_points", "score_middles", "score_tails"}
-    arrays = {"S", "a", "part"} | scoring
+    arrays = {"S", "a", "part", "components", "near_points"}
     assert (rule.form, set(rule.arrays())) == ("level-tree", arrays)
-    facts = {"gamma": 0.7, "nearest": False, "few_gamma": 0.5, "most_gamma": 0.2}
-    facts |= {"near_least": 0.01, "score_limit": 1.0}
-    assert rule.facts() == facts
+    near = {"near_least": 0.01, "near_limit": -0.5, "near_unit": 0.25}
+    assert rule.facts() == {"gamma": 0.7, "nearest": False, **near}
     rule = boundary_rule()
     assert (rule.form, set(rule.arrays())) == ("support-vector", {"S", "a", "points", "cluster"})
     assert rule.facts() == {"gamma": 0.2}
@@ -93,7 +87,7 @@ def test_the_level_rule_projects_and_takes_the_largest_sum():
         ]
     )
     found = rule.label(Z)
-    score = rule.density_score
+    score = rule.neighbour_score
     np.testing.assert_allclose(found["score"], score(seen), atol=1e-3)
     assert found["score"].tobytes() == rule.unrounded_scores(Z).astype(np.float32).tobytes()
     top = np.sort(sums, axis=1)
@@ -109,7 +103,7 @@ def test_the_level_rule_projects_and_takes_the_largest_sum():
 def test_vectors_of_more_components_than_there_are_are_refused():
     rule = level_rule()
     with pytest.raises(
-        DataError, match=r"^array most_vectors: expected at most 2 components, found 3$"
+        DataError, match=r"^array near_points: expected at most 2 components, found 3$"
     ):
         LevelRule.restored(rule.facts(), rule.arrays() | {"components": rule.components[:2]})
 

@@ -1,0 +1,65 @@
+"""Logarithms of the distances of rows to the nearest of some points."""
+
+import numpy as np
+
+from distsvc.kernels.jit import inlined, kernel
+from distsvc.kernels.lanes import total
+from distsvc.kernels.rbf import BATCH, squared_distances
+
+DROPPED_BITS = np.int32(12)
+"""Last bits of a float32 that the search leaves out: 0.05 % of a squared distance."""
+
+
+@inlined
+def _bound(bits, k):
+    """Return a bound that the k lowest of bits are below, how many are, and 1 or 0.
+
+    More are below where others equal the k-th but for the last 12 bits. It is 1 where the lowest is
+    0, which is not one of the k. Bits are not negative.
+    """
+    lowest, highest = bits[0], bits[0]
+    for j in range(bits.shape[0]):
+        lowest, highest = min(lowest, bits[j]), max(highest, bits[j])
+    on_point = np.int32(lowest == 0)
+    wanted, below = np.int32(k + on_point), np.int32(bits.shape[0])
+    low, high = lowest >> DROPPED_BITS, highest >> DROPPED_BITS
+    while low < high and below != wanted:
+        middle = np.int32((low + high) >> np.int32(1))
+        bound, found = np.int32((middle + np.int32(1)) << DROPPED_BITS), np.int32(0)
+        for j in range(bits.shape[0]):
+            found = np.int32(found + np.int32(bits[j] < bound))
+        if found < wanted:
+            low = np.int32(middle + np.int32(1))
+        else:
+            high, below = middle, found
+    return np.int32((high + np.int32(1)) << DROPPED_BITS), below, on_point
+
+
+@kernel
+def log_nearness(X, P, k, least, out):
+    """Set out[i] to minus the logarithm of the mean distance of x_i to the k nearest of points.
+
+    X (n, d) float32, P (d, m) float32, m > k, out (n,) float64. Squares are averaged; the result is
+    right to 0.05 %. A point that x lies on is left out once, for a point is near others, not near
+    itself. Means below `least`, float32 and positive, count as that. A row with distances that are
+    not numbers gets NaN.
+    """
+    n, m = X.shape[0], P.shape[1]
+    squares = np.empty((BATCH, m), np.float32)
+    bits = squares.view(np.int32)  # integers order distances, which are not negative, alike
+    for first in range(0, n, BATCH):
+        rows = min(BATCH, n - first)
+        for r in range(rows):
+            squared_distances(P, m, X[first + r], squares[r])
+        for r in range(rows):
+            bound, below, on_point = _bound(bits[r], k)
+            for j in range(m):
+                squares[r, j] = squares[r, j] if bits[r, j] < bound else np.float32(0.0)
+            extra = np.float32(below - k - on_point)  # they are as near as the k-th
+            farthest = np.int32(bound - (np.int32(1) << DROPPED_BITS)).view(np.float32)
+            near = total(squares[r])
+            if farthest < np.inf:
+                near -= extra * farthest
+            out[first + r] = max(near / np.float32(k), least)
+        for r in range(rows):
+            out[first + r] = -0.5 * np.log(out[first + r])

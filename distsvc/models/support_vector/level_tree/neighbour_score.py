@@ -1,0 +1,135 @@
+"""Scores of rows by the mean distance to their nearest neighbours (Angiulli and Pizzuti 2002).
+
+Neighbours are searched among some rows of the table, as in Sugiyama and Borgwardt (2013). In a
+normal cluster the logarithm of this distance is about normal above its median, in any number of
+columns. So the median and one quantile of each cluster tell how many of its rows lie beyond a
+distance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from distsvc.kernels.nearness import log_nearness
+from distsvc.models.support_vector.level_tree.tree import LevelTree
+
+POINTS, NEIGHBOURS = 500, 35
+"""Rows among which neighbours are searched, and how many count."""
+
+OUTSIDE = 0.004
+"""Share of the rows of normal clusters that is outside."""
+
+TAILS = 0.15, 0.05
+"""Shares of a cluster's rows whose quantile gives its standard deviation: first with outliers among
+the rows, then without those that are outside."""
+
+MIN_SHARE = 0.1
+"""Minimum size of a cluster that says what is usual, relative to the mean size."""
+
+LEAST_UNIT = 1e-3
+"""Minimum standard deviation of nearness in a cluster."""
+
+HALVINGS = 50
+"""Halvings of the interval in which the limit is searched."""
+
+SHORTEST = 0.05
+"""Share of the rows with the shortest distances, which count as equally near: duplicates."""
+
+LOWEST = -3e38
+"""Least score: float32 has nothing below."""
+
+
+@dataclass(frozen=True)
+class NeighbourScore:
+    """Scores of rows, negative outside.
+
+    Attributes
+    ----------
+    points : ndarray of shape (q, m), float32
+        Rows of the table, feature by feature.
+    least : float
+        Squared distance below which rows count as equally near.
+    limit : float
+        Nearness at which rows begin to be outside: minus the logarithm of the distance.
+    unit : float
+        Standard deviation of nearness in a cluster, the unit of scores.
+
+    """
+
+    points: np.ndarray
+    least: float
+    limit: float
+    unit: float
+
+    @classmethod
+    def of(
+        cls, trees: Sequence[LevelTree], pilot: np.ndarray, labels: np.ndarray, nu: float | None
+    ) -> NeighbourScore:
+        """Return the score from the labels (m,) of viewed pilot rows (m, q) float32.
+
+        Distances are along the components that the trees see. With `nu` that share of the pilot
+        is outside.
+        """
+        q = max(len(tree.S) for tree in trees)
+        n_points = max(min(len(pilot), POINTS), NEIGHBOURS + 1)
+        points = np.ascontiguousarray(np.resize(pilot[:, :q], (n_points, q)).T)
+        tiny = float(np.finfo(np.float32).tiny)
+        near = cls(points, tiny, 0.0, 1.0).unrounded(pilot)
+        apart = np.exp(-2.0 * near[near < -0.5 * np.log(2.0 * tiny)])
+        least = float(np.float32(np.quantile(apart, SHORTEST) if apart.size else 1.0))
+        near = np.minimum(near, -0.5 * np.log(least))
+        inside, limit, units = np.ones(len(near), bool), 0.0, np.ones(1)
+        for tail in TAILS:
+            sizes, middles, units = _usual(near[inside], labels[inside], tail)
+            limit = _limit(sizes, middles, units)
+            inside = near >= limit
+        if nu is not None:
+            limit = float(np.quantile(near, nu, method="lower"))
+        return cls(points, least, limit, float(np.median(units)))
+
+    def unrounded(self, view: np.ndarray) -> np.ndarray:
+        """Return the scores (n,) float64 of viewed rows (n, q) float32."""
+        rows = np.ascontiguousarray(view[:, : len(self.points)])
+        near = np.empty(len(rows))
+        log_nearness(rows, self.points, NEIGHBOURS, np.float32(self.least), near)
+        near -= self.limit
+        near /= self.unit
+        return np.maximum(near, LOWEST)
+
+    def __call__(self, view: np.ndarray) -> np.ndarray:
+        """Return the scores (n,) float32 of viewed rows (n, q) float32."""
+        return self.unrounded(view).astype(np.float32)
+
+
+def _usual(
+    near: np.ndarray, labels: np.ndarray, tail: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return sizes, medians and standard deviations (k,) of nearness (m,) in the larger clusters.
+
+    What has fewer rows may be outliers.
+    """
+    sizes = np.bincount(labels)
+    large = np.flatnonzero(sizes >= MIN_SHARE * sizes[sizes > 0].mean())
+    found = np.array([np.quantile(near[labels == c], (0.5, tail)) for c in large])
+    units = (found[:, 1] - found[:, 0]) / float(ndtri(tail))
+    return sizes[large], found[:, 0], np.maximum(units, LEAST_UNIT)
+
+
+def _limit(sizes: np.ndarray, middles: np.ndarray, units: np.ndarray) -> float:
+    """Return the nearness below which `OUTSIDE` of the clusters' rows is expected.
+
+    It lies more than a standard deviation below the median of each cluster.
+    """
+    below = float((middles + float(ndtri(0.01 * OUTSIDE)) * units).min())
+    above = float((middles - units).min())
+    for _ in range(HALVINGS):
+        limit = 0.5 * (below + above)
+        if sizes @ ndtr((limit - middles) / units) > OUTSIDE * sizes.sum():
+            above = limit
+        else:
+            below = limit
+    return below

@@ -1,0 +1,156 @@
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from distsvc.models.support_vector.level_tree.neighbour_score import (
+    NEIGHBOURS,
+    OUTSIDE,
+    POINTS,
+    SHORTEST,
+    NeighbourScore,
+)
+
+
+def random(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def score_of(view, labels=None, nu=None):
+    """Return the score of rows along all components but those that no tree sees."""
+    labels = np.zeros(len(view), int) if labels is None else labels
+    trees = [SimpleNamespace(S=np.zeros((q, 3), np.float32)) for q in (1, view.shape[1])]
+    return NeighbourScore.of(trees, view, labels, nu)
+
+
+def nearness(view, pilot):
+    """Return minus the logarithm of mean distances, as the slow twin has them."""
+    points = pilot[:POINTS].astype(np.float64)
+    squares = np.sort(((view[:, None] - points) ** 2).sum(axis=2), axis=1)
+    first = (squares[:, 0] == 0.0).astype(int)
+    return np.array(
+        [
+            -0.5 * np.log(own[a : a + NEIGHBOURS].mean())
+            for own, a in zip(squares, first, strict=True)
+        ]
+    )
+
+
+@pytest.mark.parametrize("rows", [60, POINTS, 2 * POINTS])
+def test_a_score_is_nearness_in_standard_deviations(rows):
+    view, labels = random(rows, 4, seed=5), np.repeat([0, 1], [rows - rows // 3, rows // 3])
+    view[labels == 1] += np.float32(1.0)
+    score = score_of(view, labels)
+    assert score.points.shape == (4, min(rows, POINTS))
+    near = nearness(view, view)
+    least = np.quantile(np.exp(-2.0 * near), SHORTEST)
+    near = np.minimum(near, -0.5 * np.log(least))
+    np.testing.assert_allclose(score(view), (near - score.limit) / score.unit, atol=5e-3)
+    assert score(view).dtype == np.float32
+    inside = near >= score.limit
+    spreads = [
+        (np.median(own) - np.quantile(own, 0.05)) / 1.645
+        for own in (near[inside & (labels == c)] for c in (0, 1))
+    ]
+    assert score.unit == pytest.approx(np.mean(spreads), rel=0.2)
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 10, 20])
+@pytest.mark.parametrize("k", [1, 3])
+def test_hardly_a_row_of_normal_clusters_is_outside(d, k):
+    rng = np.random.default_rng(d)
+    labels = rng.integers(0, k, 3000)
+    centres = 12.0 * rng.normal(size=(k, d))
+    view = (centres[labels] + rng.normal(size=(3000, d))).astype(np.float32)
+    score = score_of(view, labels)
+    assert (score(view) < 0.0).mean() < 3.0 * OUTSIDE
+    assert score(np.full((1, d), 40.0, np.float32))[0] < 0.0
+
+
+def test_outliers_do_not_hide_each_other():
+    rng = np.random.default_rng(0)
+    view = np.concatenate([rng.normal(size=(1000, 2)), rng.uniform(-30, 30, (80, 2))]).astype("f4")
+    view = view[rng.permutation(len(view))]
+    far = np.abs(view).max(axis=1) > 5.0
+    outside = score_of(view)(view) < 0.0
+    assert outside[far].mean() > 0.9
+    assert outside[~far].mean() < 0.02
+
+
+def test_outliers_that_are_near_each_other_are_outside():
+    """Two in a hundred rows lie together far from all others, in one cluster with these."""
+    view = random(1000, 3, seed=2)
+    view[:20] = 9.0 + 0.1 * view[:20]
+    view = view[np.random.default_rng(0).permutation(1000)]
+    far = view[:, 0] > 6.0
+    outside = score_of(view)(view) < 0.0
+    assert outside[far].all()
+    assert outside[~far].mean() < 0.02
+
+
+def test_points_of_a_short_table_are_all_rows():
+    view = random(3, 2, seed=5)
+    points = score_of(view).points
+    assert points.shape == (2, NEIGHBOURS + 1)
+    assert {tuple(p) for p in points.T.tolist()} == {tuple(p) for p in view.tolist()}
+
+
+def test_a_cluster_is_not_outside_for_being_thinner_than_another():
+    rng = np.random.default_rng(0)
+    view = rng.normal(size=(600, 2)).astype(np.float32)
+    view[300:] = 20.0 + 4.0 * view[300:]
+    labels = np.repeat([0, 1], 300)
+    outside = score_of(view, labels)(view) < 0
+    assert outside[labels == 1].mean() < 0.05
+    assert outside[labels == 0].mean() < 0.05
+
+
+@pytest.mark.parametrize("size", [100, 7])
+def test_no_cluster_of_a_fair_share_is_outside_as_a_whole(size):
+    """Four dense clusters and one that is thin: outliers if it has few rows beside the others."""
+    rng = np.random.default_rng(0)
+    dense = [rng.normal(10.0 * c, 0.3, (100, 2)) for c in range(4)]
+    view = np.concatenate([*dense, rng.normal(-30.0, 3.0, (size, 2))]).astype(np.float32)
+    labels = np.repeat(range(5), [100] * 4 + [size])
+    outside = score_of(view, labels)(view) < 0
+    assert outside[labels < 4].mean() < 0.05
+    assert outside[labels == 4].mean() < 0.2 if size == 100 else outside[labels == 4].all()
+
+
+def test_the_farther_a_row_the_lower_its_score():
+    score = score_of(random(300, 2, seed=5))
+    along = np.outer(10.0 ** np.arange(1, 18), np.ones(2)).astype(np.float32)
+    found = score(along)
+    assert (np.diff(found) < 0).all()
+    assert (found < 0).all()
+    assert np.isfinite(found).all()
+    assert score(np.zeros((1, 2), np.float32))[0] > 0
+    assert np.isfinite(score(np.full((1, 2), 1e30, np.float32))).all()
+
+
+@pytest.mark.parametrize("nu", [0.01, 0.1, 0.5, 0.9])
+def test_nu_is_the_share_outside(nu):
+    view = random(500, 3, seed=5)
+    assert (score_of(view, nu=nu)(view) < 0).mean() == pytest.approx(nu, abs=0.004)
+
+
+def test_clusters_of_few_rows_do_not_say_what_is_usual():
+    view, labels = random(600, 2, seed=5), np.zeros(600, int)
+    alone = score_of(view, labels)
+    far, more = np.full((4, 2), 1e3, np.float32), np.ones(4, int)
+    both = score_of(np.vstack([view, far]), np.append(labels, more))
+    assert both.unit == pytest.approx(alone.unit)
+    assert (both(far) < 0.0).all()
+
+
+def test_equal_rows_are_inside():
+    view = np.zeros((50, 2), np.float32)
+    score = score_of(view)
+    assert score.unit > 0
+    assert (score(view) >= 0.0).all()
+
+
+def test_a_row_depends_on_no_other():
+    view, score = random(90, 3, seed=9), score_of(random(50, 3, seed=4))
+    parts = [score(part) for part in np.split(view, [1, 40])]
+    assert np.concatenate(parts).tobytes() == score(view).tobytes()
