@@ -94,13 +94,15 @@ class NumberMap:
                 return cls._ordinal(distinct, cells, step)
         if density is None:
             return None
-        return cls._of_density(distinct, density, step)
+        return cls._of_density(distinct, cells, density, step)
 
     @classmethod
-    def _of_density(cls, distinct: np.ndarray, density: ColumnDensity, step: float) -> NumberMap:
+    def _of_density(
+        cls, distinct: np.ndarray, cells: Cells, density: ColumnDensity, step: float
+    ) -> NumberMap:
         places, scores = density.knots()
         targets = scores
-        if not density.is_unimodal:
+        if not density.is_unimodal(cells):
             mean, sd = density.moments
             targets = (places - mean) / sd
         found = cls(density.scale, step, *_ends(distinct), places, scores, targets, *_NO_TABLE)

@@ -29,6 +29,17 @@ def test_a_lognormal_amount_has_the_scale_log():
     assert model.columns[0].map.scale == "log"
 
 
+@pytest.mark.parametrize(("far", "draws_are_normal"), [(0, True), (1500, False)])
+def test_counts_have_no_peak_at_zero_but_one_far_from_it(far, draws_are_normal):
+    """Where 0 lies on a logarithmic scale is not known."""
+    random = np.random.default_rng(1)
+    x = random.poisson(np.exp(column() - 0.3))
+    x[:far] = np.round(200 + 20 * column(2)[:far])
+    X, model = model_of(x)
+    drawn = model.prepared(X, KEYS)[:, 0]
+    assert (kstest(drawn, norm.cdf).pvalue > 0.01) == draws_are_normal
+
+
 def test_draws_of_a_rounded_column_are_normal_without_steps():
     X, model = model_of(np.round(40 + 3 * column()))
     drawn = model.prepared(X, KEYS)[:, 0]
