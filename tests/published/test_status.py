@@ -60,7 +60,7 @@ def test_a_published_run(job):
 
 def test_a_run_that_is_under_way(job):
     with opened(job, Start(), Progress(quiet=True)) as begun:
-        begun.output._lease.beat({"run": begun.run.name, "phase": "survey", "done": 2, "total": 5})
+        begun.output._lease.renew({"run": begun.run.name, "phase": "survey", "done": 2, "total": 5})
         found = status(job.output.path)
         assert found["published"] is None
         assert found["running"]["alive"] is True

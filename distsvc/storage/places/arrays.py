@@ -7,6 +7,7 @@ together are one ``.npz`` file; a large one, read in parts, is an ``.npy`` file 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import math
 import mmap
@@ -96,16 +97,13 @@ def remove_unfinished(folder: Path) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text as UTF-8, with a question mark for each character that UTF-8 can't hold."""
-    _write_bytes(path, text.encode("utf-8", errors="replace"))
-
-
-def _write_bytes(path: Path, content: bytes) -> None:
+    content = text.encode("utf-8", errors="replace")
     write_whole(path, lambda stream: stream.write(content))
 
 
 def write_json(path: Path, content: Any) -> None:
     """Write content as JSON, keys in the order given."""
-    _write_bytes(path, json_bytes(content))
+    write_text(path, json_bytes(content).decode())
 
 
 def read_json(path: Path, most_bytes: int = MOST_JSON) -> Any:
@@ -165,7 +163,7 @@ def unsealed(written: bytes, name: Path | str, required: bool = True) -> dict[st
 
 def write_sealed(path: Path, content: dict[str, Any]) -> None:
     """Write an object as JSON with its checksum."""
-    _write_bytes(path, sealed(content))
+    write_text(path, sealed(content).decode())
 
 
 def read_sealed(path: Path) -> dict[str, Any]:
@@ -192,8 +190,6 @@ def described(path: Path) -> dict[str, int | str]:
 
 def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """Write named arrays to one ``.npz`` file; the same arrays give the same bytes."""
-    for name, array in arrays.items():
-        _check_plain(name, array)
     write_whole(path, lambda stream: _write_members(stream, arrays))
 
 
@@ -212,87 +208,59 @@ def read_arrays(path: Path, only: str | None = None) -> dict[str, np.ndarray]:
     """Read a file of `write_arrays`, or one array; `DataError` when it is missing or damaged.
 
     Members are not compressed, and sizes are checked before anything is allocated: the arrays take
-    no more memory than the file has bytes.
+    no more memory than the file has bytes, which are in memory meanwhile.
     """
-    with (
-        _readable(path),
-        open(path, "rb", opener=_regular) as stream,
-        zipfile.ZipFile(_FromItsBeginning(stream)) as archive,
-    ):
+    with _readable(path), open(path, "rb", opener=_regular) as stream:
+        content = stream.read()
+        archive = zipfile.ZipFile(io.BytesIO(content))
         members = archive.infolist()
-        _check_members(members, os.fstat(stream.fileno()).st_size)
+        _check_members(members, len(content))
         named = {member.filename.removesuffix(".npy"): member for member in members}
         return {n: _member(archive, m) for n, m in named.items() if only in (None, n)}
 
 
-class _FromItsBeginning:
-    """A stream to read that is not asked for places before its beginning.
-
-    To the system that is an invalid argument, as if the disk were at fault, and not an offset that
-    is damaged.
-    """
-
-    def __init__(self, stream: BinaryIO):
-        self._stream = stream
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        if whence == os.SEEK_SET and offset < 0:
-            raise ValueError(f"it has the offset {offset}")
-        return self._stream.seek(offset, whence)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-
 def _check_members(members: list[zipfile.ZipInfo], n_bytes: int) -> None:
     """Check that every member is there once, as it is, and all in the bytes of the file."""
-    names = [member.filename for member in members]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"it has the member {twice!r} twice")
+    names = set[str]()
     for member in members:
+        if member.filename in names:
+            raise ValueError(f"it has the member {member.filename!r} twice")
         if not member.filename.endswith(".npy"):
             raise ValueError(f"its member {member.filename!r} is not an array")
         if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1:
             raise ValueError(f"its member {member.filename!r} is compressed or encrypted")
+        names.add(member.filename)
     total = sum(member.file_size for member in members)
     if total > n_bytes:
         raise ValueError(f"its members have {total:,} bytes, and the file {n_bytes:,}")
 
 
 def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
-    """Read an array whose header agrees with its size."""
-    name = member.filename.removesuffix(".npy")
+    """Read an array whose header agrees with its size, and compare its checksum."""
     with archive.open(member) as stream:
-        shape, dtype = _header(stream, name)
-        expected = stream.tell() + math.prod(shape) * dtype.itemsize
-        if expected != member.file_size:
-            raise ValueError(
-                f"array {name!r} of shape {shape} and type {dtype} takes {expected:,} bytes, found "
-                f"{member.file_size:,}"
-            )
-    with archive.open(member) as stream:  # the last read compares the checksum
+        _check_header(stream, f"array {member.filename.removesuffix('.npy')!r}", member.file_size)
+    with archive.open(member) as stream:
         return np.lib.format.read_array(stream, allow_pickle=False)
 
 
-def _header(stream: Any, name: str) -> tuple[tuple[int, ...], np.dtype]:
-    """Return shape and type of an ``.npy`` file from its first bytes."""
+def _check_header(stream: Any, name: str, n_bytes: int) -> None:
+    """Check that an ``.npy`` file has plain values, and as many bytes as its header implies."""
     version = np.lib.format.read_magic(stream)
-    read = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
-    if version not in read:
-        raise ValueError(f"array {name!r} has the unknown version {version}")
-    shape, _, dtype = read[version](stream)
+    if version == (1, 0):
+        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+    elif version == (2, 0):
+        shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
+    else:
+        raise ValueError(f"{name} has the unknown version {version}")
     if dtype.kind not in _KINDS or not dtype.isnative:
+        kind = f"the type {str(dtype)[:80]}, which is not plain"
+        raise ValueError(f"{name} has {kind} (allow_pickle is False)")
+    expected = stream.tell() + math.prod(shape) * dtype.itemsize
+    if expected != n_bytes or any(size < 0 for size in shape):
         raise ValueError(
-            f"array {name!r} has the type {str(dtype)[:80]}, which is not plain (allow_pickle is "
-            "False)"
+            f"{name} of shape {shape} and type {dtype}: expected {expected:,} bytes, found "
+            f"{n_bytes:,}"
         )
-    if any(size < 0 for size in shape):
-        raise ValueError(f"array {name!r} has the shape {shape}")
-    return shape, dtype
 
 
 class _Summing:
@@ -308,7 +276,6 @@ class _Summing:
 
 def write_array(path: Path, array: np.ndarray) -> int:
     """Write one array to an ``.npy`` file; return the file's `checksum`."""
-    _check_plain(path.stem, array)
     summing: list[_Summing] = []
 
     def write(stream: BinaryIO) -> None:
@@ -326,11 +293,7 @@ def map_array(path: Path) -> np.ndarray:
     """
     with _readable(path):
         with open(path, "rb", opener=_regular) as stream:
-            shape, dtype = _header(stream, path.stem)
-            expected = stream.tell() + math.prod(shape) * dtype.itemsize
-            found = os.fstat(stream.fileno()).st_size
-        if found != expected:
-            raise ValueError(f"expected {expected:,} bytes, found {found:,}")
+            _check_header(stream, f"array {path.stem!r}", os.fstat(stream.fileno()).st_size)
         return np.load(path, mmap_mode="r", allow_pickle=False)
 
 
@@ -339,11 +302,6 @@ def release_pages(array: np.ndarray) -> None:
     pages: object = array.base
     if isinstance(pages, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         pages.madvise(mmap.MADV_DONTNEED)
-
-
-def _check_plain(name: str, array: np.ndarray) -> None:
-    if array.dtype.hasobject:
-        raise ValueError(f"array {name!r} holds Python objects")
 
 
 @contextmanager
@@ -372,31 +330,25 @@ def _no_number(name: str) -> None:
 
 
 def _every_key_once(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {twice[:60]!r} is there twice")
+    found: dict[str, JsonValue] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"the key {key[:60]!r} is there twice")
+        found[key] = value
     return found
 
 
 def _check_depth(content: Any) -> None:
-    level = [[content]]
+    level = [content]
     for _ in range(DEEPEST_JSON + 1):
-        level = [
-            list(part.values()) if isinstance(part, dict) else part
-            for whole in level
-            for part in whole
-            if isinstance(part, dict | list)
-        ]
-        if not level:
-            return
-    raise ValueError(f"it is nested more than {DEEPEST_JSON} deep")
+        nested = [part for part in level if isinstance(part, dict | list)]
+        parts = (part.values() if isinstance(part, dict) else part for part in nested)
+        level = [one for part in parts for one in part]
+    if nested:
+        raise ValueError(f"it is nested more than {DEEPEST_JSON} deep")
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} can't be written as JSON")

@@ -49,9 +49,10 @@ class Bucket:
         bucket, _, prefix = rest.partition("/")
         if not bucket or "?" in rest:
             raise JobFileError(f"expected {scheme}://bucket/prefix, found {url!r}")
-        self._opened = _opened(f"{scheme}://{bucket}")
-        self._prefix = "/".join(part for part in prefix.split("/") if part)
         self._root = f"{scheme}://{bucket}"
+        self._opened = _opened(self._root)
+        self._store = self._opened.store
+        self._prefix = "/".join(part for part in prefix.split("/") if part)
 
     @property
     def address(self) -> str:
@@ -69,14 +70,9 @@ class Bucket:
     end_others = end_holding = begin_holding
 
     def has(self, name: str) -> bool:
-        if self._cached(name).is_file():
-            return True
-        try:
-            with self._asking(name):
-                self._store.head(self._key(name))
-        except InputNotFoundError:
-            return False
-        return True
+        with suppress(InputNotFoundError), self._asking(name):
+            return self._cached(name).is_file() or bool(self._store.head(self._key(name)))
+        return False
 
     def sizes(self, name: str = "") -> dict[str, int]:
         with self._asking(name):
@@ -127,23 +123,23 @@ class Bucket:
     def remove(self, name: str, mark: str | None = None) -> bool:
         if mark is not None:  # no store removes on a condition
             with suppress(ChangedError):
-                self.swap(name, EMPTY, mark)
-                return True
-            return False
-        if not self.has(name):
-            return False
-        with self._asking(name, write=True):
-            self._store.delete(self._key(name))
-        self._cached(name).unlink(missing_ok=True)
-        return True
+                return bool(self.swap(name, EMPTY, mark))
+        elif self.has(name):
+            return self._delete(name, [name])
+        return False
 
     def clear(self, name: str, known: Collection[str] = ()) -> None:
         names = [found for found in self.sizes(name) if found not in known]
         if names:
-            with self._asking(name, write=True):
-                self._store.delete([self._key(found) for found in names])
+            self._delete(name, names)
+
+    def _delete(self, name: str, names: list[str]) -> bool:
+        """Remove objects, and their copies here; errors name `name`."""
+        with self._asking(name, write=True):
+            self._store.delete([self._key(found) for found in names])
         for found in names:
             self._cached(found).unlink(missing_ok=True)
+        return True
 
     def current(self, name: str) -> tuple[bytes, str] | None:
         try:
@@ -171,10 +167,6 @@ class Bucket:
     @contextmanager
     def held(self) -> Iterator[bool]:
         yield False
-
-    @property
-    def _store(self) -> Any:
-        return self._opened.store
 
     def _key(self, name: str) -> str:
         return "/".join(part for part in (self._prefix, name) if part)

@@ -30,6 +30,8 @@ HOLDERS = "holders"
 """The folder, in a folder that is held, with a folder of each holder; see `Folder.fenced`."""
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.EXDEV, errno.ENOSYS)
 """Errors of a file system that gives no file a second name."""
+NOWHERE = FileNotFoundError, NotADirectoryError
+"""Errors of a path at which nothing is."""
 FLUSHES = 16
 """Files that are written to the disk at a time: each waits for it, and a disk takes several."""
 
@@ -111,12 +113,9 @@ class Folder:
             os.rmdir(self.root / HOLDERS)
 
     def has(self, name: str) -> bool:
-        with _reached(self.root / name):
-            try:
-                os.stat(self.root / name)
-            except (FileNotFoundError, NotADirectoryError):
-                return False
-        return True
+        with suppress(*NOWHERE), _reached(self.root / name):
+            return bool(os.stat(self.root / name))
+        return False
 
     def sizes(self, name: str = "") -> dict[str, int]:
         found = {}
@@ -128,11 +127,9 @@ class Folder:
         return found
 
     def folders(self, name: str = "") -> list[str]:
-        try:
-            with _reached(self.root / name), os.scandir(self.root / name) as found:
-                return sorted(one.name for one in found if one.is_dir(follow_symlinks=False))
-        except (FileNotFoundError, NotADirectoryError):
-            return []
+        with suppress(*NOWHERE), _reached(self.root / name), os.scandir(self.root / name) as found:
+            return sorted(one.name for one in found if one.is_dir(follow_symlinks=False))
+        return []
 
     def local(self, name: str) -> Path:
         return self.root / name
@@ -178,7 +175,7 @@ class Folder:
     def current(self, name: str) -> tuple[bytes, str] | None:
         try:
             content = read_regular(self.root / name)
-        except (FileNotFoundError, NotADirectoryError):
+        except NOWHERE:
             return None
         except OSError as error:
             known = fault(error, reading=self.root / name)
@@ -339,7 +336,7 @@ def _reached(path: str | Path) -> Iterator[None]:
 
 
 def _unless_gone(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+    if not isinstance(error, NOWHERE):
         raise error
 
 

@@ -78,19 +78,10 @@ class Holder(Form):
 
 @dataclass
 class Lease:
-    """A lease on an output.
+    """A lease on an output, whose `record` lies in the folder `runs`.
 
-    Attributes
-    ----------
-    runs : Store
-        Folder of the record.
-    record : Holder
-        The last record that this holder wrote.
-    before : Holder or None
-        The last record of a holder that died here.
-    spare : Path or None
-        The holder's own folder on a disk.
-
+    `before` is the last record of a holder that died here, and `spare` the holder's own folder on
+    a disk.
     """
 
     runs: Store
@@ -109,7 +100,7 @@ class Lease:
         """
         with self._beating:
             if not self._lost and time.monotonic() - self._renewed > SILENCE_SECONDS:
-                self._renew(self.record.doing)
+                self.renew(self.record.doing)
             if not self._lost:
                 found = self.runs.current(HOLDER)
                 self._lost = found is None or found[1] != self._mark
@@ -119,12 +110,8 @@ class Lease:
                 "had given no sign of life"
             )
 
-    def beat(self, doing: Doing) -> None:
-        """Renew the record; a store that does not answer is asked again the next time."""
-        with suppress(DistsvcError, OSError):
-            self._renew(doing)
-
-    def _renew(self, doing: Doing | None) -> None:
+    def renew(self, doing: Doing | None) -> None:
+        """Write the record with another sign of life."""
         news = {"beat": self.record.beat + 1, "now": _now(), "doing": doing}
         record, now = self.record.model_copy(update=news), time.monotonic()
         with self._beating:
@@ -134,11 +121,6 @@ class Lease:
                 self._lost = True
             else:
                 self.record, self._renewed = record, now
-
-    @property
-    def fence(self) -> Fence:
-        """The fence of all that the holder changes."""
-        return Fence(self.spare, self.check)
 
     @property
     def own(self) -> Store:
@@ -226,7 +208,8 @@ def _beating(lease: Lease, doing: State) -> Iterator[None]:
 
     def beat() -> None:
         while not over.wait(BEAT_SECONDS) and not lease._lost:
-            lease.beat(doing())
+            with suppress(DistsvcError, OSError):  # a store that does not answer is asked again
+                lease.renew(doing())
 
     thread = threading.Thread(target=beat, name="signs-of-life", daemon=True)
     thread.start()

@@ -98,16 +98,15 @@ def is_s3(url: str) -> bool:
 
 def catalog_options(properties: Mapping[str, str]) -> Options:
     """Return fsspec's options for the S3 settings that an Iceberg catalog gives for a table."""
-
-    def known(name: str) -> str | None:
-        """Return a setting of S3, or that of all of AWS."""
-        return properties.get(f"s3.{name}") or properties.get(f"client.{name}")
-
+    known: Options = {}
+    for prefix in "client.", "s3.":  # all of AWS, and S3 alone
+        named = [name for name, value in properties.items() if name.startswith(prefix) and value]
+        known |= {name.removeprefix(prefix): properties[name] for name in named}
     names = {"endpoint_url": "endpoint", "key": "access-key-id", "secret": "secret-access-key"}
     names |= {"token": "session-token"}
-    options: Options = {own: known(name) for own, name in names.items() if known(name)}
-    if known("region"):
-        options["client_kwargs"] = {"region_name": known("region")}
+    options: Options = {own: known[name] for own, name in names.items() if name in known}
+    if "region" in known:
+        options["client_kwargs"] = {"region_name": known["region"]}
     return options
 
 

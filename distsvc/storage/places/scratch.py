@@ -49,13 +49,9 @@ def remove_left() -> None:
         return
     for name in filter(None, map(_NAME.fullmatch, names)):
         path = os.path.join(folder, name.string)
-        if name["place"] == place and _is_own(path) and _has_ended(name):
+        has_ended = started(int(name["process"])) != name["started"]
+        if name["place"] == place and _is_own(path) and has_ended:
             shutil.rmtree(path, ignore_errors=True)
-
-
-def _has_ended(name: re.Match[str]) -> bool:
-    """Return whether the process that a folder is named after has ended."""
-    return started(int(name["process"])) != name["started"]
 
 
 def _is_own(path: str) -> bool:

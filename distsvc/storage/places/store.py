@@ -85,27 +85,14 @@ class Store(Protocol):
     def swap(self, name: str, content: bytes, mark: str | None) -> str:
         """Replace a file whose version is `mark`, or make the first one; return the new mark.
 
-        Raises
-        ------
-        ChangedError
-            The file has another version.
-        OutputPermissionError, TemporaryError
-            It can't be written.
-
+        Errors as in `created`, and `ChangedError` where the file has another version.
         """
 
     def held(self) -> AbstractContextManager[bool]:
         """Make the folder and lock it against this machine's other processes, where locks exist.
 
-        Yields whether it is locked.
-
-        Raises
-        ------
-        HeldError
-            Another process holds it.
-        OutputPermissionError, TemporaryError
-            It can't be made or written.
-
+        Yields whether it is locked. Errors as in `created`, and `HeldError` where another process
+        holds the folder.
         """
 
 

@@ -14,18 +14,13 @@ import posixpath
 import random
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
 
-from distsvc.errors import (
-    DataError,
-    DistsvcError,
-    InputNotFoundError,
-    JobFileError,
-    TemporaryError,
-)
+from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError, TemporaryError
 from distsvc.errors.forms import Form, parsed
 from distsvc.storage.places.arrays import sealed, unsealed
 from distsvc.storage.places.folder import ChangedError, HeldError
@@ -97,14 +92,11 @@ class Lineage:
         """
         run_id, answer, output, run_date = run
         home, name = (output if in_place else posixpath.dirname(output)), run_id
-        before = None
-        if previous is not None:
-            address, before = previous
-            name = before.run_id
-            if before.lineage is not None:
-                name = before.lineage.id
-                if _split(address)[0] == _split(output)[0]:
-                    home = _joined(address, before.lineage.home)
+        address, before = previous or ("", None)
+        if before is not None:
+            name = before.lineage.id if before.lineage else before.run_id
+            if before.lineage and _split(address)[0] == _split(output)[0]:
+                home = _joined(address, before.lineage.home)
         return cls(name, home, run_id, answer, output, run_date, before)
 
     def named(self) -> LineageName:
@@ -114,15 +106,8 @@ class Lineage:
     def claim(self, n_ids: int, least: int) -> int:
         """Return the first of so many ids in a row, from `least` on, that no other answer has.
 
-        Raises
-        ------
-        OutputPermissionError
-            The record can't be written.
-        TemporaryError
-            Others write it all the time.
-        DataError
-            It is damaged.
-
+        Raises `OutputPermissionError` where the record can't be written, `TemporaryError` where
+        others write it all the time, and `DataError` where it is damaged.
         """
 
         def claimed(record: Record) -> Record:
@@ -146,25 +131,21 @@ class Lineage:
 
         self._changed(entered)
 
-    @property
-    def _store(self) -> Store:
-        return store_of(self.home).below(FOLDER)
-
     def _changed(self, change: Callable[[Record], Record]) -> Record:
         """Return the record as it is after a change, which is made in one step."""
-        end = time.monotonic() + SECONDS
+        store, end = store_of(self.home).below(FOLDER), time.monotonic() + SECONDS
         while time.monotonic() < end:
             try:
-                with self._store.held():
-                    record, mark = _record(self._store, self.id)
+                with store.held():
+                    record, mark = _record(store, self.id)
                     changed = change(record)
                     if changed != record:
                         content = sealed(changed.model_dump(mode="json"))
-                        self._store.swap(f"{self.id}.json", content, mark)
+                        store.swap(f"{self.id}.json", content, mark)
                     return changed
             except (ChangedError, HeldError):
                 time.sleep(random.uniform(0.0, PAUSE))
-        raise TemporaryError(f"{self._store.address}/{self.id}.json is written by others")
+        raise TemporaryError(f"{store.address}/{self.id}.json is written by others")
 
 
 def earlier_runs(manifest: Manifest, most: int) -> Iterator[tuple[Store, Manifest]]:
@@ -194,17 +175,15 @@ def later_runs(address: str, manifest: Manifest) -> list[tuple[str, LineageRun]]
     if manifest.lineage is None:
         return []
     home = _joined(address, manifest.lineage.home)
-    try:
+    record = Record()
+    with suppress(TemporaryError, DataError):
         record, _ = _record(store_of(home).below(FOLDER), manifest.lineage.id)
-    except (TemporaryError, DataError):
-        return []
-    found: list[tuple[str, LineageRun, str]] = []
-    wanted = {manifest.run_id}
+    later, wanted = dict[str, LineageRun](), {manifest.run_id}
     while wanted:
         more = {name: one for name, one in record.runs.items() if one.previous in wanted}
-        found += [(_joined(home, one.output), one, name) for name, one in more.items()]
-        wanted = set(more)
-    there = [(at, one) for at, one, name in found if _published(at) == name]
+        later, wanted = later | more, set(more)
+    pairs = [(_joined(home, one.output), name) for name, one in later.items()]
+    there = [(at, later[name]) for at, name in pairs if _published(at) == name]
     return sorted(there, key=lambda pair: pair[1].run_date)
 
 
@@ -224,10 +203,9 @@ def _record(store: Store, name: str) -> tuple[Record, str | None]:
 
 def _published(address: str) -> str:
     """Return the id of the run that is published at an address; empty where none is."""
-    try:
+    with suppress(DistsvcError):
         return read_manifest(store_of(address)).run_id
-    except DistsvcError:
-        return ""
+    return ""
 
 
 def _split(address: str) -> tuple[str, str]:

@@ -56,14 +56,8 @@ class Listed(Form):
 class ListedFile(Listed):
     """A published file: its rows if it holds labels, its size and its SHA-256.
 
-    Attributes
-    ----------
-    file : str
-        Path below the manifest's folder while the manifest is the published one.
-    stored : str or None
-        Path below that folder as long as the run is published, kept or held back. None in
-        manifests of older versions, where it is `file`.
-
+    `file` is its path below the manifest's folder while its run is the published one, `stored` its
+    path as long as the run is published, kept or held back. Older versions have no `stored`.
     """
 
     file: Annotated[str, AfterValidator(_plain_path)]
@@ -200,8 +194,9 @@ class Manifest(Listed):
 
     @property
     def works(self) -> set[str]:
-        """The runs in whose folders of `STORED` files lie."""
-        return {PurePosixPath(name).parts[2] for name in self.lasting if name.startswith(STORED)}
+        """The run, and those in whose folders of `STORED` its files lie."""
+        parts = [PurePosixPath(name).parts for name in self.lasting if name.startswith(STORED)]
+        return {self.run_id, *(part[2] for part in parts)}
 
     def dumped(self) -> dict[str, JsonValue]:
         """Return the manifest as JSON holds it."""
@@ -247,10 +242,7 @@ def is_removed(content: bytes) -> bool:
 
 
 def listed(store: Store, manifest: Manifest, name: str) -> ListedFile:
-    """Return the only listed file of a name.
-
-    Raises `DataError` where no file of the name is listed, or several are.
-    """
+    """Return the only listed file of a name; `DataError` where there is none, or several are."""
     found = [one for one in manifest.files if one.name == name]
     if len(found) != 1:
         where = f"{store.address}/{MANIFEST}"
@@ -259,10 +251,7 @@ def listed(store: Store, manifest: Manifest, name: str) -> ListedFile:
 
 
 def names_in(content: Any) -> list[str]:
-    """Return the lasting paths of files that JSON lists as a manifest does, whatever its version.
-
-    Paths are as `own_names` gives them.
-    """
+    """Return the lasting paths that a manifest of any version lists, as `own_names` gives them."""
     files = content.get("files", [])
     files = [one for one in files if isinstance(one, dict)] if isinstance(files, list) else []
     return own_names(str(one.get("stored") or one["file"]) for one in files if "file" in one)

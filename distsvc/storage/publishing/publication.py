@@ -43,7 +43,7 @@ from distsvc.storage.places.arrays import (
     write_text,
 )
 from distsvc.storage.places.bucket import EMPTY
-from distsvc.storage.places.folder import NO_FENCE, SPARE, ChangedError, FencedError, Folder
+from distsvc.storage.places.folder import NO_FENCE, SPARE, ChangedError, Fence, FencedError, Folder
 from distsvc.storage.places.lease import Holder, State, held, is_gone, read_holder
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import Store, store_of
@@ -114,26 +114,19 @@ class Output:
     ) -> Iterator[Holder | None]:
         """Make the folder, and hold it against other runs.
 
-        `doing` is told to whoever asks, every few seconds, and whether what is published is to be
-        removed. Yields the last record of a process that held the output before and was killed, or
-        None.
+        The record has the answer of `doing`, which is asked every few seconds, and `removes`:
+        whether what is published is to be removed. Yields the last record of a process that held
+        the output before and was killed, or None.
 
-        Raises
-        ------
-        OutputPermissionError
-            The folder can't be made or written.
-        TemporaryError
-            Another run holds it.
-        JobFileError
-            A run of another job holds it, and the output is not to be overwritten.
-
+        Raises `OutputPermissionError` where the folder can't be made or written, `TemporaryError`
+        where another run holds it, and `JobFileError` where that is of another job, and the output
+        is not to be overwritten.
         """
         if isinstance(self.store, Folder):
             self.store.refuse_links((RUNS, *KINDS))
-        asked = self.shown, job_sha256, overwrite, doing, removes
         unfenced = self.store, self.runs
-        with held(self.runs, *asked) as self._lease:
-            self._fence = self._lease.fence
+        with held(self.runs, self.shown, job_sha256, overwrite, doing, removes) as self._lease:
+            self._fence = Fence(self._lease.spare, self._lease.check)
             self.store, self.runs = (one.fenced(self._fence) for one in unfenced)
             try:
                 if self._lease.before is not None and not isinstance(self.store, Folder):
@@ -186,10 +179,7 @@ class Output:
         return [name for name in self.runs.folders() if _RUN.fullmatch(name)]
 
     def continued_by(self, run_id: str) -> ContinuedRun | None:
-        """Return the run that a begun one continues, if it does.
-
-        `DataError` where that is known no more.
-        """
+        """Return the run that a begun one continues, if any; `DataError` for a damaged record."""
         name = f"{run_id}/{CONTINUED}"
         found, path = self.runs.current(name), f"{self.runs.address}/{name}"
         return parsed(ContinuedRun, unsealed(found[0], path), path) if found else None
@@ -212,8 +202,7 @@ class Output:
         """Remove the work of the run that is published, which was killed after its commit."""
         with suppress(DataError):
             found = self.manifest()
-            published = {*found.works, found.run_id} if found else set()
-            for name in published.intersection(self.kept_works()):
+            for name in found.works.intersection(self.kept_works()) if found else ():
                 self.discard(name)
 
     def manifest(self) -> Manifest | None:
@@ -236,12 +225,9 @@ class Output:
     def holds(self, job_sha256: str, input_sha256: str | None = None) -> bool:
         """Return whether a run of this job is published here, from this input if one is given."""
         found = self.manifest()
-        return (
-            found is not None
-            and found.format == FORMAT
-            and found.job_sha256 == job_sha256
-            and input_sha256 in (None, found.input_sha256)
-        )
+        if found is None or (found.format, found.job_sha256) != (FORMAT, job_sha256):
+            return False
+        return input_sha256 in (None, found.input_sha256)
 
     def check_apart(self, path: str) -> None:
         """Check that neither a table nor the output of its job lies in the other's folder.
@@ -283,8 +269,7 @@ class Output:
             return
         found = self._found.manifest if self._found else None
         if found is None:
-            present = [name for name in (SUCCESS, *COPIES) if self.store.has(name)]
-            if present:
+            if present := [name for name in (SUCCESS, *COPIES) if self.store.has(name)]:
                 raise JobFileError(
                     f"output.path {self.shown} holds {', '.join(present)} without a manifest; "
                     "give --overwrite to replace it"
@@ -328,7 +313,7 @@ class Output:
         except TemporaryError:  # nobody else writes this record
             store_of(self.runs.address).remove(record)
             raise
-        others = [one for run_id, one in self.held().items() if run_id != manifest.run_id]
+        others = [one for one in self.held().values() if one.run_id != manifest.run_id]
         others.sort(key=lambda one: (one.created, one.run_id), reverse=True)
         gone = [one.run_id for one in others[KEPT - 1 :]]
         for run_id in gone:
@@ -342,9 +327,7 @@ class Output:
         A process that is killed on the way leaves the run published, or a candidate.
         """
         self.hold(manifest)
-        self.remove_manifest(manifest.run_id)
-        for name in (SUCCESS, *COPIES):
-            self.store.remove(name)
+        self.unpublish(manifest.run_id)
         self._sweep()
 
     def held(self) -> dict[str, Manifest]:
@@ -355,10 +338,7 @@ class Output:
         return {manifest.run_id: manifest for manifest in found}
 
     def revise(self, contents: dict[str, str]) -> None:
-        """Publish other contents of files: new files, in whose favour the manifest is swapped.
-
-        Errors as in `file`.
-        """
+        """Publish other contents of files, in new files and a new manifest; errors as in `file`."""
         self._found = self._look()
         with self.rewritten(read_manifest(self.store), contents) as manifest:
             self._swap(manifest)
@@ -445,14 +425,10 @@ class Output:
 
     def _look(self) -> _Found | None:
         """Return the manifest that is here, if there is one."""
-        found = self.store.current(MANIFEST)
-        if found is None:
-            return None
-        if is_removed(found[0]):
-            return _Found(found[0], None, found[1])
-        path = f"{self.shown}/{MANIFEST}"
-        manifest = checked_form(parse_json(found[0], path), path, any_version=True)
-        return _Found(found[0], manifest, found[1])
+        found, path, manifest = self.store.current(MANIFEST), f"{self.shown}/{MANIFEST}", None
+        if found is not None and not is_removed(found[0]):
+            manifest = checked_form(parse_json(found[0], path), path, any_version=True)
+        return found and _Found(found[0], manifest, found[1])
 
     def _outdate(self) -> None:
         """Give the manifest another mark: a holder that was taken for dead can't replace it then.
@@ -469,13 +445,20 @@ class Output:
             return
         self.store.swap(MANIFEST, content, found and found.mark)
 
-    def remove_manifest(self, run_id: str) -> None:
-        """Remove the manifest of a run; `TemporaryError` where another one is published."""
+    def unpublish(self, run_id: str) -> None:
+        """Remove a run's manifest, and what is beside it.
+
+        `TemporaryError` where another run is published.
+        """
         found = self._look()
-        if found is None or found.manifest is None:
-            return
-        if found.manifest.run_id != run_id or not self.store.remove(MANIFEST, found.mark):
+        if (
+            found
+            and found.manifest
+            and (found.manifest.run_id != run_id or not self.store.remove(MANIFEST, found.mark))
+        ):
             raise TemporaryError(f"another run was published in {self.shown} in the meantime")
+        for name in (SUCCESS, *COPIES):
+            self.store.remove(name)
 
     def _settle(self, names: Sequence[str]) -> None:
         """Return once files would outlast a loss of power."""
@@ -531,18 +514,20 @@ class Output:
             self.store.clear(folder, named)
 
     def _forget_replaced(self, but: str | None = None) -> None:
-        """Remove the records of replaced manifests `but` one; `_sweep` removes what they name."""
-        for record in self.runs.sizes(REPLACED):
-            if record != but:
-                names = self._replaced(record)
-                self.runs.remove(record)
-                for name in set(names).difference(self._named() if names else ()):
-                    self.store.remove(name)
+        """Remove the records of replaced manifests `but` one; `_sweep` removes what they name.
+
+        Files of manifests of format 1 lie in no run's folder, and are removed here.
+        """
+        for record in set(self.runs.sizes(REPLACED)) - {but}:
+            old = [name for name in self._replaced(record) if STORED not in name]
+            self.runs.remove(record)
+            for name in set(old).difference(self._named() if old else ()):
+                self.store.remove(name)
 
     def _replaced(self, record: str) -> list[str]:
-        """Return the files of a manifest of format 1, which lie in no run's folder."""
+        """Return the files that the record of a replaced manifest names; of a damaged one, none."""
         with suppress(OSError, DataError):
-            return [n for n in names_in(read_json(self.runs.local(record))) if STORED not in n]
+            return names_in(read_json(self.runs.local(record)))
         return []
 
     def _named(self, replaced: bool = True) -> set[str]:
@@ -551,10 +536,7 @@ class Output:
         named = {*found.names, *found.lasting} if found else set()
         for manifest in self.held().values():
             named.update(manifest.lasting)
-        for record in self.runs.sizes(REPLACED) if replaced else ():
-            with suppress(OSError, DataError):
-                named.update(names_in(read_json(self.runs.local(record))))
-        return named
+        return named.union(*map(self._replaced, self.runs.sizes(REPLACED) if replaced else ()))
 
 
 def _renamed(manifest: Manifest) -> Manifest:

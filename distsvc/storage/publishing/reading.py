@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 from distsvc.errors import DataError, DistsvcError
 from distsvc.storage.places.store import Store
-from distsvc.storage.publishing.formats import format_of
+from distsvc.storage.publishing.formats import FORMATS
 from distsvc.storage.publishing.manifest import MANIFEST, ListedFile, Manifest, checked
 from distsvc.storage.rows.where import Condition, parse_where
 
@@ -36,7 +37,11 @@ def label_parts(
     files = {one.file: one for one in label_files(manifest)}
     place = local if callable(local) else lambda name: checked(local, files[name])
     found = 0
-    for part in format_of(list(files), MANIFEST).read(list(files), place, columns):
+    owning = [form for form in FORMATS if form.owns(list(files))]
+    if not owning:
+        where = f"{MANIFEST}: expected files of labels, as Parquet or Zarr"
+        raise DataError(f"{where}, found {len(files)}")
+    for part in owning[0].read(list(files), place, columns):
         found += len(part)
         yield part
     if found != manifest.rows:
@@ -54,31 +59,18 @@ def read_labels(
 ) -> pa.Table:
     """Return published columns of a run's rows, in the order of its table.
 
-    Memory is that of the answer, and of one file besides.
+    `local` returns where a listed file can be read, checked. `columns` are returned in their order;
+    all when not given. The `filter` selects rows: an expression of `pyarrow.compute`, or a text
+    like ``input.where``. Memory is that of the answer, and of one file besides.
 
-    Parameters
-    ----------
-    manifest
-        Of the run.
-    local
-        Returns where a listed file can be read, checked.
-    columns
-        The columns to return, in this order, or the name of one; all when not given.
-    filter
-        Which rows: an expression of `pyarrow.compute`, or a text like ``input.where``.
-
-    Raises
-    ------
-    DataError
-        A column is not published, the filter does not suit its columns, or a file can't be read.
-    JobFileError
-        The text of the filter can't be parsed.
-
+    Raises `DataError` where a column is not published, the filter does not suit its columns, or a
+    file can't be read, and `JobFileError` where the text of the filter can't be parsed.
     """
     known = list(manifest.columns)
     if not known:
         raise DataError(f"{MANIFEST}: expected a schema with the columns of labels, found none")
-    condition = _parsed(filter) if isinstance(filter, str) else None
+    with _about_the_filter():
+        condition = parse_where(filter) if isinstance(filter, str) else None
     wanted = [columns] if isinstance(columns, str) else known if columns is None else list(columns)
     used = condition.columns if condition else known if filter is not None else ()
     read = list(dict.fromkeys([*wanted, *used]))
@@ -102,19 +94,16 @@ def _filtered(part: pa.Table, wanted: Filter) -> pa.Table:
         if not isinstance(wanted, Condition):
             return part.filter(wanted)
         columns = {name: part[name].combine_chunks() for name in wanted.columns}
-        return part.filter(wanted.mask(columns))
-    except DataError as error:
-        raise _about_the_filter(error) from None
+        with _about_the_filter():
+            return part.filter(wanted.mask(columns))
     except (pa.ArrowException, TypeError) as error:
         raise DataError(f"filter {wanted} does not suit the labels: {error}") from None
 
 
-def _parsed(text: str) -> Condition:
+@contextmanager
+def _about_the_filter() -> Iterator[None]:
+    """Name the filter in errors of a condition."""
     try:
-        return parse_where(text)
+        yield
     except DistsvcError as error:
-        raise _about_the_filter(error) from None
-
-
-def _about_the_filter(error: DistsvcError) -> DistsvcError:
-    return type(error)(str(error).replace("input.where", "filter", 1))
+        raise type(error)(str(error).replace("input.where", "filter", 1)) from None

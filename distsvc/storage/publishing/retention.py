@@ -14,21 +14,14 @@ import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError, TemporaryError
 from distsvc.storage.places.folder import HOLDERS, LOCK
 from distsvc.storage.places.lease import HOLDER, is_gone, read_holder
 from distsvc.storage.places.store import store_of
-from distsvc.storage.publishing.manifest import (
-    COPIES,
-    SUCCESS,
-    Continued,
-    ContinuedRun,
-    Manifest,
-    read_manifest,
-)
+from distsvc.storage.publishing.manifest import Continued, ContinuedRun, Manifest, read_manifest
 from distsvc.storage.publishing.publication import HELD, RUNS, Output, check_idle
 
 DEEPEST = 4
@@ -65,17 +58,17 @@ class DatedRun:
         """Return path, id and date, for the answer of `retain`."""
         return {"path": self.path, "run_id": self.run_id, "date": self.date}
 
-    def continues(self, other: DatedRun) -> bool:
-        """Return whether it continues another run, as far as that is known."""
-        return self.before is None or bool({other.address, other.run_id} & self.before)
-
-    def needs(self) -> str:
-        """Return why a run that it continues stays."""
+    def needs(self, other: DatedRun) -> str:
+        """Return why another run stays that this one continues, or may continue; else nothing."""
         if self.before is None:
             return (
                 f"run {self.run_id}, begun at {self.path}, may continue it: its record is damaged"
             )
-        return f"run {self.run_id} at {self.path} continues from it"
+        if self.before & {other.address, other.run_id}:
+            return f"run {self.run_id} at {self.path} continues from it"
+        if other.address == self.reference:
+            return f"run {self.run_id} at {self.path} has it as its reference"
+        return ""
 
 
 @dataclass(frozen=True)
@@ -91,7 +84,7 @@ class _Looked:
     @property
     def run(self) -> DatedRun:
         """The published run, or one without an id."""
-        return self.published or _nothing(self.output)
+        return self.published or DatedRun(self.output.shown, self.output.store.address)
 
     @property
     def waits(self) -> str:
@@ -128,14 +121,9 @@ def kept_because(
     leaving = {one.address for one in runs} - set(because)
     staying = [*latest, *(one for one in waiting if one.address not in leaving), *begun]
     for one in runs:
-        needing = [other.needs() for other in staying if other.continues(one)]
-        needing += [
-            f"run {other.run_id} at {other.path} has it as its reference"
-            for other in reversed(staying)
-            if other.reference == one.address
-        ]
-        if needing:
-            because.setdefault(one.address, needing[0])
+        needed = [why for other in staying if (why := other.needs(one))]
+        if needed:
+            because.setdefault(one.address, needed[0])
     return because
 
 
@@ -146,21 +134,9 @@ def retain(path: str, keep: int, dry_run: bool = False) -> Told:
     others stay. Where nothing is published, an output stays if a candidate is held back, or a run
     can continue. With `dry_run`, nothing is removed.
 
-    Returns
-    -------
-    dict
-        ``removed`` and ``kept``, each a list with ``path``, ``run_id`` and ``date``, the oldest
-        first; each kept one has ``because``, too.
-
-    Raises
-    ------
-    JobFileError
-        The folder is one that holds all else, too, such as a home.
-    InputNotFoundError
-        No output is below `path`.
-    OutputPermissionError
-        An output can't be removed.
-
+    Returns ``removed`` and ``kept``, each a list with ``path``, ``run_id`` and ``date``, the oldest
+    first; each kept one has ``because``, too. Errors as in `check_folder`, `InputNotFoundError`
+    where no output is below `path`, and `OutputPermissionError` where one can't be removed.
     """
     check_folder(path)
     found = _look(path)
@@ -291,19 +267,18 @@ def _looked(output: Output) -> _Looked:
         held = tuple(_dated(output, one) for one in output.held().values())
     except (DataError, JobFileError) as error:
         return _Looked(output, begun=tuple(begun), odd=str(error))
-    over = manifest.works | {manifest.run_id} if manifest else ()  # killed after its commit
+    over = manifest.works if manifest else ()  # killed after its commit
     begun = [one for one in begun if one.run_id not in over]
     return _Looked(output, published, held, tuple(begun))
 
 
 def _begun(output: Output, run_id: str) -> DatedRun:
     """Return a run that was begun in an output, with what it continues."""
-    one = replace(_nothing(output), run_id=run_id)
-    try:
+    before = None
+    with suppress(DataError):
         previous = output.continued_by(run_id)
-    except DataError:
-        return replace(one, before=None)
-    return replace(one, before=_names(previous, previous.address if previous else ""))
+        before = _names(previous, previous.address if previous else "")
+    return DatedRun(output.shown, output.store.address, run_id, before=before)
 
 
 def _because(found: Sequence[_Looked], keep: int) -> dict[str, str]:
@@ -313,10 +288,6 @@ def _because(found: Sequence[_Looked], keep: int) -> dict[str, str]:
     begun = [run for one in found for run in one.begun]
     stays = {one.run.address: one.waits for one in found if one.waits}
     return stays | kept_because(runs, keep, waiting, begun)
-
-
-def _nothing(output: Output) -> DatedRun:
-    return DatedRun(output.shown, output.store.address)
 
 
 def _dated(output: Output, manifest: Manifest) -> DatedRun:
@@ -363,9 +334,7 @@ def _clear(output: Output, run_id: str) -> None:
     """
     for name in output.held():
         output.runs.remove(f"{HELD}/{name}.json")
-    output.remove_manifest(run_id)
-    for name in (SUCCESS, *COPIES):
-        output.store.remove(name)
+    output.unpublish(run_id)
     output.collect()
     for name in (*output.runs.folders(), LOCK):
         if name != HOLDERS:

@@ -227,7 +227,7 @@ def test_a_member_that_is_no_array(tmp_path):
 
 
 def test_python_objects_are_not_written(tmp_path):
-    with pytest.raises(ValueError, match="holds Python objects"):
+    with pytest.raises(ValueError, match="Object arrays cannot be saved"):
         write_arrays(tmp_path / "a.npz", {"X": np.array([{}, []], object)})
     assert list(tmp_path.iterdir()) == []
 
@@ -329,7 +329,9 @@ def test_a_mapped_file_that_is_too_long(tmp_path):
     write_array(tmp_path / "X.npy", np.arange(1000))
     with open(tmp_path / "X.npy", "ab") as file:
         file.write(b"more")
-    with pytest.raises(DataError, match=r"X\.npy can't be read: expected 8,128 bytes, found 8,132"):
+    with pytest.raises(
+        DataError, match=r"X\.npy can't be read: .* expected 8,128 bytes, found 8,132"
+    ):
         map_array(tmp_path / "X.npy")
 
 

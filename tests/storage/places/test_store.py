@@ -348,7 +348,7 @@ def test_who_was_taken_over_does_not_publish(place, elsewhere, monkeypatch):
         output.check_free(digest_of("a"), overwrite=True)
         manifest = write_run(output, name_of(work), "a")
         place.put(".runs/holder.json", b'{"host": "elsewhere"}')
-        output._lease.beat({})
+        output._lease.renew({})
         with pytest.raises(TemporaryError, match=r"another run took .* over"):
             output.publish(manifest)
         assert place.sizes("labels") == {}

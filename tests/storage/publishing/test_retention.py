@@ -224,7 +224,7 @@ def test_who_removes_is_known_to_whoever_asks(tmp_path):
     nights(tmp_path, 1)
     output = Output(tmp_path / "2026-11-01")
     with output.locked(removes=True):
-        output._lease.beat({})
+        output._lease.renew({})
         assert json.loads((tmp_path / "2026-11-01/.runs/holder.json").read_text())["removes"]
     with output.locked():
         assert "removes" not in (tmp_path / "2026-11-01/.runs/holder.json").read_text()

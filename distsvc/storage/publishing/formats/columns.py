@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -69,13 +69,7 @@ COLUMNS = (
         "list of float32, 0 to 1: the shares of the clusters in next",
         "top",
     ),
-    Column(
-        "missing",
-        pa.int32(),
-        -1,
-        "int32: the features without a value in the row",
-        "missing",
-    ),
+    Column("missing", pa.int32(), -1, "int32: the features without a value in the row", "missing"),
 )
 """Every column that can be published, in this order; the first has the name and type of the id."""
 
@@ -131,8 +125,7 @@ class PartWriter:
         if any(len(values) != len(ids) for values in given):
             raise ValueError(f"columns of unequal length: {[len(values) for values in given]}")
         for chunks, values, field in zip(self._chunks, given, self._schema, strict=True):
-            known = isinstance(values, pa.Array)
-            chunks.append(values if known else pa.array(values, field.type))
+            chunks.append(values if isinstance(values, pa.Array) else pa.array(values, field.type))
         self.n_rows += len(ids)
 
     def write(self, path: Path) -> dict[str, int | str]:
@@ -150,16 +143,16 @@ class PartWriter:
         return {"rows": self.n_rows, **described(path)}
 
 
-class OutputFormat(Protocol):
-    """Turns the Parquet parts that the workers write into published files.
+class ParquetLabels:
+    """Parquet: a file for each partition, with ids of any type. Other formats derive from it.
 
-    Parts are given as the store they are in and, in order, their files with their numbers of
-    rows. The methods below are those of a format that publishes the parts as they are, which
-    `publishes_parts` says; else they are a step on the way. `name` is as in ``output.format``.
+    A format turns the Parquet parts that the workers write into published files. Parts are given
+    as the store they are in and, in order, their files with their numbers of rows. This format
+    publishes the parts as they are (`publishes_parts`). `name` is as in ``output.format``.
     """
 
-    name: ClassVar[str]
-    publishes_parts: ClassVar[bool]
+    name: ClassVar[str] = "parquet"
+    publishes_parts: ClassVar[bool] = True
 
     def check(self, id_name: str, id_type: pa.DataType, names: Sequence[str]) -> None:
         """Check that the format can hold the columns of a run, before anything is computed.
@@ -206,10 +199,3 @@ class OutputFormat(Protocol):
             if lacking:
                 raise DataError(f"{path}: expected one column {lacking[0]!r}, as the manifest says")
             yield part
-
-
-class ParquetLabels(OutputFormat):
-    """A folder of one file for each partition; it holds every type of id."""
-
-    name = "parquet"
-    publishes_parts = True

@@ -13,7 +13,7 @@ from distsvc.errors import DataError, JobFileError, one_line
 from distsvc.errors.forms import Form, parsed
 from distsvc.storage.places.arrays import described, read_json, write_whole
 from distsvc.storage.places.store import Store
-from distsvc.storage.publishing.formats.columns import COLUMNS, OutputFormat, published_columns
+from distsvc.storage.publishing.formats.columns import COLUMNS, ParquetLabels, published_columns
 
 if TYPE_CHECKING:
     from zarr.core.buffer import Buffer
@@ -34,7 +34,7 @@ class Group(Form):
     attributes: GroupAttributes
 
 
-class ZarrLabels(OutputFormat):
+class ZarrLabels(ParquetLabels):
     """Arrays in chunks of about a million rows, one task for each chunk.
 
     The id's array is named ``row``; the attribute ``id`` of the group has the id's own name. Fill
