@@ -192,3 +192,22 @@ def test_a_folder_that_may_not_be_made_is_not_called_missing():
 def test_our_own_errors_stay():
     error = DataError("x")
     assert fault(error) is error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ImportError("libllvmlite.so: failed to map segment from shared object"),
+        OSError("libllvmlite.so: failed to map segment from shared object"),
+        RuntimeError("can't start new thread"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_limit_of_the_address_space_is_named(monkeypatch, error):
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (2**30, resource.RLIM_INFINITY))
+    found = fault(error)
+    assert isinstance(found, PartitionFailedError)
+    assert "ulimit -v, is too low" in str(found)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY,) * 2)
+    assert not isinstance(fault(error), PartitionFailedError)

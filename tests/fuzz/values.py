@@ -46,7 +46,7 @@ def theirs(path: Path) -> dict[str, Any]:
             return {f"f{k}": column for k, column in enumerate(np.atleast_2d(node[:].T))}
         return {name: node[name][:] for name in node.array_keys()}
     if ".csv" in path.name:
-        frame = pd.read_csv(path, skip_blank_lines=True, float_precision="round_trip")
+        frame = pd.read_csv(path, float_precision="round_trip", encoding_errors="replace")
     elif path.is_dir():
         parts = [pq.ParquetFile(one).read().to_pandas() for one in sorted(path.rglob("*.parquet"))]
         frame = pd.concat(parts, ignore_index=True)
