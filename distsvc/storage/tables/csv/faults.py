@@ -52,6 +52,8 @@ def refused(file: Location, columns: Mapping[str, TextStats]) -> DataError | Non
     ]
     more = f"; and {len(mixed) - _COLUMNS} more columns" if len(mixed) > _COLUMNS else ""
     odd = [word for words in mixed.values() for word in words.odd]
+    if any(ZEROS.decode() in word for word in odd):
+        return bad_bytes(file)
     which = "these columns" if len(mixed) > 1 else "the column"
     return DataError(
         f"{file.shown}, {'; '.join(told)}{more}; leave {which} out of input.columns, or "
@@ -217,7 +219,8 @@ def _open_quote(file: Location, first: int, last: int, fault: str) -> DataError:
 def bad_bytes(file: Location) -> DataError:
     """Return the error for a file that has a line which is no UTF-8."""
     with _lines(file, head_of(file)) as lines:
-        found = ((n, line) for n, line in enumerate(lines, start=1) if encoding_of(line))
+        numbered = enumerate(lines, start=1)
+        found = ((n, line) for n, line in numbered if ZEROS in line or encoding_of(line))
         number, line = next(found, (1, b""))
     return not_utf8(file, line, number)
 

@@ -158,8 +158,9 @@ class _Files(NamedTuple):
     @classmethod
     def of(cls, found: Files, config: InputConfig) -> _Files:
         """Look at the first rows of some files; `EmptyInputError` where none has a header."""
+        used = config.columns and {*other_columns(config), *config.columns}
         pairs = zip(found.places, found.versions.values(), strict=True)
-        each = [_looked_at(*one) for one in pairs if not head_of(one[0]).is_empty]
+        each = [_looked_at(*one, used) for one in pairs if not head_of(one[0]).is_empty]
         if not each:
             raise EmptyInputError(f"{config.shown} has no rows")
         return cls(each)
@@ -272,10 +273,11 @@ def _is_large(values: pa.Array) -> bool:
     return ends["min"] is not None and bool(is_narrow(ends["min"], ends["max"]))
 
 
-def _looked_at(place: Location, version: Version) -> _File:
+def _looked_at(place: Location, version: Version, used: Collection[str] | None) -> _File:
     with _reading(place) as reader:
         types = reader.schema
-    check_header(place.shown, types.names)
+    names = set(check_header(place.shown, types.names, used))
+    types = pa.schema([field for field in types if field.name in names])
     text = {f.name: f.type if pa.types.is_binary(f.type) else pa.string() for f in types}
     with _reading(place, pa.schema(text)) as reader:
         first = next(iter(reader), None)
@@ -362,12 +364,14 @@ def _naming_the_value(file: _File, schema: pa.Schema) -> Iterator[None]:
             raise
         place = file.place
         try:
+            with _open(place) as reader:
+                header = reader.schema.names
             with _open(place, schema, use_threads=False) as reader:
                 deque(reader, maxlen=0)
         except pa.ArrowInvalid as again:
             found = _CONVERSION.fullmatch(str(again))
             if found:
-                column, row = file.types.names[int(found["column"])], int(found["line"]) - 2
+                column, row = header[int(found["column"])], int(found["line"]) - 2
                 numbers = [one.name for one in schema if pa.types.is_floating(one.type)]
                 odd = refused(place, _words(place, numbers)) if column in numbers else None
                 raise odd or DataError(

@@ -30,8 +30,9 @@ _GZIP = b"\x1f\x8b"
 _OTHERS = {
     b"PK\3\4": "a ZIP archive or a spreadsheet", b"PAR1": "Parquet", b"BZh": "packed by bzip2",
     b"\xfd7zXZ": "packed by xz", b"\x28\xb5\x2f\xfd": "packed by Zstandard",
+    b'{"': "JSON", b"[{": "JSON", b"<": "HTML or XML",
 }  # fmt: skip
-"""First bytes of files that are not text."""
+"""First bytes of files that are not CSV."""
 
 ZEROS = b"\0" * 8
 """Bytes that no text has, in whatever encoding."""
@@ -93,8 +94,8 @@ class Head(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the file has neither a header nor rows."""
-        return len(self.text) < HEAD_BYTES and not self.text.strip()
+        """Whether the file has at most one line, and that without an end."""
+        return len(self.text) < HEAD_BYTES and not re.search(rb"[\r\n]", self.text.lstrip())
 
 
 def head_of(file: Location) -> Head:
@@ -113,7 +114,10 @@ def head_of(file: Location) -> Head:
             raise DataError(f"can't read {file.shown}: {error}") from None
     other = next((what for mark, what in _OTHERS.items() if raw.startswith(mark)), None)
     if other is not None:
-        raise DataError(f"{file.shown} is {other}, by its first bytes, and is named like CSV")
+        raise DataError(
+            f"{file.shown} is {other}, by its first bytes, and is named like CSV; name it as what "
+            "it is, or unpack it and write it as CSV"
+        )
     excel = _EXCEL.match(text)
     if excel is not None:
         return Head(text, is_packed, excel[1].decode("latin-1"), 1)
@@ -150,8 +154,11 @@ def _fields(lines: list[str], mark: str) -> list[list[str]]:
         return []
 
 
-def check_header(shown: str, names: list[str]) -> None:
-    """Raise DataError for a header that is a line of values, or has a name twice."""
+def check_header(shown: str, names: list[str], used: Collection[str] | None) -> list[str]:
+    """Return the names of a header but those that several columns share.
+
+    Raises `DataError` for a line of values, and for a shared name that is `used`; all are if None.
+    """
     numbers = [float(name) for name in names if re.match(NUMBER, name.strip())]
     rising = all(one < other for one, other in itertools.pairwise(numbers))
     # Years or wavelengths rise, and pandas calls a single column 0.
@@ -162,9 +169,15 @@ def check_header(shown: str, names: list[str]) -> None:
             "above it"
         )
 
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise DataError(f"{shown} has two columns named {twice[0]!r}; rename one in the header")
+    counts = Counter(names)
+    for name, count in counts.items():
+        if count > 1 and (used is None or name in used):
+            what = f"two columns named {name!r}" if name else f"{count} columns without a name"
+            raise DataError(
+                f"{shown} has {what}; rename one in the header, its first line, or take out what "
+                "is above the header"
+            )
+    return [name for name, count in counts.items() if count == 1]
 
 
 def are_plain_integers(values: pa.Array) -> bool:

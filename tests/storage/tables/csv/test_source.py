@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from distsvc.errors import DataError, OutputPermissionError, TemporaryError
+from distsvc.errors import DataError, EmptyInputError, OutputPermissionError, TemporaryError
 from distsvc.job.config import InputConfig, PreprocessConfig
 from distsvc.storage.tables.counting import ValueCounts
 from distsvc.storage.tables.opening import fingerprint, open_table
@@ -98,7 +98,7 @@ def test_fingerprint_of_csv_is_that_of_the_csv(tmp_path):
         (b"\n \n", r"t.csv has no rows"),
         (b"x,y\n", r"t.csv has no rows"),
         (b"x,y\n1,2\n1,2,3\n", r"t.csv, line 3: expected 2 fields, .* found 3: '1,2,3'; mend"),
-        (b"x,x\n1,2\n", r"t.csv has two columns named 'x'"),
+        (b"y,y\n1,2\n", r"t.csv has two columns named 'y'"),
         (b"1,2\n3,4\n", r"t.csv has no header: its first line is \[1.0, 2.0\]"),
         (b"x,y\n1,\xff\xfe\n", r"t.csv"),
     ],
@@ -219,3 +219,31 @@ def test_long_integers_are_compared_as_they_are_written(tmp_path):
     path = put(tmp_path / "t.csv", "tenant,x", [f"{first + k % 3},{k}" for k in range(30)])
     kept = everything(opened(path, tmp_path, where=f"tenant == {first + 1}"))[1]
     assert kept.ravel().tolist() == list(range(1, 30, 3))
+
+
+def test_a_name_that_two_unused_columns_share(tmp_path):
+    put(tmp_path / "t.csv", "a,c,b,c", [f"{k}.5,x,{k},y" for k in range(9)])
+    table = opened(tmp_path / "t.csv", tmp_path, columns=["a", "b"])
+    assert table.columns == ("a", "b")
+    put(tmp_path / "t.csv", "a,c,b,c", [*[f"{k}.5,x,{k},y" for k in range(9)], "1.5,x,2.5e,y"])
+    with pytest.raises(DataError, match=r"t.csv, line 11: column 'b': expected a number"):
+        opened(tmp_path / "t.csv", tmp_path, columns=["a", "b"])
+    for columns in (None, ["a", "c"]):
+        with pytest.raises(DataError, match="two columns named 'c'"):
+            opened(tmp_path / "t.csv", tmp_path, columns=columns)
+
+
+def test_a_file_with_one_line_has_no_rows(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("x,y\n1,2\n3,4\n")
+    (tmp_path / "in" / "b.csv").write_text("x,y")
+    assert opened(tmp_path / "in", tmp_path).n_rows == 2
+    with pytest.raises(EmptyInputError):
+        opened(tmp_path / "in" / "b.csv", tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"BZh9", b'{"a": 1}\n', b"[{}]", b"<html>\n"])
+def test_what_is_no_csv_is_refused_with_what_to_do(tmp_path, content):
+    (tmp_path / "t.csv").write_bytes(content)
+    with pytest.raises(DataError, match=r"by its first bytes, .* write it as CSV"):
+        opened(tmp_path / "t.csv", tmp_path)
