@@ -48,7 +48,7 @@ FULL = {
     "names": {"0": "regulars"},
     "continuity": {
         "previous": ["out/2026-02-27", "out/2026-02-26"],
-        "match": 0.4,
+        "min_overlap": 0.4,
         "memory": 3,
         "prefer_previous": False,
         "reference": "out/2026-01-01",

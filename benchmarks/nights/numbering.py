@@ -41,7 +41,7 @@ class Runs:
         if self.number:
             before = str(self.folder / str(self.number - 1))
             more["continuity"] = {
-                "previous": before, "match": self.match, "prefer_previous": not self.alone
+                "previous": before, "min_overlap": self.match, "prefer_previous": not self.alone
             }  # fmt: skip
             shutil.rmtree(self.folder / str(self.number - KEPT), ignore_errors=True)
         report = run_here(table, out, {}, {"seed": seed}, {"workers": 0}, more=more)

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
+    AliasChoices,
     BeforeValidator,
     Field,
     GetCoreSchemaHandler,
@@ -326,8 +327,11 @@ class ContinuityConfig(_Section):
 
     previous: Annotated[tuple[PathOrUrl, ...], Field(strict=False), BeforeValidator(_several)] = ()
     """A published run whose cluster ids go on; with a date, that of another night."""
-    match: Annotated[float, Field(gt=0.0, le=1.0)] = 0.3
-    """The least overlap (Jaccard, on the same rows) for an id to go on."""
+    min_overlap: Annotated[
+        float, Field(gt=0.0, le=1.0, validation_alias=AliasChoices("min_overlap", "match"))
+    ] = 0.3
+    """The least overlap (Jaccard, on the same rows) for a cluster to keep its id. `match` is the
+    old name of this key."""
     memory: Annotated[int, Field(ge=0, le=366)] = 7
     """Nights for which a cluster may be gone and get its id back."""
     prefer_previous: bool = True

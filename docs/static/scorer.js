@@ -1,5 +1,7 @@
 /* Scores of a search: pages for users come before the API, design papers and evaluations. */
 const WEIGHTS = [
+  [/^walks\b/, 0.7],
+  [/^reference\/(commands|job-file)\b/, 0.8],
   [/^(design|evaluation|performance|contribute|references)\b/, 0.2],
   [/^reference\/api\b/, 0.5],
   [/^how\b/, 0.6],

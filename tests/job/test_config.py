@@ -99,7 +99,7 @@ def test_defaults():
     assert (given.cluster.workers, given.cluster.threads) == (None, 1)
     assert given.output.format == "parquet"
     assert (given.job.name, given.model.mode) == ("job", "refit")
-    assert (given.continuity.previous, given.continuity.match) == ((), 0.3)
+    assert (given.continuity.previous, given.continuity.min_overlap) == ((), 0.3)
     assert given.checks.model_dump(exclude_none=True) == {}
 
 
@@ -296,7 +296,7 @@ WRONG = {
         (3, "must be a valid string, found 3"),
         ("", "must have at least 1 character, found ''"),
     ],
-    "continuity.match": [
+    "continuity.min_overlap": [
         (0, "must be greater than 0, found 0"),
         (1.1, "must be less than or equal to 1, found 1.1"),
     ],

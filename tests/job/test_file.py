@@ -195,7 +195,7 @@ def test_a_job_is_told_as_it_was_written():
     assert told["input"]["path"] == "s3://b/in/{run_date}.csv"
     assert told["input"]["where"] == "day = '{run_date}'"
     assert told["continuity"] == {
-        "previous": ["out/{run_date-1d}"], "match": 0.5, "memory": 7, "prefer_previous": True
+        "previous": ["out/{run_date-1d}"], "min_overlap": 0.5, "memory": 7, "prefer_previous": True
     }  # fmt: skip
     assert told["output"]["path"] == "out/{run_date}"
     assert "run_date" not in told["job"]

@@ -192,7 +192,7 @@ class Nights:
 
     def begins(self) -> None:
         self.table()
-        self.run(0, "ids from 0", "begin anew, from 0")
+        self.run(0, "ids from 0", "cluster ids start at 0")
         self.same()
         self.run(0, "already published: 5 clusters in")
         self.day += 1
@@ -272,7 +272,7 @@ class Nights:
         self.told(0, "nothing is published", f"--held {held}$", command=withdrawn)
         assert not list((self.folder / f"out/{bad}").glob("labels/**/*.parquet"))
         self.told(0, "published: nothing", held, command=["status", f"out/{bad}"])
-        self.run(0, f"no run is published at out/{bad}: ids go on from")
+        self.run(0, f"nothing is published at out/{bad}: cluster ids continue from")
         self.same()
         self.day += 1
         self.next()

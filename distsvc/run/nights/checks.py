@@ -108,9 +108,10 @@ class Check:
                 state = "passed" if self.holds(found[1], warn) else "warned"
         shown = " to ".join(dict.fromkeys(map(self.limit, decisive)))
         wanted = shown if self.side == "between" else f"{self.side} {shown}"
+        wanted = "0" if wanted == "at most 0" else wanted
         words = f"{self.name}: {self.words(found, decisive)}, {wanted} expected"
         if usual and state in ("warned", "failed"):
-            words += f"; [checks] {self.name} sets another limit, and false none"
+            words += f"; this check is on by default, [checks] {self.name} = false turns it off"
         return CheckPart(
             name=self.name, level=given.level, side=self.side, limit=limits, warn=warn or None,
             found=found[1], state=state, words=words,

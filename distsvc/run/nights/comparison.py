@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -122,9 +122,9 @@ def _notes(run: RunDirectory, job: Job, lineage: LineagePart | None) -> list[str
         return []
     notes, lacking = [], lineage.not_published
     if lineage.path is None:
-        notes.append(f"no run is published at {lacking} or before: ids begin anew, from 0")
+        notes.append(f"nothing is published at {lacking} or before: cluster ids start at 0")
     elif lacking:
-        notes.append(f"no run is published at {lacking}: ids go on from {lineage.path}")
+        notes.append(f"nothing is published at {lacking}: cluster ids continue from {lineage.path}")
     unclaimed = run.read(LINEAGE).facts.get(UNCLAIMED) if run.has(LINEAGE) else None
     if unclaimed:
         notes.append(
@@ -179,22 +179,34 @@ def _lineage(
     then = run.read(PREVIOUS + COUNTED).arrays["cluster_counts"].sum(axis=1).tolist()
     rows_before = dict(zip(facts["before"], then, strict=True))
     rows_now = dict(zip(own.ids.tolist(), rows.tolist(), strict=True))
-    stories = [
-        _story(
-            s["id"],
-            s["event"],
-            s["jaccard"],
-            rows_before.get(s["id"], 0),
-            rows_now.get(s["id"], 0),
-            s["others"],
-        )
-        for s in facts["clusters"]
-    ]
+    stories = told_stories(facts["clusters"], rows_before, rows_now)
     i, j = np.nonzero(overlap)
     ids = np.asarray(facts["before"], np.int64)[i], own.ids[j]
     moves = Moves(before=ids[0].tolist(), after=ids[1].tolist(), rows=overlap[i, j].tolist())
     more = {"rows": facts["rows"], "moved": facts["moved"], "because": refit_because(run)}
     return part(**more, mode="refit", clusters=stories, moves=moves)
+
+
+def told_stories(
+    found: Iterable[Mapping[str, Any]], before: Mapping[int, int], now: Mapping[int, int]
+) -> list[StoryPart]:
+    """Return the stories of the clusters that have rows in the table before or in this one.
+
+    `before` and `now` are the rows of each id. A model can have a cluster that no row of the table
+    belongs to; it is not reported as new, nor as gone on the next night.
+    """
+    stories = [
+        _story(
+            s["id"],
+            s["event"],
+            s["jaccard"],
+            before.get(s["id"], 0),
+            now.get(s["id"], 0),
+            s["others"],
+        )
+        for s in found
+    ]
+    return [one for one in stories if one.rows_before or one.rows_after]
 
 
 def _story(

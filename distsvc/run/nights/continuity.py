@@ -77,7 +77,7 @@ def _write_lineage(
     before = Labeller.read(run, PREVIOUS)
     ids_before = before.ids.tolist()
     shared, scores = _in_common(run, rule, survey, PREVIOUS)
-    numbered = partial(continued, ids_before, shared=shared, match=config.match)
+    numbered = partial(continued, ids_before, shared=shared, match=config.min_overlap)
     found, told = numbered(before.next_id), {}
     new = np.flatnonzero(found.ids >= before.next_id).tolist()
     if new and lineage is not None:
@@ -125,7 +125,7 @@ def _returned(
         if wanted:
             shared, _ = _in_common(run, rule, survey, of)
             within = _within(run, rule, survey, of)
-            found |= returning(ids, wanted, left, shared, within, config.match)
+            found |= returning(ids, wanted, left, shared, within, config.min_overlap)
         known |= set(ids)
     return found
 

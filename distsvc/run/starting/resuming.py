@@ -323,7 +323,7 @@ def _check_lineage(run: RunDirectory, request: Request) -> None:
         if then is None or then == request.continued or Output(then.address).manifest():
             return
         now = request.continued
-        fresh = f"which goes on from {now.path}" if now else "where cluster ids begin anew, from 0"
+        fresh = f"which goes on from {now.path}" if now else "where cluster ids start at 0"
         raise JobFileError(
             f"output.path {request.output.shown} holds run {run.name}, which was interrupted and "
             f"goes on from {then}: that is not published any more; give "

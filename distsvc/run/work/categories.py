@@ -88,7 +88,7 @@ def _grown(known: Category, counts: dict[str, int]) -> list[str]:
     if rest <= known.rest + GROWN:
         return []
     return [
-        f"{rest:.1%} of the rows have a value of {known.column!r} that the run before does not "
-        f"tell apart, {known.rest:.1%} when its values were counted; without continuity.previous a "
-        "run counts them anew, and its ids begin anew, too"
+        f"{rest:.1%} of the rows have a new or rare value of {known.column!r}, which counts as "
+        f"'other' ({known.rest:.1%} when the categories were chosen); a run without "
+        "continuity.previous chooses them anew, and its cluster ids start at 0"
     ]

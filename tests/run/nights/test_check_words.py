@@ -36,11 +36,11 @@ FOUND = {
          "the population stability index of column 'a {} b' is 0.2500001, at most 0.25 expected"),
         ("min_agreement", 0.3, {}, "the agreement is 0.20, at least 0.3 expected"),
         ("unique_id", True, {},
-         "5 rows share their id with another or have none, at most 0 expected"),
+         "5 rows share their id with another or have none, 0 expected"),
         ("unique_id", True, {"ids": IdReport(4, 0, 3, "a")},
          "4 rows share their id with another (among one in 8 ids, which were compared) or have "
-         "none, at most 0 expected"),
-        ("unique_id", True, {"ids": None}, "not measured, at most 0 expected"),
+         "none, 0 expected"),
+        ("unique_id", True, {"ids": None}, "not measured, 0 expected"),
         ("max_rows", 800, {}, "900 rows, at most 800 expected"),
         ("rows_against_last", [0.5, 2.0], {"before": [300, 10]},
          "rows are 3.00 times those of the run before, 300, 0.5 to 2 expected"),
@@ -113,7 +113,7 @@ def test_usual_checks_of_a_job_with_a_run_before():
         "rows_against_last": "warned", "max_outlier_share": "failed", "max_rows_moved": "passed",
         "max_drift": "failed", "same_units": "passed",
     }  # fmt: skip
-    hint = "; [checks] max_drift sets another limit, and false none"
+    hint = "; this check is on by default, [checks] max_drift = false turns it off"
     assert parts["max_drift"].words.endswith(hint)
     own = ChecksConfig.model_validate({"max_drift": False, "max_outlier_share": 0.55})
     parts = {part.name: part for part in checked(own, found, guarded=True)}

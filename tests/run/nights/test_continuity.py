@@ -88,7 +88,8 @@ def test_a_night_that_is_not_published_is_skipped(shop):
     assert shop.ids("2026-03-04", y) == {0: 0, 1: 1, 2: 2}
     assert report.lineage.path == str(shop.out(FIRST))
     assert report.lineage.not_published == str(shop.out("2026-03-03"))
-    note = f"no run is published at {shop.out('2026-03-03')}: ids go on from {shop.out(FIRST)}"
+    missing = f"nothing is published at {shop.out('2026-03-03')}"
+    note = f"{missing}: cluster ids continue from {shop.out(FIRST)}"
     assert note in report.warnings
 
 

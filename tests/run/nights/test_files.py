@@ -30,7 +30,7 @@ def test_what_the_files_of_two_nights_say(shop):
         ],
         "moves": None,
     }
-    wanted = f"no run is published at {shop.out('2026-02-27')} or before: ids begin anew, from 0"
+    wanted = f"nothing is published at {shop.out('2026-02-27')} or before: cluster ids start at 0"
     assert wanted in first.warnings
     assert "previous" not in shop.manifest(FIRST)
     assert not [path for path in listed(shop.out(FIRST)) if path.name == "drift.json"]

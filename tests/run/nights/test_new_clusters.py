@@ -10,6 +10,7 @@ import pytest
 
 from distsvc.job.file import parse_job
 from distsvc.run.job import run_job
+from distsvc.run.nights.comparison import told_stories
 
 CENTRES = np.array([[0.0, 0.0], [5.0, 0.0], [2.0, 4.0]])
 NEW = 900
@@ -25,6 +26,15 @@ def test_it_has_a_new_id_and_the_others_keep_theirs(tmp_path):
     [lineage] = (tmp_path / "two").glob("report/*/lineage.json")
     events = {one["id"]: one["event"] for one in json.loads(lineage.read_text())["clusters"]}
     assert events == {0: "survived", 1: "survived", 2: "survived", 3: "appeared"}
+
+
+def test_a_cluster_without_rows_is_neither_new_nor_gone():
+    found = [
+        {"id": k, "event": event, "jaccard": 0.0, "others": []}
+        for k, event in enumerate(["survived", "disappeared", "appeared", "appeared"])
+    ]
+    stories = told_stories(found, {0: 9}, {0: 8, 3: 7, 2: 0})
+    assert [(one.id, one.rows_before, one.rows_after) for one in stories] == [(0, 9, 8), (3, 0, 7)]
 
 
 def rows(seed):

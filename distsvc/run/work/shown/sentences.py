@@ -133,6 +133,8 @@ def _finished(fields: Fields) -> str:
 
 def _check(fields: Fields) -> str:
     found, limit = fields["found"], fields["limit"]
+    if fields["state"] == "not measured":
+        return f"Check {fields['check']} was not measured."
     return f"Check {fields['check']} {fields['state']}: found {found}, limit {limit}."
 
 
