@@ -134,7 +134,7 @@ OTHER = {
         "boundary_size": 101,
     },
     "output": {"format": "parquet"},
-    "continuity": {"match": 0.6},
+    "continuity": {"min_overlap": 0.6},
 }
 
 

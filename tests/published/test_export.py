@@ -1,5 +1,6 @@
 """All published nights as one table, with held, replaced and rolled back runs beside them."""
 
+import datetime
 import json
 import shutil
 
@@ -7,6 +8,7 @@ import duckdb
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -14,8 +16,11 @@ from deltalake import DeltaTable
 
 from distsvc.cli.main import main
 from distsvc.errors import CheckFailedError, DataError, InputNotFoundError, JobFileError
+from distsvc.job.file import load_job
+from distsvc.published.backfill import backfill
 from distsvc.published.export import export
-from distsvc.published.rollback import roll_back
+from distsvc.published.rollback import roll_back, withdraw
+from distsvc.run.work.start import Display
 from tests.jobs.shop import FIRST, SECOND, THIRD, Shop, rows
 from tests.published_files import read_labels
 
@@ -24,29 +29,54 @@ pytestmark = pytest.mark.usefixtures("quick_page")
 COLUMNS = ["id", "night", "cluster", "name", "outlier", "score", "run"]
 
 
+WITHDRAWN, LATE, LAST = "2026-03-03", "2026-03-04", "2026-03-05"
+PUBLISHED = [FIRST, SECOND, THIRD, LATE, LAST]
+LABELS = ["customer", "label", "outlier", "score"]
+OFF = {"max_drift": False, "max_rows_moved": False}
+ASKED = {"input": {"id": "customer"}}
+
+
+def night_table(shop, date, seed):
+    ids = np.arange(10 * seed, 600 + 10 * seed)
+    shop.table(date, rows(300, 200, 100, seed=seed)[0], customer=ids)
+
+
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory):
-    """Three nights: one replaced, one replaced and rolled back, one with a candidate, too."""
+    """Six nights: replaced, rolled back, held back, withdrawn, backfilled and done again."""
     shop = Shop(tmp_path_factory.mktemp("shop"))
-    off = {"max_drift": False, "max_rows_moved": False}
-    asked = {"input": {"id": "customer"}}
-    for seed, date in enumerate([FIRST, SECOND, THIRD]):
-        ids = np.arange(10 * seed, 600 + 10 * seed)
-        shop.table(date, rows(300, 200, 100, seed=seed)[0], customer=ids)
-        shop.run(date, checks=off, **asked)
+    for seed, date in enumerate([FIRST, SECOND, THIRD, WITHDRAWN]):
+        night_table(shop, date, seed)
+        shop.run(date, checks=OFF, **ASKED)
     other = {"preprocess": {"scale": "none"}, "model": {"n_clusters": 2}}
-    shop.run(FIRST, overwrite=True, checks=off, **asked, **other)
-    shop.run(SECOND, overwrite=True, checks=off, **asked, **other)
+    shop.run(FIRST, overwrite=True, checks=OFF, **ASKED, **other)
+    shop.run(SECOND, overwrite=True, checks=OFF, **ASKED, **other)
     roll_back(str(shop.out(SECOND)))
     with pytest.raises(CheckFailedError):
-        shop.run(THIRD, overwrite=True, checks={"min_rows": 1000}, **asked, **other)
+        shop.run(THIRD, overwrite=True, checks={"min_rows": 1000}, **ASKED, **other)
+    withdraw(str(shop.out(WITHDRAWN)))
+    for seed, date in enumerate([LATE, LAST], 4):
+        night_table(shop, date, seed)
+    assert backfilled(shop, LATE, LAST, "none") == ["published", "published"]
+    night_table(shop, LATE, 6)
+    assert backfilled(shop, LATE, LATE, "completed") == ["published"]
     return shop
+
+
+def backfilled(shop, first, last, reprocess):
+    """Run a backfill; return the outcome of each day."""
+    path = shop.job_file(checks=OFF, **ASKED)
+    days = [datetime.date.fromisoformat(day) for day in (first, last)]
+    done = backfill(
+        lambda day: load_job(path, (), day), *days, reprocess, display=Display(quiet=True)
+    )
+    return [night.state for night in done]
 
 
 def published(shop):
     """Return the rows that the labels files of the published nights have."""
     found = []
-    for date in (FIRST, SECOND, THIRD):
+    for date in PUBLISHED:
         labels, run = read_labels(shop.out(date)), shop.manifest(date)["run_id"]
         for i, label, outlier, score in zip(
             *(labels[c].to_pylist() for c in ("customer", "label", "outlier", "score")), strict=True
@@ -65,13 +95,34 @@ def rows_of(table):
 def test_parquet_has_exactly_the_published_rows(shop, tmp_path):
     done = export(str(shop.folder / "out"), str(tmp_path / "all.parquet"))
     table = pq.read_table(tmp_path / "all.parquet")
-    assert (done.nights, done.rows) == (3, 1800)
+    assert (done.nights, done.rows) == (5, 3000)
     assert table.column_names == COLUMNS
     assert table.schema.types == [
         pa.int64(), pa.date32(), pa.int32(), pa.string(), pa.bool_(), pa.float32(), pa.string(),
     ]  # fmt: skip
     assert rows_of(table) == published(shop)
     assert set(pl.read_parquet(tmp_path / "all.parquet")["name"].drop_nulls())
+
+
+def test_a_glob_over_nights_reads_what_is_exported(shop, tmp_path):
+    export(str(shop.folder / "out"), str(tmp_path / "all.parquet"))
+    exported = rows_of(pq.read_table(tmp_path / "all.parquet"))
+    pattern = f"{shop.folder}/out/*/labels/*/*.parquet"
+    duck = duckdb.sql(f"SELECT * FROM read_parquet('{pattern}', filename = true)").to_arrow_table()
+    assert rows_of_files(duck, duck["filename"].to_pylist()) == exported
+    polars = pl.scan_parquet(pattern, include_file_paths="file").collect()
+    assert rows_of_files(polars.to_arrow(), polars["file"].to_list()) == exported
+    files = [str(file) for file in shop.folder.glob("out/*/labels/*/*.parquet")]
+    arrow = ds.dataset(files).to_table(columns=[*LABELS, "__filename"])
+    assert rows_of_files(arrow, arrow["__filename"].to_pylist()) == exported
+
+
+def rows_of_files(table, files):
+    """Return the rows of labels files as `rows_of` does; the night and the run are folders."""
+    columns = [table[column].to_pylist() for column in LABELS]
+    folders = [file.split("/") for file in files]
+    nights, runs = ([parts[k] for parts in folders] for k in (-4, -2))
+    return sorted(zip(nights, *columns, runs, strict=True))
 
 
 def test_duckdb_is_replaced_and_other_tables_stay(shop, tmp_path):
@@ -81,7 +132,7 @@ def test_duckdb_is_replaced_and_other_tables_stay(shop, tmp_path):
     for _ in range(2):
         said = CliRunner().invoke(main, command)
         assert said.exit_code == 0, said.output
-    assert said.stdout.startswith("3 nights, 1,800 rows: table nights of ")
+    assert said.stdout.startswith("5 nights, 3,000 rows: table nights of ")
     with duckdb.connect(tmp_path / "shop.duckdb", read_only=True) as connection:
         assert connection.sql("SELECT * FROM mine").fetchall() == [(1,)]
         table = connection.sql("SELECT * FROM nights").to_arrow_table()
@@ -92,7 +143,7 @@ def test_delta_gets_a_new_version(shop, tmp_path):
     out, table = str(shop.folder / "out"), tmp_path / "table"
     export(out, f"delta://{table}")
     said = CliRunner().invoke(main, ["export", out, "--to", f"delta://{table}", "--json"])
-    assert json.loads(said.stdout)["rows"] == 1800
+    assert json.loads(said.stdout)["rows"] == 3000
     found = DeltaTable(table)
     assert found.version() == 1
     assert rows_of(pa.table(found.to_pyarrow_table())) == published(shop)
