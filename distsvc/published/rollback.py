@@ -86,8 +86,8 @@ def _before(output: Output) -> Manifest:
                 found.append(one)
     if not found:
         raise InputNotFoundError(
-            f"nothing that was published at {output.shown} before run {now} is kept there; to "
-            "publish nothing there, so that later nights go on from the night before: distsvc "
-            f"rollback {output.shown} --withdraw"
+            f"{output.shown} has no earlier result than run {now} to roll back to; to publish "
+            "nothing there, so that later nights go on from the night before: distsvc rollback "
+            f"{output.shown} --withdraw"
         )
     return max(found, key=lambda one: one.created)

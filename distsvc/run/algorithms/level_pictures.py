@@ -158,12 +158,13 @@ def _why(found: LevelSets) -> list[str]:
         )
     scale = np.sqrt(min(1.0, REFERENCE_ROWS[found.granularity] / found.n_rows))
     rest = tree.z[~answer.kept]
-    kept = f"The least clear of the splits that are kept has z = {answer.z:.1f}: so many standard "
-    kept += "errors lie between the density at its peak and at its valley"
+    weakest = f"The weakest split is {answer.z:.1f} standard errors deep"
     if scale < 1.0:
-        kept += f", on {REFERENCE_ROWS[found.granularity]:,} rows"
-    undone = f"; the clearest that is not has {scale * rest.max():.1f}." if rest.size else "."
-    return [*text, kept + undone, *_chance(found)]
+        weakest += f", judged on {REFERENCE_ROWS[found.granularity]:,} rows"
+    weakest += "; below 2 it may be chance."
+    if rest.size:
+        weakest += f" The clearest split that was not used is {scale * rest.max():.1f} deep."
+    return [*text, weakest, *_chance(found)]
 
 
 def _chance(found: LevelSets) -> list[str]:
@@ -171,13 +172,20 @@ def _chance(found: LevelSets) -> list[str]:
     answer, rival, text = found.answer, found.answer.rival, []
     if found.n_clusters is None:
         text.append(
-            f"Another sample of the table gives this answer with a chance of about "
-            f"{100 * answer.agreement:.0f} %, as tables with known classes went whose answers "
-            "stood as high."
+            "A different sample would give the same clusters in about "
+            f"{100 * answer.agreement:.0f} of 100 cases."
         )
     if rival is not None and rival.share >= NEARLY:
-        text.append(
-            f"Another answer, of {rival.n_clusters:,} clusters, is nearly as good: it stands at "
-            f"{100 * rival.share:.0f} % of this one."
-        )
+        plural = "" if rival.n_clusters == 1 else "s"
+        text.append(_compared(f"{rival.n_clusters:,} cluster{plural}", rival.share))
     return text
+
+
+def _compared(other: str, share: float) -> str:
+    """Return how the best other answer scored, `share` relative to this one, as a sentence."""
+    if share > 1.0:
+        return (
+            f"Another answer, of {other}, scored {100 * (share - 1.0):.0f} % higher; last night's "
+            "clusters were kept."
+        )
+    return f"Another answer, of {other}, scored {100 * share:.0f} % as high as this one."

@@ -260,7 +260,7 @@ def test_a_number_and_a_penalty(flat, tmp_path):
     found = read_labels(tmp_path / "out")
     np.testing.assert_allclose(found["score"], expected, rtol=1e-3, atol=4e-3)
     np.testing.assert_array_equal(found["outlier"], found["score"].to_numpy() < 0.0)
-    assert report.levels.why[0].startswith("The least clear of the splits")
+    assert report.levels.why[0].startswith("The weakest split is ")
 
 
 def test_rows_can_take_the_cluster_of_the_nearest_support_vector(flat, tmp_path):

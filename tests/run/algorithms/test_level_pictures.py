@@ -107,7 +107,7 @@ def test_every_model_is_told(run, part):
 def test_why_so_many_clusters(part):
     assert part.why[0].startswith("3 models were trained that differ in the width of the kernel")
     assert "of them find these clusters" in part.why[1]
-    assert part.why[2].startswith("The least clear of the splits that are kept has z = ")
+    assert part.why[2].startswith("The weakest split is ")
     assert [row.name for row in part.granularity] == ["coarse", "default", "fine"]
     assert [row.rows for row in part.granularity] == [600, 600, 600]
     assert [row.chosen for row in part.granularity] == [False, True, False]
@@ -116,9 +116,15 @@ def test_why_so_many_clusters(part):
 def test_why_one_cluster(one_cluster):
     told = levels_part(one_cluster)
     assert told.why[-2] == "No split of any of them is clear enough to be kept: one cluster."
-    chance = f"a chance of about {100 * one_cluster.answer.agreement:.0f} %"
-    assert told.why[-1].startswith(f"Another sample of the table gives this answer with {chance}")
+    chance = f"{100 * one_cluster.answer.agreement:.0f} of 100 cases."
+    assert told.why[-1] == f"A different sample would give the same clusters in about {chance}"
     assert [branch.kept for branch in told.tree.branches].count(True) == 1
+
+
+def test_a_better_answer_that_was_left_is_told():
+    told = level_pictures._compared("5 clusters", 1.4)
+    kept = "last night's clusters were kept."
+    assert told == f"Another answer, of 5 clusters, scored 40 % higher; {kept}"
 
 
 @pytest.mark.parametrize("share", [0.79, 0.81])
@@ -128,7 +134,7 @@ def test_an_answer_that_is_nearly_as_good_is_told(share, run):
     shown = SimpleNamespace(answer=answer, n_clusters=None)
     told = level_pictures._chance(shown)
     assert len(told) == 1 + (share > 0.8)
-    assert ("Another answer, of 7 clusters, is nearly as good" in told[-1]) == (share > 0.8)
+    assert ("Another answer, of 7 clusters, scored" in told[-1]) == (share > 0.8)
     shown.n_clusters = 3
     assert len(level_pictures._chance(shown)) == (share > 0.8)
 
