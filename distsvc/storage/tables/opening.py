@@ -208,10 +208,9 @@ def _check_kept(shown: str, scan: Scan, kept: Collection[str]) -> None:
     missing = [name for name in kept if name not in scan.types and name not in scan.problems]
     if missing:
         raise DataError(
-            f"{shown} lacks {some([repr(name) for name in missing])}, by which the run of "
-            "continuity.previous was clustered: go on from an earlier night that does not have it, "
-            "by --continue-from OUT, or name the features in input.columns and leave "
-            "continuity.previous out"
+            f"{shown} lacks {some([repr(name) for name in missing])}, used by the previous run: if "
+            "a column was renamed, rename it back; or go on from an earlier night without it, by "
+            "--continue-from OUT; or leave continuity.previous out, and cluster ids start at 0"
         )
 
 
