@@ -33,7 +33,7 @@ SMALLEST_SPREAD = 1e-15
 LARGE_SAMPLE = 1_000_000
 """Largest `max_samples` that wide rows reduce; above it, all rows that are asked for are used."""
 
-RESTART_ROWS = 2_000_000
+RESTART_ROWS = 4_000_000
 """Rows that all restarts learn from, where there are more than `FEWEST_RESTARTS` of them."""
 
 VALLEY_RESTARTS = 20

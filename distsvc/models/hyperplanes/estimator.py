@@ -79,7 +79,7 @@ class IncrementalMDH(StreamEstimator, ClusterEstimator):
     n_init : int or None, default=None
         Trees learned from other orders of the rows. The tree with the highest mean adjusted Rand
         index with the others is kept. None is 5, and on small tables up to 60, as long as all trees
-        together learn from two million rows. The paper has 1.
+        together learn from four million rows. The paper has 1.
         If ``n_clusters`` is None and the mean index of all pairs of trees is below 0.5, the number
         of clusters is lowered from the median elbow until it is not, with a warning.
     growth : {"prune", "forward"}, default="prune"
