@@ -114,10 +114,11 @@ def rebuild_papers(
 
 @papers.command("report")
 @click.argument("out", default="bench-out", type=Path)
-def report_papers(out: Path) -> None:
+@click.option("--note", default="", help="A paragraph for each suite: what else the machine did.")
+def report_papers(out: Path, note: str = "") -> None:
     """Write the page and the Markdown tables of the suites that were run into OUT."""
     with failing_cleanly():
         from benchmarks.papers.page import write_report
 
-        for path in write_report(out):
+        for path in write_report(out, note):
             click.echo(path)

@@ -6,6 +6,7 @@ import datetime
 import multiprocessing
 import os
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -49,6 +50,11 @@ def machine() -> Row:
             continue
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     return {"cpu": cpu, "cores": os.cpu_count(), "versions": ", ".join(versions), "day": today}
+
+
+def stamp(row: Mapping[str, Any]) -> str:
+    """Return ``on DAY with distsvc VERSION (COMMIT)`` of a measured row."""
+    return f"on {row['day']} with {re.findall('distsvc [^,]*', row['versions'])[0]}"
 
 
 def _commit() -> str:

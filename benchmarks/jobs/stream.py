@@ -23,7 +23,7 @@ from benchmarks.harness.runs import (
 
 COLUMNS, CLASSES, SEED = 9, 5, 0
 GROUP = 250_000
-"""Rows of a row group, and of a partition."""
+"""Rows of a row group."""
 
 MODELS: dict[str, Row] = {
     "support-vector": {
@@ -41,7 +41,8 @@ def stream(options: Namespace) -> None:
     """Peak memory and time a row of learning from all rows, and the labels after a kill.
 
     The table has `--rows` rows and 9 columns of float32, sorted by class. The job runs in one
-    process. Then it is killed in the middle of learning, and run again.
+    process, with the default partitions. Then it is killed in the middle of learning, and run
+    again.
     """
     rows = []
     with work_folder(options.work) as work:
@@ -52,7 +53,7 @@ def stream(options: Namespace) -> None:
             job = {
                 "input": {"path": str(table.absolute())},
                 "model": model | MODELS[algorithm],
-                "cluster": {"workers": 0, "partition_rows": GROUP},
+                "cluster": {"workers": 0},
                 "output": {"path": str(out.absolute())},
             }
             path = write_job(work, job)

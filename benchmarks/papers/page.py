@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,6 +11,7 @@ from statistics import mean, pstdev
 
 import pyarrow.parquet as pq
 
+from benchmarks.harness.measure import stamp
 from benchmarks.harness.rows import Row, only
 from benchmarks.papers import figures, tables
 from benchmarks.papers.linear import TARGET, summary
@@ -33,8 +33,15 @@ PAPER_SYSTEMS = IMDH_SYSTEMS[:6]
 Items = list[PaperTable | Drawing]
 
 
-def write_report(out: Path) -> list[Path]:
+def write_report(out: Path, note: str = "") -> list[Path]:
     """Write ``report.html`` and ``<suite>.md`` beside the Parquet files of the suites in `out`.
+
+    Parameters
+    ----------
+    out
+        Folder of the Parquet files.
+    note
+        Last paragraph about each suite, none if empty.
 
     Raises
     ------
@@ -47,6 +54,8 @@ def write_report(out: Path) -> list[Path]:
         path = out / f"{name}.parquet"
         if path.exists():
             parts[name] = make(pq.read_table(path).to_pylist())
+            if note:
+                parts[name].text.append(note)
     if not parts:
         raise InputNotFoundError(f"{out} has none of {', '.join(f'{n}.parquet' for n in PARTS)}")
     written = []
@@ -176,10 +185,10 @@ def _part(title: str, text: list[str], items: Items, rows: Sequence[Row]) -> Sui
     about = dict.fromkeys(
         f"{row['cpu']}, {row['cores']} cores, {row['versions']}, {row['day']}" for row in rows
     )
-    stamp = f"Measured {_measured(rows)}."
+    measured = f"Measured {_measured(rows)}."
     stamped: Items = []
     for item in items:
-        caption = f"{item.caption} {stamp}".strip()
+        caption = f"{item.caption} {measured}".strip()
         drawn = isinstance(item, Drawing)
         stamped.append(item._replace(caption=caption) if drawn else replace(item, caption=caption))
     return SuiteSection(title, text, stamped, "; ".join(about))
@@ -187,10 +196,7 @@ def _part(title: str, text: list[str], items: Items, rows: Sequence[Row]) -> Sui
 
 def _measured(rows: Sequence[Row]) -> str:
     """Return the days of rows, and the versions with their commits."""
-    found = dict.fromkeys(
-        f"on {row['day']} with {re.findall('distsvc [^,]*', row['versions'])[0]}" for row in rows
-    )
-    return ", ".join(found)
+    return ", ".join(dict.fromkeys(map(stamp, rows)))
 
 
 def _curves(rows: Sequence[Row], x: str, value: str) -> dict[str, list[figures.Mark]]:

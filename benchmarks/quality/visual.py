@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness.data import standardised
-from benchmarks.harness.measure import agreement, publish, timed
+from benchmarks.harness.measure import agreement, machine, publish, stamp, timed
 from benchmarks.harness.rows import Row, show
 from benchmarks.harness.systems import BUDGET, SYSTEMS, Facts
 from benchmarks.papers import figures
@@ -44,7 +44,9 @@ def visual(options: Namespace) -> None:
                     panels[name, system] = X, np.asarray(model.labels_)
     show("Visual experiments; the paper shows the expected clusters, ARI 1", rows)
     publish(options.out, "visual", rows)
-    as_figure(figures.clusters, panels).savefig(options.out / "visual.png", dpi=110)
+    figure = as_figure(figures.clusters, panels)
+    figure.supxlabel(f"Measured {stamp(machine())}", fontsize=8.5)
+    figure.savefig(options.out / "visual.png", dpi=110)
 
 
 def fits(name: str, X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, tuple[Any, Row]]:
