@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import signal
 import time
 from argparse import Namespace
 from pathlib import Path
@@ -23,7 +25,7 @@ from benchmarks.harness.runs import (
 
 COLUMNS, CLASSES, SEED = 9, 5, 0
 GROUP = 250_000
-"""Rows of a row group."""
+"""Rows of a row group, and of a partition."""
 
 MODELS: dict[str, Row] = {
     "support-vector": {
@@ -41,30 +43,34 @@ def stream(options: Namespace) -> None:
     """Peak memory and time a row of learning from all rows, and the labels after a kill.
 
     The table has `--rows` rows and 9 columns of float32, sorted by class. The job runs in one
-    process, with the default partitions. Then it is killed in the middle of learning, and run
-    again.
+    process. Beside it the same job, which writes elsewhere, is killed in the middle of learning,
+    and run again.
     """
     rows = []
     with work_folder(options.work) as work:
         table = _table(work / f"stream-{options.rows}.parquet", options.rows)
         for algorithm in options.methods or MODELS:
             model = {"algorithm": algorithm, "seed": SEED, WHOLE[algorithm]: options.rows}
-            out = work / f"stream-{algorithm}"
             job = {
                 "input": {"path": str(table.absolute())},
                 "model": model | MODELS[algorithm],
-                "cluster": {"workers": 0},
-                "output": {"path": str(out.absolute())},
+                "cluster": {"workers": 0, "partition_rows": GROUP},
             }
-            path = write_job(work, job)
-            report = JobReport(answer(started("run", path, "--overwrite")))
-            found, learning = label_files(out), report.seconds(LEARNS[algorithm])
+            out, again = work / f"{algorithm}-whole", work / f"{algorithm}-killed"
+            for folder in (out, again):  # what is done already would be used
+                shutil.rmtree(folder, ignore_errors=True)
+            path = write_job(work, job | {"output": {"path": str(out.absolute())}})
+            report = JobReport(answer(started("run", path)))
+            learning = report.seconds(LEARNS[algorithm])
             before = sum(p["seconds"] for p in _until(report, LEARNS[algorithm]))
-            killed = started("run", path, "--overwrite")
+            path = write_job(work, job | {"output": {"path": str(again.absolute())}})
+            killed = started("run", path)
             time.sleep(before + 0.5 * learning)
             killed.kill()
             killed.communicate()
-            answer(started("run", path, "--overwrite"))
+            began = time.perf_counter()
+            answer(started("run", path))
+            rest = time.perf_counter() - began
             rows.append(
                 {
                     "algorithm": algorithm,
@@ -72,11 +78,18 @@ def stream(options: Namespace) -> None:
                     "peak_mb": report.peaks["driver_peak_mb"],
                     "microseconds_a_row": 1e6 * learning / options.rows,
                     "seconds": report.seconds(),
-                    "same_after_kill": label_files(out) == found,
+                    "killed": killed.returncode == -signal.SIGKILL,
+                    "seconds_after_kill": rest,
+                    "same_after_kill": _checksums(again) == _checksums(out),
                 }
             )
     show("bar: peak_mb at most 500", rows)
     publish(options.out, "stream", rows)
+
+
+def _checksums(out: Path) -> list[str]:
+    """Return the checksums of the published label files, in the order of their partitions."""
+    return [one["sha256"] for one in label_files(out)]
 
 
 def _table(path: Path, n: int) -> Path:

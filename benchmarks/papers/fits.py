@@ -133,12 +133,12 @@ def fitted(fit: Fit, X: np.ndarray, y: np.ndarray, size: int) -> list[Row]:
     order = np.random.default_rng(fit.seed).permutation(len(X))
     X, y = X[order], y[order]
     with threadpool_limits(1):
-        seconds = timed(model.fit, X).seconds
+        seconds = timed(model.fit, X).cpu_seconds
         if not fit.sweep:
             return [row_of(fit, model, seconds, fit.point, X, y)]
         rows = []
         for settings in fit.sweep:
-            seconds = timed(model.relabel, X, **settings).seconds
+            seconds = timed(model.relabel, X, **settings).cpu_seconds
             seconds += model.seconds_["training"]
             rows.append(row_of(fit, model, seconds, fit.point | settings, X, y))
     return rows
