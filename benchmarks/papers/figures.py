@@ -258,14 +258,14 @@ def convergence(traces: Sequence[Trace], x: str, title: str) -> Figure:
     sets = list(dict.fromkeys(trace.set for trace in traces))
     problems = list(dict.fromkeys(trace.problem for trace in traces))
     solvers = list(dict.fromkeys(trace.solver for trace in traces))
-    size = (max(WIDE, 2.2 * len(sets)), 2.5 * len(problems) + 0.6)
+    size = (max(WIDE, 2.2 * len(sets)), 2.7 * len(problems) + 0.6)
     figure = Figure(size, layout="constrained")
     panels = figure.subplots(len(problems), len(sets), squeeze=False)
     for row, problem in zip(panels, problems, strict=True):
         for panel, name in zip(row, sets, strict=True):
             shown = [t for t in traces if t.set == name and t.problem == problem]
             _converging(panel, shown, solvers, x, labelled=panel is panels[0][0])
-            panel.set_title(f"{name}, {problem}", fontsize=9.5)
+            panel.set_title(f"{name}\n{problem}", fontsize=9)
     figure.supxlabel(title, fontsize=10)
     figure.supylabel("relative distance to the optimum", fontsize=10)
     figure.legend(loc="outside upper center", ncols=len(solvers), fontsize=9.5)
@@ -281,6 +281,7 @@ def _converging(
 ) -> None:
     panel.set_yscale("log")
     _label_powers(panel.yaxis, between=False)
+    panel.yaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     panel.xaxis.set_major_locator(MaxNLocator(3))
     panel.grid(True)
     for trace in shown:
