@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -72,11 +71,13 @@ def keyed_blocks(
     """
 
     def load(number: int) -> np.ndarray:
-        places = [sampling.slice_by_key(keys, *ranges[number]) for keys, _ in parts]
-        keys = np.concatenate([k[s] for (k, _), s in zip(parts, places, strict=True)])
-        X = np.concatenate([x[s] for (_, x), s in zip(parts, places, strict=True)])
-        for array in itertools.chain.from_iterable(parts):
-            release_pages(array)  # or this process would hold the whole sample after a pass
+        taken = []
+        for part in parts:
+            own = sampling.slice_by_key(part[0], *ranges[number])
+            taken.append([np.array(array[own]) for array in part])
+            for array in part:  # at once: a page that is touched may map 2 MB of its file
+                release_pages(array)
+        keys, X = map(np.concatenate, zip(*taken, strict=True))
         order = np.argsort(keys)
         order = order[sampling.epoch_order(seed, epoch, number, len(order))]
         return made(X[order], keys[order])

@@ -5,7 +5,7 @@ import pytest
 
 from distsvc.models.rows import sampling
 from distsvc.models.rows.scaling import Scaling
-from distsvc.run.learning import survey
+from distsvc.run.learning import stream, survey
 from distsvc.run.learning.preparation import PREPARATION, Preparation
 from distsvc.run.learning.stream import sample_blocks, whole_sample
 from distsvc.run.learning.survey import survey_table
@@ -118,3 +118,20 @@ def test_many_parts_are_gathered_into_fewer(tmp_path, monkeypatch, most, missing
     expected = list(sampling.memory_blocks(Z, keys, ranges, SEED, 1))
     found = list(sample_blocks(run, ranges, SEED, 1))
     assert [block.tobytes() for block in found] == [block.tobytes() for block in expected]
+
+
+def test_each_part_is_released_before_the_next_is_read(monkeypatch):
+    """A page that is touched may map 2 MB of its file, and a sample has up to 50 parts."""
+    calls, slice_by_key = [], sampling.slice_by_key
+
+    def read(keys, low, high):
+        calls.append("read")
+        return slice_by_key(keys, low, high)
+
+    monkeypatch.setattr(sampling, "slice_by_key", read)
+    monkeypatch.setattr(stream, "release_pages", lambda array: calls.append("released"))
+    keys = np.arange(90, dtype=np.uint64)
+    parts = [(keys[n::3], keys[n::3, None].astype(np.float32)) for n in range(3)]
+    blocks = stream.keyed_blocks(parts, lambda X, keys: X, [(0, 40), (40, 90)], seed=0, epoch=0)
+    assert np.concatenate(list(blocks))[:, 0].tolist() == list(range(90))
+    assert calls == 6 * ["read", "released", "released"]
