@@ -187,3 +187,10 @@ def test_nights_of_two_jobs_or_with_other_ids_are_refused(shop, tmp_path):
     other.run(SECOND, overwrite=True, job={"name": "market"})
     with pytest.raises(JobFileError, match="of 2: one without a name, market; give the folder"):
         export(str(tmp_path / "out"), target)
+
+
+def test_nights_below_a_published_output_are_not_left_out(shop, tmp_path):
+    """A table is tried without an output first, and its nights come to be below that folder."""
+    shutil.copytree(shop.out(FIRST), tmp_path / "out")
+    shutil.copytree(shop.out(LAST), tmp_path / "out" / LAST)
+    assert export(str(tmp_path / "out"), str(tmp_path / "all.parquet")).nights == 2

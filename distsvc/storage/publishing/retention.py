@@ -249,12 +249,15 @@ def _look(path: str) -> list[_Looked]:
 
 
 def outputs_below(path: str, depth: int = 0) -> list[Output]:
-    """Return the outputs at a path and below it; in an output there are no others."""
-    if is_output(path):
+    """Return the outputs at a path and below it; in an output only its own folders are looked at."""
+    here = is_output(path)
+    if here and depth:
         return [Output(path)]
     names = [name for name in store_of(path).folders() if name[0] != "." and depth < DEEPEST]
-    below = (outputs_below(f"{path.rstrip('/')}/{name}", depth + 1) for name in names)
-    return [output for several in below for output in several]
+    folders = [f"{path.rstrip('/')}/{name}" for name in names]
+    if here:
+        return [Output(path), *(Output(folder) for folder in folders if is_output(folder))]
+    return [output for folder in folders for output in outputs_below(folder, depth + 1)]
 
 
 def _looked(output: Output) -> _Looked:
