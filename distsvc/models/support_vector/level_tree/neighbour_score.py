@@ -23,7 +23,7 @@ POINTS, NEIGHBOURS = 500, 35
 OUTSIDE = 0.004
 """Share of the rows of normal clusters that is outside."""
 
-TAILS = 0.15, 0.05
+TAIL_SHARES = 0.15, 0.05
 """Shares of a cluster's rows whose quantile gives its standard deviation: first with outliers among
 the rows, then without those that are outside."""
 
@@ -83,7 +83,7 @@ class NeighbourScore:
         least = float(np.float32(np.quantile(apart, SHORTEST) if apart.size else 1.0))
         near = np.minimum(near, -0.5 * np.log(least))
         inside, limit, units = np.ones(len(near), bool), 0.0, np.ones(1)
-        for tail in TAILS:
+        for tail in TAIL_SHARES:
             sizes, middles, units = _usual(near[inside], labels[inside], tail)
             limit = _limit(sizes, middles, units)
             inside = near >= limit

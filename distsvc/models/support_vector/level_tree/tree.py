@@ -30,8 +30,11 @@ from distsvc.models.rules.fields import ArrayField
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction, Nearest
 
 NEIGHBOURS = 10
-EDGE_POINTS = 3
-"""Points of an edge between its ends at which g is evaluated."""
+EDGE_PLACES = 0.25, 0.5, 0.625
+"""Places on an edge, from 0 to 1, at which g is evaluated.
+
+They are not even: all quarters of an edge that spans four points of a lattice are points.
+"""
 
 EMPTY = 0.05
 """Share of the density at the peak that is added to that at the saddle: below it, all saddles are
@@ -128,7 +131,7 @@ class LevelTree:
         mass = np.bincount(Nearest(V)(rows), minlength=len(V)).astype(np.float64)
         pairs = neighbours(V)
         points = begun or LowestPoints.none(V.shape[1])
-        n = max(PIECE_WORK // (EDGE_POINTS * max(V.size, 1)), 1)
+        n = max(PIECE_WORK // (len(EDGE_PLACES) * max(V.size, 1)), 1)
         while len(points.heights) < len(pairs):
             m = len(points.heights)
             points = points.and_those(_lowest_points(f, V, heights, pairs[m : m + n]))
@@ -271,8 +274,8 @@ def _lowest_points(
     at_end = heights[pairs[:, 1]] < heights[pairs[:, 0]]
     lowest = np.where(at_end, heights[pairs[:, 1]], heights[pairs[:, 0]])
     place = np.where(at_end[:, None], end, start)
-    for i in range(EDGE_POINTS):
-        inner = start + np.float32((i + 1) / (EDGE_POINTS + 1)) * (end - start)
+    for share in EDGE_PLACES:
+        inner = start + np.float32(share) * (end - start)
         height = f.sums(inner)
         lower = height < lowest
         lowest = np.where(lower, height, lowest)

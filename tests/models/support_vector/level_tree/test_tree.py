@@ -9,7 +9,13 @@ from sklearn.metrics import adjusted_rand_score
 
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction, Nearest
 from distsvc.models.support_vector.estimator import SupportVectorClustering
-from distsvc.models.support_vector.level_tree.tree import NEIGHBOURS, LevelTree, Voter, neighbours
+from distsvc.models.support_vector.level_tree.tree import (
+    EDGE_PLACES,
+    NEIGHBOURS,
+    LevelTree,
+    Voter,
+    neighbours,
+)
 from tests import reference
 
 
@@ -74,7 +80,7 @@ def test_a_tree_hangs_together(tree):
 def test_a_saddle_is_the_lowest_point_looked_at_on_its_joint(tree):
     others = np.flatnonzero(tree.parents >= 0)
     start, end = (tree.S.T[tree.edges[tree.joints[others], i]] for i in (0, 1))
-    t = np.linspace(0.0, 1.0, 5)[:, None, None]
+    t = np.array([0.0, *EDGE_PLACES, 1.0])[:, None, None]
     points = start + t * (end - start)
     heights = [reference.weighted_sums(p, tree.S, tree.a, tree.gamma) for p in points]
     expected = np.min(heights, axis=0)
@@ -122,7 +128,7 @@ def test_the_spanning_tree_is_as_good_as_the_whole_graph():
     V = f.S.T.copy()
     pairs = neighbours(V)
     start, end = V[pairs[:, 0]], V[pairs[:, 1]]
-    points = start + np.linspace(0, 1, 5)[:, None, None] * (end - start)
+    points = start + np.array([0.0, *EDGE_PLACES, 1.0])[:, None, None] * (end - start)
     heights = np.min([f.sums(p.astype(np.float32)) for p in points], axis=0)
     for level in np.quantile(tree.heights, [0.1, 0.4, 0.7, 0.95]):
         whole = reference.level_components(tree.heights, pairs, heights, level)
@@ -302,3 +308,10 @@ def test_the_cut_at_level_0_is_the_papers_labelling(data, gamma, seed):
     assert inside.mean() > 0.9
     assert cut.max() + 1 == papers.n_clusters_
     assert adjusted_rand_score(cut[inside], papers.labels_[inside]) == 1.0
+
+
+@pytest.mark.parametrize("n_values", [3, 4, 5])
+def test_no_edge_over_a_lattice_joins_its_ends(n_values):
+    x = np.random.default_rng(0).integers(0, n_values, 2000)
+    labels = SupportVectorClustering(random_state=0).fit_predict(x[:, None].astype(float))
+    assert adjusted_rand_score(x, labels) == 1.0
