@@ -11,11 +11,10 @@ DROPPED_BITS = np.int32(12)
 
 
 @inlined
-def _bound(bits, k):
-    """Return a bound that the k lowest of bits are below, how many are, and 1 or 0.
+def _kth_lowest(bits, k):
+    """Return the k-th lowest of bits, with its last 12 bits 0, and 1 where the lowest is 0, else 0.
 
-    More are below where others equal the k-th but for the last 12 bits. It is 1 where the lowest is
-    0, which is not one of the k. Bits are not negative.
+    One that is 0 is not counted. Bits are not negative.
     """
     lowest, highest = bits[0], bits[0]
     for j in range(bits.shape[0]):
@@ -32,7 +31,7 @@ def _bound(bits, k):
             low = np.int32(middle + np.int32(1))
         else:
             high, below = middle, found
-    return np.int32((high + np.int32(1)) << DROPPED_BITS), below, on_point
+    return np.int32(high << DROPPED_BITS), on_point
 
 
 @kernel
@@ -52,14 +51,13 @@ def log_nearness(X, P, k, least, out):
         for r in range(rows):
             squared_distances(P, m, X[first + r], squares[r])
         for r in range(rows):
-            bound, below, on_point = _bound(bits[r], k)
+            farthest, on_point = _kth_lowest(bits[r], k)
+            others = np.int32(k + on_point)  # as far as the k-th
             for j in range(m):
-                squares[r, j] = squares[r, j] if bits[r, j] < bound else np.float32(0.0)
-            extra = np.float32(below - k - on_point)  # they are as near as the k-th
-            farthest = np.int32(bound - (np.int32(1) << DROPPED_BITS)).view(np.float32)
-            near = total(squares[r])
-            if farthest < np.inf:
-                near -= extra * farthest
-            out[first + r] = max(near / np.float32(k), least)
+                nearer = bits[r, j] < farthest
+                others = np.int32(others - np.int32(nearer))
+                squares[r, j] = squares[r, j] if nearer else np.float32(0.0)
+            far = np.float32(others) * np.int32(farthest).view(np.float32)
+            out[first + r] = max((total(squares[r]) + far) / np.float32(k), least)
         for r in range(rows):
             out[first + r] = -0.5 * np.log(out[first + r])

@@ -163,7 +163,7 @@ class Run:
         >>> import distsvc
         >>> run = distsvc.load("out/moons")
         >>> run.labels(columns=["row", "label"], filter="outlier == true").num_rows
-        5
+        10
 
         """
         if not join:

@@ -305,7 +305,7 @@ class History:
             elif one in earlier.keys() - set(known.values()):
                 if (
                     max(likeness(cluster, made.clusters, *then) for then in earlier[one])
-                    < ContinuityConfig().match
+                    < ContinuityConfig().min_overlap
                 ):
                     self.problems.append(f"{made.run_id}: {one} is back, and another cluster")
             elif one not in known.values():

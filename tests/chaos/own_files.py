@@ -59,7 +59,7 @@ class StoreReads(Reads):
 
     def _wrapped(self):
         yield from super()._wrapped()
-        look, store_of = self.look, Bucket._store.fget
+        look = self.look
 
         class Asked:
             def __init__(self, store):
@@ -79,7 +79,8 @@ class StoreReads(Reads):
 
                 return asking
 
-        yield Bucket, "_store", property(lambda bucket: Asked(store_of(bucket)))
+        store = property(lambda bucket: Asked(bucket._opened.store), lambda *_: None)
+        yield Bucket, "_store", store
 
 
 class KilledError(BaseException):

@@ -74,7 +74,7 @@ class Reads:
         """Watch this process for a while."""
         with ExitStack() as stack:
             for owner, name, made in self._wrapped():
-                stack.enter_context(mock.patch.object(owner, name, made))
+                stack.enter_context(mock.patch.object(owner, name, made, create=True))
             yield self
 
     def _wrapped(self):

@@ -209,7 +209,7 @@ class Nights:
         self.day += 1
         self.next()
         self.table(out=["discount"])
-        self.run(65, "discount", "continuity.previous", "columns")
+        self.run(65, "discount", "continuity.previous", "renamed")
         self.table()
         self.run(0, more=["--fresh"])
         self.same()
@@ -223,7 +223,7 @@ class Nights:
         self.day += 1
         self.kinds["students"] = LATER["students"]
         self.table()
-        self.run(0, "new 5", f"no run is published at out/{self.date(late)}")
+        self.run(0, "new 5", f"nothing is published at out/{self.date(late)}")
         self.same("students")
         self.day, after = late, self.day
         del self.kinds["students"]

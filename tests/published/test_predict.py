@@ -148,7 +148,7 @@ def test_predict_with_a_newer_model(blob_run, blob_table, tmp_path):
     model = json.loads(published_file(copy, "model.json").read_text())
     published_file(copy, "model.json").write_text(json.dumps(model | {"format": 99}))
     listed_again(copy)
-    with pytest.raises(JobFileError, match="has format 99, expected 8"):
+    with pytest.raises(JobFileError, match="has format 99, expected 9"):
         predict_table(copy, str(blob_table), str(tmp_path / "out"))
 
 

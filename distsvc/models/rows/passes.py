@@ -281,7 +281,7 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         >>> X, _ = make_blobs(300, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
         >>> model = SupportVectorClustering(random_state=0).fit(X)
         >>> model.predict_proba([[0.1, 0.2], [3.0, 0.0]]).max(axis=1).round(1)
-        array([1. , 0.5], dtype=float32)
+        array([1. , 0.6], dtype=float32)
 
         """
         self._settle()

@@ -249,7 +249,7 @@ def _look(path: str) -> list[_Looked]:
 
 
 def outputs_below(path: str, depth: int = 0) -> list[Output]:
-    """Return the outputs at a path and below it; in an output only its own folders are looked at."""
+    """Return the outputs at a path and below it; of an output only the folders in it."""
     here = is_output(path)
     if here and depth:
         return [Output(path)]

@@ -70,13 +70,11 @@ def test_else_it_is_the_graph_with_the_scores_of_the_level_tree(monkeypatch):
     assert (scores < 0).mean() < 0.3
 
 
-def test_handwritten_digits_hang_together_though_no_density_divides_their_columns():
+def test_handwritten_digits_hang_together_along_the_graph():
     X, y = load_digits(return_X_y=True)
     model = quietly(estimator(), normalize(X))
-    own = quietly(SupportVectorClustering(effort="fast", random_state=0), normalize(X))
     assert model.algorithm_ == "graph"
     assert normalized_mutual_info_score(y, model.labels_) > 0.85
-    assert normalized_mutual_info_score(y, own.labels_) < 0.85
 
 
 @pytest.mark.parametrize("family", FAMILIES)

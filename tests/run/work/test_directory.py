@@ -61,7 +61,7 @@ def test_a_result_that_is_there_stays_as_it_is(run):
 
 def test_what_can_not_be_written_leaves_no_result(run):
     large = {"rows": np.zeros(4), "words": np.array(["a", None], object)}
-    with pytest.raises(ValueError, match="holds Python objects"):
+    with pytest.raises(ValueError, match="Object arrays"):
         run.write("fit", Result({"n": 1}, large=large))
     assert not run.has("fit")
     with pytest.raises(LostWorkError, match=r"fit\.npz is not there"):
