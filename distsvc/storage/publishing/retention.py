@@ -250,14 +250,11 @@ def _look(path: str) -> list[_Looked]:
 
 def outputs_below(path: str, depth: int = 0) -> list[Output]:
     """Return the outputs at a path and below it; of an output only the folders in it."""
-    here = is_output(path)
-    if here and depth:
-        return [Output(path)]
-    names = [name for name in store_of(path).folders() if name[0] != "." and depth < DEEPEST]
-    folders = [f"{path.rstrip('/')}/{name}" for name in names]
-    if here:
-        return [Output(path), *(Output(folder) for folder in folders if is_output(folder))]
-    return [output for folder in folders for output in outputs_below(folder, depth + 1)]
+    found = [Output(path)] if is_output(path) else []
+    names = [] if depth >= (1 if found else DEEPEST) else store_of(path).folders()
+    depth = DEEPEST if found else depth + 1
+    below = (outputs_below(f"{path.rstrip('/')}/{name}", depth) for name in names if name[0] != ".")
+    return found + [output for several in below for output in several]
 
 
 def _looked(output: Output) -> _Looked:

@@ -46,7 +46,7 @@ def faint(seed, n=900):
 def test_what_is_nearly_as_good_changes_nothing(tmp_path):
     """Of two nights alone other clusters come out; one that goes on has those of the first."""
     one, _ = night(tmp_path, "one", faint(1))
-    X = faint(2)
+    X = faint(3)
     alone, _ = night(tmp_path, "alone!", X)
     kept, report = night(tmp_path, "three", X, previous="one")
     anew, told = night(tmp_path, "anew!!", X, previous="one", prefer_previous=False)
