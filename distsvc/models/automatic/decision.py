@@ -2,12 +2,12 @@
 
 A proposal is a partition of the pilot's first rows. Its quality is the BIC of these rows if each
 cluster is one population (`distsvc.models.mixture.population`). One cluster is a proposal, too.
-Several clusters have to be better than one by a standard error, and those of a mixture also as
-normals: the one-standard-error rule (Breiman et al. 1984).
+Several clusters must be better than one by a standard error, by the one-standard-error rule
+(Breiman et al. 1984). For clusters of a mixture, the best mixture of normals must be, too.
 
-The previous run's answer is kept unless another proposal is better by more than chance. Standard
-errors, and the agreement, are those of models that are not nested (Vuong 1989). The agreement is
-the probability that the answer is better than the next different proposal.
+The previous run's answer is kept unless another proposal is better by more than chance. The
+agreement is the probability that the answer is better than the next different proposal. Both, and
+the standard error, come from Vuong's (1989) test of models that are not nested.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class ViewDecision:
     likeness : float or None
         Adjusted Rand index of `best` and `alternative`; None if there is none.
     followed : bool
-        Whether the answer is that of the previous run.
+        Whether the previous run's answer was kept.
 
     """
 

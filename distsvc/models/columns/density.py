@@ -146,9 +146,9 @@ class ColumnDensity:
         return np.asarray(top + np.log(np.exp(terms - top[:, None]).sum(axis=1)))
 
     def is_unimodal(self, cells: Cells) -> bool:
-        """Return whether the density has one peak among the inner cells.
+        """Whether the density has at most one peak, outermost cells left out.
 
-        The rows of an outermost cell may lie anywhere in it, so a peak there is not seen.
+        The rows of an outermost cell may lie anywhere in it, so a peak there says nothing.
         """
         edges = SCALES[self.scale](cells.edges)
         if self.uniform or len(self.means) == 1 or len(edges) < 4:

@@ -182,7 +182,7 @@ def _chance(found: LevelSets) -> list[str]:
 
 
 def _compared(other: str, share: float) -> str:
-    """Return how the best other answer scored, `share` relative to this one, as a sentence."""
+    """Return a sentence on the best other answer, whose score is `share` of this one's."""
     if share > 1.0:
         return (
             f"Another answer, of {other}, scored {100 * (share - 1.0):.0f} % higher; last night's "

@@ -24,8 +24,8 @@ OUTSIDE = 0.004
 """Share of the rows of normal clusters that is outside."""
 
 TAIL_SHARES = 0.15, 0.05
-"""Shares of a cluster's rows whose quantile gives its standard deviation: first with outliers among
-the rows, then without those that are outside."""
+"""Low quantiles from which a cluster's standard deviation is estimated. The first is for all rows;
+the second for the rows that the first limit leaves inside."""
 
 MIN_SHARE = 0.1
 """Minimum size of a cluster that says what is usual, relative to the mean size."""
