@@ -74,6 +74,54 @@ def nearest_point(X, P, numbers, low, high):
 
 
 @kernel
+def nearest_cluster(X, P, numbers, clusters, low, high):
+    """Return for every row of X (n, d) float32 the cluster (n,) int32 of the nearest point.
+
+    Cells are as in `nearest_point`, and all points of cell c are in clusters[c], (c,) int32. A row
+    is settled by the cell with the nearest box if no cell of another cluster may have a point as
+    near as that: most rows are not near a border. Other rows search all cells.
+    """
+    n = X.shape[0]
+    n_cells, _, width = P.shape
+    values = np.empty(width, np.float32)
+    bits = values.view(np.int32)
+    bounds = np.empty(n_cells, np.float32)
+    bound_bits = bounds.view(np.int32)
+    out = np.empty(n, np.int32)
+    for i in range(n):
+        x = X[i]
+        _box_distances(low, high, x, bounds)
+        for c in range(n_cells):
+            bounds[c] *= BOUND_FACTOR
+        first = 0
+        nearest_box = lowest(bound_bits)
+        while bound_bits[first] != nearest_box:
+            first += 1
+        best, number, found = MAX_DISTANCE_BITS, MAX_DISTANCE_BITS, clusters[first]
+        for step in range(-1, n_cells):
+            c = first if step < 0 else step
+            if bound_bits[c] > best or step == first:
+                continue
+            squared_distances(P[c], width, x, values)
+            least = lowest(bits)
+            if least <= best:
+                j = 0
+                while bits[j] != least:
+                    j += 1
+                if least < best or numbers[c, j] < number:
+                    number, found = numbers[c, j], clusters[c]
+                best = least
+            if step < 0:
+                rivals = 0
+                for other in range(n_cells):
+                    rivals += (bound_bits[other] <= best) & (clusters[other] != found)
+                if rivals == 0:
+                    break
+        out[i] = found
+    return out
+
+
+@kernel
 def keep_nearest(products, lows, rows, first, distances, numbers):
     """Keep for every row of a block the nearest other rows, ascending by distance.
 

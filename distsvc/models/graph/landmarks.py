@@ -15,7 +15,7 @@ from distsvc.kernels.shares import nearest_shares
 from distsvc.models.graph.plane import telling_plane
 from distsvc.models.rules.fields import ArrayField, ClustersField
 from distsvc.models.rules.rule import Rule, ScoreWords
-from distsvc.models.support_vector.boundary.labelling import Nearest
+from distsvc.models.support_vector.boundary.labelling import NearestCluster
 from distsvc.models.support_vector.boundary.rule import GAMMA, SOFTENED, grouped
 from distsvc.models.support_vector.level_tree.rule import LevelRule, Scored
 
@@ -82,7 +82,7 @@ class LandmarkRule(Scored, Rule):
 
     def labels(self, Z: np.ndarray) -> np.ndarray:
         """Return the labels (n,) int32 of centred rows Z (n, d) float32, without their scores."""
-        return self.cluster[self._nearest(project(Z, self.axes))]
+        return self._nearest(project(Z, self.axes))
 
     def plane(self, Z: np.ndarray) -> np.ndarray:
         """Return the places (n, 2) float32 of centred rows Z (n, d) where clusters show best."""
@@ -104,8 +104,8 @@ class LandmarkRule(Scored, Rule):
         return np.ascontiguousarray(self.landmarks[order].T), ends
 
     @cached_property
-    def _nearest(self) -> Nearest:
-        return Nearest(self.landmarks)
+    def _nearest(self) -> NearestCluster:
+        return NearestCluster(self.landmarks, self.cluster)
 
 
 def _narrow_gamma(landmarks: np.ndarray) -> float:

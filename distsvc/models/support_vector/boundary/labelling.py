@@ -14,7 +14,7 @@ Every function here works on arrays; `fit` and the distributed job call the same
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +24,7 @@ from scipy.spatial import cKDTree
 
 from distsvc.errors import ParameterError
 from distsvc.kernels import ascent
-from distsvc.kernels.nearest import nearest_point
+from distsvc.kernels.nearest import nearest_cluster, nearest_point
 from distsvc.kernels.rbf import weighted_sums
 from distsvc.kernels.segments import lowest_on_segments
 from distsvc.models.rows.scaling import check_finite
@@ -77,7 +77,9 @@ class Nearest:
     """
 
     def __init__(self, points: np.ndarray):
-        cells = list(_halved(points, np.arange(len(points), dtype=np.int32)))
+        self._fill(points, list(_halved(points, np.arange(len(points), dtype=np.int32))))
+
+    def _fill(self, points: np.ndarray, cells: Sequence[np.ndarray]) -> None:
         n, d = len(cells), points.shape[1]
         self._points = np.full((n, d, CELL), np.inf, np.float32)
         self._numbers = np.zeros((n, CELL), np.int32)
@@ -92,6 +94,25 @@ class Nearest:
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Return the index (n,) int32 of the nearest point to every row of X (n, d) float32."""
         return nearest_point(X, self._points, self._numbers, self._low, self._high)
+
+
+class NearestCluster(Nearest):
+    """Finds the cluster (m,) of the nearest of a fixed set of points (m, d) float32."""
+
+    def __init__(self, points: np.ndarray, clusters: np.ndarray):
+        cells = [
+            cell
+            for cluster in np.unique(clusters)
+            for cell in _halved(points, np.flatnonzero(clusters == cluster).astype(np.int32))
+        ]
+        self._fill(points, cells)
+        self._clusters = np.array([clusters[cell[0]] for cell in cells], np.int32)
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        """Return the cluster (n,) int32 of the nearest point to every row of X (n, d) float32."""
+        return nearest_cluster(
+            X, self._points, self._numbers, self._clusters, self._low, self._high
+        )
 
 
 def _halved(points: np.ndarray, numbers: np.ndarray) -> Iterator[np.ndarray]:

@@ -11,6 +11,7 @@ from distsvc.models.support_vector.boundary.labelling import (
     Clusters,
     DecisionFunction,
     Nearest,
+    NearestCluster,
 )
 from tests import reference
 
@@ -57,6 +58,18 @@ def test_nearest_takes_the_first_of_equally_near_points(m, seed):
     points = rng.integers(0, 4, (m, 2)).astype(np.float32)
     X = rng.integers(-1, 6, (30, 2)).astype(np.float32)
     assert (Nearest(points)(X) == reference.nearest_point(X, points)).all()
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(1, 300), st.integers(1, 4), st.booleans(), st.integers(0, 2**32 - 1))
+def test_nearest_cluster_is_that_of_the_nearest_point(m, k, apart, seed):
+    rng = np.random.default_rng(seed)
+    clusters = rng.integers(0, k, m).astype(np.int32)
+    points = rng.integers(0, 4, (m, 2)).astype(np.float32) + 9.0 * apart * clusters[:, None]
+    X = rng.integers(-1, 6 + 9 * k * apart, (60, 2)).astype(np.float32)
+    found = NearestCluster(points.astype(np.float32), clusters)(X)
+    nearest = reference.nearest_point(X, points.astype(np.float32))
+    assert (found == clusters[nearest]).all()
 
 
 # --- the boundary
