@@ -211,7 +211,7 @@ def _parts_of_fit(
     model: Any,
 ) -> tuple[LevelTreePart | None, TreePart | None, list[ClusterRow]]:
     """Return what there is to draw of a fitted estimator's tree, and its clusters."""
-    from distsvc.models.automatic.engine import CENTRES, AutomaticEngine
+    from distsvc.models.automatic.engine import AutomaticEngine
     from distsvc.models.hyperplanes.engine import TreeEngine
     from distsvc.models.rows.passes import ClusterEstimator
     from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
@@ -229,8 +229,11 @@ def _parts_of_fit(
         labelled = engine.rule.labels(engine.pilot)
         sizes = sizes or _cluster_rows(*np.unique(labelled, return_counts=True))
         return None, tree_part(engine, columns, engine.pilot, labelled), sizes
-    if isinstance(engine, AutomaticEngine) and engine.chosen != CENTRES:
-        return levels_part(engine.found, engine.numbers).tree, None, sizes
+    if isinstance(engine, AutomaticEngine):
+        levels = engine.answer.levels
+        if levels is None:
+            return None, None, sizes
+        return levels_part(levels, engine.numbers(levels)).tree, None, sizes
     if isinstance(engine, LevelTreeEngine):
         return levels_part(engine.levels).tree, None, sizes
     return None, None, []

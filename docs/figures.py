@@ -31,7 +31,7 @@ IMAGES = Path(__file__).parent / "images"
 COLOURS = np.array(["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"])
 GREY = "#888888"
 DOTS_AN_INCH = 130
-VIEWS = {"support-vector": "columns", "graph": "graph", "mixture": "mixture"}
+VIEWS = {"graph": "graph", "mixture": "mixture"}
 
 
 def panels(*titles: str, height: float = 3.1) -> tuple[Figure, list[Axes]]:
@@ -211,7 +211,7 @@ def decided() -> tuple[np.ndarray, ViewDecision]:
     """Return customers (1500, 4) in the order of their keys, and the decision on them."""
     X, _ = customers()
     model = AutoClustering(random_state=0).fit(X)
-    found = model._engine.decision
+    found = model._engine.answer.decision
     assert found is not None
     return X[sampling.lowest(row_keys(X), len(X))], found
 
@@ -235,8 +235,8 @@ def decision() -> Figure:
     _, found = decided()
     one = next(each for each in found.proposals if each.n_clusters == 1)
     figure, (axes,) = panels("Quality of each proposal, less that of one cluster", height=2.6)
-    shifts, colours = (-0.12, 0.12, 0.0), (COLOURS[0], COLOURS[1], COLOURS[2])
-    for view, marker, shift, colour in zip(VIEWS, "^so", shifts, colours, strict=True):
+    shifts, colours = (-0.06, 0.06), COLOURS[1:3]
+    for view, marker, shift, colour in zip(VIEWS, "so", shifts, colours, strict=True):
         own = [each for each in found.proposals if each.view == view and each is not one]
         gains = [each.quality.bic - one.quality.bic for each in own]
         counts = [each.n_clusters + shift for each in own]

@@ -42,7 +42,6 @@ SIGNIFICANT = 1.96
 """z statistic from which another proposal replaces the previous answer."""
 
 VIEW_WORDS = {
-    "support-vector": "density along the columns",
     "graph": "a graph of near rows",
     "mixture": "a mixture of normals and categories",
 }
@@ -55,13 +54,13 @@ class PartitionProposal:
     Attributes
     ----------
     view : str
-        "mixture", "support-vector" or "graph".
+        "mixture" or "graph".
     labels : ndarray of shape (m,), int
         Clusters of the rows.
     drawn : ndarray of shape (m,), int
         Clusters drawn at random from the rows' posteriors. Populations are fitted to these: the
         most probable clusters would cut off tails where clusters overlap. Equal to `labels` for
-        level trees, which have no posteriors.
+        the graph, which has no posteriors.
     make : callable
         Returns the rule of the partition.
     quality : Quality
@@ -269,7 +268,7 @@ def decide(
     ----------
     mixtures : Mixtures
     trees : sequence of PartitionProposal
-        Partitions by level trees of the columns and of the graph.
+        Partitions by the graph's level tree, at most one.
     rows : MixtureRows
         The pilot's rows, for their levels and for which numbers are missing.
     draws, values : ndarray of shape (m, p), float64

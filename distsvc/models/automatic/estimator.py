@@ -1,4 +1,4 @@
-"""Clustering that chooses among views of a table: columns, a graph of near rows, a mixture."""
+"""Clustering that chooses among views of a table."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ from distsvc.models.rules.rule import Rule
 
 
 class AutoClustering(MixedClusterEstimator):
-    """Clusters by the view that describes a table best: columns, a graph, or a mixture.
+    """Clusters by the view that describes a table best: a graph or a mixture.
 
     Each column is modelled: rounding, skew, flags, categories and zeros are no gaps. Level trees of
-    the columns, level trees of a graph of up to 20,000 rows and a mixture propose partitions. The
-    one whose clusters have the highest BIC as populations is the answer; one cluster is a proposal,
-    too.
+    a graph of up to 20,000 rows and a mixture propose partitions. The one whose clusters have the
+    highest BIC as populations is the answer; one cluster is a proposal, too.
 
     Up to three columns of continuous numbers, more than 100 columns, and rows of one length are
     learned from as they are; features should then be on comparable scales. Level trees of columns
@@ -39,7 +38,7 @@ class AutoClustering(MixedClusterEstimator):
     nu : float in (0, 1] or None, default=None
         Share of rows that lie outside; None where the rows decide it.
     effort : {"fast", "default", "thorough"}, default="default"
-        How many models vote, as in `SupportVectorClustering`.
+        How many models vote in each level tree, as in `SupportVectorClustering`.
     granularity : {"coarse", "default", "fine"}, default="default"
         How faint a valley divides two clusters, as in `SupportVectorClustering`.
     noise : bool, default=False
@@ -67,9 +66,9 @@ class AutoClustering(MixedClusterEstimator):
     exemplars_ : list of ndarray of int64
         For each cluster the numbers of the rows deepest inside it, at most five.
     n_clusters_ : int
-    algorithm_ : {"support-vector", "graph", "mixture", "centres"}
-        View that has the answer: level trees of the columns or of the graph, the mixture, or
-        k-means ("centres").
+    algorithm_ : {"graph", "mixture", "support-vector", "centres"}
+        View that has the answer: the graph or the mixture; of columns that stay as stored also
+        their level trees, or k-means ("centres").
     why_ : str
         Why, in sentences.
     agreement_ : float
@@ -89,9 +88,8 @@ class AutoClustering(MixedClusterEstimator):
 
     Notes
     -----
-    `decision_function` and `score_samples` are the same: the score by the level trees of the
-    columns, which also decide on outliers. `cut` gives the answer of a fit that is given the number
-    of clusters.
+    `decision_function` and `score_samples` are the same: how near other rows are. `cut`
+    gives the answer of a fit that is given the number of clusters.
 
     Examples
     --------
@@ -103,7 +101,7 @@ class AutoClustering(MixedClusterEstimator):
     >>> model.n_clusters_
     2
     >>> model.algorithm_
-    'support-vector'
+    'mixture'
 
     """
 
@@ -142,7 +140,7 @@ class AutoClustering(MixedClusterEstimator):
 
     def _begin(self) -> AutomaticEngine:
         engine = AutomaticEngine(self.get_params(), seed_of(self.random_state))
-        engine.n_jobs = engine.levels.n_jobs = engine.graph.n_jobs = self.n_jobs
+        engine.levels.n_jobs = engine.graph.n_jobs = self.n_jobs
         return engine
 
     def _fit_array(self, X: np.ndarray) -> None:
@@ -157,11 +155,11 @@ class AutoClustering(MixedClusterEstimator):
             X = engine.learned(X, keys)
         engine.set_pilot(X[first], len(X))
         phases.ended("columns")
-        rows = levels.seen(X)
-        levels.learn(rows, keys, len(X))
-        phases.ended("models of the columns")
-        levels.find_clusters([(rows, keys)], len(X))
-        phases.ended("splits of the columns, and their vote")
+        if engine.columns is None:
+            rows = levels.seen(X)
+            levels.learn(rows, keys, len(X))
+            levels.find_clusters([(rows, keys)], len(X))
+            phases.ended("level trees of the columns")
         if engine.asks_graph:
             some = order[_first(engine.graph, keys[order], len(X))]
             engine.learn_graph(X[some], keys[some])
@@ -188,14 +186,14 @@ class AutoClustering(MixedClusterEstimator):
             first = _first(engine.graph, keys, n_rows)
             engine.learn_graph(X[first], keys[first])
             phases.ended("graph of near rows, its models and their vote")
-        rows = levels.seen(X)
-        del X
-        levels.learn(rows, keys, n_rows)
-        phases.ended("models of the columns")
-        del rows, keys
-        parts = ((levels.seen(engine.learned(block, keys)), keys) for block, keys in passes.again())
-        levels.find_clusters(parts, n_rows)
-        phases.ended("splits of the columns, and their vote")
+        if engine.columns is None:
+            rows = levels.seen(X)
+            del X
+            levels.learn(rows, keys, n_rows)
+            del rows, keys
+            parts = ((levels.seen(block), keys) for block, keys in passes.again())
+            levels.find_clusters(parts, n_rows)
+            phases.ended("level trees of the columns")
         self._take(engine, passes.pilot, n_rows)
         self._label_passes(passes)
         self._rows = self._held.rows if self._held is not None else None
@@ -211,8 +209,9 @@ class AutoClustering(MixedClusterEstimator):
             rows = self._values("label").prepared(pilot)
             into = clusters_to_join(engine.rule, rows, None, least)
             self._rule = engine.rule if into is None else joined(engine.rule, into)
-        self.algorithm_, self.why_ = engine.chosen, engine.why()
-        self.agreement_, self.likeness_ = engine.agreement, engine.likeness
+        answer = engine.answer
+        self.algorithm_, self.why_ = answer.view, answer.why
+        self.agreement_, self.likeness_ = answer.agreement, answer.likeness
         self.n_clusters_, self.notes_ = self._rule.n_clusters, engine.notes
 
 

@@ -19,7 +19,7 @@ from distsvc.models.support_vector.level_tree.rule import LevelRule, Scored
 
 @dataclass(frozen=True)
 class MixtureRule(Scored, Rule):
-    """Labels by posterior probability in a mixture; scores by the level trees' density.
+    """Labels by posterior probability in a mixture; scores by near rows.
 
     Attributes
     ----------

@@ -66,10 +66,12 @@ class GraphEngine:
     placed: bool  # whether points were taken
     before: np.ndarray | None  # (m,) labels of the first rows in the answer of the run before
     n_jobs: int | None = 1  # threads, which change no answer
+    least_standing = LEAST_STANDING
 
     def __init__(self, parameters: Parameters, seed: int):
         self.parameters, self.seed = replace(parameters, nu=None), seed
         self.before, self.placed = None, False
+        self.coordinates = self.without = None
 
     def key_ranges(self, n_rows: int) -> Ranges:
         """Return the ranges of keys of the graph's rows, of a table of so many."""
@@ -109,7 +111,7 @@ class GraphEngine:
         else:
             self.coordinates = coordinates
             self.tree = LevelTreeEngine(self.parameters, self.seed)
-            self.tree.least_standing, self.tree.n_jobs = LEAST_STANDING, self.n_jobs
+            self.tree.least_standing, self.tree.n_jobs = self.least_standing, self.n_jobs
             self.tree.set_pilot(coordinates[:PILOT_ROWS], len(points))
             if self.before is not None:
                 first = np.unique(point_of, return_index=True)[1]

@@ -1,9 +1,9 @@
-"""The default of a job: level trees of the columns and of a graph, and the choice of one.
+"""The default of a job: views of a table, and the choice of one.
 
-1. Both look at one survey and one preparation; the graph's rows are a part of the sample.
-2. The level tree learns in its phases, then the graph, where there are more than 3 columns.
-3. The engine chooses the family whose winner stands higher. Where the number of clusters is given,
-   it asks k-means, too, and chooses the best division into so many.
+1. All views see one survey and one preparation; the graph's rows are a part of the sample.
+2. Columns that stay as stored have level trees, which learn in their phases.
+3. The graph learns in its phases.
+4. The driver fits the mixture of modelled columns, and chooses.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import numpy as np
 
 from distsvc.job.config import Job
 from distsvc.models.automatic.decision import ViewDecision
-from distsvc.models.automatic.engine import CENTRES, LEVEL_TREE, MIXTURE, AutomaticEngine
+from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.automatic.rule import MixtureRule
+from distsvc.models.automatic.views import LEVEL_TREE
 from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rules.rule import Rule
@@ -34,7 +35,7 @@ from distsvc.storage.rows.blocks import Table
 
 
 class Automatic(AlgorithmJob):
-    """Both families, of which one has the answer in the end."""
+    """The views of a table, one of which has the answer."""
 
     rules = (LevelRule, LandmarkRule, MixtureRule)
     engine: AutomaticEngine
@@ -63,9 +64,10 @@ class Automatic(AlgorithmJob):
         self.engine.go_on_from(labels)
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
-        """Fit both, the graph only where columns are many, and choose."""
-        self.levels.engine.notes.extend(self.engine.notes)
-        self.levels.fit(steps, survey)
+        """Fit the views of the table, and choose."""
+        if self.engine.columns is None:
+            self.levels.engine.notes.extend(self.engine.notes)
+            self.levels.fit(steps, survey)
         if self.engine.asks_graph:
             self.graph.fit(steps, survey)
         self.engine.choose()
@@ -73,30 +75,28 @@ class Automatic(AlgorithmJob):
 
     def learned(self, job: Job) -> Learned:
         """Return the description of the chosen family, and the reason for the choice."""
-        engine = self.engine
-        alone = self.levels.learned(job)
+        engine, answer = self.engine, self.engine.answer
         learned = super().learned(job)
-        if (
-            engine.chosen == LEVEL_TREE and engine.columns is None
-        ):  # which is an algorithm of its own
+        alone = self.levels.learned(job) if engine.columns is None else None
+        if alone and answer.view == LEVEL_TREE:  # an algorithm of its own
             learned = replace(alone, algorithm=LEVEL_TREE)
         considered = [
-            Considered(algorithm=name, n_clusters=count, chosen=name == engine.chosen)
-            for name, count in engine.counts().items()
+            Considered(algorithm=name, n_clusters=count, chosen=name == answer.view)
+            for name, count in answer.counts.items()
         ]
-        why, likeness = engine.why(), engine.likeness
 
         def parts(run: RunDirectory, pilot: PilotRows) -> Parts:
             choice = ChoicePart(
-                why=why,
+                why=answer.why,
                 considered=considered,
-                likeness=likeness,
-                alternative=alternative_part(engine.decision, pilot.labels),
+                likeness=answer.likeness,
+                alternative=alternative_part(answer.decision, pilot.labels),
             )
-            if engine.chosen in (CENTRES, MIXTURE):
+            if answer.levels is None:
                 return Parts(choice=choice)
-            found = alone.parts(run, pilot) | {"levels": levels_part(engine.found, engine.numbers)}
-            return Parts(**found, choice=choice)
+            found = alone.parts(run, pilot) if alone else Parts()
+            levels = levels_part(answer.levels, engine.numbers(answer.levels))
+            return Parts(**found | {"levels": levels}, choice=choice)
 
         return replace(learned, facts=engine.fitted_facts(), warnings=engine.notes, parts=parts)
 

@@ -64,7 +64,7 @@ def test_a_job_has_the_answer_of_the_estimator(tmp_path, chosen, parameters):
     if chosen == "centres":
         assert report.levels is None
     else:
-        assert len(report.levels.models) == len(model._engine.tree.ensemble.members)
+        assert len(report.levels.models) == len(model._engine.answer.levels.trees)
     assert report.model.fitted["chosen"] == chosen
     assert "Why this answer" in (tmp_path / "out" / "report.html").read_text()
 

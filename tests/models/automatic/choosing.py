@@ -1,6 +1,7 @@
 """Tests make a family have the answer."""
 
 from distsvc.models.automatic.engine import AutomaticEngine
+from distsvc.models.automatic.stored_views import StoredViews
 
 FAMILIES = ("support-vector", "graph")
 
@@ -12,14 +13,14 @@ def keep_columns(monkeypatch):
 
 def let(monkeypatch, family):
     """Let a family have the answer wherever it was asked, and found clusters."""
-    clearest, merits = AutomaticEngine._clearest, AutomaticEngine._merits
+    clearest, merits = StoredViews._clearest, StoredViews._merits
 
-    def chosen(engine, standing):
-        return family if family in standing else clearest(engine, standing)
+    def chosen(views, standing):
+        return family if family in standing else clearest(views, standing)
 
-    def measured(engine, divisions):
-        return {family: 1.0} if family in divisions else merits(engine, divisions)
+    def measured(views, divisions):
+        return {family: 1.0} if family in divisions else merits(views, divisions)
 
     keep_columns(monkeypatch)
-    monkeypatch.setattr(AutomaticEngine, "_clearest", chosen)
-    monkeypatch.setattr(AutomaticEngine, "_merits", measured)
+    monkeypatch.setattr(StoredViews, "_clearest", chosen)
+    monkeypatch.setattr(StoredViews, "_merits", measured)

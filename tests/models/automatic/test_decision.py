@@ -69,10 +69,9 @@ def test_a_tree_of_fewer_clusters_than_wanted_has_no_answer(model):
     engine, (_, y) = model._engine, customers()
     order = lowest(row_keys(engine.levels.seed, np.arange(N)), N)
     tree = PartitionProposal("graph", y[order], y[order], lambda: None)
-    mixtures = mixture_proposals(
-        engine._mixed, engine.levels.pilot, 0, 5, 1, engine._mixture_rule, None
-    )
-    given = engine._mixed, engine._draws, engine._values
+    rows, make_rule = engine.modelled, engine.views._mixture_rule
+    mixtures = mixture_proposals(rows.mixed, engine.pilot, 0, 5, 1, make_rule, None)
+    given = rows.mixed, rows.draws, rows.values
     assert decide(mixtures, [tree], *given, 5, None).best.n_clusters == 5
     assert decide(mixtures, [tree], *given, None, None).best.n_clusters == 3
 
@@ -80,12 +79,12 @@ def test_a_tree_of_fewer_clusters_than_wanted_has_no_answer(model):
 def test_the_mixture_of_the_answer_is_fitted_to_all_pilot_rows():
     n = SEARCH_ROWS + 500
     model, made = fitted(customers(n)[0]), []
-    engine = model._engine
-    first = engine._mixed.take(np.arange(SEARCH_ROWS))
-    found = search(first, engine.levels.pilot[:SEARCH_ROWS], 0, 3).best.mixture
+    rows = model._engine.modelled.mixed
+    first = rows.take(np.arange(SEARCH_ROWS))
+    found = search(first, model._engine.pilot[:SEARCH_ROWS], 0, 3).best.mixture
     cluster = np.arange(found.n_components)
-    _final_rule(engine._mixed, found, cluster, lambda mixture, *_: made.append(mixture))
-    assert made[0].likelihoods(engine._mixed).sum() > found.likelihoods(engine._mixed).sum() + 1.0
+    _final_rule(rows, found, cluster, lambda mixture, *_: made.append(mixture))
+    assert made[0].likelihoods(rows).sum() > found.likelihoods(rows).sum() + 1.0
 
 
 @pytest.mark.parametrize(("errors", "n_clusters"), [(0.5, 1), (1.5, 2)])
@@ -215,9 +214,9 @@ def test_the_answer_of_the_run_before_is_a_proposal():
     X, y = customers()
     before = np.where(y == 2, 1, y)  # two of the classes were one cluster
     engine = fitted(X)._engine
-    order = lowest(row_keys(engine.levels.seed, np.arange(N)), N)
+    order, rows = lowest(row_keys(engine.levels.seed, np.arange(N)), N), engine.modelled
     found = mixture_proposals(
-        engine._mixed, engine.levels.pilot, 0, None, 1, engine._mixture_rule, before[order]
+        rows.mixed, engine.pilot, 0, None, 1, engine.views._mixture_rule, before[order]
     )
     like = [adjusted_rand_score(before[order], each.labels) for each in found.proposals]
     assert max(like) > 0.9

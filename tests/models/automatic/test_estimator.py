@@ -11,7 +11,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from distsvc import AutoClustering, SupportVectorClustering
 from distsvc.errors import UnusableRowsError
-from distsvc.models.automatic.engine import DIVIDED
+from distsvc.models.automatic.stored_views import DIVIDED
+from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 from distsvc.models.support_vector.level_tree.rule import LevelRule
@@ -125,7 +126,7 @@ def test_about_centres_it_is_k_means(d):
     X = np.random.default_rng(0).normal(size=(600, d)) * 0.9 ** np.arange(d)
     model = quietly(estimator(n_clusters=4), X)
     assert model.algorithm_ == "centres"
-    points = X @ model._engine._axes.T if d > 100 else X
+    points = X @ model._engine.views.axes.T if d > 100 else X
     found = [points[model.labels_ == c] for c in range(4)]
     spread = sum(((rows - rows.mean(axis=0)) ** 2).sum() for rows in found)
     assert spread < 1.02 * KMeans(4, n_init=10, random_state=0).fit(points).inertia_
@@ -143,7 +144,7 @@ def test_the_division_with_the_highest_merit_has_the_answer():
     model = quietly(estimator(n_clusters=2), X)
     assert model.algorithm_ == "support-vector"
     assert adjusted_rand_score(y, model.labels_) == 1.0
-    merits = model._engine.merits
+    merits = model._engine.views.merits
     assert max(merits, key=merits.get) == "support-vector"
     assert set(merits) == {"support-vector", "centres"}
 
@@ -167,40 +168,40 @@ def test_rows_without_clusters_are_one():
 @pytest.mark.parametrize(("enough", "k"), [(1.0, 4), (3.0, 1)])
 def test_both_views_decide_together_whether_there_are_clusters(enough, k, monkeypatch):
     X, y = blobs()
-    own = quietly(estimator(), X)._engine.answers
+    own = quietly(estimator(), X)._engine.views.answers
     for name, target in (
         ("support-vector", (LevelTreeEngine, "least_standing")),
-        ("graph", ("distsvc.models.graph.engine.LEAST_STANDING",)),
+        ("graph", (GraphEngine, "least_standing")),
     ):
         monkeypatch.setattr(*target, 2.0 * own[name].standing / 1.1)  # too little for one alone
-    monkeypatch.setattr("distsvc.models.automatic.engine.ENOUGH", enough)
+    monkeypatch.setattr("distsvc.models.automatic.stored_views.ENOUGH", enough)
     model = quietly(estimator(), X)
     assert model.n_clusters_ == k
     assert adjusted_rand_score(y, model.labels_) == (1.0 if k > 1 else 0.0)
     assert any("one cluster" in note for note in model.notes_) == (k == 1)
-    assert model._engine.evidence == pytest.approx(1.1 / enough)
+    assert model._engine.views.evidence == pytest.approx(1.1 / enough)
 
 
 @pytest.mark.parametrize(("times", "k"), [(3.4, 1), (3.6, 4)])
 def test_where_there_is_no_graph_the_columns_need_more(times, k, monkeypatch):
     monkeypatch.setattr("distsvc.models.graph.coordinates.MOST_TIED", -1.0)
     X, _ = blobs()
-    standing = quietly(estimator(), X)._engine.answers["support-vector"].standing
+    standing = quietly(estimator(), X)._engine.views.answers["support-vector"].standing
     monkeypatch.setattr(LevelTreeEngine, "least_standing", standing / times)
     model = quietly(estimator(), X)
     assert model.n_clusters_ == k
-    assert model._engine.evidence == pytest.approx(times / 3.5)
+    assert model._engine.views.evidence == pytest.approx(times / 3.5)
 
 
 @pytest.mark.parametrize(("times", "k"), [(0.5, 1), (0.7, 4)])
 def test_where_the_graph_is_in_pieces_the_columns_decide_alone(times, k, monkeypatch):
     monkeypatch.setattr("distsvc.models.graph.coordinates.RESTARTS", 1.0)
     X, _ = blobs()
-    standing = quietly(estimator(), X)._engine.answers["support-vector"].standing
+    standing = quietly(estimator(), X)._engine.views.answers["support-vector"].standing
     monkeypatch.setattr(LevelTreeEngine, "least_standing", standing / times)
     model = quietly(estimator(), X)
     assert model.n_clusters_ == k
-    assert model._engine.evidence == pytest.approx(times / 0.6)
+    assert model._engine.views.evidence == pytest.approx(times / 0.6)
     assert "in more pieces" in model.why_
 
 
@@ -210,7 +211,7 @@ def test_columns_of_few_values_that_are_independent_are_one_cluster():
     X = np.column_stack([random.choice(3, 1500, p=p) for p in shares])
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     model = quietly(estimator(), X)
-    own = model._engine.answers["support-vector"].standing
+    own = model._engine.views.answers["support-vector"].standing
     assert own > 1.2 * LevelTreeEngine.least_standing
     assert model.n_clusters_ == 1
 

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.linalg import eigh
 from threadpoolctl import threadpool_limits
 
+from distsvc.models.rows.mass import FLAT
 from distsvc.models.rows.neighbours import nearest_others
 
 MOST_COMPONENTS = 20
@@ -45,11 +46,13 @@ MOST_IN_TAILS = 0.15
 def leading_directions(pilot: np.ndarray) -> np.ndarray:
     """Return directions (q, d) float32 of pilot rows (m, d) float32, q <= 20, the leading first.
 
-    Up to 40 columns, and where tails decide their scales, they are the leading principal
-    components. Elsewhere they solve T v = r S v for the largest r, where T says in which directions
-    any rows differ and S in which near rows do; v^T S v = 1, and they are not orthogonal. The entry
-    of largest size is positive. Pilot rows are in random order.
+    Up to 3 columns these are the columns. Up to 40, and where tails decide the scales of columns,
+    they are the leading principal components. Elsewhere they solve T v = r S v for the largest r,
+    where T says in which directions any rows differ and S in which near rows do; v^T S v = 1, and
+    they are not orthogonal. The entry of largest size is positive. Pilot rows are in random order.
     """
+    if pilot.shape[1] <= FLAT:
+        return np.eye(pilot.shape[1], dtype=np.float32)
     with threadpool_limits(1):  # of wide rows several would give other last bits
         wide = pilot.astype(np.float64)
         principal = principal_components(wide)

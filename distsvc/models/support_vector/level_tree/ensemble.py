@@ -253,10 +253,7 @@ def make_ensemble(
     point is a peak.
     """
     d, points = pilot.shape[1], few_points(pilot)
-    if gammas is not None or d <= FLAT:
-        components = np.eye(d, dtype=np.float32)
-    else:
-        components = leading_directions(pilot)
+    components = np.eye(d, dtype=np.float32) if gammas is not None else leading_directions(pilot)
     if gammas is not None:
         members = [Member(d, float(gamma), C) for gamma in gammas]
     else:

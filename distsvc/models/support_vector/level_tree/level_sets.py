@@ -123,7 +123,7 @@ class LevelSets:
     def score(self) -> NeighbourScore:
         """The score of rows, negative outside."""
         labels = self.voter.labels(self.rows(self.pilot))
-        return NeighbourScore.of(self.trees, self.pilot, labels, self.nu)
+        return NeighbourScore.of(self.pilot, labels, self.nu)
 
     @cached_property
     def part(self) -> np.ndarray:

@@ -8,14 +8,12 @@ distance.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from distsvc.kernels.nearness import log_nearness
-from distsvc.models.support_vector.level_tree.tree import LevelTree
 
 POINTS, NEIGHBOURS = 500, 35
 """Rows among which neighbours are searched, and how many count."""
@@ -66,19 +64,15 @@ class NeighbourScore:
     unit: float
 
     @classmethod
-    def of(
-        cls, trees: Sequence[LevelTree], pilot: np.ndarray, labels: np.ndarray, nu: float | None
-    ) -> NeighbourScore:
+    def of(cls, view: np.ndarray, labels: np.ndarray, nu: float | None) -> NeighbourScore:
         """Return the score from the labels (m,) of viewed pilot rows (m, q) float32.
 
-        Distances are along the components that the trees see. With `nu` that share of the pilot
-        is outside.
+        With `nu` that share of these rows is outside.
         """
-        q = max(len(tree.S) for tree in trees)
-        n_points = max(min(len(pilot), POINTS), NEIGHBOURS + 1)
-        points = np.ascontiguousarray(np.resize(pilot[:, :q], (n_points, q)).T)
+        n_points = max(min(len(view), POINTS), NEIGHBOURS + 1)
+        points = np.ascontiguousarray(np.resize(view, (n_points, view.shape[1])).T)
         tiny = float(np.finfo(np.float32).tiny)
-        near = cls(points, tiny, 0.0, 1.0).unrounded(pilot)
+        near = cls(points, tiny, 0.0, 1.0).unrounded(view)
         apart = np.exp(-2.0 * near[near < -0.5 * np.log(2.0 * tiny)])
         least = float(np.float32(np.quantile(apart, SHORTEST) if apart.size else 1.0))
         near = np.minimum(near, -0.5 * np.log(least))
@@ -93,9 +87,10 @@ class NeighbourScore:
 
     def unrounded(self, view: np.ndarray) -> np.ndarray:
         """Return the scores (n,) float64 of viewed rows (n, q) float32."""
-        rows = np.ascontiguousarray(view[:, : len(self.points)])
-        near = np.empty(len(rows))
-        log_nearness(rows, self.points, NEIGHBOURS, np.float32(self.least), near)
+        near = np.empty(len(view))
+        log_nearness(
+            np.ascontiguousarray(view), self.points, NEIGHBOURS, np.float32(self.least), near
+        )
         near -= self.limit
         near /= self.unit
         return np.maximum(near, LOWEST)

@@ -36,10 +36,10 @@ class Scored:
     near_unit: Annotated[float, real(ge=LEAST_UNIT)]
 
     @staticmethod
-    def fields_of(components: np.ndarray, score: NeighbourScore, seen: int = 0) -> dict[str, Any]:
-        """Return the fields by name, of a rule that sees at least `seen` components."""
+    def fields_of(components: np.ndarray, score: NeighbourScore) -> dict[str, Any]:
+        """Return the fields by name, for the score of rows along the components."""
         near = {f"near_{name}": value for name, value in vars(score).items()}
-        return {"components": components[: max(seen, len(score.points))], **near}
+        return {"components": components, **near}
 
     def seen(self, Z: np.ndarray) -> np.ndarray:
         """Return centred rows Z (n, d) float32 along the components, (n, c) float32."""
@@ -83,9 +83,8 @@ class LevelRule(Scored, Rule):
         "outlier": OUTLIER,
     }
     words: ClassVar[ScoreWords] = ScoreWords(
-        meaning="The score tells how near other rows of the table are: minus the logarithm of the "
-        "distance to the 15th nearest of 500 rows, in standard deviations of a cluster's rows. It "
-        "is 0 where rows begin to be outside, and has no lower end.",
+        meaning="Minus the logarithm of the mean distance to the 35 nearest of 500 rows, in "
+        "standard deviations of a cluster's rows. Rows below 0 are outside.",
         axis="score by near rows; negative is outside every cluster",
     )
 
@@ -105,7 +104,7 @@ class LevelRule(Scored, Rule):
         score: NeighbourScore,
     ) -> LevelRule:
         """Return the rule of a cut of a tree, parts (B,) int64, and what scores rows."""
-        scored = cls.fields_of(components, score, len(tree.S))
+        scored = cls.fields_of(components, score)
         return cls(S=tree.S, a=tree.a, part=part, gamma=tree.gamma, nearest=nearest, **scored)
 
     @property

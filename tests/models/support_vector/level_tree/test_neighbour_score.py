@@ -1,5 +1,3 @@
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -17,10 +15,8 @@ def random(*shape, seed=0):
 
 
 def score_of(view, labels=None, nu=None):
-    """Return the score of rows along all components but those that no tree sees."""
     labels = np.zeros(len(view), int) if labels is None else labels
-    trees = [SimpleNamespace(S=np.zeros((q, 3), np.float32)) for q in (1, view.shape[1])]
-    return NeighbourScore.of(trees, view, labels, nu)
+    return NeighbourScore.of(view, labels, nu)
 
 
 def nearness(view, pilot):

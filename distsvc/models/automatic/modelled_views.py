@@ -1,0 +1,139 @@
+"""The choice among views of a table whose columns are modelled: a mixture and a graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from distsvc.models.automatic.decision import (
+    PartitionProposal,
+    ViewDecision,
+    decide,
+    mixture_proposals,
+)
+from distsvc.models.automatic.rule import MixtureRule, of_latent
+from distsvc.models.automatic.views import GRAPH, ViewAnswer, Views
+from distsvc.models.columns.model import ColumnModel
+from distsvc.models.graph.engine import GraphEngine
+from distsvc.models.mixture.density import MixtureRows, NormalMixture
+from distsvc.models.rules.rule import Rule
+from distsvc.models.support_vector.level_tree.directions import leading_directions
+from distsvc.models.support_vector.level_tree.level_sets import LevelSets
+
+LEAST_GRAPH_STANDING = 0.1
+"""Minimum standing of the graph's best partition, below which it is not proposed.
+
+Lower than `graph.engine.LEAST_STANDING`, which decides without a second measure.
+"""
+
+
+@dataclass(frozen=True)
+class ModelledRows:
+    """The pilot's rows by the models of their columns.
+
+    Attributes
+    ----------
+    columns : ColumnModel
+    mixed : MixtureRows
+        Draws of the numbers, and levels of the categories.
+    draws, values : ndarray of shape (m, p), float64
+        Numbers: draws from their cells, and the middles of the cells. Missing ones are filled.
+
+    """
+
+    columns: ColumnModel
+    mixed: MixtureRows
+    draws: np.ndarray
+    values: np.ndarray
+
+    @classmethod
+    def of(cls, columns: ColumnModel, X: np.ndarray, keys: np.ndarray) -> ModelledRows:
+        """Return stored rows X (m, d) with keys (m,)."""
+        rows, numbers = columns.prepared(X, keys), columns.layout.numbers
+        draws, values = rows[:, numbers], columns.prepared(X)[:, numbers]
+        return cls(columns, columns.layout.mixed(rows), draws, values)
+
+
+class ModelledViews(Views):
+    """A mixture and a graph, which has learned.
+
+    `origin` (D,) is that of prepared rows. `before` (m,) are the
+    labels of the pilot's first rows in the previous run's answer.
+    """
+
+    def __init__(
+        self,
+        rows: ModelledRows,
+        pilot: np.ndarray,
+        origin: np.ndarray,
+        graph: GraphEngine,
+        nu: float | None,
+        before: np.ndarray | None,
+    ):
+        super().__init__(pilot, leading_directions(pilot), graph, nu)
+        self.rows, self.origin, self.before = rows, origin, before
+
+    def choose(self, n_clusters: int | None) -> ViewAnswer:
+        """Return the answer."""
+        decision = self._decision(n_clusters)
+        best, notes, levels = decision.best, [], None
+        if best.n_clusters == 1:
+            notes = ["one population describes the table best: the answer is one cluster"]
+        elif best.view == GRAPH:
+            notes, levels = self.graph.tree.notes, self._graph_levels(n_clusters)
+        return ViewAnswer(
+            view=best.view,
+            make=best.make,
+            agreement=decision.agreement,
+            support=decision.agreement,
+            why=decision.why(),
+            counts=decision.counts(),
+            likeness=decision.likeness,
+            followed=decision.followed,
+            levels=levels,
+            notes=notes,
+            decision=decision,
+        )
+
+    def cut(self, n_clusters: int) -> Rule:
+        """Return the rule of the answer with a number of clusters."""
+        return self._decision(n_clusters).best.make()
+
+    def _decision(self, n_clusters: int | None) -> ViewDecision:
+        rows = self.rows
+        mixtures = mixture_proposals(
+            rows.mixed,
+            self.pilot,
+            self.graph.seed,
+            n_clusters,
+            self.graph.n_jobs,
+            self._mixture_rule,
+            self.before,
+        )
+        graph = self._graph_proposals(n_clusters)
+        return decide(mixtures, graph, rows.mixed, rows.draws, rows.values, n_clusters, self.before)
+
+    def _mixture_rule(
+        self, mixture: NormalMixture, cluster: np.ndarray, labels: np.ndarray
+    ) -> MixtureRule:
+        layout = self.rows.columns.layout
+        return MixtureRule.of(mixture, layout, self.origin, cluster, self.scored(labels))
+
+    def _graph_levels(self, n_clusters: int | None) -> LevelSets:
+        levels = self.graph.tree.levels
+        return levels if n_clusters is None else levels.cut(n_clusters)
+
+    def _graph_proposals(self, n_clusters: int | None) -> list[PartitionProposal]:
+        """Return the partition of the graph's level tree, if it has several clusters."""
+        if not self.has_graph:
+            return []
+        levels = self._graph_levels(n_clusters)
+        if n_clusters is None and levels.answer.n_clusters == 1:
+            return []
+        labels = self.graph_labels(levels)
+        return [PartitionProposal(GRAPH, labels, labels, partial(self._graph_rule, levels))]
+
+    def _graph_rule(self, levels: LevelSets) -> Rule:
+        return of_latent(self.graph_rule(levels), self.rows.columns.layout)

@@ -1,0 +1,324 @@
+"""The choice among views of a table whose columns stay as stored.
+
+Level trees of the columns and of the graph each vote on an answer. The view with the higher
+standing is chosen. With a number of clusters k-means is a third view, and the highest merit
+decides: even clusters that separate few near rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from distsvc.kernels.projection import project
+from distsvc.models.automatic.centres import about_centres
+from distsvc.models.automatic.views import CENTRES, GRAPH, LEVEL_TREE, ViewAnswer, Views
+from distsvc.models.graph.coordinates import Without
+from distsvc.models.graph.engine import GraphEngine
+from distsvc.models.graph.landmarks import LandmarkRule
+from distsvc.models.rules.rule import Rule
+from distsvc.models.support_vector.level_tree.consensus import (
+    AGREEMENT,
+    EVEN,
+    Answer,
+    chance_of_one,
+)
+from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
+from distsvc.models.support_vector.level_tree.level_sets import NEAR_ROWS, LevelSets
+from distsvc.models.support_vector.level_tree.proposals import (
+    VoteRows,
+    entropy,
+    merit_of,
+    rand_index,
+)
+
+OF_EACH = 5
+"""Minimum number of pilot rows per cluster, below which k-means is not tried."""
+
+DIVIDED = {
+    LEVEL_TREE: "along few directions of the columns",
+    GRAPH: "along a graph of near rows",
+    CENTRES: "about centres",
+}
+
+CLEAR = 1.0
+"""Standing from which the columns' winner is chosen whatever the graph's standing is."""
+
+ENOUGH = 1.2
+"""Minimum sum of relative standings for several clusters, if there are columns and a graph.
+
+A relative standing is a winner's standing over what its view would need alone. The sum varies less
+between samples than one view does.
+"""
+
+ENOUGH_ALONE = 3.5
+"""Minimum relative standing of the columns if there is no graph.
+
+Most such tables are lattices, where independent columns of few values reach high standings.
+"""
+
+ENOUGH_IN_PIECES = 0.5 * ENOUGH
+"""Minimum relative standing of the columns if the graph is in pieces.
+
+Half of `ENOUGH`: no graph of a sample without clusters is in pieces.
+"""
+
+NO_GRAPH = {
+    Without.FEW: "Few rows differ, so there is no graph of near rows.",
+    Without.LATTICE: (
+        "Columns have few values, and many rows are equally near to each other, so there is no "
+        "graph of near rows."
+    ),
+    Without.PIECES: (
+        "The graph of near rows is in more pieces than a view of it can show, so the columns alone "
+        "divide the table."
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Division:
+    """A partition into a given number of clusters.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (m,), int
+        Clusters of the pilot's first rows.
+    support : float
+        Share of the models, or of the runs of k-means, that find the partition.
+    make : callable
+        Returns the rule.
+    levels : LevelSets or None
+        Level sets of the partition; None about centres.
+
+    """
+
+    labels: np.ndarray
+    support: float
+    make: Callable[[], Rule]
+    levels: LevelSets | None = None
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters with rows."""
+        return len(np.unique(self.labels))
+
+
+class StoredViews(Views):
+    """Level trees of the columns and of the graph, which have learned."""
+
+    merits: Mapping[str, float]  # of the divisions into a given number of clusters, by view
+    evidence: float  # for several clusters, of both trees together; enough from 1 on
+
+    def __init__(self, levels: LevelTreeEngine, graph: GraphEngine):
+        super().__init__(levels.pilot, levels.ensemble.components, graph, levels.parameters.nu)
+        self.levels = levels
+        self._asked_graph = graph.placed
+
+    @property
+    def trees(self) -> dict[str, LevelTreeEngine]:
+        """The level trees by view."""
+        found = {LEVEL_TREE: self.levels}
+        return found | {GRAPH: self.graph.tree} if self.has_graph else found
+
+    @property
+    def answers(self) -> dict[str, Answer]:
+        """The answers of the level trees with their own number of clusters, by view."""
+        return {name: tree.levels.blind for name, tree in self.trees.items()}
+
+    def choose(self, n_clusters: int | None) -> ViewAnswer:
+        """Return the answer."""
+        self._weigh()
+        if n_clusters is not None:
+            return self._answer_of(n_clusters)
+        winners = self.answers
+        view = self._clearest(winners)
+        nearest = self._followed(view, winners)
+        if nearest is not None:
+            view = nearest
+            self.trees[view].settle(replace(self.trees[view].levels, follow=True))
+        tree = self.trees[view]
+        return ViewAnswer(
+            view=view,
+            make=partial(self._rule_of, view, tree.levels),
+            agreement=self._agreement(view, self.answers),
+            support=tree.levels.answer.support,
+            why=self._why(view, nearest is not None),
+            counts={name: answer.n_clusters for name, answer in self.answers.items()},
+            likeness=self.likeness,
+            followed=nearest is not None,
+            levels=tree.levels,
+            notes=tree.notes,
+        )
+
+    def cut(self, n_clusters: int) -> Rule:
+        """Return the rule of the best division into so many clusters."""
+        return self._answer_of(n_clusters).make()
+
+    @property
+    def likeness(self) -> float | None:
+        """Adjusted Rand index of both trees' answers on the same pilot rows; None without both."""
+        if not self.has_graph:
+            return None
+        columns = self._columns_labels(self.levels.levels)
+        return rand_index(columns, self.graph_labels(self.graph.tree.levels))
+
+    def _answer_of(self, n_clusters: int) -> ViewAnswer:
+        """Return the answer with a number of clusters: the division with the highest merit."""
+        divisions = self._divisions(n_clusters)
+        self.merits = self._merits(divisions)
+        view = max(self.merits, key=self.merits.__getitem__)
+        best = divisions[view]
+        listed = ", ".join(f"{merit:.2f} {DIVIDED[name]}" for name, merit in self.merits.items())
+        why = (
+            f"{best.n_clusters} clusters are wanted. Divisions into so many are measured by how "
+            "even the clusters are and how few near rows they part: higher is better. The best are "
+            f"{DIVIDED[view]} ({listed})."
+        )
+        return ViewAnswer(
+            view=view,
+            make=best.make,
+            agreement=best.support,
+            support=best.support,
+            why=why,
+            counts={view: best.n_clusters},
+            likeness=self.likeness,
+            levels=best.levels,
+            notes=self.trees[view].notes if view in self.trees else [],
+        )
+
+    def _why(self, view: str, followed: bool) -> str:
+        """Return the reason of the choice, in sentences."""
+        answers = self.answers
+        if not self._asked_graph:
+            return (
+                "The level tree of support vector clustering sees a table of few columns, or of "
+                "few different rows, whole, and nothing else is asked."
+            )
+        if GRAPH not in answers:
+            assert self.graph.without is not None
+            return NO_GRAPH[self.graph.without]
+        if followed:
+            return "The clusters are those of the run before, found again in tonight's rows."
+        own, other = answers[LEVEL_TREE].standing, answers[GRAPH].standing
+        both = f"the columns stand at {own:.2f}, the graph at {other:.2f}"
+        if all(answer.n_clusters == 1 for answer in answers.values()):
+            return f"Neither view shows clusters that can be told from chance: {both}."
+        if view == GRAPH:
+            return f"Rows hang together along a graph of near rows: {both}."
+        clear = "clearly" if own >= CLEAR else "more clearly than the graph"
+        return f"Density along few directions divides the table {clear}: {both}."
+
+    def _weigh(self) -> None:
+        """Decide by the standings of both views whether there are several clusters.
+
+        Without a graph to try, the level tree of the columns decides alone.
+        """
+        if not self._asked_graph:
+            return
+        trees = self.trees.values()
+        relative = [tree.levels.blind.standing / tree.least_standing for tree in trees]
+        self.evidence = sum(relative) / self._enough
+        several = self.evidence >= 1.0
+        for tree in trees:
+            if (tree.levels.blind.n_clusters > 1) != several:
+                least = 0.0 if several else np.inf
+                tree.settle(replace(tree.levels, least_standing=least))
+
+    @property
+    def _enough(self) -> float:
+        """The minimum sum of relative standings for several clusters."""
+        if self.has_graph:
+            return ENOUGH
+        return ENOUGH_IN_PIECES if self.graph.without == Without.PIECES else ENOUGH_ALONE
+
+    def _clearest(self, answers: Mapping[str, Answer]) -> str:
+        """Return the columns if their standing is `CLEAR`, else the view that stands highest."""
+        standing = {name: one.standing for name, one in answers.items() if one.n_clusters > 1}
+        if not standing or standing.get(LEVEL_TREE, 0.0) >= CLEAR:
+            return LEVEL_TREE
+        return max(standing, key=standing.__getitem__)
+
+    def _agreement(self, view: str, answers: Mapping[str, Answer]) -> float:
+        """Return the probability that another sample gives the chosen answer."""
+        own = answers[view]
+        if own.n_clusters > 1 or not self._asked_graph:
+            return own.agreement
+        return chance_of_one(self.evidence)
+
+    def _followed(self, view: str, winners: Mapping[str, Answer]) -> str | None:
+        """Return the view that keeps the previous run's answer, None if another is clearly better.
+
+        It has the highest adjusted Rand index to the previous labels. A new answer replaces these
+        if that view's models prefer another answer, too, or if both views agree on the new answer
+        and one of them prefers it clearly.
+        """
+        like = {name: one.likeness for name, one in winners.items() if one.likeness is not None}
+        if not like:
+            return None
+        won, nearest = winners[view], max(like, key=like.__getitem__)
+        clear = won.clear if won.n_clusters > 1 else self._agreement(view, winners) >= EVEN
+        if (clear and winners[nearest].clear) or self._see_the_same(winners):
+            return None
+        return nearest
+
+    def _see_the_same(self, winners: Mapping[str, Answer]) -> bool:
+        """Return whether both winners agree, and one is clearly better than the previous answer."""
+        counts = [one.n_clusters for one in winners.values()]
+        if len(counts) == 1 or counts[0] == 1 or counts[0] != counts[1]:
+            return False
+        if not any(one.clear for one in winners.values()):
+            return False
+        likeness = self.likeness
+        return likeness is not None and likeness > AGREEMENT
+
+    def _divisions(self, n_clusters: int) -> dict[str, Division]:
+        """Return the partitions into a number of clusters by level trees and k-means."""
+        found = {}
+        for name, tree in self.trees.items():
+            levels = tree.levels.cut(n_clusters)
+            own = self.graph_labels if name == GRAPH else self._columns_labels
+            make = partial(self._rule_of, name, levels)
+            found[name] = Division(own(levels), levels.answer.support, make, levels)
+        points = project(self.pilot, self.axes)
+        if n_clusters * OF_EACH > len(points):
+            return found
+        centres, labels, support = about_centres(points, n_clusters, self.levels.seed)
+
+        def about() -> Rule:
+            number = np.arange(len(centres), dtype=np.int32)
+            scored = self.scored(labels)
+            return LandmarkRule.of(self.axes, centres, number, points, labels, scored)
+
+        return found | {CENTRES: Division(labels, support, about)}
+
+    def _merits(self, divisions: Mapping[str, Division]) -> dict[str, float]:
+        """Return the merit (`merit_of`) of each partition with the most clusters.
+
+        Near rows are neighbours in all columns among the pilot's first rows.
+        """
+        most = max(one.n_clusters for one in divisions.values())
+        n_rows = min(NEAR_ROWS, *(len(one.labels) for one in divisions.values()))
+        rows = VoteRows(project(self.pilot[:n_rows], self.axes))
+        return {
+            name: merit_of(entropy(one.labels[:n_rows]), rows.separated(one.labels[:n_rows]))
+            for name, one in divisions.items()
+            if one.n_clusters == most
+        }
+
+    @property
+    def axes(self) -> np.ndarray:
+        """The axes (p, d) float32 on which near rows are searched."""
+        d = self.pilot.shape[1]
+        return self.graph.axes if self._asked_graph else np.eye(d, dtype=np.float32)
+
+    def _rule_of(self, view: str, levels: LevelSets) -> Rule:
+        return self.graph_rule(levels) if view == GRAPH else self.levels.rule_of(levels)
+
+    def _columns_labels(self, found: LevelSets) -> np.ndarray:
+        """Return the labels by the columns of the pilot rows, or of the graph's rows if fewer."""
+        rows = found.pilot[: len(self.graph.point_of)] if self.has_graph else found.pilot
+        return found.voter.labels(found.rows(rows))

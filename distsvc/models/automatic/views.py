@@ -1,0 +1,95 @@
+"""Views of a table: the common part of the two ways to choose among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from distsvc.kernels.projection import project
+from distsvc.models.automatic.decision import ViewDecision
+from distsvc.models.graph.engine import GraphEngine
+from distsvc.models.rules.rule import Rule
+from distsvc.models.support_vector.level_tree.level_sets import LevelSets
+from distsvc.models.support_vector.level_tree.neighbour_score import NeighbourScore
+from distsvc.models.support_vector.level_tree.rule import Scored
+
+LEVEL_TREE, GRAPH, CENTRES, MIXTURE = "support-vector", "graph", "centres", "mixture"
+
+
+@dataclass(frozen=True)
+class ViewAnswer:
+    """The answer of the view that was chosen.
+
+    Attributes
+    ----------
+    view : str
+        "support-vector", "graph", "mixture" or "centres".
+    make : callable
+        Returns the rule.
+    agreement : float
+        As `AutoClustering.agreement_`.
+    support : float
+        Share of the chosen view's models that find the answer; the agreement of a mixture.
+    why : str
+        Reason of the choice, in sentences.
+    counts : dict of str to int
+        Number of clusters of each view's best proposal.
+    likeness : float or None
+        Adjusted Rand index of the answer and the next different proposal; None if there is none.
+    followed : bool
+        Whether the previous run's answer was kept.
+    levels : LevelSets or None
+        Level sets of the chosen level tree; None for a mixture and centres.
+    notes : list of str
+        Remarks on the answer.
+    decision : ViewDecision or None
+        All proposals, if columns are modelled.
+
+    """
+
+    view: str
+    make: Callable[[], Rule]
+    agreement: float
+    support: float
+    why: str
+    counts: Mapping[str, int]
+    likeness: float | None = None
+    followed: bool = False
+    levels: LevelSets | None = None
+    notes: list[str] = field(default_factory=list)
+    decision: ViewDecision | None = None
+
+
+class Views:
+    """Pilot rows (m, d) float32, centred, and a graph of some of them.
+
+    Scores are along `components` (q, d) float32. With `nu` that share of the pilot is outside.
+    """
+
+    def __init__(
+        self, pilot: np.ndarray, components: np.ndarray, graph: GraphEngine, nu: float | None
+    ):
+        self.pilot, self.components, self.graph, self.nu = pilot, components, graph, nu
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether there is a graph of near rows, with a level tree."""
+        return self.graph.placed and self.graph.coordinates is not None
+
+    def scored(self, labels: np.ndarray) -> dict[str, Any]:
+        """Return the fields of `Scored` for clusters, given labels (m,) of the first pilot rows."""
+        first = project(self.pilot[: len(labels)], self.components)
+        score = NeighbourScore.of(first, labels[: len(first)], self.nu)
+        return Scored.fields_of(self.components, score)
+
+    def graph_labels(self, found: LevelSets) -> np.ndarray:
+        """Return the labels by the graph of the pilot's rows, or of the graph's rows if fewer."""
+        return self.graph.labels(found)[self.graph.point_of[: len(self.pilot)]]
+
+    def graph_rule(self, found: LevelSets) -> Rule:
+        """Return the rule of a cut of the graph's level tree."""
+        labels = self.graph.labels(found)
+        return self.graph.rule(labels, self.scored(labels[self.graph.point_of]))
