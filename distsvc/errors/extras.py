@@ -1,4 +1,4 @@
-"""Packages that come with an extra: what a plain installation does without."""
+"""Packages that come with an extra of distsvc."""
 
 from __future__ import annotations
 
@@ -10,16 +10,13 @@ from distsvc.errors import MissingExtraError
 
 
 def required(package: str, extra: str, what: str) -> Any:
-    """Return a package, or a module of one, that comes with an extra of distsvc.
-
-    `MissingExtraError` where it is not installed; says that `what` needs it, and how to get it.
-    """
+    """Return an imported package or module of an extra; errors as in `check_extra`."""
     check_extra(package, extra, what)
     return import_module(package)
 
 
 def check_extra(package: str, extra: str, what: str) -> None:
-    """Raise MissingExtraError unless a package that comes with an extra is installed."""
+    """Raise `MissingExtraError`, with `what` needs it, unless the package of an extra is installed."""
     name = package.partition(".")[0]
     if not is_installed(name):
         raise MissingExtraError(

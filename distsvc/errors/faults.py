@@ -1,7 +1,6 @@
-"""Whose fault a failure is: one place maps every error to an exit code and one line.
+"""The mapping of every exception to an exit code and one line of text.
 
-Errors of other packages are told by their names and attributes, so that none of these has to be
-imported, or installed.
+Exceptions of other packages are recognised by name and attributes, so none has to be installed.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from distsvc.errors import (
 from distsvc.errors.urls import bare_text, bare_url
 
 DEFECT, INTERRUPTED = 1, 130
-"""Exit codes of what is no error of ours: an exception that no user should meet; a signal."""
+"""Exit codes of an unexpected exception and of a signal."""
 
 CREDENTIALS = "credentials come from the environment or the usual files of the store's library"
 
@@ -72,7 +71,7 @@ _HELP = {
     errno.EMFILE: "; raise the limit of open files, as with ulimit -n 4096",
     errno.ENFILE: "; the machine has as many open files as it may have",
 }
-"""What helps against an error of the operating system."""
+"""Advice for errors of the operating system."""
 _MISSING_LIST = "Expected all lists to be of size="  # of pyarrow before 26
 _MISSING_LIST_HELP = (
     " (a row has no list, in a column of lists of one length; pyarrow 26 or newer reads it: update"
@@ -87,10 +86,7 @@ _DEFECTS = (
 
 
 def blame(error: BaseException | None) -> tuple[int, str]:
-    """Return the exit code of what ended a command, and its words in one line without secrets.
-
-    0 and nothing for None.
-    """
+    """Return exit code and message, one line without secrets, of an error; 0 and "" for None."""
     if error is None:
         return 0, ""
     if isinstance(error, SystemExit):
@@ -113,15 +109,10 @@ def fault(
     reading: str | Path | None = None,
     writing: str | Path | None = None,
 ) -> DistsvcError | None:
-    """Return the error that a user meets in place of another, or None for a defect of distsvc.
+    """Return the error of distsvc for another exception; None for a defect of distsvc.
 
-    Parameters
-    ----------
-    error
-        What was raised; what it was raised from is looked at, too.
-    reading, writing
-        The path or URL that was read or written, if that is known.
-
+    The causes of the exception are examined, too. `reading` or `writing` is the path or URL that
+    was accessed, if it is known.
     """
     if isinstance(error, DistsvcError):
         return error
@@ -157,14 +148,14 @@ def fault(
         return _of_system(of_system, name, reading is not None, writing is not None)
     if reading is not None and (
         isinstance(error, (ValueError, EOFError))
-        or "ArrowException" in {kind.__name__ for kind in _kinds(error)}
+        or "ArrowException" in {kind.__name__ for kind in type(error).__mro__}
     ):
         return DataError(f"can't read {name}: {_words(error)}")
     return None
 
 
 def _stops_numba(error: BaseException) -> bool:
-    """Return whether a value in the environment made the import of Numba fail."""
+    """Return whether the import of Numba failed, because of a value in the environment."""
     frames = traceback.walk_tb(error.__traceback__)
     modules = (f.f_globals["__name__"] for f, _ in frames if f.f_code.co_name == "<module>")
     return isinstance(error, ValueError) and any(name.startswith("numba.") for name in modules)
@@ -183,10 +174,7 @@ def _lacks_address_space(error: BaseException) -> bool:
 
 
 def own_fault(error: BaseException, path: str | Path) -> DistsvcError:
-    """Return the error for a file of a run's own that can't be read, which is never the data's.
-
-    `OutputPermissionError` where it may not be read, else `TemporaryError`.
-    """
+    """Return the error for an unreadable file of the run itself, which is no error of the data."""
     known = fault(error, reading=path)
     if isinstance(known, TemporaryError | OutputPermissionError):
         return known
@@ -197,10 +185,7 @@ def own_fault(error: BaseException, path: str | Path) -> DistsvcError:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and what it was raised from.
-
-    What was only being handled meanwhile counts for errors of other packages, which wrap so.
-    """
+    """Yield an error and its causes; other packages wrap errors without naming a cause."""
     seen: set[int] = set()
     following: BaseException | None = error
     while following is not None and id(following) not in seen:
@@ -211,8 +196,8 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _of_store(error: BaseException, name: str) -> DistsvcError | None:
-    """Map what a store or a scheduler answered, or that it did not."""
-    kinds = {kind.__name__ for kind in _kinds(error)}
+    """Return the error for the answer, or the silence, of a store or a scheduler."""
+    kinds = {kind.__name__ for kind in type(error).__mro__}
     codes = _answers(error)
     if kinds & _CLUSTER_IS_AWAY:
         return TemporaryError(f"the cluster was lost: {_words(error)}")
@@ -235,7 +220,7 @@ def _of_store(error: BaseException, name: str) -> DistsvcError | None:
 
 
 def _answers(error: BaseException) -> set[str]:
-    """Return the HTTP status, or the code of an object store, that an error holds."""
+    """Return the HTTP status, or the code of an object store, in an error."""
     if _is_obstores(error):
         said = _CODE.search(str(error)) or _STATUS.search(str(error))
         return {said[1]} if said else set()
@@ -252,15 +237,15 @@ def _answers(error: BaseException) -> set[str]:
 
 
 def _of_system(error: OSError, name: str, reading: bool, writing: bool) -> DistsvcError | None:
-    """Map an error of the operating system."""
-    number = error.errno
+    """Return the error for one of the operating system; None for a defect."""
+    number, reason = error.errno, f" ({error.strerror})" if error.strerror else ""
     short = number is None and "requested and" in str(error)  # numpy, of a file that can't grow
     if number in _NO_SPACE or (short and writing):
-        return TemporaryError(f"no space left to write {name}{_reason(error)}")
+        return TemporaryError(f"no space left to write {name}{reason}")
     if number == errno.EROFS or isinstance(error, PermissionError) or number in _NOT_ALLOWED:
         if reading:
             return DataError(f"no permission to read {name}")
-        return OutputPermissionError(f"no permission to write {name}{_reason(error)}")
+        return OutputPermissionError(f"no permission to write {name}{reason}")
     if writing:
         kind = OutputPermissionError if number in _NO_SUCH_PLACE else TemporaryError
         return kind(f"{name} can't be written: {_words(error)}")
@@ -273,25 +258,17 @@ def _of_system(error: OSError, name: str, reading: bool, writing: bool) -> Dists
     return None
 
 
-def _kinds(error: BaseException) -> tuple[type, ...]:
-    return type(error).__mro__
-
-
 def _is_obstores(error: BaseException) -> bool:
-    """Return whether obstore raised an error, which says of what is not there what Python does."""
+    """Return whether obstore raised an error; it raises Python's `FileNotFoundError`, too."""
     return type(error).__module__.startswith("obstore") or (
         isinstance(error, FileNotFoundError) and str(error).startswith("Object at location")
     )
 
 
 def _said(codes: set[str]) -> str:
-    """Name the code of an answer, in brackets."""
+    """Return the codes of an answer in brackets."""
     said = ", ".join(f"HTTP {code}" if code.isdigit() else code for code in sorted(codes))
     return f" ({said})" if said else ""
-
-
-def _reason(error: OSError) -> str:
-    return f" ({error.strerror})" if error.strerror else ""
 
 
 def _words(error: BaseException) -> str:

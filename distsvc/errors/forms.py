@@ -1,4 +1,4 @@
-"""Forms of JSON in a file: pydantic models that check types strictly, and their errors in words."""
+"""Strict pydantic models of JSON in files, and their errors in words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from distsvc.errors import DataError, shown
 
 
 class Form(BaseModel):
-    """The form of JSON in a file, or of a part of it; nothing is converted."""
+    """Base of strict models of JSON in a file: no value is converted."""
 
     model_config = ConfigDict(frozen=True, strict=True, defer_build=True)
 
@@ -28,33 +28,24 @@ def parsed(
     whole: str = "the content",
     unnamed: Container[str] = (),
 ) -> Some:
-    """Return the model that JSON holds; errors call the outermost value `whole`.
+    """Return the model of JSON that was read from the file `name`.
 
-    Raises
-    ------
-    DataError
-        The content has another form: says so of the file `name`, and names the first field that is
-        wrong, without the steps of its place that are `unnamed`.
-
+    `DataError` names the file and the first wrong field: its path without the steps in `unnamed`,
+    and `whole` for the outermost value.
     """
-    _check_text(content, name)
     try:
+        # JSON can escape half a character, which no file or page can hold.
+        json.dumps(content, ensure_ascii=False).encode()
         return form.model_validate(content)
+    except UnicodeEncodeError as error:
+        around = error.object[max(error.start - 20, 0) : error.end + 20]
+        raise DataError(f"{name}: expected text in Unicode, found {shown(around)}") from None
     except ValidationError as error:
         raise DataError(f"{name}: {_explained(error, whole, unnamed)}") from None
 
 
-def _check_text(content: object, name: str) -> None:
-    """Refuse halves of characters, which JSON can escape and no file or page can hold."""
-    try:
-        json.dumps(content, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        around = error.object[max(error.start - 20, 0) : error.end + 20]
-        raise DataError(f"{name}: expected text in Unicode, found {shown(around)}") from None
-
-
 def _explained(error: ValidationError, whole: str, unnamed: Container[str]) -> str:
-    """Put the first fault into words, and count the others."""
+    """Return the first error in words, and the number of others."""
     first, n_more = error.errors(include_url=False)[0], error.error_count() - 1
     steps = [str(step) for step in first["loc"] if step not in unnamed]
     place, more = ".".join(steps) or whole, f" (and {n_more} more)" if n_more else ""
@@ -64,7 +55,7 @@ def _explained(error: ValidationError, whole: str, unnamed: Container[str]) -> s
 
 
 def worded(fault: Mapping[str, Any]) -> str:
-    """Return one of pydantic's errors in words: a value expected, and the value found."""
+    """Return the words for one of pydantic's errors: the value expected and the value found."""
     if fault["type"] == "value_error":
         return fault["msg"].removeprefix("Value error, ")
     expected = re.sub(r"^(Input should be|List should have) | or instance of .*", "", fault["msg"])

@@ -1,7 +1,7 @@
-"""Parts of URLs. A URL that carries credentials is refused.
+"""Parts of URLs, and the refusal of URLs that carry credentials.
 
-Paths and URLs are written to plans, manifests, pages, logs and messages, and sent to workers. So
-none may carry a user, a password or a query, which may be a signature.
+URLs are written to plans, manifests, pages, logs and messages, and sent to workers. So none may
+carry a user, a password or a query, which may be a signature.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _HTTP_SETTINGS = (
 
 
 class LakeUrl(NamedTuple):
-    """A path or URL, and what stands around it where it is that of a table with a log."""
+    """The parts of the URL of a Delta or Iceberg table, or another path or URL alone."""
 
-    kind: str  # "delta", "iceberg" or nothing
+    kind: str  # "delta", "iceberg" or empty
     path: str
-    pin: str  # "version=...", "snapshot=..." or nothing: the state of the table that is asked for
+    pin: str  # the state of the table, "version=..." or "snapshot=...", or empty
 
     def around(self, path: str) -> str:
-        """Return the URL of another path."""
+        """Return the URL with another path."""
         return f"{self.kind}://{path}" + (f"?{self.pin}" if self.pin else "")
 
 
@@ -43,24 +43,20 @@ NO_LAKE = LakeUrl("", "", "")
 
 
 def lake_url(url: str) -> LakeUrl:
-    """Return what a path or URL consists of: ``delta://s3://bucket/table?version=3``."""
+    """Return the parts of a path or URL such as ``delta://s3://bucket/table?version=3``."""
     found = _LAKE.fullmatch(url)
     return LakeUrl(found[1], found[2], found[3] or "") if found else LakeUrl("", url, "")
 
 
 def links(url: str) -> list[str]:
-    """Return the links of a chained URL; a ``::`` that no protocol follows separates none."""
+    """Return the links of a chained URL, separated by ``::`` before a protocol."""
     return re.split(r"::(?=[\w+.-]+(?:://|::|$))", url)
 
 
 def checked_url(url: str) -> str:
-    """Return a path or URL, chained or not, that carries no user, password or query.
+    """Return a path or URL, chained or not, if it carries no user, password or query.
 
-    Raises
-    ------
-    JobFileError
-        The URL carries one. The message shows neither, and names the setting to use instead.
-
+    Otherwise `JobFileError` shows none of them and names the setting to use instead.
     """
     path = lake_url(url).path
     bare = bare_url(path)
@@ -81,20 +77,17 @@ def bare_url(url: str) -> str:
 
 
 def bare_text(text: str) -> str:
-    """Return a text with every URL in it as `bare_url` returns it: libraries quote redirections."""
+    """Return a text, such as a library's message, with `bare_url` applied to every URL in it."""
     return _IN_TEXT.sub(lambda found: bare_url(found[0]), text) if "://" in text else text
 
 
 def shown_urls(urls: Sequence[str]) -> str:
-    """Return one or several paths or URLs as a message shows them: the first, and how many more."""
+    """Return the first path or URL, and the number of others, for a message."""
     return urls[0] + (f" and {len(urls) - 1} more" if len(urls) > 1 else "")
 
 
 def local_file(name: str, path: str) -> Path:
-    """Return the path of a file of this machine, which `name` asks for.
-
-    `JobFileError` for a URL, whose slashes a path would merge.
-    """
+    """Return the local path that the option `name` gives; `JobFileError` for a URL."""
     if "://" in path:
         raise JobFileError(f"{name}: expected a file of this machine, found {bare_url(path)}")
     return Path(path)
@@ -110,7 +103,6 @@ def _bare_link(link: str) -> str:
 
 
 def _settings(protocol: str) -> str:
-    """Return the settings that hold the credentials of a protocol."""
     if protocol in ("s3", "s3a"):
         return _S3_SETTINGS
     if protocol in ("http", "https"):
