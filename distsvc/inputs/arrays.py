@@ -1,7 +1,4 @@
-"""Arrays: in memory, stored in chunks, or those that dask will compute.
-
-Nothing of SciPy, dask or Zarr is imported: the object that is given is asked.
-"""
+"""Readers of arrays in memory, in chunks or of dask, without an import of SciPy, dask or Zarr."""
 
 from __future__ import annotations
 
@@ -23,15 +20,14 @@ class ArrayRows(Input):
         self.shape, self.in_memory = X.shape, not hasattr(type(X), "chunks")
 
     def pieces(self) -> Iterator[np.ndarray]:
-        """Yield rows in slices on the borders of the array's chunks, so that each is read once."""
         X = self.X.tocsr() if hasattr(type(self.X), "tocsr") else self.X
+        # Slices end on the borders of chunks, so that each chunk is read once.
         rows = int((getattr(X, "shards", None) or getattr(X, "chunks", None) or (1,))[0])
         step = max(self.asked.most(X.shape[1]) // rows, 1) * rows
         for first in range(0, X.shape[0], step):
             yield from self._cut(X[first : first + step])
 
     def columns(self) -> tuple[Any, Sequence[np.dtype], Sequence[str] | None]:
-        """Return the array and its dtype."""
         shape = self.X.shape
         if len(shape) != 2:
             raise UnusableRowsError(
@@ -46,7 +42,7 @@ class ArrayRows(Input):
         return self.X, [self.X.dtype], None
 
     def _cut(self, part: Any) -> Iterator[np.ndarray]:
-        """Yield some rows as arrays of numbers; what is masked is NaN."""
+        """Yield rows as arrays of numbers, in pieces; masked values are NaN."""
         found = part.toarray() if hasattr(type(part), "toarray") else part
         if isinstance(found, np.ma.MaskedArray):
             found = np.ma.filled(found.astype(np.float64), np.nan)
@@ -74,8 +70,7 @@ class DaskArray(ArrayRows):
     lazy = True
 
     def pieces(self) -> Iterator[np.ndarray]:
-        """Yield the rows of the chunks; where these are small, several are computed at once."""
-        X, most = self._whole(), self.asked.most(self.X.shape[1])
+        X, most = self._whole(), self.asked.most(self.X.shape[1])  # small chunks go together
         known = all(size == size for size in X.chunks[0])
         start = n = 0
         for number, size in enumerate(X.chunks[0]):
@@ -86,7 +81,6 @@ class DaskArray(ArrayRows):
         yield from self._cut(X.blocks[start:].compute())
 
     def map_parts(self, of_part: Callable[[Input], np.ndarray], answer: RowValues) -> Any:
-        """Return a dask array of the values, with the chunks of the input's rows."""
         task, whole = partial(_of_chunk, of_part, self.asked), self._whole()
         values = partial(whole.map_blocks, task, dtype=answer.dtype, meta=answer.none)
         if answer.columns is None:
@@ -100,7 +94,7 @@ class DaskArray(ArrayRows):
 def _of_chunk(
     of_part: Callable[[Input], np.ndarray], asked: Reading, X: Any, block_info: Any = None
 ) -> np.ndarray:
-    """Return the values of the rows (n, d) of one chunk, wherever dask computes it."""
+    """Return the values of the rows (n, d) of a chunk; dask calls it on a worker."""
     part = ArrayRows(X, asked)
     if block_info:
         first, number = block_info[0]["array-location"][0][0], block_info[0]["chunk-location"][0]

@@ -1,4 +1,4 @@
-"""Tables by Arrow's interfaces: frames, queries and streams, and dask dataframes."""
+"""Readers of tables with Arrow's interfaces: frames, queries, streams and dask dataframes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,11 @@ from distsvc.errors import UnusableRowsError
 from distsvc.inputs.rows import Input, Reading, RowValues, no_rows
 
 _UNREADABLE = (pa.ArrowException, TypeError, ValueError)
-"""Errors of pyarrow for a table, or a value in it, that it can't read."""
+"""Errors of pyarrow for an unreadable table or value."""
 
 
 class Tables(Input):
-    """Tables whose rows follow each other.
-
-    `tables` returns them, new ones at each call unless `once`; all else is as in `Input`.
-    """
+    """The rows of all tables that `tables` returns, one table after the other."""
 
     def __init__(
         self,
@@ -39,15 +36,13 @@ class Tables(Input):
         self._waiting: Iterator[pa.RecordBatch] | None = None
 
     def pieces(self) -> Iterator[pa.RecordBatch]:
-        """Yield slices of the record batches; a pass that `columns` began goes on."""
-        batches, self._waiting = self._waiting, None
+        batches, self._waiting = self._waiting, None  # of the pass that `columns` began
         for batch in self._batches(self._readers()) if batches is None else batches:
             most = self.asked.most(batch.num_columns)
             for first in range(0, batch.num_rows, most):
                 yield batch.slice(first, most)
 
     def columns(self) -> tuple[Any, Sequence[np.dtype], Sequence[str] | None]:
-        """Return the header, what dtypes hold the columns, and their names; a pass begins."""
         readers = self._readers()
         first = next(readers, None)
         if first is None:
@@ -58,7 +53,6 @@ class Tables(Input):
         return header, number_types(first.schema, self.asked.name), first.schema.names
 
     def chunks(self) -> Iterator[np.ndarray]:
-        """Yield the rows of the batches, all of which have the columns of the first one."""
         known = None
         for batch in self.pieces():
             if known is None or not batch.schema.equals(known):
@@ -94,8 +88,7 @@ class DaskFrame(Tables):
         super().__init__(X, asked, self._computed)
 
     def columns(self) -> tuple[Any, Sequence[np.dtype], Sequence[str] | None]:
-        """Return the header, what dtypes hold the columns, and their names; computes nothing."""
-        empty = self.X._meta
+        empty = self.X._meta  # so nothing is computed
         return Tables(empty, self.asked, lambda: [empty]).columns()
 
     def _computed(self) -> Iterator[Any]:
@@ -103,7 +96,6 @@ class DaskFrame(Tables):
             yield self.X.partitions[number].compute()
 
     def map_parts(self, of_part: Callable[[Input], np.ndarray], answer: RowValues) -> Any:
-        """Return a series or a dataframe of the values, with the index of the input."""
         task = partial(_of_partition, of_part, answer, self.asked)
         return self.X.map_partitions(task, meta=task(self.X._meta))
 
@@ -111,7 +103,7 @@ class DaskFrame(Tables):
 def _of_partition(
     of_part: Callable[[Input], np.ndarray], answer: RowValues, asked: Reading, frame: Any
 ) -> Any:
-    """Return the values of one partition, with its index, wherever dask computes it."""
+    """Return the values of a partition, with its index; dask calls it on a worker."""
     part = Tables(frame, asked, lambda: [frame])
     part.words = " of a partition"
     found = of_part(part)
@@ -122,7 +114,7 @@ def _of_partition(
 
 
 def _parts(table: Any, asked: Reading) -> Iterator[Any]:
-    """Yield a table; one of pandas in slices, so that it is not copied whole."""
+    """Yield a table, or slices of one of pandas, which Arrow copies."""
     if not hasattr(type(table), "iloc"):
         yield table
         return
@@ -134,7 +126,7 @@ def _parts(table: Any, asked: Reading) -> Iterator[Any]:
 
 
 def _reader(table: Any, name: str) -> pa.RecordBatchReader:
-    """Return the reader of a table's record batches; `UnusableRowsError` if Arrow has none."""
+    """Return the reader of a table's record batches; `UnusableRowsError` if Arrow can't read it."""
     try:
         if hasattr(table, "__arrow_c_stream__"):
             return pa.RecordBatchReader.from_stream(table)
@@ -157,10 +149,9 @@ def _unreadable(name: str, error: Exception) -> UnusableRowsError:
 def number_types(
     schema: pa.Schema, name: str, names: Sequence[str] | None = None
 ) -> list[np.dtype]:
-    """Return the dtypes that hold the columns' numbers.
+    """Return a dtype that holds the numbers of each column.
 
-    `UnusableRowsError` if there is no column, two have one name, one holds no numbers, or they are
-    not those of `names`.
+    `UnusableRowsError` if a column is no number, two have one name, or they differ from `names`.
     """
     if not schema.names:
         raise UnusableRowsError(f"{name} has no columns, expected at least 1")
@@ -188,7 +179,7 @@ def _number_type(field: pa.Field, name: str) -> np.dtype:
 
 
 def numbers(array: pa.Array) -> np.ndarray:
-    """Return the numbers (n,) of a column of numbers, booleans or decimals; null is NaN."""
+    """Return a column of numbers, booleans or decimals as an array (n,); null is NaN."""
     kind = array.type
     if array.null_count or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         array = array.cast(pa.float64(), safe=False)
@@ -196,7 +187,7 @@ def numbers(array: pa.Array) -> np.ndarray:
 
 
 def matrix(batch: pa.RecordBatch, dtype: np.dtype) -> np.ndarray:
-    """Return the rows (n, d) of a record batch of numbers."""
+    """Return the rows of a record batch of numbers as an array (n, d)."""
     X = np.empty((batch.num_rows, batch.num_columns), dtype)
     for k, column in enumerate(batch.columns):
         X[:, k] = numbers(column)

@@ -1,4 +1,4 @@
-"""Integers that differ by less than float64 can tell at their size, such as those near 2^63."""
+"""A check for large integers whose differences float64 can't represent, as near 2^63."""
 
 from __future__ import annotations
 
@@ -12,35 +12,32 @@ import pyarrow.compute as pc
 from distsvc.errors import UnusableRowsError
 
 MAX_EXACT_INTEGER = 2.0**53
-"""Up to which float64 holds every integer."""
+"""Largest integer below which float64 represents all integers."""
 
 MIN_RANGE_STEPS = 2**20
-"""Of float64, that a range of larger integers must have for their differences to be kept."""
+"""Minimum number of float64 steps in the range of a column of larger integers."""
 
 
 def is_narrow(least: Any, most: Any) -> Any:
-    """Return whether float64 has too few steps for the range of a column of integers.
-
-    `least` and `most` are its ends as float64, or arrays of several columns' ends.
-    """
+    """Return whether float64 has too few steps between the extremes of a column, or of several."""
     size = np.maximum(np.abs(least), np.abs(most))
     return (size > MAX_EXACT_INTEGER) & (most - least < MIN_RANGE_STEPS * np.spacing(size))
 
 
 class Ends:
-    """The least and the largest value of columns of integers of 64 bits, or decimals, by place."""
+    """Exact extremes of the columns of 64-bit integers and decimals, by column position."""
 
     def __init__(self) -> None:
         self._found: dict[int, tuple[Any, Any]] = {}
 
     def add_array(self, X: np.ndarray) -> None:
-        """Take rows X (n, d)."""
+        """Update the extremes from rows (n, d)."""
         if X.dtype.kind in "iu" and X.dtype.itemsize == 8 and len(X):
             for k in range(X.shape[1]):
                 self._add(k, int(X[:, k].min()), int(X[:, k].max()))
 
     def add_batch(self, batch: pa.RecordBatch) -> None:
-        """Take the rows of a record batch."""
+        """Update the extremes from a record batch."""
         for k, column in enumerate(batch.columns):
             if column.type in (pa.int64(), pa.uint64()) or pa.types.is_decimal(column.type):
                 found = pc.min_max(column).as_py()
@@ -52,10 +49,7 @@ class Ends:
         self._found[place] = min(known[0], low), max(known[1], high)
 
     def check(self, name: str, names: Sequence[str] | None) -> None:
-        """Raise `UnusableRowsError` for a column whose differences float64 rounds away.
-
-        `name` is that of the rows in messages, `names` are those of the columns, if they have some.
-        """
+        """Raise `UnusableRowsError`, with the name of the rows, for a column that `is_narrow`."""
         for k, (low, high) in self._found.items():
             if low < high and is_narrow(float(low), float(high)):
                 column = k if names is None else repr(names[k])

@@ -1,7 +1,7 @@
-"""The kinds of arrays and tables that users give, known by the attributes of their types.
+"""The choice of a reader for an array or a table, by the attributes of its type.
 
-Nothing of pandas, dask or Zarr is imported. (A relation of DuckDB has an attribute for every
-column, so that objects say less than types.)
+Nothing of pandas, dask or Zarr is imported. Types are examined and not objects, because a relation
+of DuckDB has an attribute for every column.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from distsvc.inputs.arrays import ArrayRows, DaskArray
 from distsvc.inputs.rows import Input, Reading, check_array, no_rows
 
 TABLE_METHODS = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__")
-"""Arrow makes a table of what has one of these."""
+"""Methods by which Arrow can read an object as a table."""
 
 
 def opened(X: Any, missing: bool = False) -> Input | None:
-    """Return the reader of X by blocks; None for NumPy arrays, lists and sparse matrices.
+    """Return the reader of X in blocks; None for NumPy arrays, lists and sparse matrices.
 
-    scikit-learn's checks take these. A query begins to run, and a stream belongs to the reader.
-    Values may be NaN or null only if they may be `missing`. `UnusableRowsError` if X is no table of
-    numbers.
+    scikit-learn validates the latter. With `missing`, values may be NaN or null.
+    `UnusableRowsError` if X is no table of numbers.
     """
     found = rows_of(X, Reading(missing=missing))
     if found is None or not (isinstance(found, ArrayRows) and found.in_memory):
@@ -30,45 +29,34 @@ def opened(X: Any, missing: bool = False) -> Input | None:
 
 
 def is_elsewhere(X: Any) -> bool:
-    """Return whether X is read block by block and is nothing that NumPy takes as it is."""
+    """Return whether X is read in blocks, since NumPy can't use it directly."""
     found = rows_of(X, Reading())
     return found is not None and not found.in_memory
 
 
 def rows_of(X: Any, asked: Reading) -> Input | None:
-    """Return the reader of X in pieces; None if it is neither an array nor a table.
+    """Return the reader of X in pieces; None if X is neither an array nor a table.
 
-    Parameters
-    ----------
-    X
-        An array (n, d): of NumPy, SciPy (sparse), dask, Zarr, or anything else with a shape and
-        slices. Or a table: what has ``__arrow_c_stream__``, such as those of pyarrow, pandas and
-        polars, the relations of DuckDB and readers of batches; ``__arrow_c_array__`` or
-        ``__dataframe__``; a dictionary of arrays, a polars LazyFrame, a pyarrow Dataset, a dask
-        dataframe; or an iterable of tables. Or one of these in narwhals or xarray.
-    asked
-        `UnusableRowsError` calls X of dask by its name, if it is neither.
-
+    X is an array (n, d) of NumPy, SciPy (sparse), dask or Zarr, or another object with a shape and
+    slices; or an object with one of `TABLE_METHODS`, a dictionary of arrays, a polars LazyFrame, a
+    pyarrow Dataset, a dask dataframe, or an iterable of tables; or one of these in narwhals or
+    xarray. `UnusableRowsError` for another collection of dask.
     """
-    X = _unwrapped(X)
+    if _has(type(X), "to_native"):  # narwhals
+        X = X.to_native()
+    elif _has(type(X), "to_dataset", "dims"):  # xarray
+        X = X.data
     kind = type(X)
     if _has(kind, "__dask_graph__"):
         return _of_dask(X, asked)
-    if _is_table(kind) or _is_query(kind):
+    is_query = _has(kind, "collect", "collect_schema") or _has(kind, "scanner")  # polars, pyarrow
+    if _is_table(kind) or is_query:
         return _of_table(X, asked)
     if hasattr(X, "shape"):
         return ArrayRows(X, asked) if _has(kind, "__getitem__") or _has(kind, "tocsr") else None
     if issubclass(kind, dict):
         return _of_table(X, asked)
     return _of_many(X, asked) if _has(kind, "__iter__") and not _has(kind, "__array__") else None
-
-
-def _unwrapped(X: Any) -> Any:
-    """Return what narwhals or an array of xarray wraps."""
-    kind = type(X)
-    if _has(kind, "to_native"):
-        return X.to_native()
-    return X.data if _has(kind, "to_dataset", "dims") else X
 
 
 def _has(kind: type, *names: str) -> bool:
@@ -79,13 +67,8 @@ def _is_table(kind: type) -> bool:
     return any(hasattr(kind, name) for name in TABLE_METHODS)
 
 
-def _is_query(kind: type) -> bool:
-    """Return whether it is one of polars, or a dataset of pyarrow."""
-    return _has(kind, "collect", "collect_schema") or _has(kind, "scanner")
-
-
 def _is_stream(kind: type) -> bool:
-    """Return whether a table can be read once: a query of DuckDB has a shape, and runs again."""
+    """Return whether a table can be read only once; DuckDB can run a query again."""
     return _has(kind, "__arrow_c_stream__") and not _has(kind, "shape")
 
 
@@ -116,7 +99,7 @@ def _of_table(X: Any, asked: Reading) -> Input | None:
 
 
 def _of_many(X: Any, asked: Reading) -> Input | None:
-    """Return what reads an iterable of tables; None for a sequence of something else."""
+    """Return the reader of an iterable of tables; None for a sequence of other objects."""
     from distsvc.inputs.arrow import Tables
 
     if not _has(type(X), "__getitem__"):

@@ -1,4 +1,4 @@
-"""Levels of categories: the values that are told apart, and the codes that stand for them."""
+"""Levels of categories: the values with codes of their own, and the codes."""
 
 from __future__ import annotations
 
@@ -9,29 +9,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 MOST_LEVELS = 32
-"""Maximum number of values of a category that have a column, or a code, of their own."""
+"""Maximum number of values of a category with a column, or a code, of their own."""
 
 MIN_LEVEL_COUNT, MIN_LEVEL_SHARE = 10, 0.001
-"""Least rows of a value that is told apart, and their least share of all rows."""
+"""Minimum number of rows, and share of all rows, of a value with a code of its own."""
 
 MAX_LEVEL_LENGTH = 256
-"""Maximum number of characters of a value that is told apart."""
+"""Maximum number of characters of a value with a code of its own; longer ones are free text."""
 
 BUCKET = "other"
+"""The name of the category of all other values."""
 
 
 def frequent(counts: Mapping[str, int]) -> list[str]:
-    """Return the values with enough rows, the most frequent first, equal ones by their text.
-
-    Values longer than `MAX_LEVEL_LENGTH` are free text.
-    """
+    """Return the values with enough rows, the most frequent first, ties in order of their text."""
     least = max(MIN_LEVEL_COUNT, MIN_LEVEL_SHARE * max(sum(counts.values()), 1))
     order = sorted(counts, key=lambda value: (-counts[value], value))
     return [value for value in order if counts[value] >= least and len(value) <= MAX_LEVEL_LENGTH]
 
 
 def bucket_name(known: Collection[str]) -> str:
-    """Return the bucket's name, in parentheses while a known value has the same name."""
+    """Return the bucket's name, in as many parentheses as make it differ from known values."""
     name = BUCKET
     while name in known:
         name = f"({name})"
@@ -39,17 +37,14 @@ def bucket_name(known: Collection[str]) -> str:
 
 
 def texts_of(array: pa.Array) -> pa.Array:
-    """Return categories as text; True and TRUE of text are the booleans' true, and so is false."""
+    """Return categories as text; True and TRUE become true, as of booleans, and False false."""
     texts = array.cast(pa.string())
     truth = pc.match_substring_regex(texts, "^(True|TRUE|False|FALSE)$")
     return pc.if_else(pc.fill_null(truth, False), pc.utf8_lower(texts), texts)
 
 
 def places(array: pa.Array, known: pa.Array) -> np.ndarray:
-    """Return places (n,) int64 among k `known` texts; k for other values, and k + 1 for null.
-
-    `known` are of `texts_of`.
-    """
+    """Return positions (n,) int64 among k `known` texts (of `texts_of`); k: other, k + 1: null."""
     encoded = array.dictionary_encode()
     found = pc.index_in(texts_of(encoded.dictionary), known)
     of_values = pc.fill_null(found, len(known)).to_numpy(zero_copy_only=False)
@@ -58,9 +53,6 @@ def places(array: pa.Array, known: pa.Array) -> np.ndarray:
 
 
 def codes(places: np.ndarray, n_known: int, has_bucket: bool) -> np.ndarray:
-    """Return the codes (n,) float32 of places among `n_known` values.
-
-    The bucket has the code after the known values. Without a bucket its values are NaN, like null.
-    """
+    """Return the codes (n,) float32 of `places`; null is NaN, and so is the bucket if absent."""
     bucket = n_known if has_bucket else np.nan
     return np.array([*range(n_known), bucket, np.nan], np.float32)[places]

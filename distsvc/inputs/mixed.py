@@ -1,4 +1,4 @@
-"""Tables of numbers and categories in memory, with missing values, as rows of float64."""
+"""Tables of numbers, categories and missing values as arrays of float64."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _NUMBERS = (
 
 @dataclass(frozen=True)
 class Levels:
-    """The levels of a category: its `known` values, and whether rarer ones share a bucket."""
+    """The values of a category with codes, and whether rarer values share a bucket."""
 
     known: tuple[str, ...]
     has_bucket: bool
 
     @classmethod
     def of(cls, words: pa.Array) -> Levels:
-        """Return the levels of texts: the most frequent ones, as a job has them."""
+        """Return the levels of texts: the most frequent values, as in a job."""
         counts = {one["values"]: one["counts"] for one in pc.value_counts(words).to_pylist()}
         counts.pop(None, None)
         known = tuple(frequent(counts)[:MOST_LEVELS])
@@ -47,14 +47,14 @@ class Levels:
         return (*self.known, bucket_name(self.known)) if self.has_bucket else self.known
 
     def codes(self, words: pa.Array) -> np.ndarray:
-        """Return the codes (n,) float32 of texts, NaN for null and for values without a code."""
+        """Return the codes (n,) float32 of texts; NaN for null and for values without a code."""
         found = places(words, texts_of(pa.array(self.known, pa.string())))
         return codes(found, len(self.known), self.has_bucket)
 
 
 @dataclass(frozen=True)
 class MixedTable:
-    """Rows of numbers and of codes of categories.
+    """Rows of numbers and codes.
 
     Attributes
     ----------
@@ -73,35 +73,19 @@ class MixedTable:
 
     @property
     def nominal(self) -> np.ndarray:
-        """Whether each column holds codes of categories, (d,) bool."""
+        """Mask (d,) bool of the columns of categories."""
         return np.array([of is not None for of in self.levels], bool)
 
 
 def mixed_rows(
     X: Any, levels: Sequence[Levels | None] | None = None, name: str = "X"
 ) -> MixedTable:
-    """Return the rows of an array or a table of numbers and categories.
+    """Return the rows of X, all in memory; columns of text are categories, booleans numbers.
 
-    Columns of text are categories; booleans are numbers, 0 and 1. The rows are held in memory, also
-    where X is read in pieces.
-
-    Parameters
-    ----------
-    X
-        An array or a table, as of `distsvc.inputs.given.rows_of`, or a list of rows. An array of
-        objects may hold text.
-    levels
-        The levels of a fit, one for each column. Values that it did not know have the code of the
-        bucket, or are NaN if there is none. By default they follow from X.
-    name
-        The name of X in messages.
-
-    Raises
-    ------
-    UnusableRowsError
-        X is no array or table, has no columns, or not as many as `levels`; or a value is infinite,
-        or neither a number nor a text.
-
+    X is an array or a table, as in `distsvc.inputs.given.rows_of`, or a list of rows. `levels` are
+    those of a fit, by column; by default they follow from X. `UnusableRowsError` if X (called
+    `name`) is no array or table, its columns differ from `levels`, or a value is infinite or
+    neither a number nor text.
     """
     columns, names = _columns(X, name)
     if levels is not None and len(levels) != len(columns):
@@ -138,8 +122,11 @@ def mixed_rows(
 
 def _columns(X: Any, name: str) -> tuple[list[pa.Array], tuple[str, ...] | None]:
     """Return the columns of X as Arrow arrays, at least one, and their names if X is a table."""
-    source = None if _holds_objects(X) else rows_of(X, Reading(name))
+    holds_objects = isinstance(X, np.ndarray) and X.dtype.kind in "OUS"
+    source = None if holds_objects else rows_of(X, Reading(name))
     if source is None:
+        if not (isinstance(X, (list, tuple)) or holds_objects):
+            raise no_rows(X, name)
         return _of_array(X, name), None
     if source.shape is not None:
         source.columns()  # which checks the shape
@@ -154,14 +141,8 @@ def _columns(X: Any, name: str) -> tuple[list[pa.Array], tuple[str, ...] | None]
     return [_decoded(column) for column in table.columns], tuple(table.column_names)
 
 
-def _holds_objects(X: Any) -> bool:
-    return isinstance(X, np.ndarray) and X.dtype.kind in "OUS"
-
-
 def _of_array(X: Any, name: str) -> list[pa.Array]:
     """Return the columns of a list of rows, or of an array of objects."""
-    if not (isinstance(X, (list, tuple)) or _holds_objects(X)):
-        raise no_rows(X, name)
     try:
         rows = np.asarray(X, object)
     except ValueError:
@@ -180,7 +161,7 @@ def _of_array(X: Any, name: str) -> list[pa.Array]:
 
 
 def _decoded(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column in one piece, without dictionary; categories of a frame become text."""
+    """Return a column in one piece without a dictionary; categories of a frame become text."""
     array = pa.concat_arrays(column.unify_dictionaries().chunks)
     if pa.types.is_dictionary(array.type):
         words = array.dictionary.cast(pa.string())
@@ -194,7 +175,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _as_text(column: pa.Array, name: str, shown: str) -> pa.Array:
-    """Return the values of a category that was text in the fit; null, or whole numbers."""
+    """Return nulls or whole numbers as text, for a column that was text in the fit."""
     if pa.types.is_null(column.type) or pa.types.is_integer(column.type):
         return column.cast(pa.string())
     raise UnusableRowsError(

@@ -1,4 +1,4 @@
-"""Rows from Python users, of any kind: in pieces as they are, or as blocks of numbers."""
+"""The base class of readers of a user's arrays and tables: rows in blocks of numbers."""
 
 from __future__ import annotations
 
@@ -14,15 +14,12 @@ from distsvc.errors import UnusableRowsError, shown
 from distsvc.inputs.exactness import Ends
 
 BLOCK_VALUES = 2**20
-"""Values of a block, at most: what learns or labels makes several copies of it."""
+"""Maximum number of values of a block; learners and rules make several copies of it."""
 
 
 @dataclass(frozen=True)
 class RowValues:
-    """The values that a function has for rows: the name of their series, and their dtype.
-
-    If a row has several values, `columns` names them.
-    """
+    """The values of a function of rows: their name, dtype, and columns if a row has several."""
 
     name: str
     dtype: Any
@@ -30,16 +27,16 @@ class RowValues:
 
     @property
     def none(self) -> np.ndarray:
-        """The values of no rows."""
+        """The empty array of these values."""
         return np.empty((0,) if self.columns is None else (0, len(self.columns)), self.dtype)
 
     def joined(self, parts: Iterable[np.ndarray]) -> np.ndarray:
-        """Return the values of all rows, (n,) or (n, k), from those of some after others."""
+        """Return the values of all parts as one array (n,) or (n, k)."""
         return np.concatenate([self.none, *parts], dtype=self.dtype)
 
 
 class OfRows(Protocol):
-    """A function with values for rows; those of a row depend on no other row."""
+    """A function of rows whose value for a row depends on no other row."""
 
     @property
     def answer(self) -> RowValues:
@@ -53,55 +50,52 @@ class OfRows(Protocol):
 
 @dataclass(frozen=True)
 class Reading:
-    """The way in which rows are read."""
+    """Options for reading rows."""
 
-    name: str = "X"  # of the rows in messages
-    rows: int | None = None  # of a piece, at most; by default those of a block of moderate size
+    name: str = "X"  # the name of the rows in messages
+    rows: int | None = None  # maximum rows of a piece; by default `block_rows`
     index: bool = False  # whether the named index of a pandas frame is a column, too
-    missing: bool = False  # whether values may be missing: NaN, or null
+    missing: bool = False  # whether values may be NaN or null
 
     def most(self, n_columns: int) -> int:
-        """Return how many rows of so many columns a piece has at most."""
+        """Return the maximum number of rows of a piece."""
         return self.rows or block_rows(n_columns)
 
 
 class Input(ABC):
-    """Rows, of the user's array or table X, read in passes: each from the first row to the last."""
+    """A reader of all rows of an array or table X, in one pass or several."""
 
     shape: tuple[Any, ...] | None = None  # of an array, whose columns have no names
-    in_memory = False  # whether NumPy takes X as it is, so that a copy does no harm
+    in_memory = False  # whether NumPy can use X directly
     once = False  # whether a second pass is impossible
-    lazy = False  # whether `map` computes nothing yet
+    lazy = False  # whether `map` returns a collection of dask
     first = 0  # the number of the first row
     words = ""  # the name of the part of X in which rows are counted
-    ends: Ends | None = None  # of columns of large integers, where somebody watches them
+    ends: Ends | None = None  # set by `watched`
     # Set by `opened`:
     header: Any  # an object with the number and names of the columns, for scikit-learn
     names: Sequence[str] | None
     n_features: int
-    dtype: np.dtype  # of the blocks: float32 if it holds all columns, as scikit-learn's, or float64
+    dtype: np.dtype  # of the blocks: float32 if it holds all columns, else float64
 
     def __init__(self, X: Any, asked: Reading):
         self.X, self.asked = X, asked
 
     @property
     def shown(self) -> str:
-        """The name of the rows, or of this part of them, in messages."""
+        """The name of the rows in messages."""
         return self.asked.name + self.words
 
     @abstractmethod
     def pieces(self) -> Iterator[Any]:
-        """Yield the rows of a pass: arrays (n, d) of numbers, or record batches of Arrow's."""
+        """Yield the rows of a pass as arrays (n, d) of numbers or as record batches."""
 
     @abstractmethod
     def columns(self) -> tuple[Any, Sequence[np.dtype], Sequence[str] | None]:
-        """Return the header, what dtypes hold the columns, and their names."""
+        """Return the header, a dtype that holds each column, and the names of the columns."""
 
     def opened(self) -> Self:
-        """Make ready for passes of blocks, and return itself.
-
-        `UnusableRowsError` for rows that are no table of numbers.
-        """
+        """Prepare for `blocks`, and return itself; `UnusableRowsError` if X holds no numbers."""
         self.header, kinds, self.names = self.columns()
         self.n_features = int(self.header.shape[1])
         common = np.result_type(*kinds)
@@ -109,19 +103,18 @@ class Input(ABC):
         return self
 
     def watched(self) -> Ends:
-        """Return the ends of columns of large integers, which the next pass finds."""
+        """Return the extremes of columns of large integers, which the next pass computes."""
         self.ends = Ends()
         return self.ends
 
     def chunks(self) -> Iterator[np.ndarray]:
-        """Yield the rows (n, d) of a pass, in any dtype of numbers and in chunks of any length."""
+        """Yield the rows of a pass as arrays (n, d) of any length and dtype of numbers."""
         return self.pieces()
 
     def blocks(self) -> Iterator[np.ndarray]:
-        """Yield the rows (n, d) of a pass in blocks of a moderate size, C order.
+        """Yield the rows of a pass as C-ordered blocks (n, d) of at most `block_rows` rows.
 
-        `UnusableRowsError` names the row of a value that is not finite, or missing where none may
-        be.
+        `UnusableRowsError` names the row of a value that is not finite; NaN may be allowed.
         """
         first = self.first
         for block in self._joined(block_rows(self.n_features)):
@@ -130,9 +123,9 @@ class Input(ABC):
             first += len(block)
 
     def map(self, of_rows: OfRows) -> Any:
-        """Return the values (n,) or (n, k) of all rows, as lazy as these are.
+        """Return the values (n,) or (n, k) of all rows, as a collection of dask if X is one.
 
-        Errors as in `blocks`; or there is no row.
+        Errors as in `blocks`, and `UnusableRowsError` for no rows.
         """
         if self.lazy:
             return self.map_parts(partial(_of_part, of_rows, self.dtype), of_rows.answer)
@@ -145,10 +138,9 @@ class Input(ABC):
         return found
 
     def map_parts(self, of_part: Callable[[Input], np.ndarray], answer: RowValues) -> Any:
-        """Return what a function gives for each part of what is lazy, put together by dask.
+        """Return a collection of dask with the values of each part of a `lazy` input.
 
-        Of an array it is an array with the same chunks of rows; of a dataframe a series, or a
-        dataframe where a row has several values, with the same index.
+        It has the chunks of rows, or the index, of the input.
         """
         raise NotImplementedError
 
@@ -156,25 +148,25 @@ class Input(ABC):
         bad = np.isinf(block) if self.asked.missing else ~np.isfinite(block)
         if bad.any():
             row, column = divmod(int(bad.argmax()), block.shape[1])
-            told = column if self.names is None else repr(self.names[column])
+            name = column if self.names is None else repr(self.names[column])
             raise UnusableRowsError(
-                f"{self.asked.name}: column {told}, row {first + row}{self.words}: expected a "
+                f"{self.asked.name}: column {name}, row {first + row}{self.words}: expected a "
                 f"finite number, found {block[row, column]}"
             )
 
     def _joined(self, most: int) -> Iterator[np.ndarray]:
-        """Yield blocks of `most` rows at most: long chunks are cut, short ones put together."""
-        held: list[np.ndarray] = []
+        """Yield blocks of at most `most` rows: long chunks are cut, short ones are joined."""
+        parts: list[np.ndarray] = []
         n = 0
         for chunk in self.chunks():
             for part in cut(chunk, most):
-                if held and n + len(part) > most:
-                    yield self._block(held)
-                    held, n = [], 0
-                held.append(part)
+                if parts and n + len(part) > most:
+                    yield self._block(parts)
+                    parts, n = [], 0
+                parts.append(part)
                 n += len(part)
         if n:
-            yield self._block(held)
+            yield self._block(parts)
 
     def _block(self, parts: list[np.ndarray]) -> np.ndarray:
         whole = parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -182,24 +174,24 @@ class Input(ABC):
 
 
 def _of_part(of_rows: OfRows, dtype: np.dtype, part: Input) -> np.ndarray:
-    """Return the values of a part, the blocks of which are of `dtype`, wherever it is computed."""
+    """Return the values of a part of a lazy input, whose blocks have `dtype`."""
     part.opened().dtype = dtype
     return of_rows.answer.joined(map(of_rows, part.blocks()))
 
 
 def block_rows(n_features: int) -> int:
-    """Return how many rows a block has at most."""
+    """Return the maximum number of rows of a block."""
     return max(BLOCK_VALUES // max(n_features, 1), 1)
 
 
 def cut(chunk: np.ndarray, most: int) -> Iterator[np.ndarray]:
-    """Yield the rows of a chunk in parts of `most` rows at most."""
+    """Yield the rows of a chunk in parts of at most `most` rows."""
     for first in range(0, len(chunk), most):
         yield chunk[first : first + most]
 
 
 def no_rows(X: Any, name: str) -> UnusableRowsError:
-    """Return the error for what is neither an array nor a table."""
+    """Return the error for an object that is neither an array nor a table."""
     value = "" if hasattr(type(X), "__dask_graph__") else f" {shown(X)}"
     return UnusableRowsError(
         f"{name}: expected an array (n, d), or a table that pyarrow can read "
@@ -208,9 +200,9 @@ def no_rows(X: Any, name: str) -> UnusableRowsError:
 
 
 def check_array(X: Any) -> None:
-    """Raise UnusableRowsError for a NumPy array with named fields, units of time or a mask.
+    """Raise `UnusableRowsError` for a NumPy array with named fields, units of time or a mask.
 
-    scikit-learn drops the latter two, and has no advice for the first.
+    scikit-learn ignores units and masks, and gives no advice on fields.
     """
     if not isinstance(X, np.ndarray):
         return

@@ -30,7 +30,7 @@ from distsvc.baselines import BICO, SPDC
 from distsvc.errors import ParameterError, UnusableRowsError
 from distsvc.inputs import rows as input_rows
 from distsvc.inputs.given import opened
-from distsvc.inputs.kept import Kept, readable_again
+from distsvc.inputs.spool import Spool, readable_again
 from distsvc.models.rows import passes, sampling
 from distsvc.models.support_vector.level_tree import ensemble
 from tests.models.automatic.choosing import FAMILIES, let
@@ -499,7 +499,7 @@ def test_blocks_are_of_a_moderate_size_whatever_the_chunks(monkeypatch):
 def test_rows_that_come_once_are_kept_on_disk():
     X = rows("float32")
     with readable_again(opened(table(X).to_reader(max_chunksize=999))) as source:
-        assert isinstance(source, Kept)
+        assert isinstance(source, Spool)
         for _ in range(3):
             blocks = list(source.blocks())
             assert same(np.concatenate(blocks), X)
