@@ -1,4 +1,4 @@
-"""The filter language of ``input.where``: comparisons of columns with literals, nothing else.
+"""The filter language of ``input.where``: comparisons of columns with literals.
 
 ::
 
@@ -11,9 +11,8 @@
     literal    = a number, a text in quotes, true or false
 
 A missing value (null or NaN) matches no comparison, nor the ``not`` of one, as in SQL. A literal
-takes the type of its column, so ``x == 0.1`` finds the float32 nearest to 0.1; integers and
-decimals are compared exactly; a text compared with a date or time is read as one, in UTC where the
-column has a time zone and the text has none.
+takes the type of its column, so ``x == 0.1`` finds the float32 nearest to 0.1. Integers and
+decimals are compared exactly. Text is converted to a date or time if its column holds these.
 """
 
 from __future__ import annotations
@@ -44,20 +43,9 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _COMPARE = {
-    "==": pc.equal,
-    "!=": pc.not_equal,
-    "<": pc.less,
-    "<=": pc.less_equal,
-    ">": pc.greater,
+    "==": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater,
     ">=": pc.greater_equal,
-}
-_TRUTHS = {"true": True, "True": True, "false": False, "False": False}
-
-_MOST_DIGITS = 76
-"""Maximum number of digits of Arrow's decimals."""
-
-_DEEPEST = 200
-_LONGEST = 200_000
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -78,19 +66,14 @@ class Condition:
         return tuple(dict.fromkeys(names))
 
     def mask(self, columns: Mapping[str, pa.Array]) -> pa.BooleanArray:
-        """Return which rows match, without nulls.
+        """Return the mask of matching rows, without nulls, from plain arrays of equal length.
 
-        `columns` holds an Arrow array, not dictionary-encoded, for each name in `columns`;
-        all are equally long. Raises `DataError` where a literal is not of its column's
-        kind.
+        `DataError` if a literal is not of its column's kind.
         """
         return pc.fill_null(self._three_valued(columns), False)
 
     def may_match(self, known: Mapping[str, pa.Array]) -> bool:
-        """Return whether a row may match of which some values are known; the others are null.
-
-        Each array of `known` has one value. Errors as in `mask`.
-        """
+        """Return whether a row with some known values, the others null, may match."""
         return self._three_valued(known)[0].as_py() is not False
 
     def _three_valued(self, columns: Mapping[str, pa.Array]) -> pa.BooleanArray:
@@ -103,23 +86,22 @@ class Condition:
 
 
 def parse_where(text: str) -> Condition:
-    """Parse a filter; `JobFileError`, which says where, for a text not in the language above."""
-    if len(text) > _LONGEST:
-        found = f"expected at most {_LONGEST} characters, found {len(text)}"
-        raise JobFileError(f"input.where: {found}")
-    tokens = _Tokens(text)
-    condition = _condition(tokens, 0)
-    tokens.take("'and', 'or' or the end", "end")
+    """Return the condition of a text; `JobFileError` says where a text is not in the language."""
+    if len(text) > 200_000:
+        raise JobFileError(f"input.where: expected at most 200000 characters, found {len(text)}")
+    parser = _Parser(text)
+    condition = parser.condition(0)
+    parser.take("'and', 'or' or the end", "end")
     return condition
 
 
 def where_columns(text: str | None) -> tuple[str, ...]:
-    """Return the names of the columns that a filter reads; errors as in `parse_where`."""
+    """Return the names of the columns in a condition; errors as in `parse_where`."""
     return parse_where(text).columns if text is not None else ()
 
 
 class _Token(NamedTuple):
-    """A word of a filter: its kind (a word of the language is its own), its position and value."""
+    """A token; its kind is "column", "literal", "compare", "end", or the word itself."""
 
     kind: str
     word: str
@@ -127,92 +109,88 @@ class _Token(NamedTuple):
     value: Literal = ""
 
 
-class _Tokens:
-    """The words of a filter, taken one after another."""
+class _Parser:
+    """A parser by recursive descent, with a method for each rule of the grammar above."""
 
     def __init__(self, text: str) -> None:
-        self._text, self._next = text, 0
-        self._tokens = [_token(one, text) for one in _TOKEN.finditer(text) if not one["space"]]
-        self._tokens.append(_Token("end", "", len(text)))
+        self.text, self.next = text, 0
+        self.tokens = [_token(one, text) for one in _TOKEN.finditer(text) if not one["space"]]
+        self.tokens.append(_Token("end", "", len(text)))
 
     def skip(self, kind: str) -> bool:
-        """Return whether the next word is of a kind, and go past it if so."""
-        known = self._tokens[self._next].kind == kind
-        self._next += known
-        return known
+        """Return whether the next token is of a kind, and go past it if so."""
+        found = self.tokens[self.next].kind == kind
+        self.next += found
+        return found
 
     def take(self, expected: str, *kinds: str) -> _Token:
-        """Return the next word, which must be of one of some kinds, and go past it."""
-        token = self._tokens[self._next]
+        """Return the next token and go past it; `JobFileError` if it is of no expected kind."""
+        token = self.tokens[self.next]
         if token.kind not in kinds:
             found = "the end" if token.kind == "end" else repr(token.word)
             raise JobFileError(
                 f"input.where: expected {expected} at character {token.position + 1}, "
-                f"found {found}: {self._text}"
+                f"found {found}: {self.text}"
             )
-        self._next += 1
+        self.next += 1
         return token
 
+    def condition(self, depth: int, operator: str = "or") -> Condition:
+        """Return the parts that are joined by "or", or of one of these those joined by "and"."""
+        parts: list[Condition] = []
+        while not parts or self.skip(operator):
+            one = self.condition(depth, "and") if operator == "or" else self.one(depth)
+            parts.append(one)
+        return _joined(operator, parts)
 
-def _token(match: re.Match[str], text: str) -> _Token:
-    group, word, position = str(match.lastgroup), match.group(), match.start()
-    if group == "odd":
-        raise JobFileError(f"input.where: unexpected {word!r} at character {position + 1}: {text}")
-    if group == "number":
-        number = int(word) if re.fullmatch(r"[+-]?\d{1,30}", word) else Decimal(word)
-        return _Token("literal", word, position, number)
-    if group == "text":
-        value = re.sub(r"\\(.)", r"\1", word[1:-1], flags=re.DOTALL)
-        return _Token("literal", word, position, value)
-    if group == "quoted":
-        return _Token("column", word, position, word[1:-1])
-    if group == "name" and word in _TRUTHS:
-        return _Token("literal", word, position, _TRUTHS[word])
-    if group == "name" and word not in ("and", "or", "not", "in"):
-        return _Token("column", word, position, word)
-    return _Token("compare" if word in _COMPARE else word, word, position)
+    def one(self, depth: int) -> Condition:
+        if depth > 200:
+            raise JobFileError("input.where is nested too deeply")
+        first = self.take("a column name", "column", "not", "(")
+        if first.kind == "not":
+            return Condition("not", (self.one(depth + 1),))
+        if first.kind == "(":
+            inner = self.condition(depth + 1)
+            self.take("')'", ")")
+            return inner
+        operator = self.take("==, !=, <, <=, >, >= or in", "compare", "in", "not")
+        if operator.kind == "compare":
+            return self.comparison(first, operator.word)
+        if operator.kind == "not":
+            self.take("'in'", "in")
+        self.take("'['", "[")
+        equal = [self.comparison(first, "==")]
+        while self.take("']'", ",", "]").kind == ",":
+            equal.append(self.comparison(first, "=="))
+        member = _joined("or", equal)
+        return member if operator.kind == "in" else Condition("not", (member,))
 
-
-def _condition(tokens: _Tokens, depth: int) -> Condition:
-    alternatives: list[Condition] = []
-    while not alternatives or tokens.skip("or"):
-        parts = [_one(tokens, depth)]
-        while tokens.skip("and"):
-            parts.append(_one(tokens, depth))
-        alternatives.append(_joined("and", parts))
-    return _joined("or", alternatives)
+    def comparison(self, column: _Token, operator: str) -> Condition:
+        literal = self.take("a number, a text in quotes, true or false", "literal")
+        return Condition(operator, column=str(column.value), literal=literal.value)
 
 
 def _joined(operator: str, parts: list[Condition]) -> Condition:
     return parts[0] if len(parts) == 1 else Condition(operator, tuple(parts))
 
 
-def _one(tokens: _Tokens, depth: int) -> Condition:
-    if depth > _DEEPEST:
-        raise JobFileError("input.where is nested too deeply")
-    first = tokens.take("a column name", "column", "not", "(")
-    if first.kind == "not":
-        return Condition("not", (_one(tokens, depth + 1),))
-    if first.kind == "(":
-        inner = _condition(tokens, depth + 1)
-        tokens.take("')'", ")")
-        return inner
-    operator = tokens.take("==, !=, <, <=, >, >= or in", "compare", "in", "not")
-    if operator.kind == "compare":
-        return _comparison(first, operator.word, tokens)
-    if operator.kind == "not":
-        tokens.take("'in'", "in")
-    tokens.take("'['", "[")
-    equal = [_comparison(first, "==", tokens)]
-    while tokens.take("']'", ",", "]").kind == ",":
-        equal.append(_comparison(first, "==", tokens))
-    member = _joined("or", equal)
-    return member if operator.kind == "in" else Condition("not", (member,))
-
-
-def _comparison(column: _Token, operator: str, tokens: _Tokens) -> Condition:
-    literal = tokens.take("a number, a text in quotes, true or false", "literal")
-    return Condition(operator, column=str(column.value), literal=literal.value)
+def _token(match: re.Match[str], text: str) -> _Token:
+    group, word, position = str(match.lastgroup), match.group(), match.start()
+    kind, value = "compare" if word in _COMPARE else word, ""
+    if group == "odd":
+        raise JobFileError(f"input.where: unexpected {word!r} at character {position + 1}: {text}")
+    if group == "number":
+        number = int(word) if re.fullmatch(r"[+-]?\d{1,30}", word) else Decimal(word)
+        return _Token("literal", word, position, number)
+    if group == "text":
+        kind, value = "literal", re.sub(r"\\(.)", r"\1", word[1:-1], flags=re.DOTALL)
+    elif group == "quoted":
+        kind, value = "column", word[1:-1]
+    elif word in ("true", "True", "false", "False"):
+        return _Token("literal", word, position, word.lower() == "true")
+    elif group == "name" and word not in ("and", "or", "not", "in"):
+        kind, value = "column", word
+    return _Token(kind, word, position, value)
 
 
 def _compare(name: str, values: pa.Array, operator: str, literal: Literal) -> pa.BooleanArray:
@@ -227,9 +205,9 @@ def _compare(name: str, values: pa.Array, operator: str, literal: Literal) -> pa
         values, scalar = _same_type(values, literal)
         return _COMPARE[operator](values, scalar)
     except (pa.ArrowException, TypeError, ValueError):  # ValueError: text that is no Unicode
+        value = literal if isinstance(literal, Decimal) else shown(literal)
         raise DataError(
-            f"input.where compares column {name!r} ({kind}) with {_shown(literal)}, which is of "
-            "another kind"
+            f"input.where compares column {name!r} ({kind}) with {value}, which is of another kind"
         ) from None
 
 
@@ -258,15 +236,12 @@ def _fits(number: int, kind: pa.DataType) -> bool:
 
 
 def _decimals(values: pa.Array, number: Decimal) -> tuple[pa.Array, pa.Scalar]:
-    """Return integers or decimals and a number in one type that holds both exactly.
-
-    A number that no such type holds is equal to no value: it is compared in float64.
-    """
+    """Return integers or decimals and a number in a type that holds both exactly, or in float64."""
     kind = values.type
     digits, scale = (kind.precision, kind.scale) if pa.types.is_decimal(kind) else (20, 0)
     places = max(scale, -int(number.as_tuple().exponent), 0)
     whole = max(digits - scale, number.adjusted() + 1, 1)
-    if places + whole > _MOST_DIGITS:
+    if places + whole > 76:  # the digits of Arrow's decimals
         return values.cast(pa.float64(), safe=False), pa.scalar(float(number))
     both = pa.decimal256(places + whole, places)
     if not pa.types.is_decimal(kind):
@@ -274,12 +249,8 @@ def _decimals(values: pa.Array, number: Decimal) -> tuple[pa.Array, pa.Scalar]:
     return values.cast(both), pa.scalar(number, both)
 
 
-def _shown(literal: Literal) -> str:
-    return str(literal) if isinstance(literal, Decimal) else shown(literal)
-
-
 def _moment(text: str, kind: pa.DataType) -> pa.Scalar:
-    """Return a date or time from text; one without a zone is in UTC where a zone is needed."""
+    """Return a date or time from text, in UTC if the column has a time zone and the text none."""
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         with suppress(pa.ArrowInvalid):
             return pa.scalar(text).cast(pa.timestamp(kind.unit)).cast(kind)
