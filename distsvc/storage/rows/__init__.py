@@ -1,1 +1,1 @@
-"""Blocks of rows: columns, features, categories, filters."""
+"""Rows of tables: columns, features, categories, filters and blocks."""

@@ -1,4 +1,4 @@
-"""A table as workers know it, and its rows as blocks: a matrix of features from Arrow arrays."""
+"""A table as workers read it, and the conversion of Arrow arrays to blocks of features."""
 
 from __future__ import annotations
 
@@ -32,28 +32,21 @@ from distsvc.storage.rows.versions import Version, Versions
 from distsvc.storage.rows.where import parse_where
 
 MOST_ROWS, MOST_UNITS = 2**40, 10**7
-"""Of a table: more than any is known to have, and what the driver can list."""
+"""Maximum number of rows and of storage units of a table."""
 
 _VECTOR = re.compile(r"(?:large_|fixed_size_)?list<\w+: (?P<value>.*)>(?:\[\d+\])?")
-"""The words for an Arrow type of lists."""
-
-_TILE_ROWS = 8_192
-
-_MANY, _TURNED_ROWS, _TURNED_AT_ONCE = 24, 4_096, 256
-"""Columns that are many, and rows that are put aside and turned, both small beside a cache."""
-
-_LINE_BYTES = 64
-"""Between columns put aside: without, their values of a row would compete for a few cache lines."""
+"""Pattern of the text for an Arrow type of lists."""
 
 Batches = Iterator[dict[str, pa.Array]]
-"""Consecutive rows as equally long arrays, one for each column asked for."""
+"""Consecutive rows as arrays of equal length, by column."""
 
 
 @dataclass(frozen=True)
 class LakeFile:
-    """A file in the log of a table: its own names of columns, and whether rows are deleted.
+    """A file in the log of a Delta or Iceberg table.
 
-    `values` are those, as text, of columns that the file does not hold.
+    `names` maps columns to the file's own names, `values` has the constant value, as text, of
+    columns that the file lacks, and `deleted` tells whether some of its rows are deleted.
     """
 
     names: dict[str, str]
@@ -63,11 +56,11 @@ class LakeFile:
 
 @dataclass(frozen=True)
 class LakeState:
-    """The files of a table with a log, in the state that is read.
+    """The version of a Delta or Iceberg table that is read.
 
-    `digest` is the SHA-256 of the files and the deleted rows, whose positions are in the folder
-    `staging`; `schema` holds the serialised Arrow types of all columns. With `by_catalog` a catalog
-    has the settings to open the files.
+    `digest` is the SHA-256 of the files and the deleted rows, whose positions are stored in the
+    folder `staging`; `schema` holds the serialised Arrow types of all columns. With `by_catalog` a
+    catalog has the settings to open the files.
     """
 
     digest: str
@@ -81,11 +74,11 @@ class LakeState:
 class Layout:
     """The storage of a table's rows.
 
-    `path` is what is read, an absolute path or a URL; of a converted table, that in the staging
-    folder. `format` is the name of the source that reads it. `extents` are the rows of each
-    storage unit in table order, such as row groups or chunks. A table of many files has the
-    folder `root`, the files in it, the number of units of each, and how many folders of its
-    name belong to the path that it was listed at; one with a log has a `lake`.
+    `path` is an absolute path or a URL, for a converted table that in the staging folder. `format`
+    is the name of its source, and `extents` are the rows of each storage unit (row group or chunk)
+    in order. A table of many files has the folder `root`, the files in it, the number of units of
+    each, and the number of folders in its name that belong to the given path. A Delta or Iceberg
+    table has a `lake`.
     """
 
     path: str
@@ -104,17 +97,15 @@ _KINDS = TypeAdapter(dict[str, ColumnKind])
 
 @dataclass(frozen=True)
 class Table:
-    """Everything a worker needs to read row ranges again: small, and JSON by way of `to_dict`.
+    """All that a worker needs to read a range of rows; small, and JSON by `to_dict`.
 
-    `features` are made of its columns, in order, and `types` are the words for the Arrow types
-    of these columns. `id`, `label`, `where` and `ready` are as in the job; `others` is the
-    schema of the id, label and ``where`` columns. `sources` are the paths that the job names,
-    which differ from the layout's where the table was converted. `left_out` says why the other
-    columns are no features, by their names, and `versions` which version of each file of the
-    source was there before anything of it was read. `notes` are what is remarkable about its
-    storage. The numbers `missing_values` of a feature's column stand for missing ones, and
-    `column_kinds` are the kinds that the job gives to features. By the columns `compared`, which
-    are no features, a report compares clusters.
+    `features` are made of its columns, in order, and `types` are the texts for the Arrow types of
+    these columns. `id`, `label`, `where` and `ready` are as in the job; `others` is the schema of
+    the id, label and ``where`` columns. `sources` are the paths in the job; the layout's path
+    differs if the table was converted. `left_out` has the reason why another column is no feature,
+    and `versions` the version of each source file before anything was read. `notes` are warnings
+    about the storage. `missing_values` are sentinel values of features, `column_kinds` the kinds
+    that the job gives. The columns `compared` are no features; a report compares clusters by them.
     """
 
     layout: Layout
@@ -135,27 +126,27 @@ class Table:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The names of the features' columns of numbers, in order."""
+        """The names of the features' numeric columns, in order."""
         return names_of(self.features)
 
     @property
     def stored(self) -> list[str]:
-        """The names of the stored columns that features are made of."""
+        """The names of the columns that features are made of."""
         return [feature.column for feature in self.features]
 
     @property
     def shown(self) -> str:
-        """The path as messages show it; of several the first one."""
+        """The first path, and the number of others, for messages."""
         return shown_urls(self.sources)
 
     @property
     def state(self) -> str:
-        """The state of a table with a log that is read, as its URL says it; else nothing."""
+        """The pinned version or snapshot of a Delta or Iceberg table; empty for others."""
         return lake_url(self.sources[0]).pin
 
     @property
     def n_rows(self) -> int:
-        """Rows of the whole table, before `where`."""
+        """Number of rows before `where`."""
         return sum(self.layout.extents)
 
     @property
@@ -169,7 +160,7 @@ class Table:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The type of rows: float32 where it holds every value there can be, or float64."""
+        """The dtype of rows: float32 if it holds all values exactly, else float64."""
         pairs = zip(self.features, self.types, strict=True)
         return np.dtype(
             np.float32 if all(f.fits_float32(_value_kind(kind)) for f, kind in pairs)
@@ -177,7 +168,7 @@ class Table:
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return the fields as what JSON can hold."""
+        """Return the fields as JSON."""
         own = {
             "lake": dataclasses.asdict(self.layout.lake) if self.layout.lake else {},
             "features": descriptions(self.features),
@@ -216,13 +207,13 @@ _WRITTEN = (
 
 
 def read_schema(text: str) -> pa.Schema:
-    """Return the schema that base64 of its serialised form is."""
+    """Return a schema from the base64 of its serialised form."""
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
 
 
 @dataclass(frozen=True)
 class Span:
-    """A request to a table: storage rows [start, stop), and how; see `tables.read_blocks`."""
+    """A request for storage rows [start, stop) of a table; see `opening.read_blocks`."""
 
     start: int
     stop: int
@@ -234,7 +225,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Block:
-    """Some consecutive rows, less those that `where` drops.
+    """Consecutive rows that match `where`.
 
     Attributes
     ----------
@@ -243,10 +234,9 @@ class Block:
     X : ndarray of shape (n, d), the table's `dtype`, C order
         The features; NaN where a value is missing.
     ids, labels : pyarrow.Array of length n, or None
-        The id and label columns, if the table has them and they were asked for.
+        The id and label columns, if the table has them and the span includes them.
     compared : ndarray of shape (n, b), float64, or None
-        The columns by which clusters are compared, if they were asked for; NaN where missing.
-
+        The columns by which clusters are compared, if the span includes them; NaN where missing.
     """
 
     rows: np.ndarray
@@ -258,36 +248,29 @@ class Block:
 
 def stored_bytes(table: Table) -> list[int]:
     """Return the bytes of a row in every stored column of a table, as Arrow holds them."""
-    pairs = zip(table.features, table.types, strict=True)
-    return [
-        _value_bytes(_value_kind(kind)) * (1 if _value_kind(kind) == kind else len(feature.names))
-        for feature, kind in pairs
-    ]
+    widths = []
+    for feature, kind in zip(table.features, table.types, strict=True):
+        value = _value_kind(kind)
+        try:
+            width = max(pa.type_for_alias(value).bit_width // 8, 1)
+        except ValueError:
+            width = 16  # an estimate for text
+        widths.append(width * (1 if value == kind else len(feature.names)))
+    return widths
 
 
 def _value_kind(kind: str) -> str:
-    """Return the words for an Arrow type, of a list for that of its values."""
+    """Return the text of an Arrow type, of lists that of their values."""
     vector = _VECTOR.fullmatch(kind)
     return vector["value"] if vector else kind
-
-
-def _value_bytes(kind: str) -> int:
-    """Return the bytes of a value of an Arrow type, by its words; 16 where they are not known."""
-    try:
-        return max(pa.type_for_alias(kind).bit_width // 8, 1)
-    except ValueError:
-        return 16
 
 
 def arrow_blocks(
     table: Table, span: Span, batches: Callable[[list[str]], Batches]
 ) -> Iterator[Block]:
-    """Yield the blocks of a span of a table whose format gives Arrow arrays.
-
-    `batches` gets the names of columns; its batches together are the span's rows, in order.
-    """
+    """Yield the blocks of a span; `batches` returns the span's rows by the names of columns."""
     making = _Making(table, span)
-    row, block = span.start, making.block(span.start)
+    row, block = span.start, _Block(making, span.start)
     naming_errors = Location.of(table.sources[0]).naming_errors
     for batch in batches(making.wanted):
         n_rows, offset = len(batch[making.wanted[0]]), 0
@@ -300,17 +283,14 @@ def arrow_blocks(
             if not block.room:
                 if block.n_rows:
                     yield block.done()
-                block = making.block(row)
+                block = _Block(making, row)
 
 
 class _Making:
-    """The properties that the blocks of a span share."""
+    """The properties that all blocks of a span share."""
 
     def __init__(self, table: Table, span: Span) -> None:
-        self.shown = table.shown
-        self.features, self.span = table.features, span
-        self.missing_values = table.missing_values
-        self.width, self.dtype = len(table.columns), table.dtype
+        self.table, self.span, self.dtype = table, span, table.dtype
         self.condition = parse_where(table.where) if table.where is not None else None
         self.id = table.id if span.with_ids else None
         self.label = table.label if span.with_labels else None
@@ -320,24 +300,20 @@ class _Making:
         more = [feature.column for feature in self.compared]
         self.wanted = list(dict.fromkeys([*table.stored, *self.types, *more]))
 
-    def block(self, row: int) -> _Block:
-        """Return an empty block for the rows from `row` on."""
-        return _Block(self, min(self.span.block_rows, self.span.stop - row))
-
 
 class _Block:
-    """A block in the making: features are put in place at once, so Arrow's copy stays small."""
+    """A block under construction, into which features are written at once."""
 
-    def __init__(self, making: _Making, room: int) -> None:
-        self.making, self.room = making, room
-        self.n_rows = 0
-        self.X = np.empty((room, making.width), making.dtype)
+    def __init__(self, making: _Making, row: int) -> None:
+        self.making, self.n_rows = making, 0
+        self.room = min(making.span.block_rows, making.span.stop - row)
+        self.X = np.empty((self.room, len(making.table.columns)), making.dtype)
         self.rows: list[np.ndarray] = []
         self.compared: list[np.ndarray] = []
         self.others: dict[str, list[pa.Array]] = {n: [] for n in (making.id, making.label) if n}
 
     def add(self, row: int, arrays: dict[str, pa.Array]) -> None:
-        """Add consecutive rows, the first of which is storage row `row`."""
+        """Add consecutive storage rows, beginning with `row`."""
         size = len(next(iter(arrays.values())))
         self.room -= size
         rows = np.arange(row, row + size, dtype=np.int64)
@@ -345,15 +321,23 @@ class _Block:
         others = {name: arrays[name].cast(kind) for name, kind in self.making.types.items()}
         for name, array in others.items():
             if is_text(array.type) and not is_unicode(array):
-                raise not_unicode(self.making.shown, name, f", rows {row} to {row + size - 1}")
+                shown = self.making.table.shown
+                raise not_unicode(shown, name, f", rows {row} to {row + size - 1}")
         if self.making.condition is not None:
             mask = self.making.condition.mask(others)
             rows = rows[mask.to_numpy(zero_copy_only=False)]
             if len(rows) < size:
                 arrays = {name: array.filter(mask) for name, array in arrays.items()}
                 others = {name: array.filter(mask) for name, array in others.items()}
-        X = self.X[self.n_rows : self.n_rows + len(rows)]
-        self._fill(X, rows, arrays)
+        table = self.making.table
+        stored = (arrays[name] for name in table.stored)
+        plain = [with_gaps(array, table.missing_values) for array in stored]
+        try:
+            fill(self.X[self.n_rows : self.n_rows + len(rows)], table.features, plain)
+        except UnusableValueError as error:
+            raise DataError(
+                f"{table.shown}: column {error.column!r}, row {rows[error.place]}: {error}"
+            ) from None
         if self.making.compared:
             self.compared.append(_numbers_of(self.making.compared, arrays))
         self.n_rows += len(rows)
@@ -361,19 +345,8 @@ class _Block:
         for name, chunks in self.others.items():
             chunks.append(others[name])
 
-    def _fill(self, X: np.ndarray, rows: np.ndarray, arrays: dict[str, pa.Array]) -> None:
-        """Write the features of some rows into X (n, d); `DataError` where one can't be read."""
-        features, stand_ins = self.making.features, self.making.missing_values
-        stored = (arrays[feature.column] for feature in features)
-        try:
-            fill(X, features, [with_gaps(array, stand_ins) for array in stored])
-        except UnusableValueError as error:
-            raise DataError(
-                f"{self.making.shown}: column {error.column!r}, row {rows[error.place]}: {error}"
-            ) from None
-
     def done(self) -> Block:
-        """Return the block; what `where` left unused is given back."""
+        """Return the block; memory that `where` left unused is freed."""
         X = self.X if self.n_rows == len(self.X) else self.X[: self.n_rows].copy()
         joined = {name: pa.concat_arrays(chunks) for name, chunks in self.others.items()}
         ids, labels = (joined[n] if n else None for n in (self.making.id, self.making.label))
@@ -382,16 +355,17 @@ class _Block:
 
 
 def _numbers_of(features: Sequence[Feature], arrays: dict[str, pa.Array]) -> np.ndarray:
-    """Return the columns of features (n, b) float64; text that is no UTF-8 is missing."""
+    """Return the columns of features (n, b) float64; text that is not UTF-8 is missing."""
     columns = []
-    for array, feature in ((arrays[feature.column], feature) for feature in features):
+    for feature in features:
+        array = arrays[feature.column]
         readable = not is_text(array.type) or is_unicode(array)
         columns.append(feature.values(array) if readable else np.full(len(array), np.nan))
     return np.stack(columns, axis=1).astype(np.float64)
 
 
 def undictionaried(array: pa.Array) -> pa.Array:
-    """Return the values of an array that is a dictionary, a view or of an extension."""
+    """Return the plain values of a dictionary, a view or an extension array."""
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
         return array.storage
@@ -403,7 +377,7 @@ def undictionaried(array: pa.Array) -> pa.Array:
 
 
 def fill(X: np.ndarray, features: Sequence[Feature], arrays: Sequence[pa.Array]) -> None:
-    """Write features into a matrix X (n, d) of floats, from the values of each one's column."""
+    """Write features into a matrix X (n, d) of floats, from the array of each one's column."""
     k = 0
     several = (f.values(a) for f, a in zip(features, arrays, strict=True))
     for (ndim, _), alike in itertools.groupby(several, lambda v: (v.ndim, v.dtype)):
@@ -420,23 +394,19 @@ def fill(X: np.ndarray, features: Sequence[Feature], arrays: Sequence[pa.Array])
 def _fill_columns(X: np.ndarray, columns: Sequence[np.ndarray]) -> None:
     """Write columns (n,) of one dtype into X (n, d).
 
-    A tile of X stays in the cache while columns are written into it one after another. Where they
-    are many, each row of a tile is far from the next, so they are put side by side first, and
-    turned a few rows at a time.
+    A tile of X stays in the cache while columns are written into it one after another. Many columns
+    are first copied side by side and then transposed a few rows at a time, since each row of a wide
+    tile is far from the next.
     """
-    many = len(columns) >= _MANY
-    rows = _TURNED_ROWS if many else _TILE_ROWS
-    kind = columns[0].dtype
-    apart = min(rows, len(X)) + _LINE_BYTES // kind.itemsize
-    aside = np.empty((len(columns), apart), kind) if many else None
+    many, kind = len(columns) >= 24, columns[0].dtype
+    rows = 4_096 if many else 8_192
+    # A cache line lies between two copies: else their values of a row compete for a few lines.
+    pitch = min(rows, len(X)) + 64 // kind.itemsize
+    copies = np.empty((len(columns) if many else 0, pitch), kind)
     for first in range(0, len(X), rows):
         tile = X[first : first + rows]
-        if aside is None:
-            for j, column in enumerate(columns):
-                tile[:, j] = column[first : first + rows]
-            continue
+        target = copies[:, : len(tile)].T if many else tile
         for j, column in enumerate(columns):
-            aside[j, : len(tile)] = column[first : first + rows]
-        for start in range(0, len(tile), _TURNED_AT_ONCE):
-            stop = min(start + _TURNED_AT_ONCE, len(tile))
-            tile[start:stop] = aside[:, start:stop].T
+            target[:, j] = column[first : first + rows]
+        for start in range(0, len(tile) if many else 0, 256):
+            tile[start : start + 256] = target[start : start + 256]

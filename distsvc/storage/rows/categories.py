@@ -1,7 +1,7 @@
-"""Categories: text, booleans or integers as columns of numbers.
+"""Categories: columns of text, booleans or integers, encoded as numbers.
 
-Which values of a column are told apart follows from counts of all its rows (`storage.counting`).
-Rare values, and those that come up only later, share a bucket.
+Counts of all rows decide which values have a code (`tables.counting`). Rare and later values share
+a bucket.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_REST_COMPARED = 0.5
 """Maximum share of rows with rare values in a column by which clusters are compared."""
 
 CODES, ONE_HOT = "codes", "onehot"
-"""Kinds of encodings that a job's algorithm decides between."""
+"""Encodings, of which the algorithm of a job has one as default."""
 
 Words = Annotated[tuple[str, ...], Field(strict=False)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -32,19 +32,16 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 def is_category(kind: pa.DataType) -> bool:
     """Return whether values of an Arrow type may be categories: text, booleans or integers."""
-    return (
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_integer(kind)
-    )
+    types = pa.types
+    is_text = types.is_string(kind) or types.is_large_string(kind)
+    return is_text or types.is_boolean(kind) or types.is_integer(kind)
 
 
 class Category(DescribedFeature):
-    """A column of categories whose values are counted; `kind` says how it is encoded.
+    """A column of categories whose values are counted; `kind` is the encoding.
 
-    `known` are the values that are told apart, the most frequent first, and `rest` is the share
-    of the rows that were in the bucket when values were counted, of those that had one.
+    `known` are the values with a code, the most frequent first, and `rest` is the share of non-null
+    rows in the bucket when values were counted.
     """
 
     kind: str
@@ -54,17 +51,15 @@ class Category(DescribedFeature):
 
     @classmethod
     def of(cls, column: str, counts: dict[str, int], known: list[str]) -> Any:
-        """Return the encoding by the rows of each value, of which `known` may be told apart."""
+        """Return the encoding by the counts of all values; only `known` values can have a code."""
         raise NotImplementedError
 
     @property
     def whole(self) -> str | None:
-        """The column's own name, where it makes several."""
         return self.column if self.one_hot else None
 
     @property
     def shown(self) -> str:
-        """The column, how many values are told apart, and the share of the bucket."""
         values = f"{len(self.known)} value{'' if len(self.known) == 1 else 's'}"
         return f"{self.column} ({values}, {self.rest:.1%} {BUCKET})"
 
@@ -75,15 +70,13 @@ class Category(DescribedFeature):
         return self
 
     def takes(self, kind: pa.DataType) -> bool:
-        """Return whether the type is one of text, booleans or integers."""
         return is_category(kind)
 
     def fits_float32(self, kind: str) -> bool:
-        """Return whether float32 holds the numbers: ones and zeros."""
         return self.one_hot
 
     def in_bucket(self, X: np.ndarray) -> np.ndarray:
-        """Return which rows (n,) bool are in the bucket, by the columns X (n, len(names))."""
+        """Return the mask (n,) bool of rows in the bucket, from the columns X (n, len(names))."""
         raise NotImplementedError
 
     @cached_property
@@ -91,19 +84,18 @@ class Category(DescribedFeature):
         return texts_of(pa.array(self.known, pa.string()))
 
     def codes(self, array: pa.Array) -> np.ndarray:
-        """Return places (n,) among the known values; beyond them the bucket's, and that of null."""
+        """Return positions (n,) among the known values; then come the bucket and null."""
         return places(array, self._words)
 
 
 class OneHot(Category):
-    """A column for every known value, and one for the bucket: 1 in the row's own, 0 elsewhere."""
+    """A column for every known value, and one for the bucket: 1 in rows with that value, else 0."""
 
     kind: Literal["onehot"] = "onehot"
     one_hot: ClassVar[bool] = True
 
     @classmethod
     def of(cls, column: str, counts: dict[str, int], known: list[str]) -> OneHot:
-        """Return the encoding with the most frequent values, `MOST_LEVELS` at most."""
         known = known[:MOST_LEVELS]
         return cls(column=column, known=tuple(known), rest=_rest(counts, known))
 
@@ -114,25 +106,22 @@ class OneHot(Category):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The column's name with a value behind it, such as ``country=DE``, the bucket last."""
         return self._names
 
     def values(self, array: pa.Array) -> np.ndarray:
-        """Return ones and zeros (n, values + 1) float32; all of a null one is NaN."""
         k = len(self.names)
         rows = np.vstack([np.eye(k, dtype=np.float32), np.full((1, k), np.nan, np.float32)])
         return rows[self.codes(array)]
 
     def in_bucket(self, X: np.ndarray) -> np.ndarray:
-        """Return which rows (n,) bool are in the bucket, by the columns X (n, values + 1)."""
         return np.asarray(X[:, -1] == 1.0)
 
 
 class Frequency(Category):
-    """The logarithm of the share of the rows that have the same value.
+    """The logarithm of the share of rows with the same value.
 
-    `shares` are those of the known values, `rare` is the mean share of a value of the bucket;
-    of one row, where there was none.
+    `shares` are those of the known values. `rare` is the mean share of a value in the bucket, or
+    the share of one row if the bucket is empty.
     """
 
     kind: Literal["frequency"] = "frequency"
@@ -141,7 +130,6 @@ class Frequency(Category):
 
     @classmethod
     def of(cls, column: str, counts: dict[str, int], known: list[str]) -> Frequency:
-        """Return the encoding with the shares of the values."""
         n_rows, rest = max(sum(counts.values()), 1), _rest(counts, known)
         shares = tuple(counts[value] / n_rows for value in known)
         rare = rest / (len(counts) - len(known)) if rest else 1.0 / n_rows
@@ -155,24 +143,20 @@ class Frequency(Category):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The column's name in ``log(share())``."""
         return (f"log(share({self.column}))",)
 
     def values(self, array: pa.Array) -> np.ndarray:
-        """Return the logarithms (n,) float64."""
         return np.append(np.log([*self.shares, self.rare]), np.nan)[self.codes(array)]
 
     def in_bucket(self, X: np.ndarray) -> np.ndarray:
-        """Return which rows (n,) bool are in the bucket, by the column X (n, 1)."""
         return np.asarray(X[:, 0] == np.log(self.rare))
 
 
 class Codes(Category):
-    """One column of codes for learners that model categories themselves.
+    """One column of codes, for learners that model categories themselves.
 
-    The code of a known value is its place among the known values. If the bucket had rows when the
-    values were counted, its code is the next one, and values that come up later get it, too.
-    Otherwise they are NaN, like null.
+    The code of a known value is its position. The bucket has the next code if it had rows when
+    values were counted; otherwise its values are NaN, like null.
     """
 
     kind: Literal["codes"] = "codes"
@@ -180,25 +164,20 @@ class Codes(Category):
 
     @classmethod
     def of(cls, column: str, counts: dict[str, int], known: list[str]) -> Codes:
-        """Return the codes of the most frequent values, at most `MOST_LEVELS`."""
         known = known[:MOST_LEVELS]
         return cls(column=column, known=tuple(known), rest=_rest(counts, known))
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """The text of each code: the known values, and the bucket if it had rows."""
         return (*self.known, bucket_name(self.known)) if self.rest else self.known
 
     def fits_float32(self, kind: str) -> bool:
-        """Return True: codes are small whole numbers."""
         return True
 
     def values(self, array: pa.Array) -> np.ndarray:
-        """Return the codes (n,) float32, NaN for null."""
         return codes(self.codes(array), len(self.known), has_bucket=self.rest > 0.0)
 
     def in_bucket(self, X: np.ndarray) -> np.ndarray:
-        """Return whether each row is in the bucket, (n,) bool, by the column X (n, 1)."""
         return np.asarray(X[:, 0] == len(self.known))
 
 
@@ -211,48 +190,37 @@ ENCODINGS: dict[str, type[Category]] = {
 
 
 class Uncounted(DescribedFeature):
-    """A column of categories whose values are still to be counted; it makes no columns yet."""
+    """A column of categories before its values are counted; it makes no columns yet."""
 
     kind: str
     wants: ClassVar[str] = Category.wants
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """No names."""
-        return ()
+    names: ClassVar[tuple[str, ...]] = ()
 
     def takes(self, kind: pa.DataType) -> bool:
-        """Return whether the type is one of text, booleans or integers."""
         return is_category(kind)
 
     def values(self, array: pa.Array) -> np.ndarray:
-        """Return no columns (n, 0)."""
         return np.empty((len(array), 0))
 
     def counted(self, counts: dict[str, int]) -> Category:
-        """Return the feature of a column whose values have so many rows each.
-
-        The most frequent values are told apart, those of equal counts in the order of their text.
-        """
+        """Return the encoding by the counts of all values."""
         return ENCODINGS[self.kind].of(self.column, counts, frequent(counts))
 
 
 def has_few_levels(counts: dict[str, int]) -> bool:
-    """Return whether values with so many rows each are the levels of a category.
-
-    At least two values are frequent, and at most `MOST_LEVELS` of them leave few rows for others.
-    """
+    """Return whether values are levels of a category: a few frequent ones cover nearly all rows."""
     known = frequent(counts)[:MOST_LEVELS]
     return len(known) > 1 and _rest(counts, known) <= MOST_REST
 
 
 def are_comparable(counts: dict[str, int]) -> bool:
-    """Return whether the levels with so many rows each describe clusters: most rows have one."""
+    """Return whether values describe clusters: a few frequent ones cover most rows."""
     known = frequent(counts)[:MOST_LEVELS]
     return len(counts) > 1 and _rest(counts, known) <= MOST_REST_COMPARED
 
 
 def _rest(counts: dict[str, int], known: list[str]) -> float:
-    """Return the share of the rows that have none of the known values."""
+    """Return the share of rows without a known value."""
     unknown = sum(counts.values()) - sum(counts[value] for value in known)
     return unknown / max(sum(counts.values()), 1)

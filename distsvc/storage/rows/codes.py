@@ -1,7 +1,7 @@
-"""Whole numbers that are no quantities: row numbers, ids, dates and codes, told by their form.
+"""Whole numbers that are no quantities: row numbers, ids, dates and codes.
 
-Each kind has a test of a column's name and some of its values. Names are a support only: they
-never make an id of a column of few small numbers.
+Each kind has tests of a column's name and a sample of its values. A name alone never makes an id of
+a column of few small numbers.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 FEWEST_ROWS = 50
-"""Of a table that may lose a column: in a smaller one all values of a quantity may differ."""
+"""Minimum rows of a table that may lose a column; in a smaller one all values may differ."""
 
 SPOTS, SPOT_ROWS = 8, 512
-"""Number of spots of a table at which values are looked at, and of rows at each."""
+"""Number of ranges of a table whose values are tested, and rows of each."""
 
 ROW_NUMBER = "another value in nearly every row, as a row number or an id has"
 DATE = "dates written as numbers, such as 20261120"
@@ -29,37 +29,21 @@ _CODE_NAME = re.compile(
     r"|(ean|gtin|upc|isbn)[_\s-]code|bar[_\s-]?code|sku|(tele)?phone([_\s-]?number)?)$"
     r"|^id[_\s.-]|^unnamed: \d+$)"
 )
-_MOST_KINDS, _LONG = 32, 1000
-"""A column named like a code is one if it has more values, or usually at least four digits."""
 
-_DISTINCT, _DISTINCT_SOMEWHERE, _DISTINCT_LARGE = 0.99, 0.95, 0.9
-"""Share of ids that differ, in all and at one spot; of large ones float64 tells fewer apart."""
+_DISTINCT, _DISTINCT_SOMEWHERE = 0.99, 0.95
+"""Minimum share of different values of an id, in all ranges together and in the first ones."""
 
-_FEW_ROWS, _SURE_ROWS = 200, 1000
-"""From when on even values, and rising ones, are not thought to be a coincidence."""
+_SURE_ROWS = 1000
+"""Minimum rows from which rising values, or evenly spread ones, are no coincidence."""
 
-_EVEN = 1.95
-"""Kolmogorov's distance times the root of the number of values; 1 even column in 1,000 has it."""
-
-_FINE, _LONGEST_SHORT = 1e7, 1e5
-"""Least range of ids at random; or least id, where all have the same number of digits."""
-
-_FEWEST_TIES = 8.0
-"""Of equal pairs that independent values would have, and have not: 1 table in 3,000."""
-
-_MOST_EXACT = 2.0**53
-_DATE_SHARE = 0.95
 _DAYS = np.array([31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
-_FIRST_DATE = 190_001.0
-_GTIN_DIGITS, _FEWEST_GTINS = 14, 10
 
 
 @dataclass(frozen=True)
 class CodeKind:
-    """A kind of whole numbers, and the reason that a report gives for leaving them out.
+    """A kind of whole numbers, with the reason in reports why such a column is no feature.
 
-    `may_be` is whether values (n,) of a column of a name may be of the kind, as far as they are
-    known; `is_sure` is asked of all that were looked at, in the order of the rows.
+    `may_be` tests a column's name and the values (n,) so far, `is_sure` all values, in row order.
     """
 
     reason: str
@@ -68,16 +52,8 @@ class CodeKind:
 
 
 def may_be_code(name: str, values: np.ndarray) -> bool:
-    """Return whether values (n,) of a column may be of some kind, by those known so far."""
+    """Return whether a column may be of some kind, by its values (n,) so far."""
     return _whole(values) and any(kind.may_be(name, values) for kind in KINDS)
-
-
-def may_have_codes(name: str, least: float, most: float, n_values: int) -> bool:
-    """Return whether a column may be of some kind, by the extremes of so many of its values."""
-    if not (float(least).is_integer() and float(most).is_integer()):
-        return False
-    room = most - least + 1 >= _DISTINCT_SOMEWHERE * n_values
-    return room or most >= _FIRST_DATE or is_named_like_code(name)
 
 
 def is_named_like_code(name: str) -> bool:
@@ -86,7 +62,7 @@ def is_named_like_code(name: str) -> bool:
 
 
 def code_reason(name: str, values: np.ndarray) -> str | None:
-    """Return why a column is no feature, by its name and values (n,); None where it may be one."""
+    """Return why a column with values (n,) is no feature; None if it may be one."""
     if len(values) < FEWEST_ROWS or values.min() == values.max() or not _whole(values):
         return None
     kinds = (kind for kind in KINDS if kind.may_be(name, values) and kind.is_sure(name, values))
@@ -98,7 +74,7 @@ def _whole(values: np.ndarray) -> bool:
 
 
 def _are_dates(name: str, values: np.ndarray) -> bool:
-    """Return whether whole numbers are dates from 1900 to 2100, or times: yyyymmddhhmmss."""
+    """Return whether 95 % of the values are dates or times of 1900 to 2100: yyyymmddhhmmss."""
     digits = _digits(float(np.median(values))) if values.size else 8
     if digits not in (6, 8, 12, 14):
         return False
@@ -109,13 +85,12 @@ def _are_dates(name: str, values: np.ndarray) -> bool:
     valid = (year >= 1900) & (year <= 2100) & (month >= 1) & (month <= 12) & (of_month >= 1)
     valid &= of_month <= _DAYS[np.clip(month, 1, 12) - 1]
     valid &= (clock // 10_000 < 24) & (clock // 100 % 100 < 60) & (clock % 100 < 60)
-    return bool(values.size == 0 or valid.mean() >= _DATE_SHARE)
+    return bool(values.size == 0 or valid.mean() >= 0.95)
 
 
 def _several_days(name: str, values: np.ndarray) -> bool:
-    """Return whether dates are too many to be numbers by chance: six months, or two days."""
-    fewest = 6 if _digits(float(np.median(values))) == 6 else 2
-    return len(np.unique(values)) >= fewest
+    """Return whether there are too many dates for a coincidence: six months, or two days."""
+    return len(np.unique(values)) >= (6 if _digits(float(np.median(values))) == 6 else 2)
 
 
 def _digits(value: float) -> int:
@@ -123,28 +98,24 @@ def _digits(value: float) -> int:
 
 
 def _have_check_digits(name: str, values: np.ndarray) -> bool:
-    """Return whether the last digits are those that GS1 prescribes for EAN, UPC and GTIN."""
-    if values.size and (values.min() < 1e7 or values.max() >= 10.0**_GTIN_DIGITS):
+    """Return whether the last digits are the check digits of EAN, UPC and GTIN (GS1)."""
+    if values.size and (values.min() < 1e7 or values.max() >= 1e14):
         return False
     rest, total = values.astype(np.int64), np.zeros(len(values), np.int64)
-    for place in range(_GTIN_DIGITS):
+    for place in range(14):
         total += (3 if place % 2 else 1) * (rest % 10)
         rest //= 10
     return bool((total % 10 == 0).all())
 
 
-def _many_products(name: str, values: np.ndarray) -> bool:
-    return len(np.unique(values)) >= _FEWEST_GTINS
-
-
 def _differ(name: str, values: np.ndarray) -> bool:
-    """Return whether values differ, or nearly all do and are no fine quantity, by their form.
+    """Return whether values nearly all differ and can be ids.
 
-    Of large values float64 can tell only so many apart.
+    float64 distinguishes fewer of large values, so these may have more ties.
     """
     n, ties = len(values), _ties(values)
     if ties == 0 or not _exact(values):
-        return ties <= (1.0 - _DISTINCT_LARGE) * n
+        return ties <= (1.0 - 0.9) * n
     return ties <= (1.0 - _DISTINCT_SOMEWHERE) * n and (_lacks_ties(values) or _even(values))
 
 
@@ -153,14 +124,14 @@ def _ties(values: np.ndarray) -> int:
 
 
 def _exact(values: np.ndarray) -> bool:
-    return len(values) == 0 or bool(np.abs(values).max() <= _MOST_EXACT)
+    return len(values) == 0 or bool(np.abs(values).max() <= 2.0**53)
 
 
 def _numbers_rows(name: str, values: np.ndarray) -> bool:
-    """Return whether values that nearly all differ, in the order of the rows, number these.
+    """Return whether values that nearly all differ are row numbers or ids.
 
-    Either they have fewer ties than values of a quantity would have in so small a range; or they
-    rise or fall with the rows; or they are spread evenly, and longer than what is measured.
+    They have fewer ties than a quantity would in so small a range, or rise or fall with the rows,
+    or are spread evenly and have more digits than measurements.
     """
     n, ties = len(values), _ties(values)
     if _exact(values) and ties > (1.0 - _DISTINCT) * n:
@@ -170,52 +141,51 @@ def _numbers_rows(name: str, values: np.ndarray) -> bool:
     even, strict = _even(values), ties == 0 or not _exact(values)
     if n >= _SURE_ROWS and strict and (even or _are_ordered(values)):
         return True
-    long = np.ptp(values) >= _FINE or (ties == 0 and _are_as_long(values))
-    return n >= _FEW_ROWS and even and bool(long)
+    long = np.ptp(values) >= 1e7 or (ties == 0 and _have_equal_length(values))
+    return n >= 200 and even and bool(long)
 
 
 def _lacks_ties(values: np.ndarray) -> bool:
-    """Return whether values have too few ties to be independent, in the range that they cover."""
+    """Return whether values have too few ties to be independent draws from their range.
+
+    Independent values would have at least 8 equal pairs more: a chance of 1 in 3,000.
+    """
     n, ordered = len(values), _are_ordered(values)
-    jumps = SPOTS - 1 if ordered and n > _SURE_ROWS else 0  # from one spot to the next
+    jumps = SPOTS - 1 if ordered and n > _SURE_ROWS else 0  # from one range of rows to the next
     steps = np.sort(np.abs(np.diff(values)))[: n - 1 - jumps]
     covered = steps.sum() if ordered else np.ptp(values)
-    return bool(n * n / (2.0 * max(covered, 1.0)) >= _FEWEST_TIES + 4.0 * _ties(values))
+    return bool(n * n / (2.0 * max(covered, 1.0)) >= 8.0 + 4.0 * _ties(values))
 
 
 def _are_ordered(values: np.ndarray) -> bool:
-    """Return whether values never fall from one row to the next, or never rise."""
     steps = np.diff(values)
     return bool((steps >= 0).all() or (steps <= 0).all())
 
 
-def _are_as_long(values: np.ndarray) -> bool:
-    """Return whether values have the same sign and number of digits, and at least six."""
+def _have_equal_length(values: np.ndarray) -> bool:
+    """Return whether values have one sign and the same number of digits, at least six."""
     low, high = np.abs(values).min(), np.abs(values).max()
     same_sign = values.min() > 0 or values.max() < 0
-    return bool(same_sign and low >= _LONGEST_SHORT and _digits(low) == _digits(high))
+    return bool(same_sign and low >= 1e5 and _digits(low) == _digits(high))
 
 
 def _even(values: np.ndarray) -> bool:
+    """Return whether values are uniform by Kolmogorov's test, at a level of 1 in 1,000."""
     shares = (np.sort(values) - values.min()) / max(np.ptp(values), 1.0)
     distance = np.abs(shares - np.linspace(0.0, 1.0, len(values))).max()
-    return bool(distance * np.sqrt(len(values)) < _EVEN)
+    return bool(distance * np.sqrt(len(values)) < 1.95)
 
 
-def _is_named(name: str, values: np.ndarray) -> bool:
-    return is_named_like_code(name)
-
-
-def _are_codes(name: str, values: np.ndarray) -> bool:
-    return bool(len(np.unique(values)) > _MOST_KINDS or np.median(np.abs(values)) >= _LONG)
+def _many_or_long(name: str, values: np.ndarray) -> bool:
+    return bool(len(np.unique(values)) > 32 or np.median(np.abs(values)) >= 1000)
 
 
 KINDS = (
     CodeKind(DATE, _are_dates, _several_days),
-    CodeKind(PRODUCT, _have_check_digits, _many_products),
+    CodeKind(PRODUCT, _have_check_digits, lambda name, values: len(np.unique(values)) >= 10),
     CodeKind(ROW_NUMBER, _differ, _numbers_rows),
-    CodeKind(CODE, _is_named, _are_codes),
+    CodeKind(CODE, lambda name, values: is_named_like_code(name), _many_or_long),
 )
-"""In the order in which a reason is looked for."""
+"""The kinds in the order of their tests."""
 
 REASONS = tuple(kind.reason for kind in KINDS)

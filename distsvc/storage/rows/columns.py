@@ -1,4 +1,4 @@
-"""The columns of a table, and the ones that a learner sees."""
+"""The columns of a table, and the choice of the features."""
 
 from __future__ import annotations
 
@@ -30,51 +30,63 @@ from distsvc.storage.rows.features import (
 )
 from distsvc.storage.rows.where import where_columns
 
-# pandas stores an index of the table under such a name; it is not a column the user made.
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+"""The name under which pandas stores an index."""
 
 NESTED = "numbers inside {kind}"
-"""Why a column of structs, maps or lists of lists is no feature."""
+"""Reason why a column of structs, maps or nested lists is no feature."""
 
 UNNEST = (
     "write them as columns, or as one list of numbers (DuckDB: SELECT unnest(column); Spark: "
     "vector_to_array)"
 )
-"""Advice on columns of structs and the like."""
+"""Advice for columns of structs, maps and nested lists."""
 
 NOT_CHOSEN = "not in input.columns"
 NEW = "no feature of the run before"
-"""Why a numeric column is no feature of a job that names its columns."""
+"""Reasons why a numeric column is no feature of a job that names its columns."""
 
 PANDAS_INDEX = "an index of pandas"
-"""Why a column that was the index of a table of pandas is no feature."""
+"""Reason why a column that was the index of a pandas table is no feature."""
 
 PARTITION_KEY = "a partition key"
-"""Why a column by which a table is cut into folders is no feature of a job that names none."""
+"""Reason why a key by which a table is partitioned is no feature by default."""
 
 INCOMPARABLE = (PANDAS_INDEX, *REASONS)
-"""Reasons why a column is no feature that make its values useless for comparisons."""
+"""Reasons that also exclude a column from comparisons of clusters."""
 
 MAX_COMPARED = 20
-"""Maximum number of columns that are no features by which a report compares clusters."""
+"""Maximum number of columns, besides the features, by which a report compares clusters."""
 
 UNKNOWN = pa.null()
-"""The type of a column with a problem that may be one of numbers."""
+"""The type of an unreadable column that may hold numbers."""
 
 
 @dataclass(frozen=True)
 class Scan:
-    """The columns of a table and where its rows are stored, by its metadata.
+    """The columns and the storage of a table, from its metadata.
 
-    `types` has each column's type, dictionary encoding undone, and `shown` the words for it in
-    a message. `problems` says why columns can't be used, of those that can't: one that would be
-    a feature if it could be read is of a numeric type or `UNKNOWN`, and a job has to name its
-    columns to do without. From the columns `default` come the features when the job names none;
-    `apart` says why others are not there, of those of which the format tells. By `keys` the
-    table is cut into folders, or partitioned by its log. `sources` find the table again, in the
-    state that was looked at; empty where the paths do. Of columns in chunks, `stored` has how many
-    these are, and the value where one was never written. `comparable` are the columns, with the
-    types to read, that may be read although they are no features; all where it is None.
+    Attributes
+    ----------
+    layout
+        Storage of the rows.
+    types, shown
+        Arrow type of each column, without dictionary, and its text in messages.
+    problems
+        Reasons why columns can't be read. One whose type is numeric or `UNKNOWN` would be a
+        feature, so a job without ``input.columns`` is refused.
+    default
+        Columns that are considered when the job names none.
+    keys
+        Columns by which the table is partitioned.
+    sources
+        Paths by which the same state of the table is found again; empty if they are the job's.
+    apart
+        Reasons of the format why columns are not among `default`.
+    stored
+        Number of chunks and fill value of columns in chunks.
+    comparable
+        Types of the columns that can be read though they are no features; None for all.
     """
 
     layout: Layout
@@ -90,10 +102,7 @@ class Scan:
 
 
 def plain(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the values, however they are laid out.
-
-    Dictionaries, views and tensors are undone.
-    """
+    """Return the type of the values of a dictionary, a view or a tensor."""
     if pa.types.is_dictionary(kind):
         return plain(kind.value_type)
     if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
@@ -104,7 +113,7 @@ def plain(kind: pa.DataType) -> pa.DataType:
 
 
 def holds_numbers(kind: pa.DataType) -> bool:
-    """Return whether a struct, a map or a list has numbers in it, however deep."""
+    """Return whether a struct, a map or a list contains numbers at any depth."""
     if isinstance(kind, pa.BaseExtensionType):
         return holds_numbers(kind.storage_type)
     inner = [kind.field(k).type for k in range(kind.num_fields)]
@@ -114,9 +123,9 @@ def holds_numbers(kind: pa.DataType) -> bool:
 def merge_schemas(
     schemas: Sequence[pa.Schema], names: Sequence[str]
 ) -> tuple[dict[str, pa.DataType], dict[str, str]]:
-    """Return the type of each column of several files, and a message for each that differs.
+    """Return the type of each column in several files, and a message for each column that differs.
 
-    `names` are those of the files. `DataError` if a file holds two columns of one name.
+    `DataError` if a file has two columns of one name.
     """
     types: dict[str, pa.DataType] = {}
     problems: dict[str, str] = {}
@@ -135,21 +144,19 @@ def merge_schemas(
                 problems.setdefault(column, f"column {column!r} is in {name}, not in {names[0]}")
         for column, kind in fields.items():
             merged = _common_type(types.get(column, kind), kind)
-            if merged is None:
-                expected = types[column]
-                problems.setdefault(
-                    column, f"column {column!r} is {kind} in {name}, {expected} before it"
-                )
-                if is_default(kind):
-                    types[column] = UNKNOWN
-            else:
+            if merged is not None:
                 types[column] = merged
+                continue
+            words = f"column {column!r} is {kind} in {name}, {types[column]} before it"
+            problems.setdefault(column, words)
+            if is_default(kind):
+                types[column] = UNKNOWN
         seen = schema
     return types, problems
 
 
 def other_columns(config: InputConfig) -> list[str]:
-    """Return the columns that a job names besides the features: id, label and those of `where`."""
+    """Return the columns that a job uses besides the features: id, label and those of `where`."""
     names = [config.id, config.label, *where_columns(config.where)]
     return [name for name in dict.fromkeys(names) if name is not None]
 
@@ -162,28 +169,25 @@ def choose_features(
 ) -> tuple[str, ...]:
     """Return the feature columns, and check every other column that the job names.
 
-    Without ``input.columns`` these are the columns of numbers, booleans, decimals, durations and
-    vectors in the table's order, except the label, the id and the columns of ``where``: a column
-    that only chooses rows, such as ``split``, is not a feature. An index that pandas stored is none
-    either, nor a column without a name, nor a key by which the table is partitioned, nor one that
-    `ignored` gives a reason for. Columns of `categories` are, whatever they hold.
+    Without ``input.columns`` these are, in the table's order, the columns of numbers, booleans,
+    decimals, durations and vectors, and those of `categories`. Excluded are the id, the label, the
+    columns of ``where``, partition keys, an index of pandas, columns without a name, and `ignored`
+    ones.
 
     Raises
     ------
     DataError
-        A column is missing or differs between files, a feature is none of these, no date or time,
-        or can't be read, or there is none, or too many.
+        A column is missing, differs between files or can't be read; a feature has another type; or
+        there are no features, or too many.
     JobFileError
         ``input.columns`` names a column twice.
-
     """
     path = config.shown
-    where = where_columns(config.where)
-    used = {"input.id": [config.id], "input.label": [config.label], "input.where": where}
-    for key, columns in used.items():
-        for column in columns:
-            if column is not None:
-                _check(column, key, path, scan)
+    used = [("input.id", config.id), ("input.label", config.label)]
+    used += [("input.where", name) for name in where_columns(config.where)]
+    for key, column in used:
+        if column is not None:
+            _check(column, key, path, scan)
     if config.label is not None and pa.types.is_nested(scan.types[config.label]):
         raise DataError(
             f"input.label: column {config.label!r} of {path} is {scan.shown[config.label]}, "
@@ -231,11 +235,7 @@ def choose_features(
 
 
 def check_categories(config: InputConfig, scan: Scan, names: Collection[str]) -> None:
-    """Check the columns that ``preprocess.encode`` names.
-
-    `DataError` if one is missing, differs between files or can't be read, `JobFileError` if it
-    holds no text, booleans or integers.
-    """
+    """Check the columns of ``preprocess.encode``; `JobFileError` for a type without categories."""
     for name in names:
         _check(name, "preprocess.encode", config.shown, scan)
         if not is_category(scan.types[name]):
@@ -246,14 +246,14 @@ def check_categories(config: InputConfig, scan: Scan, names: Collection[str]) ->
 
 
 def ignored_columns(config: InputConfig, kinds: Mapping[str, ColumnKind]) -> dict[str, str]:
-    """Return the columns that a job leaves out by name, each with the key that names it."""
+    """Return the columns that a job excludes by name, with the key that names them."""
     names = [name for name, of in kinds.items() if of.kind == IGNORE]
     ignored = {name: f"columns.{name} = 'ignore'" for name in names}
     return dict.fromkeys(config.exclude, "input.exclude") | ignored
 
 
 def check_ignored(config: InputConfig, scan: Scan, ignored: Mapping[str, str]) -> None:
-    """Raise `DataError` if the table lacks a column that a job leaves out by name."""
+    """Raise `DataError` if the table lacks a column that a job excludes by name."""
     for name, key in ignored.items():
         if name not in scan.problems:
             _check(name, key, config.shown, scan)
@@ -262,10 +262,9 @@ def check_ignored(config: InputConfig, scan: Scan, ignored: Mapping[str, str]) -
 def check_kinds(
     config: InputConfig, scan: Scan, kinds: Mapping[str, ColumnKind], texts: Collection[str]
 ) -> None:
-    """Check that columns can be what the section ``[columns]`` says; `texts` hold numbers.
+    """Check the columns of the section ``[columns]``; those in `texts` hold numbers as text.
 
-    `DataError` if one is missing, differs between files or can't be read, `JobFileError` if a
-    category holds no text, booleans or integers, or a number is none.
+    `JobFileError` if a category has no text, booleans or integers, or a number is none.
     """
     for name, of in kinds.items():
         if of.kind == IGNORE:
@@ -287,7 +286,7 @@ def check_kinds(
 def left_out(
     config: InputConfig, scan: Scan, features: Sequence[str], ignored: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return why each column that is no feature is none."""
+    """Return the reason why each other column is no feature."""
     uses = dict.fromkeys(where_columns(config.where), "of input.where")
     uses |= {n: f"input.{field}" for field, n in (("label", config.label), ("id", config.id)) if n}
     uses = {**ignored, **uses}
@@ -316,10 +315,10 @@ def left_out(
 
 
 def compared_columns(table: Table, scan: Scan) -> tuple[Feature, ...]:
-    """Return the columns besides the features by which clusters may be compared.
+    """Return the columns, besides the features, by which clusters may be compared.
 
-    Text and booleans are categories whose values are still to be counted. The id and columns that
-    look like ids, codes or dates are left out.
+    Text and booleans become categories that are still to be counted. The id, and columns like ids,
+    codes or dates, are excluded.
     """
     types = scan.types if scan.comparable is None else scan.comparable
     apart = {*scan.problems, table.id, ""}
@@ -338,10 +337,7 @@ def compared_columns(table: Table, scan: Scan) -> tuple[Feature, ...]:
 
 
 def check_names(path: str, features: Sequence[Feature]) -> None:
-    """Raise DataError for features whose columns of numbers are too many, or badly named.
-
-    One may have no name, or two the same.
-    """
+    """Raise `DataError` for too many numeric columns, an empty name, or a name used twice."""
     names = names_of(features)
     if len(names) > MOST_COLUMNS:
         raise too_wide(path, len(names))
@@ -357,7 +353,7 @@ def check_names(path: str, features: Sequence[Feature]) -> None:
 
 
 def too_wide(path: str, n_columns: int) -> DataError:
-    """Return the error for a table of too many columns."""
+    """Return the error for too many columns."""
     return DataError(
         f"{path} has {n_columns:,} feature columns, expected at most {MOST_COLUMNS:,}; name those "
         "to use in input.columns, or write fewer, such as 100 components of scikit-learn's "
@@ -366,7 +362,7 @@ def too_wide(path: str, n_columns: int) -> DataError:
 
 
 def some(words: Sequence[str], most: int = 20) -> str:
-    """Return the first of some words and how many more there are."""
+    """Return the first words, and the number of others."""
     more = f" and {len(words) - most} more" if len(words) > most else ""
     return ", ".join(words[:most]) + more
 
@@ -374,26 +370,16 @@ def some(words: Sequence[str], most: int = 20) -> str:
 def _default(
     config: InputConfig, scan: Scan, categories: Collection[str], ignored: Collection[str]
 ) -> tuple[str, ...]:
-    """Return the columns that are features by their types, or would be if they could be read.
+    """Return the columns that are features by type, or would be if they could be read."""
+    apart = {*other_columns(config), *scan.keys, *ignored, ""}
+    listed = {n for n in scan.default if n not in apart and not _PANDAS_INDEX.fullmatch(n)}
 
-    The latter are refused.
-    """
-    apart, listed = {*other_columns(config), *scan.keys, *ignored}, set(scan.default)
-    features = tuple(
-        name
-        for name in dict.fromkeys([*scan.default, *scan.types])
-        if name in categories
-        or (
-            name in listed
-            and (
-                is_default(scan.types[name])
-                or (name in scan.problems and scan.types[name] == UNKNOWN)
-            )
-            and name not in apart
-            and name
-            and not _PANDAS_INDEX.fullmatch(name)
-        )
-    )
+    def may_be_numeric(name: str) -> bool:
+        kind = scan.types[name]
+        return is_default(kind) or (name in scan.problems and kind == UNKNOWN)
+
+    names = dict.fromkeys([*scan.default, *scan.types])
+    features = tuple(n for n in names if n in categories or (n in listed and may_be_numeric(n)))
     if not features:
         raise DataError(
             f"{config.shown} has no numeric column to use as a feature; "

@@ -12,7 +12,7 @@ from distsvc.errors.forms import Form
 
 
 class UnusableValueError(ValueError):
-    """A value of a column that a feature can't take; `place` is that of its row, in the array."""
+    """A value that a feature can't use; `place` is its position in the array."""
 
     def __init__(self, column: str, place: int, message: str):
         super().__init__(message)
@@ -20,11 +20,10 @@ class UnusableValueError(ValueError):
 
 
 class Feature:
-    """The numbers made of one stored column: one column of them, or several.
+    """The numeric columns, one or several, that are made of one stored column.
 
-    `wants` names the column's values in a message. With `one_hot` each column of numbers stands
-    for a value, and is 1 in the rows that have it. If `nominal`, the numbers are codes of
-    categories, whose order and differences mean nothing.
+    `wants` names the column's values in a message. With `one_hot` each numeric column is an
+    indicator of a value. If `nominal`, the numbers are codes of categories, without order.
     """
 
     __slots__ = ()
@@ -39,22 +38,22 @@ class Feature:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns of numbers."""
+        """The names of the numeric columns."""
         return (self.column,)
 
     @property
     def shown(self) -> str:
-        """The column in a list of the features that are used."""
+        """The column in a list of features."""
         return self.column
 
     @property
     def expected(self) -> str:
-        """The values that the stored column has to hold, in a message."""
+        """The values that the stored column must hold, for a message."""
         return self.wants
 
     @property
     def whole(self) -> str | None:
-        """The name of all columns together, where they are one thing to readers."""
+        """The name of all numeric columns together if readers see them as one thing."""
         return None
 
     @property
@@ -63,24 +62,23 @@ class Feature:
         return ()
 
     def takes(self, kind: pa.DataType) -> bool:
-        """Return whether values of an Arrow type can be turned into the numbers."""
+        """Return whether values of an Arrow type can be converted."""
         raise NotImplementedError
 
     def fits_float32(self, kind: str) -> bool:
-        """Return whether float32 holds the numbers made of an Arrow type, given by its words."""
+        """Return whether float32 holds the numbers made of an Arrow type, given as text."""
         return False
 
     def values(self, array: pa.Array) -> np.ndarray:
-        """Return some rows' numbers, (n,) or (n, len(names)), of their Arrow values; null is NaN.
+        """Return the numbers, (n,) or (n, len(names)), of Arrow values; null is NaN.
 
-        The dtype is any whose values float64 holds, as far as the stored ones do. Raises
-        `UnusableValueError` where a value can't be taken.
+        `UnusableValueError` for a value that can't be converted.
         """
         raise NotImplementedError
 
 
 class DescribedFeature(Form, Feature):
-    """A feature that JSON holds as its fields."""
+    """A feature that JSON stores as its fields."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 

@@ -1,8 +1,7 @@
-"""Features: how the stored columns of a table become columns of numbers.
+"""Features: the conversion of stored columns to numeric columns.
 
-A number stays one column, under its name. A vector becomes as many columns as it has values, and
-categories (`storage.categories`) become as many as there are, or one. What is made of a column is
-saved with the model, so that other tables are read alike.
+A number stays one column, a vector becomes one column for each value, and categories become one
+or several (`rows.categories`). Features are saved with the model, to read other tables alike.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from distsvc.storage.rows.feature import UnusableValueError as UnusableValueErro
 from distsvc.storage.rows.texts import TextNumber
 
 MOST_COLUMNS = 100_000
-"""Columns of numbers: rows are read as dense blocks, and every column has its statistics."""
+"""Maximum number of numeric columns; rows are dense blocks, and every column has its statistics."""
 
 _IN_FLOAT32 = {"halffloat", "float", "int8", "uint8", "int16", "uint16", "bool"}
-"""The words for Arrow's types whose values float32 holds."""
+"""Texts for the Arrow types whose values float32 holds exactly."""
 
 _PARTS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-"""Of a second, by the words for Arrow's units of time."""
+"""Parts of a second in each of Arrow's units of time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,40 +43,33 @@ class Numeric(Feature):
     wants: ClassVar[str] = "numbers"
 
     def takes(self, kind: pa.DataType) -> bool:
-        """Return whether the type is one of numbers."""
         return is_numeric(kind)
 
     def fits_float32(self, kind: str) -> bool:
-        """Return whether float32 holds the stored numbers."""
         return kind in _IN_FLOAT32
 
     def values(self, array: pa.Array) -> np.ndarray:
-        """Return the numbers (n,)."""
         return numbers(array)
 
 
 class Log(DescribedFeature):
-    """The logarithm of a number x as sign(x) log(1 + |x|), which is 0 at 0 and defined for all."""
+    """The logarithm of a number x: sign(x) log(1 + |x|), defined for all x."""
 
     kind: Literal["log"] = "log"
     wants: ClassVar[str] = "numbers"
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The column's name in ``log()``, since its unit is another."""
         return (self.shown,)
 
     @property
     def shown(self) -> str:
-        """The column's name in ``log()``."""
         return f"log({self.column})"
 
     def takes(self, kind: pa.DataType) -> bool:
-        """Return whether the type is one of numbers."""
         return is_numeric(kind)
 
     def values(self, array: pa.Array) -> np.ndarray:
-        """Return the logarithms (n,) float64."""
         return _logarithms(Numeric(self.column).values(array))
 
 
@@ -96,20 +88,17 @@ class Time(DescribedFeature):
 
     @classmethod
     def of(cls, column: str, kind: pa.DataType) -> Time:
-        """Return the feature of a column of an Arrow type: days of dates, seconds of others."""
+        """Return the feature for an Arrow type: days of dates, seconds of others."""
         return cls(column=column, unit="days" if pa.types.is_date(kind) else "seconds")
 
     @property
     def shown(self) -> str:
-        """The column and its unit."""
         return f"{self.column} ({self.unit})"
 
     def takes(self, kind: pa.DataType) -> bool:
-        """Return whether the type is one of dates, times or durations."""
         return is_time(kind)
 
     def values(self, array: pa.Array) -> np.ndarray:
-        """Return days or seconds (n,) float64."""
         if pa.types.is_date(array.type):
             array, in_a_day = array.cast(pa.date32()), 1
         else:
@@ -120,7 +109,7 @@ class Time(DescribedFeature):
 
 
 class Vector(DescribedFeature):
-    """A list of as many numbers in every row, such as an embedding; with `log` their logarithms."""
+    """A list of equally many numbers in every row, such as an embedding, or their logarithms."""
 
     kind: Literal["vector"] = "vector"
     width: Annotated[int, Field(ge=1, le=MOST_COLUMNS)]
@@ -128,7 +117,7 @@ class Vector(DescribedFeature):
 
     @cached_property
     def places(self) -> tuple[str, ...]:
-        """The names of the stored numbers: the column's with a place behind it, from 0."""
+        """The names of the stored numbers: the column's name and the position, from 0."""
         return tuple(f"{self.column}[{k}]" for k in range(self.width))
 
     @cached_property
@@ -137,36 +126,29 @@ class Vector(DescribedFeature):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the stored numbers, of logarithms in ``log()``."""
         return self._names
 
     @property
     def whole(self) -> str:
-        """The column's name, of logarithms in ``log()``."""
         return f"log({self.column})" if self.log else self.column
 
     @property
     def shown(self) -> str:
-        """The column and its length."""
         return f"{self.whole} ({self.width} numbers)"
 
     @property
     def expected(self) -> str:
-        """Vectors of its length."""
         return f"vectors of {self.width} numbers"
 
     def takes(self, kind: pa.DataType) -> bool:
-        """Return whether the type is one of lists of numbers, of this length if it says one."""
         fixed = pa.types.is_fixed_size_list(kind)
         return is_vector(kind) and (not fixed or kind.list_size == self.width)
 
     def values(self, array: pa.Array) -> np.ndarray:
-        """Return the vectors (n, width), or their logarithms; all of a null one is NaN."""
         X = self._stored(array)
         return _logarithms(X) if self.log else X
 
     def fits_float32(self, kind: str) -> bool:
-        """Return whether float32 holds the stored numbers, if these are used."""
         return not self.log and kind in _IN_FLOAT32
 
     def _stored(self, array: pa.Array) -> np.ndarray:
@@ -191,54 +173,50 @@ class Vector(DescribedFeature):
 
 Described = Log | Time | Vector | TextNumber | Encoding
 Description = str | Annotated[Described, Field(discriminator="kind")]
-"""A feature as JSON holds it: its fields, or of a number its column's name."""
+"""A feature in JSON: its fields, or the column's name of a plain number."""
 
 _DESCRIPTIONS: TypeAdapter[list[Any]] = TypeAdapter(list[Description])
 
 
 def is_as_stored(feature: Feature) -> bool:
-    """Return whether the numbers of a feature are those that are stored."""
+    """Return whether a feature uses the stored numbers unchanged."""
     return isinstance(feature, Numeric) or (isinstance(feature, Vector) and not feature.log)
 
 
 def is_numeric(kind: pa.DataType) -> bool:
-    """Return whether values of an Arrow type turn into float64: numbers, decimals, booleans."""
-    return (
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_decimal(kind)
-        or pa.types.is_boolean(kind)
-    )
+    """Return whether float64 can hold an Arrow type: numbers, decimals, booleans."""
+    types = pa.types
+    tests = types.is_integer, types.is_floating, types.is_decimal, types.is_boolean
+    return any(test(kind) for test in tests)
 
 
 def is_vector(kind: pa.DataType) -> bool:
-    """Return whether an Arrow type is one of lists of numbers."""
-    return (
-        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    ) and is_numeric(kind.value_type)
+    """Return whether an Arrow type is a list of numbers."""
+    tests = pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list
+    return any(test(kind) for test in tests) and is_numeric(kind.value_type)
 
 
 def is_time(kind: pa.DataType) -> bool:
-    """Return whether an Arrow type is one of dates, times or durations."""
+    """Return whether an Arrow type is a date, a time or a duration."""
     return pa.types.is_temporal(kind) and not pa.types.is_interval(kind)
 
 
 def is_default(kind: pa.DataType) -> bool:
-    """Return whether a column of an Arrow type is a feature where a job names no columns.
+    """Return whether an Arrow type is a feature by default: numbers, durations and vectors.
 
-    Numbers, durations and vectors are. Dates and times are not: what lies close in them was
-    recorded at about the same time, which is seldom what clusters are asked for.
+    Dates and times are not: rows close in them were recorded at about the same time, which is
+    seldom what clusters are wanted for.
     """
     return is_numeric(kind) or pa.types.is_duration(kind) or is_vector(kind)
 
 
 def is_usable(kind: pa.DataType) -> bool:
-    """Return whether a column of an Arrow type can be a feature."""
+    """Return whether an Arrow type can be a feature."""
     return is_default(kind) or is_time(kind)
 
 
 def one_hot_columns(features: Iterable[Feature]) -> list[slice]:
-    """Return the columns of numbers that together encode one column."""
+    """Return the numeric columns of each one-hot feature."""
     found, first = [], 0
     for feature in features:
         last = first + len(feature.names)
@@ -249,27 +227,24 @@ def one_hot_columns(features: Iterable[Feature]) -> list[slice]:
 
 
 def nominal_columns(features: Iterable[Feature]) -> np.ndarray:
-    """Return whether each column of numbers holds codes of categories, (d,) bool."""
+    """Return the mask (d,) bool of numeric columns that hold codes."""
     return np.array([feature.nominal for feature in features for _ in feature.names], bool)
 
 
 def levels_of(features: Iterable[Feature]) -> dict[str, list[str]]:
-    """Return the text of each code 0, 1, ... of the nominal columns, by column name."""
+    """Return the text of each code 0, 1, ... by nominal column."""
     return {feature.column: list(feature.levels) for feature in features if feature.nominal}
 
 
 def missing_values(features: Iterable[Feature], counts: np.ndarray) -> dict[str, int]:
-    """Return the columns with missing values and the number of them.
-
-    `counts` (d,) are the missing values of the columns of numbers.
-    """
+    """Return the number of missing values by column, from the counts (d,) of numeric columns."""
     names, firsts = groups_of(features)
     found = zip(names, counts[firsts].tolist(), strict=True)
     return {name: n for name, n in found if n}
 
 
 def feature_at(features: Iterable[Feature], place: int) -> Feature:
-    """Return the feature that makes the column of numbers at a place."""
+    """Return the feature that makes the numeric column at a position."""
     for feature in features:
         if place < len(feature.names):
             return feature
@@ -278,12 +253,12 @@ def feature_at(features: Iterable[Feature], place: int) -> Feature:
 
 
 def names_of(features: Iterable[Feature]) -> tuple[str, ...]:
-    """Return the names of all columns of numbers, in order."""
+    """Return the names of all numeric columns, in order."""
     return tuple(name for feature in features for name in feature.names)
 
 
 def groups_of(features: Iterable[Feature]) -> tuple[list[str], np.ndarray]:
-    """Return the names of columns, or of several as a whole, and the first (g,) int64 of each."""
+    """Return the names of columns, vectors and one-hot features, and the first (g,) of each."""
     names: list[str] = []
     firsts: list[int] = []
     width = 0
@@ -296,11 +271,11 @@ def groups_of(features: Iterable[Feature]) -> tuple[list[str], np.ndarray]:
 
 
 def descriptions(features: Iterable[Any]) -> list[str | dict[str, JsonValue]]:
-    """Return features as what JSON can hold; a number is its column's name."""
+    """Return features as JSON."""
     return [f.column if isinstance(f, Numeric) else f.model_dump() for f in features]
 
 
 def restored(content: Sequence[Any]) -> tuple[Feature, ...]:
-    """Return the features that `descriptions` described."""
+    """Return the features of `descriptions`."""
     each = _DESCRIPTIONS.validate_python(content)
     return tuple(Numeric(one) if isinstance(one, str) else one for one in each)

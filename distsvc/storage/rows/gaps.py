@@ -1,4 +1,4 @@
-"""Numbers that stand for missing values, such as -9999."""
+"""Sentinels: numbers such as -9999 that mark missing values."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from distsvc.storage.rows.features import is_numeric, is_vector
 
 
 def with_gaps(array: pa.Array, missing_values: Sequence[float]) -> pa.Array:
-    """Return a column's values, or its lists of values, null where they are `missing_values`.
+    """Return a column of numbers, or of lists of numbers, with null in place of `missing_values`.
 
-    They are compared in the type of the column: what float32 makes of 1e20 is found as 1e20, and a
-    decimal of 0.57 as 0.57. Text,
-    booleans, dates and times stay as they are.
+    Values are compared in the column's type: 1e20 matches its float32, and 0.57 the decimal. Text,
+    booleans, dates and times stay unchanged.
     """
     kind = array.type
     if not missing_values or pa.types.is_boolean(kind):
@@ -41,7 +40,7 @@ def with_gaps(array: pa.Array, missing_values: Sequence[float]) -> pa.Array:
 
 
 def _exactly(missing_values: Sequence[float], kind: pa.DataType) -> pa.Array:
-    """Return those of some numbers that a type of integers or decimals has, as they are written."""
+    """Return the numbers that a type of integers or decimals can hold exactly."""
     found = []
     for value in missing_values:
         with suppress(pa.ArrowException, OverflowError, ValueError):
@@ -52,7 +51,7 @@ def _exactly(missing_values: Sequence[float], kind: pa.DataType) -> pa.Array:
 
 
 def is_missing(x: np.ndarray, missing_values: Sequence[float]) -> np.ndarray:
-    """Return which numbers, of an array of any shape, are among some; bool of the same shape."""
+    """Return the mask of sentinels in an array of any shape."""
     kind = x.dtype if np.issubdtype(x.dtype, np.floating) else np.dtype(np.float64)
     with np.errstate(over="ignore"):
         wanted = np.array(missing_values, np.float64).astype(kind)

@@ -1,7 +1,4 @@
-"""Rows that users give, as the blocks that a table's rows come in.
-
-The columns of tables are found by name. Arrays have the columns in the model's order.
-"""
+"""A user's arrays and tables as blocks: columns of tables by name, those of arrays by position."""
 
 from __future__ import annotations
 
@@ -26,23 +23,26 @@ from distsvc.storage.rows.features import (
 from distsvc.storage.rows.gaps import with_gaps
 
 NAME = "the rows"
-"""Their name in messages."""
+"""The name of the rows in messages."""
 
 _KINDS = pa.float64(), pa.list_(pa.float64()), pa.duration("s"), pa.string()
-"""Of these types a feature takes one, whatever it is, where a column has no value at all."""
+"""Types for a column without any value: the first that its feature takes."""
 
 
 def given_rows(X: Any, features: Sequence[Feature], block_rows: int) -> Input:
-    """Return the reader of X in blocks of at most `block_rows` rows; `DataError` for other kinds.
+    """Return the reader of X in blocks of at most `block_rows` rows; `DataError` for other objects.
 
-    X is as of `rows_of`: an array with `array_columns`, or a table with the stored columns of the
-    features by name.
+    X is as in `rows_of`: an array with `array_columns`, or a table with the features' columns.
     """
     rows = rows_of(X, Reading(NAME, block_rows, index=True))
     if rows is None:
         raise no_rows(X, NAME)
-    if rows.shape is not None:
-        _check_width(rows.shape, array_columns(features))
+    columns = array_columns(features)
+    if rows.shape is not None and (len(rows.shape) != 2 or rows.shape[1] != len(columns)):
+        raise DataError(
+            f"{NAME}: expected an array of {len(columns)} columns ({some(columns)}), found one of "
+            f"shape {tuple(rows.shape)}"
+        )
     return rows
 
 
@@ -52,10 +52,10 @@ def given_blocks(
     id_name: str | None = None,
     missing_values: Sequence[float] = (),
 ) -> Iterator[Block]:
-    """Yield all rows of `given_rows` in order, in blocks, none of which is empty.
+    """Yield all rows of `given_rows` in order, in blocks that are not empty.
 
-    The column `id_name` becomes the blocks' ids, if there is one. Numbers that are `missing_values`
-    count as missing. `DataError` if a column is missing or has values that its feature can't take.
+    The column `id_name`, if the table has it, becomes the ids. `DataError` if a column is missing
+    or has values that its feature can't use.
     """
     row = rows.first
     for piece in rows.pieces():
@@ -65,17 +65,11 @@ def given_blocks(
             raise DataError(
                 f"{rows.shown}: column {error.column!r}, row {row + error.place}: {error}"
             ) from None
-        places = np.arange(row, row + len(X), dtype=np.int64)
-        yield Block(places, X, _column(piece, id_name), None)
+        ids = None
+        if not isinstance(piece, np.ndarray) and piece.schema.names.count(id_name) == 1:
+            ids = piece.column(id_name)
+        yield Block(np.arange(row, row + len(X), dtype=np.int64), X, ids, None)
         row += len(X)
-
-
-def _check_width(shape: tuple[Any, ...], columns: Sequence[str]) -> None:
-    if len(shape) != 2 or shape[1] != len(columns):
-        raise DataError(
-            f"{NAME}: expected an array of {len(columns)} columns ({some(columns)}), found one of "
-            f"shape {tuple(shape)}"
-        )
 
 
 def array_columns(features: Sequence[Feature]) -> tuple[str, ...]:
@@ -87,7 +81,7 @@ def array_columns(features: Sequence[Feature]) -> tuple[str, ...]:
 def _numbers(
     piece: Any, features: Sequence[Feature], missing_values: Sequence[float]
 ) -> np.ndarray:
-    """Return the numbers (n, d) float64 of an array or a record batch as it is stored."""
+    """Return the features (n, d) float64 of an array or a record batch."""
     if isinstance(piece, np.ndarray):
         if all(map(is_as_stored, features)) and not missing_values:
             return np.ascontiguousarray(piece, dtype=np.float64)
@@ -110,7 +104,7 @@ def _of_array(piece: np.ndarray, features: Sequence[Feature]) -> list[pa.Array]:
 
 
 def _stored(part: np.ndarray, feature: Feature) -> pa.Array:
-    """Return a column, or the values of a vector (n, width), as Arrow holds what is stored."""
+    """Return a column, or the values of a vector (n, width), as an Arrow array."""
     if isinstance(feature, Vector):
         return pa.FixedSizeListArray.from_arrays(pa.array(part.ravel()), feature.width)
     array = pa.array(part[:, 0])
@@ -133,15 +127,8 @@ def _of_table(batch: pa.RecordBatch, features: Sequence[Feature]) -> list[pa.Arr
     return [_plain(batch.column(feature.column), feature) for feature in features]
 
 
-def _column(piece: Any, name: str | None) -> pa.Array | None:
-    """Return the column of a name, where the piece is of a table that has one."""
-    if isinstance(piece, np.ndarray) or piece.schema.names.count(name) != 1:
-        return None
-    return piece.column(name)
-
-
 def _plain(array: pa.Array, feature: Feature) -> pa.Array:
-    """Return the values that a feature takes, without dictionary; `DataError` for others."""
+    """Return the plain values for a feature; `DataError` for values of another kind."""
     kind = plain(array.type)
     if pa.types.is_null(kind):
         return pa.nulls(len(array), next(k for k in _KINDS if feature.takes(k)))

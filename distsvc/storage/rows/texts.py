@@ -1,10 +1,11 @@
-"""Columns of text that hold nothing but numbers, as CSV has them, and other formats may."""
+"""Columns of text that hold only numbers, as in CSV."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -18,16 +19,16 @@ from distsvc.inputs.arrow import numbers
 from distsvc.storage.rows.feature import DescribedFeature, UnusableValueError
 
 NO_NUMBER = pa.array(csv.ConvertOptions().null_values)
-"""Texts that stand for a missing number: nothing, and words such as NA."""
+"""Texts for a missing number: the empty text, and words such as NA."""
 
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
-"""Numbers as they are read."""
+"""Numbers that can be read."""
 
 _NOT_FINITE = r"(?i)^[+-]?(inf|infinity|nan)$"
-"""Numbers to Arrow, and refused when they are read."""
+"""Numbers to Arrow that are refused later."""
 
 _CODE = r"^[+-]?0\d"
-"""The beginning of a code such as 007, which is no number."""
+"""Beginning of a code such as 007, which is no number."""
 
 _SIGN, _BLANK = "[+\\-\u2212\u2013]?", "[\\s\u00a0\u202f]?"
 _CURRENCY = (
@@ -44,15 +45,16 @@ SPELLED = (
     rf"^\(?{_SIGN}{_BLANK}{_CURRENCY}{_BLANK}{_SIGN}"
     rf"{_DIGITS}{_BLANK}[%\x{{2030}}\p{{Sc}}]?{_SIGN}\)?$"
 )
-"""Numbers with a decimal comma, grouped digits, a currency, a percent sign, parentheses or a sign
-behind them."""
+"""Numbers with a decimal comma, grouped digits, a currency, a percent sign, parentheses or a
+trailing sign.
+"""
 
 _GROUP, _SMALL = r"^[+-]?[1-9]\d{0,2}\.\d{3}$", r"^[+-]?(0|[1-9]\d{0,2})$"
 _FEWEST_GROUPS = 50
 """Minimum count of values like 1.234 that are taken for thousands if none of them ends in 0."""
 
 _MIN_DISTINCT = 20
-"""Minimum count of different numbers beside one frequent word that stands for a missing value."""
+"""Minimum count of different numbers beside which one frequent word is a missing value."""
 
 _WITH_UNIT = r"^[+-]?[\d.,]*\d\s?(?P<unit>[\p{L}°µ][^\s\d]*)$"
 """A number and the word behind it."""
@@ -61,7 +63,7 @@ _DATE = re.compile(r"\d{4}[-/.]\d{1,2}([-/.]\d{1,2}.*)?|\d{1,2}[-/.]\d{1,2}[-/.]
 """Dates and times that begin with a year or a day, and months."""
 
 _FEWEST_WITH_UNIT = 5
-"""Different texts of a column of numbers with a unit: fewer are rather names, such as 2WD."""
+"""Minimum count of different texts of numbers with a unit; fewer may be names, such as 2WD."""
 
 
 class TextNumber(DescribedFeature):
@@ -72,42 +74,40 @@ class TextNumber(DescribedFeature):
 
     @property
     def shown(self) -> str:
-        """The column, and how it is stored."""
         return f"{self.column} (text read as numbers)"
 
     def takes(self, kind: pa.DataType) -> bool:
-        """Return whether the type is one of text, or of numbers."""
         return is_text(kind) or _is_number(kind)
 
     def values(self, array: pa.Array) -> np.ndarray:
-        """Return the numbers (n,)."""
         if _is_number(array.type):
             return numbers(array)
         words = _words(array)
         try:
             return words.cast(pa.float64()).to_numpy(zero_copy_only=False)
         except pa.ArrowInvalid:
-            place = next(k for k, word in enumerate(words.to_pylist()) if not _can_be_read(word))
-            message = f"expected a number, as in the first rows, found {words[place].as_py()!r}"
+            place, word = next(
+                (k, word) for k, word in enumerate(words.to_pylist()) if not _can_be_read(word)
+            )
+            message = f"expected a number, as in the first rows, found {word!r}"
             raise UnusableValueError(self.column, place, message) from None
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Return whether an Arrow type is one of text."""
+    """Return whether an Arrow type is text."""
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
 def is_unicode(array: pa.Array) -> bool:
-    """Return whether texts are UTF-8, which files of other programs say without being so."""
-    try:
+    """Return whether texts are valid UTF-8, which files of other programs may claim wrongly."""
+    with suppress(pa.ArrowInvalid):
         array.validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
+        return True
+    return False
 
 
 def not_unicode(shown: str, column: str, where: str = "") -> DataError:
-    """Return the error for a column of text that is used and is no UTF-8."""
+    """Return the error for a used column of text that is not UTF-8."""
     return DataError(
         f"{shown}: column {column!r}{where}: expected text as UTF-8, found other bytes; write the "
         "column as UTF-8, or as binary, or name another"
@@ -115,17 +115,13 @@ def not_unicode(shown: str, column: str, where: str = "") -> DataError:
 
 
 def are_numbers(array: pa.Array) -> bool:
-    """Return whether texts are finite numbers where they are anything.
-
-    Codes like 007 are none, nor are numbers with points for thousands.
-    """
+    """Return whether texts are finite numbers or missing; codes (007) and thousands are not."""
     words = _words(array).drop_null()
     if _count(matches(words, _CODE)) or are_thousands(words):
         return False
-    try:
+    with suppress(pa.ArrowInvalid):
         return bool(np.isfinite(words.cast(pa.float64()).to_numpy(zero_copy_only=False)).all())
-    except pa.ArrowInvalid:
-        return False
+    return False
 
 
 @dataclass
@@ -135,14 +131,13 @@ class TextStats:
     Attributes
     ----------
     given, numbers : int
-        Values that do not stand for a missing one, and those of them that are numbers.
+        Values that are not missing, and the numbers among them.
     spelled, words : Counter of str
         Numbers in another spelling, and the other values.
     first, first_spelled : int
         First row, from 0, of a value that is no plain number, and of a `spelled` one; -1 if none.
     distinct : int
         Different numbers, in either spelling, in one batch at most.
-
     """
 
     given: int = 0
@@ -154,7 +149,7 @@ class TextStats:
     distinct: int = 0
 
     def add(self, values: pa.Array, start: int = 0) -> TextStats:
-        """Count some values, which begin at row `start`, and return itself."""
+        """Count values, beginning at row `start`, and return itself."""
         words = pc.utf8_trim_whitespace(values)
         given = pc.and_not(pc.is_valid(words), pc.is_in(words, NO_NUMBER))
         number = pc.or_(matches(words, NUMBER), matches(words, _NOT_FINITE))
@@ -166,17 +161,16 @@ class TextStats:
             self.first = start + pc.index(odd, True).as_py()
         if self.first_spelled < 0 and _count(spelled):
             self.first_spelled = start + pc.index(spelled, True).as_py()
-        counted = {"spelled": spelled, "words": pc.and_not(odd, spelled)}
-        for name, mask in counted.items():
+        for counter, mask in (self.spelled, spelled), (self.words, pc.and_not(odd, spelled)):
             for one in pc.value_counts(values.filter(mask)).to_pylist():
-                getattr(self, name)[one["values"]] += one["counts"]
+                counter[one["values"]] += one["counts"]
         found = pc.count_distinct(words.filter(pc.and_(given, pc.or_(number, spelled)))).as_py()
         self.distinct = max(self.distinct, found)
         return self
 
     @property
     def odd(self) -> Counter[str]:
-        """Return the values that are no plain numbers."""
+        """The values that are no plain numbers."""
         return self.spelled + self.words
 
     @property
@@ -192,13 +186,13 @@ class TextStats:
 
     @property
     def _expected(self) -> int:
-        """Return the values that may be numbers: not a frequent word beside many numbers."""
+        """The number of values without the most frequent word, which may mean a missing number."""
         missing = max(self.words.values(), default=0) if self.distinct >= _MIN_DISTINCT else 0
         return self.given - missing
 
 
 def matches(words: pa.Array, pattern: str) -> pa.Array:
-    """Return which texts match a pattern of RE2; False where they are null."""
+    """Return the mask of texts that match a pattern of RE2; False for null."""
     return pc.fill_null(pc.match_substring_regex(words, pattern), False)
 
 
@@ -209,8 +203,8 @@ def _count(mask: pa.Array) -> int:
 def are_thousands(array: pa.Array) -> bool:
     """Return whether the points of texts such as 1.234 and 980 separate thousands.
 
-    Every point has three digits behind it, and whole numbers below 1000 have no point. Decimals are
-    written either with three digits each or without zeros at the end.
+    Then every point has three digits behind it, and whole numbers below 1000 have no point.
+    Decimals have either three digits each or no zeros at the end.
     """
     words = _words(array).drop_null()
     grouped = matches(words, _GROUP)
@@ -221,7 +215,7 @@ def are_thousands(array: pa.Array) -> bool:
 
 
 def are_mostly_numbers(array: pa.Array) -> bool:
-    """Return whether most of the texts are numbers, in whatever spelling, and none a code."""
+    """Return whether most texts are numbers, in any spelling, and none is a code."""
     if _count(matches(_words(array).drop_null(), _CODE)):
         return False
     found = TextStats().add(array)
@@ -229,7 +223,7 @@ def are_mostly_numbers(array: pa.Array) -> bool:
 
 
 def have_unit(array: pa.Array) -> bool:
-    """Return whether half of the texts are numbers with the same word behind each."""
+    """Return whether half of the texts are numbers with the same word behind them."""
     words = _words(array).drop_null()
     units = pc.struct_field(pc.extract_regex(words, _WITH_UNIT), "unit")
     if pc.count_distinct(words.filter(pc.is_valid(units))).as_py() < _FEWEST_WITH_UNIT:
@@ -239,17 +233,17 @@ def have_unit(array: pa.Array) -> bool:
 
 
 def are_dates(words: Iterable[str]) -> bool:
-    """Return whether all of some texts look like dates, months or times of a day."""
+    """Return whether all texts look like dates, months or times."""
     return all(_DATE.fullmatch(word.strip()) for word in words)
 
 
 def known_words(array: pa.Array) -> set[str]:
-    """Return the different texts of an array, but for those that stand for nothing."""
+    """Return the different texts without those for missing values."""
     return set(_words(array).drop_null().unique().to_pylist())
 
 
 def _words(array: pa.Array) -> pa.Array:
-    """Return the texts without blanks around them; null where they stand for no number."""
+    """Return the texts without blanks around them; null for missing values."""
     words = array if pa.types.is_string(array.type) else array.cast(pa.string())
     words = pc.utf8_trim_whitespace(words)
     return pc.if_else(pc.is_in(words, NO_NUMBER), pa.scalar(None, pa.string()), words)
@@ -260,8 +254,7 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _can_be_read(word: str | None) -> bool:
-    try:
+    with suppress(pa.ArrowInvalid):
         pa.scalar(word, pa.string()).cast(pa.float64())
-    except pa.ArrowInvalid:
-        return False
-    return True
+        return True
+    return False

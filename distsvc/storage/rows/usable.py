@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 
 from distsvc.errors import DataError
 from distsvc.storage.rows.blocks import Block
@@ -16,20 +17,18 @@ from distsvc.storage.rows.features import Feature, feature_at, names_of
 def usable_rows(
     block: Block, shown: str, features: Sequence[Feature], missing: str, unit: bool
 ) -> np.ndarray:
-    """Return which rows (n,) of a block are used: all, but for those that ``drop`` leaves out.
+    """Return the mask (n,) of used rows: all but those that ``missing = "drop"`` leaves out.
 
-    `shown` and `features` are for messages, `missing` is the job's. With `unit` rows are divided by
-    their lengths, which must not be 0. `DataError` for an infinite value, and for a missing one or
-    a row without length unless these are left out.
+    `shown` and `features` are for messages. With `unit` rows are divided by their lengths, which
+    must not be 0. `DataError` for an infinite value, and, unless they are left out, for a missing
+    value or a row of length 0.
     """
     fine = np.isfinite(block.X) if missing == "error" else ~np.isinf(block.X)
     if not fine.all():
         row, column = map(int, np.unravel_index(np.argmin(fine), fine.shape))
         why = _gaps if np.isnan(block.X[row, column]) else unusable
         raise why(block, row, column, shown, features)
-    zero = np.zeros(len(block.X), bool)
-    if unit:
-        zero = np.asarray((block.X == 0.0).all(axis=1))
+    zero = (block.X == 0.0).all(axis=1) if unit else np.zeros(len(block.X), bool)
     if missing == "drop":
         return ~(zero | np.isnan(block.X).any(axis=1))
     if zero.any():
@@ -44,7 +43,7 @@ def usable_rows(
 def unusable(
     block: Block, row: int, column: int, shown: str, features: Sequence[Feature]
 ) -> DataError:
-    """Return the error for a number of a block that is too large to be used."""
+    """Return the error for an infinite value, or one too large for the arithmetic."""
     names = names_of(features)
     bad = np.flatnonzero(np.isinf(block.X).any(axis=0)).tolist()
     others = [repr(names[place]) for place in bad if place != column]
@@ -58,10 +57,7 @@ def unusable(
 def _gaps(
     block: Block, row: int, column: int, shown: str, features: Sequence[Feature]
 ) -> DataError:
-    """Return the error for missing values, the first of which is in a column, at a row.
-
-    It names all columns that have some in the block.
-    """
+    """Return the error for missing values, with all columns of the block that have some."""
     missing = np.isnan(block.X)
     names = names_of(features)
     counts: dict[str, int] = {}
@@ -81,18 +77,17 @@ def _gaps(
 
 
 def no_values(names: Sequence[str]) -> DataError:
-    """Return the error for columns without a value in any row, of which there is one at least."""
+    """Return the error for one or more columns without any value."""
     if len(names) == 1:
         return DataError(f"column {names[0]!r} has no value in any row")
     return DataError(f"columns {some(list(map(repr, names)))} have no value in any row")
 
 
 def chosen(block: Block, kept: np.ndarray) -> Block:
-    """Return the rows of a block that are `kept` (n,) bool."""
+    """Return the rows of a block in a mask (n,) bool."""
     if kept.all():
         return block
-    places = np.flatnonzero(kept)
-    ids = None if block.ids is None else block.ids.take(places)
-    labels = None if block.labels is None else block.labels.take(places)
+    mask = pa.array(kept)
+    ids, labels = (None if a is None else a.filter(mask) for a in (block.ids, block.labels))
     compared = None if block.compared is None else block.compared[kept]
     return Block(block.rows[kept], block.X[kept], ids, labels, compared)

@@ -1,4 +1,4 @@
-"""The version of a file that was seen, and whether it is still that one."""
+"""Versions of files, to detect that a file changed while a run reads it."""
 
 from __future__ import annotations
 
@@ -14,20 +14,19 @@ from typing import Any, NamedTuple
 from distsvc.errors import DataError
 from distsvc.storage.places.location import Location
 
-# Where the different file systems say which version of a file they hold, the most telling first.
 _TAG_KEYS = (
     "ETag", "etag", "md5", "mtime", "LastModified", "last_modified", "updated", "created",
 )  # fmt: skip
+"""The keys of different file systems for the version of a file, the most reliable first."""
 
 
 class Version(NamedTuple):
-    """The mark that tells one content of a file from another, as far as the file system knows it.
+    """The version of a file, as far as the file system knows it.
 
-    `tag` is what the file system calls its mark of a version, and the mark: an ETag or a time
-    of modification, of a local file in nanoseconds; empty where there is none. `changed` is
-    when a local file was last changed in any way, in nanoseconds, 0 if not local; no user can
-    set it. It is compared within a run, and is no part of a fingerprint: a copy has another.
-    `size` is in bytes. A version of many files has the number of those that are `chunks`.
+    `tag` is an ETag or a time of modification with its name, or empty. `changed` is the change time
+    of a local file in nanoseconds, which no user can set, else 0; it is no part of a fingerprint,
+    because a copy has another. `size` is in bytes. A version of many files has the number of
+    `chunks` among them.
     """
 
     size: int | None
@@ -42,7 +41,7 @@ class Version(NamedTuple):
         return sizes or (same_mark and self.tag != other.tag) or self.changed != other.changed
 
     def __str__(self) -> str:
-        """Return it as a message shows it: size, and time or tag."""
+        """Return size, and time or tag."""
         if not self.changed:
             return f"{self.size} bytes" + (f" ({self.tag})" if self.tag else "")
         when = datetime.datetime.fromtimestamp(self.changed / 1e9)
@@ -50,15 +49,14 @@ class Version(NamedTuple):
 
 
 Versions = dict[str, Version]
-"""By a file's name relative to the table's folder."""
+"""Versions by a file's name relative to the table's folder."""
 
 
 def version_of(place: Location, info: Mapping[str, Any] | None = None) -> Version:
-    """Return which version of a file is there.
+    """Return the version of a file; a remote file system's `info` is used if it is known.
 
-    `info` is the file system's own description, if it is known; a local file is always asked.
-    Raises `DataError` where the file has gone, may not be read, or is a pipe, a socket or a
-    device, and `TemporaryError` where the store does not answer.
+    `DataError` if the file is gone, unreadable, or a pipe, a socket or a device; `TemporaryError`
+    if the store does not answer.
     """
     with place.naming_errors():
         if place.is_local:
@@ -71,17 +69,15 @@ def version_of(place: Location, info: Mapping[str, Any] | None = None) -> Versio
             info = place.info()
         if info is None:
             raise FileNotFoundError(place.path)
-        tags = [f"{key} {_plain(info[key])}" for key in _TAG_KEYS if info.get(key) is not None]
-        return Version(info.get("size"), tags[0] if tags else "")
-
-
-def _plain(mark: Any) -> Any:
-    # One file system says the same time in two ways.
-    return mark.timestamp() if isinstance(mark, datetime.datetime) else mark
+        key = next((key for key in _TAG_KEYS if info.get(key) is not None), "")
+        mark = info.get(key)
+        if isinstance(mark, datetime.datetime):  # some file systems give a number at other times
+            mark = mark.timestamp()
+        return Version(info.get("size"), f"{key} {mark}" if key else "")
 
 
 def joined(versions: Iterable[tuple[str, Version]], chunks: int = 0) -> Version:
-    """Return one version for many files, `chunks` of an array among them; differs with any."""
+    """Return one version for many files, which differs if any of them does."""
     found = sorted(versions)
     digest = hashlib.sha256(json.dumps([(n, v.size, v.tag) for n, v in found]).encode())
     size = sum(version.size or 0 for _, version in found)
@@ -89,7 +85,7 @@ def joined(versions: Iterable[tuple[str, Version]], chunks: int = 0) -> Version:
 
 
 def check_version(place: Location, recorded: Version) -> None:
-    """Raise the `DataError` of a file that has gone or is not what it was on opening the table."""
+    """Raise `DataError` if a file is gone, or not in the version that was recorded."""
     with place.naming_errors():
         if place.is_local and os.path.isdir(place.path):
             raise DataError(f"{place.shown} has become a folder while the table was in use")
@@ -99,7 +95,7 @@ def check_version(place: Location, recorded: Version) -> None:
 
 
 def changed(place: Location, recorded: Version, found: Version) -> DataError:
-    """Return the error for a file that is not what it was on opening the table."""
+    """Return the error for a file that changed since the table was opened."""
     return DataError(
         f"{place.shown} changed while the run was reading it: "
         f"{recorded} when the table was opened, {found} now"
@@ -108,10 +104,9 @@ def changed(place: Location, recorded: Version, found: Version) -> DataError:
 
 @contextmanager
 def unchanged(place: Location, recorded: Version | None) -> Iterator[None]:
-    """Compare a file with its recorded version before its rows are read, and after a failure.
+    """Check the recorded version, if any, of a file before its rows are read and after a failure.
 
-    A local file, of which asking is cheap, is compared after every reading. Nothing is compared if
-    nothing was recorded.
+    A local file, where this is cheap, is also checked after every reading.
     """
     if recorded is None:
         yield
@@ -127,7 +122,7 @@ def unchanged(place: Location, recorded: Version | None) -> Iterator[None]:
 
 
 def compare(folder: Location, recorded: Versions, found: Versions) -> None:
-    """Raise the `DataError` of the first file that has gone, changed or was added."""
+    """Raise `DataError` for the first file that is gone, changed or new."""
     for name, version in recorded.items():
         if name not in found:
             raise DataError(f"{folder.join(name).shown} has gone while the table was in use")
