@@ -16,7 +16,7 @@ def required(package: str, extra: str, what: str) -> Any:
 
 
 def check_extra(package: str, extra: str, what: str) -> None:
-    """Raise `MissingExtraError`, with `what` needs it, unless the package of an extra is installed."""
+    """Raise `MissingExtraError` unless the package, which `what` needs, is installed."""
     name = package.partition(".")[0]
     if not is_installed(name):
         raise MissingExtraError(
