@@ -1,4 +1,4 @@
-"""Faults of the text of a CSV file: which line has one, and the command that mends it."""
+"""Faults in the text of a CSV file, with the line of the first one."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import gzip
 import io
 import itertools
 import re
-import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import PurePosixPath
 from typing import Any
 
 import pyarrow as pa
@@ -22,32 +20,28 @@ from distsvc.storage.places.location import Location
 from distsvc.storage.rows.texts import NUMBER, TextStats, matches
 from distsvc.storage.tables.csv.text import ZEROS, Head, encoding_of, head_of
 
-_THOUSANDS = r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?"
-_DECIMAL_COMMA = r"[+-]?\d+(,\d+)?"
-
 MOST_BYTES = 16 << 20
 """Maximum size of a value, and of the part of a file that is parsed at a time."""
 
 _SHOWN = 40
-"""Characters of a value in a message."""
+"""Maximum number of characters of a value in a message."""
 
 _WORDS, _COLUMNS = 10, 5
-"""Different words of a column, and columns, that a message names."""
+"""Maximum number of a column's words, and of columns, in a message."""
 
 
 def refused(file: Location, columns: Mapping[str, TextStats]) -> DataError | None:
-    """Return the error for columns of text whose values are numbers for the most part, or None.
+    """Return the error for columns of text most of whose values are numbers, or None.
 
-    It names all words that are none, and the command that makes them missing values.
+    It names all other words, and the line of the first.
     """
     mixed = {name: words for name, words in columns.items() if words.are_numbers}
     if not mixed:
-        return next(
-            (_misspelled(file, n, words) for n, words in columns.items() if words.are_spelled), None
-        )
-    told = [
+        spelled = ((name, words) for name, words in columns.items() if words.are_spelled)
+        return next((_misspelled(file, name, words) for name, words in spelled), None)
+    found = [
         f"line {line_of(file, words.first)}: column {name!r}: expected a number, as in "
-        f"{words.numbers} of the first {words.given} rows, found {_named(words.odd)}"
+        f"{words.numbers} of the first {words.given} rows, found {_counted(words.odd)}"
         for name, words in itertools.islice(mixed.items(), _COLUMNS)
     ]
     more = f"; and {len(mixed) - _COLUMNS} more columns" if len(mixed) > _COLUMNS else ""
@@ -55,9 +49,11 @@ def refused(file: Location, columns: Mapping[str, TextStats]) -> DataError | Non
     if any(ZEROS.decode() in word for word in odd):
         return bad_bytes(file)
     which = "these columns" if len(mixed) > 1 else "the column"
+    advice = "mend the values; leave them empty if they are missing"
+    if any(word.lstrip().startswith("#") for word in [*mixed, *odd]):
+        advice = "take out the lines with comments"
     return DataError(
-        f"{file.shown}, {'; '.join(told)}{more}; leave {which} out of input.columns, or "
-        + _advice(file, mixed, odd)
+        f"{file.shown}, {'; '.join(found)}{more}; leave {which} out of input.columns, or {advice}"
     )
 
 
@@ -66,8 +62,8 @@ def _misspelled(file: Location, name: str, words: TextStats) -> DataError:
     return DataError(
         f"{file.shown}, line {line_of(file, words.first_spelled)}: column {name!r}: expected a "
         f"number such as -1234.5, but {count} of the first {words.given} rows are like "
-        f"{value[:_SHOWN]!r}; write them with a decimal point and nothing else"
-        f"{_rewritten(file, words)}, or leave the column out of input.columns"
+        f"{value[:_SHOWN]!r}; write them with a decimal point and nothing else, or leave the "
+        "column out of input.columns"
     )
 
 
@@ -75,56 +71,23 @@ def grouped(file: Location, name: str, values: pa.Array) -> DataError:
     """Return the error for a column whose points seem to separate thousands."""
     plain = values.filter(pc.invert(matches(values, "[.]")))[0].as_py()
     row = pc.index(matches(values, "[.]"), True).as_py()
-    option = f"converters={{{name!r}: lambda v: v.replace('.', '')}}"
     return DataError(
         f"{file.shown}, line {line_of(file, row)}: column {name!r}: {values[row].as_py()!r} beside "
-        f"{plain!r} looks like a number with a point for thousands; write it without, as "
-        f"{_by_pandas(file, option)} does; or, if it is a decimal, give all numbers three digits "
-        "behind the point; or leave the column out of input.columns"
+        f"{plain!r} looks like a number with a point for thousands; write it without; or, if it is "
+        "a decimal, give all numbers three digits behind the point; or leave the column out of "
+        "input.columns"
     )
 
 
-def _advice(file: Location, names: Iterable[str], odd: list[str]) -> str:
-    """Return what to do about words that are no numbers."""
-    if any(word.lstrip().startswith("#") for word in [*names, *odd]):
-        return f"leave out comments: {piped(file, _NO_COMMENTS)}"
-    if any(map(str.isdigit, "".join(odd))) or len(odd) > _WORDS:
-        if all(re.fullmatch(_THOUSANDS, word.strip()) for word in odd):
-            return f"read them without the commas: {_by_pandas(file, 'thousands=' + repr(','))}"
-        return "mend the values"
-    return f"make them missing values: {_by_pandas(file, f'na_values={list(dict.fromkeys(odd))}')}"
-
-
-def _rewritten(file: Location, words: TextStats) -> str:
-    """Return how to rewrite numbers with a decimal comma, if they have no other marks.
-
-    Points for thousands are left alone: pandas would take those of dates for such ones, too.
-    """
-    if all(re.fullmatch(_DECIMAL_COMMA, word.strip()) for word in words.odd):
-        return f", as {_by_pandas(file, 'decimal=' + repr(','))} does"
-    return ""
-
-
-def _by_pandas(file: Location, option: str) -> str:
-    """Return the call by which pandas reads a file with an option and writes it as Parquet."""
-    head = head_of(file)
-    apart = "" if head.separator == "," else f", sep={head.separator!r}"
-    apart += f", skiprows={head.skip}" if head.skip else ""
-    return f"pandas.read_csv({_name(file)!r}{apart}, {option}).to_parquet('new.parquet')"
-
-
-def _named(odd: Counter[str]) -> str:
-    """Return words and how often each comes up, the most frequent first."""
-    told = [f"{word[:_SHOWN]!r} ({n})" for word, n in odd.most_common(_WORDS)]
+def _counted(odd: Counter[str]) -> str:
+    """Return words with their counts, the most frequent first."""
+    found = [f"{word[:_SHOWN]!r} ({n})" for word, n in odd.most_common(_WORDS)]
     more = f" and {len(odd) - _WORDS} more words" if len(odd) > _WORDS else ""
-    return ", ".join(told) + more
-
-
-_NO_COMMENTS = "grep -v '^#'"
+    return ", ".join(found) + more
 
 
 def explained(file: Location, error: DataError) -> DataError:
-    """Return the error for a text that Arrow can't read, naming the line where that is known."""
+    """Return the error for a text that Arrow can't read, with the line if it is found."""
     text, head = str(error), head_of(file)
     widths = "Expected " in text and " columns" in text
     if not widths and "invalid UTF8" not in text:
@@ -136,7 +99,7 @@ def explained(file: Location, error: DataError) -> DataError:
                 found = line.decode(errors="replace").strip()[:_SHOWN]
                 return DataError(
                     f"{file.shown}, line {number}: expected fields, found a comment, {found!r}; "
-                    f"comments are not read: {piped(file, _NO_COMMENTS)}"
+                    "comments are not read: take such lines out"
                 )
             if ZEROS in line or encoding_of(line):
                 return not_utf8(file, line, number)
@@ -152,33 +115,24 @@ def _width_fault(file: Location, head: Head) -> DataError | None:
         line = reader.line_num
     if odd is None:
         return None
-    width, found, mark = len(header), len(odd), head.separator
+    width, found = len(header), len(odd)
     if width == 1 and line > top:
-        command = piped(file, f"tail -n +{line}")
         return DataError(
             f"{file.shown}, line {top}: expected a header with {found} names, as line {line} has "
-            f"{found} fields, found {header[0][:_SHOWN]!r}; leave out what is above the header: "
-            f"{command}"
+            f"{found} fields, found {header[0][:_SHOWN]!r}; take out the lines above the header"
         )
+    words = f"{file.shown}, line {line}: expected {width} fields, as in the header, found {found}"
     if found == width + 1 and not odd[-1]:
-        tab = mark.replace("\t", r"\t")
-        mended = piped(file, f"sed -E 's/[{tab}]\r?$//'")
         return DataError(
-            f"{file.shown}, line {line}: expected {width} fields, as in the header, found {found}, "
-            f"the last of which is empty; take the separator out at the end of lines: {mended}"
+            f"{words}, the last of which is empty; take the separator out at the end of lines"
         )
-    text = mark.join(odd)[:_SHOWN]
-    return DataError(
-        f"{file.shown}, line {line}: expected {width} fields, as in the header, found {found}: "
-        f"{text!r}; mend the line"
-    )
+    return DataError(f"{words}: {head.separator.join(odd)[:_SHOWN]!r}; mend the line")
 
 
 def quote_fault(file: Location) -> DataError | None:
     """Return the error for a quote that swallows lines, or None.
 
-    It is never closed, or is closed by a quote after which the value goes on, or the lines between
-    have as many fields as the header, and numbers among them.
+    The quote is never closed, or closed amid a value, or the lines between look like rows.
     """
     head, start = head_of(file), 1
     with _reader(file, head, strict=True) as reader:
@@ -190,9 +144,8 @@ def quote_fault(file: Location) -> DataError | None:
                 return None
             except csv.Error as error:
                 if reader.line_num > start:
-                    fault = (
-                        "is not closed" if "end of data" in str(error) else "is closed amid a value"
-                    )
+                    is_open = "end of data" in str(error)
+                    fault = "is not closed" if is_open else "is closed amid a value"
                     return _open_quote(file, start, reader.line_num, fault)
                 fields = []
             width = width or len(fields)
@@ -217,7 +170,7 @@ def _open_quote(file: Location, first: int, last: int, fault: str) -> DataError:
 
 
 def bad_bytes(file: Location) -> DataError:
-    """Return the error for a file that has a line which is no UTF-8."""
+    """Return the error for the first line that is not UTF-8."""
     with _lines(file, head_of(file)) as lines:
         numbered = enumerate(lines, start=1)
         found = ((n, line) for n, line in numbered if ZEROS in line or encoding_of(line))
@@ -226,31 +179,16 @@ def bad_bytes(file: Location) -> DataError:
 
 
 def not_utf8(file: Location, text: bytes, line: int) -> DataError:
-    """Return the error for a text that is not UTF-8, with the command that makes it so."""
+    """Return the error for a text that is not UTF-8, with its likely encoding."""
     if ZEROS in text:
-        command = piped(file, r"sed 's/\x00//g'")
         return DataError(
             f"{file.shown}, line {line} holds bytes that are zero, where space was reserved and "
-            f"nothing was written; is the file whole? This leaves them out: {command}"
+            "nothing was written; is the file whole? If so, take them out"
         )
-    command = f"iconv -f {encoding_of(text) or 'LATIN1'} -t UTF-8"
     return DataError(
-        f"{file.shown}, line {line} is not UTF-8; write it as UTF-8: {piped(file, command)}"
+        f"{file.shown}, line {line} is not UTF-8, but looks like {encoding_of(text) or 'LATIN1'}; "
+        "write the file as UTF-8"
     )
-
-
-def piped(file: Location, command: str) -> str:
-    """Return the line of a shell that writes a file anew, as a command changes it."""
-    name = shlex.quote(_name(file))
-    suffix = "".join(PurePosixPath(file.path).suffixes[-2:]).lower()
-    if head_of(file).is_packed:
-        return f"gunzip -c {name} | {command} | gzip > new{suffix}"
-    return f"{command} {name} > new{PurePosixPath(file.path).suffix.lower()}"
-
-
-def _name(file: Location) -> str:
-    """Return the path of a local file, or the name of another, as it would be fetched."""
-    return file.path if file.is_local else PurePosixPath(file.path).name
 
 
 def line_of(file: Location, row: int) -> int:

@@ -1,9 +1,7 @@
-"""CSV, which has no row ranges: streamed once into a Parquet file, and from then on Parquet.
+"""CSV as a source: converted once to a Parquet file in the run's staging folder.
 
-The Parquet file lies in `staging`, the run's folder (a `Store`) for such copies; inputs are
-`Location`s, which are only read. A file's version has a tag, its ETag or time of modification, if
-the file system knows one: a copy is used again only if every version has one. `codes` are the
-categories that look like whole numbers, which are read as text.
+A converted file is used again if every input file has a version tag (ETag or modification time) and
+all are the same. `codes` are categories that look like whole numbers and are read as text.
 """
 
 from __future__ import annotations
@@ -67,10 +65,11 @@ from distsvc.storage.tables.files import Files, find_files
 from distsvc.storage.tables.parquet import Parquet
 
 _GROUP_ROWS = 262_144
+"""Number of rows of a row group of the Parquet file."""
 _EXACT = pa.decimal128(38, 0)
 _BLOCK_BYTES = MOST_BYTES
 _ABOUT = b"distsvc"
-"""Key of the metadata of all columns, in the metadata of the Parquet file."""
+"""Key, in the metadata of the Parquet file, of the metadata of all columns."""
 
 _CONVERSION = re.compile(
     r"In CSV column #(?P<column>\d+): Row #(?P<line>\d+): (?P<fault>.*)", re.DOTALL
@@ -78,16 +77,15 @@ _CONVERSION = re.compile(
 
 
 class Csv(Parquet):
-    """CSV with a header, packed by gzip or not; the first lines tell what separates its fields.
+    """CSV with a header, packed by gzip or not.
 
     Only columns that a job may use are converted. Types come from the first 16 MiB of each file. A
-    column of whole numbers there becomes float64, as a fraction may follow, unless it is the id,
-    the label or in the filter ``where``; so does a feature that the job names and that is empty at
-    first. A column of text most of whose values there are numbers is refused, as a column of
-    numbers with a value that can't be read. So is one of numbers that are spelled otherwise, such
-    as 0,5. An id that a number would not give back is text, and so are categories that are whole
-    numbers or truths: 007 and 7 are two. An empty text is missing, quoted or not, as in a number;
-    NA is a text. A file that an earlier call made from the same files is used again.
+    column of whole numbers becomes float64, as a fraction may follow, unless it is the id, the
+    label or in ``where``; so does an empty feature that the job names. A column of text most of
+    whose values are numbers, also in another spelling such as 0,5, is an error, as is a column of
+    numbers with another value. An id that a number would not reproduce is text, and so are
+    categories of whole numbers or truths: 007 and 7 are two. An empty text, quoted or not, is
+    missing. NA is missing in numbers only.
     """
 
     name = "csv"
@@ -95,13 +93,11 @@ class Csv(Parquet):
     suffixes = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 
     def claim(self, found: Files) -> Files:
-        """Return the files with the format's suffixes."""
         return found.named(self.suffixes)
 
     def scan(
         self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
     ) -> Scan:
-        """Write the files, in the order of their names, as one Parquet file, and scan that."""
         target = f"csv-{_digest(found, config, categories)}.parquet"
         known = all(version.tag for version in found.versions.values())
         if not (known and staging.has(target)):
@@ -128,17 +124,14 @@ class Csv(Parquet):
 
 
 class _Columns(NamedTuple):
-    """The columns that are written, with all others and their problems as metadata.
-
-    `codes` are the categories that are read as text, although they look like numbers or truths.
-    """
+    """The columns to write, with the metadata of all others, and the categories to read as text."""
 
     stored: pa.Schema
     codes: set[str]
 
 
 class _File(NamedTuple):
-    """A file, its version, the types that Arrow sees in its first rows, and these as text."""
+    """A file, its version, and the inferred types and texts of its first rows."""
 
     place: Location
     version: Version
@@ -146,7 +139,7 @@ class _File(NamedTuple):
     first: pa.RecordBatch | None
 
     def text(self, name: str) -> pa.Array:
-        """Return the first values of a column as they are written."""
+        """Return the first values of a column as written."""
         return self.first[name] if self.first is not None else pa.array([], pa.string())
 
 
@@ -157,7 +150,7 @@ class _Files(NamedTuple):
 
     @classmethod
     def of(cls, found: Files, config: InputConfig) -> _Files:
-        """Look at the first rows of some files; `EmptyInputError` where none has a header."""
+        """Read the first rows of files; `EmptyInputError` if none has a header."""
         used = config.columns and {*other_columns(config), *config.columns}
         pairs = zip(found.places, found.versions.values(), strict=True)
         each = [_looked_at(*one, used) for one in pairs if not head_of(one[0]).is_empty]
@@ -166,7 +159,7 @@ class _Files(NamedTuple):
         return cls(each)
 
     def columns(self, config: InputConfig, categories: set[str]) -> _Columns:
-        """Return the columns that a job may use; errors as in `columns.choose_features`."""
+        """Return the columns that a job may use; errors as in `choose_features`."""
         others, named = set(other_columns(config)), set(config.columns or ())
         codes = {name for name in categories if self._are_codes(name)}
         as_text = codes | {n for n in [config.id] if n and self._is_code_like(n)}
@@ -200,9 +193,9 @@ class _Files(NamedTuple):
         return _Columns(pa.schema(list(stored.items()), {_ABOUT: about}), codes)
 
     def _compared(self, names: Sequence[str]) -> list[str]:
-        """Return the columns whose first values are few: clusters are compared by these, as text.
+        """Return the other columns with few values, by which clusters are compared, as text.
 
-        Text of any value can be read, so a fault in a column that is no feature stops no job.
+        Any value can be read as text, so a fault in a column that is no feature stops no job.
         """
         found: list[str] = []
         for name in names:
@@ -217,12 +210,12 @@ class _Files(NamedTuple):
         return found
 
     def _are_codes(self, name: str) -> bool:
-        """Return whether a column is text, whole numbers or truths, or empty, in each file."""
+        """Return whether a column is text, whole numbers, truths or empty in each file."""
         kinds = {one.types.field(name).type for one in self.each if name in one.types.names}
         return kinds <= {pa.int64(), pa.null(), pa.string(), pa.bool_()}
 
     def _is_code_like(self, name: str) -> bool:
-        """Return whether a column looks like numbers that would not give back what is written."""
+        """Return whether a column has numbers that are not reproduced as written."""
         return any(
             (pa.types.is_integer(kind := one.types.field(name).type) or pa.types.is_floating(kind))
             and not are_plain_integers(one.text(name))
@@ -231,7 +224,7 @@ class _Files(NamedTuple):
         )
 
     def _check_text(self, features: set[str], others: set[str], named: set[str]) -> None:
-        """Refuse features that nearly hold numbers or are no UTF-8, and points for thousands."""
+        """Refuse features that are nearly numbers or not UTF-8, and points for thousands."""
         for one in self.each:
             found = {}
             for name in [name for name in one.types.names if name in features | others]:
@@ -250,14 +243,14 @@ class _Files(NamedTuple):
                 raise error
 
     def _large(self, types: Collection[str], names: set[str]) -> set[str]:
-        """Return the features whose first values are integers that float64 rounds to almost one.
+        """Return the features of integers that float64 would round to almost one value.
 
-        They are read as decimals, which are exact, and checked as a whole (`tables.exactness`).
+        They are read as exact decimals and checked as a whole (`counting.check_exact`).
         """
         return {name for name in names.intersection(types) if self._all(name, _is_large)}
 
     def _longer(self, types: dict[str, pa.DataType], names: set[str]) -> set[str]:
-        """Return the columns of integers beyond 64 bits, to be compared as they are written."""
+        """Return the columns of integers beyond 64 bits, which ``where`` compares exactly."""
         chosen = {name for name in names if pa.types.is_floating(types.get(name, pa.null()))}
         return {name for name in chosen if self._all(name, are_large_integers)}
 
@@ -338,10 +331,7 @@ def _batches(files: _Files, schema: pa.Schema, codes: set[str]) -> Iterator[pa.R
 def _reading(
     file: Location, schema: pa.Schema | None = None, use_threads: bool = True
 ) -> Iterator[_Reader]:
-    """Open a file's rows; `DataError` names the line of what can't be read, and what to do.
-
-    Of a `schema`, only these columns are read.
-    """
+    """Open a file's rows, or columns of a `schema`; `DataError` names the line of a fault."""
     try:
         with file.naming_errors(), _open(file, schema, use_threads) as reader:
             yield reader
@@ -353,9 +343,9 @@ def _reading(
 
 @contextmanager
 def _naming_the_value(file: _File, schema: pa.Schema) -> Iterator[None]:
-    """Name column and line of a value that does not fit, which takes another reading, in order.
+    """Name column and line of an unusable value, by a second reading in order.
 
-    Of columns of numbers it names all values that are none.
+    For columns of numbers the message has all other words.
     """
     try:
         yield
@@ -382,7 +372,7 @@ def _naming_the_value(file: _File, schema: pa.Schema) -> Iterator[None]:
 
 
 def _words(file: Location, names: list[str]) -> dict[str, TextStats]:
-    """Return what stands in some columns of a file, in all rows."""
+    """Return the counts of words of columns of a file, in all rows."""
     found = {name: TextStats() for name in names}
     text = pa.schema([(name, pa.string()) for name in names])
     row = 0
@@ -395,7 +385,7 @@ def _words(file: Location, names: list[str]) -> dict[str, TextStats]:
 
 
 class _Reader:
-    """The record batches of a file, which counts lines and looks for quotes as Arrow reads it."""
+    """The record batches of a file; counts lines and looks for quotes while Arrow reads."""
 
     def __init__(self, stream: Any, **options: Any):
         self._stream, self.closed = stream, False
@@ -411,7 +401,7 @@ class _Reader:
         return text
 
     def close(self) -> None:
-        """Do nothing: who opened the stream closes it."""
+        """Do nothing: the caller closes the stream."""
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Yield the record batches."""

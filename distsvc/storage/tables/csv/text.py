@@ -1,4 +1,4 @@
-"""The text of a CSV file: its packing, its separator, its header, and the spelling of numbers."""
+"""The text of a CSV file: packing, separator, header and spelling of numbers."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from distsvc.storage.places.location import Location
 from distsvc.storage.rows.texts import NO_NUMBER, NUMBER, SPELLED, matches
 
 HEAD_BYTES = 1 << 16
-"""Bytes at the beginning of a file that decide its packing and its separator."""
+"""Number of bytes at the beginning of a file that decide its packing and separator."""
 
 _HEAD_LINES = 200
 _SEPARATORS = ",;\t|"
 _EXCEL = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=(.)"?\r?\n', re.IGNORECASE)
-"""A first line by which Excel learns the separator."""
+"""A first line that tells Excel the separator."""
 
 _GZIP = b"\x1f\x8b"
 _OTHERS = {
@@ -35,26 +35,25 @@ _OTHERS = {
 """First bytes of files that are not CSV."""
 
 ZEROS = b"\0" * 8
-"""Bytes that no text has, in whatever encoding."""
+"""Bytes that occur in no text of any encoding."""
 
 _MARKS = {
     b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32",
     b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16",
 }  # fmt: skip
-"""Beginnings of a text that say how it is encoded."""
+"""Byte order marks."""
 
 _OF_WINDOWS = re.compile(rb"[\x80\x82-\x8c\x8e\x91-\x9c\x9e\x9f]")
-"""Characters of Windows that Latin-1 does not have, such as a typographic quote."""
+"""Characters of CP1252 that Latin-1 lacks, such as a typographic quote."""
 
 _WHOLE = r"^(0|-?[1-9]\d*)$"
 _LARGE = r"^-?\d{1,38}$"
 
 
 def encoding_of(text: bytes) -> str | None:
-    """Return what a text is likely to be in, as iconv calls it; None for UTF-8.
+    """Return the likely encoding of a text, by its name in iconv; None for UTF-8.
 
-    It may end within a character. What is neither UTF-8 nor 16 or 32 bits wide is taken for an
-    encoding of Western Europe.
+    The text may end within a character.
     """
     marked = next((name for mark, name in _MARKS.items() if text.startswith(mark)), None)
     if marked or (len(text) > 1 and 5 * text.count(0) > 2 * len(text)):
@@ -67,7 +66,7 @@ def encoding_of(text: bytes) -> str | None:
 
 
 def first_line(head: bytes) -> bytes:
-    """Return the first line of a file, with its end, by its first bytes."""
+    """Return the first line, with its end, of a file's first bytes."""
     return head[: head.find(b"\n") + 1 or None]
 
 
@@ -81,10 +80,9 @@ class Head(NamedTuple):
     is_packed : bool
         Whether the file is packed by gzip.
     separator : str
-        What separates the fields.
+        The separator of fields.
     skip : int
-        Lines above the header.
-
+        Number of lines above the header.
     """
 
     text: bytes
@@ -94,7 +92,7 @@ class Head(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the file has at most one line, and that without an end."""
+        """Whether the file has at most one line, without an end."""
         return len(self.text) < HEAD_BYTES and not re.search(rb"[\r\n]", self.text.lstrip())
 
 
@@ -126,9 +124,9 @@ def head_of(file: Location) -> Head:
 
 
 def _separator(text: bytes) -> str:
-    """Return the separator by which the first lines have as many fields as the header, or most.
+    """Return the separator by which most lines have as many fields as the header.
 
-    If several do, the one that leaves the most numbers: a comma may be that of a decimal.
+    Of several, the one that leaves the most numbers is best: a comma may be a decimal comma.
     """
     lines = text.decode(errors="replace").splitlines(keepends=True)
     if len(text) >= HEAD_BYTES and len(lines) > 1:
@@ -155,9 +153,9 @@ def _fields(lines: list[str], mark: str) -> list[list[str]]:
 
 
 def check_header(shown: str, names: list[str], used: Collection[str] | None) -> list[str]:
-    """Return the names of a header but those that several columns share.
+    """Return the names in a header that are unique.
 
-    Raises `DataError` for a line of values, and for a shared name that is `used`; all are if None.
+    `DataError` for a line of values, and for a shared name in `used` (None: all).
     """
     numbers = [float(name) for name in names if re.match(NUMBER, name.strip())]
     rising = all(one < other for one, other in itertools.pairwise(numbers))
@@ -181,10 +179,7 @@ def check_header(shown: str, names: list[str], used: Collection[str] | None) -> 
 
 
 def are_plain_integers(values: pa.Array) -> bool:
-    """Return whether texts are whole numbers that can be had back as they are written.
-
-    Not so are 007, 1.10 or a number of 20 digits, which an id may be.
-    """
+    """Return whether whole numbers are written as Python does, unlike 007, 1.10 or 20 digits."""
     known = values.drop_null()
     if not pc.all(pc.match_substring_regex(known, _WHOLE), min_count=0).as_py():
         return False
@@ -196,23 +191,23 @@ def are_plain_integers(values: pa.Array) -> bool:
 
 
 def are_large_integers(values: pa.Array) -> bool:
-    """Return whether texts are whole numbers, or missing, that decimals of 38 digits hold."""
+    """Return whether texts are missing or whole numbers of at most 38 digits, as decimals hold."""
     known = without_missing(values)
     return bool(pc.all(pc.match_substring_regex(known, _LARGE), min_count=0).as_py())
 
 
 def without_missing(values: pa.Array) -> pa.Array:
-    """Return the texts that do not stand for a missing number."""
+    """Return the texts that are not missing numbers."""
     return values.filter(pc.invert(pc.is_in(values, NO_NUMBER)))
 
 
 def has_hexadecimals(values: pa.Array) -> bool:
-    """Return whether a text is like 0x1f, which Arrow takes for an integer only at first."""
+    """Return whether a text is like 0x1f; Arrow reads it as an integer in the first rows only."""
     return bool(pc.any(matches(values, "(?i)^[+-]?0x"), min_count=0).as_py())
 
 
 def with_missing(batch: pa.RecordBatch, codes: Collection[str]) -> pa.RecordBatch:
-    """Return rows whose empty texts are null; of `codes`, also what stands for no number."""
+    """Return rows with null for empty texts, and in `codes` for all missing numbers."""
     nothing, null = pa.array([""]), pa.scalar(None, pa.string())
     for k, field in enumerate(batch.schema):
         if pa.types.is_string(field.type):

@@ -1,15 +1,12 @@
-"""Text that is not as CSV should be: the error names the line, and its command mends the file."""
+"""Text that is not as CSV should be: the error names the line, what was found and what helps."""
 
 import gzip
 import re
-import subprocess
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from distsvc.errors import DataError
-from tests.small_tables import everything, opened
+from tests.small_tables import opened
 
 PLAIN = "größe,x\n" + "".join(f"{k % 7},{k / 2}\n" for k in range(60))
 
@@ -20,13 +17,6 @@ def refused(path, tmp_path, **fields) -> str:
     message = str(caught.value)
     assert "\n" not in message
     return message
-
-
-def mended(message: str, folder):
-    """Run the command that a message ends in, and return the file that it writes."""
-    command = re.search(r": ((?:iconv|grep|gunzip|sed|tail) .* > (new\S+))", message)
-    subprocess.run(command[1], shell=True, check=True, cwd=folder)
-    return folder / command[2]
 
 
 @pytest.mark.parametrize(
@@ -40,16 +30,13 @@ def mended(message: str, folder):
     ],
 )
 @pytest.mark.parametrize("packed", [False, True])
-def test_an_encoding_is_told_with_the_command_that_changes_it(tmp_path, encoding, named, packed):
+def test_the_encoding_of_a_file_is_named(tmp_path, encoding, named, packed):
     content = PLAIN.encode(encoding)
     path = tmp_path / ("my t.csv.gz" if packed else "my t.csv")
     path.write_bytes(gzip.compress(content) if packed else content)
-    message = refused(path, tmp_path)
-    assert f"csv{'.gz' if packed else ''}, line 1 is not UTF-8" in message
-    assert f"iconv -f {named} -t UTF-8" in message
-    table = opened(mended(message, tmp_path), tmp_path)
-    assert table.columns == ("größe", "x")
-    np.testing.assert_array_equal(everything(table)[1][:, 1], np.arange(60) / 2)
+    suffix = ".gz" if packed else ""
+    expected = f"csv{suffix}, line 1 is not UTF-8, but looks like {named}; write the file as UTF-8"
+    assert expected in refused(path, tmp_path)
 
 
 @pytest.mark.parametrize("start", [1, 2000])
@@ -64,13 +51,11 @@ def test_bytes_in_a_value_are_told_where_the_column_is_used(tmp_path, monkeypatc
     else:
         assert "line 3 is not UTF-8" in message
         assert opened(path, tmp_path).columns == ("x",), "a column that nobody uses"
-    assert opened(mended(message, tmp_path), tmp_path).columns == ("x",)
 
 
 def test_characters_of_windows(tmp_path):
     (tmp_path / "t.csv").write_bytes("preis €,x\n1,2\n3,4\n".encode("cp1252"))
-    message = refused(tmp_path / "t.csv", tmp_path)
-    assert opened(mended(message, tmp_path), tmp_path).columns == ("preis €", "x")
+    assert "looks like CP1252" in refused(tmp_path / "t.csv", tmp_path)
 
 
 @pytest.mark.parametrize("separator", [",", ";"])
@@ -88,22 +73,19 @@ def test_a_mark_of_utf8_is_no_part_of_the_text(tmp_path, separator):
         ('x,y\n"1",2\n\n# a pause, and\n# another\n3,4\n', 4),
     ],
 )
-def test_comments_are_told_with_the_command_that_leaves_them_out(tmp_path, text, line):
+def test_the_line_of_a_comment_is_named(tmp_path, text, line):
     (tmp_path / "t.csv").write_text(text)
     message = refused(tmp_path / "t.csv", tmp_path)
     assert f"t.csv, line {line}: expected fields, found a comment, '# " in message
-    X = everything(opened(mended(message, tmp_path), tmp_path))[1]
-    assert X.tolist() == [[1, 2], [3, 4]]
 
 
 def test_comments_that_look_like_fields(tmp_path):
     (tmp_path / "t.csv").write_text("x\n1\n# a pause\n3\n")
     message = refused(tmp_path / "t.csv", tmp_path)
     assert "line 3: column 'x'" in message
-    assert everything(opened(mended(message, tmp_path), tmp_path))[1].ravel().tolist() == [1, 3]
+    assert message.endswith("take out the lines with comments")
     (tmp_path / "t.csv").write_text("# by hand\nx\n1\n3\n")
-    again = opened(mended(refused(tmp_path / "t.csv", tmp_path), tmp_path), tmp_path)
-    assert everything(again)[1].ravel().tolist() == [1, 3]
+    assert "take out the lines with comments" in refused(tmp_path / "t.csv", tmp_path)
 
 
 def words_of(message: str) -> list[str]:
@@ -126,11 +108,7 @@ def test_all_words_that_are_no_numbers_are_told_at_once(tmp_path, monkeypatch, l
     assert f"line {first + 4}: column 'y'" in message
     assert words_of(message) == ["n.a.", "?", "missing", "unknown"]
     assert "'n.a.' (2)" in message
-    called = re.search(r"pandas\.(read_csv\(.*\))\.to_parquet\('new.parquet'\)", message)
-    frame = eval("pd." + called[1], {"pd": pd})  # as a user would
-    frame.to_parquet(tmp_path / "new.parquet")
-    X = everything(opened(tmp_path / "new.parquet", tmp_path, columns=["x", "y"]))[1]
-    assert np.isnan(X).sum(axis=0).tolist() == [5, 1]
+    assert "leave them empty if they are missing" in message
 
 
 def test_many_words_and_columns_are_counted(tmp_path):
@@ -150,27 +128,16 @@ def test_a_line_is_counted_where_fields_have_several(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("lines", "option", "expected"),
+    ("lines", "expected"),
     [
-        (["x,y", '5.5,"1,234.5"', "6.5,12", "7.5,13"], "thousands=','", [1234.5, 12.0, 13.0]),
-        (["x;y", "5.5;1,25", "6.5;2", "7.5;0,5"], "decimal=','", [1.25, 2.0, 0.5]),
+        (["x,y", '5.5,"1,234.5"', "6.5,12", "7.5,13"], "found '1,234.5' (1)"),
+        (["x;y", "5.5;1,25", "6.5;2", "7.5;0,5"], "2 of the first 3 rows are like '1,25'"),
     ],
 )
-def test_numbers_in_another_spelling_are_read_by_the_call_that_is_told(
-    tmp_path, lines, option, expected
-):
+def test_numbers_in_another_spelling_are_quoted(tmp_path, lines, expected):
     path = tmp_path / "t.csv"
     path.write_text("\n".join(lines))
-    message = refused(path, tmp_path)
-    assert option in message
-    called = re.search(r"pandas\.(read_csv\(.*?\))\.to_parquet", message)
-    assert eval("pd." + called[1], {"pd": pd})["y"].tolist() == expected  # as a user would
-
-
-def test_points_that_may_be_those_of_dates_are_not_taken_for_thousands(tmp_path):
-    path = tmp_path / "t.csv"
-    path.write_text("x;y\n1;1.234,5\n2;2.345,6\n3;3.456,7\n")
-    assert "read_csv" not in refused(path, tmp_path)
+    assert expected in refused(path, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -233,10 +200,6 @@ def test_points_for_thousands(tmp_path):
     path.write_text("\n".join(["umsatz;menge", *rows]))
     message = refused(path, tmp_path)
     assert "line 22: column 'umsatz': '1.000' beside '980' looks like" in message
-    called = re.search(r"pandas\.(read_csv\(.*\))\.to_parquet\('new.parquet'\)", message)
-    eval("pd." + called[1], {"pd": pd}).to_parquet(tmp_path / "new.parquet")  # as a user would
-    X = everything(opened(tmp_path / "new.parquet", tmp_path, columns=["umsatz"]))[1]
-    assert X.ravel().tolist() == numbers
     path.write_text("\n".join(["x;y", *[f"{k / 8:.3f};{k}" for k in range(100)]]))
     assert opened(path, tmp_path, columns=["x"]).columns == ("x",)
 
@@ -259,7 +222,7 @@ def test_the_first_lines_decide_the_separator(tmp_path, name, text, columns):
 def test_a_decimal_comma_is_no_separator(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("Temp, C;Power, kW\n21,5;3,25\n22,5;4,75\n")
-    assert "decimal=','" in refused(path, tmp_path)
+    assert "rows are like '21,5'" in refused(path, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -271,10 +234,7 @@ def test_a_decimal_comma_is_no_separator(tmp_path):
         ("x,y\n1,2\n3" + "\0" * 99 + ",4\n", "line 3 holds bytes that are zero"),
     ],
 )
-def test_what_is_told_of_a_damaged_file_mends_it(tmp_path, text, message):
+def test_the_line_of_a_damaged_file_is_named(tmp_path, text, message):
     path = tmp_path / "t.csv"
     path.write_text(text)
-    found = refused(path, tmp_path)
-    assert message in found
-    table = opened(mended(found, tmp_path), tmp_path)
-    assert everything(table)[1].tolist() == [[1, 2], [3, 4]]
+    assert message in refused(path, tmp_path)
