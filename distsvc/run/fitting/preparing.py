@@ -36,7 +36,7 @@ from distsvc.storage.rows.features import (
     one_hot_columns,
 )
 from distsvc.storage.rows.usable import no_values
-from distsvc.storage.tables.exactness import check_exact
+from distsvc.storage.tables.counting import check_exact
 
 SHOWN = 5
 """Far rows, or columns that they decide, that a note names."""

@@ -1,30 +1,30 @@
-"""Counting the values of a table's columns of categories."""
+"""Passes over stored values: counts of categories, and a check of large integers."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from distsvc.errors import DataError
+from distsvc.inputs.exactness import is_narrow
 from distsvc.inputs.levels import MAX_LEVEL_LENGTH, texts_of
 from distsvc.storage.rows.blocks import Batches, Span, Table, undictionaried
+from distsvc.storage.rows.features import Numeric, Vector
 from distsvc.storage.rows.gaps import with_gaps
 from distsvc.storage.rows.texts import is_unicode, not_unicode
 from distsvc.storage.rows.where import parse_where
 from distsvc.storage.tables.sources import source_of
 
 MOST_VALUES = 1_000_000
-
-_ROWS = 65_536
+"""Maximum number of different values of a category."""
 
 
 def matching_batches(table: Table, span: Span, columns: Sequence[str]) -> Batches:
-    """Yield columns of a span's rows as they are stored, but for rows that ``where`` drops.
-
-    What is dictionary-encoded comes as its values. `DataError` where the table can't be read.
-    """
+    """Yield columns of a span's rows that match ``where``, without dictionaries."""
     condition = parse_where(table.where) if table.where is not None else None
     where = condition.columns if condition else ()
     wanted = list(dict.fromkeys([*columns, *where]))
@@ -37,10 +37,10 @@ def matching_batches(table: Table, span: Span, columns: Sequence[str]) -> Batche
 
 
 class ValueCounts:
-    """The rows of every value, as text, of some columns of a table; null is none.
+    """Counts of the values, as text, of columns of a table, without null.
 
-    Values of the columns `cut` that are too long for a category count by their beginning, which is
-    too long as well.
+    Values of the columns in `cut` that are too long for a category are truncated; others are
+    errors.
     """
 
     def __init__(self, table: Table, columns: Sequence[str], cut: Collection[str] = ()):
@@ -48,12 +48,11 @@ class ValueCounts:
         self.counts: dict[str, dict[str, int]] = {column: {} for column in columns}
 
     def add(self, start: int, stop: int) -> None:
-        """Count storage rows [start, stop), but for those that ``where`` drops.
+        """Count storage rows [start, stop) that match ``where``.
 
-        Raises `DataError` where a column has more than `MOST_VALUES` values, or one that is
-        longer than `MAX_LEVEL_LENGTH`; or the table can't be read.
+        `DataError` if a column has more than `MOST_VALUES` values, or one that is too long.
         """
-        span = Span(start, stop, _ROWS)
+        span = Span(start, stop, 65_536)
         for arrays in matching_batches(self.table, span, list(self.counts)):
             for column in self.counts:
                 self._count(column, with_gaps(arrays[column], self.table.missing_values))
@@ -80,3 +79,47 @@ class ValueCounts:
             f"{self.table.shown}: column {column!r} has {found}, expected {expected} of a column "
             f"of categories; leave it out by --exclude {column}, or give a column of coarser values"
         )
+
+
+def check_exact(table: Table, least: np.ndarray, most: np.ndarray) -> None:
+    """Raise `DataError` for integers or decimals whose differences float64 rounds away.
+
+    `least` and `most` (d,) float64 are the extremes of the numeric columns. A column that looks
+    constant is read again as stored, up to its second value.
+    """
+    for k in np.flatnonzero(is_narrow(least, most)):
+        column, place = _stored(table, int(k))
+        if column and (least[k] < most[k] or _varies(table, column, place)):
+            name, near = table.columns[k], int(np.nextafter(least[k], 0.0))
+            raise DataError(
+                f"{table.shown}: column {name!r} holds numbers near {near} that differ by too "
+                f"little for float64, whose steps are {np.spacing(abs(float(near))):g} there; "
+                f"write {name} - {near} in its place, or leave the column out of input.columns"
+            )
+
+
+def _stored(table: Table, place: int) -> tuple[str, int | None]:
+    """Return the stored column of a numeric column, and the position in its vectors, if any.
+
+    The name is empty if float64 holds the stored values exactly.
+    """
+    for feature, kind in zip(table.features, table.types, strict=True):
+        if place < len(feature.names):
+            exact = isinstance(feature, Numeric | Vector) and ("int64" in kind or "decimal" in kind)
+            return feature.column if exact else "", place if feature.whole else None
+        place -= len(feature.names)
+    raise IndexError(place)
+
+
+def _varies(table: Table, column: str, place: int | None) -> bool:
+    """Return whether a column has two different stored values."""
+    first: Any = None
+    for batch in matching_batches(table, Span(0, table.n_rows, 8192), [column]):
+        values = batch[column].drop_null()
+        if place is not None:
+            values = pc.list_element(values, place).drop_null()
+        if len(values):
+            first = values[0] if first is None else first
+            if pc.any(pc.not_equal(values, first)).as_py():
+                return True
+    return False

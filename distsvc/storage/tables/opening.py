@@ -1,7 +1,7 @@
-"""Tables that are read in row ranges, whatever their format.
+"""Opening of tables, whatever their format, and reading of row ranges.
 
-The driver opens a table once. The `Table` is small and goes to the workers as JSON; each of them
-reads its own rows with `read_blocks` and opens only the files that hold them.
+The driver opens a table once. The `Table` goes to the workers as JSON, and each reads its own rows
+with `read_blocks`.
 """
 
 from __future__ import annotations
@@ -55,9 +55,8 @@ from distsvc.storage.rows.features import (
     is_vector,
 )
 from distsvc.storage.rows.texts import TextNumber, is_text
-from distsvc.storage.rows.versions import Versions, compare
-from distsvc.storage.rows.where import Condition, parse_where, where_columns
-from distsvc.storage.tables.files import Files
+from distsvc.storage.rows.versions import compare
+from distsvc.storage.rows.where import parse_where, where_columns
 from distsvc.storage.tables.lakes.lake import check_snapshot
 from distsvc.storage.tables.numbering import (
     ID_OR_DATE,
@@ -74,12 +73,6 @@ from distsvc.storage.tables.sources import find_sources, source_of
 
 NO_KINDS: Mapping[str, ColumnKind] = MappingProxyType({})
 
-_MAX_NAMES = 100
-"""Maximum number of files that a note names."""
-
-_FIRST_ROWS = 1024
-"""Rows in which the length of vectors is looked for at a time."""
-
 
 def open_table(
     config: InputConfig,
@@ -92,45 +85,37 @@ def open_table(
 ) -> Table:
     """Find a table, read its metadata and choose its features.
 
-    `sources.find_sources` tells the format and the files of the paths, `columns.choose_features`
-    the columns that become features. If the job names none, `numbering.without_codes` reads some
-    rows, and leaves out columns that number them, or hold dates or codes. Text that holds nothing
-    but numbers is read as numbers.
+    Without ``input.columns``, sample rows are read to exclude row numbers, ids, dates and codes.
+    Text that holds only numbers is read as numbers.
 
     Parameters
     ----------
-    config
-        The ``[input]`` section.
+    config, preprocess, kinds
+        The sections ``[input]``, ``[preprocess]`` and ``[columns]``. Categories are `Uncounted`
+        unless a model knows them.
     staging
-        A folder for converted tables, of formats without row ranges; the workers see it too.
-    preprocess
-        The ``[preprocess]`` section, which names columns of logarithms and of categories, and
-        numbers that stand for missing ones. Categories are `Uncounted` unless a model knows them.
+        A folder, shared with the workers, for converted tables.
     known
         The features of a model that is to label the table; ``input.columns`` names their columns.
     kept
-        Columns of the run that is continued. Where the job names none, these are the features, even
-        if they are partition keys, an index of pandas, or look like codes; and those besides that
-        ``preprocess`` names.
-    kinds
-        The ``[columns]`` section. A column that it names is a feature, unless it is to be ignored.
+        Columns of the previous run. Without ``input.columns`` these, and those that ``preprocess``
+        names, are the features, even if they are partition keys, an index of pandas, or like codes.
     mixed
-        Whether the algorithm takes categories. Then categories become codes, and text of few levels
-        is a feature.
+        Whether the algorithm takes categories. Then they become codes, and text of few levels is a
+        feature.
 
     Raises
     ------
     InputNotFoundError
-        There is nothing at a path.
+        A path does not exist.
     DataError
-        The table is empty or damaged, its files differ, or a column is missing, can't be a
-        feature, or is not what the model's feature takes.
+        The table is empty or damaged, its files differ, or a column is missing, can't be a feature,
+        or does not fit the model.
     JobFileError
         A key of the job does not fit the table or its format, ``where`` can't be parsed, the
         protocol of a path is unknown, or several paths don't make one table.
     OutputPermissionError, TemporaryError
         The table can't be staged; the store does not answer.
-
     """
     condition = parse_where(config.where) if config.where is not None else None
     locations = [Location.of(path) for path in config.paths]
@@ -139,7 +124,10 @@ def open_table(
         raise EmptyInputError(f"{config.shown} has no rows: it is complete, and holds no data file")
     found = source.needed(found, condition)
     versions = source.versions(found)  # before anything is read
-    encode = _encodings(preprocess, kinds, mixed)
+    encoded, logs = (preprocess.encode, preprocess.log) if preprocess is not None else ({}, ())
+    encode = dict.fromkeys(
+        (name for name, of in kinds.items() if of.kind == CATEGORY), CODES if mixed else ONE_HOT
+    ) | dict(encoded)
     as_text = (f.column for f in known if isinstance(f, Category | TextNumber))
     categories = {*encode, *as_text}
     wanted = {name for name, of in kinds.items() if of.kind != IGNORE}
@@ -152,13 +140,26 @@ def open_table(
     back = tuple(name for name in {**dict.fromkeys(kept), **kinds} if name in scan.apart)
     keys = tuple(key for key in scan.keys if key not in {*kept, *wanted})
     scan = replace(scan, keys=keys, default=scan.default + back)
-    _check_size(config.shown, scan.layout.extents)
-    named = set(preprocess.encode) if preprocess is not None else set()
-    check_categories(config, scan, named - {feature.column for feature in known})
-    sources = scan.sources or tuple(location.address for location in locations)
-    table = _without_columns(config, scan, sources, versions)
-    gaps = preprocess.missing_values if preprocess is not None else ()
-    table = replace(table, missing_values=gaps)
+    n_rows = sum(scan.layout.extents)
+    if not n_rows:
+        raise EmptyInputError(f"{config.shown} has no rows")
+    if n_rows > MOST_ROWS or min(scan.layout.extents) < 0:
+        raise DataError(f"{config.shown} says it has {n_rows} rows, expected at most {MOST_ROWS}")
+    check_categories(config, scan, set(encoded) - {feature.column for feature in known})
+    table = Table(
+        layout=scan.layout,
+        features=(),
+        types=(),
+        id=config.id,
+        label=config.label,
+        where=config.where,
+        others=pa.schema([]),
+        sources=scan.sources or tuple(location.address for location in locations),
+        left_out={},
+        versions=versions,
+        ready=config.ready,
+        missing_values=preprocess.missing_values if preprocess is not None else (),
+    )
     others = {*other_columns(config), *categories} & scan.types.keys()
     check_unicode(table, source, [name for name in others if is_text(scan.types[name])])
     texts, why = _text_numbers(config, table, scan, {*categories, *ignored})
@@ -170,41 +171,39 @@ def open_table(
         categories |= set(levels)
         why = {name: one for name, one in (why | not_few).items() if name not in levels}
     columns = choose_features(config, scan, {*categories, *texts, *wanted}, ignored)
+    types = {name: scan.types[name] for name in other_columns(config)}
+    if condition is not None:  # check it against the types
+        condition.mask({name: pa.array([], types[name]) for name in condition.columns})
     table = replace(
         table,
         types=tuple(str(scan.types[name]) for name in columns),
-        others=_other_types(config, scan, condition),
+        others=pa.schema(list(types.items())),
         left_out=left_out(config, scan, columns, ignored),
         column_kinds={name: kinds[name] for name in columns if name in kinds},
     )
-    logs = preprocess.log if preprocess is not None else ()
     table = replace(table, features=_features(table, scan, columns, logs, encode, known))
     if config.columns is None:
         table = replace(table, left_out=table.left_out | why)
         table = without_codes(table, source_of(table), {*kept, *wanted})
         if kept:
-            old = {*kept, *named, *logs, *wanted}
+            old = {*kept, *encoded, *logs, *wanted}
             new = [f.column for f in table.features if f.column not in old]
             table = without_features(table, dict.fromkeys(new, NEW))
     table = replace(table, compared=compared_columns(table, scan))
     table = with_compared(table, source_of(table))
-    used = {*table.stored, *other_columns(config)}
-    return replace(table, notes=(*_passed(found), *source.notes(found, scan, versions, used)))
-
-
-def _passed(found: Files) -> list[str]:
-    """Return a note about the files at the input that are no part of the table."""
-    if not found.passed:
-        return []
+    notes = source.notes(found, scan, versions, {*table.stored, *other_columns(config)})
     n = len(found.passed)
-    return [
-        f"{n} file{'' if n == 1 else 's'} of {found.location.shown} passed over: "
-        f"{some(found.passed, _MAX_NAMES)}; a file is read if it is named like the others"
-    ]
+    if n:
+        notes.insert(
+            0,
+            f"{n} file{'' if n == 1 else 's'} of {found.location.shown} passed over: "
+            f"{some(found.passed, 100)}; a file is read if it is named like the others",
+        )
+    return replace(table, notes=tuple(notes))
 
 
 def _check_kept(shown: str, scan: Scan, kept: Collection[str]) -> None:
-    """Raise `DataError` where a table lacks columns of the run that is continued."""
+    """Raise `DataError` if a table lacks columns of the previous run."""
     missing = [name for name in kept if name not in scan.types and name not in scan.problems]
     if missing:
         raise DataError(
@@ -214,48 +213,20 @@ def _check_kept(shown: str, scan: Scan, kept: Collection[str]) -> None:
         )
 
 
-def _without_columns(
-    config: InputConfig, scan: Scan, sources: tuple[str, ...], versions: Versions
-) -> Table:
-    """Return the table whose columns are still to be chosen."""
-    return Table(
-        layout=scan.layout,
-        features=(),
-        types=(),
-        id=config.id,
-        label=config.label,
-        where=config.where,
-        others=pa.schema([]),
-        sources=sources,
-        left_out={},
-        versions=versions,
-        ready=config.ready,
-    )
-
-
 def _text_numbers(
     config: InputConfig, table: Table, scan: Scan, categories: Collection[str]
 ) -> tuple[list[str], dict[str, str]]:
-    """Return the columns of text that can be features as numbers, and why others nearly can.
-
-    They are looked for among those that the job names, or that it leaves open.
-    """
+    """Return the columns of text that can be features as numbers, and why others nearly can."""
     apart = {*other_columns(config), *scan.problems, *categories}
-    asked = scan.default if config.columns is None else config.columns
-    if config.columns is None:
-        apart |= {*scan.apart, *scan.keys}
-    kinds = {name: scan.types[name] for name in asked if name in scan.types and name not in apart}
-    names = [name for name, kind in kinds.items() if is_text(kind)]
-    return texts_of_numbers(table, source_of(table), names)
+    names = config.columns
+    if names is None:
+        names, apart = scan.default, {*apart, *scan.apart, *scan.keys}
+    return texts_of_numbers(table, source_of(table), _text_columns(scan, names, apart))
 
 
-def _encodings(
-    preprocess: PreprocessConfig | None, kinds: Mapping[str, ColumnKind], mixed: bool
-) -> dict[str, str]:
-    """Return the encoding of each column that the job names as a category."""
-    own = CODES if mixed else ONE_HOT
-    found = {name: own for name, of in kinds.items() if of.kind == CATEGORY}
-    return found | (dict(preprocess.encode) if preprocess is not None else {})
+def _text_columns(scan: Scan, names: Sequence[str], apart: Collection[str]) -> list[str]:
+    types = {name: scan.types[name] for name in names if name in scan.types and name not in apart}
+    return [name for name, kind in types.items() if is_text(kind)]
 
 
 def _text_levels(
@@ -263,14 +234,10 @@ def _text_levels(
 ) -> tuple[list[str], dict[str, str]]:
     """Return the columns of text that are categories of few levels, and why others are not.
 
-    Columns that the job names, or that are `kept`, are categories whatever they hold.
+    Columns that the job names, or that are `kept`, are categories in any case.
     """
     given = scan.default if config.columns is None else config.columns
-    names = [
-        name
-        for name in given
-        if name and name not in apart and name in scan.types and is_text(scan.types[name])
-    ]
+    names = _text_columns(scan, given, {*apart, ""})
     if config.columns is not None:
         return names, {}
     certain = [name for name in names if name in kept]
@@ -287,7 +254,7 @@ def _features(
     encode: Mapping[str, str],
     known: Sequence[Feature],
 ) -> tuple[Feature, ...]:
-    """Return what is made of some columns: what a model knows, else what their types say."""
+    """Return the features of some columns: those of the model, else by type."""
     own = {feature.column: feature for feature in known}
     _check_logs(logs, scan, columns)
     features: list[Feature] = []
@@ -318,7 +285,7 @@ def _features(
 
 
 def _check_logs(logs: Sequence[str], scan: Scan, columns: Sequence[str]) -> None:
-    """Raise `JobFileError` where ``preprocess.log`` names what is no feature of numbers."""
+    """Raise `JobFileError` if ``preprocess.log`` names no numeric feature."""
     for name in logs:
         kind = scan.types.get(name)
         if name in columns and kind is not None and (is_numeric(kind) or is_vector(kind)):
@@ -333,11 +300,10 @@ def _check_logs(logs: Sequence[str], scan: Scan, columns: Sequence[str]) -> None
 
 
 def _length(table: Table, column: str, kind: pa.DataType) -> int:
-    """Return how many numbers a column's vectors have: by its type, or in the first row."""
+    """Return the length of a column's vectors: by its type, or in the first row."""
     if pa.types.is_fixed_size_list(kind):
         return int(kind.list_size)
-    whole = Span(0, table.n_rows, _FIRST_ROWS)
-    for batch in source_of(table).batches(table, whole, [column]):
+    for batch in source_of(table).batches(table, Span(0, table.n_rows, 1024), [column]):
         known = batch[column].drop_null()
         if len(known) and len(known[0]):
             return len(known[0])
@@ -358,29 +324,10 @@ def read_blocks(
 ) -> Iterator[Block]:
     """Yield storage rows [start, stop) in order, in blocks of at most `block_rows` of them.
 
-    Rows that ``where`` drops make a block shorter; a block without rows is not yielded. Memory is
-    that of one block, besides the rows that the format decodes in one go.
-
-    Parameters
-    ----------
-    table
-        From `open_table`.
-    start, stop
-        Storage rows, 0 <= start <= stop <= ``table.n_rows``.
-    block_rows
-        Storage rows in a block, at least 1.
-    with_ids, with_labels, with_compared
-        Whether to read these columns too.
-
-    Raises
-    ------
-    ValueError
-        A range or `block_rows` out of bounds.
-    DataError
-        The data is damaged, may not be read, or changed since the table was opened.
-    TemporaryError
-        The store does not answer.
-
+    Rows that ``where`` drops make a block shorter; empty blocks are left out. `with_ids`,
+    `with_labels` and `with_compared` add these columns. Memory is one block, and the rows that the
+    format decodes in one go. `ValueError` for rows out of bounds, `DataError` if the data is
+    damaged, unreadable or changed, and `TemporaryError` if the store does not answer.
     """
     if not 0 <= start <= stop <= table.n_rows:
         raise ValueError(f"rows [{start}, {stop}) are not within the table's {table.n_rows} rows")
@@ -391,9 +338,9 @@ def read_blocks(
 
 
 def check_unchanged(table: Table) -> None:
-    """Raise `DataError` for a file that changed, has gone or was added since a table was opened.
+    """Raise `DataError` for a file that changed, went or was added since a table was opened.
 
-    Later commits to a table with a log are no part of the state that was opened.
+    Later commits to a Delta or Iceberg table don't matter.
     """
     if table.layout.lake:
         check_snapshot(table, source_of(table).folder(table))
@@ -409,11 +356,11 @@ def check_unchanged(table: Table) -> None:
 
 
 def fingerprint(table: Table) -> str:
-    """Return the SHA-256 of a table's state when it was opened: another one for other data.
+    """Return a SHA-256 of a table's state when it was opened.
 
-    It covers the format, the feature columns, the types of the columns that are used, the extents,
-    and of each file its name relative to the input, its size and its ETag or modification time; of
-    a table with a log also which rows and columns of the files count.
+    It covers the format, the feature columns, the types of used columns, the extents, and of each
+    file its name relative to the input, its size and its ETag or modification time; of a Delta or
+    Iceberg table also the rows and columns of the files that count.
     """
     others = {name for name in (table.id, table.label, *where_columns(table.where)) if name}
     types = [*table.types, *(f"{name}: {table.type_of(name)}" for name in sorted(others))]
@@ -425,16 +372,13 @@ def fingerprint(table: Table) -> str:
 
 
 def unchosen_columns(table: Table) -> list[str]:
-    """Return the columns that could be features, but are not among those that a job names.
-
-    Columns named like an id or a code are not among them.
-    """
+    """Return the columns, not like ids, that could be features but are not in ``input.columns``."""
     names = [name for name, why in table.left_out.items() if why == NOT_CHOSEN]
     return [name for name in names if not is_named_like_code(name)]
 
 
 def new_columns(table: Table) -> list[str]:
-    """Return the columns that would be features, had the run that is continued known them."""
+    """Return the columns that would be features if the previous run had known them."""
     return [name for name, why in table.left_out.items() if why == NEW]
 
 
@@ -445,14 +389,14 @@ def numbers_apart(table: Table) -> list[str]:
 
 
 def notes_on_columns(table: Table) -> list[str]:
-    """Return notes about columns that are no features, or are, because of what they hold."""
+    """Return notes about columns that are, or are not, features because of their values."""
     guessed = (PANDAS_INDEX, MIXED, ID_OR_DATE, *REASONS)
     out = {name: why for name, why in table.left_out.items() if why in guessed}
     texts = [repr(one.column) for one in table.features if isinstance(one, TextNumber)]
     notes = []
     if out:
-        told = some([f"{name!r} ({why})" for name, why in out.items()])
-        notes.append(f"not used as features: {told}")
+        listed = some([f"{name!r} ({why})" for name, why in out.items()])
+        notes.append(f"not used as features: {listed}")
     inside = NESTED.partition("{")[0]
     nested = [f"{name!r} ({why})" for name, why in table.left_out.items() if why.startswith(inside)]
     if nested:
@@ -471,7 +415,7 @@ def notes_on_columns(table: Table) -> list[str]:
 
 
 def shown_columns(table: Table) -> dict[str, str]:
-    """Return the used columns, and the others with the reason, as a log shows them."""
+    """Return the used columns, and the others with the reason, for the log."""
     left_out = [f"{name} ({reason})" for name, reason in table.left_out.items()]
     used = [feature.shown for feature in table.features]
     return {"used": some(used), "left_out": some(left_out) or "none"}
@@ -480,19 +424,3 @@ def shown_columns(table: Table) -> dict[str, str]:
 def id_type(table: Table) -> pa.DataType:
     """Return the type of a row's id: that of the id column, or int64 for the row's number."""
     return pa.int64() if table.id is None else table.type_of(table.id)
-
-
-def _check_size(shown: str, extents: tuple[int, ...]) -> None:
-    n_rows = sum(extents)
-    if not n_rows:
-        raise EmptyInputError(f"{shown} has no rows")
-    if n_rows > MOST_ROWS or min(extents) < 0:
-        raise DataError(f"{shown} says it has {n_rows} rows, expected at most {MOST_ROWS}")
-
-
-def _other_types(config: InputConfig, scan: Scan, condition: Condition | None) -> pa.Schema:
-    """Return the columns that are not features, after `where` was checked against their types."""
-    types = {name: scan.types[name] for name in other_columns(config)}
-    if condition is not None:
-        condition.mask({name: pa.array([], types[name]) for name in condition.columns})
-    return pa.schema(list(types.items()))
