@@ -1,1 +1,1 @@
-"""Tables as sources of rows: Parquet, CSV, svmlight, Zarr and lakes."""
+"""Tables as sources of rows: Parquet, CSV, svmlight, Zarr, Delta Lake and Iceberg."""

@@ -1,4 +1,4 @@
-"""The files of an input: one file, those of a folder or a glob, or of several of these."""
+"""The files of an input: a file, the files of a folder or a glob, or of several of these."""
 
 from __future__ import annotations
 
@@ -21,27 +21,33 @@ from distsvc.storage.rows.versions import Versions, version_of
 from distsvc.storage.tables.lakes.refused import refuse_lakes
 
 Infos = dict[str, Mapping[str, Any]]
-"""A remote file system's metadata of each file, by its name."""
+"""A remote file system's metadata of each file, by name."""
 
 _PACKINGS = {"gz", "gzip", "bz2", "zst", "zstd", "xz", "lz4", "snappy", "zip"}
 """Suffixes of packed files, in lower case."""
 
 SUCCESS = "_SUCCESS"
-"""The marker of Spark and others in a complete folder."""
-
-_ONE_STORE = "the paths of a list must be in one file system, or one bucket, and hold no secrets"
+"""The marker of Spark and others for a complete folder."""
 
 
 @dataclass(frozen=True)
 class Files:
-    """The files at a location, or at several.
+    """The files at one location or several, sorted at each.
 
-    `location` is what was asked for: a file, a folder or a glob; the first one of several.
-    `infos` is the remote file system's description of each file, by its name relative to
-    `folder`; sorted, at each location. Of files of several locations, `above` is the number of
-    leading folders of a name that belong to the file's location; 0 for one that is not there.
-    `hidden` are files whose names, or those of their folders, begin with ``.`` or ``_``; `passed`
-    are the files that are passed over, and why.
+    Attributes
+    ----------
+    location
+        The file, folder or glob that was given; the first one of several.
+    folder
+        The folder to which names are relative.
+    infos
+        The remote file system's metadata of each file.
+    above
+        Number of leading folders in a file's name that belong to its location, if not 0.
+    hidden
+        Files whose names, or those of their folders, begin with ``.`` or ``_``.
+    passed
+        Files that are not read, with the reason.
     """
 
     location: Location
@@ -62,16 +68,16 @@ class Files:
         return [self.folder.join(name) for name in self.infos]
 
     def named(self, suffixes: Sequence[str]) -> Files:
-        """Return those files whose names end in one of some suffixes, whatever their case."""
+        """Return the files with one of some suffixes, in any case."""
         named = {name for name in self.infos if self.folder.join(name).is_named(suffixes)}
         return self.only(named)
 
     def only(self, names: Collection[str]) -> Files:
-        """Return some of the files."""
+        """Return the files of some names."""
         return replace(self, infos={n: info for n, info in self.infos.items() if n in names})
 
     def without_doubles(self) -> Files:
-        """Return the files without other names of the same local file; links are passed over."""
+        """Return the files without links to other files of the same input."""
         if not self.folder.is_local:
             return self
         first: dict[object, str] = {}
@@ -90,10 +96,7 @@ class Files:
 
     @cached_property
     def versions(self) -> Versions:
-        """The version of each file, looked up once, so that later looks can differ.
-
-        Errors as in `version_of`.
-        """
+        """The version of each file, looked up once; errors as in `version_of`."""
         versions = {}
         for place, info in zip(self.places, self.infos.values(), strict=True):
             # Some listings leave out the properties of files.
@@ -103,12 +106,12 @@ class Files:
 
 
 def key_of(folder: Location, place: Location) -> str:
-    """Return a file's key in `Files.versions`: its name, without the query of an HTTP URL."""
+    """Return a file's key in `Files.versions`."""
     return place.path[len(folder.path) + 1 :]
 
 
 def identity(place: Location) -> object:
-    """Return what a local file has in common with its links, of others the path."""
+    """Return what a local file shares with its links; the path of other files."""
     if place.is_local:
         with suppress(OSError):
             found = os.stat(place.path)
@@ -129,13 +132,9 @@ def check_twins(found: Files) -> None:
 
 
 def joined(each: Sequence[Files]) -> Files:
-    """Return the files of several locations, which are of one file system, in their order.
+    """Return the files of several locations in one file system, in order.
 
-    Raises
-    ------
-    JobFileError
-        They are not, or a file belongs to two of them.
-
+    `JobFileError` if there are several file systems, or a file belongs to two locations.
     """
     first = each[0]
     if len(each) == 1:
@@ -144,7 +143,10 @@ def joined(each: Sequence[Files]) -> Files:
     for found, folder in zip(each, folders, strict=True):
         if found.folder.fs is not first.folder.fs or folder[0] != folders[0][0]:
             one, other = first.location.shown, found.location.shown
-            raise JobFileError(f"input.path: {_ONE_STORE}, found {one} and {other}")
+            raise JobFileError(
+                "input.path: the paths of a list must be in one file system, or one bucket, and "
+                f"hold no secrets, found {one} and {other}"
+            )
     pairs = itertools.takewhile(lambda parts: len(set(parts)) == 1, zip(*folders, strict=False))
     shared = [parts[0] for parts in pairs]
     infos: Infos = {}
@@ -166,12 +168,10 @@ def joined(each: Sequence[Files]) -> Files:
 def find_files(location: Location, *, hidden: bool = False, ready: str | None = None) -> Files:
     """Find the files at a location: one file, those of a folder (recursively) or of a glob.
 
-    Files and folders whose name starts with ``.`` or ``_`` are skipped, unless the location
-    itself names them or `hidden` is true. So is the marker `ready` or ``_SUCCESS`` of a
-    complete location, which may have no other files. Raises `InputNotFoundError` where there is
-    no such path, or no file in it, `DataError` where a folder may not be read, and
-    `JobFileError` where they belong to a table with a log, which is to be asked for by another
-    name.
+    Names that begin with ``.`` or ``_`` are skipped unless they are part of the location or
+    `hidden` is true, and so is the marker `ready`. `InputNotFoundError` if the path does not exist
+    or holds no file or marker, `DataError` if a folder is unreadable, and `JobFileError` for files
+    of a Delta, Iceberg or Hudi table.
     """
     location.fs.invalidate_cache()
     with location.naming_errors():
@@ -194,7 +194,7 @@ def find_files(location: Location, *, hidden: bool = False, ready: str | None = 
 
 
 def base_of(path: str) -> str:
-    """Return the path of a folder as it is, of a glob that of the folder before its first star."""
+    """Return the path of a folder; of a glob, the folder before its first star."""
     magic = "*" if path.startswith("http") else "*?["
     parts = path.split("/")
     first = next((i for i, part in enumerate(parts) if set(part) & set(magic)), len(parts))
@@ -202,10 +202,7 @@ def base_of(path: str) -> str:
 
 
 def _glob(location: Location) -> Infos:
-    """Return what is known of the files that a glob matches, and of those in folders that it does.
-
-    `InputNotFoundError` where the location is no glob.
-    """
+    """Return the files that a glob matches and those in matching folders."""
     if base_of(location.path) == location.path:
         raise location.not_found()
     found: Infos = {}
@@ -224,9 +221,9 @@ def _walk(folder: Location) -> Infos:
 def _local_folders(
     folder: str, above: tuple[tuple[int, int], ...]
 ) -> Iterator[tuple[str, list[os.DirEntry[str]]]]:
-    """Yield a folder and those in it, each with its files.
+    """Yield a folder and all below it, each with its files.
 
-    `above` has device and inode of the folders that hold it.
+    `above` has device and inode of the parent folders, to detect a loop of links.
     """
     found = os.stat(folder)
     here = found.st_dev, found.st_ino
@@ -249,7 +246,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def reaches(location: Location, folder: str) -> bool:
-    """Return whether what is written into a local folder would be found at a local location."""
+    """Return whether a file written into a local folder would be found at a local location."""
     real = Path(os.path.realpath(folder))
     around = {str(one) for one in (real, *real.parents)}
     if os.path.isdir(location.path):

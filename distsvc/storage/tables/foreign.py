@@ -1,4 +1,4 @@
-"""Files of tables that are not read: each is refused with what to make of it."""
+"""Files of other formats, each refused with advice."""
 
 from __future__ import annotations
 
@@ -8,23 +8,18 @@ from distsvc.errors import DataError
 from distsvc.storage.places.location import Location
 
 _PARQUET = "write it as Parquet"
+_BY_PANDAS = _PARQUET + ": pandas.read_{}({{name!r}}).to_parquet('t.parquet')"
 _PACKED = "unpack it; CSV may also be packed by gzip (.csv.gz)"
 _KINDS: dict[tuple[str, ...], tuple[str, str]] = {
     (".csv.zip", ".csv.bz2", ".csv.xz", ".csv.zst", ".tsv.bz2"): ("a packed file", _PACKED),
     (".zip", ".tar", ".tar.gz", ".tgz", ".7z", ".rar"): ("an archive", "unpack it"),
     (".parquet.gz", ".json.gz", ".jsonl.gz"): ("a packed file", "unpack it"),
-    (".xlsx", ".xls", ".xlsm", ".ods"): (
-        "a spreadsheet", f"{_PARQUET}: pandas.read_excel({{name!r}}).to_parquet('t.parquet')",
-    ),
+    (".xlsx", ".xls", ".xlsm", ".ods"): ("a spreadsheet", _BY_PANDAS.format("excel")),
     (".jsonl", ".ndjson", ".json"): (
-        "JSON",
-        f"{_PARQUET}: DuckDB's COPY (FROM {{name!r}}) TO 't.parquet'",
+        "JSON", f"{_PARQUET}: DuckDB's COPY (FROM {{name!r}}) TO 't.parquet'",
     ),
-    (".feather", ".arrow", ".ipc"): (
-        "an Arrow file",
-        f"{_PARQUET}: pandas.read_feather({{name!r}}).to_parquet('t.parquet')",
-    ),
-    (".orc",): ("ORC", f"{_PARQUET}: pandas.read_orc({{name!r}}).to_parquet('t.parquet')"),
+    (".feather", ".arrow", ".ipc"): ("an Arrow file", _BY_PANDAS.format("feather")),
+    (".orc",): ("ORC", _BY_PANDAS.format("orc")),
     (".npy", ".npz"): (
         "a NumPy file", "fit the array in Python, or write it as Zarr: zarr.save('t.zarr', X)",
     ),
@@ -35,20 +30,20 @@ _KINDS: dict[tuple[str, ...], tuple[str, str]] = {
         "a database", "write the query's rows as Parquet: DuckDB's COPY ... TO 't.parquet'",
     ),
 }  # fmt: skip
-
+"""Kind of file and advice, by suffix."""
 
 _UNKNOWN = (".txt", ".dat", ".data", ".log", ".gz", ".bz2", ".html", ".xml", ".pdf", ".md")
 _PARTS = ("JSON", "a spreadsheet", "an Arrow file", "ORC", "a packed file")
-"""What would be some of a table's rows, beside files that are read."""
+"""Kinds that would be some of a table's rows beside files that are read."""
 
 
 def refuse_foreign(
     location: Location, names: Iterable[str], read: str | None, formats: str
 ) -> None:
-    """Raise DataError if a file, or a Zarr store in a folder, is a table that would not be read.
+    """Raise `DataError` for a file, or a Zarr store in a folder, that would not be read.
 
-    `names` are the files at the location, `read` is the suffix of those that are read, if there are
-    any, and `formats` the words for all formats.
+    `names` are the files at the location, `read` is the suffix of those that are read, if any, and
+    `formats` the list of formats for the message.
     """
     for name in names:
         inside, mark, _ = f"{name}/".partition(".zarr/")
@@ -72,7 +67,7 @@ def refuse_foreign(
 
 
 def _kind_of(name: str, read: str | None) -> tuple[str, str] | None:
-    """Return what a file is and what to do; None where it is read, or none of the table's."""
+    """Return the kind of a file and the advice; None if the file is read or no table."""
     lower = name.lower()
     known = next((kind for ends, kind in _KINDS.items() if lower.endswith(ends)), None)
     if read:

@@ -1,4 +1,4 @@
-"""Parquet: row groups are the storage units, folders named ``key=value`` are columns."""
+"""Parquet as a source: row groups are storage units, folders named ``key=value`` are columns."""
 
 from __future__ import annotations
 
@@ -30,19 +30,17 @@ from distsvc.storage.tables.source import Source
 _FEWEST_ROWS, _MOST_ROWS = 1024, 65_536
 _BUFFER_BYTES = 1 << 20
 _LOCAL_BYTES = 1 << 16
-"""Of a column that are read at a time; from a disk less, since asking costs nothing."""
+"""Bytes of a column that are read at a time; fewer from a disk, where a request costs nothing."""
 
 FOOTER_THREADS = 16
-_PAGES = 4
-"""Pieces of the size of a page, at most a buffer, that are in memory for each column."""
+"""Number of footers that are read at a time; waiting for a store takes the time."""
 
-_MAGIC = b"PAR1"
 _PANDAS = b"pandas"
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 class Piece(NamedTuple):
-    """Some rows of a file: its number in the table, its name, and which of its `n_rows` rows."""
+    """A range of rows of a file, which has `n_rows` rows and a number in the table."""
 
     number: int
     name: str
@@ -54,12 +52,18 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Content:
-    """The pieces of a file that are the table's.
+    """The rows and columns of a file that belong to the table.
 
-    `names` are what the file calls the columns that it calls otherwise, `values` those of
-    columns that are not in the file, or are not those of the table, `types` those of columns
-    that it holds in another type, and `kept` (bool) which rows are the table's; all where it is
-    None.
+    Attributes
+    ----------
+    names
+        The file's own names of columns with another name.
+    values
+        Constants for columns that the file lacks.
+    types
+        The table's types of columns that the file stores in another type.
+    kept
+        Mask (bool) of rows; None for all.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
@@ -68,7 +72,7 @@ class Content:
     kept: np.ndarray | None = None
 
     def column(self, name: str, batch: pa.RecordBatch) -> pa.Array:
-        """Return a column of some rows of the file."""
+        """Return a column of a batch of the file."""
         if name in self.values:
             return pa.repeat(self.values[name], len(batch))
         array = batch.column(self.names.get(name, name))
@@ -77,14 +81,13 @@ class Content:
 
 
 class Parquet(Source):
-    """Files named like Parquet, or without a name that says what they are."""
+    """Files named like Parquet, or without a suffix that names a format."""
 
     name = "parquet"
     title = "Parquet"
     suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".parq", ".pq")
 
     def claim(self, found: Files) -> Files:
-        """Return the files with the format's suffixes, and others of its content beside these."""
         named = found.named(self.suffixes)
         others = [name for name in found.infos if name not in named.infos] if named.infos else []
         return found.only({*named.infos, *(n for n in others if _is_parquet(found.folder.join(n)))})
@@ -92,8 +95,6 @@ class Parquet(Source):
     def scan(
         self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
     ) -> Scan:
-        """Read every file's footer."""
-        # Waiting for a store, not computing, is what takes the time.
         with ThreadPoolExecutor(FOOTER_THREADS) as pool:
             footers = list(pool.map(footer, found.places))
         shown = [place.shown for place in found.places]
@@ -121,16 +122,12 @@ class Parquet(Source):
         )
 
     def decoding_bytes(self, table: Table, block_rows: int) -> int:
-        """Return the bytes of the pages of all columns, and of the rows decoded in one go.
-
-        Of each column there are a page as it is read, one unpacked, the dictionary, and its values.
-        """
         widths = stored_bytes(table)
         pages = sum(min(_BUFFER_BYTES, width * max(table.layout.extents)) for width in widths)
-        return _PAGES * pages + _at_once(block_rows) * sum(widths)
+        # Each column has a packed page, an unpacked page, a dictionary and its values in memory.
+        return 4 * pages + _at_once(block_rows) * sum(widths)
 
     def batches(self, table: Table, span: Span, columns: list[str]) -> Batches:
-        """Yield the rows of a span, some thousands at a time."""
         folder = self.folder(table)
         at_once = _at_once(span.block_rows)
         for piece in _pieces(table, span.start, span.stop):
@@ -154,7 +151,7 @@ class Parquet(Source):
                     yield {name: content.column(name, batch) for name in columns}
 
     def content(self, table: Table, piece: Piece, file: pq.ParquetFile) -> Content:
-        """Return what of a file is the table's: keys that its folders name are values."""
+        """Return the part of a file that belongs to the table; keys in folder names are values."""
         keys = _partition_keys(piece.name, piece.depth)
         held = set(file.schema_arrow.names)
         return Content(
@@ -163,11 +160,11 @@ class Parquet(Source):
 
 
 def _is_parquet(place: Location) -> bool:
-    """Return whether a file begins like Parquet; not so one that can't be read."""
+    """Return whether a file begins like Parquet."""
     if place.is_local and not os.path.isfile(place.path):
         return False  # a pipe would never answer
     with suppress(Exception), place.open() as handle:
-        return bool(handle.read(len(_MAGIC)) == _MAGIC)
+        return bool(handle.read(4) == b"PAR1")
     return False
 
 
@@ -196,14 +193,16 @@ def _rows(
     at_once: int,
     kept: np.ndarray | None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield rows [start, stop) of those of a file that are kept."""
+    """Yield the rows [start, stop) among the kept rows of a file."""
     metadata = file.metadata
     sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
     units = live_rows(sizes, kept)
     borders = list(itertools.accumulate(units, initial=0))
     groups = [i for i in range(len(units)) if borders[i] < stop and borders[i + 1] > start]
     skip, wanted = start - borders[groups[0]], stop - start
-    mask = None if kept is None else _of_groups(kept, sizes, groups)
+    starts, mask = list(itertools.accumulate(sizes, initial=0)), None
+    if kept is not None:
+        mask = np.concatenate([kept[starts[i] : starts[i + 1]] for i in groups])
     seen = 0
     for batch in file.iter_batches(
         batch_size=at_once, row_groups=groups, columns=columns, use_threads=False
@@ -223,17 +222,11 @@ def _rows(
 
 
 def live_rows(sizes: list[int], kept: np.ndarray | None) -> list[int]:
-    """Return how many rows of each row group are kept."""
+    """Return the number of kept rows in each row group."""
     if kept is None:
         return sizes
     edges = np.concatenate([[0], np.cumsum(kept)])[np.cumsum([0, *sizes])]
     return [int(n) for n in np.diff(edges)]
-
-
-def _of_groups(kept: np.ndarray, sizes: list[int], groups: list[int]) -> np.ndarray:
-    """Return which rows of some row groups are kept."""
-    borders = list(itertools.accumulate(sizes, initial=0))
-    return np.concatenate([kept[borders[i] : borders[i + 1]] for i in groups])
 
 
 def _parquet(handle: Any) -> pq.ParquetFile:
@@ -251,20 +244,16 @@ def _parquet(handle: Any) -> pq.ParquetFile:
 
 
 def footer(place: Location) -> tuple[pa.Schema, list[int]]:
-    """Return the schema of a file and the rows of its row groups, those without any left out."""
+    """Return the schema of a file and the rows of its row groups that are not empty."""
     with place.naming_errors(), place.open() as handle, _parquet(handle) as file:
         groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
-        return _with_pandas_only(file.schema_arrow), [rows for rows in groups if rows]
-
-
-def _with_pandas_only(schema: pa.Schema) -> pa.Schema:
-    """Return a schema without metadata, but for what pandas writes of its index."""
-    known = {key: value for key, value in (schema.metadata or {}).items() if key == _PANDAS}
-    return schema.with_metadata(known or None)
+        schema = file.schema_arrow
+        pandas = {key: text for key, text in (schema.metadata or {}).items() if key == _PANDAS}
+        return schema.with_metadata(pandas or None), [rows for rows in groups if rows]
 
 
 def _pandas_index(schema: pa.Schema) -> set[str]:
-    """Return the columns that were the index of a table of pandas, by the metadata of a file."""
+    """Return the columns that were the index of a pandas table, from the metadata of a file."""
     try:
         found = json.loads((schema.metadata or {}).get(_PANDAS, b"{}"))["index_columns"]
     except (ValueError, KeyError, TypeError):
@@ -273,7 +262,7 @@ def _pandas_index(schema: pa.Schema) -> set[str]:
 
 
 def _partition_keys(name: str, depth: int) -> dict[str, str | None]:
-    """Return the keys that the folders of a file name, but for the first `depth` of them."""
+    """Return the keys in the folders of a file, without the first `depth` folders."""
     pairs = [folder.partition("=") for folder in name.split("/")[depth:-1] if "=" in folder]
     return {
         unquote(key): None if value == _HIVE_NULL else unquote(value) for key, _, value in pairs

@@ -1,4 +1,4 @@
-"""Whether an input is there as a whole, asked before anything of a run is made."""
+"""The check that an input is complete, before a run begins."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from distsvc.storage.tables.sources import find_source, find_sources
 def check_ready(config: InputConfig, skip_missing: bool = False) -> None:
     """Raise `InputNotReadyError`, or `SkippedError` with `skip_missing`, for an incomplete input.
 
-    Each path needs the file ``ready``. A job without that key has a complete input once the paths
-    are there: `InputNotFoundError` if one is not. `JobFileError` if ``ready`` is asked of a file or
-    of a table with a log.
+    Each path needs the file ``ready``; without that key the paths must exist
+    (`InputNotFoundError`). `JobFileError` if ``ready`` is set for a file, or for a Delta or Iceberg
+    table.
     """
     places = [Location.of(path) for path in config.paths]
     if config.ready is None and not skip_missing:
@@ -28,7 +28,7 @@ def check_ready(config: InputConfig, skip_missing: bool = False) -> None:
 
 
 def _awaited(place: Location, ready: str | None) -> str | None:
-    """Return what is not there yet of a path, as messages show it, or None."""
+    """Return the missing path or marker, for messages, or None."""
     if place.fs is not None:
         place.fs.invalidate_cache()
     if ready is None:

@@ -16,12 +16,11 @@ from distsvc.storage.tables.files import Files
 
 
 class Source(Protocol):
-    """A format: which inputs are its own, what they hold, and their rows.
+    """A format: the inputs that it reads, their columns and their rows.
 
-    `name` is the format in plans and reports, `title` in messages; `suffixes`, in lower case,
-    are those of its files or stores. `states_width` is whether the data lists the columns of a
-    table; if not, a column that no row has is zero. `joins` is whether files of several paths
-    can be one table.
+    `name` is the format in plans and reports, `title` in messages; `suffixes`, in lower case, are
+    those of its files or stores. `states_width` is whether the data lists the columns of a table;
+    if not, a missing column is zero. `joins` is whether files of several paths can be one table.
     """
 
     name: ClassVar[str]
@@ -31,14 +30,11 @@ class Source(Protocol):
     joins: ClassVar[bool] = True
 
     def is_store(self, location: Location) -> bool:
-        """Return whether a location is one table as a whole, whatever files it consists of."""
+        """Return whether a location is one table as a whole, such as a Zarr group."""
         return False
 
     def found(self, location: Location) -> Files:
-        """Return the files of a store, or of a table with a log; those of a store are not listed.
-
-        Errors as in `sources.find_source`.
-        """
+        """Return the files of a store (none) or of a Delta or Iceberg table."""
         return Files(location, location, {})
 
     def claim(self, found: Files) -> Files:
@@ -56,60 +52,42 @@ class Source(Protocol):
     def scan(
         self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
     ) -> Scan:
-        """Look at a table's metadata; a format without row ranges is converted first.
+        """Read a table's metadata; a format without row ranges is first converted into `staging`.
 
-        Parameters
-        ----------
-        found
-            The table's files; for a store, its location alone.
-        config
-            The ``[input]`` section.
-        staging
-            A folder for converted tables; the workers see it too.
-        categories
-            Columns whose values are names, even where they look like numbers.
-
-        Raises
-        ------
-        InputNotFoundError
-            There is nothing at the path.
-        DataError
-            A file is damaged, is not of this format, may not be read, changed while it was read,
-            or does not fit the others; file, and where there is one line or column, are named.
-        JobFileError
-            The job asks for what the format can't have.
-        OutputPermissionError, TemporaryError
-            The staging folder can't be written.
-
+        `categories` are columns whose values are names even if they look like numbers. `DataError`
+        names the file, and the line or column, that is damaged, unreadable, of another format,
+        changed, or does not fit the others; `JobFileError` if the format lacks something that the
+        job needs; `InputNotFoundError` for a missing path; `OutputPermissionError` and
+        `TemporaryError` of staging.
         """
         ...
 
     def notes(
         self, found: Files, scan: Scan, versions: Versions, columns: Collection[str]
     ) -> list[str]:
-        """Return what is remarkable about the storage of the columns that a job uses."""
+        """Return warnings about the storage of the columns that a job uses."""
         return []
 
     def blocks(self, table: Table, span: Span) -> Iterator[Block]:
-        """Yield some rows of a table that it scanned, as `opening.read_blocks` says."""
+        """Yield rows of a table, as `opening.read_blocks` does."""
         return arrow_blocks(table, span, lambda columns: self.batches(table, span, columns))
 
     def batches(self, table: Table, span: Span, columns: list[str]) -> Batches:
         """Yield the rows of a span, some thousands at a time, as Arrow arrays by column.
 
-        A format whose columns are all numbers need not offer it. `DataError` where a file is
-        damaged, may not be read, or changed since the table was opened.
+        A format whose columns are all numbers need not have it. `DataError` if a file is damaged,
+        unreadable or changed.
         """
         raise TypeError(f"{self.title} has no columns but those of numbers")
 
     def folder(self, table: Table) -> Location:
-        """Return the folder that holds the files of a table that it scanned."""
+        """Return the folder that holds the files of a table."""
         return Location.of(table.layout.path).at(table.layout.root)
 
     def decoding_bytes(self, table: Table, block_rows: int) -> int:
-        """Return the bytes, at most, that `blocks` holds besides the blocks."""
+        """Return the maximum number of bytes that `blocks` uses besides the blocks."""
         return 0
 
     def sparse_rows(self, table: Table) -> Any:
-        """Return all rows as CSR of float64, or None where they are not kept so."""
+        """Return all rows as CSR of float64, or None for dense formats."""
         return None

@@ -1,4 +1,4 @@
-"""The formats of tables; each is a module, and an entry below."""
+"""All input formats, and the choice of one for a path."""
 
 from __future__ import annotations
 
@@ -19,50 +19,41 @@ from distsvc.storage.tables.svmlight import Svmlight
 from distsvc.storage.tables.zarr.source import Zarr
 
 SOURCES: tuple[Source, ...] = (Zarr(), Csv(), Svmlight(), Delta(), Iceberg(), Parquet())
-"""In the order in which they claim files; the last one takes all others."""
+"""The formats in the order in which they claim files; the last one takes all others."""
 
 
 def find_sources(locations: Sequence[Location], ready: str | None) -> tuple[Source, Files]:
-    """Return the format of some locations, and the files of all; else as `find_source`.
+    """Return the format of some locations, and all their files; errors as in `find_source`.
 
-    Raises `JobFileError` where they are of several formats, of one that has no lists, or not in
-    one file system, or a file belongs to two of them, and `DataError` for a file and its packed
-    copy.
+    `JobFileError` if they differ in format or file system, the format allows one path only, or a
+    file is in two of them. `DataError` for a file and its packed copy.
     """
-    source, found = _find_sources(locations, ready)
-    check_twins(found)
-    return source, found
-
-
-def _find_sources(locations: Sequence[Location], ready: str | None) -> tuple[Source, Files]:
     each = [find_source(location, ready) for location in locations]
-    if len(each) == 1:
-        return each[0]
     for source, found in each:
-        if not source.joins:
+        if len(each) > 1 and not source.joins:
             titles = _titles(one for one in SOURCES if one.joins)
             raise JobFileError(
                 f"input.path: a list of paths can be of {titles}, found {source.title} "
                 f"({found.location.shown})"
             )
-    held = [(source, found) for source, found in each if found.infos] or each[:1]
-    source, first = held[0]
-    for other, found in held:
+    own = [(source, found) for source, found in each if found.infos] or each[:1]
+    source, first = own[0]
+    for other, found in own:
         if other is not source:
             raise JobFileError(
                 f"input.path: the paths of a list must be of one format, found {source.title} "
                 f"({first.location.shown}) and {other.title} ({found.location.shown})"
             )
-    return source, joined([found for _, found in held])
+    files = joined([found for _, found in own])
+    check_twins(files)
+    return source, files
 
 
 def find_source(location: Location, ready: str | None = None) -> tuple[Source, Files]:
-    """Return the format of a location, and its files; those of a store are not listed.
+    """Return the format of a location, and its files without the marker `ready`.
 
-    The marker file `ready` is left out. A complete location without rows has no files. Raises
-    `InputNotFoundError` where there is nothing at the location, and `DataError` where it may
-    not be read, or its files are named like those of two formats, or of one that is none of
-    these.
+    The files of a store are not listed. `InputNotFoundError` if the location does not exist;
+    `DataError` if it is unreadable, or its files are of two formats or of an unknown one.
     """
     if location.lake.kind:
         source = source_named(location.lake.kind)
@@ -89,12 +80,12 @@ def find_source(location: Location, ready: str | None = None) -> tuple[Source, F
 
 
 def source_named(name: str) -> Source:
-    """Return the source that reads the tables of a format."""
+    """Return the source of a format."""
     return next(source for source in SOURCES if source.name == name)
 
 
 def source_of(table: Table) -> Source:
-    """Return the source that reads a table."""
+    """Return the source of a table."""
     return source_named(table.layout.format)
 
 

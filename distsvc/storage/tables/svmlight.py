@@ -1,8 +1,8 @@
-"""LIBSVM / svmlight text: parsed once into sparse arrays, and read from those in row ranges.
+"""LIBSVM / svmlight text as a source, converted once to sparse arrays.
 
-A line is a label and ``index:value`` pairs, indices ascending from 1, or from 0 where any line has
-a 0; what follows ``#`` is a comment. Columns are named by their indices, f1, f2 and so on. The
-label is a column named ``label``, which is never a feature.
+A line is a label and ``index:value`` pairs with ascending indices from 1, or from 0 if any line has
+a 0; a comment follows ``#``. Columns are named by their indices, f1, f2 and so on. The label is the
+column ``label``, which is never a feature.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
 class Svmlight(Source):
-    """Files named like svmlight text, packed by gzip or bzip2 or not.
+    """Files named like svmlight text, packed by gzip, bzip2 or not.
 
     A converted table is a folder of arrays: ``data``, ``indices`` and ``indptr`` of a CSR matrix,
     ``labels``, and the first index and the number of columns.
@@ -55,18 +55,16 @@ class Svmlight(Source):
     states_width = False
 
     def claim(self, found: Files) -> Files:
-        """Return the files if every one is named like svmlight text, else none."""
         own = found.named(self.suffixes)
         return own if own.names == found.names else found.named(())
 
     def scan(
         self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
     ) -> Scan:
-        """Parse the files, in the order of their names, and return what there is.
+        """Parse the files and return the columns.
 
-        The whole table is in memory meanwhile, at 12 bytes or more for each value that is there.
-        Columns that the job names by an index which no row has are there too, and zero: text says
-        nothing of the table's width, and a model may come from a wider one.
+        The whole table is in memory meanwhile, at 12 bytes or more for each value. Columns that the
+        job names and no row has are zero: a model may come from a wider table.
         """
         _check_job(config)
         place = _converted(found, staging)
@@ -85,7 +83,6 @@ class Svmlight(Source):
         )
 
     def blocks(self, table: Table, span: Span) -> Iterator[Block]:
-        """Yield rows as dense blocks."""
         place = store_of(table.layout.path)
         labels = map_array(place.local("labels.npy"))
         X = matrix(place)
@@ -108,11 +105,9 @@ class Svmlight(Source):
             yield Block(rows, part, None, pa.array(labels[first:last]) if with_labels else None)
 
     def decoding_bytes(self, table: Table, block_rows: int) -> int:
-        """Return the bytes of a block with all columns, and of those that are chosen of it."""
         return 2 * 8 * min(block_rows, table.n_rows) * len(table.columns)
 
     def sparse_rows(self, table: Table) -> Any:
-        """Return all rows as CSR, or None where the table has some of the columns only."""
         place = store_of(table.layout.path)
         return matrix(place) if table.columns == feature_names(place) else None
 
@@ -155,13 +150,13 @@ def _converted(found: Files, staging: Store) -> Store:
 
 
 def feature_names(place: Store) -> tuple[str, ...]:
-    """Return the columns of a converted file."""
+    """Return the columns of a converted table."""
     first, width = map_array(place.local("first_and_width.npy")).tolist()
     return tuple(f"f{k}" for k in range(first, first + width))
 
 
 def matrix(place: Store) -> Any:
-    """Return all rows of a converted file as CSR; values are read when they are used."""
+    """Return all rows of a converted table as CSR, mapped from its files."""
     width = int(map_array(place.local("first_and_width.npy"))[1])
     indptr = np.array(map_array(place.local("indptr.npy")))
     arrays = map_array(place.local("data.npy")), map_array(place.local("indices.npy")), indptr
@@ -173,23 +168,16 @@ def _parse(place: Location, recorded: Version) -> tuple[Any, np.ndarray]:
 
     with unchanged(place, recorded):
         try:
-            with place.naming_errors(), _unpacked(place), _open(place) as stream:
+            with place.naming_errors(), _open(place) as stream:
                 X, labels = load_svmlight_file(stream, zero_based=True)
+        except (EOFError, zlib.error) as error:  # of an archive
+            raise DataError(f"can't read {place.shown}: {error}") from error
         except (DataError, OverflowError) as error:  # of an index of more than 64 bits
             fault = _first_fault(place) or str(error)
             raise DataError(fault if place.shown in fault else f"{place.shown}: {fault}") from None
     if X.shape[1] > MOST_COLUMNS + 1:
         raise too_wide(place.shown, X.shape[1] - 1)
     return X, labels
-
-
-@contextmanager
-def _unpacked(place: Location) -> Iterator[None]:
-    """Name the file where an archive is damaged; an archive's own errors are no `OSError`."""
-    try:
-        yield
-    except (EOFError, zlib.error) as error:
-        raise DataError(f"can't read {place.shown}: {error}") from error
 
 
 def _open(place: Location) -> Any:
@@ -199,15 +187,12 @@ def _open(place: Location) -> Any:
 
 
 def _first_fault(place: Location) -> str | None:
-    """Say what is wrong with the first bad line of a file, or None if no line is to blame."""
-    try:
-        with _open(place) as stream:
-            for number, line in enumerate(stream, start=1):
-                fault = _fault(line.partition(b"#")[0].decode(errors="replace").split())
-                if fault:
-                    return f"{place.shown}, line {number}: {fault}"
-    except (OSError, EOFError, zlib.error):
-        return None
+    """Return the first bad line of a file and its fault, or None."""
+    with suppress(OSError, EOFError, zlib.error), _open(place) as stream:
+        for number, line in enumerate(stream, start=1):
+            fault = _fault(line.partition(b"#")[0].decode(errors="replace").split())
+            if fault:
+                return f"{place.shown}, line {number}: {fault}"
     return None
 
 

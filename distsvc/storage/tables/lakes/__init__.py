@@ -1,1 +1,1 @@
-"""Tables with a log: Delta Lake and Iceberg."""
+"""Delta Lake and Iceberg tables."""

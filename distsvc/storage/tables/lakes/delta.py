@@ -1,4 +1,4 @@
-"""Delta Lake: ``delta://`` before the path or URL of a table, read by its log."""
+"""Delta Lake as a source: ``delta://`` before the path or URL of a table."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FEATURES = {
     "typeWidening", "typeWidening-preview", "v2Checkpoint", "vacuumProtocolCheck", "variantType",
     "variantType-preview",
 }  # fmt: skip
-"""Features that a table may ask of its readers."""
+"""Reader features of tables that can be read."""
 
 _MAPPED = "delta.columnMapping."
 _STATUS = re.compile(r"status:? (\d{3})|\b(\d{3}) (?:Forbidden|Unauthorized|Not Found)")
@@ -41,13 +41,12 @@ _AWAY = re.compile(r"error sending request|timed out|status: 5\d\d|client error 
 
 
 class Delta(Lake):
-    """A table of Delta Lake: its live files, in one version."""
+    """A Delta Lake table in one version."""
 
     name = "delta"
     title = "Delta Lake"
 
     def found(self, location: Location) -> Snapshot:
-        """Return the files of the version that is asked for, else of the latest."""
         table = _opened(location)
         with _reading(location, "log"):
             asked = set(table.protocol().reader_features or ())
@@ -81,7 +80,7 @@ def _opened(location: Location) -> Any:
 
 @contextmanager
 def _reading(location: Location, part: str) -> Iterator[None]:
-    """Turn what deltalake says of a part of an open table into errors that name it."""
+    """Turn errors of deltalake about a part of an open table into errors that name it."""
     try:
         yield
     except DistsvcError:
@@ -95,9 +94,10 @@ def _reading(location: Location, part: str) -> Iterator[None]:
 
 @contextmanager
 def _panics_caught() -> Iterator[None]:
-    """Make an error of a panic of Rust, which is no `Exception`, and keep its text from the user.
+    """Turn a panic of Rust, which is no `Exception`, into an error without its text.
 
-    Rust writes it to the file descriptor of standard error, where all else appears afterwards.
+    Rust writes the text to the file descriptor of standard error; other text is written there
+    after.
     """
     try:
         own = os.dup(2)
@@ -128,7 +128,7 @@ def _words(error: Exception) -> str:
 
 
 def _known(error: Exception, location: Location, part: str) -> DistsvcError:
-    """Return the error that a user meets, of what deltalake said, which has one kind for most."""
+    """Return the error for one of deltalake, which has one class for most."""
     text = _words(error)
     if "LogSegment end version" in text:
         return InputNotFoundError(
@@ -184,7 +184,7 @@ def _parts(
 
 
 def _deleted(location: Location, table: Any) -> dict[str, np.ndarray]:
-    """Return the positions of the deleted rows of each file that has some, by its URL."""
+    """Return the positions of the deleted rows, by the URL of each file that has some."""
     if "deletionVectors" not in (table.protocol().reader_features or ()):
         return {}
     found = {}
@@ -198,7 +198,7 @@ def _deleted(location: Location, table: Any) -> dict[str, np.ndarray]:
 
 
 def _url(location: Location, path: str) -> str:
-    """Return the URL or path of a file that the log names, relative to the table or as a whole."""
+    """Return the URL or path of a file in the log, which may be relative to the table."""
     if "://" in path or path.startswith("/"):
         return path
     root = location.path if location.is_local else location.lake.path.rstrip("/")

@@ -1,4 +1,4 @@
-"""Iceberg: ``iceberg://`` before the metadata file of a table, or its name in a catalog."""
+"""Iceberg as a source: ``iceberg://`` before a metadata file, or before a name in a catalog."""
 
 from __future__ import annotations
 
@@ -36,18 +36,15 @@ from distsvc.storage.tables.lakes.lake import (
 )
 
 _LOG = logging.getLogger("distsvc")
-_EQUALITY = "equality delete"
-_VECTOR = "deletion-vector-v1"
 
 
 class Iceberg(Lake):
-    """A table of Iceberg: its data files in one snapshot."""
+    """An Iceberg table in one snapshot."""
 
     name = "iceberg"
     title = "Iceberg"
 
     def found(self, location: Location) -> Snapshot:
-        """Return the files of the snapshot that is asked for, else of the present one."""
         asked = asked_state(location, "snapshot")
         check_installed(location, "pyiceberg")
         try:
@@ -65,11 +62,10 @@ class Iceberg(Lake):
             raise _known(error, location) from error
 
     def folder(self, table: Table) -> Location:
-        """Return the folder of a table's files, opened as the catalog says, if it does.
+        """Return the folder of a table's files, opened with the settings of its catalog, if any.
 
-        A catalog's settings are not handed from process to process: each asks by itself, and again
-        after some minutes, since credentials expire. One that does not know the catalog goes by its
-        environment.
+        Each process asks the catalog itself, and again after some minutes, because credentials
+        expire. Without access to the catalog it uses the environment.
         """
         layout = table.layout
         if not (layout.lake and layout.lake.by_catalog):
@@ -80,7 +76,7 @@ class Iceberg(Lake):
 
 @lru_cache(maxsize=16)
 def _options(url: str, asked: int) -> Options:
-    """Return how the catalog of a table has its files opened; `asked` is new when it has to say."""
+    """Return a catalog's options to open files; a new value of `asked` renews them."""
     location = Location.of(url)
     try:
         check_installed(location, "pyiceberg")
@@ -122,10 +118,10 @@ def _opened(location: Location) -> Any:
 
 
 def _known(error: Exception, location: Location) -> DistsvcError:
-    """Return the error that a user meets for one of pyiceberg."""
+    """Return the error for one of pyiceberg."""
     kinds = {kind.__name__ for kind in type(error).__mro__}
     words = " ".join(str(error).split())[:300]
-    if _EQUALITY in words:
+    if "equality delete" in words:
         return DataError(
             f"{location.shown} has files of equality deletes, which are not read here; rewrite its "
             "data files first (CALL ... rewrite_data_files with 'delete-file-threshold' = 1)"
@@ -133,9 +129,7 @@ def _known(error: Exception, location: Location) -> DistsvcError:
     if kinds & {"NoSuchTableError", "NoSuchNamespaceError", "NoSuchIdentifierError"}:
         return InputNotFoundError(f"{location.shown} does not exist: {words}")
     known = fault(error, reading=location.shown)
-    if known is not None:
-        return known
-    return DataError(f"can't read the metadata of {location.shown}: {words}")
+    return known or DataError(f"can't read the metadata of {location.shown}: {words}")
 
 
 def _snapshot(location: Location, table: Any, scan: Any) -> Snapshot:
@@ -160,7 +154,7 @@ def _snapshot(location: Location, table: Any, scan: Any) -> Snapshot:
 
 
 def _aliases(table: Any, ids: dict[str, int]) -> dict[str, tuple[str, ...]]:
-    """Return the names in files that do not number their columns, if the table says them."""
+    """Return the names of columns in files that don't number them, from the table's mapping."""
     mapping = table.name_mapping()
     if mapping is None:
         return {}
@@ -169,7 +163,7 @@ def _aliases(table: Any, ids: dict[str, int]) -> dict[str, tuple[str, ...]]:
 
 
 def _identities(spec: Any, schema: Any) -> dict[int, str]:
-    """Return the columns that are partition keys as they are, by their position among the keys."""
+    """Return the columns that are partition keys unchanged, by their position among the keys."""
     from pyiceberg.transforms import IdentityTransform
 
     own = {one.field_id: one.name for one in schema.fields}
@@ -207,7 +201,7 @@ def _part(
 
 
 def _text(value: Any, kind: pa.DataType) -> str | None:
-    """Return a value of a partition as text that Arrow turns into its type again."""
+    """Return a value of a partition as text that Arrow can convert back."""
     if value is None:
         return None
     if pa.types.is_temporal(kind) and isinstance(value, int):
@@ -217,7 +211,7 @@ def _text(value: Any, kind: pa.DataType) -> str | None:
 
 
 class _Deletes:
-    """The files that say which rows are deleted; each is read once."""
+    """The deleted rows of data files; each file of deletes is read once."""
 
     def __init__(self, io: Any, shown: str):
         self._io, self._shown = io, shown
@@ -274,13 +268,13 @@ class _Deletes:
 
 
 def _check_blob(blob: Any, content: bytes) -> None:
-    """Raise ValueError for a blob that is damaged or no deletion vector, unchecked by pyiceberg.
+    """Raise `ValueError` for a damaged blob or another kind of blob; pyiceberg checks neither.
 
-    Its length stands before it, and its checksum behind it.
+    A blob begins with its length and ends with its checksum.
     """
     (length,) = struct.unpack(">I", content[:4])
-    if blob.type != _VECTOR:
-        raise ValueError(f"expected {_VECTOR}, found {blob.type}")
+    if blob.type != "deletion-vector-v1":
+        raise ValueError(f"expected deletion-vector-v1, found {blob.type}")
     if zlib.crc32(content[4 : 4 + length]) != struct.unpack(">I", content[4 + length :])[0]:
         raise ValueError("the checksum is another")
 

@@ -1,7 +1,7 @@
-"""Tables with a log, Delta Lake and Iceberg: what is common to reading them.
+"""The common part of Delta Lake and Iceberg tables.
 
-The log says which Parquet files a table consists of, and which of their rows and columns count;
-files of earlier states lie beside them. What it says is fixed when a table is opened.
+The log names the Parquet files of a table, and the rows and columns of them that count; files of
+earlier versions lie beside them. The version is fixed when a table is opened.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import Store, store_of
 from distsvc.storage.rows.blocks import LakeFile, LakeState, Layout, Table, read_schema
 from distsvc.storage.rows.columns import Scan, plain
-from distsvc.storage.rows.features import is_vector
+from distsvc.storage.rows.features import is_numeric, is_vector
+from distsvc.storage.rows.texts import is_text
 from distsvc.storage.rows.versions import Versions, check_version
 from distsvc.storage.rows.where import Condition
 from distsvc.storage.tables.files import Files, Infos
@@ -45,27 +46,24 @@ from distsvc.storage.tables.parquet import (
 )
 
 _ALIKE = (
-    lambda kind: (
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    ),
+    lambda kind: is_numeric(kind) and not pa.types.is_boolean(kind),
     pa.types.is_temporal,
-    lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind),
+    is_text,
     lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind),
     is_vector,
 )
-"""Types of one group are those that a column may have had before it got its present one."""
-
+"""Groups of types: a column may have changed its type within a group."""
 
 FIELD_ID = b"PARQUET:field_id"
+"""Key of a column's number in the metadata of a Parquet file."""
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """A data file of a table with a log: its path or URL in their file system, and its bytes.
+    """A data file of a table: its path or URL, and its size in bytes.
 
-    `keys` are its values, as text, of the columns by which the table is partitioned, `values`
-    those of columns that it may lack; null where nothing is said of one. `deleted` holds the
-    positions (int64) of rows that are no longer part of the table, in order.
+    `keys` are its values, as text, of partition columns, `values` those of columns that it may lack
+    (default null). `deleted` has the positions (int64) of deleted rows, in order.
     """
 
     url: str
@@ -77,13 +75,22 @@ class DataFile:
 
 @dataclass(frozen=True)
 class Snapshot(Files):
-    """The files of a table in one state, in the order of their names.
+    """The files of a table in one version, in the order of their names.
 
-    `address` finds the file system of the files again, `parts` is what is known of each file,
-    by its name, and `types` has each column's Arrow type. `aliases` are what a file may call
-    each column, where it is found by its name; `ids` the number of each column in the files,
-    empty where names alone tell. With `by_catalog` the files are opened with what a catalog
-    says, not with the environment alone.
+    Attributes
+    ----------
+    address
+        Path or URL that opens the file system of the files.
+    parts
+        The data files, by name.
+    types
+        Arrow type of each column.
+    aliases
+        Possible names of each column in a file, if columns are found by name.
+    ids
+        Number of each column in the files; empty if columns are found by name only.
+    by_catalog
+        Whether a catalog has the settings to open the files.
     """
 
     address: str = ""
@@ -95,7 +102,7 @@ class Snapshot(Files):
     by_catalog: bool = False
 
     def held(self, schema: pa.Schema, shown: str) -> dict[str, str]:
-        """Return a file's name of each column that it holds.
+        """Return a file's own name of each column that it has.
 
         `DataError` if its columns have neither numbers nor names in the table's mapping.
         """
@@ -117,15 +124,15 @@ class Snapshot(Files):
 
 
 class Lake(Parquet):
-    """Parquet files that a log lists; `found` of a kind of table returns a `Snapshot`."""
+    """Parquet files listed by a log; `found` of a subclass returns a `Snapshot`."""
 
     suffixes: ClassVar[tuple[str, ...]] = ()
     joins = False
 
     def needed(self, found: Files, condition: Condition | None) -> Files:
-        """Return the files but for those none of whose rows can match, by their partition's keys.
+        """Return the files that may have matching rows, by their partition keys.
 
-        `DataError` where there is none left.
+        `EmptyInputError` if there is none.
         """
         assert isinstance(found, Snapshot)
         if condition is None or any(one not in found.types for one in condition.columns):
@@ -139,14 +146,12 @@ class Lake(Parquet):
         return replace(found, infos=kept, parts={name: found.parts[name] for name in kept})
 
     def versions(self, found: Files) -> Versions:
-        """Return which versions of its files a table consists of."""
         with _whole(found):
             return found.versions
 
     def scan(
         self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
     ) -> Scan:
-        """Read every file's footer, compare it with the table's columns, and note deleted rows."""
         assert isinstance(found, Snapshot)
         with _whole(found), ThreadPoolExecutor(FOOTER_THREADS) as pool:
             footers = list(pool.map(footer, found.places))
@@ -183,7 +188,6 @@ class Lake(Parquet):
         )
 
     def content(self, table: Table, piece: Piece, file: pq.ParquetFile) -> Content:
-        """Return what of a file is the table's, as the log says."""
         log, kept = _log(table), None
         about, types = log.files[piece.number], _types(log.schema)
         held = {field.name: field.type for field in file.schema_arrow}
@@ -205,7 +209,7 @@ def snapshot_of(
     s3: Mapping[str, Any] = MappingProxyType({}),
     **facts: Any,
 ) -> Snapshot:
-    """Return the snapshot of some files, sorted; `DataError` unless they lie in one file system.
+    """Return the snapshot of files, sorted; `DataError` unless they are in one file system.
 
     `s3` are fsspec's options from a catalog, `facts` other fields of `Snapshot`.
     """
@@ -229,7 +233,7 @@ def snapshot_of(
 
 
 def check_snapshot(table: Table, folder: Location) -> None:
-    """Raise `DataError` for a file of an open table that changed or has gone from its folder."""
+    """Raise `DataError` for a file of an open table that changed or is gone."""
     with ThreadPoolExecutor(FOOTER_THREADS) as pool:
         pairs = ((folder.join(name), version) for name, version in table.versions.items())
         list(pool.map(lambda pair: check_version(*pair), pairs))
@@ -242,7 +246,7 @@ def _may_match(found: Snapshot, name: str, condition: Condition) -> bool:
 
 
 def _root(url: str) -> str:
-    """Return protocol and bucket of a URL, or nothing for a path."""
+    """Return protocol and bucket of a URL, or "" for a path."""
     scheme, separator, rest = url.partition("://")
     if not separator or scheme in ("file", "local"):
         return ""
@@ -250,12 +254,12 @@ def _root(url: str) -> str:
 
 
 def check_installed(location: Location, package: str) -> None:
-    """Raise `MissingExtraError` if the package that reads the log of a table is not there."""
+    """Raise `MissingExtraError` if the package for a table is not installed."""
     check_extra(package, str(location.lake.kind), location.shown)
 
 
 def asked_state(location: Location, word: str) -> int | None:
-    """Return the number of the state that a URL asks for: of a version or of a snapshot."""
+    """Return the number of the version or snapshot in a URL, or None."""
     lake = location.lake
     name, _, number = lake.pin.partition("=")
     if not lake.pin:
@@ -274,7 +278,7 @@ def _log(table: Table) -> LakeState:
 
 @contextmanager
 def _whole(found: Files) -> Iterator[None]:
-    """Say of an error of a file whose state of the table has it."""
+    """Add the table's version to the error of a file."""
     try:
         yield
     except DataError as error:
@@ -287,7 +291,7 @@ def _whole(found: Files) -> Iterator[None]:
 def _about(
     found: Snapshot, part: DataFile, schema: pa.Schema, shown: str, problems: dict[str, str]
 ) -> LakeFile:
-    """Return what a worker has to know of a file; tell of columns of types that don't fit."""
+    """Return the facts of a file for workers, and add columns of unsuitable types to `problems`."""
     held = found.held(schema, shown)
     values = {n: part.values.get(n) for n in found.types if n not in held}
     for name, own in held.items():
@@ -301,7 +305,7 @@ def _about(
 
 
 def _mask(deleted: np.ndarray | None, n_rows: int) -> np.ndarray | None:
-    """Return which rows of a file are kept."""
+    """Return the mask of rows that are not deleted; None for all."""
     if deleted is None:
         return None
     kept = np.ones(n_rows, bool)
@@ -312,7 +316,7 @@ def _mask(deleted: np.ndarray | None, n_rows: int) -> np.ndarray | None:
 
 
 def _digest(files: list[LakeFile], deleted: Sequence[np.ndarray | None]) -> str:
-    """Return a SHA-256 of what of the files is the table's."""
+    """Return a SHA-256 of the rows and columns of files that count."""
     digest = hashlib.sha256(json.dumps([vars(file) for file in files]).encode())
     for rows in deleted:
         if rows is not None:
@@ -339,7 +343,7 @@ def _types(schema: str) -> dict[str, pa.DataType]:
 
 
 def _scalar(value: str | None, kind: pa.DataType) -> pa.Scalar:
-    """Return a value that was written as text, or null."""
+    """Return a value from its text, or null."""
     if value is None:
         return pa.scalar(None, kind)
     return pa.array([value], pa.string()).cast(kind)[0]

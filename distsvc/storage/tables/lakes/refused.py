@@ -1,7 +1,4 @@
-"""Folders that belong to a table with a log: without it, rows that were deleted would be read.
-
-Delta Lake, Iceberg and Hudi leave the files of earlier states beside those of the present one.
-"""
+"""The refusal of plain paths into Delta, Iceberg or Hudi tables, which also hold deleted rows."""
 
 from __future__ import annotations
 
@@ -12,10 +9,6 @@ from distsvc.errors import JobFileError
 from distsvc.storage.places.location import METADATA, Location
 
 _DELTA, _HUDI, _ICEBERG = "_delta_log", (".hoodie", ".hoodie_partition_metadata"), "metadata"
-_NUMBER = re.compile(r"v?(\d+)")
-
-_LEVELS = 8
-"""Folders above a file that are looked into; in a store, those that look like a table's."""
 
 
 def refuse_lakes(location: Location, folder: Location, names: Iterable[str]) -> None:
@@ -28,17 +21,14 @@ def refuse_lakes(location: Location, folder: Location, names: Iterable[str]) -> 
         _refuse_below(location, folder, name)
     if folder.path.startswith("http"):
         return  # a server may have an answer for every name
-    above = {folder.path} | {_parent(f"{folder.path}/{name}") for name in listed}
-    if any(set(part) & set("*?[") for part in location.path.split("/")):
-        looked = above
-    else:  # the names of a folder are all there is below it
-        looked = {folder.path}
-    for path in sorted(looked):
+    above = {folder.path} | {f"{folder.path}/{name}".rpartition("/")[0] for name in listed}
+    is_glob = any(set(part) & set("*?[") for part in location.path.split("/"))
+    for path in sorted(above if is_glob else {folder.path}):  # a folder's files are all known
         _refuse_above(location, folder.at(path))
 
 
 def _refuse_below(location: Location, folder: Location, name: str) -> None:
-    """Look at the path of a file for the folders of a log."""
+    """Look for the folders of a log in the path of a file."""
     parts = name.split("/")
     for k, part in enumerate(parts):
         table = "/".join([folder.path, *parts[:k]])
@@ -51,16 +41,15 @@ def _refuse_below(location: Location, folder: Location, name: str) -> None:
 
 
 def _refuse_above(location: Location, folder: Location) -> None:
-    """Look for a log in a folder and those that it may be a partition of."""
-    for level in range(_LEVELS):
+    """Look for a log in a folder and those of which it may be a partition."""
+    for level in range(8):
         if folder.join(_DELTA).exists():
             raise _refused(location, folder, "a Delta table")
         if any(folder.join(name).exists() for name in _HUDI):
             raise _refused(location, folder, "a Hudi table")
         if _metadata(folder):
             raise _refused(location, folder, "an Iceberg table")
-        name = folder.path.rpartition("/")[2]
-        above = _parent(folder.path)
+        above, _, name = folder.path.rpartition("/")
         asking_is_cheap = folder.is_local or level == 0 or "=" in name or name == "data"
         if not above or not asking_is_cheap:
             return
@@ -73,20 +62,16 @@ def _metadata(folder: Location) -> list[str]:
     if not place.exists():
         return []
     paths = folder.fs.glob(f"{place.path}/*{METADATA}")
-    return sorted((str(path).rpartition("/")[2] for path in paths), key=_order)
 
+    def order(name: str) -> tuple[int, str]:
+        number = re.match(r"v?(\d+)", name)
+        return int(number[1]) if number else -1, name
 
-def _order(name: str) -> tuple[int, str]:
-    number = _NUMBER.match(name)
-    return int(number[1]) if number else -1, name
-
-
-def _parent(path: str) -> str:
-    return path.rpartition("/")[0]
+    return sorted((str(path).rpartition("/")[2] for path in paths), key=order)
 
 
 def _refused(location: Location, table: Location, kind: str) -> JobFileError:
-    """Return the error of a path that names files of a table with a log, with what helps."""
+    """Return the error for a path into a table with a log."""
     shown = _shown(location, table)
     hint = (
         "Hudi is not supported: write the table's present rows to Parquet files in another folder"
@@ -106,7 +91,7 @@ def _refused(location: Location, table: Location, kind: str) -> JobFileError:
 
 
 def _shown(location: Location, table: Location) -> str:
-    """Return a folder's path or URL, in the protocol of what was asked for."""
+    """Return a folder's path or URL, in the protocol of the location."""
     if location.is_local or "://" not in location.shown:
         return table.path
     return f"{location.shown.partition('://')[0]}://{table.path.lstrip('/')}"

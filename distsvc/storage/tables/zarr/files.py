@@ -1,4 +1,4 @@
-"""The files of a Zarr store: which version of each is there, and whether there are enough."""
+"""The files of a Zarr store: their versions, and checks for missing and damaged chunks."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from distsvc.storage.rows.versions import Version, Versions, check_version, join
 from distsvc.storage.tables.files import find_files
 
 Stored = dict[str, tuple[int, Any]]
-"""Of arrays by name, how many chunks they have, and the value of one that has no file."""
+"""Number of chunks and fill value, by array."""
 
 METADATA = ("zarr.json", ".zarray", ".zgroup")
 _ABOUT = (*METADATA, ".zattrs", ".zmetadata")
 
 _CHUNK = re.compile(r"(?:.*/)?(?:c|(?:c[./])?\d+(?:[./]\d+)*)")
-"""The name of a file of a chunk or a shard, whichever way an array names them."""
+"""The name of a file of a chunk or a shard, in any key encoding."""
 
 _BLOSC = struct.Struct("<4B3I")
-"""The header of what Blosc packed; its last number is the size in bytes."""
+"""The header of Blosc; its last number is the packed size in bytes."""
 
 _LARGE_CHUNKS, _LARGE_VALUES, _FEWEST_STORED = 10**5, 2**36, 1000
-"""From when on a store must hold a file for one chunk of so many."""
+"""Sizes (chunks, values) of a store from which one chunk of so many must have a file."""
 
 
 def store_versions(place: Location) -> Versions:
-    """Return a version of each file of metadata, and one for all chunk files of an array.
+    """Return a version of each metadata file, and one for all chunk files of an array.
 
-    The latter are named ``<array>/*``: there may be more of them than a plan should list. Of a
-    store on a server that does not list files, there is the root's metadata only.
+    The latter are named ``<array>/*``: there may be more of them than a plan should list. A server
+    that does not list files yields the root's metadata only.
     """
     try:
         files = find_files(place, hidden=True).versions
@@ -54,7 +54,7 @@ def store_versions(place: Location) -> Versions:
             folder = name
             while folder and folder not in folders:
                 folder = folder.rpartition("/")[0]
-            chunks.setdefault(_chunks_of(folder), []).append((name, version))
+            chunks.setdefault(posixpath.join(folder, "*"), []).append((name, version))
     return versions | {
         name: joined(members, sum(bool(_CHUNK.fullmatch(own)) for own, _ in members))
         for name, members in chunks.items()
@@ -62,7 +62,7 @@ def store_versions(place: Location) -> Versions:
 
 
 def check_metadata(place: Location, table: Table, columns: list[str]) -> None:
-    """Compare the metadata of the columns that are read; in a store elsewhere the root's alone."""
+    """Compare the metadata of the columns that are read; of a remote store the root's only."""
     folders = {"", *columns} if place.is_local else {""}
     for name, version in table.versions.items():
         if posixpath.basename(name) in _ABOUT and name.rpartition("/")[0] in folders:
@@ -72,14 +72,14 @@ def check_metadata(place: Location, table: Table, columns: list[str]) -> None:
 def check_chunks(
     place: Location, table: Table, name: str, array: Any, start: int, stop: int
 ) -> None:
-    """Compare the chunk files of an array's rows, where the store is local.
+    """Compare the chunk files of an array's rows in a local store.
 
-    A file that was changed since the table was opened is later than the latest of then. One that
-    has gone is found by `tables.check_unchanged`: a chunk of fill values has no file.
+    A changed file is later than all files when the table was opened. `opening.check_unchanged`
+    finds removed ones: a chunk of fill values has no file.
     """
     if not place.is_local:
         return
-    recorded = table.versions.get(_chunks_of(name), Version(0, ""))
+    recorded = table.versions.get(posixpath.join(name, "*"), Version(0, ""))
     for file in _files(place, name, array, start, stop):
         if os.stat(file.path).st_ctime_ns > recorded.changed:
             raise DataError(
@@ -89,10 +89,7 @@ def check_chunks(
 
 
 def check_whole(place: Location, name: str, array: Any, start: int, stop: int) -> None:
-    """Refuse chunks of an array's rows that were cut, where the store is local.
-
-    Only Blosc does not notice: it reads what lies behind the chunk in memory.
-    """
+    """Refuse truncated chunks in a local store; Blosc would read the memory behind them."""
     codecs = [type(codec).__name__ for codec in array.compressors]
     if not place.is_local or array.shards or not any("Blosc" in codec for codec in codecs):
         return
@@ -109,7 +106,7 @@ def check_whole(place: Location, name: str, array: Any, start: int, stop: int) -
 
 
 def _files(place: Location, name: str, array: Any, start: int, stop: int) -> Iterator[Location]:
-    """Yield the chunk files of an array's rows that are there, in a local store."""
+    """Yield the existing chunk files of an array's rows in a local store."""
     sizes = array.shards or array.chunks
     first, last = start // sizes[0], (stop - 1) // sizes[0]
     across = [range(-(-n // size)) for n, size in zip(array.shape[1:], sizes[1:], strict=True)]
@@ -119,26 +116,19 @@ def _files(place: Location, name: str, array: Any, start: int, stop: int) -> Ite
             yield file
 
 
-def _chunks_of(name: str) -> str:
-    return f"{name}/*" if name else "*"
-
-
 def n_chunks(array: Any) -> int:
-    """Return how many files an array has where each of its chunks, or shards, is written."""
+    """Return the number of chunks, or shards, of an array."""
     sizes = array.shards or array.chunks
     return math.prod(-(-n // size) for n, size in zip(array.shape, sizes, strict=True))
 
 
 def unwritten(place: Location, versions: Versions, stored: Stored) -> dict[str, str]:
-    """Return of each array some of whose chunks have no file how many, and what is read instead.
-
-    Nothing is known where a server does not list its files. NaN is a missing value anyway.
-    """
+    """Return the number of missing chunks and the fill value, by array; NaN is missing anyway."""
     if not (place.is_local or any(name.endswith("*") for name in versions)):
         return {}
     found = {}
     for name, (expected, fill) in stored.items():
-        known = versions.get(_chunks_of(name))
+        known = versions.get(posixpath.join(name, "*"))
         lacking = expected - (known.chunks if known else 0)
         if lacking > 0 and fill == fill:
             found[name] = f"{lacking:,} of {expected:,} chunks, read as {fill}"
@@ -146,10 +136,7 @@ def unwritten(place: Location, versions: Versions, stored: Stored) -> dict[str, 
 
 
 def check_stored(place: Location, arrays: list[Any]) -> None:
-    """Refuse a large store nearly all of whose chunks have no file: its shape is not to be trusted.
-
-    Reading them would take as long as if they were there, and give nothing but fill values.
-    """
+    """Refuse a large store with almost no chunk files: its shape is probably wrong."""
     expected = sum(map(n_chunks, arrays))
     if expected <= _LARGE_CHUNKS and sum(math.prod(a.shape) for a in arrays) <= _LARGE_VALUES:
         return

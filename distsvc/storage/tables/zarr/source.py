@@ -1,7 +1,8 @@
-"""Zarr: an array whose columns are called f0, f1, ..., or a group of one array for each column."""
+"""Zarr as a source: an array with columns f0, f1, ..., or a group of one array for each column."""
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import posixpath
@@ -30,41 +31,27 @@ from distsvc.storage.rows.columns import MOST_COLUMNS, UNKNOWN, Scan, other_colu
 from distsvc.storage.rows.versions import Versions
 from distsvc.storage.tables.files import Files
 from distsvc.storage.tables.source import Source
-from distsvc.storage.tables.zarr.conventions import no_data, packed_by
-from distsvc.storage.tables.zarr.files import (
-    METADATA,
-    check_chunks,
-    check_metadata,
-    check_stored,
-    check_whole,
-    n_chunks,
-    store_versions,
-    unwritten,
-)
+from distsvc.storage.tables.zarr import files
+from distsvc.storage.tables.zarr.files import METADATA, n_chunks
 
 _CHUNK = re.compile(r"c|\d+(\.\d+)*")
 _TEXT = re.compile(r"[<>|=]?[OSUVMm]|string|fixed_length|variable_length|numpy\.")
 """Beginnings of the names of types that are no numbers."""
 
 _Arrays = dict[str, Any]
-"""Arrays of Zarr by their names; of those that can't be read, the error."""
-
-_STEP_ROWS = 262_144
-"""Rows decoded in one go, unless a chunk has more."""
+"""Arrays by name; the error instead of an unreadable one."""
 
 _MOST_BYTES = 2**32
-"""Of a chunk, which is decoded as a whole."""
+"""Maximum number of bytes of a chunk."""
 
 
 class Zarr(Source):
     """An array or a group, named like Zarr or holding its metadata.
 
-    An array of two dimensions in a group is a column of vectors.
-
-    The columns of a group are those that its attribute ``columns`` lists, in that order, else all
-    its arrays sorted by name; an array that ``columns`` does not list is a column, but no feature
-    unless the job names it. The storage unit is the shard, or the chunk if there are no shards,
-    with the most rows.
+    A two-dimensional array in a group is a column of vectors. The columns of a group are those in
+    its attribute ``columns``, in that order, else all arrays sorted by name; arrays that
+    ``columns`` omits are features only if the job names them. The storage unit is the largest
+    shard, or chunk.
     """
 
     name = "zarr"
@@ -73,21 +60,17 @@ class Zarr(Source):
     joins = False
 
     def is_store(self, location: Location) -> bool:
-        """Return whether a location is named like Zarr or holds its metadata."""
         return location.path.endswith(self.suffixes) or _has_metadata(location)
 
     def claim(self, found: Files) -> Files:
-        """Return no file: a store is a folder."""
         return found.named(())
 
     def versions(self, found: Files) -> Versions:
-        """Return a version of each file of metadata, and one for all chunk files of an array."""
-        return store_versions(found.location)
+        return files.store_versions(found.location)
 
     def scan(
         self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
     ) -> Scan:
-        """Read the metadata of an array or a group."""
         place, others = found.location, other_columns(config)
         with _reading(place):
             if not _has_metadata(place):
@@ -109,31 +92,24 @@ class Zarr(Source):
     def notes(
         self, found: Files, scan: Scan, versions: Versions, columns: Collection[str]
     ) -> list[str]:
-        """Return a warning of chunks that were never written, and are read as a fill value."""
         used = {name: one for name, one in scan.stored.items() if name in columns or not name}
-        lacking = unwritten(found.location, versions, used)
+        lacking = files.unwritten(found.location, versions, used)
         if not lacking:
             return []
-        told = [
-            f"{f'array {name!r}' if name else 'the array'} ({w})" for name, w in lacking.items()
-        ]
+        arrays = [f"{f'array {n!r}' if n else 'the array'} ({w})" for n, w in lacking.items()]
         return [
-            f"chunks without a file are read as the fill value: {some(told)}; that is right if "
+            f"chunks without a file are read as the fill value: {some(arrays)}; that is right if "
             "whoever wrote them leaves out chunks that hold nothing else (write_empty_chunks of "
             "Zarr), and else these values were never written"
         ]
 
     def decoding_bytes(self, table: Table, block_rows: int) -> int:
-        """Return the bytes of all columns of the rows decoded in one go, twice: packed, at most."""
-        chunk = max(table.layout.extents)
-        step = max(chunk, min(block_rows, _STEP_ROWS) // chunk * chunk)
-        widths = stored_bytes(table)
-        return 2 * step * sum(widths)
+        step = _step(max(table.layout.extents), block_rows)
+        return 2 * step * sum(stored_bytes(table))  # packed and decoded
 
     def batches(self, table: Table, span: Span, columns: list[str]) -> Batches:
-        """Yield the rows of a span, some chunks at a time; no chunk is decoded twice."""
         place = Location.of(table.layout.path)
-        check_metadata(place, table, columns)
+        files.check_metadata(place, table, columns)
         with _reading(place):
             node = _open(place)
             arrays = {n: node[n] for n in columns} if _is_group(node) else {"": node}
@@ -144,12 +120,12 @@ class Zarr(Source):
                     f"{table.n_rows} when the table was opened"
                 )
         chunk = max((array.chunks[0] for array in arrays.values()), default=table.n_rows)
-        step = max(chunk, min(span.block_rows, _STEP_ROWS) // chunk * chunk)
+        step = _step(chunk, span.block_rows)
         start = span.start
         while start < span.stop:
             end = min(span.stop, start - start % chunk + step)
             for name, array in arrays.items():
-                check_whole(place, name, array, start, end)
+                files.check_whole(place, name, array, start, end)
             try:
                 with _reading(place):
                     if _is_group(node):
@@ -158,14 +134,19 @@ class Zarr(Source):
                         values = _array_columns(node, columns, start, end)
             finally:  # a change comes before what it leads to
                 for name, array in arrays.items():
-                    check_chunks(place, table, name, array, start, end)
+                    files.check_chunks(place, table, name, array, start, end)
             yield {name: _to_arrow(v) for name, v in zip(columns, values, strict=True)}
             start = end
-        check_metadata(place, table, columns)
+        files.check_metadata(place, table, columns)
+
+
+def _step(chunk: int, block_rows: int) -> int:
+    """Return the number of rows that are decoded in one go: whole chunks."""
+    return max(chunk, min(block_rows, 262_144) // chunk * chunk)
 
 
 def _open(place: Location) -> Any:
-    """Open an array or a group, by the metadata of each array: a consolidated copy may be old."""
+    """Open an array or a group without consolidated metadata, which may be stale."""
     import zarr  # 0.4 s that other jobs need not spend
 
     node = zarr.open(place.zarr_store(), mode="r")
@@ -215,7 +196,7 @@ def _columns_of_group(place: Location, group: Any) -> _Arrays:
 
 
 def _member(folder: Location, group: Any, name: str) -> Any:
-    """Return an array or a group below a group, or why it is neither; of other folders the group.
+    """Return an array or group in a group, or the error; for a plain folder the group itself.
 
     A folder of chunks without metadata was an array.
     """
@@ -241,16 +222,14 @@ def _member(folder: Location, group: Any, name: str) -> Any:
 
 
 def _has_chunks(folder: Location) -> bool:
-    """Return whether a folder has what is named like a chunk, and is no array or group itself."""
-    found = (
-        posixpath.basename(path.rstrip("/")) for path in folder.fs.ls(folder.path, detail=False)
-    )
-    named = [name for name in found if _CHUNK.fullmatch(name)]
-    return any(not _has_metadata(folder.join(name)) for name in named)
+    """Return whether a folder has chunk-like entries that are no arrays or groups."""
+    paths = folder.fs.ls(folder.path, detail=False)
+    names = (posixpath.basename(path.rstrip("/")) for path in paths)
+    return any(_CHUNK.fullmatch(n) and not _has_metadata(folder.join(n)) for n in names)
 
 
 def _consolidated(place: Location) -> set[str]:
-    """Return the members that a group's consolidated metadata names, if it has any."""
+    """Return the members in a group's consolidated metadata."""
     import zarr
 
     group = zarr.open_group(place.zarr_store(), mode="r")
@@ -258,14 +237,8 @@ def _consolidated(place: Location) -> set[str]:
     return {name.partition("/")[0] for name in known.metadata} if known is not None else set()
 
 
-def _metadata_of(folder: Location) -> str:
-    """Return the file that says, or has to say, what a folder is."""
-    names = [name for name in METADATA if folder.join(name).exists()]
-    return folder.join(next(iter(names), METADATA[0])).shown
-
-
 def _unread_type(folder: Location) -> pa.DataType:
-    """Return the type of an array that can't be read: `UNKNOWN` where it may be of numbers."""
+    """Return the type of an unreadable array: text, or `UNKNOWN` if it may hold numbers."""
     with suppress(Exception):  # the metadata may be anything
         for name, about, key in (
             ("zarr.json", {"zarr_format": 3, "node_type": "array"}, "data_type"),
@@ -285,27 +258,28 @@ def _scan_group(
     types, shown, problems = {}, {}, {}
     for name, array in arrays.items():
         if isinstance(array, Exception):
-            types[name] = _unread_type(place.join(name))
+            folder = place.join(name)
+            types[name] = _unread_type(folder)
+            metadata = next((one for one in METADATA if folder.join(one).exists()), METADATA[0])
             shown[name] = problems[name] = (
                 f"array {name!r} of {place.shown} can't be read: {array} "
-                f"({_metadata_of(place.join(name))})"
+                f"({folder.join(metadata).shown})"
             )
             continue
         types[name] = _arrow_type(array.dtype)
         if array.ndim == 2:
             types[name] = pa.list_(types[name], array.shape[1])
         shown[name] = f"an array of dtype {array.dtype}"
-        packed = packed_by(array)
+        packed = _packed_by(array)
         if packed:
             problems[name] = (
                 f"array {name!r} of {place.shown} holds packed values ({packed}), expected values "
                 "as they are: write it without that encoding (xarray: drop_encoding)"
             )
-    coordinates = {n: why for n, a in arrays.items() if (why := no_data(n, a))}
+    coordinates = {n: why for n, a in arrays.items() if (why := _no_data(n, a))}
     usable = {name: a for name, a in arrays.items() if not isinstance(a, Exception)}
     if not usable:
-        reason = next(iter(problems.values()), f"{place.shown} is a group without arrays")
-        raise DataError(reason)
+        raise DataError(next(iter(problems.values()), f"{place.shown} is a group without arrays"))
     features = usable.keys() - coordinates.keys() if listed is None else set(listed)
     reference = _reference(usable, features, wanted)
     problems = _misfits(place, usable, reference) | problems
@@ -343,13 +317,13 @@ def _scan_array(place: Location, array: Any) -> Scan:
 
 
 def _reference(arrays: _Arrays, features: set[str], wanted: Sequence[str]) -> str:
-    """Return the array as long as which all others must be."""
+    """Return the array whose length all others must have."""
     order = [*wanted, *(name for name in arrays if name in features), *arrays]
     return next((n for n in order if n in arrays and arrays[n].ndim in (1, 2)), order[0])
 
 
 def _misfits(place: Location, arrays: _Arrays, reference: str) -> dict[str, str]:
-    """Return why arrays are no columns, of those that are none."""
+    """Return the reasons why arrays are no columns."""
     problems = {}
     for name, array in arrays.items():
         if array.ndim not in (1, 2):
@@ -379,8 +353,43 @@ def _extents(place: Location, arrays: list[Any]) -> tuple[int, ...]:
             f"{place.shown} says it has {n_rows} rows in chunks of {unit}, expected at most "
             f"{MOST_ROWS} rows and {MOST_UNITS} chunks"
         )
-    check_stored(place, arrays)
+    files.check_stored(place, arrays)
     return tuple(min(unit, n_rows - first) for first in range(0, n_rows, unit))
+
+
+def _no_data(name: str, array: Any) -> str:
+    """Return the reason why an array is no feature by default, as of a coordinate; or ""."""
+    if getattr(array, "ndim", None) == 0:
+        return "a single value"
+    known = getattr(getattr(array, "metadata", None), "dimension_names", None)
+    known = known or getattr(array, "attrs", {}).get("_ARRAY_DIMENSIONS")
+    own = known is not None and list(known) == [name]
+    return "a coordinate, named like its dimension" if own else ""
+
+
+def _packed_by(array: Any) -> str:
+    """Return the attribute by which stored numbers differ from the values, or ""."""
+    if array.dtype.kind not in "iuf":
+        return ""
+    attributes = dict(array.attrs)
+    if "_ARRAY_DIMENSIONS" in attributes and array.metadata.zarr_format == 2:
+        attributes.setdefault("_FillValue", array.fill_value)
+    for name in ("scale_factor", "add_offset"):
+        if name in attributes:
+            return f"{name} = {attributes[name]}"
+    for name in ("_FillValue", "missing_value"):
+        if attributes.get(name) is not None and not _is_nan(attributes[name], array.dtype):
+            return f"{name} = {attributes[name]}"
+    return ""
+
+
+def _is_nan(value: Any, dtype: Any) -> bool:
+    try:
+        if isinstance(value, str):  # its bytes
+            value = np.frombuffer(base64.b64decode(value), np.dtype(dtype).newbyteorder("<"))[0]
+        return math.isnan(value)
+    except (ValueError, TypeError, IndexError):
+        return str(value).lower() == "nan"
 
 
 def _array_columns(array: Any, columns: list[str], start: int, stop: int) -> list[np.ndarray]:
