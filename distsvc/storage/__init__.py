@@ -1,1 +1,1 @@
-"""Bytes: tables to read, parts to publish, models as JSON and arrays."""
+"""Bytes: stores, rows, tables, publishing."""

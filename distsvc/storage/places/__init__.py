@@ -1,1 +1,1 @@
-"""Folders and buckets: files, conditional writes, leases, retries."""
+"""Folders and buckets: files, conditional writes, leases and retries."""

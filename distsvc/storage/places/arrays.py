@@ -1,7 +1,7 @@
-"""Arrays and JSON as files that are whole or absent, and that hold nothing executable.
+"""Arrays and JSON in files that are whole or absent, and never executable.
 
-A run writes with the functions of this module, or within `writing`. Small arrays that belong
-together are one ``.npz`` file; a large one, read in parts, is an ``.npy`` file that is mapped.
+Small arrays that belong together are one ``.npz`` file; a large one, read in parts, is an ``.npy``
+file that is mapped.
 """
 
 from __future__ import annotations
@@ -34,26 +34,25 @@ _DAMAGE = (
 )  # fmt: skip
 
 MOST_JSON = 256 * 2**20
-"""Bytes of the largest JSON file that is read."""
+"""Maximum number of bytes of a JSON file."""
 
 DEEPEST_JSON = 64
-"""Levels of lists and objects within one another that a JSON file may have."""
+"""Maximum depth of nested lists and objects in a JSON file."""
 
 CHUNK_BYTES = 2**20
 
 SEAL = "crc32"
-"""The key of the checksum in JSON that is `sealed`."""
+"""The key of the checksum in sealed JSON."""
 
 _KINDS = "biufU"
-"""Kinds of values that an array from a file may hold: truth, numbers, text."""
+"""Kinds of dtypes allowed in files: booleans, numbers, text."""
 
 
 @contextmanager
 def writing(path: Path | str) -> Iterator[None]:
     """Turn the errors of writing a file or a folder into errors that name it.
 
-    Raises `OutputPermissionError` where it may not or can't be written, and `TemporaryError`
-    where no space is left, or the disk does not answer.
+    `OutputPermissionError` if it can't be written, `TemporaryError` if the disk is full or silent.
     """
     try:
         yield
@@ -78,10 +77,7 @@ def write_whole(path: Path, write: Callable[[BinaryIO], Any]) -> None:
 
 
 def make_folder(path: Path, private: bool = False) -> None:
-    """Make a folder, of mode 0700 if private, and its parents, unless it exists.
-
-    Errors as in `writing`.
-    """
+    """Make a folder, of mode 0700 if private, and its parents; errors as in `writing`."""
     with writing(path):
         path.mkdir(0o700 if private else 0o777, parents=True, exist_ok=True)
 
@@ -96,20 +92,20 @@ def remove_unfinished(folder: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text as UTF-8, with a question mark for each character that UTF-8 can't hold."""
+    """Write a text as UTF-8, with a question mark for each character that UTF-8 can't represent."""
     content = text.encode("utf-8", errors="replace")
     write_whole(path, lambda stream: stream.write(content))
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write content as JSON, keys in the order given."""
+    """Write content as JSON, keys in the given order."""
     write_text(path, json_bytes(content).decode())
 
 
 def read_json(path: Path, most_bytes: int = MOST_JSON) -> Any:
-    """Read a JSON file of at most so many bytes; `DataError` when it is missing or damaged.
+    """Read a JSON file; `DataError` if it is missing, damaged or too large.
 
-    UTF-8 only, every key of an object once, and no NaN or infinity.
+    It must be UTF-8 without duplicate keys, NaN and infinity.
     """
     with _readable(path):
         content = read_regular(path, most_bytes)
@@ -117,16 +113,16 @@ def read_json(path: Path, most_bytes: int = MOST_JSON) -> Any:
 
 
 def read_regular(path: Path, most_bytes: int = MOST_JSON) -> bytes:
-    """Return the bytes of a regular file, of a larger one the first `most_bytes` and one more.
+    """Return the bytes of a regular file, at most `most_bytes` and one more.
 
-    Raises `OSError` for a pipe or a device, which could block or go on for ever.
+    `OSError` for a pipe or a device, which could block or never end.
     """
     with open(path, "rb", opener=_regular) as stream:
         return stream.read(most_bytes + 1)
 
 
 def parse_json(content: bytes, name: Path | str, most_bytes: int = MOST_JSON) -> Any:
-    """Return the content of JSON that was read from `name`; rules and errors as in `read_json`."""
+    """Return the content of JSON that was read from `name`; errors as in `read_json`."""
     with _readable(name):
         if len(content) > most_bytes:
             raise ValueError(f"it has more than {most_bytes:,} bytes")
@@ -138,17 +134,17 @@ def parse_json(content: bytes, name: Path | str, most_bytes: int = MOST_JSON) ->
 
 
 def json_bytes(content: Any) -> bytes:
-    """Return JSON, keys in the order given, as it is written."""
+    """Return JSON as it is written, keys in the given order."""
     return (json.dumps(content, indent=1, allow_nan=False, default=_plain) + "\n").encode()
 
 
 def sealed(content: dict[str, Any]) -> bytes:
-    """Return an object of JSON, as it is written, with a checksum of the rest as its last key."""
+    """Return an object as JSON, with a checksum of the rest as its last key."""
     return json_bytes(content | {SEAL: zlib.crc32(json_bytes(content))})
 
 
 def unsealed(written: bytes, name: Path | str, required: bool = True) -> dict[str, Any]:
-    """Return the object that was `sealed`; errors as in `parse_json`, also for another checksum.
+    """Return the object of `sealed`; `DataError` also for a wrong checksum.
 
     Unless it is `required`, the checksum may be missing.
     """
@@ -167,7 +163,7 @@ def write_sealed(path: Path, content: dict[str, Any]) -> None:
 
 
 def read_sealed(path: Path) -> dict[str, Any]:
-    """Read a file of `write_sealed`; `DataError` when it is missing or damaged."""
+    """Read a file of `write_sealed`; `DataError` if it is missing or damaged."""
     with _readable(path):
         return unsealed(read_regular(path), path)
 
@@ -182,7 +178,7 @@ def checksum(path: Path) -> int:
 
 
 def described(path: Path) -> dict[str, int | str]:
-    """Return a file's size in bytes and SHA-256."""
+    """Return a file's size in bytes and its SHA-256."""
     with open(path, "rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
     return {"bytes": path.stat().st_size, "sha256": digest}
@@ -194,9 +190,9 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
 
 
 def _write_members(stream: BinaryIO, arrays: dict[str, np.ndarray]) -> None:
-    """Write what `np.savez` writes, and close the archive if a write fails.
+    """Write arrays as `np.savez` does, and close the archive if a write fails.
 
-    NumPy leaves it open before 2.4, and Python then prints the error of its collection.
+    NumPy before 2.4 leaves it open, and Python prints an error when it is collected.
     """
     with zipfile.ZipFile(stream, "w") as archive:
         for name, array in arrays.items():
@@ -205,10 +201,10 @@ def _write_members(stream: BinaryIO, arrays: dict[str, np.ndarray]) -> None:
 
 
 def read_arrays(path: Path, only: str | None = None) -> dict[str, np.ndarray]:
-    """Read a file of `write_arrays`, or one array; `DataError` when it is missing or damaged.
+    """Read a file of `write_arrays`, or one array of it; `DataError` if it is missing or damaged.
 
-    Members are not compressed, and sizes are checked before anything is allocated: the arrays take
-    no more memory than the file has bytes, which are in memory meanwhile.
+    Members are not compressed, and sizes are checked before memory is allocated: the arrays take no
+    more memory than the file has bytes.
     """
     with _readable(path), open(path, "rb", opener=_regular) as stream:
         content = stream.read()
@@ -220,7 +216,7 @@ def read_arrays(path: Path, only: str | None = None) -> dict[str, np.ndarray]:
 
 
 def _check_members(members: list[zipfile.ZipInfo], n_bytes: int) -> None:
-    """Check that every member is there once, as it is, and all in the bytes of the file."""
+    """Check that each member is one plain array, and that all fit into the file."""
     names = set[str]()
     for member in members:
         if member.filename in names:
@@ -236,7 +232,7 @@ def _check_members(members: list[zipfile.ZipInfo], n_bytes: int) -> None:
 
 
 def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
-    """Read an array whose header agrees with its size, and compare its checksum."""
+    """Read an array after checking its header; zipfile compares its checksum."""
     with archive.open(member) as stream:
         _check_header(stream, f"array {member.filename.removesuffix('.npy')!r}", member.file_size)
     with archive.open(member) as stream:
@@ -264,7 +260,7 @@ def _check_header(stream: Any, name: str, n_bytes: int) -> None:
 
 
 class _Summing:
-    """A stream to write to that keeps the CRC-32 of what it is given."""
+    """An output stream that computes the CRC-32 of its bytes."""
 
     def __init__(self, stream: BinaryIO):
         self._stream, self.found = stream, 0
@@ -287,9 +283,9 @@ def write_array(path: Path, array: np.ndarray) -> int:
 
 
 def map_array(path: Path) -> np.ndarray:
-    """Return the array of an ``.npy`` file, read-only; its pages are read when they are used.
+    """Return the read-only array of an ``.npy`` file, whose pages are read when used.
 
-    `DataError` when the file is missing, or not as long as its header says.
+    `DataError` if the file is missing, or not as long as its header says.
     """
     with _readable(path):
         with open(path, "rb", opener=_regular) as stream:

@@ -1,4 +1,4 @@
-"""A prefix of an object store's bucket, as a store.
+"""A prefix of a bucket as a store.
 
 A bucket has no locks and no renaming, but it writes an object whole or not at all, and on a
 condition: that there is none, or that it has a certain ETag. A commit needs no more. Files that
@@ -26,21 +26,21 @@ from distsvc.storage.places.remote import obstore_options
 from distsvc.storage.places.scratch import new_scratch
 
 SCHEME = "s3"
-"""The only kind of bucket. Google's store takes no condition on an ETag, so no commit is safe."""
+"""The only supported kind of bucket; Google's has no conditions on ETags, so no safe commit."""
 
 CHUNK_BYTES = 8 * 2**20
 COPIES_AT_ONCE = 16
-"""Requests that copy objects at a time."""
+"""Maximum number of parallel requests to copy objects."""
 EMPTY = b"{}\n"
-"""The content of an object that counts as removed: no store removes on a condition."""
+"""The content of a removed object; no store removes on a condition."""
 
 
 class Bucket:
-    """A prefix of a bucket as a `distsvc.storage.places.store.Store`, which documents the methods.
+    """A prefix of a bucket as a `distsvc.storage.places.store.Store`.
 
-    What must not be lost changes on a condition. So a holder has no folder of its own, and its
-    lease is compared before each other change. There is no lock. Raises `JobFileError` where the
-    URL carries credentials or names no bucket, or obstore is not installed.
+    Files that must not be lost change on a condition. So a holder has no folder of its own, and its
+    lease is compared before each other change. There is no lock. `JobFileError` if the URL carries
+    credentials or names no bucket, or obstore is not installed.
     """
 
     def __init__(self, url: str, fence: Fence = NO_FENCE):
@@ -134,7 +134,7 @@ class Bucket:
             self._delete(name, names)
 
     def _delete(self, name: str, names: list[str]) -> bool:
-        """Remove objects, and their copies here; errors name `name`."""
+        """Remove objects, and their cached copies; errors name `name`."""
         with self._asking(name, write=True):
             self._store.delete([self._key(found) for found in names])
         for found in names:
@@ -176,7 +176,7 @@ class Bucket:
 
     @contextmanager
     def _asking(self, name: str, write: bool = False) -> Iterator[None]:
-        """Turn the errors of the store into those that users meet."""
+        """Turn the errors of the store into errors of distsvc."""
         where = f"{self.address}/{name}"
         if write:
             self._fence.check()
@@ -192,7 +192,7 @@ class Bucket:
 
 
 class _Opened:
-    """A bucket's store, and the folder of this process for copies of its objects."""
+    """A bucket's store, and this process's folder for cached objects."""
 
     def __init__(self, store: Any):
         self.store = store

@@ -27,16 +27,16 @@ from distsvc.storage.places.arrays import (
 
 LOCK = "lock"
 HOLDERS = "holders"
-"""The folder, in a folder that is held, with a folder of each holder; see `Folder.fenced`."""
+"""Subfolder of a held folder, with a folder for each holder; see `Folder.fenced`."""
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.EXDEV, errno.ENOSYS)
-"""Errors of a file system that gives no file a second name."""
+"""Errors of a file system without hard links."""
 NOWHERE = FileNotFoundError, NotADirectoryError
-"""Errors of a path at which nothing is."""
+"""Errors of a path that does not exist."""
 FLUSHES = 16
-"""Files that are written to the disk at a time: each waits for it, and a disk takes several."""
+"""Maximum number of files that are flushed in parallel."""
 
 SPARE = ".runs"
-"""Folder, in an output, of all that readers do not look for."""
+"""Folder, in an output, of everything that readers don't need."""
 
 
 def _unheld() -> None:
@@ -58,7 +58,7 @@ NO_FENCE = Fence()
 
 
 class ChangedError(TemporaryError):
-    """A file is not of the version that was to be replaced."""
+    """A file has another version than the one to be replaced."""
 
 
 class HeldError(TemporaryError):
@@ -66,15 +66,15 @@ class HeldError(TemporaryError):
 
 
 class FencedError(TemporaryError):
-    """A change that a former holder can't make any more."""
+    """A change by a former holder, which is refused."""
 
 
 class Folder:
-    """A folder of a disk as a `distsvc.storage.places.store.Store`, which documents the methods.
+    """A folder of a disk as a `distsvc.storage.places.store.Store`.
 
-    `settle` and `refuse_links` are those of a disk alone, which has links, and files that a loss of
-    power cuts short. Where the disk does not answer, methods raise `TemporaryError`; nothing counts
-    as missing then.
+    `settle` and `refuse_links` exist for disks only, which have links, and files that a loss of
+    power truncates. If the disk is silent, methods raise `TemporaryError`, and no file counts as
+    missing.
 
     With a fence, each change is one rename, out of the holder's own folder or into it. A process
     that sleeps before the rename, and wakes after another one took over, can't do it any more.
@@ -203,7 +203,7 @@ class Folder:
                     shutil.copyfile(self.root / old, spare)
 
     def settle(self, names: Collection[str]) -> None:
-        """Write files and the folders that hold them to the disk; errors as in `writing`."""
+        """Flush files and their parent folders to the disk; errors as in `writing`."""
         folders, root = {"."}, os.fspath(self.root)
         for name in {name.rpartition("/")[0] for name in names}:
             folders |= {str(folder) for folder in (Path(name), *Path(name).parents)}
@@ -235,7 +235,7 @@ class Folder:
             lock.release()
 
     def refuse_links(self, names: Collection[str]) -> None:
-        """Raise `OutputPermissionError` where one of our folders is a link."""
+        """Raise `OutputPermissionError` if one of our folders is a link."""
         for name in names:
             if (self.root / name).is_symlink():
                 raise OutputPermissionError(
@@ -244,14 +244,11 @@ class Folder:
                 )
 
     def _around(self, path: Path) -> list[Path]:
-        """Return the folders that a path is in, the innermost first, below this one."""
+        """Return the parent folders of a path within this one, the innermost first."""
         return [one for one in path.parents if one.is_relative_to(self.root) and one != self.root]
 
     def _prune(self, path: Path) -> None:
-        """Remove a folder, those in it and those it is in, as far as they are empty.
-
-        A holder's own folder stays.
-        """
+        """Remove the empty folders in and above a path, except a holder's own folder."""
         for inner, _, _ in os.walk(path, topdown=False):
             with suppress(OSError):
                 if os.path.basename(os.path.dirname(inner)) != HOLDERS:
@@ -270,7 +267,7 @@ class Folder:
         return sorted(names)
 
     def _replace(self, name: str, write: Callable[[BinaryIO], Any], settled: bool = False) -> None:
-        """Write a file anew, in one step; `settled` is whether it outlasts a loss of power."""
+        """Replace a file in one step; if `settled`, it outlasts a loss of power."""
         path = self.root / name
         with self._spare(path) as spare:
             write_whole(spare, write)
@@ -281,7 +278,7 @@ class Folder:
 
     @contextmanager
     def _spare(self, path: Path) -> Iterator[Path]:
-        """Yield where to write what is put in a path's place at the end, if a holder still holds.
+        """Yield a path to write to, which is renamed to `path` if the holder still holds.
 
         Without a fence that is the path itself.
         """
@@ -302,7 +299,7 @@ class Folder:
 
     @contextmanager
     def _taken(self, path: Path) -> Iterator[Path]:
-        """Yield where a file or folder is that is to be removed: out of the way, with a fence."""
+        """Yield the path of a file or folder to remove; with a fence, it is renamed first."""
         if self._fence.spare is None:
             yield path
             return
@@ -325,7 +322,7 @@ class Folder:
 
 @contextmanager
 def _reached(path: str | Path) -> Iterator[None]:
-    """Turn the error of a disk that does not answer into one that says so; others stay."""
+    """Turn the error of a silent disk into `TemporaryError`; others stay."""
     try:
         yield
     except OSError as error:

@@ -1,12 +1,11 @@
-"""The lease of an output: one run at a time writes to it, and shows that it is alive.
+"""The lease of an output: only one run at a time writes to it.
 
-The holder writes a record of itself to a file, and again every few seconds, with its progress. A
-process that meets the file waits until the holder is surely gone: at once where it was a process
-that would be seen from here, else once the file has stayed the same for a while. So no clocks are
-compared. Processes of another machine are not seen, nor those of another container, which numbers
-its processes anew: a PID namespace of Linux.
+The holder writes a record of itself to a file, and renews it every few seconds. A process that
+finds the file waits until the holder is surely gone: at once if its process would be visible, else
+once the file has not changed for a while. So no clocks are compared. Processes of another machine
+are invisible, and so are those of another container (PID namespace).
 
-A holder that sleeps can't know that it was taken for dead. So it changes nothing by itself: the
+A holder that sleeps can't know that it was taken for dead. So it changes nothing directly: the
 lease is the fence of the stores that it writes to (`distsvc.storage.places.store.Store.fenced`).
 """
 
@@ -34,11 +33,11 @@ from distsvc.storage.places.store import Store
 
 HOLDER = "holder.json"
 BEAT_SECONDS = 5.0
-"""The time between two signs of life."""
+"""Seconds between two renewals of the record."""
 SILENCE_SECONDS = 30.0
-"""The silence of a holder on another machine after which it counts as dead."""
+"""Seconds without renewal after which a holder on another machine counts as dead."""
 PATIENCE, LOOK_SECONDS = 20, 0.05
-"""The number of looks for the name of the holder after a refusal, and the time between them."""
+"""Number of attempts to read the name of the holder after a refusal, and seconds between them."""
 
 Doing: TypeAlias = dict[str, JsonValue]
 """The state of a run: its name, phase, counts and times."""
@@ -49,11 +48,11 @@ _LOG = logging.getLogger("distsvc")
 
 
 class Holder(Form):
-    """The record of a holder: its process, its job, and its last sign of life.
+    """The record of a holder: its process, its job and its last renewal.
 
     `started` is the time when the process began, as its machine counts, `since` when it took the
-    output, `now` that of the last sign of life, and `beat` their number. `removes` is whether it
-    holds the output to remove what is published there.
+    output, `now` that of the last renewal, and `beat` the number of renewals. `removes` is whether
+    it holds the output to remove what is published there.
     """
 
     host: str | None = None
@@ -80,8 +79,8 @@ class Holder(Form):
 class Lease:
     """A lease on an output, whose `record` lies in the folder `runs`.
 
-    `before` is the last record of a holder that died here, and `spare` the holder's own folder on
-    a disk.
+    `before` is the last record of a holder that died here, and `spare` the holder's own folder on a
+    disk.
     """
 
     runs: Store
@@ -96,7 +95,7 @@ class Lease:
     def check(self) -> None:
         """Compare the record; one that is older than `SILENCE_SECONDS` is renewed first.
 
-        `TemporaryError` where another process took the output over, or the store does not answer.
+        `TemporaryError` if another process took the output over, or the store does not answer.
         """
         with self._beating:
             if not self._lost and time.monotonic() - self._renewed > SILENCE_SECONDS:
@@ -111,7 +110,7 @@ class Lease:
             )
 
     def renew(self, doing: Doing | None) -> None:
-        """Write the record with another sign of life."""
+        """Write the record again."""
         news = {"beat": self.record.beat + 1, "now": _now(), "doing": doing}
         record, now = self.record.model_copy(update=news), time.monotonic()
         with self._beating:
@@ -161,7 +160,7 @@ def held(
 
 
 def is_gone(holder: Holder) -> bool | None:
-    """Return whether the process of a record is gone; None where that can't be known from here."""
+    """Return whether the process of a record is gone; None if it is invisible from here."""
     here = who()
     if any(getattr(holder, key) != here[key] for key in SEEN_BY):
         return None
@@ -169,7 +168,7 @@ def is_gone(holder: Holder) -> bool | None:
 
 
 def read_holder(runs: Store) -> Holder | None:
-    """Return the last record of the holder of an output, alive or dead; None if there is none."""
+    """Return the last record of a holder of an output, alive or dead, or None."""
     found = runs.current(HOLDER)
     with suppress(DataError):
         holder = parsed(Holder, parse_json(found[0], HOLDER), HOLDER) if found else None
@@ -178,7 +177,7 @@ def read_holder(runs: Store) -> Holder | None:
 
 
 def _take(lease: Lease, alone_here: bool, asking: tuple[str, str, bool]) -> None:
-    """Write the record, once no living process has written another."""
+    """Write the record once no living process has another."""
     runs = lease.runs
     found, deadline = runs.current(HOLDER), time.monotonic() + SILENCE_SECONDS
     first = found
@@ -203,7 +202,7 @@ def _take(lease: Lease, alone_here: bool, asking: tuple[str, str, bool]) -> None
 
 @contextmanager
 def _beating(lease: Lease, doing: State) -> Iterator[None]:
-    """Give signs of life while the body runs."""
+    """Renew the record while the body runs."""
     over = threading.Event()
 
     def beat() -> None:

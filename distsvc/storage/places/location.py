@@ -25,11 +25,10 @@ METADATA = ".metadata.json"
 
 @dataclass(frozen=True)
 class Location:
-    """A file, a folder or a glob, wherever fsspec can reach it.
+    """A file, a folder or a glob in any file system of fsspec.
 
-    `path` is as the file system names it, absolute if local. `url` is the path or URL that was
-    given; the path of a file that was listed in a folder. `lake` is the kind of a table with a log,
-    and the state of it that is asked for.
+    `path` is the file system's name, absolute if local. `url` is the given path or URL; of a file
+    found in a folder, its path. `lake` has the kind and the version of a Delta or Iceberg table.
     """
 
     fs: Any
@@ -39,11 +38,10 @@ class Location:
 
     @classmethod
     def of(cls, url: str, s3: Mapping[str, Any] = MappingProxyType({})) -> Location:
-        """Return the location of a path or URL.
+        """Return the location of a path or URL; `s3` are options of fsspec.
 
-        `s3` are options of fsspec for S3, which else come from the environment. Raises
-        `JobFileError` where the protocol is unknown, the package that speaks it is not
-        installed, or the URL carries a user, a password or a query.
+        `JobFileError` if the protocol is unknown, its package is not installed, or the URL carries
+        a user, a password or a query.
         """
         try:
             lake = lake_url(checked_url(url))
@@ -73,14 +71,14 @@ class Location:
 
     @property
     def address(self) -> str:
-        """The absolute path if local, else the URL, which open it again from any folder."""
+        """The absolute path or URL, which opens the location from any folder."""
         if not self.is_local:
             return self.url
         return self.lake.around(self.path) if self.lake.kind else self.path
 
     @property
     def shown(self) -> str:
-        """The path or URL as messages show it."""
+        """The path or URL in messages."""
         return self.url
 
     def at(self, path: str) -> Location:
@@ -92,16 +90,16 @@ class Location:
         return self.at(f"{self.path}/{name}")
 
     def pinned(self, pin: str) -> Location:
-        """Return the location of a table with a log in one of its states."""
+        """Return the location of a Delta or Iceberg table in one version."""
         lake = self.lake._replace(pin=pin)
         return Location(self.fs, self.path, lake.around(lake.path), lake)
 
     def is_named(self, suffixes: Sequence[str]) -> bool:
-        """Return whether the name ends in one of some suffixes, whatever their case."""
+        """Return whether the name ends in one of some suffixes, in any case."""
         return self.path.lower().endswith(tuple(suffixes))
 
     def info(self) -> Mapping[str, Any] | None:
-        """Return the information of the file system, or None if nothing exists here."""
+        """Return the file system's metadata, or None if nothing exists here."""
         try:
             return self.fs.info(self.path)
         except FileNotFoundError as error:
@@ -111,7 +109,7 @@ class Location:
             return None
 
     def exists(self) -> bool:
-        """Return whether something that may be read exists here."""
+        """Return whether something readable exists here."""
         if not self.path.startswith("http"):
             return self.fs.exists(self.path)
         try:
@@ -134,7 +132,7 @@ class Location:
         return store
 
     def open(self, cache: str = "none") -> Any:
-        """Open the file so that pyarrow reads it; `cache` is fsspec's, for remote files."""
+        """Open the file for pyarrow; `cache` is fsspec's, for remote files."""
         # pyarrow reads a local file itself without holding Python's lock.
         if self.is_local:
             return pa.OSFile(self.path)
@@ -146,10 +144,10 @@ class Location:
 
     @contextmanager
     def naming_errors(self) -> Iterator[None]:
-        """Turn the errors of reading here into errors that name the location and whom to blame.
+        """Turn the errors of reading into errors that name the location.
 
-        Raises `DataError` where the file is damaged, has gone or may not be read, and
-        `TemporaryError` where the store does not answer.
+        `DataError` if the file is damaged, gone or unreadable, `TemporaryError` if the store is
+        silent.
         """
         try:
             yield

@@ -1,4 +1,4 @@
-"""Processes: what identifies this one, and whether another one is alive."""
+"""The identity of this process, and whether another one is alive."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 SEEN_BY = "host", "boot", "namespace"
-"""What two processes have in common that can see each other."""
+"""Properties that two processes share if they are visible to each other."""
 
 
 def who() -> dict[str, JsonValue]:
@@ -34,14 +34,14 @@ def _boot() -> str:
 
 
 def _namespace() -> str:
-    """Return the number of the PID namespace of this process, where there are any."""
+    """Return the number of the PID namespace of this process, if any."""
     with suppress(OSError):
         return str(os.stat("/proc/self/ns/pid").st_ino)
     return ""
 
 
 def started(process: int | None) -> str | None:
-    """Return when a process of this machine began, or None if there is none, or it has ended."""
+    """Return when a process of this machine began; None if it does not exist or has ended."""
     if process is None:
         return None
     try:

@@ -1,8 +1,7 @@
-"""The settings of remote stores, in the words of each library: secrets, time limits, retries.
+"""The settings of remote stores for each library: credentials, time limits, retries.
 
-Inputs are read with fsspec, outputs written with obstore, lake tables opened by deltalake or
-pyiceberg. Each gets the S3 settings that botocore takes from the environment and the usual files,
-or those of a catalog.
+Inputs are read with fsspec, outputs are written with obstore, and deltalake or pyiceberg open their
+tables. Each gets the S3 settings of botocore (environment and configuration files) or of a catalog.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from distsvc.errors.faults import CREDENTIALS
 from distsvc.errors.urls import bare_text, links
 
 CONNECT_SECONDS, SILENCE_SECONDS = 10, 30
-"""Time limits for a connection to a store, and for each part of its answer."""
+"""Time limits for a connection to a store, and for each part of an answer."""
 
 PAUSES = (0.5, 2.0)
 """Seconds before the second and the third try of a request for an input."""
@@ -30,7 +29,7 @@ MOST_TRIES, MOST_SECONDS, FIRST_PAUSE = 8, 60, 0.2
 """Retries of a request for an output, their time in all, and the first pause in seconds."""
 
 ASKED_AGAIN = timedelta(minutes=5)
-"""The time after which credentials are asked for again; botocore renews those that expire."""
+"""Time after which credentials are renewed."""
 
 Options: TypeAlias = dict[str, Any]
 """Keyword arguments of a library."""
@@ -42,10 +41,9 @@ _UNTRIED = ("gs", "gcs", "abfs", "abfss", "adl", "az", "wasb", "wasbs")
 
 
 def connection(url: str, s3: Mapping[str, Any] = MappingProxyType({})) -> Options:
-    """Return fsspec's options for a URL by protocol.
+    """Return fsspec's options for a URL by protocol, with `s3` as more options for S3.
 
-    `s3` are more options for S3. Limits in the user's configuration of fsspec override ours.
-    Raises `JobFileError` where the URL is Google's or Azure's.
+    Limits in the user's configuration of fsspec override ours. `JobFileError` for Google and Azure.
     """
     options: Options = {}
     for link in links(url):
@@ -63,7 +61,7 @@ def connection(url: str, s3: Mapping[str, Any] = MappingProxyType({})) -> Option
 
 
 def patient(fs: Any) -> Any:
-    """Return a file system that leaves the repeating of requests to botocore, if it is S3's."""
+    """Return a file system that leaves retries to botocore if it is S3's."""
     inner = fs
     while inner is not None:
         if "s3" in inner.protocol and hasattr(inner, "retries"):
@@ -97,7 +95,7 @@ def is_s3(url: str) -> bool:
 
 
 def catalog_options(properties: Mapping[str, str]) -> Options:
-    """Return fsspec's options for the S3 settings that an Iceberg catalog gives for a table."""
+    """Return fsspec's options from the S3 settings of an Iceberg catalog."""
     known: Options = {}
     for prefix in "client.", "s3.":  # all of AWS, and S3 alone
         named = [name for name, value in properties.items() if name.startswith(prefix) and value]
@@ -118,7 +116,7 @@ def iceberg_options(url: str) -> dict[str, str]:
 
 
 def delta_options(url: str) -> dict[str, str]:
-    """Return deltalake's options; it looks for other stores than S3 in the environment."""
+    """Return deltalake's options; for other stores than S3 it uses the environment."""
     options = {"max_retries": str(len(PAUSES) + 1), "retry_timeout": f"{SILENCE_SECONDS}s"}
     options |= {"connect_timeout": f"{CONNECT_SECONDS}s", "timeout": f"{SILENCE_SECONDS}s"}
     if is_s3(url):
@@ -129,10 +127,7 @@ def delta_options(url: str) -> dict[str, str]:
 
 
 def obstore_options(root: str) -> Options:
-    """Return obstore's options for a bucket of S3, whose credentials are renewed.
-
-    Raises `OutputPermissionError` where there are no credentials.
-    """
+    """Return obstore's options for a bucket of S3; `OutputPermissionError` without credentials."""
     session = _botocore()
     credentials = session.get_credentials()
     if credentials is None:
@@ -156,7 +151,7 @@ def obstore_options(root: str) -> Options:
 
 
 def _s3_settings() -> dict[str, str]:
-    """Return address and keys of S3, as far as botocore knows them; nothing without botocore."""
+    """Return botocore's address and keys of S3; nothing without botocore."""
     try:
         session = _botocore()
     except ImportError:
@@ -187,10 +182,10 @@ def _botocore() -> Any:
 
 
 async def again(request: Any, send: Any) -> Any:
-    """Send a GET request again where the server is busy or broken or drops the connection.
+    """Repeat a GET request if the server is busy or broken or drops the connection.
 
-    A range of a file is read here, as the connection may be dropped on the way. Other methods are
-    sent once: fsspec follows HEAD by GET. Silence is waited for once.
+    A range of a file is read here, since the connection may be dropped on the way. Other methods
+    are sent once: fsspec follows HEAD by GET. Silence is not repeated.
     """
     import aiohttp
 

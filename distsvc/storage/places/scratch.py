@@ -1,8 +1,8 @@
-"""Folders for files that nobody keeps, below the system's folder for temporary files.
+"""Scratch folders below the system's folder for temporary files.
 
-A process that is killed leaves its folders behind. So each is named after its process: where that
-runs (host, boot and PID namespace), its number and when it began. Whoever makes a folder removes
-those of processes that are gone. None of another user, machine or container is touched.
+A killed process leaves its folders behind. So each is named after its process: host, boot and PID
+namespace, its number and its start. A process that makes a folder removes those of processes that
+are gone, except of another user, machine or container.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def new_scratch(use: str) -> Path:
 
 
 def remove_left() -> None:
-    """Remove the folders of this user's processes that are gone, as far as that can be known."""
+    """Remove the folders of this user's processes that are gone."""
     place, folder = _place(), tempfile.gettempdir()
     try:
         names = os.listdir(folder)
@@ -63,7 +63,7 @@ def _is_own(path: str) -> bool:
 
 
 def _place() -> str:
-    """Return a word for what processes have in common that can see each other."""
+    """Return a hash of the properties `SEEN_BY`."""
     here = who()
     said = "\n".join(str(here[key]) for key in SEEN_BY)
     return hashlib.sha256(said.encode()).hexdigest()[:12]

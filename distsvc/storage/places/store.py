@@ -24,22 +24,22 @@ class Store(Protocol):
 
     @property
     def address(self) -> str:
-        """The absolute path or URL, which `store_of` opens again on any worker."""
+        """The absolute path or URL, which `store_of` opens on any worker."""
 
     def below(self, name: str) -> Store:
         """Return a folder of this one, which need not exist."""
 
     def fenced(self, fence: Fence) -> Store:
-        """Return the same store for a holder's changes: none is done once another took over."""
+        """Return the same store for a holder's changes, which fail once another took over."""
 
     def begin_holding(self, token: str) -> Path | None:
-        """Return a new holder's own folder, `Fence.spare`; None where there is none."""
+        """Make and return a holder's own folder, `Fence.spare`; None for a bucket."""
 
     def end_others(self, token: str) -> None:
         """Make all other holders' changes impossible."""
 
     def end_holding(self, token: str) -> None:
-        """Remove what `begin_holding` made."""
+        """Remove the folder of `begin_holding`."""
 
     def has(self, name: str) -> bool:
         """Return whether a file exists."""
@@ -48,15 +48,15 @@ class Store(Protocol):
         """Return the bytes of every whole file below a folder, by its name here, in order."""
 
     def folders(self, name: str = "") -> list[str]:
-        """Return the names of the folders that are directly in a folder, without links."""
+        """Return the names of the folders directly in a folder, without links."""
 
     def local(self, name: str) -> Path:
-        """Return the path of a local copy of a file that never changes; no such file, no copy."""
+        """Return the path of a local copy, if the file exists, of a file that never changes."""
 
     def created(self, name: str, again: bool = True) -> AbstractContextManager[Path]:
-        """Yield a path to write a new file to, which is in the store once the body ends well.
+        """Yield a path to write a new file to, which is stored once the body ends well.
 
-        `again` says that this process may read it soon. Raises `OutputPermissionError` and
+        `again` is whether this process may read it soon. Raises `OutputPermissionError` and
         `TemporaryError`.
         """
 
@@ -67,37 +67,37 @@ class Store(Protocol):
         """Give files second names, ``{new: old}``: links on a disk, copies in a bucket."""
 
     def remove(self, name: str, mark: str | None = None) -> bool:
-        """Remove a file, if its version is `mark` where one is given, and folders empty then.
+        """Remove a file, if its version is `mark` (None: any), and folders empty then.
 
-        A bucket can't compare and remove: it replaces that version by an empty record. Of a
-        folder, the empty folders in it are removed. Returns whether a file was removed.
+        A bucket can't compare and remove: it replaces that version by an empty record. Of a folder,
+        the empty folders in it are removed. Returns whether a file was removed.
         """
 
     def clear(self, name: str, known: Collection[str] = ()) -> None:
-        """Remove all files below a folder but those of known names, and folders empty then."""
+        """Remove all files below a folder except those in `known`, and folders empty then."""
 
     def current(self, name: str) -> tuple[bytes, str] | None:
-        """Return the content of a file that may change and the mark of its version, if it exists.
+        """Return the content of a file that may change and the mark of its version, or None.
 
-        Raises `DataError` where it may not be read, and `TemporaryError`.
+        `DataError` if it is unreadable, and `TemporaryError`.
         """
 
     def swap(self, name: str, content: bytes, mark: str | None) -> str:
-        """Replace a file whose version is `mark`, or make the first one; return the new mark.
+        """Replace a file whose version is `mark` (None: no file), and return the new mark.
 
-        Errors as in `created`, and `ChangedError` where the file has another version.
+        Errors as in `created`, and `ChangedError` if the file has another version.
         """
 
     def held(self) -> AbstractContextManager[bool]:
-        """Make the folder and lock it against this machine's other processes, where locks exist.
+        """Make the folder and lock it against other processes of this machine, if locks exist.
 
-        Yields whether it is locked. Errors as in `created`, and `HeldError` where another process
-        holds the folder.
+        Yields whether it is locked. Errors as in `created`, and `HeldError` if another process
+        holds it.
         """
 
 
 def changed_since(place: Store, known: Mapping[str, Mapping[str, int | str]]) -> list[str]:
-    """Return the files of a place that are missing, or not as `arrays.described` said of them.
+    """Return the files that are missing, or not as `arrays.described` recorded them.
 
     After a loss of power a disk may have other bytes. A bucket keeps objects whole, so their sizes
     suffice there.

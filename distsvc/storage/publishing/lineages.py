@@ -1,11 +1,10 @@
-"""The record of a lineage: which ids its runs gave to clusters, and which run each goes on from.
+"""The record of a lineage: the cluster ids of its runs, and the order of the runs.
 
-Runs that continue each other are a lineage. A run knows of those before it, but not of others that
-continue the same one, such as a late night that is done after its successors. So ids are claimed in
-a record that all of them share: ``.lineages/ID.json``, beside the outputs of the lineage, or in the
-output where runs replace each other. Manifests name it by its place relative to the output, so that
-a tree of outputs can be moved, or copied and gone on with. Runs outside that tree begin a record of
-their own, with the ids that are known to them.
+Runs that continue each other are a lineage. A run knows its predecessors, but not other runs that
+continue the same one, such as a late night that is done after its successors. So ids are claimed
+in a shared record, ``.lineages/ID.json``: beside the outputs of the lineage, or in the output if
+runs replace each other. Manifests name it by its relative path, so a tree of outputs can be moved
+or copied and continued. Runs outside that tree begin a new record, with the ids that they know.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ from distsvc.storage.publishing.manifest import LineageName, Manifest, read_mani
 FOLDER = ".lineages"
 
 SECONDS, PAUSE = 60.0, 0.05
-"""How long a record is asked for that others are writing, and the longest pause in between."""
+"""Maximum seconds of attempts to change a record that others write, and of a pause in between."""
 
 Id = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 
 class LineageRun(Form):
-    """A run of a lineage: the one it goes on from, its date, and its output, relative to home."""
+    """A run of a lineage: its predecessor, its date, and its output relative to home."""
 
     previous: str
     run_date: str
@@ -44,7 +43,7 @@ class LineageRun(Form):
 
 
 class Claim(Form):
-    """Ids in a row: the first, and how many."""
+    """A range of consecutive ids."""
 
     first: Id
     n_ids: Id
@@ -53,8 +52,8 @@ class Claim(Form):
 class Record(Form):
     """The content of a record.
 
-    `claims` are by the SHA-256 of all that decides an answer, so that a run that is done again has
-    the same ids; `runs` by their ids. `next_id` is above all ids that were claimed.
+    `claims` are by the SHA-256 of everything that decides an answer, so that a repeated run has the
+    same ids; `runs` by their ids. `next_id` is above all claimed ids.
     """
 
     next_id: Id = 0
@@ -64,10 +63,9 @@ class Record(Form):
 
 @dataclass(frozen=True)
 class Lineage:
-    """The lineage of a run: its name, the address of its home, and what it knows of the run.
+    """The lineage of a run: its name, the address of its home, and the run.
 
-    `answer` is the SHA-256 of what decides the run's answer: its job, its input and the model
-    before.
+    `answer` is the SHA-256 of everything that decides the run's answer: job, input, previous model.
     """
 
     id: str
@@ -85,10 +83,10 @@ class Lineage:
         previous: tuple[str, Manifest] | None,
         in_place: bool,
     ) -> Lineage:
-        """Return the lineage of a run, from the address and manifest of the one before.
+        """Return the lineage of a run, from the address and manifest of the previous one.
 
-        Of the run there are its id, its answer, the address of its output and its date. `in_place`
-        is whether runs of the lineage replace each other there.
+        `run` has its id, its answer, the address of its output and its date. With `in_place` runs
+        of the lineage replace each other there.
         """
         run_id, answer, output, run_date = run
         home, name = (output if in_place else posixpath.dirname(output)), run_id
@@ -100,14 +98,14 @@ class Lineage:
         return cls(name, home, run_id, answer, output, run_date, before)
 
     def named(self) -> LineageName:
-        """Return it as the manifest names it."""
+        """Return the lineage as in the manifest."""
         return LineageName(id=self.id, home=_relative(self.home, self.output))
 
     def claim(self, n_ids: int, least: int) -> int:
-        """Return the first of so many ids in a row, from `least` on, that no other answer has.
+        """Return the first of `n_ids` consecutive ids, from `least` on, that no other answer has.
 
-        Raises `OutputPermissionError` where the record can't be written, `TemporaryError` where
-        others write it all the time, and `DataError` where it is damaged.
+        `OutputPermissionError` if the record can't be written, `TemporaryError` if others write it
+        all the time, `DataError` if it is damaged.
         """
 
         def claimed(record: Record) -> Record:
@@ -132,7 +130,7 @@ class Lineage:
         self._changed(entered)
 
     def _changed(self, change: Callable[[Record], Record]) -> Record:
-        """Return the record as it is after a change, which is made in one step."""
+        """Return the record after a change, which is made in one step."""
         store, end = store_of(self.home).below(FOLDER), time.monotonic() + SECONDS
         while time.monotonic() < end:
             try:
@@ -149,9 +147,9 @@ class Lineage:
 
 
 def earlier_runs(manifest: Manifest, most: int) -> Iterator[tuple[Store, Manifest]]:
-    """Yield the runs that one goes on from, at most so many, each with the store it is in.
+    """Yield the predecessors of a run, at most `most`, each with its store.
 
-    They end where a run is not published any more, or another is in its place.
+    They end where a run is no longer published, or another one is in its place.
     """
     for _ in range(most):
         before = manifest.previous
@@ -168,9 +166,9 @@ def earlier_runs(manifest: Manifest, most: int) -> Iterator[tuple[Store, Manifes
 
 
 def later_runs(address: str, manifest: Manifest) -> list[tuple[str, LineageRun]]:
-    """Return the published runs that went on from the one at an address, in any generation.
+    """Return the published successors of a run, of all generations, by date, with their addresses.
 
-    They are in the order of their dates, each with its address; none where no record can be read.
+    There are none if the record can't be read.
     """
     if manifest.lineage is None:
         return []
@@ -188,7 +186,7 @@ def later_runs(address: str, manifest: Manifest) -> list[tuple[str, LineageRun]]
 
 
 def _record(store: Store, name: str) -> tuple[Record, str | None]:
-    """Return a record and the mark of its version; an empty one where there is none."""
+    """Return a record and the mark of its version; an empty one if there is none."""
     there = store.current(f"{name}.json")
     if there is None:
         return Record(), None
@@ -202,14 +200,14 @@ def _record(store: Store, name: str) -> tuple[Record, str | None]:
 
 
 def _published(address: str) -> str:
-    """Return the id of the run that is published at an address; empty where none is."""
+    """Return the id of the run that is published at an address, or ""."""
     with suppress(DistsvcError):
         return read_manifest(store_of(address)).run_id
     return ""
 
 
 def _split(address: str) -> tuple[str, str]:
-    """Return the scheme and bucket of an address, empty for a path, and the path there."""
+    """Return the scheme and bucket of an address ("" for a path), and the path there."""
     scheme, found, rest = address.partition("://")
     bucket, _, path = rest.partition("/")
     return (f"{scheme}://{bucket}", f"/{path}") if found else ("", address)

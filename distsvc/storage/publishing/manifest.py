@@ -1,4 +1,4 @@
-"""The manifest of a published run: its form, and its files with sizes and checksums."""
+"""The manifest of a published run, with sizes and checksums of its files."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ MANIFEST, SUCCESS = "manifest.json", "_SUCCESS"
 COPIES = ("report.html", "report.json")
 """Copies beside the manifest, for people; the manifest lists the originals."""
 STORED = f"{SPARE}/files"
-"""The folder of all files that runs write to publish them, in a folder for each run."""
+"""The folder of all published files, with a folder for each run."""
 UNNAMED = "job"
-"""What a job is called whose file does not name it."""
+"""The name of a job without a name."""
 FORMAT = 2
-"""The version of the manifest that is written, and read."""
+"""The version of the manifest."""
 
 _OF_ALL_VERSIONS = "format", "run_id", "created", "job_sha256", "input_sha256", "rows", "clusters"
 
@@ -48,16 +48,16 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class Listed(Form):
-    """A part of a manifest, which keeps keys that are not known here."""
+    """A part of a manifest, which preserves unknown keys."""
 
     model_config = ConfigDict(extra="allow")
 
 
 class ListedFile(Listed):
-    """A published file: its rows if it holds labels, its size and its SHA-256.
+    """A published file: its rows if it has labels, its size and its SHA-256.
 
     `file` is its path below the manifest's folder while its run is the published one, `stored` its
-    path as long as the run is published, kept or held back. Older versions have no `stored`.
+    path as long as the run is published, replaced or a candidate. Older versions have no `stored`.
     """
 
     file: Annotated[str, AfterValidator(_plain_path)]
@@ -78,7 +78,7 @@ class ListedFile(Listed):
 
 
 class Continued(Listed):
-    """The published run that a run continues: its path and id, and the SHA-256 of its model."""
+    """The previous run: its path and id, and the SHA-256 of its model."""
 
     path: str = ""
     run_id: str = ""
@@ -86,14 +86,14 @@ class Continued(Listed):
 
 
 class LineageName(Listed):
-    """The lineage of a run: its id, and where its record is, from the output (`lineages`)."""
+    """The lineage of a run: its id, and the relative path of its record's home (`lineages`)."""
 
     id: Annotated[str, AfterValidator(_plain_path)]
     home: Annotated[str, AfterValidator(_relative_path)]
 
 
 class ContinuedRun(Continued):
-    """The same run as one that was begun names it: `address` is that of its output."""
+    """The previous run in the record of a begun one; `address` is that of its output."""
 
     address: str = ""
 
@@ -102,7 +102,7 @@ class ContinuedRun(Continued):
 
 
 class CheckRecord(Listed):
-    """The outcome of a check, as the report has it."""
+    """The outcome of a check, as in the report."""
 
     name: str = ""
     level: str = ""
@@ -153,27 +153,27 @@ class Manifest(Listed):
 
     @property
     def run_date(self) -> str:
-        """The day that the run was for, else the day that it was made."""
+        """The day for which the run was made, else the day when it was made."""
         return str(self._of_job("job", "run_date") or self.created[:10])
 
     @property
     def job_name(self) -> str:
-        """The name of the job; empty where none was given."""
+        """The name of the job; "" if it has none."""
         name = str(self._of_job("job", "name"))
         return "" if name == UNNAMED else name
 
     @property
     def job_path(self) -> str:
-        """The output as the job named it."""
+        """The output path in the job."""
         return str(self._of_job("output", "path"))
 
     @property
     def reference(self) -> str:
-        """The run that drift is measured from on all nights; empty for none."""
+        """The run from which drift is measured on all nights; "" for none."""
         return str(self._of_job("continuity", "reference"))
 
     def _of_job(self, section: str, key: str) -> JsonValue:
-        """Return a key of the job file; empty where it is not known."""
+        """Return a key of the job file; "" if it is unknown."""
         found = self.job.get(section)
         return (isinstance(found, dict) and found.get(key)) or ""
 
@@ -199,7 +199,7 @@ class Manifest(Listed):
         return {self.run_id, *(part[2] for part in parts)}
 
     def dumped(self) -> dict[str, JsonValue]:
-        """Return the manifest as JSON holds it."""
+        """Return the manifest as JSON."""
         return self.model_dump(by_alias=True, exclude_unset=True)
 
     def content(self) -> bytes:
@@ -208,9 +208,9 @@ class Manifest(Listed):
 
 
 def checked_form(content: Any, path: str, any_version: bool = False) -> Manifest:
-    """Return the manifest that is the JSON of the file `path`; errors as in `read_manifest`.
+    """Return the manifest from the JSON of the file `path`; errors as in `read_manifest`.
 
-    With `any_version`, that of another one, too, as far as it is known.
+    With `any_version` a manifest of another version is returned as far as it is known.
     """
     version = content.get("format") if isinstance(content, dict) else None
     if any_version and (not isinstance(content, dict) or "job_sha256" not in content):
@@ -227,8 +227,8 @@ def checked_form(content: Any, path: str, any_version: bool = False) -> Manifest
 def read_manifest(store: Store) -> Manifest:
     """Return the manifest of the run that is published in a store.
 
-    Raises `InputNotFoundError` where there is none, `JobFileError` where another version wrote
-    it, and `DataError` where it is damaged.
+    `InputNotFoundError` if there is none, `JobFileError` if another version wrote it, and
+    `DataError` if it is damaged.
     """
     found, path = store.current(MANIFEST), f"{store.address}/{MANIFEST}"
     if found is None or is_removed(found[0]):
@@ -237,12 +237,12 @@ def read_manifest(store: Store) -> Manifest:
 
 
 def is_removed(content: bytes) -> bool:
-    """Return True if a manifest is an empty object, which no store can remove on a condition."""
+    """Return whether a manifest is an empty object: no store can remove one on a condition."""
     return content.split() == EMPTY.split()
 
 
 def listed(store: Store, manifest: Manifest, name: str) -> ListedFile:
-    """Return the only listed file of a name; `DataError` where there is none, or several are."""
+    """Return the only listed file of a name; `DataError` if there is none, or several."""
     found = [one for one in manifest.files if one.name == name]
     if len(found) != 1:
         where = f"{store.address}/{MANIFEST}"
@@ -251,14 +251,14 @@ def listed(store: Store, manifest: Manifest, name: str) -> ListedFile:
 
 
 def names_in(content: Any) -> list[str]:
-    """Return the lasting paths that a manifest of any version lists, as `own_names` gives them."""
+    """Return the lasting paths in a manifest of any version, as `own_names` gives them."""
     files = content.get("files", [])
     files = [one for one in files if isinstance(one, dict)] if isinstance(files, list) else []
     return own_names(str(one.get("stored") or one["file"]) for one in files if "file" in one)
 
 
 def own_names(names: Iterable[str]) -> list[str]:
-    """Return those paths that can be a run's files: no copies, and nothing outside."""
+    """Return the paths that can be a run's files: no copies, and nothing outside."""
     return [
         name
         for name in names
@@ -270,10 +270,9 @@ def own_names(names: Iterable[str]) -> list[str]:
 
 
 def checked(store: Store, file: ListedFile) -> Path:
-    """Return where a listed file can be read, after comparing its bytes and SHA-256.
+    """Return the path of a listed file after comparing its size and SHA-256.
 
-    Raises `DataError` where it does not exist, lies outside of the folder, or has other
-    content.
+    `DataError` if it does not exist, lies outside of the folder, or has other content.
     """
     name = file.file
     if file.stored and not os.path.exists(store.local(name)):  # a candidate's, or a replaced run's

@@ -1,12 +1,12 @@
-"""The output of a job: the manifest is the commit, swapped in one step.
+"""The output of a job, whose commit is an atomic swap of the manifest.
 
-All files that a run makes lie in ``.runs/files/RUN``, written once and never moved. They stay as
-long as a record names them: the manifest, a candidate's in ``.runs/held``, a replaced one's in
-``.runs/replaced``, or the work of a run that can go on. A record goes before the files that it
-names, so a file without a record is never published again, and whoever finds it may remove it.
+All files of a run lie in ``.runs/files/RUN``, written once and never moved. They stay as long as a
+record names them: the manifest, a candidate's in ``.runs/held``, a replaced one's in
+``.runs/replaced``, or the work of a run that can go on. A record goes before its files, so a file
+without a record is never published again, and any process may remove it.
 
-``labels``, ``model`` and ``report`` hold second names of the published files, and nothing else.
-Each publication gives names of its own, so that no two processes write to the same one.
+``labels``, ``model`` and ``report`` hold only second names of the published files. Each
+publication has new names, so no two processes write to the same one.
 
 Every change is made by the store of a holder (`Store.fenced`), which compares the lease first.
 """
@@ -69,20 +69,20 @@ RUNS = SPARE
 KINDS = ("labels", "model", "report")
 """The folders in which each publication has a folder of files."""
 BEGUN = "begun.json"
-"""The file by which a run can go on; it goes first, so that a half-removed run can't."""
+"""The file by which a run can go on; it is removed first, so that a half-removed run can't."""
 WORKDIR = "workdir.json"
-"""The file that names the folder of a run's work, if that is not beside it."""
+"""The file with the path of a run's work, if that is elsewhere."""
 CONTINUED = "previous.json"
-"""The file that names the run which a begun one continues; in the output, wherever its work is."""
+"""The file with the previous run of a begun one; in the output, wherever its work is."""
 HELD, REPLACED = "held", "replaced"
-"""The folders, in that of the runs, of candidates that a check held back and of old manifests."""
+"""The subfolders of candidates, and of replaced manifests."""
 KEPT = 3
-"""Candidates that an output keeps, the newest: each is a whole result."""
+"""Maximum number of candidates of an output."""
 _RUN = re.compile(r"[0-9a-f]{12}-[0-9a-f]{8}")
 
 
 class _Found(NamedTuple):
-    """The manifest at an output, as it is and parsed, and its mark; None where it was removed."""
+    """The manifest at an output, as bytes and parsed (None if removed), and its mark."""
 
     content: bytes
     manifest: Manifest | None
@@ -90,7 +90,7 @@ class _Found(NamedTuple):
 
 
 class Output:
-    """The folder or bucket prefix where a run is published; `JobFileError` for another path."""
+    """The folder or bucket prefix of published runs; `JobFileError` for another path."""
 
     def __init__(self, path: str | Path):
         if not str(path).strip():
@@ -114,13 +114,11 @@ class Output:
     ) -> Iterator[Holder | None]:
         """Make the folder, and hold it against other runs.
 
-        The record has the answer of `doing`, which is asked every few seconds, and `removes`:
-        whether what is published is to be removed. Yields the last record of a process that held
-        the output before and was killed, or None.
+        The record has the result of `doing`, called every few seconds, and `removes`: whether what
+        is published is to be removed. Yields the last record of a killed holder, or None.
 
-        Raises `OutputPermissionError` where the folder can't be made or written, `TemporaryError`
-        where another run holds it, and `JobFileError` where that is of another job, and the output
-        is not to be overwritten.
+        `OutputPermissionError` if the folder can't be made or written, `TemporaryError` if another
+        run holds it, and `JobFileError` if that is of another job, unless `overwrite`.
         """
         if isinstance(self.store, Folder):
             self.store.refuse_links((RUNS, *KINDS))
@@ -146,8 +144,8 @@ class Output:
     ) -> Store:
         """Return the store of a new run's work, whose name begins with the digest of its job.
 
-        That is `workdir`, if one is given: the folder of runs remembers where. It remembers, too,
-        the run that the new one continues: `previous`.
+        The work lies in `workdir`, if given, and the folder of runs stores that path, and
+        `previous`.
         """
         name = self.new_name(digest)
         if previous is not None:
@@ -162,11 +160,11 @@ class Output:
 
     @staticmethod
     def new_name(digest: str) -> str:
-        """Return a name for a run, an attempt or a publication, as no other of an output has."""
+        """Return a new name for a run, an attempt or a publication."""
         return f"{digest[:12]}-{secrets.token_hex(4)}"
 
     def work(self, run_id: str) -> Store:
-        """Return the store of a run's work, an empty one where it is not known any more."""
+        """Return the store of a run's work, an empty one if it is unknown."""
         here = self.runs.below(run_id)
         found = here.current(WORKDIR)
         with suppress(DataError):
@@ -175,11 +173,11 @@ class Output:
         return here
 
     def kept_works(self) -> list[str]:
-        """Return the names of the runs whose work is kept."""
+        """Return the names of the runs whose work is stored."""
         return [name for name in self.runs.folders() if _RUN.fullmatch(name)]
 
     def continued_by(self, run_id: str) -> ContinuedRun | None:
-        """Return the run that a begun one continues, if any; `DataError` for a damaged record."""
+        """Return the previous run of a begun one, if any; `DataError` for a damaged record."""
         name = f"{run_id}/{CONTINUED}"
         found, path = self.runs.current(name), f"{self.runs.address}/{name}"
         return parsed(ContinuedRun, unsealed(found[0], path), path) if found else None
@@ -187,7 +185,7 @@ class Output:
     def discard(self, run_id: str) -> None:
         """Remove the work of a run that is over, and its files unless a record names them.
 
-        Nothing is removed by a process that was thought dead: its successor goes on with the files.
+        A process that was thought dead removes nothing: its successor needs the files.
         """
         with suppress(DataError, TemporaryError, OSError):  # the next start removes what is left
             work = self.work(run_id)
@@ -199,7 +197,7 @@ class Output:
             self._sweep()
 
     def _discard_published(self) -> None:
-        """Remove the work of the run that is published, which was killed after its commit."""
+        """Remove the work of the published run, if that was killed after its commit."""
         with suppress(DataError):
             found = self.manifest()
             for name in found.works.intersection(self.kept_works()) if found else ():
@@ -212,29 +210,27 @@ class Output:
 
     @property
     def is_published(self) -> bool:
-        """Whether there is a manifest, whatever its content."""
+        """Whether there is a manifest, of any content."""
         found = self.store.current(MANIFEST)
         return found is not None and not is_removed(found[0])
 
     @property
     def run_id(self) -> str:
-        """The id of the run that is published here; empty where there is none."""
+        """The id of the run that is published here, or ""."""
         found = self.manifest()
         return found.run_id or "" if found else ""
 
     def holds(self, job_sha256: str, input_sha256: str | None = None) -> bool:
-        """Return whether a run of this job is published here, from this input if one is given."""
+        """Return whether a run of this job, and from this input if given, is published here."""
         found = self.manifest()
         if found is None or (found.format, found.job_sha256) != (FORMAT, job_sha256):
             return False
         return input_sha256 in (None, found.input_sha256)
 
     def check_apart(self, path: str) -> None:
-        """Check that neither a table nor the output of its job lies in the other's folder.
+        """Raise `JobFileError` if a table lies in its job's output, or the output in the table.
 
         A glob may match the output, and a link in the input lead to it.
-
-        Raises `JobFileError` where one does.
         """
         table, published = Location.of(path), self.store.address
         given, own = table.shown, self.shown
@@ -254,16 +250,13 @@ class Output:
             raise JobFileError(f"output.path {own} lies in the folder of the input, {given}")
 
     def siblings(self) -> Iterator[Output]:
-        """Yield this output, then those at its path with -2, -3 and so on behind it."""
+        """Yield this output, then those at its path with the suffix -2, -3 and so on."""
         yield self
         for number in itertools.count(2):
             yield Output(f"{self.shown.rstrip('/')}-{number}")
 
     def check_free(self, job_sha256: str, overwrite: bool) -> None:
-        """Check that a run may be published here, which is not the one that is.
-
-        Raises `JobFileError` where something else is, and `overwrite` is false.
-        """
+        """Raise `JobFileError` if something else is published here, unless `overwrite`."""
         self._found = self._look()
         if overwrite:
             return
@@ -287,12 +280,11 @@ class Output:
         )
 
     def publish(self, manifest: Manifest, again: bool = False) -> Manifest:
-        """Commit the files of a manifest; until then, the run published before is untouched.
+        """Commit the files of a manifest; until then, the previous publication is untouched.
 
-        One that was published or held back before, and is so `again`, gets new names for its files.
-
-        Returns the manifest as it is published. Raises `TemporaryError` where something
-        else was published here in the meantime, past the lock.
+        With `again` the files of an earlier manifest or candidate get new names. Returns the
+        manifest as published. `TemporaryError` if another run was published in the meantime, past
+        the lock.
         """
         published = self._swap(_renamed(manifest) if again else manifest)
         try:
@@ -304,7 +296,7 @@ class Output:
         return published
 
     def hold(self, manifest: Manifest) -> list[str]:
-        """Keep a candidate beside what is published; return older ones that are given up."""
+        """Store a candidate; return older ones that are given up."""
         self._settle(manifest.lasting)
         record = f"{HELD}/{manifest.run_id}.json"
         try:
@@ -322,7 +314,7 @@ class Output:
         return gone
 
     def withdraw(self, manifest: Manifest) -> None:
-        """Publish nothing here, and keep the run of a manifest as a candidate.
+        """Publish nothing here, and store the run of a manifest as a candidate.
 
         A process that is killed on the way leaves the run published, or a candidate.
         """
@@ -331,7 +323,7 @@ class Output:
         self._sweep()
 
     def held(self) -> dict[str, Manifest]:
-        """Return the manifests that are held back, by their runs; `DataError` for a damaged one."""
+        """Return the manifests of candidates, by their runs; `DataError` for a damaged one."""
         names = self.runs.sizes(HELD)
         contents = {f"{self.runs.address}/{one}": read_json(self.runs.local(one)) for one in names}
         found = [checked_form(content, path) for path, content in contents.items()]
@@ -346,7 +338,7 @@ class Output:
 
     @contextmanager
     def rewritten(self, manifest: Manifest, contents: dict[str, str]) -> Iterator[Manifest]:
-        """Yield a manifest with other contents of files: new ones, which go if it is not published.
+        """Yield a manifest with new contents of files, which are removed if it is not published.
 
         Errors as in `file`.
         """
@@ -367,7 +359,7 @@ class Output:
             raise
 
     def finish(self) -> None:
-        """Bring the files beside the manifest up to date: copies for people, ``_SUCCESS``."""
+        """Update the files beside the manifest: copies for people, ``_SUCCESS``."""
         manifest = self.manifest()
         if manifest is not None:
             self.runs.remove(f"{HELD}/{manifest.run_id}.json")
@@ -386,7 +378,7 @@ class Output:
             self.store.put(SUCCESS, b"")
 
     def mend(self) -> None:
-        """Finish what a killed run left undone after its commit, if that can be done now."""
+        """Finish the work of a run that was killed after its commit, if that is possible now."""
         with suppress(TemporaryError, OutputPermissionError, OSError), self.locked():
             self.finish()
 
@@ -414,26 +406,26 @@ class Output:
         return sorted(set(found).difference(self.leftovers()))
 
     def file(self, name: str) -> Path:
-        """Return where a published file can be read, by its own name.
+        """Return the path of a published file, by its own name.
 
-        Raises `InputNotFoundError` where no run is published here, `DataError` where the
-        manifest is damaged or lists no such file, or the file is not the one listed, and
-        `JobFileError` where another version of distsvc published the run.
+        `InputNotFoundError` if no run is published here, `DataError` if the manifest is damaged or
+        lists no such file, or the file differs, and `JobFileError` for a manifest of another
+        version.
         """
         found = read_manifest(self.store)
         return checked(self.store, listed(self.store, found, name))
 
     def _look(self) -> _Found | None:
-        """Return the manifest that is here, if there is one."""
+        """Return the manifest that is here, if any."""
         found, path, manifest = self.store.current(MANIFEST), f"{self.shown}/{MANIFEST}", None
         if found is not None and not is_removed(found[0]):
             manifest = checked_form(parse_json(found[0], path), path, any_version=True)
         return found and _Found(found[0], manifest, found[1])
 
     def _outdate(self) -> None:
-        """Give the manifest another mark: a holder that was taken for dead can't replace it then.
+        """Give the manifest another mark, so that a holder taken for dead can't replace it.
 
-        Its files may be removed from now on. On a disk the fence does as much.
+        Its files may be removed from now on. On a disk the fence does the same.
         """
         found = self._look()
         if found is None or found.manifest is None:
@@ -446,10 +438,7 @@ class Output:
         self.store.swap(MANIFEST, content, found and found.mark)
 
     def unpublish(self, run_id: str) -> None:
-        """Remove a run's manifest, and what is beside it.
-
-        `TemporaryError` where another run is published.
-        """
+        """Remove a run's manifest and its copies; `TemporaryError` if another run is published."""
         found = self._look()
         if (
             found
@@ -466,7 +455,7 @@ class Output:
             self.store.settle(names)
 
     def _swap(self, manifest: Manifest) -> Manifest:
-        """Replace the manifest that is there, once its files are on disk; return it as written."""
+        """Replace the manifest, once its files are on disk; return it as written."""
         old, replaced = self._found, None
         before = old.manifest if old else None
         if old is not None and before is not None:
@@ -497,15 +486,15 @@ class Output:
         return manifest
 
     def _folders(self) -> list[str]:
-        """Return the folders of runs' files: of published ones, and of all that are stored."""
+        """Return the folders of runs' files, published or stored."""
         found = [f"{name}/{one}" for name in (*KINDS, STORED) for one in self.store.folders(name)]
         return [name for name in found if _RUN.fullmatch(name.rpartition("/")[2])]
 
     def _sweep(self) -> None:
         """Remove the files of runs that no record names.
 
-        Folders are listed first, so what is published later is not among them. Those of runs that
-        can go on stay.
+        Folders are listed first, so later publications are not among them. Those of runs that can
+        go on stay.
         """
         begun = {f"{STORED}/{name}" for name in self.kept_works()}
         folders = [name for name in self._folders() if name not in begun]
@@ -514,7 +503,7 @@ class Output:
             self.store.clear(folder, named)
 
     def _forget_replaced(self, but: str | None = None) -> None:
-        """Remove the records of replaced manifests `but` one; `_sweep` removes what they name.
+        """Remove the records of replaced manifests except `but`; `_sweep` removes their files.
 
         Files of manifests of format 1 lie in no run's folder, and are removed here.
         """
@@ -525,13 +514,13 @@ class Output:
                 self.store.remove(name)
 
     def _replaced(self, record: str) -> list[str]:
-        """Return the files that the record of a replaced manifest names; of a damaged one, none."""
+        """Return the files in the record of a replaced manifest; none if it is damaged."""
         with suppress(OSError, DataError):
             return names_in(read_json(self.runs.local(record)))
         return []
 
     def _named(self, replaced: bool = True) -> set[str]:
-        """Return the names of the files that records name, with or without `replaced` ones."""
+        """Return the names of the files in all records, with or without `replaced` ones."""
         found = self.manifest()
         named = {*found.names, *found.lasting} if found else set()
         for manifest in self.held().values():
@@ -549,10 +538,7 @@ def _renamed(manifest: Manifest) -> Manifest:
 
 
 def check_idle(output: Output) -> None:
-    """Check that no living process holds an output, as `Output.locked` does, which writes to it.
-
-    `TemporaryError` where one does, or may do so.
-    """
+    """Raise `TemporaryError` if a living process holds an output, without writing to it."""
     holder = read_holder(output.runs)
     if holder is not None and not is_gone(holder):
         raise TemporaryError(f"another run is writing to {output.shown}: {holder}")
@@ -561,9 +547,8 @@ def check_idle(output: Output) -> None:
 def collect(path: str, dry_run: bool = False) -> list[str]:
     """Remove files that no manifest names from an output, and return their names.
 
-    With `dry_run`, nothing is removed.
-
-    Errors as in `Output.locked`; `InputNotFoundError` where no run ever wrote.
+    With `dry_run`, nothing is removed. Errors as in `Output.locked`; `InputNotFoundError` if no run
+    ever wrote there.
     """
     output = Output(path)
     if RUNS not in output.store.folders():

@@ -1,4 +1,4 @@
-"""The published labels of a run, read back from the files of its manifest."""
+"""The published labels of a run, read from the files of its manifest."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def label_files(manifest: Manifest) -> list[ListedFile]:
 def label_parts(
     manifest: Manifest, local: Callable[[str], Path] | Store, columns: Sequence[str]
 ) -> Iterator[pa.Table]:
-    """Yield published columns of a run's rows, a file at a time, in the order of its table.
+    """Yield published columns of a run's rows, file by file, in the order of its table.
 
-    Parameters and errors are those of `read_labels`; files may also be found in a store.
+    `local` may also be a store; else parameters and errors are those of `read_labels`.
     """
     files = {one.file: one for one in label_files(manifest)}
     place = local if callable(local) else lambda name: checked(local, files[name])
@@ -57,14 +57,12 @@ def read_labels(
     columns: Sequence[str] | str | None = None,
     filter: Filter = None,
 ) -> pa.Table:
-    """Return published columns of a run's rows, in the order of its table.
+    """Return published columns (default all) of a run's rows, in the order of its table.
 
-    `local` returns where a listed file can be read, checked. `columns` are returned in their order;
-    all when not given. The `filter` selects rows: an expression of `pyarrow.compute`, or a text
-    like ``input.where``. Memory is that of the answer, and of one file besides.
-
-    Raises `DataError` where a column is not published, the filter does not suit its columns, or a
-    file can't be read, and `JobFileError` where the text of the filter can't be parsed.
+    `local` returns the path of a listed file, checked. The `filter` selects rows: an expression of
+    `pyarrow.compute`, or a text like ``input.where``. `DataError` if a column is not published, the
+    filter does not suit its columns, or a file can't be read; `JobFileError` if the text can't be
+    parsed.
     """
     known = list(manifest.columns)
     if not known:
@@ -102,7 +100,7 @@ def _filtered(part: pa.Table, wanted: Filter) -> pa.Table:
 
 @contextmanager
 def _about_the_filter() -> Iterator[None]:
-    """Name the filter in errors of a condition."""
+    """Call a condition "filter" in its errors."""
     try:
         yield
     except DistsvcError as error:

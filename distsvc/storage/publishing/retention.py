@@ -1,10 +1,10 @@
-"""The runs in a folder of outputs that are kept, and the removal of the others.
+"""The removal of old runs from a folder of outputs.
 
-A run that is begun needs the published one that it continues until it is published itself. Neither
-waits for the other: a run names in its output what it continues, and then looks whether somebody
-holds that to remove it (`check_stays`). A removal holds an output in the record of its lease, and
-then looks once more at what all runs name. So, whatever the order, one of the two sees the other:
-either the run stops before anything is learned, or what it needs stays.
+A begun run needs its previous run until it is published itself. Neither waits for the other: a run
+names the previous run in its output, and then checks whether somebody holds that to remove it
+(`check_stays`). A removal holds an output by the record of its lease, and then reads once more
+what all runs name. So in any order one of the two sees the other: either the run stops before
+anything is learned, or what it needs stays.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from distsvc.storage.publishing.manifest import Continued, ContinuedRun, Manifes
 from distsvc.storage.publishing.publication import HELD, RUNS, Output, check_idle
 
 DEEPEST = 4
-"""Folders from the one that is given down to an output, as in ``out/shop/2026/11/20``."""
+"""Maximum depth of an output below the given folder, as in ``out/shop/2026/11/20``."""
 AT_ONCE = 16
-"""Outputs that are held at a time, and looked at, to be removed."""
+"""Maximum number of outputs that are held, and read, at a time."""
 
 Told = dict[str, list[dict[str, str]]]
 """The answer of `retain`."""
@@ -35,13 +35,22 @@ Told = dict[str, list[dict[str, str]]]
 
 @dataclass(frozen=True)
 class DatedRun:
-    """A run that is published, held back or begun in a folder of outputs.
+    """A published run, candidate or begun run in a folder of outputs.
 
-    `path` and `address` are those of its output, `date` is the day that it was for, else that it
-    was made, and `before` holds id and address of the run that it continues; None where that is not
-    known any more. `reference` is the address of the one that drift is measured from. `job` is the
-    name of its job, and `like` what tells it from others where it has none. An output where nothing
-    is has no `run_id`.
+    Attributes
+    ----------
+    path, address
+        The output, as given and absolute.
+    run_id
+        The id; "" if the output is empty.
+    date, created
+        The day for which the run was made (else when), and the time when it was made.
+    before
+        Id and address of the previous run; None if the record is damaged.
+    job, like
+        The name of the job, and a pattern of its path if it has none.
+    reference
+        Address of the run from which drift is measured.
     """
 
     path: str
@@ -59,7 +68,7 @@ class DatedRun:
         return {"path": self.path, "run_id": self.run_id, "date": self.date}
 
     def needs(self, other: DatedRun) -> str:
-        """Return why another run stays that this one continues, or may continue; else nothing."""
+        """Return the reason why this run needs another one, or ""."""
         if self.before is None:
             return (
                 f"run {self.run_id}, begun at {self.path}, may continue it: its record is damaged"
@@ -73,7 +82,7 @@ class DatedRun:
 
 @dataclass(frozen=True)
 class _Looked:
-    """What is in an output; `odd` says why it can't be judged."""
+    """The content of an output; `odd` is the reason why it can't be judged."""
 
     output: Output
     published: DatedRun | None = None
@@ -88,7 +97,7 @@ class _Looked:
 
     @property
     def waits(self) -> str:
-        """Why it stays although nothing is published there, if it does."""
+        """The reason why the output stays though nothing is published there, or ""."""
         if self.odd or self.published:
             return self.odd
         if self.held:
@@ -104,10 +113,10 @@ def kept_because(
 ) -> dict[str, str]:
     """Return the addresses of the published runs that stay, each with the reason.
 
-    The last `keep` of every job stay, and those at whose output a run is begun. So do those from
-    which one of the last, a `begun` run, or a candidate that is `waiting` at an output that stays,
-    continues, and those that are their reference. The runs from which these continue may go: else a
-    lineage would be kept whole.
+    The last `keep` of every job stay, and those with a begun run at their output. So do the
+    previous runs, and the references, of the last runs, of `begun` ones, and of candidates
+    (`waiting`) at outputs that stay. The previous runs of these may go: else a lineage would stay
+    whole.
     """
     because: dict[str, str] = {}
     latest: list[DatedRun] = []
@@ -128,15 +137,15 @@ def kept_because(
 
 
 def retain(path: str, keep: int, dry_run: bool = False) -> Told:
-    """Remove all but the last runs of a folder of outputs, and outputs that hold nothing.
+    """Remove all but the last runs of each job in a folder of outputs, and empty outputs.
 
-    The last are counted for each job. An output is removed whole, its manifest first; files of
-    others stay. Where nothing is published, an output stays if a candidate is held back, or a run
-    can continue. With `dry_run`, nothing is removed.
+    An output is removed whole, its manifest first; files of others stay. Where nothing is
+    published, an output stays if it has a candidate or a run that can continue. With `dry_run`,
+    nothing is removed.
 
     Returns ``removed`` and ``kept``, each a list with ``path``, ``run_id`` and ``date``, the oldest
-    first; each kept one has ``because``, too. Errors as in `check_folder`, `InputNotFoundError`
-    where no output is below `path`, and `OutputPermissionError` where one can't be removed.
+    first; each kept one has ``because``, too. Errors as in `check_folder`, `InputNotFoundError` if
+    no output is below `path`, and `OutputPermissionError` if one can't be removed.
     """
     check_folder(path)
     found = _look(path)
@@ -156,9 +165,9 @@ def retain(path: str, keep: int, dry_run: bool = False) -> Told:
 
 
 def check_stays(previous: ContinuedRun) -> None:
-    """Check that a run stays that another one continues, which has named it in its output.
+    """Raise `TemporaryError` if the previous run is being removed, or is not published any more.
 
-    Raises `TemporaryError` where it is being removed, or is not published any more.
+    The new run has named it in its output before.
     """
     output = Output(previous.address)
     holder = None
@@ -180,10 +189,9 @@ def is_output(path: str) -> bool:
 
 
 def check_folder(path: str) -> None:
-    """Refuse what nobody means by a folder of outputs; raises `JobFileError`.
+    """Raise `JobFileError` for a folder that is no folder of outputs.
 
-    That is the root of a disk, a home or what it lies in, and the root of a bucket in which other
-    things are than outputs.
+    That is the root of a disk, a home or its parents, and the root of a bucket with other content.
     """
     if "://" not in path:
         folder, home = Path(path).resolve(), Path(os.path.expanduser("~"))
@@ -206,9 +214,9 @@ def check_folder(path: str) -> None:
 def _removed(
     path: str, leaving: Sequence[tuple[DatedRun, Output]], keep: int, dry_run: bool
 ) -> dict[str, str]:
-    """Hold some outputs, look again at all, and remove those that may go still.
+    """Hold some outputs, read all again, and remove those that may still go.
 
-    Returns the addresses of those that stay all the same, with the reason.
+    Returns the addresses of those that stay nevertheless, with the reason.
     """
     stays: dict[str, str] = {}
     with ExitStack() as stack:
@@ -243,13 +251,13 @@ def _removed(
 
 
 def _look(path: str) -> list[_Looked]:
-    """Return what is in every output at a path and below it."""
+    """Return the content of every output at a path and below it."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return list(pool.map(_looked, outputs_below(path)))
 
 
 def outputs_below(path: str, depth: int = 0) -> list[Output]:
-    """Return the outputs at a path and below it; of an output only the folders in it."""
+    """Return the outputs at a path and below it; within an output only one level is searched."""
     found = [Output(path)] if is_output(path) else []
     names = [] if depth >= (1 if found else DEEPEST) else store_of(path).folders()
     depth = DEEPEST if found else depth + 1
@@ -258,7 +266,7 @@ def outputs_below(path: str, depth: int = 0) -> list[Output]:
 
 
 def _looked(output: Output) -> _Looked:
-    """Return what is in an output."""
+    """Return the content of an output."""
     begun, manifest = [_begun(output, run_id) for run_id in output.kept_works()], None
     try:
         with suppress(InputNotFoundError):
@@ -273,7 +281,7 @@ def _looked(output: Output) -> _Looked:
 
 
 def _begun(output: Output, run_id: str) -> DatedRun:
-    """Return a run that was begun in an output, with what it continues."""
+    """Return a run that was begun in an output, with its previous run."""
     before = None
     with suppress(DataError):
         previous = output.continued_by(run_id)
@@ -307,12 +315,12 @@ def _dated(output: Output, manifest: Manifest) -> DatedRun:
 
 
 def _names(previous: Continued | None, address: str) -> frozenset[str]:
-    """Return id and address of a run that is continued, if one is."""
+    """Return id and address of a previous run, if any."""
     return frozenset({previous.run_id if previous else "", address} - {""})
 
 
 def _address(path: str) -> str:
-    """Return the address of an output; empty for a path that can't be one."""
+    """Return the address of an output; "" for a path that can't be one."""
     with suppress(DistsvcError):
         return store_of(path).address if path else ""
     return ""
@@ -327,10 +335,10 @@ def _goes_on(run: DatedRun) -> str:
 
 
 def _clear(output: Output, run_id: str) -> None:
-    """Remove a run and all else from an output that is held, in an order that no reader can see.
+    """Remove everything from a held output, in an order that no reader can see.
 
-    Where this is killed once the manifest has gone, the next removal finds nothing worth keeping.
-    `TemporaryError` where another process took the output over.
+    If this is killed after the manifest went, the next removal finds nothing worth keeping.
+    `TemporaryError` if another process took the output over.
     """
     for name in output.held():
         output.runs.remove(f"{HELD}/{name}.json")

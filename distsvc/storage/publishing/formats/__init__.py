@@ -1,4 +1,4 @@
-"""The formats of published labels; each is one module here and one entry below."""
+"""The formats of published labels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FORMATS: tuple[ParquetLabels, ...] = (ParquetLabels(), ZarrLabels())
 
 
 def output_format(name: str) -> ParquetLabels:
-    """Return the format of a name; `JobFileError` where there is none."""
+    """Return the format of a name; `JobFileError` if there is none."""
     for form in FORMATS:
         if form.name == name:
             return form

@@ -1,4 +1,4 @@
-"""The published columns, their Parquet parts, and what an output format does with these."""
+"""The published columns, and Parquet as their format."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ ROW_GROUP_ROWS = 1_048_576
 class Column:
     """A published column.
 
-    `fill` is a value that no row has, for formats with fill values; None where there is no such
-    value, so that these formats can't hold the column. `meaning` is that in the manifest,
-    unless the rule that labels has its own words, and `key` the key of ``[output]`` that asks
-    for it; nothing for columns that are always there.
+    `fill` is a value that no row has; formats with fill values can't have a column without one.
+    `meaning` is the default text in the manifest, and `key` the key of ``[output]`` that adds the
+    column; "" if it is always there.
     """
 
     name: str
@@ -71,14 +70,11 @@ COLUMNS = (
     ),
     Column("missing", pa.int32(), -1, "int32: the features without a value in the row", "missing"),
 )
-"""Every column that can be published, in this order; the first has the name and type of the id."""
+"""All columns that can be published, in order; the first has the name and type of the id."""
 
 
 def published_columns(names: Sequence[str]) -> tuple[Column, ...]:
-    """Return the columns of some names, besides the id, in the order of `COLUMNS`.
-
-    Raises `ValueError` for a name that is not that of a published column.
-    """
+    """Return the columns of some names, in order, without the id; `ValueError` for unknown ones."""
     unknown = set(names) - {column.name for column in COLUMNS[1:]}
     if unknown:
         raise ValueError(f"not published: {', '.join(sorted(unknown))}")
@@ -86,7 +82,7 @@ def published_columns(names: Sequence[str]) -> tuple[Column, ...]:
 
 
 def meanings(id_name: str, names: Sequence[str], own: Mapping[str, str]) -> dict[str, str]:
-    """Return the meanings of a run's columns by name; a rule's own words override the general."""
+    """Return the meanings of a run's columns by name; those in `own` (of a rule) come first."""
     columns = {column.name: column.meaning for column in published_columns(names)}
     return {id_name: COLUMNS[0].meaning} | columns | {n: own[n] for n in columns if n in own}
 
@@ -97,10 +93,10 @@ def part_file(number: int) -> str:
 
 
 class PartWriter:
-    """Writer of one part of the output: rows in, one Parquet file out.
+    """Writer of one part of the output, a Parquet file.
 
-    The first column has the id's name and type; `names` are the columns besides, whose types
-    and order are those of `COLUMNS`. `n_rows` counts the rows added.
+    The first column has the id's name and type, and `names` are the others. `n_rows` counts the
+    rows.
     """
 
     def __init__(self, id_name: str, id_type: pa.DataType, names: Sequence[str]):
@@ -115,8 +111,7 @@ class PartWriter:
     ) -> None:
         """Add n rows: their numbers or ids (n,), and (n,) values of every column by name.
 
-        Raises `ValueError` where the columns are not those of the part, or not as long as
-        the ids.
+        `ValueError` if the columns or their lengths are wrong.
         """
         expected = {column.name for column in self._columns}
         if columns.keys() != expected:
@@ -129,9 +124,9 @@ class PartWriter:
         self.n_rows += len(ids)
 
     def write(self, path: Path) -> dict[str, int | str]:
-        """Write the part, read its footer again, and return its entry for the manifest.
+        """Write the part, and return its entry for the manifest.
 
-        Raises `TemporaryError` where the file does not hold the rows that were added.
+        `TemporaryError` if the file's footer has another number of rows.
         """
         pairs = zip(self._chunks, self._schema, strict=True)
         arrays = [pa.chunked_array(chunks, field.type) for chunks, field in pairs]
@@ -144,51 +139,44 @@ class PartWriter:
 
 
 class ParquetLabels:
-    """Parquet: a file for each partition, with ids of any type. Other formats derive from it.
+    """Parquet: a file for each partition, with ids of any type; base of other formats.
 
-    A format turns the Parquet parts that the workers write into published files. Parts are given
-    as the store they are in and, in order, their files with their numbers of rows. This format
-    publishes the parts as they are (`publishes_parts`). `name` is as in ``output.format``.
+    A format turns the Parquet parts of the workers into published files. Parts are given as their
+    store and, in order, their files with numbers of rows. This format publishes the parts unchanged
+    (`publishes_parts`). `name` is as in ``output.format``.
     """
 
     name: ClassVar[str] = "parquet"
     publishes_parts: ClassVar[bool] = True
 
     def check(self, id_name: str, id_type: pa.DataType, names: Sequence[str]) -> None:
-        """Check that the format can hold the columns of a run, before anything is computed.
+        """Check that the format supports the columns of a run, before anything is computed.
 
-        Raises `DataError` for ids of the table, and `JobFileError` for a column that the
-        job asks for, that can't be held.
+        `DataError` for the type of ids, and `JobFileError` for a column that the job adds.
         """
         return
 
     def begin(self, store: Store, source: Store, parts: Sequence[tuple[str, int]]) -> int:
-        """Prepare the store of the published files; return the number of tasks of `fill`.
-
-        The store is empty or begun; the parts are in `source`.
-        """
+        """Prepare the store of the published files, and return the number of tasks of `fill`."""
         return 0
 
     def fill(
         self, store: Store, source: Store, parts: Sequence[tuple[str, int]], number: int
     ) -> dict[str, dict[str, int | str]]:
-        """Do one of the tasks; in any order, on any worker, more than once if need be.
+        """Do one of the tasks; in any order, on any worker, repeatedly.
 
-        Returns what `described` says of the files that it wrote, by their names in the store.
+        Returns the `described` facts of the written files, by name.
         """
         return {}
 
     def owns(self, files: Sequence[str]) -> bool:
-        """Return whether these published files are of this format."""
+        """Return whether published files are of this format."""
         return bool(files) and all(name.endswith(".parquet") for name in files)
 
     def read(
         self, files: Sequence[str], local: Callable[[str], Path], columns: Sequence[str]
     ) -> Iterator[pa.Table]:
-        """Yield published columns part by part, from these files only.
-
-        `local` returns where one of the files can be read.
-        """
+        """Yield published columns part by part; `local` returns the path of a file."""
         for name in files:
             path = local(name)
             try:

@@ -1,4 +1,4 @@
-"""Zarr: a group with an array for each column, made from the parts."""
+"""Zarr labels: a group with an array for each column, made from the parts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class GroupAttributes(Form):
 
 
 class Group(Form):
-    """The metadata of a published group, as far as it is read."""
+    """The used metadata of a published group."""
 
     attributes: GroupAttributes
 
@@ -37,9 +37,8 @@ class Group(Form):
 class ZarrLabels(ParquetLabels):
     """Arrays in chunks of about a million rows, one task for each chunk.
 
-    The id's array is named ``row``; the attribute ``id`` of the group has the id's own name. Fill
-    values are ones that no row takes, and chunks that hold nothing else are stored too: with Zarr's
-    defaults a chunk of fill values would not exist.
+    The id's array is named ``row``; the attribute ``id`` of the group has the id's own name. Chunks
+    of fill values are stored, too: with Zarr's defaults they would not exist.
     """
 
     name = "zarr"
@@ -98,7 +97,7 @@ class ZarrLabels(ParquetLabels):
 
 
 def _opened(folder: str, files: Sequence[str], local: Callable[[str], Path]) -> Any:
-    """Return the array of a folder, which consists of the listed files alone."""
+    """Return the array of a folder, read from the listed files only."""
     import zarr
     from zarr.core.buffer import default_buffer_prototype
     from zarr.storage import MemoryStore
@@ -120,7 +119,7 @@ def _opened(folder: str, files: Sequence[str], local: Callable[[str], Path]) -> 
 
 
 def _chunk(arrays: Mapping[str, Any], root: str, rows: slice) -> pa.Table:
-    """Return some rows of arrays that are in the folder `root`."""
+    """Return rows of the arrays in the folder `root`."""
     try:
         return pa.table({name: array[rows] for name, array in arrays.items()})
     except Exception as error:  # whatever the metadata leads to
@@ -149,7 +148,7 @@ def _created(schema: pa.Schema, n_rows: int) -> tuple[list[Any], dict[str, Buffe
 
 
 def _put(store: Store, name: str, content: Buffer) -> dict[str, int | str]:
-    """Write a file, and return what `described` says of it."""
+    """Write a file, and return its `described` facts."""
     with store.created(name, again=False) as path:
         write_whole(path, lambda stream: stream.write(content.to_bytes()))
         return described(path)
