@@ -18,12 +18,9 @@ from distsvc.inputs.levels import MOST_LEVELS, bucket_name, codes, frequent, pla
 from distsvc.inputs.rows import Reading, no_rows
 
 _NUMBERS = (
-    pa.types.is_integer,
-    pa.types.is_floating,
-    pa.types.is_boolean,
-    pa.types.is_decimal,
+    pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal,
     pa.types.is_null,
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -99,15 +96,24 @@ def mixed_rows(
         of = levels[k] if levels is not None else None
         is_text = _is_text(column.type)
         if isinstance(of, Levels) or (levels is None and is_text):
-            words = texts_of(column) if is_text else _as_text(column, name, shown)
+            if not (is_text or pa.types.is_null(column.type) or pa.types.is_integer(column.type)):
+                raise UnusableRowsError(
+                    f"{name}: column {shown} is {column.type}, expected a category, as in fit"
+                )
+            words = texts_of(column) if is_text else column.cast(pa.string())
             of = of or Levels.of(words)
             rows[:, k] = of.codes(words)
         elif is_text:
             raise UnusableRowsError(
                 f"{name}: column {shown} holds text, expected numbers, as in fit"
             )
+        elif not any(test(column.type) for test in _NUMBERS):
+            raise UnusableRowsError(
+                f"{name}: column {shown} has the type {column.type}, expected numbers, booleans or "
+                "text: leave the column out, or make numbers of it"
+            )
         else:
-            rows[:, k] = _numbers(column, name, shown)
+            rows[:, k] = numbers(column)
         known.append(of)
     infinite = np.isinf(rows)
     if infinite.any():
@@ -172,21 +178,3 @@ def _decoded(column: pa.ChunkedArray) -> pa.Array:
 def _is_text(kind: pa.DataType) -> bool:
     tests = pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view
     return any(test(kind) for test in tests)
-
-
-def _as_text(column: pa.Array, name: str, shown: str) -> pa.Array:
-    """Return nulls or whole numbers as text, for a column that was text in the fit."""
-    if pa.types.is_null(column.type) or pa.types.is_integer(column.type):
-        return column.cast(pa.string())
-    raise UnusableRowsError(
-        f"{name}: column {shown} is {column.type}, expected a category, as in fit"
-    )
-
-
-def _numbers(column: pa.Array, name: str, shown: str) -> np.ndarray:
-    if not any(test(column.type) for test in _NUMBERS):
-        raise UnusableRowsError(
-            f"{name}: column {shown} has the type {column.type}, expected numbers, booleans or "
-            "text: leave the column out, or make numbers of it"
-        )
-    return numbers(column)

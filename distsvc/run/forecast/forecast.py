@@ -28,7 +28,7 @@ from distsvc.run.work.plan import Plan
 from distsvc.run.work.progress import Progress
 from distsvc.storage.places.scratch import scratch
 from distsvc.storage.tables.opening import open_table
-from distsvc.storage.tables.ready import check_ready
+from distsvc.storage.tables.sources import check_ready
 
 LABEL_BYTES = 17
 """Of a row's number, label, score and outlier flag."""

@@ -31,7 +31,7 @@ from distsvc.storage.publishing.publication import Output
 from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.columns import some
 from distsvc.storage.tables.opening import fingerprint, open_table, shown_columns
-from distsvc.storage.tables.ready import check_ready
+from distsvc.storage.tables.sources import check_ready
 
 
 @dataclass(frozen=True)

@@ -39,10 +39,6 @@ SPARE = ".runs"
 """Folder, in an output, of everything that readers don't need."""
 
 
-def _unheld() -> None:
-    """Allow any change: nobody holds the store."""
-
-
 class Fence(NamedTuple):
     """A holder's right to change a store.
 
@@ -51,7 +47,7 @@ class Fence(NamedTuple):
     """
 
     spare: Path | None = None
-    check: Callable[[], None] = _unheld
+    check: Callable[[], None] = lambda: None
 
 
 NO_FENCE = Fence()

@@ -74,19 +74,20 @@ def _http() -> Options:
     from aiohttp import ClientTimeout
 
     limits = ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
-    configured: Options = {}
-    for protocol in ("http", "https"):
-        configured |= fsspec.config.conf.get(protocol, {}).get("client_kwargs", {})
+    configured = _configured(("http", "https"), "client_kwargs")
     return {"timeout": limits} | configured | {"middlewares": (again,)}
 
 
 def _s3_limits() -> Options:
     limits = {"connect_timeout": CONNECT_SECONDS, "read_timeout": SILENCE_SECONDS}
     retries = {"mode": "standard", "total_max_attempts": len(PAUSES) + 1}
-    configured: Options = {}
-    for protocol in _S3:
-        configured |= fsspec.config.conf.get(protocol, {}).get("config_kwargs", {})
-    return {**limits, "retries": retries} | configured
+    return {**limits, "retries": retries} | _configured(_S3, "config_kwargs")
+
+
+def _configured(protocols: tuple[str, ...], key: str) -> Options:
+    """Return the user's settings of fsspec."""
+    found = [fsspec.config.conf.get(protocol, {}).get(key, {}) for protocol in protocols]
+    return {name: value for settings in found for name, value in settings.items()}
 
 
 def is_s3(url: str) -> bool:

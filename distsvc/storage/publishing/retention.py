@@ -29,9 +29,6 @@ DEEPEST = 4
 AT_ONCE = 16
 """Maximum number of outputs that are held, and read, at a time."""
 
-Told = dict[str, list[dict[str, str]]]
-"""The answer of `retain`."""
-
 
 @dataclass(frozen=True)
 class DatedRun:
@@ -63,9 +60,9 @@ class DatedRun:
     like: str = ""
     reference: str = ""
 
-    def told(self) -> dict[str, str]:
-        """Return path, id and date, for the answer of `retain`."""
-        return {"path": self.path, "run_id": self.run_id, "date": self.date}
+    def entry(self, **more: str) -> dict[str, str]:
+        """Return path, id and date, for the result of `retain`."""
+        return {"path": self.path, "run_id": self.run_id, "date": self.date} | more
 
     def needs(self, other: DatedRun) -> str:
         """Return the reason why this run needs another one, or ""."""
@@ -136,7 +133,7 @@ def kept_because(
     return because
 
 
-def retain(path: str, keep: int, dry_run: bool = False) -> Told:
+def retain(path: str, keep: int, dry_run: bool = False) -> dict[str, list[dict[str, str]]]:
     """Remove all but the last runs of each job in a folder of outputs, and empty outputs.
 
     An output is removed whole, its manifest first; files of others stay. Where nothing is
@@ -157,10 +154,9 @@ def retain(path: str, keep: int, dry_run: bool = False) -> Told:
     for first in range(0, len(leaving), AT_ONCE):
         some = leaving[first : first + AT_ONCE]
         because |= _removed(path, some, keep, dry_run)
-    removed = [run.told() for run, _ in leaving if run.address not in because]
-    kept = [
-        run.told() | {"because": because[run.address]} for run, _ in pairs if run.address in because
-    ]
+    removed = [run.entry() for run, _ in leaving if run.address not in because]
+    staying = (run for run, _ in pairs if run.address in because)
+    kept = [run.entry(because=because[run.address]) for run in staying]
     return {"removed": removed, "kept": sorted(kept, key=lambda one: (one["date"], one["path"]))}
 
 
@@ -267,17 +263,16 @@ def outputs_below(path: str, depth: int = 0) -> list[Output]:
 
 def _looked(output: Output) -> _Looked:
     """Return the content of an output."""
-    begun, manifest = [_begun(output, run_id) for run_id in output.kept_works()], None
+    begun, manifest = tuple(_begun(output, run_id) for run_id in output.kept_works()), None
     try:
         with suppress(InputNotFoundError):
             manifest = read_manifest(output.store)
         published = _dated(output, manifest) if manifest else None
         held = tuple(_dated(output, one) for one in output.held().values())
     except (DataError, JobFileError) as error:
-        return _Looked(output, begun=tuple(begun), odd=str(error))
+        return _Looked(output, begun=begun, odd=str(error))
     over = manifest.works if manifest else ()  # killed after its commit
-    begun = [one for one in begun if one.run_id not in over]
-    return _Looked(output, published, held, tuple(begun))
+    return _Looked(output, published, held, tuple(one for one in begun if one.run_id not in over))
 
 
 def _begun(output: Output, run_id: str) -> DatedRun:

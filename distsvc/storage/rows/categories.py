@@ -37,17 +37,25 @@ def is_category(kind: pa.DataType) -> bool:
     return is_text or types.is_boolean(kind) or types.is_integer(kind)
 
 
-class Category(DescribedFeature):
+class _Categories(DescribedFeature):
+    """A column of categories; `kind` is the encoding."""
+
+    kind: str
+    wants: ClassVar[str] = "text, booleans or integers"
+
+    def takes(self, kind: pa.DataType) -> bool:
+        return is_category(kind)
+
+
+class Category(_Categories):
     """A column of categories whose values are counted; `kind` is the encoding.
 
     `known` are the values with a code, the most frequent first, and `rest` is the share of non-null
     rows in the bucket when values were counted.
     """
 
-    kind: str
     known: Words
     rest: Share
-    wants: ClassVar[str] = "text, booleans or integers"
 
     @classmethod
     def of(cls, column: str, counts: dict[str, int], known: list[str]) -> Any:
@@ -68,9 +76,6 @@ class Category(DescribedFeature):
         if len(set(self.known)) < len(self.known):
             raise ValueError("expected known values, each once, found one twice")
         return self
-
-    def takes(self, kind: pa.DataType) -> bool:
-        return is_category(kind)
 
     def fits_float32(self, kind: str) -> bool:
         return self.one_hot
@@ -189,16 +194,10 @@ ENCODINGS: dict[str, type[Category]] = {
 }
 
 
-class Uncounted(DescribedFeature):
+class Uncounted(_Categories):
     """A column of categories before its values are counted; it makes no columns yet."""
 
-    kind: str
-    wants: ClassVar[str] = Category.wants
-
     names: ClassVar[tuple[str, ...]] = ()
-
-    def takes(self, kind: pa.DataType) -> bool:
-        return is_category(kind)
 
     def values(self, array: pa.Array) -> np.ndarray:
         return np.empty((len(array), 0))

@@ -61,12 +61,11 @@ def _gaps(
     missing = np.isnan(block.X)
     names = names_of(features)
     counts: dict[str, int] = {}
-    for place in np.flatnonzero(missing.any(axis=0)).tolist():
+    for place in [column, *np.flatnonzero(missing.any(axis=0)).tolist()]:
         feature = feature_at(features, place)
         name = feature.column if isinstance(feature, Category) else names[place]
         counts.setdefault(name, int(missing[:, place].sum()))
-    own = feature_at(features, column)
-    name = own.column if isinstance(own, Category) else names[column]
+    name = next(iter(counts))
     n = counts.pop(name)
     others = f"; so have {some([f'{k!r} ({n:,})' for k, n in counts.items()])}" if counts else ""
     return DataError(

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from distsvc.errors import DataError, JobFileError
+from distsvc.errors import (
+    DataError,
+    InputNotFoundError,
+    InputNotReadyError,
+    JobFileError,
+    SkippedError,
+)
+from distsvc.job.config import InputConfig
 from distsvc.storage.places.location import Location
 from distsvc.storage.rows.blocks import Table
+from distsvc.storage.rows.columns import some
 from distsvc.storage.tables.csv.source import Csv
-from distsvc.storage.tables.files import Files, check_twins, find_files, joined
-from distsvc.storage.tables.foreign import refuse_foreign
+from distsvc.storage.tables.files import Files, base_of, check_twins, find_files, joined
 from distsvc.storage.tables.lakes.delta import Delta
 from distsvc.storage.tables.lakes.iceberg import Iceberg
 from distsvc.storage.tables.parquet import Parquet
@@ -92,3 +99,116 @@ def source_of(table: Table) -> Source:
 def _titles(sources: Iterable[Source]) -> str:
     *others, last = (source.title for source in sources)
     return f"{', '.join(others)} or {last}"
+
+
+_PARQUET = "write it as Parquet"
+_PACKED = "unpack it; CSV may also be packed by gzip (.csv.gz)"
+_KINDS: dict[tuple[str, ...], tuple[str, str]] = {
+    (".csv.zip", ".csv.bz2", ".csv.xz", ".csv.zst", ".tsv.bz2"): ("a packed file", _PACKED),
+    (".zip", ".tar", ".tar.gz", ".tgz", ".7z", ".rar"): ("an archive", "unpack it"),
+    (".parquet.gz", ".json.gz", ".jsonl.gz"): ("a packed file", "unpack it"),
+    (".xlsx", ".xls", ".xlsm", ".ods"): ("a spreadsheet", f"{_PARQUET} (pandas.read_excel)"),
+    (".jsonl", ".ndjson", ".json"): ("JSON", f"{_PARQUET} (DuckDB)"),
+    (".feather", ".arrow", ".ipc"): ("an Arrow file", f"{_PARQUET} (pandas.read_feather)"),
+    (".orc",): ("ORC", f"{_PARQUET} (pandas.read_orc)"),
+    (".npy", ".npz"): ("a NumPy file", "fit the array in Python, or write it as Zarr"),
+    (".h5", ".hdf5", ".hdf", ".nc", ".mat"): ("a file of HDF5 or its kin", "write it as Zarr"),
+    (".avro", ".arff", ".sas7bdat", ".sav", ".dta", ".rds", ".rdata"): ("a table", _PARQUET),
+    (".pkl", ".pickle", ".joblib"): ("a pickle", _PARQUET),
+    (".sqlite", ".sqlite3", ".db", ".duckdb"): ("a database", f"{_PARQUET} (DuckDB)"),
+}  # fmt: skip
+"""Kind of file and advice, by suffix."""
+
+_UNKNOWN = (".txt", ".dat", ".data", ".log", ".gz", ".bz2", ".html", ".xml", ".pdf", ".md")
+_PARTS = ("JSON", "a spreadsheet", "an Arrow file", "ORC", "a packed file")
+"""Kinds that would be some of a table's rows beside files that are read."""
+
+
+def refuse_foreign(
+    location: Location, names: Iterable[str], read: str | None, formats: str
+) -> None:
+    """Raise `DataError` for a file, or a Zarr store in a folder, that would not be read.
+
+    `names` are the files at the location, `read` is the suffix of those that are read, if any, and
+    `formats` the list of formats for the message.
+    """
+    for name in names:
+        inside, mark, _ = f"{name}/".partition(".zarr/")
+        if mark and "/" in name:
+            raise DataError(
+                f"{location.shown} is a folder that holds the Zarr store {inside}.zarr: "
+                "give the path of one store"
+            )
+        short = name.rpartition("/")[2]
+        what, hint = _kind_of(short, read) or ("", "")
+        if not what:
+            continue
+        whole = location.shown if location.path.endswith(short) else f"{location.shown}: {name}"
+        glob = f"; or read the others by a glob such as *{read}" if read else ""
+        raise DataError(f"{whole} is {what}, which is not read (expected {formats}): {hint}{glob}")
+
+
+def _kind_of(name: str, read: str | None) -> tuple[str, str] | None:
+    """Return the kind of a file and the advice; None if the file is read or no table."""
+    lower = name.lower()
+    known = next((kind for ends, kind in _KINDS.items() if lower.endswith(ends)), None)
+    if read:
+        if lower.startswith("part-") and "." not in lower:
+            return "a file without a suffix", f"name it like the others, *{read}"
+        part = known is not None and known[0] in _PARTS and not lower.endswith(".json")
+        return known if part else None
+    if known is None and lower.endswith(_UNKNOWN):
+        return (
+            "a file whose name tells no format",
+            "give it a name such as *.csv, *.svm or *.parquet, whichever it is",
+        )
+    return known
+
+
+def check_ready(config: InputConfig, skip_missing: bool = False) -> None:
+    """Raise `InputNotReadyError`, or `SkippedError` with `skip_missing`, for an incomplete input.
+
+    Each path needs the file ``ready``; without that key the paths must exist
+    (`InputNotFoundError`). `JobFileError` if ``ready`` is set for a file, or for a Delta or Iceberg
+    table.
+    """
+    places = [Location.of(path) for path in config.paths]
+    if config.ready is None and not skip_missing:
+        find_sources(places, None)
+        return
+    late = [what for what in (_awaited(place, config.ready) for place in places) if what]
+    if late:
+        words = f"input.path: not there yet: {some(late)}"
+        raise SkippedError(f"{words}; skipped") if skip_missing else InputNotReadyError(words)
+
+
+def _awaited(place: Location, ready: str | None) -> str | None:
+    """Return the missing path or marker, for messages, or None."""
+    if place.fs is not None:
+        place.fs.invalidate_cache()
+    if ready is None:
+        return None if _is_there(place) else place.shown
+    if place.lake.kind:
+        raise JobFileError(
+            f"input.ready: {place.shown} has no such file: what is committed to a table with a "
+            "log is complete; leave the key out"
+        )
+    with place.naming_errors():
+        info = place.info()
+        if info and info["type"] != "directory" and not place.path.startswith("http"):
+            raise JobFileError(
+                f"input.ready: expected a folder that has {ready!r}, found the file {place.shown}"
+            )
+        folder = place.path if info else base_of(place.path)
+        found = place.at(folder).join(ready).info()
+    if found and found["type"] != "directory":
+        return None
+    return f"{place.shown if info else base_of(place.shown)}/{ready}"
+
+
+def _is_there(place: Location) -> bool:
+    try:
+        source, found = find_source(place)
+    except InputNotFoundError:
+        return False
+    return not source.is_store(place) or bool(source.versions(found))

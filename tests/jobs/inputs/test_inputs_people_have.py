@@ -296,11 +296,11 @@ REFUSED = {
 
 FILES = {
     "t.zip": "archive.*unpack it", "t.csv.zip": "packed.*unpack it",
-    "t.xlsx": r"spreadsheet.*pandas.read_excel\('t.xlsx'\)", "t.json": "JSON.*DuckDB's COPY",
+    "t.xlsx": r"spreadsheet.*pandas.read_excel", "t.json": "JSON.*DuckDB",
     "t.feather": "Arrow file.*read_feather", "t.arrow": "Arrow file.*read_feather",
     "t.npy": "NumPy file.*fit the array in Python", "t.orc": "ORC.*read_orc",
     "t.h5": "write it as Zarr", "t.avro": "write it as Parquet", "t.pkl": "pickle",
-    "t.sqlite": "database.*write the query.s rows as Parquet",
+    "t.sqlite": "database.*write it as Parquet",
     "t.txt": r"give it a name such as \*.csv",
 }  # fmt: skip
 

@@ -14,7 +14,7 @@ from distsvc.job.config import InputConfig
 from distsvc.storage.rows.blocks import Table
 from distsvc.storage.tables.lakes.iceberg import _options
 from distsvc.storage.tables.opening import check_unchanged, open_table
-from distsvc.storage.tables.ready import check_ready
+from distsvc.storage.tables.sources import check_ready
 from tests.s3_server import BUCKET, SETTINGS, client, forget_stores, reached, s3_server
 from tests.small_tables import everything, sample
 

@@ -17,7 +17,7 @@ from distsvc.job.file import parse_job
 from distsvc.report import page
 from distsvc.run import job as job_module
 from distsvc.run.job import run_job
-from distsvc.storage.tables.ready import check_ready
+from distsvc.storage.tables.sources import check_ready
 from tests.small_runs import three_clusters, write_table
 
 JOB = """

@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -66,7 +66,6 @@ from distsvc.storage.tables.parquet import Parquet
 
 _GROUP_ROWS = 262_144
 """Number of rows of a row group of the Parquet file."""
-_EXACT = pa.decimal128(38, 0)
 _BLOCK_BYTES = MOST_BYTES
 _ABOUT = b"distsvc"
 """Key, in the metadata of the Parquet file, of the metadata of all columns."""
@@ -102,10 +101,10 @@ class Csv(Parquet):
         known = all(version.tag for version in found.versions.values())
         if not (known and staging.has(target)):
             files = _Files.of(found, config)
-            columns = files.columns(config, set(categories))
+            schema, codes = files.columns(config, set(categories))
             # Faults of reading are no OSError by then: whose fault one is stays clear.
             with staging.created(target) as path:
-                _convert(_batches(files, columns.stored, columns.codes), columns.stored, path)
+                _convert(_batches(files, schema, codes), schema, path)
         file = Location.of(f"{staging.address}/{target}")
         scan = super().scan(find_files(file), config, staging)
         with file.naming_errors(), file.open() as handle:
@@ -121,13 +120,6 @@ class Csv(Parquet):
             problems=about["problems"],
             default=tuple(types),
         )
-
-
-class _Columns(NamedTuple):
-    """The columns to write, with the metadata of all others, and the categories to read as text."""
-
-    stored: pa.Schema
-    codes: set[str]
 
 
 class _File(NamedTuple):
@@ -158,8 +150,11 @@ class _Files(NamedTuple):
             raise EmptyInputError(f"{config.shown} has no rows")
         return cls(each)
 
-    def columns(self, config: InputConfig, categories: set[str]) -> _Columns:
-        """Return the columns that a job may use; errors as in `choose_features`."""
+    def columns(self, config: InputConfig, categories: set[str]) -> tuple[pa.Schema, set[str]]:
+        """Return the columns to write, and the categories to read as text.
+
+        The schema has the metadata of all other columns. Errors as in `choose_features`.
+        """
         others, named = set(other_columns(config)), set(config.columns or ())
         codes = {name for name in categories if self._are_codes(name)}
         as_text = codes | {n for n in [config.id] if n and self._is_code_like(n)}
@@ -169,14 +164,18 @@ class _Files(NamedTuple):
         numbers = set(types if config.columns is None else named) - others - categories
         numbers -= set(config.exclude)
         self._check_text(numbers, others - {config.id}, named)
-        empty, exact = pa.types.is_null, dict.fromkeys(self._large(types, numbers), _EXACT)
+        # Integers that float64 would round to almost one value are exact (`check_exact`), and so
+        # are those beyond 64 bits that `where` compares.
+        exact = {name for name in numbers.intersection(types) if self._all(name, _is_large)}
         for name, kind in types.items():
             if pa.types.is_integer(kind) and name in numbers:
                 types[name] = pa.float64()
-            elif empty(kind) and name not in problems and name not in others:
+            elif pa.types.is_null(kind) and name not in problems and name not in others:
                 types[name] = pa.float64() if name in named else pa.string()
-        exact |= dict.fromkeys(self._longer(types, others - {config.id}), _EXACT)
-        types |= exact
+        for name in others - {config.id}:
+            if pa.types.is_floating(types.get(name, pa.null())):
+                exact |= {name} if self._all(name, are_large_integers) else set()
+        types |= dict.fromkeys(exact, pa.decimal128(38, 0))
         # Text may be numbers or categories, and `[columns]` may name dates.
         more = {n for n in types.keys() - problems.keys() if not is_default(types[n])}
         more = more & named if config.columns is not None else more
@@ -190,7 +189,7 @@ class _Files(NamedTuple):
         stored |= dict.fromkeys(compared, pa.string())
         schema = base64.b64encode(pa.schema(list(types.items())).serialize()).decode()
         about = json.dumps({"types": schema, "problems": problems, "used": used})
-        return _Columns(pa.schema(list(stored.items()), {_ABOUT: about}), codes)
+        return pa.schema(list(stored.items()), {_ABOUT: about}), codes
 
     def _compared(self, names: Sequence[str]) -> list[str]:
         """Return the other columns with few values, by which clusters are compared, as text.
@@ -242,19 +241,7 @@ class _Files(NamedTuple):
             if error is not None:
                 raise error
 
-    def _large(self, types: Collection[str], names: set[str]) -> set[str]:
-        """Return the features of integers that float64 would round to almost one value.
-
-        They are read as exact decimals and checked as a whole (`counting.check_exact`).
-        """
-        return {name for name in names.intersection(types) if self._all(name, _is_large)}
-
-    def _longer(self, types: dict[str, pa.DataType], names: set[str]) -> set[str]:
-        """Return the columns of integers beyond 64 bits, which ``where`` compares exactly."""
-        chosen = {name for name in names if pa.types.is_floating(types.get(name, pa.null()))}
-        return {name for name in chosen if self._all(name, are_large_integers)}
-
-    def _all(self, name: str, condition: Any) -> bool:
+    def _all(self, name: str, condition: Callable[[pa.Array], bool]) -> bool:
         known = [one for one in self.each if one.first is not None and name in one.types.names]
         return bool(known) and all(condition(one.text(name)) for one in known)
 

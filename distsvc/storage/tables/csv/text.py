@@ -9,6 +9,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Collection
+from contextlib import suppress
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -133,7 +134,9 @@ def _separator(text: bytes) -> str:
         del lines[-1]
 
     def score(mark: str) -> tuple[float, float, float, int]:
-        rows = [row for row in _fields(lines[:_HEAD_LINES], mark) if row]
+        rows: list[list[str]] = []
+        with suppress(csv.Error):
+            rows = [row for row in csv.reader(lines[:_HEAD_LINES], delimiter=mark) if row]
         header, body = (rows or [[]])[0], rows[1:]
         alike = sum(len(row) == len(header) for row in body) / len(body) if body else 1.0
         cells = pa.array([cell.strip() for row in body for cell in row if cell], pa.string())
@@ -143,13 +146,6 @@ def _separator(text: bytes) -> str:
         return alike if len(header) > 1 else 0.0, share, one, len(header)
 
     return max(_SEPARATORS, key=score)
-
-
-def _fields(lines: list[str], mark: str) -> list[list[str]]:
-    try:
-        return list(csv.reader(lines, delimiter=mark))
-    except csv.Error:
-        return []
 
 
 def check_header(shown: str, names: list[str], used: Collection[str] | None) -> list[str]:
@@ -183,11 +179,10 @@ def are_plain_integers(values: pa.Array) -> bool:
     known = values.drop_null()
     if not pc.all(pc.match_substring_regex(known, _WHOLE), min_count=0).as_py():
         return False
-    try:
+    with suppress(pa.ArrowInvalid):
         known.cast(pa.int64())
-    except pa.ArrowInvalid:
-        return False
-    return True
+        return True
+    return False
 
 
 def are_large_integers(values: pa.Array) -> bool:

@@ -137,7 +137,12 @@ class Lake(Parquet):
         assert isinstance(found, Snapshot)
         if condition is None or any(one not in found.types for one in condition.columns):
             return found  # a column that is not there is told of later
-        kept = {n: info for n, info in found.infos.items() if _may_match(found, n, condition)}
+        kept = {}
+        for name, info in found.infos.items():
+            keys = found.parts[name].keys
+            known = {n: _scalar(keys.get(n), found.types[n]) for n in condition.columns}
+            if condition.may_match({n: pa.array([v], v.type) for n, v in known.items()}):
+                kept[name] = info
         if found.infos and not kept:
             raise EmptyInputError(
                 f"{found.location.shown} has no rows: input.where leaves none of its "
@@ -166,7 +171,11 @@ class Lake(Parquet):
             units.append(len(live))
         deleted = [part.deleted for part in found.parts.values()]
         digest = _digest(files, deleted)
-        _write_deleted(staging, digest, deleted)
+        for number, rows in enumerate(deleted):
+            name = _deleted_name(digest, number)
+            if rows is not None and not staging.has(name):
+                with staging.created(name) as path:
+                    write_arrays(path, {"deleted": rows})
         schema = base64.b64encode(pa.schema(list(found.types.items())).serialize()).decode()
         return Scan(
             layout=Layout(
@@ -188,7 +197,8 @@ class Lake(Parquet):
         )
 
     def content(self, table: Table, piece: Piece, file: pq.ParquetFile) -> Content:
-        log, kept = _log(table), None
+        log, kept = table.layout.lake, None
+        assert log is not None
         about, types = log.files[piece.number], _types(log.schema)
         held = {field.name: field.type for field in file.schema_arrow}
         own = {n: held[about.names.get(n, n)] for n in types if n not in about.values}
@@ -239,12 +249,6 @@ def check_snapshot(table: Table, folder: Location) -> None:
         list(pool.map(lambda pair: check_version(*pair), pairs))
 
 
-def _may_match(found: Snapshot, name: str, condition: Condition) -> bool:
-    keys = found.parts[name].keys
-    known = {n: pa.array([keys.get(n)], pa.string()) for n in condition.columns}
-    return condition.may_match({n: v.cast(found.types[n]) for n, v in known.items()})
-
-
 def _root(url: str) -> str:
     """Return protocol and bucket of a URL, or "" for a path."""
     scheme, separator, rest = url.partition("://")
@@ -269,11 +273,6 @@ def asked_state(location: Location, word: str) -> int | None:
             f"input.path: expected {lake.kind}://PATH?{word}=NUMBER, found {location.shown}"
         )
     return int(number)
-
-
-def _log(table: Table) -> LakeState:
-    assert table.layout.lake is not None
-    return table.layout.lake
 
 
 @contextmanager
@@ -324,14 +323,6 @@ def _digest(files: list[LakeFile], deleted: Sequence[np.ndarray | None]) -> str:
     return digest.hexdigest()
 
 
-def _write_deleted(staging: Store, digest: str, deleted: Sequence[np.ndarray | None]) -> None:
-    for number, rows in enumerate(deleted):
-        name = _deleted_name(digest, number)
-        if rows is not None and not staging.has(name):
-            with staging.created(name) as path:
-                write_arrays(path, {"deleted": rows})
-
-
 def _deleted_name(digest: str, number: int) -> str:
     return f"deleted-{digest[:16]}-{number}.npz"
 
@@ -344,6 +335,4 @@ def _types(schema: str) -> dict[str, pa.DataType]:
 
 def _scalar(value: str | None, kind: pa.DataType) -> pa.Scalar:
     """Return a value from its text, or null."""
-    if value is None:
-        return pa.scalar(None, kind)
     return pa.array([value], pa.string()).cast(kind)[0]

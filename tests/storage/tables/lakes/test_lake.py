@@ -17,7 +17,7 @@ from distsvc.job.config import InputConfig
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.rows.blocks import Table
 from distsvc.storage.tables.opening import check_unchanged, fingerprint
-from distsvc.storage.tables.ready import check_ready
+from distsvc.storage.tables.sources import check_ready
 from tests.small_tables import everything, opened
 
 deltalake = pytest.importorskip("deltalake")
