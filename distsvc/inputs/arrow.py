@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow.interchange import from_dataframe
 
 from distsvc.errors import UnusableRowsError
-from distsvc.inputs.rows import Input, Reading, RowValues, no_rows
+from distsvc.inputs.rows import Input, Reading, RowValues, not_rows_error
 
 _UNREADABLE = (pa.ArrowException, TypeError, ValueError)
 """Errors of pyarrow for an unreadable table or value."""
@@ -138,7 +138,7 @@ def _reader(table: Any, name: str) -> pa.RecordBatchReader:
             return from_dataframe(table).to_reader()
     except _UNREADABLE as error:
         raise _unreadable(name, error) from error
-    raise no_rows(table, name)
+    raise not_rows_error(table, name)
 
 
 def _unreadable(name: str, error: Exception) -> UnusableRowsError:

@@ -14,7 +14,7 @@ import numpy as np
 
 from distsvc.errors import UnusableRowsError
 from distsvc.inputs.arrow import DaskFrame, Tables
-from distsvc.inputs.rows import Input, Reading, RowValues, check_array, cut, no_rows
+from distsvc.inputs.rows import Input, Reading, RowValues, check_array, cut, not_rows_error
 
 
 class ArrayRows(Input):
@@ -150,7 +150,7 @@ def rows_of(X: Any, asked: Reading) -> Input | None:
         if _has(kind, "rechunk"):
             return DaskArray(X, asked)
         if not _has(kind, "map_partitions") or X.ndim != 2:
-            raise no_rows(X, asked.name)
+            raise not_rows_error(X, asked.name)
         return DaskFrame(X, asked)
     is_query = _has(kind, "collect", "collect_schema") or _has(kind, "scanner")  # polars, pyarrow
     if _is_table(kind) or is_query:

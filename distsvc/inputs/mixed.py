@@ -15,7 +15,7 @@ from distsvc.errors import UnusableRowsError
 from distsvc.inputs.arrow import numbers
 from distsvc.inputs.given import rows_of
 from distsvc.inputs.levels import MOST_LEVELS, bucket_name, codes, frequent, places, texts_of
-from distsvc.inputs.rows import Reading, no_rows
+from distsvc.inputs.rows import Reading, not_rows_error
 
 _NUMBERS = (
     pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal,
@@ -132,7 +132,7 @@ def _columns(X: Any, name: str) -> tuple[list[pa.Array], tuple[str, ...] | None]
     source = None if holds_objects else rows_of(X, Reading(name))
     if source is None:
         if not (isinstance(X, (list, tuple)) or holds_objects):
-            raise no_rows(X, name)
+            raise not_rows_error(X, name)
         return _of_array(X, name), None
     if source.shape is not None:
         source.columns()  # which checks the shape

@@ -190,7 +190,7 @@ def cut(chunk: np.ndarray, most: int) -> Iterator[np.ndarray]:
         yield chunk[first : first + most]
 
 
-def no_rows(X: Any, name: str) -> UnusableRowsError:
+def not_rows_error(X: Any, name: str) -> UnusableRowsError:
     """Return the error for an object that is neither an array nor a table."""
     value = "" if hasattr(type(X), "__dask_graph__") else f" {shown(X)}"
     return UnusableRowsError(

@@ -27,7 +27,7 @@ from distsvc.storage.rows.blocks import Block
 from distsvc.storage.rows.columns import some
 from distsvc.storage.rows.features import names_of
 from distsvc.storage.rows.given_rows import NAME, array_columns, given_blocks, given_rows
-from distsvc.storage.rows.usable import chosen, usable_rows
+from distsvc.storage.rows.usable import select_rows, usable_rows
 
 UNLABELLED = -1
 """In place of a label, of a row that the job would have left out."""
@@ -337,7 +337,7 @@ class Model:
         unit = self._preparation.scaling.kind == "unit"
         for block in given_blocks(rows, self._features, self.id, self._missing_values):
             known = usable_rows(block, rows.shown, self._features, self._missing, unit)
-            yield block.ids, known, chosen(block, known)
+            yield block.ids, known, select_rows(block, known)
 
     def _prepared(self, block: Block, rows: Input) -> np.ndarray:
         Z = self._preparation(block.X)

@@ -22,9 +22,9 @@ from distsvc.run.work.categories import with_categories
 from distsvc.storage.places.scratch import scratch
 from distsvc.storage.rows.blocks import Block, Table
 from distsvc.storage.rows.categories import MOST_LEVELS
-from distsvc.storage.rows.codes import ID_NAME, ROW_NUMBER
 from distsvc.storage.rows.features import Numeric, Vector, nominal_columns
-from distsvc.storage.rows.usable import no_values, usable_rows
+from distsvc.storage.rows.id_detection import ID_NAME, ROW_NUMBER
+from distsvc.storage.rows.usable import no_values_error, usable_rows
 from distsvc.storage.tables.counting import ValueCounts
 from distsvc.storage.tables.opening import open_table, read_blocks
 from distsvc.storage.tables.sources import source_of
@@ -102,7 +102,7 @@ def _check_usable(job: Job, table: Table, block: Block) -> None:
         raise too_few_rows(table.n_rows)
     empty = np.flatnonzero(np.isnan(block.X).all(axis=0))
     if len(empty):
-        raise no_values([table.columns[k] for k in empty])
+        raise no_values_error([table.columns[k] for k in empty])
 
 
 def _described(job: Job, table: Table, block: Block) -> dict[str, ColumnDescription]:

@@ -35,7 +35,7 @@ from distsvc.storage.rows.features import (
     nominal_columns,
     one_hot_columns,
 )
-from distsvc.storage.rows.usable import no_values
+from distsvc.storage.rows.usable import no_values_error
 from distsvc.storage.tables.counting import check_exact
 
 SHOWN = 5
@@ -131,7 +131,7 @@ def make_scaling(
     sums, notes = survey.sums, []
     empty = [name for name, n in zip(columns, sums.counts, strict=True) if n == 0]
     if empty:
-        raise no_values(empty)
+        raise no_values_error(empty)
     fill = np.zeros(len(columns))
     if config.missing == "median":
         fill, n_missing = _fill(sums, survey, together)

@@ -25,7 +25,7 @@ from distsvc.models.rows.scaling import ColumnSums
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 from distsvc.storage.rows.blocks import Block
-from distsvc.storage.rows.usable import chosen
+from distsvc.storage.rows.usable import select_rows
 
 ASIDE, REACH = "aside", "reach"
 
@@ -83,7 +83,7 @@ def learned_blocks(
     aside = rows_aside(run) if aside is None else aside
     for block in run.plan.blocks(number):
         if aside.size:
-            block = chosen(block, ~np.isin(block.rows, aside))
+            block = select_rows(block, ~np.isin(block.rows, aside))
         numbers = block.rows - np.searchsorted(aside, block.rows)
         yield block, sampling.row_keys(run.plan.seed, numbers)
 

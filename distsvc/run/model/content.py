@@ -21,7 +21,7 @@ from distsvc.run.algorithms import RULES, rule_named
 from distsvc.run.labelling.labeller import HISTOGRAM_BINS, Labeller, typical_of
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.work.directory import Result
-from distsvc.storage.rows.features import Description, Feature, names_of, restored
+from distsvc.storage.rows.features import Description, Feature, names_of, restore
 from distsvc.storage.rows.where import where_columns
 
 MODEL_VERSION = 9
@@ -50,7 +50,7 @@ def _one_of(names: list[str]) -> AfterValidator:
 
 
 def _named_once(features: list[Any]) -> list[Any]:
-    each = restored(features)
+    each = restore(features)
     columns, names = [feature.column for feature in each], names_of(each)
     if len(set(columns)) < len(columns) or len(set(names)) < len(names) or "" in columns:
         raise ValueError("expected names, each once, found one twice, or without a letter")
@@ -100,7 +100,7 @@ class ModelFile(Form):
     @property
     def learned_from(self) -> tuple[Feature, ...]:
         """The features of the table that the model was learned from."""
-        return restored(self.features)
+        return restore(self.features)
 
     @property
     def rule(self) -> type[Rule]:

@@ -18,7 +18,7 @@ from distsvc.run.labelling.phase import Labelled
 from distsvc.run.learning.preparation import Preparation
 from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.features import Category, Feature, Log, Time, Vector, groups_of
-from distsvc.storage.rows.texts import TextNumber
+from distsvc.storage.rows.numeric_text import TextNumber
 
 MAX_COLUMNS = 200
 """Maximum number of columns in the report, those that clusters explain most first."""

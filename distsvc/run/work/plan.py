@@ -23,7 +23,7 @@ from distsvc.run.work.progress import Meter
 from distsvc.storage.places.store import store_of
 from distsvc.storage.rows.blocks import Block, Table
 from distsvc.storage.rows.features import Feature
-from distsvc.storage.rows.usable import chosen, unusable, usable_rows
+from distsvc.storage.rows.usable import infinite_value_error, select_rows, usable_rows
 from distsvc.storage.tables.opening import notes_on_columns, read_blocks
 
 PILOT_BYTES = 16 * 2**20
@@ -136,7 +136,7 @@ class Plan:
         start, stop = self.partitions[number]
         for block in read_blocks(self.table, start, stop, self.block_rows, **columns):
             features = self.table.features
-            yield chosen(
+            yield select_rows(
                 block, usable_rows(block, self.table.shown, features, self.missing, self.unit)
             )
 
@@ -147,7 +147,7 @@ class Plan:
 
     def unusable(self, block: Block, row: int, column: int) -> DataError:
         """Return the error for a value of a block that can't be used."""
-        return unusable(block, row, column, self.table.shown, self.table.features)
+        return infinite_value_error(block, row, column, self.table.shown, self.table.features)
 
 
 def cut(job: Job, table: Table) -> list[tuple[int, int]]:

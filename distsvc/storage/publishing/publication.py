@@ -537,7 +537,7 @@ def _renamed(manifest: Manifest) -> Manifest:
     return manifest.model_copy(update={"files": files})
 
 
-def check_idle(output: Output) -> None:
+def check_not_held(output: Output) -> None:
     """Raise `TemporaryError` if a living process holds an output, without writing to it."""
     holder = read_holder(output.runs)
     if holder is not None and not is_gone(holder):
@@ -554,7 +554,7 @@ def collect(path: str, dry_run: bool = False) -> list[str]:
     if RUNS not in output.store.folders():
         raise InputNotFoundError(f"no run was published in {path}: it has no folder {RUNS}")
     if dry_run:
-        check_idle(output)
+        check_not_held(output)
         return output.leftovers()
     with output.locked():
         removed = output.collect()

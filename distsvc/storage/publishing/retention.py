@@ -22,7 +22,7 @@ from distsvc.storage.places.folder import HOLDERS, LOCK
 from distsvc.storage.places.lease import HOLDER, is_gone, read_holder
 from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.manifest import Continued, ContinuedRun, Manifest, read_manifest
-from distsvc.storage.publishing.publication import HELD, RUNS, Output, check_idle
+from distsvc.storage.publishing.publication import HELD, RUNS, Output, check_not_held
 
 DEEPEST = 4
 """Maximum depth of an output below the given folder, as in ``out/shop/2026/11/20``."""
@@ -102,7 +102,7 @@ class _Looked:
         return _goes_on(self.begun[0]) if self.begun else ""
 
 
-def kept_because(
+def reasons_to_keep(
     runs: Sequence[DatedRun],
     keep: int,
     waiting: Sequence[DatedRun] = (),
@@ -219,7 +219,7 @@ def _removed(
         for run, output in leaving:
             try:
                 if dry_run:
-                    check_idle(output)
+                    check_not_held(output)
                 else:
                     stack.enter_context(output.locked(removes=True))
             except TemporaryError as error:
@@ -290,7 +290,7 @@ def _because(found: Sequence[_Looked], keep: int) -> dict[str, str]:
     waiting = [run for one in found for run in one.held]
     begun = [run for one in found for run in one.begun]
     stays = {one.run.address: one.waits for one in found if one.waits}
-    return stays | kept_because(runs, keep, waiting, begun)
+    return stays | reasons_to_keep(runs, keep, waiting, begun)
 
 
 def _dated(output: Output, manifest: Manifest) -> DatedRun:

@@ -24,10 +24,10 @@ from distsvc.storage.rows.features import (
     UnusableValueError,
     descriptions,
     names_of,
-    restored,
+    restore,
 )
-from distsvc.storage.rows.gaps import with_gaps
-from distsvc.storage.rows.texts import is_text, is_unicode, not_unicode
+from distsvc.storage.rows.numeric_text import is_text, is_unicode, unicode_error
+from distsvc.storage.rows.sentinels import without_sentinels
 from distsvc.storage.rows.versions import Version, Versions
 from distsvc.storage.rows.where import parse_where
 
@@ -185,8 +185,8 @@ class Table:
         own = {name: content[name] for name in ("id", "label", "where", "left_out", "ready")}
         return cls(
             _LAYOUT.validate_python(content | {"lake": content["lake"] or None}),
-            features=restored(content["features"]),
-            compared=restored(content["compared"]),
+            features=restore(content["features"]),
+            compared=restore(content["compared"]),
             types=tuple(content["types"]),
             others=read_schema(content["schema"]),
             sources=tuple(content["sources"]),
@@ -317,12 +317,12 @@ class _Block:
         size = len(next(iter(arrays.values())))
         self.room -= size
         rows = np.arange(row, row + size, dtype=np.int64)
-        arrays = {name: undictionaried(array) for name, array in arrays.items()}
+        arrays = {name: plain_values(array) for name, array in arrays.items()}
         others = {name: arrays[name].cast(kind) for name, kind in self.making.types.items()}
         for name, array in others.items():
             if is_text(array.type) and not is_unicode(array):
                 shown = self.making.table.shown
-                raise not_unicode(shown, name, f", rows {row} to {row + size - 1}")
+                raise unicode_error(shown, name, f", rows {row} to {row + size - 1}")
         if self.making.condition is not None:
             mask = self.making.condition.mask(others)
             rows = rows[mask.to_numpy(zero_copy_only=False)]
@@ -331,7 +331,7 @@ class _Block:
                 others = {name: array.filter(mask) for name, array in others.items()}
         table = self.making.table
         stored = (arrays[name] for name in table.stored)
-        plain = [with_gaps(array, table.missing_values) for array in stored]
+        plain = [without_sentinels(array, table.missing_values) for array in stored]
         try:
             fill(self.X[self.n_rows : self.n_rows + len(rows)], table.features, plain)
         except UnusableValueError as error:
@@ -364,7 +364,7 @@ def _numbers_of(features: Sequence[Feature], arrays: dict[str, pa.Array]) -> np.
     return np.stack(columns, axis=1).astype(np.float64)
 
 
-def undictionaried(array: pa.Array) -> pa.Array:
+def plain_values(array: pa.Array) -> pa.Array:
     """Return the plain values of a dictionary, a view or an extension array."""
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):

@@ -16,7 +16,6 @@ from distsvc.errors import DataError, JobFileError
 from distsvc.job.config import CATEGORY, IGNORE, ColumnKind, InputConfig
 from distsvc.storage.rows.blocks import Layout, Table
 from distsvc.storage.rows.categories import CODES, is_category
-from distsvc.storage.rows.codes import REASONS, is_named_like_code
 from distsvc.storage.rows.features import (
     MOST_COLUMNS,
     Feature,
@@ -28,6 +27,7 @@ from distsvc.storage.rows.features import (
     is_vector,
     names_of,
 )
+from distsvc.storage.rows.id_detection import REASONS, is_named_like_code
 from distsvc.storage.rows.where import where_columns
 
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
@@ -101,10 +101,10 @@ class Scan:
     comparable: Mapping[str, pa.DataType] | None = None
 
 
-def plain(kind: pa.DataType) -> pa.DataType:
+def plain_type(kind: pa.DataType) -> pa.DataType:
     """Return the type of the values of a dictionary, a view or a tensor."""
     if pa.types.is_dictionary(kind):
-        return plain(kind.value_type)
+        return plain_type(kind.value_type)
     if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
         return pa.large_list(kind.value_type)
     if isinstance(kind, pa.BaseExtensionType) and is_default(kind.storage_type):
@@ -133,7 +133,7 @@ def merge_schemas(
     for schema, name in zip(schemas, names, strict=True):
         if seen is not None and schema.equals(seen):
             continue
-        fields = {field.name: plain(field.type) for field in schema}
+        fields = {field.name: plain_type(field.type) for field in schema}
         if len(fields) < len(schema.names):
             twice = next(n for n in schema.names if schema.names.count(n) > 1)
             raise DataError(f"{name} has two columns named {twice!r}")
@@ -201,7 +201,7 @@ def choose_features(
     if config.columns is None:
         features = _default(config, scan, categories, ignored)
     if len(features) > MOST_COLUMNS:
-        raise too_wide(path, len(features))
+        raise too_many_columns(path, len(features))
     missing = [name for name in features if name not in scan.types and name not in scan.problems]
     inside = [name for name in missing if name.partition(".")[0] in scan.types]
     if inside:
@@ -283,7 +283,7 @@ def check_kinds(
             )
 
 
-def left_out(
+def exclusion_reasons(
     config: InputConfig, scan: Scan, features: Sequence[str], ignored: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the reason why each other column is no feature."""
@@ -340,7 +340,7 @@ def check_names(path: str, features: Sequence[Feature]) -> None:
     """Raise `DataError` for too many numeric columns, an empty name, or a name used twice."""
     names = names_of(features)
     if len(names) > MOST_COLUMNS:
-        raise too_wide(path, len(names))
+        raise too_many_columns(path, len(names))
     if "" in names:
         raise DataError(f"input.columns: a feature of {path} has no name: name its column")
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
@@ -352,7 +352,7 @@ def check_names(path: str, features: Sequence[Feature]) -> None:
         )
 
 
-def too_wide(path: str, n_columns: int) -> DataError:
+def too_many_columns(path: str, n_columns: int) -> DataError:
     """Return the error for too many columns."""
     return DataError(
         f"{path} has {n_columns:,} feature columns, expected at most {MOST_COLUMNS:,}; name those "

@@ -23,7 +23,7 @@ from distsvc.storage.rows.categories import Uncounted as Uncounted
 from distsvc.storage.rows.feature import DescribedFeature
 from distsvc.storage.rows.feature import Feature as Feature
 from distsvc.storage.rows.feature import UnusableValueError as UnusableValueError
-from distsvc.storage.rows.texts import TextNumber
+from distsvc.storage.rows.numeric_text import TextNumber
 
 MOST_COLUMNS = 100_000
 """Maximum number of numeric columns; rows are dense blocks, and every column has its statistics."""
@@ -275,7 +275,7 @@ def descriptions(features: Iterable[Any]) -> list[str | dict[str, JsonValue]]:
     return [f.column if isinstance(f, Numeric) else f.model_dump() for f in features]
 
 
-def restored(content: Sequence[Any]) -> tuple[Feature, ...]:
+def restore(content: Sequence[Any]) -> tuple[Feature, ...]:
     """Return the features of `descriptions`."""
     each = _DESCRIPTIONS.validate_python(content)
     return tuple(Numeric(one) if isinstance(one, str) else one for one in each)

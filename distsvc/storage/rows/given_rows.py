@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from distsvc.errors import DataError
 from distsvc.inputs.given import rows_of
-from distsvc.inputs.rows import Input, Reading, no_rows
+from distsvc.inputs.rows import Input, Reading, not_rows_error
 from distsvc.storage.rows.blocks import Block, fill
-from distsvc.storage.rows.columns import plain, some
+from distsvc.storage.rows.columns import plain_type, some
 from distsvc.storage.rows.features import (
     Feature,
     UnusableValueError,
@@ -20,7 +20,7 @@ from distsvc.storage.rows.features import (
     is_as_stored,
     names_of,
 )
-from distsvc.storage.rows.gaps import with_gaps
+from distsvc.storage.rows.sentinels import without_sentinels
 
 NAME = "the rows"
 """The name of the rows in messages."""
@@ -36,7 +36,7 @@ def given_rows(X: Any, features: Sequence[Feature], block_rows: int) -> Input:
     """
     rows = rows_of(X, Reading(NAME, block_rows, index=True))
     if rows is None:
-        raise no_rows(X, NAME)
+        raise not_rows_error(X, NAME)
     columns = array_columns(features)
     if rows.shape is not None and (len(rows.shape) != 2 or rows.shape[1] != len(columns)):
         raise DataError(
@@ -89,7 +89,7 @@ def _numbers(
     else:
         arrays = _of_table(piece, features)
     X = np.empty((len(piece), len(names_of(features))))
-    fill(X, features, [with_gaps(array, missing_values) for array in arrays])
+    fill(X, features, [without_sentinels(array, missing_values) for array in arrays])
     return X
 
 
@@ -129,7 +129,7 @@ def _of_table(batch: pa.RecordBatch, features: Sequence[Feature]) -> list[pa.Arr
 
 def _plain(array: pa.Array, feature: Feature) -> pa.Array:
     """Return the plain values for a feature; `DataError` for values of another kind."""
-    kind = plain(array.type)
+    kind = plain_type(array.type)
     if pa.types.is_null(kind):
         return pa.nulls(len(array), next(k for k in _KINDS if feature.takes(k)))
     if not feature.takes(kind):

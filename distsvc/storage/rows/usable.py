@@ -26,7 +26,7 @@ def usable_rows(
     fine = np.isfinite(block.X) if missing == "error" else ~np.isinf(block.X)
     if not fine.all():
         row, column = map(int, np.unravel_index(np.argmin(fine), fine.shape))
-        why = _gaps if np.isnan(block.X[row, column]) else unusable
+        why = _gaps if np.isnan(block.X[row, column]) else infinite_value_error
         raise why(block, row, column, shown, features)
     zero = (block.X == 0.0).all(axis=1) if unit else np.zeros(len(block.X), bool)
     if missing == "drop":
@@ -40,7 +40,7 @@ def usable_rows(
     return ~zero
 
 
-def unusable(
+def infinite_value_error(
     block: Block, row: int, column: int, shown: str, features: Sequence[Feature]
 ) -> DataError:
     """Return the error for an infinite value, or one too large for the arithmetic."""
@@ -75,14 +75,14 @@ def _gaps(
     )
 
 
-def no_values(names: Sequence[str]) -> DataError:
+def no_values_error(names: Sequence[str]) -> DataError:
     """Return the error for one or more columns without any value."""
     if len(names) == 1:
         return DataError(f"column {names[0]!r} has no value in any row")
     return DataError(f"columns {some(list(map(repr, names)))} have no value in any row")
 
 
-def chosen(block: Block, kept: np.ndarray) -> Block:
+def select_rows(block: Block, kept: np.ndarray) -> Block:
     """Return the rows of a block in a mask (n,) bool."""
     if kept.all():
         return block

@@ -76,7 +76,7 @@ def version_of(place: Location, info: Mapping[str, Any] | None = None) -> Versio
         return Version(info.get("size"), f"{key} {mark}" if key else "")
 
 
-def joined(versions: Iterable[tuple[str, Version]], chunks: int = 0) -> Version:
+def combined_version(versions: Iterable[tuple[str, Version]], chunks: int = 0) -> Version:
     """Return one version for many files, which differs if any of them does."""
     found = sorted(versions)
     digest = hashlib.sha256(json.dumps([(n, v.size, v.tag) for n, v in found]).encode())
@@ -91,10 +91,10 @@ def check_version(place: Location, recorded: Version) -> None:
             raise DataError(f"{place.shown} has become a folder while the table was in use")
         found = version_of(place)
     if found.differs(recorded):
-        raise changed(place, recorded, found)
+        raise changed_error(place, recorded, found)
 
 
-def changed(place: Location, recorded: Version, found: Version) -> DataError:
+def changed_error(place: Location, recorded: Version, found: Version) -> DataError:
     """Return the error for a file that changed since the table was opened."""
     return DataError(
         f"{place.shown} changed while the run was reading it: "
@@ -103,7 +103,7 @@ def changed(place: Location, recorded: Version, found: Version) -> DataError:
 
 
 @contextmanager
-def unchanged(place: Location, recorded: Version | None) -> Iterator[None]:
+def checking_version(place: Location, recorded: Version | None) -> Iterator[None]:
     """Check the recorded version, if any, of a file before its rows are read and after a failure.
 
     A local file, where this is cheap, is also checked after every reading.
@@ -121,12 +121,12 @@ def unchanged(place: Location, recorded: Version | None) -> Iterator[None]:
         check_version(place, recorded)
 
 
-def compare(folder: Location, recorded: Versions, found: Versions) -> None:
+def check_versions(folder: Location, recorded: Versions, found: Versions) -> None:
     """Raise `DataError` for the first file that is gone, changed or new."""
     for name, version in recorded.items():
         if name not in found:
             raise DataError(f"{folder.join(name).shown} has gone while the table was in use")
         if found[name].differs(version):
-            raise changed(folder.join(name), version, found[name])
+            raise changed_error(folder.join(name), version, found[name])
     for name in found.keys() - recorded.keys():
         raise DataError(f"{folder.join(name).shown} was added while the table was in use")

@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 from distsvc.errors import DataError
 from distsvc.inputs.exactness import is_narrow
 from distsvc.inputs.levels import MAX_LEVEL_LENGTH, texts_of
-from distsvc.storage.rows.blocks import Batches, Span, Table, undictionaried
+from distsvc.storage.rows.blocks import Batches, Span, Table, plain_values
 from distsvc.storage.rows.features import Numeric, Vector
-from distsvc.storage.rows.gaps import with_gaps
-from distsvc.storage.rows.texts import is_unicode, not_unicode
+from distsvc.storage.rows.numeric_text import is_unicode, unicode_error
+from distsvc.storage.rows.sentinels import without_sentinels
 from distsvc.storage.rows.where import parse_where
 from distsvc.storage.tables.sources import source_of
 
@@ -29,7 +29,7 @@ def matching_batches(table: Table, span: Span, columns: Sequence[str]) -> Batche
     where = condition.columns if condition else ()
     wanted = list(dict.fromkeys([*columns, *where]))
     for batch in source_of(table).batches(table, span, wanted):
-        arrays = {name: undictionaried(array) for name, array in batch.items()}
+        arrays = {name: plain_values(array) for name, array in batch.items()}
         if condition is not None:
             mask = condition.mask({name: arrays[name].cast(table.type_of(name)) for name in where})
             arrays = {name: arrays[name].filter(mask) for name in columns}
@@ -55,11 +55,11 @@ class ValueCounts:
         span = Span(start, stop, 65_536)
         for arrays in matching_batches(self.table, span, list(self.counts)):
             for column in self.counts:
-                self._count(column, with_gaps(arrays[column], self.table.missing_values))
+                self._count(column, without_sentinels(arrays[column], self.table.missing_values))
 
     def _count(self, column: str, array: pa.Array) -> None:
         if not is_unicode(array):
-            raise not_unicode(self.table.shown, column)
+            raise unicode_error(self.table.shown, column)
         found = pc.value_counts(array.drop_null())
         texts, known = texts_of(found.field(0)), self.counts[column]
         longest = pc.max(pc.utf8_length(texts)).as_py() or 0

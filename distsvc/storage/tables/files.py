@@ -130,7 +130,7 @@ def check_twins(found: Files) -> None:
             )
 
 
-def joined(each: Sequence[Files]) -> Files:
+def join_files(each: Sequence[Files]) -> Files:
     """Return the files of several locations in one file system, in order.
 
     `JobFileError` if there are several file systems, or a file belongs to two locations.

@@ -21,7 +21,6 @@ from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import store_of
 from distsvc.storage.rows.blocks import MOST_ROWS, Block, Span, Table
 from distsvc.storage.rows.categories import CODES, ONE_HOT
-from distsvc.storage.rows.codes import REASONS, is_named_like_code
 from distsvc.storage.rows.columns import (
     NESTED,
     NEW,
@@ -36,11 +35,11 @@ from distsvc.storage.rows.columns import (
     check_names,
     choose_features,
     compared_columns,
+    exclusion_reasons,
     ignored_columns,
-    left_out,
     other_columns,
     some,
-    too_wide,
+    too_many_columns,
 )
 from distsvc.storage.rows.features import (
     MOST_COLUMNS,
@@ -54,11 +53,12 @@ from distsvc.storage.rows.features import (
     is_numeric,
     is_vector,
 )
-from distsvc.storage.rows.texts import TextNumber, is_text
-from distsvc.storage.rows.versions import compare
+from distsvc.storage.rows.id_detection import REASONS, is_named_like_code
+from distsvc.storage.rows.numeric_text import TextNumber, is_text
+from distsvc.storage.rows.versions import check_versions
 from distsvc.storage.rows.where import parse_where, where_columns
 from distsvc.storage.tables.lakes.lake import check_snapshot
-from distsvc.storage.tables.numbering import (
+from distsvc.storage.tables.samples import (
     ID_OR_DATE,
     MIXED,
     WITH_UNIT,
@@ -178,7 +178,7 @@ def open_table(
         table,
         types=tuple(str(scan.types[name]) for name in columns),
         others=pa.schema(list(types.items())),
-        left_out=left_out(config, scan, columns, ignored),
+        left_out=exclusion_reasons(config, scan, columns, ignored),
         column_kinds={name: kinds[name] for name in columns if name in kinds},
     )
     table = replace(table, features=_features(table, scan, columns, logs, encode, known))
@@ -272,7 +272,7 @@ def _features(
         elif is_vector(kind):
             width = _length(table, name, kind)
             if width > MOST_COLUMNS:
-                raise too_wide(table.shown, width)
+                raise too_many_columns(table.shown, width)
             features.append(Vector(column=name, width=width, log=name in logs))
         elif is_numeric(kind):
             features.append(Log(column=name) if name in logs else Numeric(name))
@@ -352,7 +352,7 @@ def check_unchanged(table: Table) -> None:
     except InputNotFoundError as error:
         gone = next((one for one in locations if not one.info()), locations[0])
         raise DataError(f"{gone.shown} has gone while the table was in use") from error
-    compare(found.folder, table.versions, versions)
+    check_versions(found.folder, table.versions, versions)
 
 
 def fingerprint(table: Table) -> str:
@@ -416,9 +416,9 @@ def notes_on_columns(table: Table) -> list[str]:
 
 def shown_columns(table: Table) -> dict[str, str]:
     """Return the used columns, and the others with the reason, for the log."""
-    left_out = [f"{name} ({reason})" for name, reason in table.left_out.items()]
+    others = [f"{name} ({reason})" for name, reason in table.left_out.items()]
     used = [feature.shown for feature in table.features]
-    return {"used": some(used), "left_out": some(left_out) or "none"}
+    return {"used": some(used), "left_out": some(others) or "none"}
 
 
 def id_type(table: Table) -> pa.DataType:

@@ -22,7 +22,7 @@ from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import Store
 from distsvc.storage.rows.blocks import Batches, Layout, Span, Table, stored_bytes
 from distsvc.storage.rows.columns import PANDAS_INDEX, Scan, merge_schemas
-from distsvc.storage.rows.versions import unchanged
+from distsvc.storage.rows.versions import checking_version
 from distsvc.storage.tables.files import Files, key_of
 from distsvc.storage.tables.source import Source
 
@@ -134,7 +134,7 @@ class Parquet(Source):
             place = folder.join(piece.name)
             recorded = table.versions.get(key_of(folder, place))
             with (
-                unchanged(place, recorded),
+                checking_version(place, recorded),
                 place.naming_errors(),
                 place.open() as handle,
                 _parquet(handle) as file,

@@ -17,7 +17,7 @@ from distsvc.storage.places.location import Location
 from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.columns import some
 from distsvc.storage.tables.csv.source import Csv
-from distsvc.storage.tables.files import Files, base_of, check_twins, find_files, joined
+from distsvc.storage.tables.files import Files, base_of, check_twins, find_files, join_files
 from distsvc.storage.tables.lakes.delta import Delta
 from distsvc.storage.tables.lakes.iceberg import Iceberg
 from distsvc.storage.tables.parquet import Parquet
@@ -51,7 +51,7 @@ def find_sources(locations: Sequence[Location], ready: str | None) -> tuple[Sour
                 f"input.path: the paths of a list must be of one format, found {source.title} "
                 f"({first.location.shown}) and {other.title} ({found.location.shown})"
             )
-    files = joined([found for _, found in own])
+    files = join_files([found for _, found in own])
     check_twins(files)
     return source, files
 

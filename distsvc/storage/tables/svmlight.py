@@ -28,9 +28,9 @@ from distsvc.storage.places.arrays import map_array, write_array
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import Store, store_of
 from distsvc.storage.rows.blocks import Block, Layout, Span, Table
-from distsvc.storage.rows.columns import MOST_COLUMNS, Scan, too_wide
-from distsvc.storage.rows.gaps import is_missing
-from distsvc.storage.rows.versions import Version, unchanged
+from distsvc.storage.rows.columns import MOST_COLUMNS, Scan, too_many_columns
+from distsvc.storage.rows.sentinels import is_sentinel
+from distsvc.storage.rows.versions import Version, checking_version
 from distsvc.storage.tables.files import Files
 from distsvc.storage.tables.source import Source
 
@@ -100,7 +100,7 @@ class Svmlight(Source):
                 some[:, held] = part[:, chosen]
                 part = some
             if table.missing_values:
-                part[is_missing(part, table.missing_values)] = np.nan
+                part[is_sentinel(part, table.missing_values)] = np.nan
             rows = np.arange(first, last, dtype=np.int64)
             yield Block(rows, part, None, pa.array(labels[first:last]) if with_labels else None)
 
@@ -166,7 +166,7 @@ def matrix(place: Store) -> Any:
 def _parse(place: Location, recorded: Version) -> tuple[Any, np.ndarray]:
     from sklearn.datasets import load_svmlight_file
 
-    with unchanged(place, recorded):
+    with checking_version(place, recorded):
         try:
             with place.naming_errors(), _open(place) as stream:
                 X, labels = load_svmlight_file(stream, zero_based=True)
@@ -176,7 +176,7 @@ def _parse(place: Location, recorded: Version) -> tuple[Any, np.ndarray]:
             fault = _first_fault(place) or str(error)
             raise DataError(fault if place.shown in fault else f"{place.shown}: {fault}") from None
     if X.shape[1] > MOST_COLUMNS + 1:
-        raise too_wide(place.shown, X.shape[1] - 1)
+        raise too_many_columns(place.shown, X.shape[1] - 1)
     return X, labels
 
 

@@ -17,7 +17,7 @@ from distsvc.run.job import run_job
 from distsvc.run.work.start import Start
 from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.manifest import read_manifest
-from distsvc.storage.rows.codes import ROW_NUMBER
+from distsvc.storage.rows.id_detection import ROW_NUMBER
 from tests.published_files import read_labels
 from tests.small_runs import three_clusters
 

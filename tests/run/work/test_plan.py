@@ -9,7 +9,7 @@ import pytest
 from distsvc.errors import DataError
 from distsvc.run.work import plan as plan_module
 from distsvc.run.work.plan import Plan
-from distsvc.storage.rows.usable import chosen
+from distsvc.storage.rows.usable import select_rows
 from distsvc.storage.tables.opening import open_table
 from tests.small_runs import small_job, three_clusters, write_table
 
@@ -131,4 +131,4 @@ def test_rows_with_missing_values_are_dropped_or_kept(tmp_path):
 
 def test_a_block_without_missing_values_is_not_copied(tmp_path):
     block = next(plan_of(with_values(tmp_path)).blocks(0))
-    assert chosen(block, ~np.isnan(block.X).any(axis=1)) is block
+    assert select_rows(block, ~np.isnan(block.X).any(axis=1)) is block

@@ -13,7 +13,7 @@ from distsvc.inputs.levels import MOST_LEVELS
 from distsvc.job.config import InputConfig, PreprocessConfig
 from distsvc.run.work.categories import with_categories
 from distsvc.storage.rows.categories import Frequency, OneHot, Uncounted
-from distsvc.storage.rows.features import descriptions, one_hot_columns, restored
+from distsvc.storage.rows.features import descriptions, one_hot_columns, restore
 from distsvc.storage.tables import counting
 from distsvc.storage.tables.opening import fingerprint, open_table, shown_columns
 from tests.small_tables import everything
@@ -153,12 +153,12 @@ def test_a_mapping_is_saved_and_checked(tmp_path):
     data = {"k": TEXT, "c": TEXT}
     table, _ = counted(opened(tmp_path, data, {"k": "onehot", "c": "frequency"}))
     content = descriptions(table.features)
-    assert restored(content) == table.features
-    assert [type(one) for one in restored(content)] == [OneHot, Frequency]
+    assert restore(content) == table.features
+    assert [type(one) for one in restore(content)] == [OneHot, Frequency]
     with pytest.raises(ValueError, match="expected 3 shares, found 1"):
-        restored([content[1] | {"shares": [0.5]}])
+        restore([content[1] | {"shares": [0.5]}])
     with pytest.raises(ValueError, match="found one twice"):
-        restored([content[0] | {"known": ["a", "a"]}])
+        restore([content[0] | {"known": ["a", "a"]}])
 
 
 @pytest.mark.parametrize(

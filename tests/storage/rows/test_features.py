@@ -17,10 +17,10 @@ from distsvc.storage.rows.features import (
     UnusableValueError,
     Vector,
     descriptions,
-    restored,
+    restore,
 )
 from distsvc.storage.rows.given_rows import array_columns, given_blocks, given_rows
-from distsvc.storage.rows.texts import TextNumber
+from distsvc.storage.rows.numeric_text import TextNumber
 from distsvc.storage.tables.opening import open_table, shown_columns
 from tests.small_tables import everything
 
@@ -162,7 +162,7 @@ def test_features_come_back_from_json():
         Numeric("a"), Log(column="b"), Time(column="c", unit="days"), Vector(column="d", width=2),
         Vector(column="e", width=2, log=True),
     )  # fmt: skip
-    assert restored(descriptions(features)) == features
+    assert restore(descriptions(features)) == features
 
 
 @pytest.mark.parametrize("n", [1, 300, 5000])
@@ -187,7 +187,7 @@ def test_rows_are_float32_where_that_holds_every_value(tmp_path):
 
 def test_text_of_numbers_is_kept_with_the_model():
     feature = TextNumber(column="t")
-    assert restored(descriptions([feature])) == (feature,)
+    assert restore(descriptions([feature])) == (feature,)
     for kind in (pa.string(), pa.large_string(), pa.int64(), pa.float32()):
         assert feature.takes(kind)
         array = pa.array([3, None, -1], kind) if "string" not in str(kind) else None

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from distsvc.errors import DataError
 from distsvc.storage.places.location import Location
-from distsvc.storage.rows.texts import NUMBER, TextStats, matches
+from distsvc.storage.rows.numeric_text import NUMBER, TextStats, matches
 from distsvc.storage.tables.csv.text import ZEROS, Head, encoding_of, head_of
 
 MOST_BYTES = 16 << 20
@@ -30,7 +30,7 @@ _WORDS, _COLUMNS = 10, 5
 """Maximum number of a column's words, and of columns, in a message."""
 
 
-def refused(file: Location, columns: Mapping[str, TextStats]) -> DataError | None:
+def text_error(file: Location, columns: Mapping[str, TextStats]) -> DataError | None:
     """Return the error for columns of text most of whose values are numbers, or None.
 
     It names all other words, and the line of the first.
@@ -47,7 +47,7 @@ def refused(file: Location, columns: Mapping[str, TextStats]) -> DataError | Non
     more = f"; and {len(mixed) - _COLUMNS} more columns" if len(mixed) > _COLUMNS else ""
     odd = [word for words in mixed.values() for word in words.odd]
     if any(ZEROS.decode() in word for word in odd):
-        return bad_bytes(file)
+        return encoding_error(file)
     which = "these columns" if len(mixed) > 1 else "the column"
     advice = "mend the values; leave them empty if they are missing"
     if any(word.lstrip().startswith("#") for word in [*mixed, *odd]):
@@ -67,7 +67,7 @@ def _misspelled(file: Location, name: str, words: TextStats) -> DataError:
     )
 
 
-def grouped(file: Location, name: str, values: pa.Array) -> DataError:
+def thousands_error(file: Location, name: str, values: pa.Array) -> DataError:
     """Return the error for a column whose points seem to separate thousands."""
     plain = values.filter(pc.invert(matches(values, "[.]")))[0].as_py()
     row = pc.index(matches(values, "[.]"), True).as_py()
@@ -86,7 +86,7 @@ def _counted(odd: Counter[str]) -> str:
     return ", ".join(found) + more
 
 
-def explained(file: Location, error: DataError) -> DataError:
+def parse_error(file: Location, error: DataError) -> DataError:
     """Return the error for a text that Arrow can't read, with the line if it is found."""
     text, head = str(error), head_of(file)
     widths = "Expected " in text and " columns" in text
@@ -102,7 +102,7 @@ def explained(file: Location, error: DataError) -> DataError:
                     "comments are not read: take such lines out"
                 )
             if ZEROS in line or encoding_of(line):
-                return not_utf8(file, line, number)
+                return line_encoding_error(file, line, number)
     return quote_fault(file) or (_width_fault(file, head) if widths else None) or error
 
 
@@ -169,16 +169,16 @@ def _open_quote(file: Location, first: int, last: int, fault: str) -> DataError:
     )
 
 
-def bad_bytes(file: Location) -> DataError:
+def encoding_error(file: Location) -> DataError:
     """Return the error for the first line that is not UTF-8."""
     with _lines(file, head_of(file)) as lines:
         numbered = enumerate(lines, start=1)
         found = ((n, line) for n, line in numbered if ZEROS in line or encoding_of(line))
         number, line = next(found, (1, b""))
-    return not_utf8(file, line, number)
+    return line_encoding_error(file, line, number)
 
 
-def not_utf8(file: Location, text: bytes, line: int) -> DataError:
+def line_encoding_error(file: Location, text: bytes, line: int) -> DataError:
     """Return the error for a text that is not UTF-8, with its likely encoding."""
     if ZEROS in text:
         return DataError(

@@ -38,17 +38,17 @@ from distsvc.storage.rows.columns import (
     other_columns,
 )
 from distsvc.storage.rows.features import is_default
-from distsvc.storage.rows.texts import TextStats, are_thousands, is_text
-from distsvc.storage.rows.versions import Version, unchanged
+from distsvc.storage.rows.numeric_text import TextStats, are_thousands, is_text
+from distsvc.storage.rows.versions import Version, checking_version
 from distsvc.storage.tables.csv.faults import (
     MOST_BYTES,
-    bad_bytes,
-    explained,
-    grouped,
+    encoding_error,
+    line_encoding_error,
     line_of,
-    not_utf8,
+    parse_error,
     quote_fault,
-    refused,
+    text_error,
+    thousands_error,
 )
 from distsvc.storage.tables.csv.text import (
     are_large_integers,
@@ -230,14 +230,14 @@ class _Files(NamedTuple):
                 values, kind = one.text(name), one.types.field(name).type
                 if pa.types.is_binary(kind):
                     if name in named:
-                        raise bad_bytes(one.place)
+                        raise encoding_error(one.place)
                     texts = (value and value.decode("latin-1") for value in values.to_pylist())
                     values = pa.array(texts, pa.string())
                 if pa.types.is_floating(kind) and are_thousands(values):
-                    raise grouped(one.place, name, values)
+                    raise thousands_error(one.place, name, values)
                 if name in features and (is_text(kind) or pa.types.is_binary(kind)):
                     found[name] = TextStats().add(values)
-            error = refused(one.place, found)
+            error = text_error(one.place, found)
             if error is not None:
                 raise error
 
@@ -302,7 +302,7 @@ def _row_groups(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterato
 
 def _batches(files: _Files, schema: pa.Schema, codes: set[str]) -> Iterator[pa.RecordBatch]:
     for file in files.each:
-        with unchanged(file.place, file.version), _naming_the_value(file, schema):
+        with checking_version(file.place, file.version), _naming_the_value(file, schema):
             with _reading(file.place, schema) as reader:
                 n_rows = 0
                 for batch in reader:
@@ -325,7 +325,7 @@ def _reading(
     except DataError as error:
         if "CSV" not in str(error):
             raise
-        raise explained(file, error) from None
+        raise parse_error(file, error) from None
 
 
 @contextmanager
@@ -350,7 +350,7 @@ def _naming_the_value(file: _File, schema: pa.Schema) -> Iterator[None]:
             if found:
                 column, row = header[int(found["column"])], int(found["line"]) - 2
                 numbers = [one.name for one in schema if pa.types.is_floating(one.type)]
-                odd = refused(place, _words(place, numbers)) if column in numbers else None
+                odd = text_error(place, _words(place, numbers)) if column in numbers else None
                 raise odd or DataError(
                     f"{place.shown}, line {line_of(place, row)}: column {column!r}: "
                     f"{found['fault']}"
@@ -401,7 +401,7 @@ def _open(
 ) -> Iterator[_Reader]:
     head = head_of(file)
     if encoding_of(first_line(head.text)):
-        raise not_utf8(file, first_line(head.text), 1)
+        raise line_encoding_error(file, first_line(head.text), 1)
     types = {field.name: field.type for field in schema} if schema is not None else None
     with file.open(cache="readahead") as handle:
         reader = _Reader(

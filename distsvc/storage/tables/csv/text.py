@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from distsvc.errors import DataError
 from distsvc.storage.places.location import Location
-from distsvc.storage.rows.texts import NO_NUMBER, NUMBER, SPELLED, matches
+from distsvc.storage.rows.numeric_text import NO_NUMBER, NUMBER, SPELLED, matches
 
 HEAD_BYTES = 1 << 16
 """Number of bytes at the beginning of a file that decide its packing and separator."""

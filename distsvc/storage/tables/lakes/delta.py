@@ -18,7 +18,7 @@ from distsvc.errors import DataError, DistsvcError, InputNotFoundError, Temporar
 from distsvc.errors.faults import CREDENTIALS, fault
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.remote import delta_options
-from distsvc.storage.rows.columns import plain
+from distsvc.storage.rows.columns import plain_type
 from distsvc.storage.tables.lakes.lake import (
     DataFile,
     Lake,
@@ -153,7 +153,7 @@ def _snapshot(location: Location, table: Any) -> Snapshot:
     own = {one.name: one.metadata.get(f"{_MAPPED}physicalName") for one in fields}
     physical = {name: (mapped or name) for name, mapped in own.items()}
     numbers = {one.name: one.metadata.get(f"{_MAPPED}id") for one in fields}
-    types = {one.name: plain(one.type) for one in pa.schema(table.schema().to_arrow())}
+    types = {one.name: plain_type(one.type) for one in pa.schema(table.schema().to_arrow())}
     keys = tuple(table.metadata().partition_columns)
     return snapshot_of(
         location,

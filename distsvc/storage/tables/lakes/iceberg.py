@@ -25,7 +25,7 @@ from distsvc.storage.places.remote import (
     is_s3,
 )
 from distsvc.storage.rows.blocks import Table
-from distsvc.storage.rows.columns import plain
+from distsvc.storage.rows.columns import plain_type
 from distsvc.storage.tables.lakes.lake import (
     DataFile,
     Lake,
@@ -136,7 +136,7 @@ def _snapshot(location: Location, table: Any, scan: Any) -> Snapshot:
     from pyiceberg.io.pyarrow import schema_to_pyarrow
 
     schema = scan.projection()
-    types = {one.name: plain(one.type) for one in schema_to_pyarrow(schema)}
+    types = {one.name: plain_type(one.type) for one in schema_to_pyarrow(schema)}
     ids = {one.name: one.field_id for one in schema.fields}
     specs = table.metadata.specs()
     deletes = _Deletes(table.io, location.shown)

@@ -30,9 +30,9 @@ from distsvc.storage.places.arrays import read_arrays, write_arrays
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import Store, store_of
 from distsvc.storage.rows.blocks import LakeFile, LakeState, Layout, Table, read_schema
-from distsvc.storage.rows.columns import Scan, plain
+from distsvc.storage.rows.columns import Scan, plain_type
 from distsvc.storage.rows.features import is_numeric, is_vector
-from distsvc.storage.rows.texts import is_text
+from distsvc.storage.rows.numeric_text import is_text
 from distsvc.storage.rows.versions import Versions, check_version
 from distsvc.storage.rows.where import Condition
 from distsvc.storage.tables.files import Files, Infos
@@ -208,7 +208,7 @@ class Lake(Parquet):
         return Content(
             names=about.names,
             values={n: _scalar(value, types[n]) for n, value in about.values.items()},
-            types={n: types[n] for n, kind in own.items() if plain(kind) != types[n]},
+            types={n: types[n] for n, kind in own.items() if plain_type(kind) != types[n]},
             kept=kept,
         )
 
@@ -294,7 +294,7 @@ def _about(
     held = found.held(schema, shown)
     values = {n: part.values.get(n) for n in found.types if n not in held}
     for name, own in held.items():
-        there, kind = plain(schema.field(own).type), found.types[name]
+        there, kind = plain_type(schema.field(own).type), found.types[name]
         if there != kind and not any(alike(there) and alike(kind) for alike in _ALIKE):
             problems.setdefault(
                 name, f"column {name!r} is {there} in {shown}, expected {kind} as in the table"

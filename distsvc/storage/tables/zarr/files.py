@@ -14,7 +14,13 @@ from typing import Any
 from distsvc.errors import DataError, InputNotFoundError
 from distsvc.storage.places.location import Location
 from distsvc.storage.rows.blocks import Table
-from distsvc.storage.rows.versions import Version, Versions, check_version, joined, version_of
+from distsvc.storage.rows.versions import (
+    Version,
+    Versions,
+    check_version,
+    combined_version,
+    version_of,
+)
 from distsvc.storage.tables.files import find_files
 
 Stored = dict[str, tuple[int, Any]]
@@ -56,7 +62,7 @@ def store_versions(place: Location) -> Versions:
                 folder = folder.rpartition("/")[0]
             chunks.setdefault(posixpath.join(folder, "*"), []).append((name, version))
     return versions | {
-        name: joined(members, sum(bool(_CHUNK.fullmatch(own)) for own, _ in members))
+        name: combined_version(members, sum(bool(_CHUNK.fullmatch(own)) for own, _ in members))
         for name, members in chunks.items()
     }
 

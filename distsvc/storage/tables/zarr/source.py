@@ -27,7 +27,14 @@ from distsvc.storage.rows.blocks import (
     Table,
     stored_bytes,
 )
-from distsvc.storage.rows.columns import MOST_COLUMNS, UNKNOWN, Scan, other_columns, some, too_wide
+from distsvc.storage.rows.columns import (
+    MOST_COLUMNS,
+    UNKNOWN,
+    Scan,
+    other_columns,
+    some,
+    too_many_columns,
+)
 from distsvc.storage.rows.versions import Versions
 from distsvc.storage.tables.files import Files
 from distsvc.storage.tables.source import Source
@@ -303,7 +310,7 @@ def _scan_array(place: Location, array: Any) -> Scan:
     if array.ndim not in (1, 2):
         raise DataError(f"{place.shown} has {array.ndim} dimensions, expected 1 or 2")
     if array.ndim == 2 and array.shape[1] > MOST_COLUMNS:
-        raise too_wide(place.shown, array.shape[1])
+        raise too_many_columns(place.shown, array.shape[1])
     names = [f"f{i}" for i in range(array.shape[1] if array.ndim == 2 else 1)]
     return Scan(
         layout=Layout(place.address, Zarr.name, _extents(place, [array])),

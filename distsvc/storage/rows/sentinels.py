@@ -14,7 +14,7 @@ from distsvc.inputs.arrow import numbers
 from distsvc.storage.rows.features import is_numeric, is_vector
 
 
-def with_gaps(array: pa.Array, missing_values: Sequence[float]) -> pa.Array:
+def without_sentinels(array: pa.Array, missing_values: Sequence[float]) -> pa.Array:
     """Return a column of numbers, or of lists of numbers, with null in place of `missing_values`.
 
     Values are compared in the column's type: 1e20 matches its float32, and 0.57 the decimal. Text,
@@ -26,12 +26,12 @@ def with_gaps(array: pa.Array, missing_values: Sequence[float]) -> pa.Array:
     if is_vector(kind):
         lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
         ends = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int64())
-        flat = with_gaps(pc.list_flatten(array), missing_values)
+        flat = without_sentinels(pc.list_flatten(array), missing_values)
         return pa.LargeListArray.from_arrays(ends, flat, mask=array.is_null())
     if not is_numeric(kind):
         return array
     if pa.types.is_floating(kind):
-        found = pa.array(is_missing(numbers(array), missing_values))
+        found = pa.array(is_sentinel(numbers(array), missing_values))
     else:
         short = pa.types.is_decimal(kind) and kind.bit_width < 128  # no kernel of Arrow takes them
         exact = pa.decimal128(kind.precision, kind.scale) if short else kind
@@ -50,7 +50,7 @@ def _exactly(missing_values: Sequence[float], kind: pa.DataType) -> pa.Array:
     return pa.array([one.as_py() for one in found], kind)
 
 
-def is_missing(x: np.ndarray, missing_values: Sequence[float]) -> np.ndarray:
+def is_sentinel(x: np.ndarray, missing_values: Sequence[float]) -> np.ndarray:
     """Return the mask of sentinels in an array of any shape."""
     kind = x.dtype if np.issubdtype(x.dtype, np.floating) else np.dtype(np.float64)
     with np.errstate(over="ignore"):

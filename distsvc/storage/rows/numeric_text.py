@@ -106,7 +106,7 @@ def is_unicode(array: pa.Array) -> bool:
     return False
 
 
-def not_unicode(shown: str, column: str, where: str = "") -> DataError:
+def unicode_error(shown: str, column: str, where: str = "") -> DataError:
     """Return the error for a used column of text that is not UTF-8."""
     return DataError(
         f"{shown}: column {column!r}{where}: expected text as UTF-8, found other bytes; write the "

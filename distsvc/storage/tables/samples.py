@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distsvc.inputs.levels import frequent, texts_of
-from distsvc.storage.rows.blocks import Span, Table, undictionaried
+from distsvc.storage.rows.blocks import Span, Table, plain_values
 from distsvc.storage.rows.categories import Codes, are_comparable, has_few_levels
-from distsvc.storage.rows.codes import (
+from distsvc.storage.rows.features import Feature, Numeric
+from distsvc.storage.rows.id_detection import (
     FEWEST_ROWS,
     SPOT_ROWS,
     SPOTS,
@@ -24,8 +25,7 @@ from distsvc.storage.rows.codes import (
     is_named_like_code,
     may_be_code,
 )
-from distsvc.storage.rows.features import Feature, Numeric
-from distsvc.storage.rows.texts import (
+from distsvc.storage.rows.numeric_text import (
     TextNumber,
     are_dates,
     are_mostly_numbers,
@@ -34,7 +34,7 @@ from distsvc.storage.rows.texts import (
     is_text,
     is_unicode,
     known_words,
-    not_unicode,
+    unicode_error,
 )
 from distsvc.storage.tables.source import Source
 
@@ -162,7 +162,7 @@ def check_unicode(table: Table, source: Source, names: Sequence[str]) -> None:
     """Raise `DataError` for a column of text that is not UTF-8 in the sample."""
     for name, values in _sample(table, source, names):
         if not is_unicode(values):
-            raise not_unicode(table.shown, name)
+            raise unicode_error(table.shown, name)
 
 
 def _sample(table: Table, source: Source, names: Collection[str]) -> Iterator[tuple[str, pa.Array]]:
@@ -170,7 +170,7 @@ def _sample(table: Table, source: Source, names: Collection[str]) -> Iterator[tu
     for span in _spots(table.layout.extents):
         for batch in source.batches(table, span, list(names)) if names else ():
             for name in [name for name in batch if name in names]:
-                yield name, undictionaried(batch[name])
+                yield name, plain_values(batch[name])
 
 
 def _only(table: Table, places: Sequence[int]) -> Table:
