@@ -22,7 +22,7 @@ from distsvc.job.config import MODELS, Job
 from distsvc.job.dates import MOST_DAYS
 from distsvc.job.file import parse_job
 from distsvc.report.page import PARTS
-from distsvc.storage.rows.features import MOST_COLUMNS
+from distsvc.storage.rows.features import MAX_WIDTH
 from docs.extensions import generated
 
 ROOT = Path(__file__).parents[1]
@@ -166,7 +166,7 @@ def test_every_option_is_explained():
 
 
 def test_limits_are_those_of_the_code():
-    assert f"may have {MOST_COLUMNS:,} columns of numbers" in text_of("docs/guide/inputs.md")
+    assert f"may have {MAX_WIDTH:,} columns of numbers" in text_of("docs/guide/inputs.md")
     assert f"A backfill spans {MOST_DAYS:,} days at" in text_of("docs/nights/backfill.md")
 
 
@@ -239,14 +239,14 @@ def test_every_key_of_a_model_is_explained():
 
 
 def test_the_columns_of_the_page_are_the_published_ones():
-    from distsvc.storage.publishing.formats.columns import COLUMNS
+    from distsvc.storage.publishing.formats.columns import PUBLISHED_COLUMNS
 
     def said(kind):
         if pa.types.is_list(kind):
             return f"list of {said(kind.value_type)}"
         return {"float": "float32"}.get(str(kind), str(kind))
 
-    published = [[one.name, said(one.type)] for one in COLUMNS]
+    published = [[one.name, said(one.type)] for one in PUBLISHED_COLUMNS]
     assert [row[:2] for row in cells(PUBLISHED, "column")] == published
 
 

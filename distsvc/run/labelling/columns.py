@@ -18,12 +18,12 @@ from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.plan import Plan
 from distsvc.storage.places.store import Store
 from distsvc.storage.publishing.formats import output_format
-from distsvc.storage.publishing.formats.columns import COLUMNS, PartWriter, meanings
+from distsvc.storage.publishing.formats.columns import PUBLISHED_COLUMNS, PartWriter, meanings
 from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.features import Feature
 from distsvc.storage.tables.opening import id_type
 
-ROW = COLUMNS[0].name
+ROW = PUBLISHED_COLUMNS[0].name
 
 ASKED: tuple[type[AskedColumns], ...] = (Reasons, Shares, MissingValues)
 """All columns that keys of ``[output]`` ask for."""
@@ -51,7 +51,7 @@ def check_asked(rule: type[Rule], output: OutputConfig) -> None:
 def published_names(rule: type[Rule], output: OutputConfig) -> list[str]:
     """Return the published columns besides the row: the rule's, and those that are asked for."""
     given = output.asked()
-    return [*rule.meanings, *(column.name for column in COLUMNS if given.get(column.key))]
+    return [*rule.meanings, *(column.name for column in PUBLISHED_COLUMNS if given.get(column.key))]
 
 
 def check_output(job: Job, table: Table, algorithm: AlgorithmJob) -> None:

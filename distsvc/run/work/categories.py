@@ -9,7 +9,7 @@ import numpy as np
 
 from distsvc.run.work.progress import Meter
 from distsvc.storage.rows.blocks import Table
-from distsvc.storage.rows.categories import CODES, Category, Uncounted
+from distsvc.storage.rows.categories import AS_CODES, Category, Uncounted
 from distsvc.storage.rows.columns import check_names
 from distsvc.storage.rows.features import Feature
 from distsvc.storage.tables.counting import ValueCounts
@@ -38,7 +38,7 @@ def with_categories(
     uncounted = {f.column: f for f in table.features if isinstance(f, Uncounted)}
     if not uncounted:
         return table, []
-    cut = {name for name, feature in uncounted.items() if feature.kind == CODES}
+    cut = {name for name, feature in uncounted.items() if feature.kind == AS_CODES}
     counting = ValueCounts(table, list(uncounted), cut)
     if meter is not None:
         meter.begin(len(partitions))

@@ -28,10 +28,9 @@ from distsvc.storage.places.scratch import new_scratch
 SCHEME = "s3"
 """The only supported kind of bucket; Google's has no conditions on ETags, so no safe commit."""
 
-CHUNK_BYTES = 8 * 2**20
 COPIES_AT_ONCE = 16
 """Maximum number of parallel requests to copy objects."""
-EMPTY = b"{}\n"
+REMOVED_RECORD = b"{}\n"
 """The content of a removed object; no store removes on a condition."""
 
 
@@ -89,7 +88,7 @@ class Bucket:
         path = self._cached(name)
         if not path.exists():
             with suppress(InputNotFoundError), self._asking(name):
-                chunks = self._store.get(self._key(name)).stream(CHUNK_BYTES)
+                chunks = self._store.get(self._key(name)).stream(8 * 2**20)
                 make_folder(path.parent)
                 write_whole(path, lambda stream: [stream.write(chunk) for chunk in chunks])
         return path
@@ -123,7 +122,7 @@ class Bucket:
     def remove(self, name: str, mark: str | None = None) -> bool:
         if mark is not None:  # no store removes on a condition
             with suppress(ChangedError):
-                return bool(self.swap(name, EMPTY, mark))
+                return bool(self.swap(name, REMOVED_RECORD, mark))
         elif self.has(name):
             return self._delete(name, [name])
         return False

@@ -36,7 +36,7 @@ BEAT_SECONDS = 5.0
 """Seconds between two renewals of the record."""
 SILENCE_SECONDS = 30.0
 """Seconds without renewal after which a holder on another machine counts as dead."""
-PATIENCE, LOOK_SECONDS = 20, 0.05
+HOLDER_LOOKS, HOLDER_LOOK_SECONDS = 20, 0.05
 """Number of attempts to read the name of the holder after a refusal, and seconds between them."""
 
 Doing: TypeAlias = dict[str, JsonValue]
@@ -188,7 +188,7 @@ def _take(lease: Lease, alone_here: bool, asking: tuple[str, str, bool]) -> None
             break
         if gone is not None or found != first:
             raise _refusal(holder, *asking)
-        if time.monotonic() > deadline - SILENCE_SECONDS + LOOK_SECONDS:
+        if time.monotonic() > deadline - SILENCE_SECONDS + HOLDER_LOOK_SECONDS:
             fields = {"for": f"a sign of life of {holder}", "seconds": SILENCE_SECONDS}
             _LOG.info("waiting", extra={"fields": fields})
         time.sleep(min(BEAT_SECONDS / 5, SILENCE_SECONDS / 5))
@@ -231,12 +231,12 @@ def _refusal(holder: Holder | None, output: str, job_sha256: str, overwrite: boo
 
 def _named_holder(runs: Store) -> Holder | None:
     """Return the record of the holder, which it may be about to write."""
-    for _ in range(PATIENCE):
+    for _ in range(HOLDER_LOOKS):
         with suppress(DistsvcError):
             holder = read_holder(runs)
             if holder and not is_gone(holder):
                 return holder
-        time.sleep(LOOK_SECONDS)
+        time.sleep(HOLDER_LOOK_SECONDS)
     return None
 
 

@@ -19,7 +19,7 @@ from distsvc.errors.faults import fault
 from distsvc.errors.urls import NO_LAKE, LakeUrl, bare_text, checked_url, lake_url
 from distsvc.storage.places.remote import connection, patient
 
-METADATA = ".metadata.json"
+ICEBERG_METADATA = ".metadata.json"
 """The suffix of the metadata files of an Iceberg table."""
 
 
@@ -45,7 +45,7 @@ class Location:
         """
         try:
             lake = lake_url(checked_url(url))
-            if lake.kind == "iceberg" and not lake.path.endswith(METADATA):
+            if lake.kind == "iceberg" and not lake.path.endswith(ICEBERG_METADATA):
                 return cls(None, lake.path, url, lake)  # a name in a catalog
             if "::" in url and os.path.exists(url):
                 return cls(LocalFileSystem(), os.path.abspath(url), url)  # no chain, a name

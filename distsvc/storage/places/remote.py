@@ -19,8 +19,8 @@ from distsvc.errors import JobFileError, OutputPermissionError
 from distsvc.errors.faults import CREDENTIALS
 from distsvc.errors.urls import bare_text, links
 
-CONNECT_SECONDS, SILENCE_SECONDS = 10, 30
-"""Time limits for a connection to a store, and for each part of an answer."""
+STORE_CONNECT, STORE_SILENCE = 10, 30
+"""Maximum seconds for a connection to a store, and for each part of an answer."""
 
 PAUSES = (0.5, 2.0)
 """Seconds before the second and the third try of a request for an input."""
@@ -73,13 +73,13 @@ def patient(fs: Any) -> Any:
 def _http() -> Options:
     from aiohttp import ClientTimeout
 
-    limits = ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
+    limits = ClientTimeout(total=None, sock_connect=STORE_CONNECT, sock_read=STORE_SILENCE)
     configured = _configured(("http", "https"), "client_kwargs")
     return {"timeout": limits} | configured | {"middlewares": (again,)}
 
 
 def _s3_limits() -> Options:
-    limits = {"connect_timeout": CONNECT_SECONDS, "read_timeout": SILENCE_SECONDS}
+    limits = {"connect_timeout": STORE_CONNECT, "read_timeout": STORE_SILENCE}
     retries = {"mode": "standard", "total_max_attempts": len(PAUSES) + 1}
     return {**limits, "retries": retries} | _configured(_S3, "config_kwargs")
 
@@ -118,8 +118,11 @@ def iceberg_options(url: str) -> dict[str, str]:
 
 def delta_options(url: str) -> dict[str, str]:
     """Return deltalake's options; for other stores than S3 it uses the environment."""
-    options = {"max_retries": str(len(PAUSES) + 1), "retry_timeout": f"{SILENCE_SECONDS}s"}
-    options |= {"connect_timeout": f"{CONNECT_SECONDS}s", "timeout": f"{SILENCE_SECONDS}s"}
+    options = {"max_retries": str(len(PAUSES) + 1), "retry_timeout": f"{STORE_SILENCE}s"}
+    options |= {
+        "connect_timeout": f"{STORE_CONNECT}s",
+        "timeout": f"{STORE_SILENCE}s",
+    }
     if is_s3(url):
         options |= {f"aws_{name}": value for name, value in _s3_settings().items()}
         if options.get("aws_endpoint", "").startswith("http:"):
@@ -139,7 +142,10 @@ def obstore_options(root: str) -> Options:
         keys = {"access_key_id": known.access_key, "secret_access_key": known.secret_key}
         return keys | {"token": known.token, "expires_at": datetime.now(UTC) + ASKED_AGAIN}
 
-    client: Options = {"connect_timeout": f"{CONNECT_SECONDS}s", "timeout": f"{SILENCE_SECONDS}s"}
+    client: Options = {
+        "connect_timeout": f"{STORE_CONNECT}s",
+        "timeout": f"{STORE_SILENCE}s",
+    }
     where = _s3_address(session)
     if where.get("endpoint", "").startswith("http:"):
         client["allow_http"] = True

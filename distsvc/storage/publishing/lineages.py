@@ -26,9 +26,9 @@ from distsvc.storage.places.folder import ChangedError, HeldError
 from distsvc.storage.places.store import Store, store_of
 from distsvc.storage.publishing.manifest import LineageName, Manifest, read_manifest
 
-FOLDER = ".lineages"
+LINEAGES = ".lineages"
 
-SECONDS, PAUSE = 60.0, 0.05
+RECORD_SECONDS, RECORD_PAUSE = 60.0, 0.05
 """Maximum seconds of attempts to change a record that others write, and of a pause in between."""
 
 Id = Annotated[int, Field(ge=0, le=2**31 - 1)]
@@ -131,7 +131,7 @@ class Lineage:
 
     def _changed(self, change: Callable[[Record], Record]) -> Record:
         """Return the record after a change, which is made in one step."""
-        store, end = store_of(self.home).below(FOLDER), time.monotonic() + SECONDS
+        store, end = store_of(self.home).below(LINEAGES), time.monotonic() + RECORD_SECONDS
         while time.monotonic() < end:
             try:
                 with store.held():
@@ -142,7 +142,7 @@ class Lineage:
                         store.swap(f"{self.id}.json", content, mark)
                     return changed
             except (ChangedError, HeldError):
-                time.sleep(random.uniform(0.0, PAUSE))
+                time.sleep(random.uniform(0.0, RECORD_PAUSE))
         raise TemporaryError(f"{store.address}/{self.id}.json is written by others")
 
 
@@ -175,7 +175,7 @@ def later_runs(address: str, manifest: Manifest) -> list[tuple[str, LineageRun]]
     home = _joined(address, manifest.lineage.home)
     record = Record()
     with suppress(TemporaryError, DataError):
-        record, _ = _record(store_of(home).below(FOLDER), manifest.lineage.id)
+        record, _ = _record(store_of(home).below(LINEAGES), manifest.lineage.id)
     later, wanted = dict[str, LineageRun](), {manifest.run_id}
     while wanted:
         more = {name: one for name, one in record.runs.items() if one.previous in wanted}

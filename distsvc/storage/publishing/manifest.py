@@ -13,11 +13,12 @@ from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validat
 from distsvc.errors import DataError, InputNotFoundError, JobFileError, shown
 from distsvc.errors.forms import Form, parsed
 from distsvc.storage.places.arrays import described, json_bytes, parse_json
-from distsvc.storage.places.bucket import EMPTY
+from distsvc.storage.places.bucket import REMOVED_RECORD
 from distsvc.storage.places.folder import SPARE
 from distsvc.storage.places.store import Store
+from distsvc.storage.tables.files import SUCCESS
 
-MANIFEST, SUCCESS = "manifest.json", "_SUCCESS"
+MANIFEST = "manifest.json"
 COPIES = ("report.html", "report.json")
 """Copies beside the manifest, for people; the manifest lists the originals."""
 STORED = f"{SPARE}/files"
@@ -238,7 +239,7 @@ def read_manifest(store: Store) -> Manifest:
 
 def is_removed(content: bytes) -> bool:
     """Return whether a manifest is an empty object: no store can remove one on a condition."""
-    return content.split() == EMPTY.split()
+    return content.split() == REMOVED_RECORD.split()
 
 
 def listed(store: Store, manifest: Manifest, name: str) -> ListedFile:

@@ -42,7 +42,7 @@ from distsvc.storage.places.arrays import (
     unsealed,
     write_text,
 )
-from distsvc.storage.places.bucket import EMPTY
+from distsvc.storage.places.bucket import REMOVED_RECORD
 from distsvc.storage.places.folder import NO_FENCE, SPARE, ChangedError, Fence, FencedError, Folder
 from distsvc.storage.places.lease import Holder, State, held, is_gone, read_holder
 from distsvc.storage.places.location import Location
@@ -52,7 +52,6 @@ from distsvc.storage.publishing.manifest import (
     FORMAT,
     MANIFEST,
     STORED,
-    SUCCESS,
     ContinuedRun,
     ListedFile,
     Manifest,
@@ -63,10 +62,10 @@ from distsvc.storage.publishing.manifest import (
     names_in,
     read_manifest,
 )
-from distsvc.storage.tables.files import reaches
+from distsvc.storage.tables.files import SUCCESS, reaches
 
 RUNS = SPARE
-KINDS = ("labels", "model", "report")
+PUBLISHED_FOLDERS = ("labels", "model", "report")
 """The folders in which each publication has a folder of files."""
 BEGUN = "begun.json"
 """The file by which a run can go on; it is removed first, so that a half-removed run can't."""
@@ -74,9 +73,9 @@ WORKDIR = "workdir.json"
 """The file with the path of a run's work, if that is elsewhere."""
 CONTINUED = "previous.json"
 """The file with the previous run of a begun one; in the output, wherever its work is."""
-HELD, REPLACED = "held", "replaced"
+CANDIDATES, REPLACED = "held", "replaced"
 """The subfolders of candidates, and of replaced manifests."""
-KEPT = 3
+MAX_CANDIDATES = 3
 """Maximum number of candidates of an output."""
 _RUN = re.compile(r"[0-9a-f]{12}-[0-9a-f]{8}")
 
@@ -121,7 +120,7 @@ class Output:
         run holds it, and `JobFileError` if that is of another job, unless `overwrite`.
         """
         if isinstance(self.store, Folder):
-            self.store.refuse_links((RUNS, *KINDS))
+            self.store.refuse_links((RUNS, *PUBLISHED_FOLDERS))
         unfenced = self.store, self.runs
         with held(self.runs, self.shown, job_sha256, overwrite, doing, removes) as self._lease:
             self._fence = Fence(self._lease.spare, self._lease.check)
@@ -129,7 +128,7 @@ class Output:
             try:
                 if self._lease.before is not None and not isinstance(self.store, Folder):
                     self._outdate()
-                for name in KINDS:
+                for name in PUBLISHED_FOLDERS:
                     self.store.remove(name)
                 self._discard_published()
                 yield self._lease.before
@@ -288,7 +287,7 @@ class Output:
         """
         published = self._swap(_renamed(manifest) if again else manifest)
         try:
-            for record in self.runs.sizes(HELD):  # of an answer that is older, or this one
+            for record in self.runs.sizes(CANDIDATES):  # of an answer that is older, or this one
                 self.runs.remove(record)
             self.finish()
         except DistsvcError as error:
@@ -298,7 +297,7 @@ class Output:
     def hold(self, manifest: Manifest) -> list[str]:
         """Store a candidate; return older ones that are given up."""
         self._settle(manifest.lasting)
-        record = f"{HELD}/{manifest.run_id}.json"
+        record = f"{CANDIDATES}/{manifest.run_id}.json"
         try:
             self.runs.put(record, manifest.content())
             self._fence.check()
@@ -307,9 +306,9 @@ class Output:
             raise
         others = [one for one in self.held().values() if one.run_id != manifest.run_id]
         others.sort(key=lambda one: (one.created, one.run_id), reverse=True)
-        gone = [one.run_id for one in others[KEPT - 1 :]]
+        gone = [one.run_id for one in others[MAX_CANDIDATES - 1 :]]
         for run_id in gone:
-            self.runs.remove(f"{HELD}/{run_id}.json")
+            self.runs.remove(f"{CANDIDATES}/{run_id}.json")
         self._sweep()
         return gone
 
@@ -324,7 +323,7 @@ class Output:
 
     def held(self) -> dict[str, Manifest]:
         """Return the manifests of candidates, by their runs; `DataError` for a damaged one."""
-        names = self.runs.sizes(HELD)
+        names = self.runs.sizes(CANDIDATES)
         contents = {f"{self.runs.address}/{one}": read_json(self.runs.local(one)) for one in names}
         found = [checked_form(content, path) for path, content in contents.items()]
         return {manifest.run_id: manifest for manifest in found}
@@ -362,7 +361,7 @@ class Output:
         """Update the files beside the manifest: copies for people, ``_SUCCESS``."""
         manifest = self.manifest()
         if manifest is not None:
-            self.runs.remove(f"{HELD}/{manifest.run_id}.json")
+            self.runs.remove(f"{CANDIDATES}/{manifest.run_id}.json")
         with suppress(DataError):
             self._sweep()
         originals = {one.name: one for one in manifest.files} if manifest else {}
@@ -429,7 +428,7 @@ class Output:
         """
         found = self._look()
         if found is None or found.manifest is None:
-            content = EMPTY.replace(b"}", b"}" + b" " * secrets.randbelow(4096))
+            content = REMOVED_RECORD.replace(b"}", b"}" + b" " * secrets.randbelow(4096))
         elif found.manifest.format == FORMAT:
             news = {"write_id": secrets.token_hex(8)}
             content = found.manifest.model_copy(update=news).content()
@@ -487,8 +486,8 @@ class Output:
 
     def _folders(self) -> list[str]:
         """Return the folders of runs' files, published or stored."""
-        found = [f"{name}/{one}" for name in (*KINDS, STORED) for one in self.store.folders(name)]
-        return [name for name in found if _RUN.fullmatch(name.rpartition("/")[2])]
+        pairs = ((kind, self.store.folders(kind)) for kind in (*PUBLISHED_FOLDERS, STORED))
+        return [f"{kind}/{name}" for kind, names in pairs for name in names if _RUN.fullmatch(name)]
 
     def _sweep(self) -> None:
         """Remove the files of runs that no record names.

@@ -15,7 +15,7 @@ from distsvc.storage.publishing.formats import FORMATS
 from distsvc.storage.publishing.manifest import MANIFEST, ListedFile, Manifest, checked
 from distsvc.storage.rows.where import Condition, parse_where
 
-FOLDER = "labels/"
+LABELS_FOLDER = "labels/"
 
 Filter: TypeAlias = Any
 """An expression of `pyarrow.compute`, a text, or None."""
@@ -23,7 +23,7 @@ Filter: TypeAlias = Any
 
 def label_files(manifest: Manifest) -> list[ListedFile]:
     """Return the files of labels in a manifest, in the order of the table's rows."""
-    files = [one for one in manifest.files if one.file.startswith(FOLDER)]
+    files = [one for one in manifest.files if one.file.startswith(LABELS_FOLDER)]
     return sorted(files, key=lambda one: (len(one.file), one.file))
 
 

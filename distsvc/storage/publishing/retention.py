@@ -22,7 +22,7 @@ from distsvc.storage.places.folder import HOLDERS, LOCK
 from distsvc.storage.places.lease import HOLDER, is_gone, read_holder
 from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.manifest import Continued, ContinuedRun, Manifest, read_manifest
-from distsvc.storage.publishing.publication import HELD, RUNS, Output, check_not_held
+from distsvc.storage.publishing.publication import CANDIDATES, RUNS, Output, check_not_held
 
 DEEPEST = 4
 """Maximum depth of an output below the given folder, as in ``out/shop/2026/11/20``."""
@@ -336,7 +336,7 @@ def _clear(output: Output, run_id: str) -> None:
     `TemporaryError` if another process took the output over.
     """
     for name in output.held():
-        output.runs.remove(f"{HELD}/{name}.json")
+        output.runs.remove(f"{CANDIDATES}/{name}.json")
     output.unpublish(run_id)
     output.collect()
     for name in (*output.runs.folders(), LOCK):

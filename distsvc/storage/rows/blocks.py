@@ -31,7 +31,7 @@ from distsvc.storage.rows.sentinels import without_sentinels
 from distsvc.storage.rows.versions import Version, Versions
 from distsvc.storage.rows.where import parse_where
 
-MOST_ROWS, MOST_UNITS = 2**40, 10**7
+MAX_TABLE_ROWS, MAX_TABLE_UNITS = 2**40, 10**7
 """Maximum number of rows and of storage units of a table."""
 
 _VECTOR = re.compile(r"(?:large_|fixed_size_)?list<\w+: (?P<value>.*)>(?:\[\d+\])?")

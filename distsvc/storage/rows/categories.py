@@ -23,7 +23,7 @@ MOST_REST = 0.1
 MOST_REST_COMPARED = 0.5
 """Maximum share of rows with rare values in a column by which clusters are compared."""
 
-CODES, ONE_HOT = "codes", "onehot"
+AS_CODES, AS_ONE_HOT = "codes", "onehot"
 """Encodings, of which the algorithm of a job has one as default."""
 
 Words = Annotated[tuple[str, ...], Field(strict=False)]

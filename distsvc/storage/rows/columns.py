@@ -15,9 +15,9 @@ import pyarrow as pa
 from distsvc.errors import DataError, JobFileError
 from distsvc.job.config import CATEGORY, IGNORE, ColumnKind, InputConfig
 from distsvc.storage.rows.blocks import Layout, Table
-from distsvc.storage.rows.categories import CODES, is_category
+from distsvc.storage.rows.categories import AS_CODES, is_category
 from distsvc.storage.rows.features import (
-    MOST_COLUMNS,
+    MAX_WIDTH,
     Feature,
     Numeric,
     Uncounted,
@@ -27,7 +27,7 @@ from distsvc.storage.rows.features import (
     is_vector,
     names_of,
 )
-from distsvc.storage.rows.id_detection import REASONS, is_named_like_code
+from distsvc.storage.rows.id_detection import CODE_REASONS, is_named_like_code
 from distsvc.storage.rows.where import where_columns
 
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
@@ -52,13 +52,13 @@ PANDAS_INDEX = "an index of pandas"
 PARTITION_KEY = "a partition key"
 """Reason why a key by which a table is partitioned is no feature by default."""
 
-INCOMPARABLE = (PANDAS_INDEX, *REASONS)
+INCOMPARABLE = (PANDAS_INDEX, *CODE_REASONS)
 """Reasons that also exclude a column from comparisons of clusters."""
 
-MAX_COMPARED = 20
+MAX_COMPARED_COLUMNS = 20
 """Maximum number of columns, besides the features, by which a report compares clusters."""
 
-UNKNOWN = pa.null()
+UNKNOWN_TYPE = pa.null()
 """The type of an unreadable column that may hold numbers."""
 
 
@@ -73,7 +73,7 @@ class Scan:
     types, shown
         Arrow type of each column, without dictionary, and its text in messages.
     problems
-        Reasons why columns can't be read. One whose type is numeric or `UNKNOWN` would be a
+        Reasons why columns can't be read. One whose type is numeric or `UNKNOWN_TYPE` would be a
         feature, so a job without ``input.columns`` is refused.
     default
         Columns that are considered when the job names none.
@@ -150,7 +150,7 @@ def merge_schemas(
             words = f"column {column!r} is {kind} in {name}, {types[column]} before it"
             problems.setdefault(column, words)
             if is_default(kind):
-                types[column] = UNKNOWN
+                types[column] = UNKNOWN_TYPE
         seen = schema
     return types, problems
 
@@ -200,7 +200,7 @@ def choose_features(
     features = tuple(name for name in given if name not in ignored)
     if config.columns is None:
         features = _default(config, scan, categories, ignored)
-    if len(features) > MOST_COLUMNS:
+    if len(features) > MAX_WIDTH:
         raise too_many_columns(path, len(features))
     missing = [name for name in features if name not in scan.types and name not in scan.problems]
     inside = [name for name in missing if name.partition(".")[0] in scan.types]
@@ -294,7 +294,7 @@ def exclusion_reasons(
 
     def reason(name: str) -> str:
         if name in uses or config.columns is not None:
-            usable = is_usable(scan.types[name]) or scan.types[name] == UNKNOWN
+            usable = is_usable(scan.types[name]) or scan.types[name] == UNKNOWN_TYPE
             more = "" if usable else f", {scan.shown[name]}"
             return uses.get(name, NOT_CHOSEN + more)
         if _PANDAS_INDEX.fullmatch(name):
@@ -332,14 +332,14 @@ def compared_columns(table: Table, scan: Scan) -> tuple[Feature, ...]:
             if not is_named_like_code(name):
                 found.append(Numeric(name))
         elif is_category(kind):
-            found.append(Uncounted(column=name, kind=CODES))
-    return tuple(found[:MAX_COMPARED])
+            found.append(Uncounted(column=name, kind=AS_CODES))
+    return tuple(found[:MAX_COMPARED_COLUMNS])
 
 
 def check_names(path: str, features: Sequence[Feature]) -> None:
     """Raise `DataError` for too many numeric columns, an empty name, or a name used twice."""
     names = names_of(features)
-    if len(names) > MOST_COLUMNS:
+    if len(names) > MAX_WIDTH:
         raise too_many_columns(path, len(names))
     if "" in names:
         raise DataError(f"input.columns: a feature of {path} has no name: name its column")
@@ -355,7 +355,7 @@ def check_names(path: str, features: Sequence[Feature]) -> None:
 def too_many_columns(path: str, n_columns: int) -> DataError:
     """Return the error for too many columns."""
     return DataError(
-        f"{path} has {n_columns:,} feature columns, expected at most {MOST_COLUMNS:,}; name those "
+        f"{path} has {n_columns:,} feature columns, expected at most {MAX_WIDTH:,}; name those "
         "to use in input.columns, or write fewer, such as 100 components of scikit-learn's "
         "TruncatedSVD"
     )
@@ -376,7 +376,7 @@ def _default(
 
     def may_be_numeric(name: str) -> bool:
         kind = scan.types[name]
-        return is_default(kind) or (name in scan.problems and kind == UNKNOWN)
+        return is_default(kind) or (name in scan.problems and kind == UNKNOWN_TYPE)
 
     names = dict.fromkeys([*scan.default, *scan.types])
     features = tuple(n for n in names if n in categories or (n in listed and may_be_numeric(n)))

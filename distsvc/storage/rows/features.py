@@ -25,7 +25,7 @@ from distsvc.storage.rows.feature import Feature as Feature
 from distsvc.storage.rows.feature import UnusableValueError as UnusableValueError
 from distsvc.storage.rows.numeric_text import TextNumber
 
-MOST_COLUMNS = 100_000
+MAX_WIDTH = 100_000
 """Maximum number of numeric columns; rows are dense blocks, and every column has its statistics."""
 
 _IN_FLOAT32 = {"halffloat", "float", "int8", "uint8", "int16", "uint16", "bool"}
@@ -112,7 +112,7 @@ class Vector(DescribedFeature):
     """A list of equally many numbers in every row, such as an embedding, or their logarithms."""
 
     kind: Literal["vector"] = "vector"
-    width: Annotated[int, Field(ge=1, le=MOST_COLUMNS)]
+    width: Annotated[int, Field(ge=1, le=MAX_WIDTH)]
     log: bool = False
 
     @cached_property

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-FEWEST_ROWS = 50
+MIN_ROWS_TO_DROP = 50
 """Minimum rows of a table that may lose a column; in a smaller one all values may differ."""
 
 SPOTS, SPOT_ROWS = 8, 512
@@ -53,7 +53,7 @@ class CodeKind:
 
 def may_be_code(name: str, values: np.ndarray) -> bool:
     """Return whether a column may be of some kind, by its values (n,) so far."""
-    return _whole(values) and any(kind.may_be(name, values) for kind in KINDS)
+    return _whole(values) and any(kind.may_be(name, values) for kind in CODE_KINDS)
 
 
 def is_named_like_code(name: str) -> bool:
@@ -63,9 +63,11 @@ def is_named_like_code(name: str) -> bool:
 
 def code_reason(name: str, values: np.ndarray) -> str | None:
     """Return why a column with values (n,) is no feature; None if it may be one."""
-    if len(values) < FEWEST_ROWS or values.min() == values.max() or not _whole(values):
+    if len(values) < MIN_ROWS_TO_DROP or values.min() == values.max() or not _whole(values):
         return None
-    kinds = (kind for kind in KINDS if kind.may_be(name, values) and kind.is_sure(name, values))
+    kinds = (
+        kind for kind in CODE_KINDS if kind.may_be(name, values) and kind.is_sure(name, values)
+    )
     return next((kind.reason for kind in kinds), None)
 
 
@@ -180,7 +182,7 @@ def _many_or_long(name: str, values: np.ndarray) -> bool:
     return bool(len(np.unique(values)) > 32 or np.median(np.abs(values)) >= 1000)
 
 
-KINDS = (
+CODE_KINDS = (
     CodeKind(DATE, _are_dates, _several_days),
     CodeKind(PRODUCT, _have_check_digits, lambda name, values: len(np.unique(values)) >= 10),
     CodeKind(ROW_NUMBER, _differ, _numbers_rows),
@@ -188,4 +190,4 @@ KINDS = (
 )
 """The kinds in the order of their tests."""
 
-REASONS = tuple(kind.reason for kind in KINDS)
+CODE_REASONS = tuple(kind.reason for kind in CODE_KINDS)

@@ -21,7 +21,7 @@ from distsvc.storage.rows.feature import DescribedFeature, UnusableValueError
 NO_NUMBER = pa.array(csv.ConvertOptions().null_values)
 """Texts for a missing number: the empty text, and words such as NA."""
 
-NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+NUMBER_PATTERN = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 """Numbers that can be read."""
 
 _NOT_FINITE = r"(?i)^[+-]?(inf|infinity|nan)$"
@@ -152,7 +152,7 @@ class TextStats:
         """Count values, beginning at row `start`, and return itself."""
         words = pc.utf8_trim_whitespace(values)
         given = pc.and_not(pc.is_valid(words), pc.is_in(words, NO_NUMBER))
-        number = pc.or_(matches(words, NUMBER), matches(words, _NOT_FINITE))
+        number = pc.or_(matches(words, NUMBER_PATTERN), matches(words, _NOT_FINITE))
         odd = pc.and_not(given, number)
         spelled = pc.and_(odd, matches(words, SPELLED))
         self.given += _count(given)

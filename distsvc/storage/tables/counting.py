@@ -19,7 +19,7 @@ from distsvc.storage.rows.sentinels import without_sentinels
 from distsvc.storage.rows.where import parse_where
 from distsvc.storage.tables.sources import source_of
 
-MOST_VALUES = 1_000_000
+MAX_VALUES = 1_000_000
 """Maximum number of different values of a category."""
 
 
@@ -50,7 +50,7 @@ class ValueCounts:
     def add(self, start: int, stop: int) -> None:
         """Count storage rows [start, stop) that match ``where``.
 
-        `DataError` if a column has more than `MOST_VALUES` values, or one that is too long.
+        `DataError` if a column has more than `MAX_VALUES` values, or one that is too long.
         """
         span = Span(start, stop, 65_536)
         for arrays in matching_batches(self.table, span, list(self.counts)):
@@ -71,8 +71,8 @@ class ValueCounts:
             )
         for word, n in zip(texts.to_pylist(), found.field(1).to_pylist(), strict=True):
             known[word] = known.get(word, 0) + n
-        if len(known) > MOST_VALUES:
-            raise self._refused(column, f"more than {MOST_VALUES:,} different values", "fewer")
+        if len(known) > MAX_VALUES:
+            raise self._refused(column, f"more than {MAX_VALUES:,} different values", "fewer")
 
     def _refused(self, column: str, found: str, expected: str) -> DataError:
         return DataError(

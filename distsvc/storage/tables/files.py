@@ -16,7 +16,7 @@ from typing import Any
 from fsspec.utils import glob_translate
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
-from distsvc.storage.places.location import METADATA, Location
+from distsvc.storage.places.location import ICEBERG_METADATA, Location
 from distsvc.storage.rows.versions import Versions, version_of
 
 Infos = dict[str, Mapping[str, Any]]
@@ -295,7 +295,7 @@ def _refuse_below(location: Location, folder: Location, name: str) -> None:
             raise _refused(location, folder.at(table), "a Delta table")
         if part in _HUDI:
             raise _refused(location, folder.at(table), "a Hudi table")
-        if part == _ICEBERG and k == len(parts) - 2 and parts[-1].endswith(METADATA):
+        if part == _ICEBERG and k == len(parts) - 2 and parts[-1].endswith(ICEBERG_METADATA):
             raise _refused(location, folder.at(table), "an Iceberg table")
 
 
@@ -320,7 +320,7 @@ def _metadata(folder: Location) -> list[str]:
     place = folder.join(_ICEBERG)
     if not place.exists():
         return []
-    paths = folder.fs.glob(f"{place.path}/*{METADATA}")
+    paths = folder.fs.glob(f"{place.path}/*{ICEBERG_METADATA}")
 
     def order(name: str) -> tuple[int, str]:
         number = re.match(r"v?(\d+)", name)
@@ -338,7 +338,7 @@ def _refused(location: Location, table: Location, kind: str) -> JobFileError:
     if kind == "a Delta table":
         hint = f"give delta://{shown}"
     elif kind == "an Iceberg table":
-        latest = (_metadata(table) or [f"NAME{METADATA}"])[-1]
+        latest = (_metadata(table) or [f"NAME{ICEBERG_METADATA}"])[-1]
         hint = (
             f"give its metadata, iceberg://{shown}/{_ICEBERG}/{latest}, or its name in a catalog, "
             "iceberg://CATALOG/NAMESPACE.TABLE"

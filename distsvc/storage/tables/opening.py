@@ -19,8 +19,8 @@ from distsvc.errors import DataError, EmptyInputError, InputNotFoundError, JobFi
 from distsvc.job.config import CATEGORY, IGNORE, ColumnKind, InputConfig, PreprocessConfig
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import store_of
-from distsvc.storage.rows.blocks import MOST_ROWS, Block, Span, Table
-from distsvc.storage.rows.categories import CODES, ONE_HOT
+from distsvc.storage.rows.blocks import MAX_TABLE_ROWS, Block, Span, Table
+from distsvc.storage.rows.categories import AS_CODES, AS_ONE_HOT
 from distsvc.storage.rows.columns import (
     NESTED,
     NEW,
@@ -42,7 +42,7 @@ from distsvc.storage.rows.columns import (
     too_many_columns,
 )
 from distsvc.storage.rows.features import (
-    MOST_COLUMNS,
+    MAX_WIDTH,
     Category,
     Feature,
     Log,
@@ -53,14 +53,14 @@ from distsvc.storage.rows.features import (
     is_numeric,
     is_vector,
 )
-from distsvc.storage.rows.id_detection import REASONS, is_named_like_code
+from distsvc.storage.rows.id_detection import CODE_REASONS, is_named_like_code
 from distsvc.storage.rows.numeric_text import TextNumber, is_text
 from distsvc.storage.rows.versions import check_versions
 from distsvc.storage.rows.where import parse_where, where_columns
 from distsvc.storage.tables.lakes.lake import check_snapshot
 from distsvc.storage.tables.samples import (
     ID_OR_DATE,
-    MIXED,
+    MIXED_TEXT,
     WITH_UNIT,
     check_unicode,
     texts_of_few_levels,
@@ -126,7 +126,8 @@ def open_table(
     versions = source.versions(found)  # before anything is read
     encoded, logs = (preprocess.encode, preprocess.log) if preprocess is not None else ({}, ())
     encode = dict.fromkeys(
-        (name for name, of in kinds.items() if of.kind == CATEGORY), CODES if mixed else ONE_HOT
+        (name for name, of in kinds.items() if of.kind == CATEGORY),
+        AS_CODES if mixed else AS_ONE_HOT,
     ) | dict(encoded)
     as_text = (f.column for f in known if isinstance(f, Category | TextNumber))
     categories = {*encode, *as_text}
@@ -143,8 +144,10 @@ def open_table(
     n_rows = sum(scan.layout.extents)
     if not n_rows:
         raise EmptyInputError(f"{config.shown} has no rows")
-    if n_rows > MOST_ROWS or min(scan.layout.extents) < 0:
-        raise DataError(f"{config.shown} says it has {n_rows} rows, expected at most {MOST_ROWS}")
+    if n_rows > MAX_TABLE_ROWS or min(scan.layout.extents) < 0:
+        raise DataError(
+            f"{config.shown} says it has {n_rows} rows, expected at most {MAX_TABLE_ROWS}"
+        )
     check_categories(config, scan, set(encoded) - {feature.column for feature in known})
     table = Table(
         layout=scan.layout,
@@ -167,7 +170,7 @@ def open_table(
     if mixed:
         apart = {*categories, *ignored, *texts, *scan.problems, *other_columns(config)}
         levels, not_few = _text_levels(config, table, scan, apart, kept)
-        encode |= dict.fromkeys(levels, CODES)
+        encode |= dict.fromkeys(levels, AS_CODES)
         categories |= set(levels)
         why = {name: one for name, one in (why | not_few).items() if name not in levels}
     columns = choose_features(config, scan, {*categories, *texts, *wanted}, ignored)
@@ -271,7 +274,7 @@ def _features(
             features.append(Uncounted(column=name, kind=encode[name]))
         elif is_vector(kind):
             width = _length(table, name, kind)
-            if width > MOST_COLUMNS:
+            if width > MAX_WIDTH:
                 raise too_many_columns(table.shown, width)
             features.append(Vector(column=name, width=width, log=name in logs))
         elif is_numeric(kind):
@@ -384,13 +387,13 @@ def new_columns(table: Table) -> list[str]:
 
 def numbers_apart(table: Table) -> list[str]:
     """Return the columns of numbers that are no features unless a job or a model names them."""
-    apart = (PARTITION_KEY, PANDAS_INDEX, *REASONS)
+    apart = (PARTITION_KEY, PANDAS_INDEX, *CODE_REASONS)
     return [name for name, why in table.left_out.items() if why in apart]
 
 
 def notes_on_columns(table: Table) -> list[str]:
     """Return notes about columns that are, or are not, features because of their values."""
-    guessed = (PANDAS_INDEX, MIXED, ID_OR_DATE, *REASONS)
+    guessed = (PANDAS_INDEX, MIXED_TEXT, ID_OR_DATE, *CODE_REASONS)
     out = {name: why for name, why in table.left_out.items() if why in guessed}
     texts = [repr(one.column) for one in table.features if isinstance(one, TextNumber)]
     notes = []

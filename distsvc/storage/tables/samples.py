@@ -18,7 +18,7 @@ from distsvc.storage.rows.blocks import Span, Table, plain_values
 from distsvc.storage.rows.categories import Codes, are_comparable, has_few_levels
 from distsvc.storage.rows.features import Feature, Numeric
 from distsvc.storage.rows.id_detection import (
-    FEWEST_ROWS,
+    MIN_ROWS_TO_DROP,
     SPOT_ROWS,
     SPOTS,
     code_reason,
@@ -38,7 +38,7 @@ from distsvc.storage.rows.numeric_text import (
 )
 from distsvc.storage.tables.source import Source
 
-MIXED = "text, though most of its values are numbers"
+MIXED_TEXT = "text, though most of its values are numbers"
 """Reason why a column of text with mostly numbers is no feature."""
 
 WITH_UNIT = "text, numbers with a unit behind them"
@@ -59,7 +59,7 @@ def without_codes(table: Table, source: Source, kept: Collection[str] = ()) -> T
 
     Small tables keep all features, and every table keeps one.
     """
-    if table.n_rows < FEWEST_ROWS:
+    if table.n_rows < MIN_ROWS_TO_DROP:
         return table
     found = {name: why for name, why in code_columns(table, source).items() if name not in kept}
     if not {one.column for one in table.features} - found.keys():
@@ -115,7 +115,7 @@ def texts_of_numbers(
             continue
         del words[name]
         if is_text and are_mostly_numbers(values):
-            mixed[name] = MIXED
+            mixed[name] = MIXED_TEXT
         elif is_text and have_unit(values):
             mixed[name] = WITH_UNIT
     return [name for name in words if len(words[name]) > 1], mixed

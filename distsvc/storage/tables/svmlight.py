@@ -28,13 +28,13 @@ from distsvc.storage.places.arrays import map_array, write_array
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import Store, store_of
 from distsvc.storage.rows.blocks import Block, Layout, Span, Table
-from distsvc.storage.rows.columns import MOST_COLUMNS, Scan, too_many_columns
+from distsvc.storage.rows.columns import MAX_WIDTH, Scan, too_many_columns
 from distsvc.storage.rows.sentinels import is_sentinel
 from distsvc.storage.rows.versions import Version, checking_version
 from distsvc.storage.tables.files import Files
 from distsvc.storage.tables.source import Source
 
-LABEL = "label"
+SVM_LABEL = "label"
 _COLUMN = re.compile(r"f\d+")
 _UNIT_ROWS = 16_384
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
@@ -71,7 +71,7 @@ class Svmlight(Source):
         n_rows = map_array(place.local("labels.npy")).size
         features = feature_names(place)
         wanted = [name for name in config.columns or () if _COLUMN.fullmatch(name)]
-        names = [*features, *wanted, LABEL]
+        names = [*features, *wanted, SVM_LABEL]
         extents = [min(_UNIT_ROWS, n_rows - first) for first in range(0, n_rows, _UNIT_ROWS)]
         return Scan(
             layout=Layout(place.address, self.name, tuple(extents)),
@@ -116,13 +116,14 @@ def _check_job(config: InputConfig) -> None:
     for field, value in (("id", config.id), ("where", config.where)):
         if value is not None:
             raise JobFileError(f"input.{field}: svmlight text can't have it, found {value!r}")
-    if config.label not in (None, LABEL):
+    if config.label not in (None, SVM_LABEL):
         raise JobFileError(
-            f"input.label: the label of svmlight text is named {LABEL!r}, found {config.label!r}"
+            f"input.label: the label of svmlight text is named {SVM_LABEL!r}, found "
+            f"{config.label!r}"
         )
-    if LABEL in (config.columns or ()):
+    if SVM_LABEL in (config.columns or ()):
         raise JobFileError(
-            f"input.columns: expected features by their indices, such as 'f1', found {LABEL!r}"
+            f"input.columns: expected features by their indices, such as 'f1', found {SVM_LABEL!r}"
         )
 
 
@@ -175,7 +176,7 @@ def _parse(place: Location, recorded: Version) -> tuple[Any, np.ndarray]:
         except (DataError, OverflowError) as error:  # of an index of more than 64 bits
             fault = _first_fault(place) or str(error)
             raise DataError(fault if place.shown in fault else f"{place.shown}: {fault}") from None
-    if X.shape[1] > MOST_COLUMNS + 1:
+    if X.shape[1] > MAX_WIDTH + 1:
         raise too_many_columns(place.shown, X.shape[1] - 1)
     return X, labels
 
@@ -208,8 +209,8 @@ def _fault(words: list[str]) -> str | None:
             return f"expected {expected}, found {word!r}"
         if place and found < 0:
             return f"indices must not be negative, found {found}"
-        if found > MOST_COLUMNS:
-            return f"expected indices of at most {MOST_COLUMNS:,}, found {found}"
+        if found > MAX_WIDTH:
+            return f"expected indices of at most {MAX_WIDTH:,}, found {found}"
         if place and found <= last:
             return f"indices must ascend, found {found} after {last}"
         last = found if place else -1

@@ -17,7 +17,7 @@ from distsvc.models.rules.rule import Rule, ScoreWords
 from distsvc.models.support_vector.boundary.rule import BoundaryRule
 from distsvc.models.support_vector.level_tree.neighbour_score import NeighbourScore
 from distsvc.models.support_vector.level_tree.rule import LevelRule, Scored
-from distsvc.storage.publishing.formats.columns import COLUMNS, published_columns
+from distsvc.storage.publishing.formats.columns import PUBLISHED_COLUMNS, published_columns
 
 D = 3
 RANDOM = np.random.default_rng(0)
@@ -143,9 +143,9 @@ def test_a_rule_is_frozen(rule):
 @EACH
 def test_a_rule_says_what_it_publishes(rule):
     assert {"label", "score", "outlier"} <= rule.meanings.keys()
-    assert rule.meanings.keys() <= {column.name for column in COLUMNS[1:]}
+    assert rule.meanings.keys() <= {column.name for column in PUBLISHED_COLUMNS[1:]}
     assert [column.name for column in published_columns(list(rule.meanings))] == list(rule.meanings)
-    types = {column.name: column.type.to_pandas_dtype() for column in COLUMNS}
+    types = {column.name: column.type.to_pandas_dtype() for column in PUBLISHED_COLUMNS}
     found = rule.label(rows_for(rule))
     assert list(found) == list(rule.meanings)
     for name, values in found.items():

@@ -147,7 +147,7 @@ def test_a_store_that_recovers_is_asked_again(store, tmp_path, caplog, kind):
 
 
 def test_a_silent_store_is_not_waited_for_long(store, tmp_path, monkeypatch):
-    monkeypatch.setattr(remote, "SILENCE_SECONDS", 0.2)
+    monkeypatch.setattr(remote, "STORE_SILENCE", 0.2)
     for name in ("t.parquet", "t.zarr"):
         store.kind, store.troubles = "silent", ALWAYS
         with pytest.raises(TemporaryError, match=r"can't reach http://127.*/t\."):
@@ -240,7 +240,7 @@ def test_s3_without_credentials(s3, tmp_path, monkeypatch):
 
 
 def test_s3_that_says_nothing(s3, tmp_path, monkeypatch):
-    monkeypatch.setattr(remote, "SILENCE_SECONDS", 0.2)
+    monkeypatch.setattr(remote, "STORE_SILENCE", 0.2)
     s3.kind, s3.troubles = "silent", ALWAYS
     with pytest.raises(TemporaryError, match=r"can't reach s3://silent/t\.parquet"):
         opened("s3://silent/t.parquet", tmp_path)

@@ -7,7 +7,7 @@ import pytest
 
 from distsvc.errors import DataError
 from distsvc.storage.places.store import store_of
-from distsvc.storage.publishing.lineages import FOLDER, Lineage, later_runs
+from distsvc.storage.publishing.lineages import LINEAGES, Lineage, later_runs
 from distsvc.storage.publishing.manifest import Manifest, read_manifest
 
 PLAIN = {"job_sha256": "a" * 64, "input_sha256": "b" * 64, "rows": 0, "clusters": 0, "files": []}
@@ -64,7 +64,7 @@ def test_the_record_is_found_where_outputs_were_moved_to(tmp_path):
     (tmp_path / "here").rename(tmp_path / "there")
     late = lineage_of(tmp_path / "there" / "late", "late", tmp_path / "there" / "1")
     assert late.claim(1, 1) == 2
-    assert (tmp_path / "there" / FOLDER / "run-1.json").exists()
+    assert (tmp_path / "there" / LINEAGES / "run-1.json").exists()
     assert not (tmp_path / "here").exists()
 
 
@@ -73,7 +73,7 @@ def test_runs_that_replace_each_other_have_it_in_their_output(tmp_path):
     root = lineage_of(out, "one", in_place=True)
     root.enter()
     published(out, "one", root)
-    assert (out / FOLDER / "one.json").exists()
+    assert (out / LINEAGES / "one.json").exists()
     assert lineage_of(out, "two", out, in_place=True).named() == root.named()
 
 
@@ -96,7 +96,7 @@ def test_a_damaged_record_is_named(tmp_path):
     published(tmp_path / "1", "one")
     one = lineage_of(tmp_path / "2", "two", tmp_path / "1")
     one.claim(1, 0)
-    path = tmp_path / FOLDER / "one.json"
+    path = tmp_path / LINEAGES / "one.json"
     path.write_text(path.read_text().replace("two", "six"))
     with pytest.raises(DataError, match=r"one\.json.*Without this file, ids go on from"):
         one.claim(1, 0)

@@ -175,7 +175,7 @@ def test_what_has_no_categories_is_refused(tmp_path, data, message):
 
 def test_too_many_and_too_long_values_are_refused(tmp_path, monkeypatch):
     table = opened(tmp_path, {"k": [f"id {n}" for n in range(50)]}, {"k": "frequency"})
-    monkeypatch.setattr(counting, "MOST_VALUES", 30)
+    monkeypatch.setattr(counting, "MAX_VALUES", 30)
     with pytest.raises(DataError, match=r"column 'k' has more than 30 different .*leave it"):
         counted(table)
     table = opened(tmp_path, {"k": ["a", "b" * 300]}, {"k": "onehot"})

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from distsvc.storage.rows.categories import Codes
-from distsvc.storage.rows.columns import MAX_COMPARED
+from distsvc.storage.rows.columns import MAX_COMPARED_COLUMNS
 from distsvc.storage.rows.features import Numeric
 from distsvc.storage.tables.opening import read_blocks
 from tests.small_tables import opened
@@ -70,6 +70,6 @@ def test_text_that_is_no_utf8_is_left_out(tmp_path):
 
 
 def test_there_are_not_too_many(tmp_path):
-    more = {f"c{k}": np.arange(N) % (k + 2) for k in range(MAX_COMPARED + 5)}
+    more = {f"c{k}": np.arange(N) % (k + 2) for k in range(MAX_COMPARED_COLUMNS + 5)}
     pq.write_table(pa.table({"x": np.sin(np.arange(N)), **more}), tmp_path / "t.parquet")
-    assert len(compared(tmp_path / "t.parquet", tmp_path, columns=("x",))) == MAX_COMPARED
+    assert len(compared(tmp_path / "t.parquet", tmp_path, columns=("x",))) == MAX_COMPARED_COLUMNS

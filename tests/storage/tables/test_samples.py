@@ -15,7 +15,7 @@ from distsvc.job.config import InputConfig
 from distsvc.storage.rows.columns import PANDAS_INDEX
 from distsvc.storage.rows.id_detection import CODE, DATE, PRODUCT, ROW_NUMBER
 from distsvc.storage.tables.opening import new_columns, notes_on_columns, open_table, shown_columns
-from distsvc.storage.tables.samples import MIXED, WITH_UNIT
+from distsvc.storage.tables.samples import MIXED_TEXT, WITH_UNIT
 from tests.small_tables import everything, opened
 
 N = 6000
@@ -219,10 +219,10 @@ TEXTS = {
     "codes": (["007", "123"], "string"),
     "dates": (["2026-01-01", "2026-01-02"], "string"),
     "words": (["a", "b"], "string"),
-    "infinite": (["inf", "1"], MIXED),
-    "mostly": (["1", "2", "3", "4b"], MIXED),
-    "commas": (["1,5", "2,25"], MIXED),
-    "per_cent": (["1%", "2%"], MIXED),
+    "infinite": (["inf", "1"], MIXED_TEXT),
+    "mostly": (["1", "2", "3", "4b"], MIXED_TEXT),
+    "commas": (["1,5", "2,25"], MIXED_TEXT),
+    "per_cent": (["1%", "2%"], MIXED_TEXT),
     "units": (["1.5 kWh", "2,000 kWh", "30kWh", "-4 kWh", "5 kWh", ""], WITH_UNIT),
     "degrees": (["1.5 °C", "2 °C", "3 °C", "4 °C", "5 °C", "mild"], WITH_UNIT),
     "names": (["2WD", "4WD"], "string"),

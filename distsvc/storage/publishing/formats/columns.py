@@ -34,7 +34,7 @@ class Column:
     key: str = ""
 
 
-COLUMNS = (
+PUBLISHED_COLUMNS = (
     Column("row", pa.int64(), -1, "the input's id, or the row's number"),
     Column("label", pa.int32(), -1, "int32, >= 0: the cluster, 0 the largest on a sample"),
     Column("score", pa.float32(), np.nan, "float32: the decision value; negative is outside"),
@@ -75,16 +75,18 @@ COLUMNS = (
 
 def published_columns(names: Sequence[str]) -> tuple[Column, ...]:
     """Return the columns of some names, in order, without the id; `ValueError` for unknown ones."""
-    unknown = set(names) - {column.name for column in COLUMNS[1:]}
+    unknown = set(names) - {column.name for column in PUBLISHED_COLUMNS[1:]}
     if unknown:
         raise ValueError(f"not published: {', '.join(sorted(unknown))}")
-    return tuple(column for column in COLUMNS[1:] if column.name in names)
+    return tuple(column for column in PUBLISHED_COLUMNS[1:] if column.name in names)
 
 
 def meanings(id_name: str, names: Sequence[str], own: Mapping[str, str]) -> dict[str, str]:
     """Return the meanings of a run's columns by name; those in `own` (of a rule) come first."""
     columns = {column.name: column.meaning for column in published_columns(names)}
-    return {id_name: COLUMNS[0].meaning} | columns | {n: own[n] for n in columns if n in own}
+    return (
+        {id_name: PUBLISHED_COLUMNS[0].meaning} | columns | {n: own[n] for n in columns if n in own}
+    )
 
 
 def part_file(number: int) -> str:

@@ -13,13 +13,17 @@ from distsvc.errors import DataError, JobFileError, one_line
 from distsvc.errors.forms import Form, parsed
 from distsvc.storage.places.arrays import described, read_json, write_whole
 from distsvc.storage.places.store import Store
-from distsvc.storage.publishing.formats.columns import COLUMNS, ParquetLabels, published_columns
+from distsvc.storage.publishing.formats.columns import (
+    PUBLISHED_COLUMNS,
+    ParquetLabels,
+    published_columns,
+)
 
 if TYPE_CHECKING:
     from zarr.core.buffer import Buffer
 
 CHUNK_ROWS = 1_048_576
-METADATA = "zarr.json"
+GROUP_METADATA = "zarr.json"
 
 
 class GroupAttributes(Form):
@@ -58,7 +62,7 @@ class ZarrLabels(ParquetLabels):
     def begin(self, store: Store, source: Store, parts: Sequence[tuple[str, int]]) -> int:
         n_rows = sum(rows for _, rows in parts)
         _, files = _created(pq.read_schema(source.local(parts[0][0])), n_rows)
-        for name in sorted(files, key=lambda name: name == METADATA):  # which comes last
+        for name in sorted(files, key=lambda name: name == GROUP_METADATA):  # which comes last
             _put(store, name, files[name])
         return -(-n_rows // CHUNK_ROWS)
 
@@ -76,17 +80,17 @@ class ZarrLabels(ParquetLabels):
         return {name: _put(store, name, files[name]) for name in sorted(files.keys() - metadata)}
 
     def owns(self, files: Sequence[str]) -> bool:
-        return any(name.endswith(f"/{METADATA}") for name in files)
+        return any(name.endswith(f"/{GROUP_METADATA}") for name in files)
 
     def read(
         self, files: Sequence[str], local: Callable[[str], Path], columns: Sequence[str]
     ) -> Iterator[pa.Table]:
-        root = min((name for name in files if name.endswith(f"/{METADATA}")), key=len)
-        root = root.removesuffix(METADATA)
-        group = parsed(Group, read_json(local(root + METADATA)), root + METADATA)
+        root = min((name for name in files if name.endswith(f"/{GROUP_METADATA}")), key=len)
+        root = root.removesuffix(GROUP_METADATA)
+        group = parsed(Group, read_json(local(root + GROUP_METADATA)), root + GROUP_METADATA)
         arrays = {}
         for column in columns:
-            name = COLUMNS[0].name if column == group.attributes.id else column
+            name = PUBLISHED_COLUMNS[0].name if column == group.attributes.id else column
             arrays[column] = _opened(root + name, files, local)
         shapes = {array.shape for array in arrays.values()}
         if len(shapes) > 1:
@@ -142,7 +146,7 @@ def _created(schema: pa.Schema, n_rows: int) -> tuple[list[Any], dict[str, Buffe
             fill_value=column.fill,
             config={"write_empty_chunks": True},  # which is not in the metadata
         )
-        for column in (COLUMNS[0], *published_columns(schema.names[1:]))
+        for column in (PUBLISHED_COLUMNS[0], *published_columns(schema.names[1:]))
     ]
     return arrays, files
 

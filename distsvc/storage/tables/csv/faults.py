@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 
 from distsvc.errors import DataError
 from distsvc.storage.places.location import Location
-from distsvc.storage.rows.numeric_text import NUMBER, TextStats, matches
+from distsvc.storage.rows.numeric_text import NUMBER_PATTERN, TextStats, matches
 from distsvc.storage.tables.csv.text import ZEROS, Head, encoding_of, head_of
 
-MOST_BYTES = 16 << 20
+MAX_CSV_VALUE_BYTES = 16 << 20
 """Maximum size of a value, and of the part of a file that is parsed at a time."""
 
 _SHOWN = 40
@@ -158,7 +158,7 @@ def quote_fault(file: Location) -> DataError | None:
 def _is_row(line: str, mark: str, width: int) -> bool:
     """Return whether a line has as many fields as the header, more than 1, and a number."""
     fields = line.split(mark)
-    return 1 < width == len(fields) and any(re.match(NUMBER, field) for field in fields)
+    return 1 < width == len(fields) and any(re.match(NUMBER_PATTERN, field) for field in fields)
 
 
 def _open_quote(file: Location, first: int, last: int, fault: str) -> DataError:
@@ -207,7 +207,7 @@ def _reader(file: Location, head: Head, strict: bool = False) -> Iterator[Any]:
     """Open a file as records, from the header on; `line_num` counts all lines."""
     with _lines(file, head) as stream:
         text = io.TextIOWrapper(stream, errors="replace", newline="")
-        before = csv.field_size_limit(MOST_BYTES)
+        before = csv.field_size_limit(MAX_CSV_VALUE_BYTES)
         try:
             reader: Any = csv.reader(text, delimiter=head.separator, strict=strict)
             for _ in range(head.skip):

@@ -31,7 +31,7 @@ from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import Store
 from distsvc.storage.rows.blocks import Layout, read_schema
 from distsvc.storage.rows.columns import (
-    MAX_COMPARED,
+    MAX_COMPARED_COLUMNS,
     Scan,
     choose_features,
     merge_schemas,
@@ -41,7 +41,7 @@ from distsvc.storage.rows.features import is_default
 from distsvc.storage.rows.numeric_text import TextStats, are_thousands, is_text
 from distsvc.storage.rows.versions import Version, checking_version
 from distsvc.storage.tables.csv.faults import (
-    MOST_BYTES,
+    MAX_CSV_VALUE_BYTES,
     encoding_error,
     line_encoding_error,
     line_of,
@@ -66,7 +66,7 @@ from distsvc.storage.tables.parquet import Parquet
 
 _GROUP_ROWS = 262_144
 """Number of rows of a row group of the Parquet file."""
-_BLOCK_BYTES = MOST_BYTES
+_BLOCK_BYTES = MAX_CSV_VALUE_BYTES
 _ABOUT = b"distsvc"
 """Key, in the metadata of the Parquet file, of the metadata of all columns."""
 
@@ -204,7 +204,7 @@ class _Files(NamedTuple):
             texts = pa.chunked_array([one.text(name) for one in own], pa.string())
             if len(own) == len(self.each) and 1 < pc.count_distinct(texts).as_py() <= MOST_LEVELS:
                 found.append(name)
-            if len(found) == MAX_COMPARED:
+            if len(found) == MAX_COMPARED_COLUMNS:
                 break
         return found
 

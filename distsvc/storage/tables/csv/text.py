@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from distsvc.errors import DataError
 from distsvc.storage.places.location import Location
-from distsvc.storage.rows.numeric_text import NO_NUMBER, NUMBER, SPELLED, matches
+from distsvc.storage.rows.numeric_text import NO_NUMBER, NUMBER_PATTERN, SPELLED, matches
 
 HEAD_BYTES = 1 << 16
 """Number of bytes at the beginning of a file that decide its packing and separator."""
@@ -140,7 +140,7 @@ def _separator(text: bytes) -> str:
         header, body = (rows or [[]])[0], rows[1:]
         alike = sum(len(row) == len(header) for row in body) / len(body) if body else 1.0
         cells = pa.array([cell.strip() for row in body for cell in row if cell], pa.string())
-        numbers = pc.or_(matches(cells, NUMBER), matches(cells, SPELLED))
+        numbers = pc.or_(matches(cells, NUMBER_PATTERN), matches(cells, SPELLED))
         share = (pc.sum(numbers).as_py() or 0) / max(len(cells), 1)
         one = share == 1.0 and alike  # a column of numbers with a decimal comma
         return alike if len(header) > 1 else 0.0, share, one, len(header)
@@ -153,7 +153,7 @@ def check_header(shown: str, names: list[str], used: Collection[str] | None) -> 
 
     `DataError` for a line of values, and for a shared name in `used` (None: all).
     """
-    numbers = [float(name) for name in names if re.match(NUMBER, name.strip())]
+    numbers = [float(name) for name in names if re.match(NUMBER_PATTERN, name.strip())]
     rising = all(one < other for one, other in itertools.pairwise(numbers))
     # Years or wavelengths rise, and pandas calls a single column 0.
     if len(numbers) == len(names) or not (rising and (len(numbers) != 1 or numbers == [0])):

@@ -26,8 +26,8 @@ from distsvc.storage.tables.files import find_files
 Stored = dict[str, tuple[int, Any]]
 """Number of chunks and fill value, by array."""
 
-METADATA = ("zarr.json", ".zarray", ".zgroup")
-_ABOUT = (*METADATA, ".zattrs", ".zmetadata")
+ZARR_METADATA = ("zarr.json", ".zarray", ".zgroup")
+_ABOUT = (*ZARR_METADATA, ".zattrs", ".zmetadata")
 
 _CHUNK = re.compile(r"(?:.*/)?(?:c|(?:c[./])?\d+(?:[./]\d+)*)")
 """The name of a file of a chunk or a shard, in any key encoding."""

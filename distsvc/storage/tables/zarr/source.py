@@ -19,8 +19,8 @@ from distsvc.job.config import InputConfig
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import Store
 from distsvc.storage.rows.blocks import (
-    MOST_ROWS,
-    MOST_UNITS,
+    MAX_TABLE_ROWS,
+    MAX_TABLE_UNITS,
     Batches,
     Layout,
     Span,
@@ -28,8 +28,8 @@ from distsvc.storage.rows.blocks import (
     stored_bytes,
 )
 from distsvc.storage.rows.columns import (
-    MOST_COLUMNS,
-    UNKNOWN,
+    MAX_WIDTH,
+    UNKNOWN_TYPE,
     Scan,
     other_columns,
     some,
@@ -39,7 +39,7 @@ from distsvc.storage.rows.versions import Versions
 from distsvc.storage.tables.files import Files
 from distsvc.storage.tables.source import Source
 from distsvc.storage.tables.zarr import files
-from distsvc.storage.tables.zarr.files import METADATA, n_chunks
+from distsvc.storage.tables.zarr.files import ZARR_METADATA, n_chunks
 
 _CHUNK = re.compile(r"c|\d+(\.\d+)*")
 _TEXT = re.compile(r"[<>|=]?[OSUVMm]|string|fixed_length|variable_length|numpy\.")
@@ -163,7 +163,7 @@ def _open(place: Location) -> Any:
 
 
 def _has_metadata(place: Location) -> bool:
-    return any(place.join(name).exists() for name in METADATA)
+    return any(place.join(name).exists() for name in ZARR_METADATA)
 
 
 def _is_group(node: Any) -> bool:
@@ -245,7 +245,7 @@ def _consolidated(place: Location) -> set[str]:
 
 
 def _unread_type(folder: Location) -> pa.DataType:
-    """Return the type of an unreadable array: text, or `UNKNOWN` if it may hold numbers."""
+    """Return the type of an unreadable array: text, or `UNKNOWN_TYPE` if it may hold numbers."""
     with suppress(Exception):  # the metadata may be anything
         for name, about, key in (
             ("zarr.json", {"zarr_format": 3, "node_type": "array"}, "data_type"),
@@ -256,7 +256,7 @@ def _unread_type(folder: Location) -> pa.DataType:
                 kind = content[key] if content | about == content else None
                 if isinstance(kind, str) and _TEXT.match(kind):
                     return pa.string()
-    return UNKNOWN
+    return UNKNOWN_TYPE
 
 
 def _scan_group(
@@ -267,7 +267,9 @@ def _scan_group(
         if isinstance(array, Exception):
             folder = place.join(name)
             types[name] = _unread_type(folder)
-            metadata = next((one for one in METADATA if folder.join(one).exists()), METADATA[0])
+            metadata = next(
+                (one for one in ZARR_METADATA if folder.join(one).exists()), ZARR_METADATA[0]
+            )
             shown[name] = problems[name] = (
                 f"array {name!r} of {place.shown} can't be read: {array} "
                 f"({folder.join(metadata).shown})"
@@ -309,7 +311,7 @@ def _scan_group(
 def _scan_array(place: Location, array: Any) -> Scan:
     if array.ndim not in (1, 2):
         raise DataError(f"{place.shown} has {array.ndim} dimensions, expected 1 or 2")
-    if array.ndim == 2 and array.shape[1] > MOST_COLUMNS:
+    if array.ndim == 2 and array.shape[1] > MAX_WIDTH:
         raise too_many_columns(place.shown, array.shape[1])
     names = [f"f{i}" for i in range(array.shape[1] if array.ndim == 2 else 1)]
     return Scan(
@@ -355,10 +357,10 @@ def _extents(place: Location, arrays: list[Any]) -> tuple[int, ...]:
                 f"{array.dtype}, expected at least 1 value and at most {_MOST_BYTES} bytes"
             )
     unit = max((array.shards or array.chunks)[0] for array in arrays)
-    if n_rows > MOST_ROWS or n_rows > unit * MOST_UNITS:
+    if n_rows > MAX_TABLE_ROWS or n_rows > unit * MAX_TABLE_UNITS:
         raise DataError(
             f"{place.shown} says it has {n_rows} rows in chunks of {unit}, expected at most "
-            f"{MOST_ROWS} rows and {MOST_UNITS} chunks"
+            f"{MAX_TABLE_ROWS} rows and {MAX_TABLE_UNITS} chunks"
         )
     files.check_stored(place, arrays)
     return tuple(min(unit, n_rows - first) for first in range(0, n_rows, unit))

@@ -8,7 +8,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from distsvc.errors import TemporaryError
-from distsvc.storage.publishing.formats.columns import COLUMNS, PartWriter, meanings, part_file
+from distsvc.storage.publishing.formats.columns import (
+    PUBLISHED_COLUMNS,
+    PartWriter,
+    meanings,
+    part_file,
+)
 from tests.small_parts import write_part
 
 
@@ -50,10 +55,10 @@ def test_a_part_without_rows_has_the_same_columns(tmp_path):
     write_part(tmp_path / "void.parquet", 0, id_name="name", ids=pa.array([], pa.string()))
     schemas = [pq.read_schema(tmp_path / f"{name}.parquet") for name in ("full", "void")]
     assert schemas[0] == schemas[1]
-    part = PartWriter("row", pa.int64(), [column.name for column in COLUMNS[1:]])
+    part = PartWriter("row", pa.int64(), [column.name for column in PUBLISHED_COLUMNS[1:]])
     assert part.write(tmp_path / "p.parquet")["rows"] == 0
     schema = pq.read_schema(tmp_path / "p.parquet")
-    assert schema == pa.schema([(column.name, column.type) for column in COLUMNS])
+    assert schema == pa.schema([(column.name, column.type) for column in PUBLISHED_COLUMNS])
 
 
 def test_columns_are_in_the_order_of_the_list(tmp_path):

@@ -10,11 +10,11 @@ from distsvc.errors import DataError, JobFileError
 from distsvc.storage.places.folder import Folder
 from distsvc.storage.publishing import formats as outputs
 from distsvc.storage.publishing.formats import output_format
-from distsvc.storage.publishing.formats.columns import COLUMNS, PartWriter, part_file
+from distsvc.storage.publishing.formats.columns import PUBLISHED_COLUMNS, PartWriter, part_file
 from tests.small_parts import LABELS, write_part
 
 FORM = output_format("zarr")
-NO_ROW, NO_LABEL = COLUMNS[0].fill, COLUMNS[1].fill
+NO_ROW, NO_LABEL = PUBLISHED_COLUMNS[0].fill, PUBLISHED_COLUMNS[1].fill
 
 
 @pytest.fixture
