@@ -17,13 +17,7 @@ from filelock import FileLock, Timeout
 
 from distsvc.errors import DataError, OutputPermissionError, TemporaryError
 from distsvc.errors.faults import fault
-from distsvc.storage.places.arrays import (
-    make_folder,
-    read_regular,
-    remove_unfinished,
-    write_whole,
-    writing,
-)
+from distsvc.storage.places import arrays
 
 LOCK = "lock"
 HOLDERS = "holders"
@@ -92,13 +86,13 @@ class Folder:
 
     def begin_holding(self, token: str) -> Path:
         own = self.root / HOLDERS / token
-        make_folder(own)
+        arrays.make_folder(own)
         return own
 
     def end_others(self, token: str) -> None:
         for name in self.folders(HOLDERS):
             if name != token:
-                with writing(self.root), suppress(FileNotFoundError):
+                with arrays.writing(self.root), suppress(FileNotFoundError):
                     os.rename(self.root / HOLDERS / name, self.root / HOLDERS / token / name)
         for name in self.folders(f"{HOLDERS}/{token}"):
             shutil.rmtree(self.root / HOLDERS / token / name, ignore_errors=True)
@@ -133,11 +127,11 @@ class Folder:
     @contextmanager
     def created(self, name: str, again: bool = True) -> Iterator[Path]:
         path = self.root / name
-        make_folder(path.parent)
+        arrays.make_folder(path.parent)
         yield path
 
     def put(self, name: str, content: bytes) -> None:
-        make_folder((self.root / name).parent)
+        arrays.make_folder((self.root / name).parent)
         self._replace(name, lambda stream: stream.write(content))
 
     def remove(self, name: str, mark: str | None = None) -> bool:
@@ -170,7 +164,7 @@ class Folder:
 
     def current(self, name: str) -> tuple[bytes, str] | None:
         try:
-            content = read_regular(self.root / name)
+            content = arrays.read_regular(self.root / name)
         except NOWHERE:
             return None
         except OSError as error:
@@ -187,8 +181,8 @@ class Folder:
 
     def link(self, names: Mapping[str, str]) -> None:
         for name, old in names.items():
-            make_folder((self.root / name).parent)
-            with self._spare(self.root / name) as spare, writing(self.root / name):
+            arrays.make_folder((self.root / name).parent)
+            with self._spare(self.root / name) as spare, arrays.writing(self.root / name):
                 try:
                     os.link(self.root / old, spare)
                 except FileExistsError:  # without a fence
@@ -199,7 +193,7 @@ class Folder:
                     shutil.copyfile(self.root / old, spare)
 
     def settle(self, names: Collection[str]) -> None:
-        """Flush files and their parent folders to the disk; errors as in `writing`."""
+        """Flush files and their parent folders to the disk; errors as in `arrays.writing`."""
         folders, root = {"."}, os.fspath(self.root)
         for name in {name.rpartition("/")[0] for name in names}:
             folders |= {str(folder) for folder in (Path(name), *Path(name).parents)}
@@ -209,7 +203,7 @@ class Folder:
 
     @contextmanager
     def held(self) -> Iterator[bool]:
-        with writing(f"output.path {self.root.parent}"):
+        with arrays.writing(f"output.path {self.root.parent}"):
             try:
                 # Work has pieces of the input, which may be private.
                 self.root.mkdir(0o700 if self.root.name == SPARE else 0o777, True, True)
@@ -225,7 +219,7 @@ class Folder:
             raise (fault(error, writing=f"output.path {self.root.parent}") or error) from None
         try:
             for folder in (self.root, *self.root.glob("*")):
-                remove_unfinished(folder)
+                arrays.remove_unfinished(folder)
             yield True
         finally:
             lock.release()
@@ -266,7 +260,7 @@ class Folder:
         """Replace a file in one step; if `settled`, it outlasts a loss of power."""
         path = self.root / name
         with self._spare(path) as spare:
-            write_whole(spare, write)
+            arrays.write_whole(spare, write)
             if settled:
                 _to_disk(spare)
         if settled:
@@ -287,7 +281,7 @@ class Folder:
         try:
             yield spare
             self._fence.check()
-            with writing(path), self._still_held():
+            with arrays.writing(path), self._still_held():
                 os.replace(spare, path)
         finally:
             with suppress(OSError):  # of two links to one file both stay
@@ -334,7 +328,7 @@ def _unless_gone(error: OSError) -> None:
 
 
 def _to_disk(path: str | Path) -> None:
-    with writing(path):
+    with arrays.writing(path):
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)

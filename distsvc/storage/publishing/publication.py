@@ -33,15 +33,7 @@ from distsvc.errors import (
 )
 from distsvc.errors.forms import parsed
 from distsvc.errors.urls import lake_url
-from distsvc.storage.places.arrays import (
-    described,
-    make_folder,
-    parse_json,
-    read_json,
-    sealed,
-    unsealed,
-    write_text,
-)
+from distsvc.storage.places import arrays
 from distsvc.storage.places.bucket import REMOVED_RECORD
 from distsvc.storage.places.folder import NO_FENCE, SPARE, ChangedError, Fence, FencedError, Folder
 from distsvc.storage.places.lease import Holder, State, held, is_gone, read_holder
@@ -148,13 +140,13 @@ class Output:
         """
         name = self.new_name(digest)
         if previous is not None:
-            self.runs.put(f"{name}/{CONTINUED}", sealed(previous.model_dump()))
+            self.runs.put(f"{name}/{CONTINUED}", arrays.sealed(previous.model_dump()))
             self._settle([f"{RUNS}/{name}/{CONTINUED}"])
         if workdir is not None:
-            self.runs.put(f"{name}/{WORKDIR}", sealed({"at": store_of(workdir).address}))
+            self.runs.put(f"{name}/{WORKDIR}", arrays.sealed({"at": store_of(workdir).address}))
         work = self.work(name)
         if isinstance(work, Folder):
-            make_folder(work.root, private=True)
+            arrays.make_folder(work.root, private=True)
         return work
 
     @staticmethod
@@ -167,7 +159,7 @@ class Output:
         here = self.runs.below(run_id)
         found = here.current(WORKDIR)
         with suppress(DataError):
-            at = unsealed(found[0], f"{here.address}/{WORKDIR}") if found else None
+            at = arrays.unsealed(found[0], f"{here.address}/{WORKDIR}") if found else None
             return store_of(at["at"]).below(run_id) if at else here
         return here
 
@@ -179,7 +171,7 @@ class Output:
         """Return the previous run of a begun one, if any; `DataError` for a damaged record."""
         name = f"{run_id}/{CONTINUED}"
         found, path = self.runs.current(name), f"{self.runs.address}/{name}"
-        return parsed(ContinuedRun, unsealed(found[0], path), path) if found else None
+        return parsed(ContinuedRun, arrays.unsealed(found[0], path), path) if found else None
 
     def discard(self, run_id: str) -> None:
         """Remove the work of a run that is over, and its files unless a record names them.
@@ -324,7 +316,9 @@ class Output:
     def held(self) -> dict[str, Manifest]:
         """Return the manifests of candidates, by their runs; `DataError` for a damaged one."""
         names = self.runs.sizes(CANDIDATES)
-        contents = {f"{self.runs.address}/{one}": read_json(self.runs.local(one)) for one in names}
+        contents = {
+            f"{self.runs.address}/{one}": arrays.read_json(self.runs.local(one)) for one in names
+        }
         found = [checked_form(content, path) for path, content in contents.items()]
         return {manifest.run_id: manifest for manifest in found}
 
@@ -348,9 +342,9 @@ class Output:
             for name, content in contents.items():
                 old = listed(self.store, manifest, name)
                 with self.store.created(f"{folder}/{name}") as path:
-                    write_text(path, content)
+                    arrays.write_text(path, content)
                     new = {"file": f"report/{own}/{name}", "stored": f"{folder}/{name}"}
-                    files[old.file] = ListedFile.model_validate(new | described(path))
+                    files[old.file] = ListedFile.model_validate(new | arrays.described(path))
             yield manifest.model_copy(update={"files": list(files.values())})
         except BaseException:
             with suppress(DistsvcError, OSError):
@@ -418,7 +412,7 @@ class Output:
         """Return the manifest that is here, if any."""
         found, path, manifest = self.store.current(MANIFEST), f"{self.shown}/{MANIFEST}", None
         if found is not None and not is_removed(found[0]):
-            manifest = checked_form(parse_json(found[0], path), path, any_version=True)
+            manifest = checked_form(arrays.parse_json(found[0], path), path, any_version=True)
         return found and _Found(found[0], manifest, found[1])
 
     def _outdate(self) -> None:
@@ -515,7 +509,7 @@ class Output:
     def _replaced(self, record: str) -> list[str]:
         """Return the files in the record of a replaced manifest; none if it is damaged."""
         with suppress(OSError, DataError):
-            return names_in(read_json(self.runs.local(record)))
+            return names_in(arrays.read_json(self.runs.local(record)))
         return []
 
     def _named(self, replaced: bool = True) -> set[str]:

@@ -57,18 +57,8 @@ from distsvc.storage.rows.id_detection import CODE_REASONS, is_named_like_code
 from distsvc.storage.rows.numeric_text import TextNumber, is_text
 from distsvc.storage.rows.versions import check_versions
 from distsvc.storage.rows.where import parse_where, where_columns
+from distsvc.storage.tables import samples
 from distsvc.storage.tables.lakes.lake import check_snapshot
-from distsvc.storage.tables.samples import (
-    ID_OR_DATE,
-    MIXED_TEXT,
-    WITH_UNIT,
-    check_unicode,
-    texts_of_few_levels,
-    texts_of_numbers,
-    with_compared,
-    without_codes,
-    without_features,
-)
 from distsvc.storage.tables.sources import find_sources, source_of
 
 NO_KINDS: Mapping[str, ColumnKind] = MappingProxyType({})
@@ -164,7 +154,7 @@ def open_table(
         missing_values=preprocess.missing_values if preprocess is not None else (),
     )
     others = {*other_columns(config), *categories} & scan.types.keys()
-    check_unicode(table, source, [name for name in others if is_text(scan.types[name])])
+    samples.check_unicode(table, source, [name for name in others if is_text(scan.types[name])])
     texts, why = _text_numbers(config, table, scan, {*categories, *ignored})
     check_kinds(config, scan, kinds, {*texts, *(f.column for f in known)})
     if mixed:
@@ -187,13 +177,13 @@ def open_table(
     table = replace(table, features=_features(table, scan, columns, logs, encode, known))
     if config.columns is None:
         table = replace(table, left_out=table.left_out | why)
-        table = without_codes(table, source_of(table), {*kept, *wanted})
+        table = samples.without_codes(table, source_of(table), {*kept, *wanted})
         if kept:
             old = {*kept, *encoded, *logs, *wanted}
             new = [f.column for f in table.features if f.column not in old]
-            table = without_features(table, dict.fromkeys(new, NEW))
+            table = samples.without_features(table, dict.fromkeys(new, NEW))
     table = replace(table, compared=compared_columns(table, scan))
-    table = with_compared(table, source_of(table))
+    table = samples.with_compared(table, source_of(table))
     notes = source.notes(found, scan, versions, {*table.stored, *other_columns(config)})
     n = len(found.passed)
     if n:
@@ -224,7 +214,7 @@ def _text_numbers(
     names = config.columns
     if names is None:
         names, apart = scan.default, {*apart, *scan.apart, *scan.keys}
-    return texts_of_numbers(table, source_of(table), _text_columns(scan, names, apart))
+    return samples.texts_of_numbers(table, source_of(table), _text_columns(scan, names, apart))
 
 
 def _text_columns(scan: Scan, names: Sequence[str], apart: Collection[str]) -> list[str]:
@@ -245,7 +235,7 @@ def _text_levels(
         return names, {}
     certain = [name for name in names if name in kept]
     rest = [name for name in names if name not in {*kept, *scan.keys, *scan.apart}]
-    levels, others = texts_of_few_levels(table, source_of(table), rest)
+    levels, others = samples.texts_of_few_levels(table, source_of(table), rest)
     return [*certain, *levels], others
 
 
@@ -336,7 +326,7 @@ def read_blocks(
         raise ValueError(f"rows [{start}, {stop}) are not within the table's {table.n_rows} rows")
     if block_rows < 1:
         raise ValueError(f"block_rows must be at least 1, found {block_rows}")
-    span = Span(start, stop, block_rows, with_ids, with_labels, with_compared)
+    span = Span(start, stop, block_rows, with_ids, with_labels, samples.with_compared)
     return source_of(table).blocks(table, span)
 
 
@@ -393,7 +383,7 @@ def numbers_apart(table: Table) -> list[str]:
 
 def notes_on_columns(table: Table) -> list[str]:
     """Return notes about columns that are, or are not, features because of their values."""
-    guessed = (PANDAS_INDEX, MIXED_TEXT, ID_OR_DATE, *CODE_REASONS)
+    guessed = (PANDAS_INDEX, samples.MIXED_TEXT, samples.ID_OR_DATE, *CODE_REASONS)
     out = {name: why for name, why in table.left_out.items() if why in guessed}
     texts = [repr(one.column) for one in table.features if isinstance(one, TextNumber)]
     notes = []
@@ -404,7 +394,7 @@ def notes_on_columns(table: Table) -> list[str]:
     nested = [f"{name!r} ({why})" for name, why in table.left_out.items() if why.startswith(inside)]
     if nested:
         notes.append(f"not used as features: {some(nested)}; {UNNEST}")
-    units = [repr(name) for name, why in table.left_out.items() if why == WITH_UNIT]
+    units = [repr(name) for name, why in table.left_out.items() if why == samples.WITH_UNIT]
     if units:
         notes.append(
             f"numbers with a unit behind them are text, which is no feature: {some(units)}; "

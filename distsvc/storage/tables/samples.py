@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distsvc.inputs.levels import frequent, texts_of
+from distsvc.storage.rows import numeric_text
 from distsvc.storage.rows.blocks import Span, Table, plain_values
 from distsvc.storage.rows.categories import Codes, are_comparable, has_few_levels
 from distsvc.storage.rows.features import Feature, Numeric
@@ -24,17 +25,6 @@ from distsvc.storage.rows.id_detection import (
     code_reason,
     is_named_like_code,
     may_be_code,
-)
-from distsvc.storage.rows.numeric_text import (
-    TextNumber,
-    are_dates,
-    are_mostly_numbers,
-    are_numbers,
-    have_unit,
-    is_text,
-    is_unicode,
-    known_words,
-    unicode_error,
 )
 from distsvc.storage.tables.source import Source
 
@@ -65,7 +55,7 @@ def without_codes(table: Table, source: Source, kept: Collection[str] = ()) -> T
     if not {one.column for one in table.features} - found.keys():
         return table
     pairs = zip(table.features, table.types, strict=True)
-    texts = {one.column: kind for one, kind in pairs if isinstance(one, TextNumber)}
+    texts = {one.column: kind for one, kind in pairs if isinstance(one, numeric_text.TextNumber)}
     return without_features(table, {name: texts.get(name, why) for name, why in found.items()})
 
 
@@ -83,7 +73,7 @@ def code_columns(table: Table, source: Source) -> dict[str, str]:
     found: dict[str, list[np.ndarray]] = {
         one.column: []
         for one, kind in zip(table.features, table.types, strict=True)
-        if isinstance(one, Numeric | TextNumber) and kind != "bool"
+        if isinstance(one, Numeric | numeric_text.TextNumber) and kind != "bool"
     }
     for span in _spots(table.layout.extents):
         chosen = [k for k, one in enumerate(table.features) if one.column in found]
@@ -109,14 +99,14 @@ def texts_of_numbers(
     words: dict[str, set[str]] = {name: set() for name in names}
     mixed: dict[str, str] = {}
     for name, values in _sample(table, source, words):
-        is_text = is_unicode(values)
-        if is_text and are_numbers(values):
-            words[name] |= known_words(values)
+        numeric_text.is_text = numeric_text.is_unicode(values)
+        if numeric_text.is_text and numeric_text.are_numbers(values):
+            words[name] |= numeric_text.known_words(values)
             continue
         del words[name]
-        if is_text and are_mostly_numbers(values):
+        if numeric_text.is_text and numeric_text.are_mostly_numbers(values):
             mixed[name] = MIXED_TEXT
-        elif is_text and have_unit(values):
+        elif numeric_text.is_text and numeric_text.have_unit(values):
             mixed[name] = WITH_UNIT
     return [name for name in words if len(words[name]) > 1], mixed
 
@@ -127,6 +117,7 @@ def texts_of_few_levels(
     """Return the columns of text that are categories of few levels, and why others are not."""
     counts = _value_counts(table, source, names)
     few = [name for name in names if name in counts and has_few_levels(counts[name])]
+    are_dates = numeric_text.are_dates
     out = [name for name in few if is_named_like_code(name) or are_dates(counts[name])]
     return [name for name in few if name not in out], dict.fromkeys(out, ID_OR_DATE)
 
@@ -149,7 +140,7 @@ def _value_counts(table: Table, source: Source, names: Sequence[str]) -> dict[st
     """Return the counts of values in the sample, without columns of text that are not UTF-8."""
     counts: dict[str, Counter[str]] = {name: Counter() for name in names}
     for name, values in _sample(table, source, counts):
-        if is_text(values.type) and not is_unicode(values):
+        if numeric_text.is_text(values.type) and not numeric_text.is_unicode(values):
             del counts[name]
             continue
         found = pc.value_counts(values.drop_null())
@@ -161,8 +152,8 @@ def _value_counts(table: Table, source: Source, names: Sequence[str]) -> dict[st
 def check_unicode(table: Table, source: Source, names: Sequence[str]) -> None:
     """Raise `DataError` for a column of text that is not UTF-8 in the sample."""
     for name, values in _sample(table, source, names):
-        if not is_unicode(values):
-            raise unicode_error(table.shown, name)
+        if not numeric_text.is_unicode(values):
+            raise numeric_text.unicode_error(table.shown, name)
 
 
 def _sample(table: Table, source: Source, names: Collection[str]) -> Iterator[tuple[str, pa.Array]]:

@@ -19,14 +19,7 @@ from distsvc.errors.faults import CREDENTIALS, fault
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.remote import delta_options
 from distsvc.storage.rows.columns import plain_type
-from distsvc.storage.tables.lakes.lake import (
-    DataFile,
-    Lake,
-    Snapshot,
-    asked_state,
-    check_installed,
-    snapshot_of,
-)
+from distsvc.storage.tables.lakes import lake
 
 _FEATURES = {
     "appendOnly", "columnMapping", "deletionVectors", "domainMetadata", "timestampNtz",
@@ -40,13 +33,13 @@ _STATUS = re.compile(r"status:? (\d{3})|\b(\d{3}) (?:Forbidden|Unauthorized|Not 
 _AWAY = re.compile(r"error sending request|timed out|status: 5\d\d|client error \(Connect\)")
 
 
-class Delta(Lake):
+class Delta(lake.Lake):
     """A Delta Lake table in one version."""
 
     name = "delta"
     title = "Delta Lake"
 
-    def found(self, location: Location) -> Snapshot:
+    def found(self, location: Location) -> lake.Snapshot:
         table = _opened(location)
         with _reading(location, "log"):
             asked = set(table.protocol().reader_features or ())
@@ -61,11 +54,11 @@ class Delta(Lake):
 
 
 def _opened(location: Location) -> Any:
-    check_installed(location, "deltalake")
+    lake.check_installed(location, "deltalake")
     from deltalake import DeltaTable
     from deltalake.exceptions import TableNotFoundError
 
-    version = asked_state(location, "version")
+    version = lake.asked_state(location, "version")
     uri = location.path if location.is_local else location.lake.path
     options = None if location.is_local else delta_options(uri)
     try:
@@ -147,7 +140,7 @@ def _known(error: Exception, location: Location, part: str) -> DistsvcError:
     return known or DataError(f"can't read the {part} of {location.shown}: {text}")
 
 
-def _snapshot(location: Location, table: Any) -> Snapshot:
+def _snapshot(location: Location, table: Any) -> lake.Snapshot:
     fields = table.schema().fields
     mode = table.metadata().configuration.get(f"{_MAPPED}mode", "none")
     own = {one.name: one.metadata.get(f"{_MAPPED}physicalName") for one in fields}
@@ -155,7 +148,7 @@ def _snapshot(location: Location, table: Any) -> Snapshot:
     numbers = {one.name: one.metadata.get(f"{_MAPPED}id") for one in fields}
     types = {one.name: plain_type(one.type) for one in pa.schema(table.schema().to_arrow())}
     keys = tuple(table.metadata().partition_columns)
-    return snapshot_of(
+    return lake.snapshot_of(
         location,
         _parts(location, table, keys, physical),
         types=types,
@@ -167,7 +160,7 @@ def _snapshot(location: Location, table: Any) -> Snapshot:
 
 def _parts(
     location: Location, table: Any, keys: tuple[str, ...], physical: dict[str, str]
-) -> list[DataFile]:
+) -> list[lake.DataFile]:
     live = pa.table(table.get_add_actions(flatten=True))
     deleted = _deleted(location, table)
     columns: dict[str, list[str | None]] = {}
@@ -179,7 +172,7 @@ def _parts(
     for k, (path, size) in enumerate(pairs):
         url = _url(location, unquote(path))
         values = {key: column[k] for key, column in columns.items()}
-        parts.append(DataFile(url, size, values, values, deleted.get(_bare(url))))
+        parts.append(lake.DataFile(url, size, values, values, deleted.get(_bare(url))))
     return parts
 
 

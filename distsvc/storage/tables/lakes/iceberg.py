@@ -16,44 +16,31 @@ import pyarrow.parquet as pq
 
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError
 from distsvc.errors.faults import fault
+from distsvc.storage.places import remote
 from distsvc.storage.places.location import Location
-from distsvc.storage.places.remote import (
-    ASKED_AGAIN,
-    Options,
-    catalog_options,
-    iceberg_options,
-    is_s3,
-)
 from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.columns import plain_type
-from distsvc.storage.tables.lakes.lake import (
-    DataFile,
-    Lake,
-    Snapshot,
-    asked_state,
-    check_installed,
-    snapshot_of,
-)
+from distsvc.storage.tables.lakes import lake
 
 _LOG = logging.getLogger("distsvc")
 
 
-class Iceberg(Lake):
+class Iceberg(lake.Lake):
     """An Iceberg table in one snapshot."""
 
     name = "iceberg"
     title = "Iceberg"
 
-    def found(self, location: Location) -> Snapshot:
-        asked = asked_state(location, "snapshot")
-        check_installed(location, "pyiceberg")
+    def found(self, location: Location) -> lake.Snapshot:
+        asked = lake.asked_state(location, "snapshot")
+        lake.check_installed(location, "pyiceberg")
         try:
             table = _opened(location)
             snapshot = table.snapshot_by_id(asked) if asked else table.current_snapshot()
             if asked and snapshot is None:
                 raise InputNotFoundError(f"{location.shown}: the table has no such snapshot")
             if snapshot is None:
-                return snapshot_of(location, [])
+                return lake.snapshot_of(location, [])
             scan = table.scan(snapshot_id=asked)  # of the present one, in the present columns
             return _snapshot(location.pinned(f"snapshot={snapshot.snapshot_id}"), table, scan)
         except DistsvcError:
@@ -70,17 +57,17 @@ class Iceberg(Lake):
         layout = table.layout
         if not (layout.lake and layout.lake.by_catalog):
             return super().folder(table)
-        asked = int(time.monotonic() / ASKED_AGAIN.total_seconds())
+        asked = int(time.monotonic() / remote.ASKED_AGAIN.total_seconds())
         return Location.of(layout.path, _options(table.sources[0], asked)).at(layout.root)
 
 
 @lru_cache(maxsize=16)
-def _options(url: str, asked: int) -> Options:
+def _options(url: str, asked: int) -> remote.Options:
     """Return a catalog's options to open files; a new value of `asked` renews them."""
     location = Location.of(url)
     try:
-        check_installed(location, "pyiceberg")
-        return catalog_options(_opened(location).io.properties)
+        lake.check_installed(location, "pyiceberg")
+        return remote.catalog_options(_opened(location).io.properties)
     except JobFileError as error:
         fields = {"url": location.shown, "because": str(error)}
         _LOG.warning("credentials are those of the environment", extra={"fields": fields})
@@ -100,7 +87,7 @@ def _opened(location: Location) -> Any:
         if not location.info():
             raise location.not_found()
         path = f"file://{location.path}" if location.is_local else location.lake.path
-        return StaticTable.from_metadata(path, iceberg_options(path))
+        return StaticTable.from_metadata(path, remote.iceberg_options(path))
     catalog, _, name = location.lake.path.partition("/")
     if not catalog or "." not in name or "/" in name:
         raise JobFileError(
@@ -132,7 +119,7 @@ def _known(error: Exception, location: Location) -> DistsvcError:
     return known or DataError(f"can't read the metadata of {location.shown}: {words}")
 
 
-def _snapshot(location: Location, table: Any, scan: Any) -> Snapshot:
+def _snapshot(location: Location, table: Any, scan: Any) -> lake.Snapshot:
     from pyiceberg.io.pyarrow import schema_to_pyarrow
 
     schema = scan.projection()
@@ -141,11 +128,11 @@ def _snapshot(location: Location, table: Any, scan: Any) -> Snapshot:
     specs = table.metadata.specs()
     deletes = _Deletes(table.io, location.shown)
     parts = [_part(location, task, specs, schema, types, deletes) for task in scan.plan_files()]
-    by_catalog = location.fs is None and parts and is_s3(parts[0].url)
-    return snapshot_of(
+    by_catalog = location.fs is None and parts and remote.is_s3(parts[0].url)
+    return lake.snapshot_of(
         location,
         parts,
-        s3=catalog_options(table.io.properties) if by_catalog else {},
+        s3=remote.catalog_options(table.io.properties) if by_catalog else {},
         types=types,
         ids=ids,
         aliases=_aliases(table, ids),
@@ -181,7 +168,7 @@ def _part(
     schema: Any,
     types: dict[str, pa.DataType],
     deletes: _Deletes,
-) -> DataFile:
+) -> lake.DataFile:
     file = task.file
     if _format(file) != "PARQUET":
         raise DataError(
@@ -195,7 +182,7 @@ def _part(
         for one in schema.fields
         if one.initial_default is not None
     }
-    return DataFile(
+    return lake.DataFile(
         file.file_path, file.file_size_in_bytes, keys, defaults | keys, deletes.of(task)
     )
 

@@ -35,15 +35,8 @@ from distsvc.storage.rows.features import is_numeric, is_vector
 from distsvc.storage.rows.numeric_text import is_text
 from distsvc.storage.rows.versions import Versions, check_version
 from distsvc.storage.rows.where import Condition
+from distsvc.storage.tables import parquet
 from distsvc.storage.tables.files import Files, Infos
-from distsvc.storage.tables.parquet import (
-    FOOTER_THREADS,
-    Content,
-    Parquet,
-    Piece,
-    footer,
-    live_rows,
-)
 
 _ALIKE = (
     lambda kind: is_numeric(kind) and not pa.types.is_boolean(kind),
@@ -123,7 +116,7 @@ class Snapshot(Files):
         return {name: own[0] for name, own in found.items() if own}
 
 
-class Lake(Parquet):
+class Lake(parquet.Parquet):
     """Parquet files listed by a log; `found` of a subclass returns a `Snapshot`."""
 
     suffixes: ClassVar[tuple[str, ...]] = ()
@@ -158,14 +151,16 @@ class Lake(Parquet):
         self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
     ) -> Scan:
         assert isinstance(found, Snapshot)
-        with _whole(found), ThreadPoolExecutor(FOOTER_THREADS) as pool:
-            footers = list(pool.map(footer, found.places))
+        with _whole(found), ThreadPoolExecutor(parquet.FOOTER_THREADS) as pool:
+            footers = list(pool.map(parquet.footer, found.places))
         problems: dict[str, str] = {}
         files, extents, units = [], [], []
         parts = zip(found.parts.values(), found.places, footers, strict=True)
         for part, place, (schema, groups) in parts:
             about = _about(found, part, schema, place.shown, problems)
-            live = [rows for rows in live_rows(groups, _mask(part.deleted, sum(groups))) if rows]
+            live = [
+                rows for rows in parquet.live_rows(groups, _mask(part.deleted, sum(groups))) if rows
+            ]
             files.append(about)
             extents += live
             units.append(len(live))
@@ -196,7 +191,7 @@ class Lake(Parquet):
             sources=(found.location.address,),
         )
 
-    def content(self, table: Table, piece: Piece, file: pq.ParquetFile) -> Content:
+    def content(self, table: Table, piece: parquet.Piece, file: pq.ParquetFile) -> parquet.Content:
         log, kept = table.layout.lake, None
         assert log is not None
         about, types = log.files[piece.number], _types(log.schema)
@@ -205,7 +200,7 @@ class Lake(Parquet):
         if about.deleted:
             path = store_of(log.staging).local(_deleted_name(log.digest, piece.number))
             kept = _mask(read_arrays(path)["deleted"], file.metadata.num_rows)
-        return Content(
+        return parquet.Content(
             names=about.names,
             values={n: _scalar(value, types[n]) for n, value in about.values.items()},
             types={n: types[n] for n, kind in own.items() if plain_type(kind) != types[n]},
@@ -244,7 +239,7 @@ def snapshot_of(
 
 def check_snapshot(table: Table, folder: Location) -> None:
     """Raise `DataError` for a file of an open table that changed or is gone."""
-    with ThreadPoolExecutor(FOOTER_THREADS) as pool:
+    with ThreadPoolExecutor(parquet.FOOTER_THREADS) as pool:
         pairs = ((folder.join(name), version) for name, version in table.versions.items())
         list(pool.map(lambda pair: check_version(*pair), pairs))
 
