@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from types import ModuleType
 
 from distsvc.errors import MissingExtraError
 
 
-def required(package: str, extra: str, what: str) -> Any:
+def required(package: str, extra: str, what: str) -> ModuleType:
     """Return an imported package or module of an extra; errors as in `check_extra`."""
     check_extra(package, extra, what)
     return import_module(package)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow.interchange import from_dataframe
 
 from distsvc.errors import UnusableRowsError
-from distsvc.inputs.rows import Input, Reading, RowValues, not_rows_error
+from distsvc.inputs.rows import Columns, Input, Reading, RowValues, not_rows_error
 
 _UNREADABLE = (pa.ArrowException, TypeError, ValueError)
 """Errors of pyarrow for an unreadable table or value."""
@@ -42,7 +42,7 @@ class Tables(Input):
             for first in range(0, batch.num_rows, most):
                 yield batch.slice(first, most)
 
-    def columns(self) -> tuple[Any, Sequence[np.dtype], Sequence[str] | None]:
+    def columns(self) -> Columns:
         readers = self._readers()
         first = next(readers, None)
         if first is None:
@@ -87,7 +87,7 @@ class DaskFrame(Tables):
     def __init__(self, X: Any, asked: Reading):
         super().__init__(X, asked, self._computed)
 
-    def columns(self) -> tuple[Any, Sequence[np.dtype], Sequence[str] | None]:
+    def columns(self) -> Columns:
         empty = self.X._meta  # so nothing is computed
         return Tables(empty, self.asked, lambda: [empty]).columns()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distsvc.errors import UnusableRowsError
+
+Number = int | Decimal
 
 MAX_EXACT_INTEGER = 2.0**53
 """Largest integer below which float64 represents all integers."""
@@ -28,7 +31,7 @@ class Ends:
     """Exact extremes of the columns of 64-bit integers and decimals, by column position."""
 
     def __init__(self) -> None:
-        self._found: dict[int, tuple[Any, Any]] = {}
+        self._found: dict[int, tuple[Number, Number]] = {}
 
     def add_array(self, X: np.ndarray) -> None:
         """Update the extremes from rows (n, d)."""
@@ -44,7 +47,7 @@ class Ends:
                 if found["min"] is not None:
                     self._add(k, found["min"], found["max"])
 
-    def _add(self, place: int, low: Any, high: Any) -> None:
+    def _add(self, place: int, low: Number, high: Number) -> None:
         known = self._found.get(place, (low, high))
         self._found[place] = min(known[0], low), max(known[1], high)
 

@@ -6,7 +6,7 @@ of DuckDB has an attribute for every column.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from distsvc.errors import UnusableRowsError
 from distsvc.inputs.arrow import DaskFrame, Tables
-from distsvc.inputs.rows import Input, Reading, RowValues, check_array, cut, not_rows_error
+from distsvc.inputs.rows import Columns, Input, Reading, RowValues, check_array, cut, not_rows_error
 
 
 class ArrayRows(Input):
@@ -32,7 +32,7 @@ class ArrayRows(Input):
         for first in range(0, X.shape[0], step):
             yield from self._cut(X[first : first + step])
 
-    def columns(self) -> tuple[Any, Sequence[np.dtype], Sequence[str] | None]:
+    def columns(self) -> Columns:
         shape = self.X.shape
         if len(shape) != 2:
             raise UnusableRowsError(
@@ -62,7 +62,7 @@ class ArrayRows(Input):
             self.ends.add_array(found)
         return cut(found, self.asked.most(found.shape[1]))
 
-    def _check_numbers(self, dtype: Any) -> None:
+    def _check_numbers(self, dtype: np.dtype) -> None:
         if np.dtype(dtype).kind not in "biuf":
             raise UnusableRowsError(
                 f"{self.asked.name}: expected an array of numbers, found dtype {dtype}"

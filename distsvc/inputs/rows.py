@@ -17,6 +17,10 @@ BLOCK_VALUES = 2**20
 """Maximum number of values of a block; learners and rules make several copies of it."""
 
 
+Columns = tuple[Any, Sequence[np.dtype], Sequence[str] | None]
+"""The header of a table, a dtype that holds each column, and the names of the columns."""
+
+
 @dataclass(frozen=True)
 class RowValues:
     """The values of a function of rows: their name, dtype, and columns if a row has several."""
@@ -91,8 +95,8 @@ class Input(ABC):
         """Yield the rows of a pass as arrays (n, d) of numbers or as record batches."""
 
     @abstractmethod
-    def columns(self) -> tuple[Any, Sequence[np.dtype], Sequence[str] | None]:
-        """Return the header, a dtype that holds each column, and the names of the columns."""
+    def columns(self) -> Columns:
+        """Return the columns."""
 
     def opened(self) -> Self:
         """Prepare for `blocks`, and return itself; `UnusableRowsError` if X holds no numbers."""
@@ -190,7 +194,7 @@ def cut(chunk: np.ndarray, most: int) -> Iterator[np.ndarray]:
         yield chunk[first : first + most]
 
 
-def not_rows_error(X: Any, name: str) -> UnusableRowsError:
+def not_rows_error(X: object, name: str) -> UnusableRowsError:
     """Return the error for an object that is neither an array nor a table."""
     value = "" if hasattr(type(X), "__dask_graph__") else f" {shown(X)}"
     return UnusableRowsError(
@@ -199,7 +203,7 @@ def not_rows_error(X: Any, name: str) -> UnusableRowsError:
     )
 
 
-def check_array(X: Any) -> None:
+def check_array(X: object) -> None:
     """Raise `UnusableRowsError` for a NumPy array with named fields, units of time or a mask.
 
     scikit-learn ignores units and masks, and gives no advice on fields.

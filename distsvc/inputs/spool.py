@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
 from distsvc.inputs.exactness import Ends
-from distsvc.inputs.rows import Input, block_rows
+from distsvc.inputs.rows import Columns, Input, block_rows
 
 
 class Spool(Input):
@@ -21,7 +21,7 @@ class Spool(Input):
         self.source, self._file, self._whole = source, file, False
         self.opened()
 
-    def columns(self) -> tuple[Any, Sequence[np.dtype], Sequence[str] | None]:
+    def columns(self) -> Columns:
         return self.source.header, [self.source.dtype], self.source.names
 
     def watched(self) -> Ends:

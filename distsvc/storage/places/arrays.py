@@ -17,7 +17,7 @@ import tokenize
 import uuid
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -60,7 +60,7 @@ def writing(path: Path | str) -> Iterator[None]:
         raise (fault(error, writing=path) or error) from error
 
 
-def write_whole(path: Path, write: Callable[[BinaryIO], Any]) -> None:
+def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Call `write` on a new file beside `path`, then rename it to `path`; errors as in `writing`.
 
     `write` must not read anything whose errors are `OSError`.
@@ -97,7 +97,7 @@ def write_text(path: Path, text: str) -> None:
     write_whole(path, lambda stream: stream.write(content))
 
 
-def write_json(path: Path, content: Any) -> None:
+def write_json(path: Path, content: object) -> None:
     """Write content as JSON, keys in the given order."""
     write_text(path, json_bytes(content).decode())
 
@@ -133,14 +133,14 @@ def parse_json(content: bytes, name: Path | str, most_bytes: int = MOST_JSON) ->
         return found
 
 
-def json_bytes(content: Any) -> bytes:
+def json_bytes(content: object) -> bytes:
     """Return JSON as it is written, keys in the given order."""
     return (json.dumps(content, indent=1, allow_nan=False, default=_plain) + "\n").encode()
 
 
-def sealed(content: dict[str, Any]) -> bytes:
+def sealed(content: Mapping[str, object]) -> bytes:
     """Return an object as JSON, with a checksum of the rest as its last key."""
-    return json_bytes(content | {SEAL: zlib.crc32(json_bytes(content))})
+    return json_bytes({**content, SEAL: zlib.crc32(json_bytes(content))})
 
 
 def unsealed(written: bytes, name: Path | str, required: bool = True) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def unsealed(written: bytes, name: Path | str, required: bool = True) -> dict[st
     return content
 
 
-def write_sealed(path: Path, content: dict[str, Any]) -> None:
+def write_sealed(path: Path, content: Mapping[str, object]) -> None:
     """Write an object as JSON with its checksum."""
     write_text(path, sealed(content).decode())
 
@@ -334,7 +334,7 @@ def _every_key_once(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     return found
 
 
-def _check_depth(content: Any) -> None:
+def _check_depth(content: object) -> None:
     level = [content]
     for _ in range(DEEPEST_JSON + 1):
         nested = [part for part in level if isinstance(part, dict | list)]
@@ -344,7 +344,7 @@ def _check_depth(content: Any) -> None:
         raise ValueError(f"it is nested more than {DEEPEST_JSON} deep")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} can't be written as JSON")

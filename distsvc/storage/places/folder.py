@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from filelock import FileLock, Timeout
 
@@ -256,7 +256,9 @@ class Folder:
                 names += files if inside == "." else [f"{inside}/{file}" for file in files]
         return sorted(names)
 
-    def _replace(self, name: str, write: Callable[[BinaryIO], Any], settled: bool = False) -> None:
+    def _replace(
+        self, name: str, write: Callable[[BinaryIO], object], settled: bool = False
+    ) -> None:
         """Replace a file in one step; if `settled`, it outlasts a loss of power."""
         path = self.root / name
         with self._spare(path) as spare:

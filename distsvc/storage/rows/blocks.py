@@ -159,7 +159,7 @@ class Table:
         return self.others.field(column).type
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype:
         """The dtype of rows: float32 if it holds all values exactly, else float64."""
         pairs = zip(self.features, self.types, strict=True)
         return np.dtype(

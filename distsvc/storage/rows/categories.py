@@ -7,7 +7,7 @@ a bucket.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -58,7 +58,7 @@ class Category(_Categories):
     rest: Share
 
     @classmethod
-    def of(cls, column: str, counts: dict[str, int], known: list[str]) -> Any:
+    def of(cls, column: str, counts: dict[str, int], known: list[str]) -> Self:
         """Return the encoding by the counts of all values; only `known` values can have a code."""
         raise NotImplementedError
 
@@ -72,7 +72,7 @@ class Category(_Categories):
         return f"{self.column} ({values}, {self.rest:.1%} {BUCKET})"
 
     @model_validator(mode="after")
-    def _each_once(self) -> Any:
+    def _each_once(self) -> Self:
         if len(set(self.known)) < len(self.known):
             raise ValueError("expected known values, each once, found one twice")
         return self
@@ -100,7 +100,7 @@ class OneHot(Category):
     one_hot: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, column: str, counts: dict[str, int], known: list[str]) -> OneHot:
+    def of(cls, column: str, counts: dict[str, int], known: list[str]) -> Self:
         known = known[:MOST_LEVELS]
         return cls(column=column, known=tuple(known), rest=_rest(counts, known))
 
@@ -134,14 +134,14 @@ class Frequency(Category):
     rare: Annotated[float, Field(gt=0.0, le=1.0)]
 
     @classmethod
-    def of(cls, column: str, counts: dict[str, int], known: list[str]) -> Frequency:
+    def of(cls, column: str, counts: dict[str, int], known: list[str]) -> Self:
         n_rows, rest = max(sum(counts.values()), 1), _rest(counts, known)
         shares = tuple(counts[value] / n_rows for value in known)
         rare = rest / (len(counts) - len(known)) if rest else 1.0 / n_rows
         return cls(column=column, known=tuple(known), rest=rest, shares=shares, rare=rare)
 
     @model_validator(mode="after")
-    def _one_each(self) -> Any:
+    def _one_each(self) -> Self:
         if len(self.shares) != len(self.known):
             raise ValueError(f"expected {len(self.known)} shares, found {len(self.shares)}")
         return self
@@ -168,7 +168,7 @@ class Codes(Category):
     nominal: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, column: str, counts: dict[str, int], known: list[str]) -> Codes:
+    def of(cls, column: str, counts: dict[str, int], known: list[str]) -> Self:
         known = known[:MOST_LEVELS]
         return cls(column=column, known=tuple(known), rest=_rest(counts, known))
 

@@ -326,7 +326,7 @@ def read_blocks(
         raise ValueError(f"rows [{start}, {stop}) are not within the table's {table.n_rows} rows")
     if block_rows < 1:
         raise ValueError(f"block_rows must be at least 1, found {block_rows}")
-    span = Span(start, stop, block_rows, with_ids, with_labels, samples.with_compared)
+    span = Span(start, stop, block_rows, with_ids, with_labels, with_compared)
     return source_of(table).blocks(table, span)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
@@ -229,7 +229,7 @@ def live_rows(sizes: list[int], kept: np.ndarray | None) -> list[int]:
     return [int(n) for n in np.diff(edges)]
 
 
-def _parquet(handle: Any) -> pq.ParquetFile:
+def _parquet(handle: object) -> pq.ParquetFile:
     # Without pre_buffer and with a small buffer the reader holds a page of each column, however
     # large the row group is.
     at_once = _LOCAL_BYTES if isinstance(handle, pa.OSFile) else _BUFFER_BYTES

@@ -99,14 +99,14 @@ def texts_of_numbers(
     words: dict[str, set[str]] = {name: set() for name in names}
     mixed: dict[str, str] = {}
     for name, values in _sample(table, source, words):
-        numeric_text.is_text = numeric_text.is_unicode(values)
-        if numeric_text.is_text and numeric_text.are_numbers(values):
+        is_unicode = numeric_text.is_unicode(values)
+        if is_unicode and numeric_text.are_numbers(values):
             words[name] |= numeric_text.known_words(values)
             continue
         del words[name]
-        if numeric_text.is_text and numeric_text.are_mostly_numbers(values):
+        if is_unicode and numeric_text.are_mostly_numbers(values):
             mixed[name] = MIXED_TEXT
-        elif numeric_text.is_text and numeric_text.have_unit(values):
+        elif is_unicode and numeric_text.have_unit(values):
             mixed[name] = WITH_UNIT
     return [name for name in words if len(words[name]) > 1], mixed
 

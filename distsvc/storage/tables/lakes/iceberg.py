@@ -187,7 +187,7 @@ def _part(
     )
 
 
-def _text(value: Any, kind: pa.DataType) -> str | None:
+def _text(value: object, kind: pa.DataType) -> str | None:
     """Return a value of a partition as text that Arrow can convert back."""
     if value is None:
         return None
