@@ -109,15 +109,15 @@ class Table:
     """
 
     layout: Layout
-    features: tuple[Feature, ...]
-    types: tuple[str, ...]
-    id: str | None
-    label: str | None
-    where: str | None
-    others: pa.Schema
-    sources: tuple[str, ...]
-    left_out: dict[str, str]
-    versions: Versions
+    features: tuple[Feature, ...] = ()
+    types: tuple[str, ...] = ()
+    id: str | None = None
+    label: str | None = None
+    where: str | None = None
+    others: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    sources: tuple[str, ...] = ()
+    left_out: dict[str, str] = field(default_factory=dict)
+    versions: Versions = field(default_factory=dict)
     ready: str | None = None
     notes: tuple[str, ...] = ()
     missing_values: tuple[float, ...] = ()

@@ -66,6 +66,18 @@ class Files:
         """The location of each file."""
         return [self.folder.join(name) for name in self.infos]
 
+    @property
+    def notes(self) -> list[str]:
+        """A note about the files that are not read."""
+        if not self.passed:
+            return []
+        n, more = len(self.passed), len(self.passed) - 100
+        names = ", ".join(self.passed[:100]) + (f" and {more} more" if more > 0 else "")
+        return [
+            f"{n} file{'' if n == 1 else 's'} of {self.location.shown} passed over: {names}; a "
+            "file is read if it is named like the others"
+        ]
+
     def named(self, suffixes: Sequence[str]) -> Files:
         """Return the files with one of some suffixes, in any case."""
         named = {name for name in self.infos if self.folder.join(name).is_named(suffixes)}

@@ -59,6 +59,7 @@ from distsvc.storage.rows.versions import check_versions
 from distsvc.storage.rows.where import parse_where, where_columns
 from distsvc.storage.tables import samples
 from distsvc.storage.tables.lakes.lake import check_snapshot
+from distsvc.storage.tables.source import Source
 from distsvc.storage.tables.sources import find_sources, source_of
 
 NO_KINDS: Mapping[str, ColumnKind] = MappingProxyType({})
@@ -115,10 +116,8 @@ def open_table(
     found = source.needed(found, condition)
     versions = source.versions(found)  # before anything is read
     encoded, logs = (preprocess.encode, preprocess.log) if preprocess is not None else ({}, ())
-    encode = dict.fromkeys(
-        (name for name, of in kinds.items() if of.kind == CATEGORY),
-        AS_CODES if mixed else AS_ONE_HOT,
-    ) | dict(encoded)
+    named = [name for name, of in kinds.items() if of.kind == CATEGORY]
+    encode = dict.fromkeys(named, AS_CODES if mixed else AS_ONE_HOT) | dict(encoded)
     as_text = (f.column for f in known if isinstance(f, Category | TextNumber))
     categories = {*encode, *as_text}
     wanted = {name for name, of in kinds.items() if of.kind != IGNORE}
@@ -131,35 +130,25 @@ def open_table(
     back = tuple(name for name in {**dict.fromkeys(kept), **kinds} if name in scan.apart)
     keys = tuple(key for key in scan.keys if key not in {*kept, *wanted})
     scan = replace(scan, keys=keys, default=scan.default + back)
-    n_rows = sum(scan.layout.extents)
-    if not n_rows:
-        raise EmptyInputError(f"{config.shown} has no rows")
-    if n_rows > MAX_TABLE_ROWS or min(scan.layout.extents) < 0:
-        raise DataError(
-            f"{config.shown} says it has {n_rows} rows, expected at most {MAX_TABLE_ROWS}"
-        )
+    _check_size(config.shown, scan.layout.extents)
     check_categories(config, scan, set(encoded) - {feature.column for feature in known})
     table = Table(
         layout=scan.layout,
-        features=(),
-        types=(),
         id=config.id,
         label=config.label,
         where=config.where,
-        others=pa.schema([]),
         sources=scan.sources or tuple(location.address for location in locations),
-        left_out={},
         versions=versions,
         ready=config.ready,
         missing_values=preprocess.missing_values if preprocess is not None else (),
     )
     others = {*other_columns(config), *categories} & scan.types.keys()
     samples.check_unicode(table, source, [name for name in others if is_text(scan.types[name])])
-    texts, why = _text_numbers(config, table, scan, {*categories, *ignored})
+    texts, why = _text_numbers(config, table, source, scan, {*categories, *ignored})
     check_kinds(config, scan, kinds, {*texts, *(f.column for f in known)})
     if mixed:
         apart = {*categories, *ignored, *texts, *scan.problems, *other_columns(config)}
-        levels, not_few = _text_levels(config, table, scan, apart, kept)
+        levels, not_few = _text_levels(config, table, source, scan, apart, kept)
         encode |= dict.fromkeys(levels, AS_CODES)
         categories |= set(levels)
         why = {name: one for name, one in (why | not_few).items() if name not in levels}
@@ -177,22 +166,23 @@ def open_table(
     table = replace(table, features=_features(table, scan, columns, logs, encode, known))
     if config.columns is None:
         table = replace(table, left_out=table.left_out | why)
-        table = samples.without_codes(table, source_of(table), {*kept, *wanted})
+        table = samples.without_codes(table, source, {*kept, *wanted})
         if kept:
             old = {*kept, *encoded, *logs, *wanted}
             new = [f.column for f in table.features if f.column not in old]
             table = samples.without_features(table, dict.fromkeys(new, NEW))
     table = replace(table, compared=compared_columns(table, scan))
-    table = samples.with_compared(table, source_of(table))
-    notes = source.notes(found, scan, versions, {*table.stored, *other_columns(config)})
-    n = len(found.passed)
-    if n:
-        notes.insert(
-            0,
-            f"{n} file{'' if n == 1 else 's'} of {found.location.shown} passed over: "
-            f"{some(found.passed, 100)}; a file is read if it is named like the others",
-        )
-    return replace(table, notes=tuple(notes))
+    table = samples.with_compared(table, source)
+    used = {*table.stored, *other_columns(config)}
+    return replace(table, notes=(*found.notes, *source.notes(found, scan, versions, used)))
+
+
+def _check_size(shown: str, extents: Sequence[int]) -> None:
+    n_rows = sum(extents)
+    if not n_rows:
+        raise EmptyInputError(f"{shown} has no rows")
+    if n_rows > MAX_TABLE_ROWS or min(extents) < 0:
+        raise DataError(f"{shown} says it has {n_rows} rows, expected at most {MAX_TABLE_ROWS}")
 
 
 def _check_kept(shown: str, scan: Scan, kept: Collection[str]) -> None:
@@ -207,14 +197,14 @@ def _check_kept(shown: str, scan: Scan, kept: Collection[str]) -> None:
 
 
 def _text_numbers(
-    config: InputConfig, table: Table, scan: Scan, categories: Collection[str]
+    config: InputConfig, table: Table, source: Source, scan: Scan, categories: Collection[str]
 ) -> tuple[list[str], dict[str, str]]:
     """Return the columns of text that can be features as numbers, and why others nearly can."""
     apart = {*other_columns(config), *scan.problems, *categories}
     names = config.columns
     if names is None:
         names, apart = scan.default, {*apart, *scan.apart, *scan.keys}
-    return samples.texts_of_numbers(table, source_of(table), _text_columns(scan, names, apart))
+    return samples.texts_of_numbers(table, source, _text_columns(scan, names, apart))
 
 
 def _text_columns(scan: Scan, names: Sequence[str], apart: Collection[str]) -> list[str]:
@@ -223,7 +213,12 @@ def _text_columns(scan: Scan, names: Sequence[str], apart: Collection[str]) -> l
 
 
 def _text_levels(
-    config: InputConfig, table: Table, scan: Scan, apart: Collection[str], kept: Collection[str]
+    config: InputConfig,
+    table: Table,
+    source: Source,
+    scan: Scan,
+    apart: Collection[str],
+    kept: Collection[str],
 ) -> tuple[list[str], dict[str, str]]:
     """Return the columns of text that are categories of few levels, and why others are not.
 
@@ -235,7 +230,7 @@ def _text_levels(
         return names, {}
     certain = [name for name in names if name in kept]
     rest = [name for name in names if name not in {*kept, *scan.keys, *scan.apart}]
-    levels, others = samples.texts_of_few_levels(table, source_of(table), rest)
+    levels, others = samples.texts_of_few_levels(table, source, rest)
     return [*certain, *levels], others
 
 
