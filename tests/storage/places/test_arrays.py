@@ -85,6 +85,8 @@ def test_arrays_come_back(tmp_path):
     assert list(found) == list(ARRAYS)
     for name, array in ARRAYS.items():
         same(found[name], array)
+    np.savez(tmp_path / "b.npz", **ARRAYS)
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
 
 
 @given(
@@ -112,12 +114,6 @@ def test_the_same_arrays_give_the_same_bytes(tmp_path, monkeypatch):
     later = 1_000_000_000.0
     monkeypatch.setattr("time.time", lambda: later)
     write_arrays(tmp_path / "b.npz", ARRAYS)
-    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
-
-
-def test_arrays_are_written_as_numpy_writes_them(tmp_path):
-    write_arrays(tmp_path / "a.npz", ARRAYS)
-    np.savez(tmp_path / "b.npz", **ARRAYS)
     assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
 
 
@@ -155,11 +151,14 @@ def test_released_pages_leave_the_process(tmp_path):
     release_pages(np.ones(3))  # an array in memory stays
 
 
-@pytest.mark.parametrize("kept", [0, 10, 100, -1])
-def test_truncated_npz(tmp_path, kept):
+@pytest.mark.parametrize("kept", [0, 10, 100, -1, None])
+def test_a_truncated_or_missing_npz(tmp_path, kept):
     path = tmp_path / "a.npz"
     write_arrays(path, ARRAYS)
-    path.write_bytes(path.read_bytes()[:kept])
+    content = path.read_bytes()
+    path.unlink()
+    if kept is not None:
+        path.write_bytes(content[:kept])
     with pytest.raises(DataError, match=r"a\.npz can't be read"):
         read_arrays(path)
 
@@ -187,11 +186,6 @@ def test_a_place_before_the_file_is_damage(tmp_path, place):
         read_arrays(path)
 
 
-def test_missing_npz(tmp_path):
-    with pytest.raises(DataError, match=r"a\.npz can't be read"):
-        read_arrays(tmp_path / "a.npz")
-
-
 @pytest.mark.parametrize(
     ("shape", "data"),
     [((2**40,), bytes(8)), ((2,), bytes(8)), ((2**60,), bytes(8)), ((2**40, 2**40), bytes(8))],
@@ -206,11 +200,14 @@ def test_a_header_that_says_another_size(tmp_path, shape, data):
         read_arrays(tmp_path / "a.npz")
 
 
-def test_a_mapped_file_that_is_too_short(tmp_path):
-    write_array(tmp_path / "X.npy", np.arange(1000))
-    (tmp_path / "X.npy").write_bytes((tmp_path / "X.npy").read_bytes()[:-8])
-    with pytest.raises(DataError, match=r"X\.npy can't be read"):
-        map_array(tmp_path / "X.npy")
+@pytest.mark.parametrize("change", [-8, 4])
+def test_a_mapped_file_of_another_length(tmp_path, change):
+    path = tmp_path / "X.npy"
+    write_array(path, np.arange(1000))
+    path.write_bytes(path.read_bytes()[: 8128 + change] + b"more"[: max(change, 0)])
+    message = rf"X\.npy can't be read: .* expected 8,128 bytes, found {8128 + change:,}"
+    with pytest.raises(DataError, match=message):
+        map_array(path)
 
 
 def test_a_mapped_array_is_not_writable(tmp_path):
@@ -251,13 +248,6 @@ def test_json_that_can_not_be_written(tmp_path, content):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("content", [b"", b'{"a": 1', b"\xff"])
-def test_damaged_json(tmp_path, content):
-    (tmp_path / "a.json").write_bytes(content)
-    with pytest.raises(DataError, match=r"a\.json can't be read"):
-        read_json(tmp_path / "a.json")
-
-
 def test_missing_json(tmp_path):
     with pytest.raises(DataError, match=r"a\.json can't be read"):
         read_json(tmp_path / "a.json")
@@ -266,6 +256,9 @@ def test_missing_json(tmp_path):
 @pytest.mark.parametrize(
     ("content", "why"),
     [
+        (b"", "."),
+        (b'{"a": 1', "."),
+        (b"\xff", "."),
         (b'{"a": NaN}', "NaN is no number"),
         (b'{"a": -Infinity}', "-Infinity is no number"),
         (b'{"a": 1, "b": 2, "a": 3}', "the key 'a' is there twice"),
@@ -322,16 +315,6 @@ def test_types_that_no_array_of_ours_has(tmp_path, array):
         read_arrays(tmp_path / "a.npz")
     write_array(tmp_path / "X.npy", array)
     with pytest.raises(DataError, match=r"array 'X' has the type .*, which is not plain"):
-        map_array(tmp_path / "X.npy")
-
-
-def test_a_mapped_file_that_is_too_long(tmp_path):
-    write_array(tmp_path / "X.npy", np.arange(1000))
-    with open(tmp_path / "X.npy", "ab") as file:
-        file.write(b"more")
-    with pytest.raises(
-        DataError, match=r"X\.npy can't be read: .* expected 8,128 bytes, found 8,132"
-    ):
         map_array(tmp_path / "X.npy")
 
 
