@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from distsvc.errors.faults import DEFECT, INTERRUPTED, blame
+from distsvc.errors.faults import DEFECT, INTERRUPTED, exit_code_and_message
 from distsvc.run.work.start import SHOWN, Display
 
 TERMINATED = 143
@@ -154,7 +154,7 @@ def failing_cleanly(display: Display = SHOWN) -> Iterator[None]:
     except Exception as error:
         if _came:
             raise
-        code, words = blame(error)
+        code, words = exit_code_and_message(error)
         if code == DEFECT:
             from distsvc.run.work.shown.display import log_defect
 

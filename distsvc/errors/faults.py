@@ -85,7 +85,7 @@ _DEFECTS = (
 )  # fmt: skip
 
 
-def blame(error: BaseException | None) -> tuple[int, str]:
+def exit_code_and_message(error: BaseException | None) -> tuple[int, str]:
     """Return exit code and message, one line without secrets, of an error; 0 and "" for None."""
     if error is None:
         return 0, ""
@@ -94,7 +94,7 @@ def blame(error: BaseException | None) -> tuple[int, str]:
         return code, f"stopped, exit code {code}"
     if not isinstance(error, Exception):
         return INTERRUPTED, "interrupted"
-    known = fault(error)
+    known = classify_error(error)
     return (DEFECT, named(error)) if known is None else (known.exit_code, str(known))
 
 
@@ -103,7 +103,7 @@ def named(error: BaseException) -> str:
     return one_line(bare_text(f"{type(error).__name__}: {error}"))
 
 
-def fault(
+def classify_error(
     error: BaseException,
     *,
     reading: str | Path | None = None,
@@ -175,7 +175,7 @@ def _lacks_address_space(error: BaseException) -> bool:
 
 def own_fault(error: BaseException, path: str | Path) -> DistsvcError:
     """Return the error for an unreadable file of the run itself, which is no error of the data."""
-    known = fault(error, reading=path)
+    known = classify_error(error, reading=path)
     if isinstance(known, TemporaryError | OutputPermissionError):
         return known
     allowed = isinstance(error, OSError) and error.errno not in _NOT_ALLOWED

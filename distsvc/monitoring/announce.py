@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distsvc.errors import DistsvcError, one_line
-from distsvc.errors.faults import blame, named
+from distsvc.errors.faults import exit_code_and_message, named
 from distsvc.errors.urls import local_file
 from distsvc.monitoring.outcome import RunOutcome
 
@@ -120,7 +120,7 @@ class Announcer:
 
             write_metrics(file, self._job.job.name if self._job else None, self._stem, outcome)
         except Exception as error:
-            warn(f"--metrics-file: {blame(error)[1]}")
+            warn(f"--metrics-file: {exit_code_and_message(error)[1]}")
 
 
 def _hooked(job: Job) -> bool:

@@ -12,7 +12,7 @@ from distsvc.errors import (
     InputNotReadyError,
     TemporaryError,
 )
-from distsvc.errors.faults import blame
+from distsvc.errors.faults import exit_code_and_message
 
 if TYPE_CHECKING:
     from distsvc.report.content.report import Report
@@ -48,7 +48,7 @@ class RunOutcome:
     @classmethod
     def of(cls, error: BaseException | None, report: Report | None, seconds: float) -> RunOutcome:
         """Return how a run ended, with an error or a report of what is published."""
-        code, words = blame(error)
+        code, words = exit_code_and_message(error)
         held, page = None, ""
         if isinstance(error, CheckFailedError):
             held, page = cast("Report", error.report), error.page

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from distsvc.errors import CheckFailedError, JobFileError, SkippedError
-from distsvc.errors.faults import DEFECT, blame
+from distsvc.errors.faults import DEFECT, exit_code_and_message
 from distsvc.job.config import Job
 from distsvc.job.dates import MOST_DAYS
 from distsvc.monitoring.announce import watched
@@ -107,7 +107,7 @@ def backfill(
             state: Literal["kept", "published"] = "kept" if report.was_there else "published"
             done = BackfilledDay(day, job.output.path, state, _words(report))
         except Exception as error:
-            code, words = blame(error)
+            code, words = exit_code_and_message(error)
             if code == DEFECT:
                 raise
             done = _stopped(day, output, code, words)

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError, TemporaryError, one_line
 from distsvc.errors.extras import required
-from distsvc.errors.faults import fault
+from distsvc.errors.faults import classify_error
 from distsvc.errors.urls import bare_text, checked_url, lake_url
 from distsvc.report.sections.names import cluster_names
 from distsvc.run.reporting.files import REPORT, read_report
@@ -260,4 +260,4 @@ def _write_delta(path: str, schema: pa.Schema, tables: Iterator[pa.Table]) -> No
         if errors:
             raise errors[0] from None
         words = f"delta://{path}: {one_line(bare_text(str(error)))}"
-        raise fault(error, writing=path) or DataError(words) from error
+        raise classify_error(error, writing=path) or DataError(words) from error

@@ -24,7 +24,7 @@ from distsvc.run.model.files import read_labeller, read_model
 from distsvc.run.work.partitions import choose_block_rows
 from distsvc.storage.publishing.formats.columns import published_columns
 from distsvc.storage.rows.blocks import Block
-from distsvc.storage.rows.columns import some
+from distsvc.storage.rows.columns import truncated
 from distsvc.storage.rows.features import names_of
 from distsvc.storage.rows.given_rows import NAME, array_columns, given_blocks, given_rows
 from distsvc.storage.rows.usable import select_rows, usable_rows
@@ -356,8 +356,8 @@ class Model:
         """Return what a notebook shows: clusters and columns, and folded the parameters."""
         about = {
             "algorithm": self.algorithm,
-            "clusters": some([str(one) for one in self.ids.tolist()]) or "none",
-            "columns": some(self.columns),
+            "clusters": truncated([str(one) for one in self.ids.tolist()]) or "none",
+            "columns": truncated(self.columns),
             "id": self.id or "number of the row",
             "missing values": self._missing,
         }

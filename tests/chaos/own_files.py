@@ -20,7 +20,7 @@ from sklearn.datasets import dump_svmlight_file
 from chaos import oracle
 from chaos.reads import Reads, in_children
 from chaos.zygote import PAGE
-from distsvc.errors.faults import blame
+from distsvc.errors.faults import exit_code_and_message
 from distsvc.job.config import Job
 from distsvc.run.job import run_job
 from distsvc.run.reporting import files
@@ -159,7 +159,7 @@ class SmallLab:
             except KilledError:
                 return -9, "killed"
             except Exception as error:
-                return blame(error)
+                return exit_code_and_message(error)
         return 0, ""
 
     def whole(self, name: str) -> tuple[oracle.Result, int]:

@@ -14,7 +14,7 @@ from distsvc.errors import (
     PartitionFailedError,
     TemporaryError,
 )
-from distsvc.errors.faults import fault, own_fault
+from distsvc.errors.faults import classify_error, own_fault
 
 URL = "https://me:pw@host/x?sig=abc"
 SHOWN = "https://host/x"
@@ -74,7 +74,7 @@ READING = [
 
 @pytest.mark.parametrize(("error", "expected"), READING)
 def test_reading(error, expected):
-    found = fault(error, reading=URL)
+    found = classify_error(error, reading=URL)
     assert type(found) is expected
     assert SHOWN in str(found)
     assert "\n" not in str(found)
@@ -84,12 +84,14 @@ def test_reading(error, expected):
 
 def test_where_credentials_come_from_is_said():
     for error in (made("NoCredentialsError"), boto("ExpiredToken"), made("E", status=401)):
-        assert "credentials come from the environment" in str(fault(error, reading="s3://b/x"))
+        assert "credentials come from the environment" in str(
+            classify_error(error, reading="s3://b/x")
+        )
 
 
 def test_a_row_without_a_list_of_one_length_names_the_pyarrow_that_reads_it():
     error = ValueError("Expected all lists to be of size=3 but index 2 had size=0")
-    assert "pyarrow 26 or newer reads it" in str(fault(error, reading="t.parquet"))
+    assert "pyarrow 26 or newer reads it" in str(classify_error(error, reading="t.parquet"))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +111,7 @@ def test_a_row_without_a_list_of_one_length_names_the_pyarrow_that_reads_it():
     ],
 )
 def test_writing(number, expected, message):
-    found = fault(OSError(number, "why"), writing="out/x")
+    found = classify_error(OSError(number, "why"), writing="out/x")
     assert type(found) is expected
     assert str(found).startswith(message)
 
@@ -135,7 +137,7 @@ def test_a_file_of_a_runs_own_is_never_the_datas_fault(error, expected, message)
 
 
 def test_numpy_says_of_a_full_disk_how_many_items_it_wrote():
-    found = fault(OSError("8000 requested and 4096 written"), writing="x.npy")
+    found = classify_error(OSError("8000 requested and 4096 written"), writing="x.npy")
     assert str(found) == "no space left to write x.npy"
 
 
@@ -152,9 +154,9 @@ def test_numpy_says_of_a_full_disk_how_many_items_it_wrote():
     ],
 )
 def test_what_is_known_without_a_place(error, expected):
-    assert type(fault(error)) is expected
+    assert type(classify_error(error)) is expected
     if getattr(error, "filename", None):
-        assert "out/x" in str(fault(error))
+        assert "out/x" in str(classify_error(error))
 
 
 def raised_while_handling(error, other):
@@ -181,17 +183,17 @@ def raised_while_handling(error, other):
     ],
 )
 def test_defects_stay_defects(error):
-    assert fault(error) is None
+    assert classify_error(error) is None
 
 
 def test_a_folder_that_may_not_be_made_is_not_called_missing():
     error = raised_while_handling(PermissionError(errno.EACCES, "no"), FileNotFoundError())
-    assert type(fault(error, writing="a/b")) is OutputPermissionError
+    assert type(classify_error(error, writing="a/b")) is OutputPermissionError
 
 
 def test_our_own_errors_stay():
     error = DataError("x")
-    assert fault(error) is error
+    assert classify_error(error) is error
 
 
 @pytest.mark.parametrize(
@@ -206,8 +208,8 @@ def test_our_own_errors_stay():
 def test_a_limit_of_the_address_space_is_named(monkeypatch, error):
     resource = pytest.importorskip("resource")
     monkeypatch.setattr(resource, "getrlimit", lambda _: (2**30, resource.RLIM_INFINITY))
-    found = fault(error)
+    found = classify_error(error)
     assert isinstance(found, PartitionFailedError)
     assert "ulimit -v, is too low" in str(found)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY,) * 2)
-    assert not isinstance(fault(error), PartitionFailedError)
+    assert not isinstance(classify_error(error), PartitionFailedError)

@@ -13,7 +13,7 @@ from distsvc.errors.urls import local_file
 from distsvc.run.drafts.asked_job import default_job
 from distsvc.run.drafts.looking import Look, look_at
 from distsvc.storage.places.arrays import write_text
-from distsvc.storage.rows.columns import some
+from distsvc.storage.rows.columns import truncated
 from distsvc.storage.rows.features import Vector
 from distsvc.storage.tables.sources import source_of
 
@@ -93,7 +93,7 @@ def _columns(look: Look) -> list[str]:
     lines += _hint_of_several("columns", table.stored)
     if table.left_out:
         why = [f"{name} ({reason})" for name, reason in table.left_out.items()]
-        lines += _comment(f"These are none: {some(why)}.")
+        lines += _comment(f"These are none: {truncated(why)}.")
     if look.id is not None:
         lines.append(_hint("id", look.id, "looks like an id: copied to the labels"))
     remark = "looks like known classes: scores the result, and is no feature"
@@ -109,7 +109,9 @@ def _preprocess(look: Look) -> list[str]:
         remark = "or 'unit', which compares vectors by direction; 'auto' takes the clearer"
         lines.append(_hint("scale", "auto", remark))
     if look.gaps:
-        lines += _comment(f"Values are missing in {some(look.gaps)}; they stay missing, unless:")
+        lines += _comment(
+            f"Values are missing in {truncated(look.gaps)}; they stay missing, unless:"
+        )
         lines.append(_hint("missing", "median", "or 'drop', which leaves such rows out"))
     else:
         lines.append(_line("missing", "auto", "or 'error', 'drop', 'median'"))

@@ -22,7 +22,7 @@ from distsvc.run.learning.preparation import PREPARATION, Preparation
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.phases import Steps
 from distsvc.storage.rows.blocks import Table
-from distsvc.storage.rows.columns import some
+from distsvc.storage.rows.columns import truncated
 from distsvc.storage.rows.features import (
     Feature,
     Log,
@@ -61,7 +61,7 @@ def prepare(
         together = one_hot_columns(table.features)
         missing = missing_values(table.features, survey.n_rows - survey.sums.counts)
         if missing:
-            told = some([f"{name} ({rows:,})" for name, rows in missing.items()])
+            told = truncated([f"{name} ({rows:,})" for name, rows in missing.items()])
             steps.progress.event("missing values", columns=told)
         scaling, notes = make_scaling(config, survey, table.columns, together)
         if config.scale == "auto":
@@ -142,9 +142,9 @@ def make_scaling(
     varies = sums.least < sums.most
     for group in together:  # a rare value may not come up at all
         varies[group] = varies[group].any()
-    constant = [name for name, some in zip(columns, varies, strict=True) if not some]
+    constant = [name for name, does_vary in zip(columns, varies, strict=True) if not does_vary]
     if constant:
-        notes.append(f"constant columns carry no information: {some(constant)}")
+        notes.append(f"constant columns carry no information: {truncated(constant)}")
     if config.scale == "robust":
         scaling = Scaling.robust(sums, survey.pilot, fill)
     else:
@@ -198,7 +198,7 @@ def told_of_aside(rows: Sequence[RowAside], columns: Sequence[str]) -> list[str]
         return []
     told = [f"row {far.row} ({columns[far.column]} = {far.value:,.6g})" for far in rows]
     return [
-        f"set aside, as far from all other rows: {some(told, SHOWN)}; nothing was learned "
+        f"set aside, as far from all other rows: {truncated(told, SHOWN)}; nothing was learned "
         "from these, and they are labelled like any other"
     ]
 
@@ -224,7 +224,7 @@ def told_of_far_rows(survey: Survey, kind: str, features: Sequence[Feature]) -> 
     as_log = [name for name, column in found.items() if column.near_as_log and name in numbers]
     told = [f"{name} ({_words(column)})" for name, column in found.items()]
     return [
-        f"a few far rows decide the scale of {some(told, SHOWN)}, and all others look "
+        f"a few far rows decide the scale of {truncated(told, SHOWN)}, and all others look "
         f"alike there: {_advice(as_log, len(found))}"
     ]
 
@@ -271,8 +271,8 @@ def told_of_stand_ins(
     if missing == "error":
         keys += " and missing = 'median' (or 'drop')"
     return [
-        f"numbers that may stand for missing values: {some(told, SHOWN)}; if they do, give {keys} "
-        "in [preprocess]"
+        f"numbers that may stand for missing values: {truncated(told, SHOWN)}; if they do, "
+        f"give {keys} in [preprocess]"
     ]
 
 

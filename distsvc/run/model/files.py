@@ -36,7 +36,7 @@ from distsvc.storage.publishing.manifest import (
     listed,
     read_manifest,
 )
-from distsvc.storage.rows.columns import some
+from distsvc.storage.rows.columns import truncated
 from distsvc.storage.rows.features import Feature
 from distsvc.storage.rows.where import where_columns
 from distsvc.storage.tables.opening import numbers_apart, open_table
@@ -165,11 +165,14 @@ def known_features(
     if missing and source_of(table).states_width:
         raise DataError(
             f"{path}: expected the model's {len(columns)} columns, found "
-            f"{len(names)} that are numbers; missing: {some(missing)}; found: {some(names)}"
+            f"{len(names)} that are numbers; missing: {truncated(missing)}; found: "
+            f"{truncated(names)}"
         )
     extra = [name for name in names if name not in columns]
     if extra:
-        progress.event("ignored columns", because="the model does not know them", names=some(extra))
+        progress.event(
+            "ignored columns", because="the model does not know them", names=truncated(extra)
+        )
     return features
 
 

@@ -18,7 +18,7 @@ from distsvc.report.content.comparison_parts import (
 )
 from distsvc.run.labelling.labeller import OWN
 from distsvc.run.labelling.phase import Labelled
-from distsvc.storage.rows.columns import some
+from distsvc.storage.rows.columns import truncated
 
 USUAL_DRIFT = 0.25
 """Above which a population is said to be another (`models.drift.stability_index`)."""
@@ -212,7 +212,9 @@ def _units(run: Measured, _: Any) -> Value:
     if run.drift is None:
         return "", None, ""
     found = [column for column in run.drift.columns if column.factor is not None]
-    told = some([f"{column.column!r} is {column.times} the previous run's" for column in found])
+    told = truncated(
+        [f"{column.column!r} is {column.times} the previous run's" for column in found]
+    )
     n = len(found)
     return "", n, f"column{'' if n == 1 else 's'} in another unit{': ' if n else ''}{told}"
 
@@ -220,7 +222,7 @@ def _units(run: Measured, _: Any) -> Value:
 def _columns(run: Measured, _: Any) -> Value:
     if run.new_columns is None:
         return "", None, ""
-    n, names = len(run.new_columns), some([repr(name) for name in run.new_columns])
+    n, names = len(run.new_columns), truncated([repr(name) for name in run.new_columns])
     return "", n, f"new column{'' if n == 1 else 's'}{': ' if names else ''}{names}"
 
 

@@ -27,7 +27,7 @@ from distsvc.run.nights.continuity import LINEAGE, UNCLAIMED
 from distsvc.run.nights.drift import drift_of, reference_drift, refit_because
 from distsvc.run.nights.previous import Previous, rows_of_runs
 from distsvc.run.work.directory import RunDirectory
-from distsvc.storage.rows.columns import some
+from distsvc.storage.rows.columns import truncated
 from distsvc.storage.tables.opening import new_columns, unchosen_columns
 
 MOST_OUTSIDE, ABOUT = 0.25, 0.05
@@ -133,7 +133,7 @@ def _notes(run: RunDirectory, job: Job, lineage: LineagePart | None) -> list[str
         )
     extra = _unknown(run, job)
     if extra:
-        names = some(extra)
+        names = truncated(extra)
         notes.append(
             f"ignored, since the model of the run before does not know them: {names}; "
             "a refit takes them if input.columns names all features"

@@ -21,7 +21,7 @@ from distsvc.run.nights.continuity import LINEAGE
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.storage.places.store import Store, store_of
 from distsvc.storage.publishing.manifest import read_manifest
-from distsvc.storage.rows.columns import some
+from distsvc.storage.rows.columns import truncated
 
 DECISION = "decision"
 """The result that tells whether the model before still fits."""
@@ -85,7 +85,7 @@ def keep_reference(
     if not of:
         raise DataError(
             f"continuity.reference: expected a run with columns of this table, found none of "
-            f"{some([repr(name) for name in labeller.columns])} at {path}"
+            f"{truncated([repr(name) for name in labeller.columns])} at {path}"
         )
     facts = {"path": path, "run_id": manifest.run_id, "run_date": manifest.run_date}
     kept = {name: arrays[name][of] for name in ("column_edges", "column_counts")}

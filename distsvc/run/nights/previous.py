@@ -14,7 +14,7 @@ from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.lineages import earlier_runs
 from distsvc.storage.publishing.manifest import ContinuedRun, Manifest, read_manifest
-from distsvc.storage.rows.columns import some
+from distsvc.storage.rows.columns import truncated
 from distsvc.storage.rows.features import Feature, names_of
 
 
@@ -108,7 +108,7 @@ def labelled_by(job: Job, previous: Previous | None) -> Job:
     if lacking:
         raise JobFileError(
             f"input.columns: expected all columns of the model of {previous.path}, by which rows "
-            f"are labelled; missing: {some([repr(name) for name in lacking])}"
+            f"are labelled; missing: {truncated([repr(name) for name in lacking])}"
         )
     job = with_key(job, "input", "columns", columns)
     preprocess = PreprocessConfig.model_validate(previous.model.preprocess)

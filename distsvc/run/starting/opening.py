@@ -29,7 +29,7 @@ from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.lineages import Lineage, later_runs
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.rows.blocks import Table
-from distsvc.storage.rows.columns import some
+from distsvc.storage.rows.columns import truncated
 from distsvc.storage.tables.opening import fingerprint, open_table, shown_columns
 from distsvc.storage.tables.sources import check_ready
 
@@ -127,7 +127,7 @@ def _notes(job: Job, output: Output) -> list[str]:
         )
     later = later_runs(output.store.address, there)
     if later:
-        dates = some([f"{one.run_date} ({address})" for address, one in later], 5)
+        dates = truncated([f"{one.run_date} ({address})" for address, one in later], 5)
         notes.append(
             f"this run replaces run {there.run_id}, from which later ones went on: {dates}; they "
             "are as they were, and go on from this one when they are run again with --overwrite"

@@ -26,7 +26,7 @@ import numpy as np
 from pydantic import JsonValue
 
 from distsvc.errors import DataError, TemporaryError
-from distsvc.errors.faults import fault
+from distsvc.errors.faults import classify_error
 
 _DAMAGE = (
     OSError, ValueError, OverflowError, EOFError, MemoryError, KeyError, RuntimeError, SyntaxError,
@@ -57,7 +57,7 @@ def writing(path: Path | str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise (fault(error, writing=path) or error) from error
+        raise (classify_error(error, writing=path) or error) from error
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
@@ -305,7 +305,7 @@ def _readable(path: Path | str) -> Iterator[None]:
     try:
         yield
     except _DAMAGE as error:
-        known = fault(error, reading=path) if isinstance(error, OSError) else None
+        known = classify_error(error, reading=path) if isinstance(error, OSError) else None
         if isinstance(known, TemporaryError):  # the file may be whole
             raise known from error
         said = " ".join(str(error).split()) or type(error).__name__

@@ -18,7 +18,7 @@ from typing import Any
 
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError
 from distsvc.errors.extras import required
-from distsvc.errors.faults import fault
+from distsvc.errors.faults import classify_error
 from distsvc.errors.urls import checked_url
 from distsvc.storage.places.arrays import MOST_JSON, make_folder, write_whole
 from distsvc.storage.places.folder import NO_FENCE, ChangedError, Fence
@@ -186,7 +186,11 @@ class Bucket:
         except Exception as error:
             if write and type(error).__name__ in ("AlreadyExistsError", "PreconditionError"):
                 raise ChangedError(f"{where} was changed by another process") from None
-            known = fault(error, writing=where) if write else fault(error, reading=where)
+            known = (
+                classify_error(error, writing=where)
+                if write
+                else classify_error(error, reading=where)
+            )
             raise known or error from None
 
 
@@ -206,4 +210,6 @@ def _opened(root: str) -> _Opened:
     try:
         return _Opened(store.from_url(root, **obstore_options(root)))
     except Exception as error:  # of the settings, such as that there are no credentials
-        raise fault(error, writing=root) or JobFileError(f"can't open {root}: {error}") from None
+        raise classify_error(error, writing=root) or JobFileError(
+            f"can't open {root}: {error}"
+        ) from None

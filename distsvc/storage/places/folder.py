@@ -16,7 +16,7 @@ from typing import BinaryIO, NamedTuple
 from filelock import FileLock, Timeout
 
 from distsvc.errors import DataError, OutputPermissionError, TemporaryError
-from distsvc.errors.faults import fault
+from distsvc.errors.faults import classify_error
 from distsvc.storage.places import arrays
 
 LOCK = "lock"
@@ -168,7 +168,7 @@ class Folder:
         except NOWHERE:
             return None
         except OSError as error:
-            known = fault(error, reading=self.root / name)
+            known = classify_error(error, reading=self.root / name)
             raise known or DataError(f"{self.root / name} can't be read: {error}") from None
         return content, hashlib.sha256(content).hexdigest()
 
@@ -216,7 +216,9 @@ class Folder:
         except Timeout:
             raise HeldError(f"another process holds {self.root}") from None
         except OSError as error:
-            raise (fault(error, writing=f"output.path {self.root.parent}") or error) from None
+            raise (
+                classify_error(error, writing=f"output.path {self.root.parent}") or error
+            ) from None
         try:
             for folder in (self.root, *self.root.glob("*")):
                 arrays.remove_unfinished(folder)
@@ -318,7 +320,7 @@ def _reached(path: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        known = fault(error, reading=path)
+        known = classify_error(error, reading=path)
         if isinstance(known, TemporaryError):
             raise known from error
         raise

@@ -15,7 +15,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError
 from distsvc.errors.extras import check_extra
-from distsvc.errors.faults import fault
+from distsvc.errors.faults import classify_error
 from distsvc.errors.urls import NO_LAKE, LakeUrl, bare_text, checked_url, lake_url
 from distsvc.storage.places.remote import connection, patient
 
@@ -56,7 +56,7 @@ class Location:
                 check_extra("s3fs", "s3", f"input.path: {url}")
             raise JobFileError(f"input.path: can't open {url}: {why}") from None
         except OSError as error:  # of the file that a chain reads from
-            raise fault(error, reading=url) or error from error
+            raise classify_error(error, reading=url) or error from error
         except DistsvcError:
             raise
         except Exception as error:  # such as BadZipFile, of an archive that is none
@@ -104,7 +104,7 @@ class Location:
             return self.fs.info(self.path)
         except FileNotFoundError as error:
             # fsspec says so of an HTTP server that is down or refuses, too.
-            if error.__cause__ and not isinstance(fault(error), InputNotFoundError | None):
+            if error.__cause__ and not isinstance(classify_error(error), InputNotFoundError | None):
                 raise
             return None
 
@@ -115,7 +115,7 @@ class Location:
         try:
             return self.fs.exists(self.path, strict=True)
         except Exception as error:
-            known = fault(error, reading=self.shown)
+            known = classify_error(error, reading=self.shown)
             if isinstance(known, InputNotFoundError | DataError):
                 return False
             raise known or error from error
@@ -154,7 +154,7 @@ class Location:
         except MemoryError:
             raise
         except Exception as error:
-            known = fault(error, reading=self.shown)
+            known = classify_error(error, reading=self.shown)
             if known is None or known is error:
                 raise
             if isinstance(known, InputNotFoundError):

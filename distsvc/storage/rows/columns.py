@@ -212,13 +212,13 @@ def choose_features(
         )
     if len(missing) > 1:
         raise DataError(
-            f"input.columns: {path} has no columns {some([repr(name) for name in missing])}; "
-            f"available: {some(list(scan.types))}"
+            f"input.columns: {path} has no columns {truncated([repr(name) for name in missing])}; "
+            f"available: {truncated(list(scan.types))}"
         )
     faulty = [name for name in features if name in scan.problems]
     if config.columns is None and faulty:
         raise DataError(
-            f"{some([scan.problems[name] for name in faulty])}; leave "
+            f"{truncated([scan.problems[name] for name in faulty])}; leave "
             f"{'it' if len(faulty) == 1 else 'them'} out: --exclude {','.join(faulty)}"
         )
     for name in features:
@@ -361,7 +361,7 @@ def too_many_columns(path: str, n_columns: int) -> DataError:
     )
 
 
-def some(words: Sequence[str], most: int = 20) -> str:
+def truncated(words: Sequence[str], most: int = 20) -> str:
     """Return the first words, and the number of others."""
     more = f" and {len(words) - most} more" if len(words) > most else ""
     return ", ".join(words[:most]) + more
@@ -383,7 +383,7 @@ def _default(
     if not features:
         raise DataError(
             f"{config.shown} has no numeric column to use as a feature; "
-            f"found {some([f'{n} ({t})' for n, t in scan.shown.items()])}"
+            f"found {truncated([f'{n} ({t})' for n, t in scan.shown.items()])}"
         )
     return features
 
@@ -394,7 +394,7 @@ def _check(column: str, field: str, path: str, scan: Scan) -> None:
     if column not in scan.types:
         close = difflib.get_close_matches(column, scan.types, n=3)
         hint = f"did you mean {' or '.join(map(repr, close))}?" if close else ""
-        hint = hint or f"available: {some(list(scan.types))}"
+        hint = hint or f"available: {truncated(list(scan.types))}"
         raise DataError(f"{field}: {path} has no column {column!r}; {hint}")
 
 

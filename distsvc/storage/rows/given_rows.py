@@ -12,7 +12,7 @@ from distsvc.errors import DataError
 from distsvc.inputs.given import rows_of
 from distsvc.inputs.rows import Input, Reading, not_rows_error
 from distsvc.storage.rows.blocks import Block, fill
-from distsvc.storage.rows.columns import plain_type, some
+from distsvc.storage.rows.columns import plain_type, truncated
 from distsvc.storage.rows.features import (
     Feature,
     UnusableValueError,
@@ -40,8 +40,8 @@ def given_rows(X: Any, features: Sequence[Feature], block_rows: int) -> Input:
     columns = array_columns(features)
     if rows.shape is not None and (len(rows.shape) != 2 or rows.shape[1] != len(columns)):
         raise DataError(
-            f"{NAME}: expected an array of {len(columns)} columns ({some(columns)}), found one of "
-            f"shape {tuple(rows.shape)}"
+            f"{NAME}: expected an array of {len(columns)} columns ({truncated(columns)}), found "
+            f"one of shape {tuple(rows.shape)}"
         )
     return rows
 
@@ -122,7 +122,7 @@ def _of_table(batch: pa.RecordBatch, features: Sequence[Feature]) -> list[pa.Arr
     if missing:
         raise DataError(
             f"{NAME}: expected the model's {len(features)} columns, each once; missing or there "
-            f"twice: {some(missing)}; found: {some(names)}"
+            f"twice: {truncated(missing)}; found: {truncated(names)}"
         )
     return [_plain(batch.column(feature.column), feature) for feature in features]
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from distsvc.errors import DataError
 from distsvc.storage.rows.blocks import Block
 from distsvc.storage.rows.categories import Category
-from distsvc.storage.rows.columns import some
+from distsvc.storage.rows.columns import truncated
 from distsvc.storage.rows.features import Feature, feature_at, names_of
 
 
@@ -47,7 +47,7 @@ def infinite_value_error(
     names = names_of(features)
     bad = np.flatnonzero(np.isinf(block.X).any(axis=0)).tolist()
     others = [repr(names[place]) for place in bad if place != column]
-    more = f"; such values are also in {some(others)}" if others else ""
+    more = f"; such values are also in {truncated(others)}" if others else ""
     return DataError(
         f"{shown}: column {names[column]!r}, row {block.rows[row]}: expected a finite "
         f"number below 1e154, found {float(block.X[row, column])}{more}"
@@ -67,7 +67,9 @@ def _gaps(
         counts.setdefault(name, int(missing[:, place].sum()))
     name = next(iter(counts))
     n = counts.pop(name)
-    others = f"; so have {some([f'{k!r} ({n:,})' for k, n in counts.items()])}" if counts else ""
+    others = (
+        f"; so have {truncated([f'{k!r} ({n:,})' for k, n in counts.items()])}" if counts else ""
+    )
     return DataError(
         f"{shown}: column {name!r} has {n:,} missing value{'' if n == 1 else 's'} in rows "
         f"{block.rows[0]} to {block.rows[-1]} (first at row {block.rows[row]}){others}; add --set "
@@ -79,7 +81,7 @@ def no_values_error(names: Sequence[str]) -> DataError:
     """Return the error for one or more columns without any value."""
     if len(names) == 1:
         return DataError(f"column {names[0]!r} has no value in any row")
-    return DataError(f"columns {some(list(map(repr, names)))} have no value in any row")
+    return DataError(f"columns {truncated(list(map(repr, names)))} have no value in any row")
 
 
 def select_rows(block: Block, kept: np.ndarray) -> Block:

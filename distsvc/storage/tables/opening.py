@@ -38,8 +38,8 @@ from distsvc.storage.rows.columns import (
     exclusion_reasons,
     ignored_columns,
     other_columns,
-    some,
     too_many_columns,
+    truncated,
 )
 from distsvc.storage.rows.features import (
     MAX_WIDTH,
@@ -187,11 +187,11 @@ def _check_size(shown: str, extents: Sequence[int]) -> None:
 
 def _check_kept(shown: str, scan: Scan, kept: Collection[str]) -> None:
     """Raise `DataError` if a table lacks columns of the previous run."""
-    missing = [name for name in kept if name not in scan.types and name not in scan.problems]
+    missing = [repr(n) for n in kept if n not in scan.types and n not in scan.problems]
     if missing:
         raise DataError(
-            f"{shown} lacks {some([repr(name) for name in missing])}, used by the previous run: if "
-            "a column was renamed, rename it back; or go on from an earlier night without it, by "
+            f"{shown} lacks {truncated(missing)}, used by the previous run: if a column was "
+            "renamed, rename it back; or go on from an earlier night without it, by "
             "--continue-from OUT; or leave continuity.previous out, and cluster ids start at 0"
         )
 
@@ -383,21 +383,22 @@ def notes_on_columns(table: Table) -> list[str]:
     texts = [repr(one.column) for one in table.features if isinstance(one, TextNumber)]
     notes = []
     if out:
-        listed = some([f"{name!r} ({why})" for name, why in out.items()])
+        listed = truncated([f"{name!r} ({why})" for name, why in out.items()])
         notes.append(f"not used as features: {listed}")
     inside = NESTED.partition("{")[0]
     nested = [f"{name!r} ({why})" for name, why in table.left_out.items() if why.startswith(inside)]
     if nested:
-        notes.append(f"not used as features: {some(nested)}; {UNNEST}")
+        notes.append(f"not used as features: {truncated(nested)}; {UNNEST}")
     units = [repr(name) for name, why in table.left_out.items() if why == samples.WITH_UNIT]
     if units:
         notes.append(
-            f"numbers with a unit behind them are text, which is no feature: {some(units)}; "
+            f"numbers with a unit behind them are text, which is no feature: {truncated(units)}; "
             "write the numbers alone to use them"
         )
     if texts:
         notes.append(
-            f"text read as numbers: {some(texts)}; list the features in input.columns to do without"
+            f"text read as numbers: {truncated(texts)}; list the features in input.columns to do "
+            "without"
         )
     return notes
 
@@ -406,7 +407,7 @@ def shown_columns(table: Table) -> dict[str, str]:
     """Return the used columns, and the others with the reason, for the log."""
     others = [f"{name} ({reason})" for name, reason in table.left_out.items()]
     used = [feature.shown for feature in table.features]
-    return {"used": some(used), "left_out": some(others) or "none"}
+    return {"used": truncated(used), "left_out": truncated(others) or "none"}
 
 
 def id_type(table: Table) -> pa.DataType:

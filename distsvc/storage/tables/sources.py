@@ -15,7 +15,7 @@ from distsvc.errors import (
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.location import Location
 from distsvc.storage.rows.blocks import Table
-from distsvc.storage.rows.columns import some
+from distsvc.storage.rows.columns import truncated
 from distsvc.storage.tables.csv.source import Csv
 from distsvc.storage.tables.files import Files, base_of, check_twins, find_files, join_files
 from distsvc.storage.tables.lakes.delta import Delta
@@ -178,7 +178,7 @@ def check_ready(config: InputConfig, skip_missing: bool = False) -> None:
         return
     late = [what for what in (_awaited(place, config.ready) for place in places) if what]
     if late:
-        words = f"input.path: not there yet: {some(late)}"
+        words = f"input.path: not there yet: {truncated(late)}"
         raise SkippedError(f"{words}; skipped") if skip_missing else InputNotReadyError(words)
 
 

@@ -13,7 +13,7 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from distsvc.errors import DistsvcError, PartitionFailedError, TemporaryError
-from distsvc.errors.faults import fault
+from distsvc.errors.faults import classify_error
 from distsvc.models.rows.threads import compile_seconds
 from distsvc.run.work.directory import PLAN, RunDirectory
 from distsvc.run.work.progress import HERE, Meter, peak_memory_mb
@@ -73,7 +73,7 @@ def fan_out(
         if outcome.error is not None:
             _raise_or_tell(outcome, 2, meter)
             what = f"{meter.name}: partition {number} failed twice: {_why(outcome.error)}"
-            away = isinstance(fault(outcome.error), TemporaryError)
+            away = isinstance(classify_error(outcome.error), TemporaryError)
             raise (TemporaryError if away else PartitionFailedError)(what) from outcome.error
         meter.event("task repeated", partition=number, worker=outcome.worker, attempt=2)
         yield _finished(outcome, 2, meter)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, TemporaryError
-from distsvc.errors.faults import CREDENTIALS, fault
+from distsvc.errors.faults import CREDENTIALS, classify_error
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.remote import delta_options
 from distsvc.storage.rows.columns import plain_type
@@ -136,7 +136,7 @@ def _known(error: Exception, location: Location, part: str) -> DistsvcError:
         return DataError(f"no permission to read {location.shown} ({why}); {CREDENTIALS}")
     if _AWAY.search(text):
         return TemporaryError(f"can't reach {location.shown}: {text}")
-    known = fault(error, reading=location.shown) if getattr(error, "errno", None) else None
+    known = classify_error(error, reading=location.shown) if getattr(error, "errno", None) else None
     return known or DataError(f"can't read the {part} of {location.shown}: {text}")
 
 

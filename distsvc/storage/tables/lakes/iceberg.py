@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError
-from distsvc.errors.faults import fault
+from distsvc.errors.faults import classify_error
 from distsvc.storage.places import remote
 from distsvc.storage.places.location import Location
 from distsvc.storage.rows.blocks import Table
@@ -115,7 +115,7 @@ def _known(error: Exception, location: Location) -> DistsvcError:
         )
     if kinds & {"NoSuchTableError", "NoSuchNamespaceError", "NoSuchIdentifierError"}:
         return InputNotFoundError(f"{location.shown} does not exist: {words}")
-    known = fault(error, reading=location.shown)
+    known = classify_error(error, reading=location.shown)
     return known or DataError(f"can't read the metadata of {location.shown}: {words}")
 
 

@@ -32,8 +32,8 @@ from distsvc.storage.rows.columns import (
     UNKNOWN_TYPE,
     Scan,
     other_columns,
-    some,
     too_many_columns,
+    truncated,
 )
 from distsvc.storage.rows.versions import Versions
 from distsvc.storage.tables.files import Files
@@ -105,8 +105,8 @@ class Zarr(Source):
             return []
         arrays = [f"{f'array {n!r}' if n else 'the array'} ({w})" for n, w in lacking.items()]
         return [
-            f"chunks without a file are read as the fill value: {some(arrays)}; that is right if "
-            "whoever wrote them leaves out chunks that hold nothing else (write_empty_chunks of "
+            f"chunks without a file are read as the fill value: {truncated(arrays)}; that is right "
+            "if whoever wrote them leaves out chunks that hold nothing else (write_empty_chunks of "
             "Zarr), and else these values were never written"
         ]
 
