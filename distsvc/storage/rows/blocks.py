@@ -45,8 +45,14 @@ Batches = Iterator[dict[str, pa.Array]]
 class LakeFile:
     """A file in the log of a Delta or Iceberg table.
 
-    `names` maps columns to the file's own names, `values` has the constant value, as text, of
-    columns that the file lacks, and `deleted` tells whether some of its rows are deleted.
+    Attributes
+    ----------
+    names
+        The file's own names of columns.
+    values
+        Constant values, as text, of columns that the file lacks.
+    deleted
+        Whether some of its rows are deleted.
     """
 
     names: dict[str, str]
@@ -58,9 +64,18 @@ class LakeFile:
 class LakeState:
     """The version of a Delta or Iceberg table that is read.
 
-    `digest` is the SHA-256 of the files and the deleted rows, whose positions are stored in the
-    folder `staging`; `schema` holds the serialised Arrow types of all columns. With `by_catalog` a
-    catalog has the settings to open the files.
+    Attributes
+    ----------
+    digest
+        SHA-256 of the files and the deleted rows.
+    files
+        The files of the version.
+    schema
+        Serialised Arrow types of all columns.
+    staging
+        Folder with the positions of deleted rows.
+    by_catalog
+        Whether a catalog has the settings to open the files.
     """
 
     digest: str
@@ -74,11 +89,20 @@ class LakeState:
 class Layout:
     """The storage of a table's rows.
 
-    `path` is an absolute path or a URL, for a converted table that in the staging folder. `format`
-    is the name of its source, and `extents` are the rows of each storage unit (row group or chunk)
-    in order. A table of many files has the folder `root`, the files in it, the number of units of
-    each, and the number of folders in its name that belong to the given path. A Delta or Iceberg
-    table has a `lake`.
+    Attributes
+    ----------
+    path
+        Absolute path or URL; of a converted table that in the staging folder.
+    format
+        Name of the source.
+    extents
+        Rows of each storage unit (row group or chunk), in order.
+    root, files
+        Folder and names of the files of a table with many files.
+    file_units, file_depths
+        Units of each file, and leading folders of its name that belong to the given path.
+    lake
+        Version of a Delta or Iceberg table.
     """
 
     path: str
@@ -97,15 +121,32 @@ _KINDS = TypeAdapter(dict[str, ColumnKind])
 
 @dataclass(frozen=True)
 class Table:
-    """All that a worker needs to read a range of rows; small, and JSON by `to_dict`.
+    """All that a worker needs to read a range of rows; JSON by `to_dict`.
 
-    `features` are made of its columns, in order, and `types` are the texts for the Arrow types of
-    these columns. `id`, `label`, `where` and `ready` are as in the job; `others` is the schema of
-    the id, label and ``where`` columns. `sources` are the paths in the job; the layout's path
-    differs if the table was converted. `left_out` has the reason why another column is no feature,
-    and `versions` the version of each source file before anything was read. `notes` are warnings
-    about the storage. `missing_values` are sentinel values of features, `column_kinds` the kinds
-    that the job gives. The columns `compared` are no features; a report compares clusters by them.
+    Attributes
+    ----------
+    layout
+        Storage of the rows; another path than `sources` if the table was converted.
+    features, types
+        The features, in order, and the texts for the Arrow types of their columns.
+    id, label, where, ready
+        As in the job.
+    others
+        Schema of the id, label and ``where`` columns.
+    sources
+        The paths in the job.
+    left_out
+        Reasons why other columns are no features.
+    versions
+        Version of each source file before anything was read.
+    notes
+        Warnings about the storage.
+    missing_values
+        Sentinel values of features.
+    column_kinds
+        Kinds of columns that the job gives.
+    compared
+        Columns, no features, by which a report compares clusters.
     """
 
     layout: Layout

@@ -23,10 +23,17 @@ _TAG_KEYS = (
 class Version(NamedTuple):
     """The version of a file, as far as the file system knows it.
 
-    `tag` is an ETag or a time of modification with its name, or empty. `changed` is the change time
-    of a local file in nanoseconds, which no user can set, else 0; it is no part of a fingerprint,
-    because a copy has another. `size` is in bytes. A version of many files has the number of
-    `chunks` among them.
+    Attributes
+    ----------
+    size
+        Bytes.
+    tag
+        ETag or time of modification, with its name; "" if unknown.
+    changed
+        Change time of a local file in nanoseconds, which no user can set; else 0. A fingerprint
+        does not use it, because a copy has another.
+    chunks
+        Number of chunks among many files.
     """
 
     size: int | None

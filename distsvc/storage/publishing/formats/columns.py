@@ -22,9 +22,16 @@ ROW_GROUP_ROWS = 1_048_576
 class Column:
     """A published column.
 
-    `fill` is a value that no row has; formats with fill values can't have a column without one.
-    `meaning` is the default text in the manifest, and `key` the key of ``[output]`` that adds the
-    column; "" if it is always there.
+    Attributes
+    ----------
+    name, type
+        Name and Arrow type.
+    fill
+        A value that no row has, or None; formats with fill values need one.
+    meaning
+        Default text in the manifest.
+    key
+        Key of ``[output]`` that adds the column; "" if it is always there.
     """
 
     name: str
