@@ -37,7 +37,7 @@ def depth(tree, node):
 @pytest.mark.parametrize("size", [1, 7, 40, 500])
 def test_twin(d, size, monkeypatch):
     X = rows(250, d, seed=size)
-    tree = CoresetTree.empty(size, d)
+    tree = CoresetTree(size, d)
     tree.insert(X)
     twin = reference.Features(size)
     for x in X:
@@ -49,7 +49,7 @@ def test_twin(d, size, monkeypatch):
     )
     monkeypatch.setattr(bico, "insert_rows", reference.plain(insert_rows))
     monkeypatch.setattr(bico, "rebuild", reference.plain(rebuild))
-    plain = CoresetTree.empty(size, d)
+    plain = CoresetTree(size, d)
     plain.insert(X)
     assert tree.threshold == pytest.approx(twin.threshold)
     assert tree.threshold == pytest.approx(plain.threshold)
@@ -59,7 +59,7 @@ def test_twin(d, size, monkeypatch):
 
 
 def test_the_tree_is_deep():
-    tree = CoresetTree.empty(60, 3)
+    tree = CoresetTree(60, 3)
     tree.insert(rows(3000))
     assert depth(tree, len(tree.sibling)) >= 3
 
@@ -71,7 +71,7 @@ def test_the_tree_is_deep():
 def test_nothing_is_lost(n, size, seed, offset):
     # a coarse grid: many rows are equal
     X = np.random.default_rng(seed).integers(-4, 5, (n, 2)) + offset
-    tree = CoresetTree.empty(size, 2)
+    tree = CoresetTree(size, 2)
     tree.insert(X)
     means, weights, sums = tree.means[tree.used], tree.weights[tree.used], tree.sums[tree.used]
     assert len(weights) <= size
@@ -86,7 +86,7 @@ def test_nothing_is_lost(n, size, seed, offset):
 
 
 def test_every_slot_is_in_the_tree_or_free():
-    tree = CoresetTree.empty(50, 3)
+    tree = CoresetTree(50, 3)
     tree.insert(rows(2000))
     reached, waiting = [], [len(tree.sibling)]
     while waiting:
@@ -101,7 +101,7 @@ def test_every_slot_is_in_the_tree_or_free():
 
 
 def test_equal_rows_never_fill_the_tree():
-    tree = CoresetTree.empty(3, 2)
+    tree = CoresetTree(3, 2)
     tree.insert(np.repeat([[0.1, 0.2], [3.0, 4.0]], 500, axis=0))
     assert tree.threshold == 0.0
     assert tree.weights[tree.used].tolist() == [500.0, 500.0]
@@ -110,7 +110,7 @@ def test_equal_rows_never_fill_the_tree():
 
 def test_the_blocks_do_not_matter():
     X = rows(20_000)
-    whole, parts = CoresetTree.empty(30, 3), CoresetTree.empty(30, 3)
+    whole, parts = CoresetTree(30, 3), CoresetTree(30, 3)
     whole.insert(X)
     for part in np.split(X, [1, 100, 7000]):
         parts.insert(part)
@@ -120,4 +120,4 @@ def test_the_blocks_do_not_matter():
 
 def test_rows_too_far_apart():
     with pytest.raises(ValueError, match="too large to be squared"):
-        CoresetTree.empty(2, 1).insert(np.array([[0.0], [1e200], [-1e200]]))
+        CoresetTree(2, 1).insert(np.array([[0.0], [1e200], [-1e200]]))

@@ -12,7 +12,7 @@ def rows(n=300, d=3, seed=0):
 
 
 def tree_of_three(window, d=3):
-    state = StreamState.empty(5, d, window)
+    state = StreamState(5, d, window)
     state.directions[0, 0] = 1.0
     state.directions[2] = 1.0
     state.thresholds[:] = [0.5, 0.0, 1.5, 0.0, 0.0]
@@ -62,7 +62,7 @@ def test_it_stops_at_a_full_window_and_goes_on():
 
 def test_the_direction_becomes_the_first_component():
     X = rows(20_000, 5)
-    state = StreamState.empty(1, 5, 20_001)
+    state = StreamState(1, 5, 20_001)
     stream_rows(X, 0, *arguments(state))
     values, vectors = np.linalg.eigh(np.cov(X.T))
     length = np.linalg.norm(state.leading[0])
@@ -71,7 +71,7 @@ def test_the_direction_becomes_the_first_component():
 
 
 def test_equal_rows_have_no_direction():
-    state = StreamState.empty(1, 3, 100)
+    state = StreamState(1, 3, 100)
     stream_rows(np.full((50, 3), 0.3, np.float32), 0, *arguments(state))
     assert not state.leading.any()
     assert not state.windows.any()

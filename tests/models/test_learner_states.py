@@ -8,9 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distsvc.errors import DataError
-from distsvc.models.baselines import fuzzy
-from distsvc.models.baselines.bico import BICO
-from distsvc.models.baselines.depddp import DePDDP, Growth
 from distsvc.models.hyperplanes.engine import Stream, TreeEngine
 from distsvc.models.hyperplanes.estimator import IncrementalMDH
 from distsvc.models.linear import coordinate_descent
@@ -122,40 +119,11 @@ def of_linear():
     return begun().kept, lambda: begun().restore
 
 
-def of_bico():
-    def begun():
-        model = BICO(2, size=10)
-        model._begin(3)
-        model._add(rows())
-        return model
-
-    return begun()._state, lambda: begun()._restore
-
-
-def of_depddp():
-    X = np.concatenate([rows(), rows() + 9.0])
-    growth = Growth(X, DePDDP())
-    growth.consider(0)
-    growth.split_next()
-    return growth.state, lambda: Growth(X, DePDDP()).restore
-
-
-def of_fuzzy():
-    X = rows().astype(float)
-    search = fuzzy.Search(np.random.RandomState(0))
-    search.end(fuzzy.alternate(X, X[:4], 2.0, 0.1, 5))
-    search.centres, search.objectives = X[4:8], [3.0]
-    return search.state, lambda: lambda *state: fuzzy.Search.restored(X, 4, 2.0, *state)
-
-
-OF_ANY_LENGTH = ("active", "objectives", "best_objectives")
+OF_ANY_LENGTH = ("active",)
 LEARNERS = {
     "descent": of_descent,
     "tree": of_tree,
     "linear": of_linear,
-    "bico": of_bico,
-    "depddp": of_depddp,
-    "fuzzy": of_fuzzy,
 }
 
 

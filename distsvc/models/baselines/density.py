@@ -1,4 +1,4 @@
-"""A kernel density estimate of projections on a grid, and where it has minima."""
+"""A kernel density estimate of projections on a grid, and its minima."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ import numpy as np
 from scipy.signal import fftconvolve
 
 GRID_MARGIN = 3.0
-"""The grid reaches this many bandwidths beyond the outermost projections."""
+"""Width of the grid beyond the outermost projections, in bandwidths."""
 
-BINS_A_BANDWIDTH = 4
 MOST_GRID = 2**17
 KERNEL_REACH = 8.0
-"""A kernel is 1e-14 of its height this many bandwidths away, and 0 here."""
+"""Distance, in bandwidths, beyond which the kernel (there 1e-14 of its height) counts as 0."""
 
 ROUNDING_DENSITY = 1e-12
-"""A density below this share of the highest one is rounding, and 0 here."""
+"""Share of the highest density below which a density is rounding error, set to 0."""
 
 
 def normal_bandwidth(positions: np.ndarray, factor: float) -> float:
-    """Return h = factor s n^-1/5 of projections (n,), with s their standard deviation."""
+    """Return h = factor s n^-1/5 for projections (n,) with the standard deviation s."""
     return float(factor * positions.std(dtype=np.float64) * len(positions) ** -0.2)
 
 
@@ -28,16 +27,16 @@ def binned_density(
     """Return a grid (g,) and the Gaussian kernel density estimate (g,) of positions (n,) on it.
 
     Every position is divided between the two nearest points of the grid, and the counts are
-    convolved with the kernel by a Fourier transform: O(n + g log g). The density integrates to 1
-    (per unit of position). g is `grid_size`, doubled until four steps fit into a bandwidth, 2^17
-    at most; where that is not enough, the kernel is as wide as the step.
+    convolved with the kernel by a Fourier transform: O(n + g log g). The density integrates to 1.
+    g is `grid_size`, doubled until four steps fit into a bandwidth, but at most `MOST_GRID`. If
+    that is not enough, the bandwidth is one step.
     """
     extent = float(positions.max()) - float(positions.min())
     bandwidth = max(bandwidth, extent / (MOST_GRID - 1 - 2.0 * GRID_MARGIN))
     low = float(positions.min()) - GRID_MARGIN * bandwidth
     span = extent + 2.0 * GRID_MARGIN * bandwidth
     size = int(grid_size)
-    while size < MOST_GRID and BINS_A_BANDWIDTH * span > (size - 1) * bandwidth:
+    while size < MOST_GRID and 4 * span > (size - 1) * bandwidth:
         size *= 2
     step = span / (size - 1)
     place = (np.asarray(positions, np.float64) - low) / step
@@ -57,9 +56,9 @@ def lowest_minimum(
 ) -> tuple[float, float] | None:
     """Return place and density of the lowest interior minimum of the density of positions (n,).
 
-    At least `fewest` positions must lie on each side, at or below the place and above it. A flat
-    stretch, as where the density is 0, is one minimum, at its middle; of equally low ones the
-    longest stretch counts, then the first. None where there is no minimum.
+    At least `fewest` positions must lie on each side: at or below the place, and above it. A flat
+    stretch (such as a density of 0) is one minimum, at its middle. Among equally low ones the
+    longest stretch is returned, then the first. None if there is no minimum.
     """
     grid, density = binned_density(positions, bandwidth, grid_size)
     starts = np.flatnonzero(np.r_[True, np.diff(density) != 0.0])

@@ -12,9 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from distsvc.job.constraints import COUNT
 from distsvc.job.parameters import check_parameters
 from distsvc.models.baselines.merging import by_size, first_splits
-from distsvc.models.baselines.rules import Splits
+from distsvc.models.baselines.rules import Centres, Splits
 from distsvc.models.baselines.split_tree import SplitTree, centred
-from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint
 from distsvc.models.rows.described import DescribesRows
 from distsvc.models.rows.sampling import row_keys
 from distsvc.models.rows.threads import of_blocks
@@ -30,14 +29,10 @@ class Baseline(ClusterMixin, DescribesRows):
     labels_: np.ndarray
     _min_rows: int = 1
     """Minimum number of rows of a `fit`."""
-    _fitted_attribute: str = "tree_"
-    """Attribute that only a fitted estimator has."""
-    _checkpoint: Checkpoint = NO_CHECKPOINT
-    """The states that a `fit` of more than a minute goes on from."""
     _keeps_rows: bool = True
-    """Whether a `fit` holds its rows to describe them when asked; a job does not ask."""
+    """Whether `fit` stores its rows for `probabilities_` and `outlier_scores_`."""
     _in_order: bool = False
-    """Whether rows come in the order of their keys, as a job has them."""
+    """Whether rows come in the order of their keys, as in a job."""
 
     def check_parameters(self) -> None:
         """Check the parameters, as `fit` does first.
@@ -45,11 +40,11 @@ class Baseline(ClusterMixin, DescribesRows):
         Raises
         ------
         ParameterError
-            For a parameter that is not allowed.
+            A parameter is out of range.
 
         See Also
         --------
-        distsvc.errors.ParameterError : What it raises.
+        distsvc.errors.ParameterError : The error.
 
         Examples
         --------
@@ -135,13 +130,12 @@ class Baseline(ClusterMixin, DescribesRows):
     def cut(self, n_clusters: int, X: Any = None) -> np.ndarray:
         """Return the labels for a smaller number of clusters, without learning again.
 
-        Clusters of the fit become one until so many are left: centres are merged by Ward's method,
-        and of a tree the first splits are kept.
+        Clusters are merged: centres by Ward's method, the leaves of a tree by its later splits.
 
         Parameters
         ----------
         n_clusters : int
-            Clusters wanted. Where the fit has fewer, these are returned, with a warning.
+            Clusters wanted. If the fit has fewer, its own clusters are returned, with a warning.
         X : array-like of shape (n, d) or None, default=None
             Rows to label; None for those of `fit`.
 
@@ -153,11 +147,11 @@ class Baseline(ClusterMixin, DescribesRows):
         Raises
         ------
         ValueError
-            Where the rows were learned block by block and X is not given.
+            X is not given after `partial_fit`, which does not store its rows.
 
         See Also
         --------
-        distsvc.AutoClustering.cut : As if that number had been asked for.
+        distsvc.AutoClustering.cut : Another number of clusters of the default.
 
         Examples
         --------
@@ -188,11 +182,11 @@ class Baseline(ClusterMixin, DescribesRows):
         return by_size(groups, rows)[labels]
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Return whether there are clusters."""
-        return hasattr(self, self._fitted_attribute)
+        """Return True once there are clusters."""
+        return hasattr(self, "labels_") or hasattr(self, "tree_")
 
     def _fit_rows(self, X: np.ndarray) -> None:
-        """Fit rows X (n, d) with parameters in range, and hold them."""
+        """Fit rows X (n, d); the parameters are in range."""
         raise NotImplementedError
 
     def _labels(self, X: np.ndarray) -> np.ndarray:
@@ -200,16 +194,16 @@ class Baseline(ClusterMixin, DescribesRows):
         raise NotImplementedError
 
     def _order(self, n_rows: int, seed: int) -> np.ndarray:
-        """Return the order (n,) in which rows are learned from: that of their keys, as in a job."""
+        """Return the order (n,) in which rows are learned from, by their keys as in a job."""
         rows = np.arange(n_rows)
         return rows if self._in_order else np.argsort(row_keys(seed, rows))
 
     def _groups(self, k: int) -> np.ndarray:
-        """Return which of k groups each cluster is in, (n_clusters,) int64."""
+        """Return the group, 0 to k - 1, of every cluster, (n_clusters,) int64."""
         raise NotImplementedError
 
     def _hold_rows(self, X: np.ndarray) -> None:
-        """Hold a copy of the rows X (n, d) of `fit`, to describe them by its rule."""
+        """Store a copy of the rows X (n, d) of `fit` for the attributes that describe them."""
         if not self._keeps_rows:
             return
         rule = self._rule()
@@ -223,8 +217,17 @@ class Baseline(ClusterMixin, DescribesRows):
         self._hold(np.array(X, np.float64, order="C"), sure, far)
 
     def _rule(self) -> Rule:
-        """Return the rule of the fit; cluster 0 has most rows."""
+        """Return the rule of the fit; cluster 0 has the most rows."""
         raise NotImplementedError
+
+
+class CentreBaseline(Baseline):
+    """A baseline whose clusters are the cells around centres."""
+
+    cluster_centers_: np.ndarray
+
+    def _rule(self) -> Centres:
+        return Centres.by_size(self.cluster_centers_, self.labels_)
 
 
 class TreeBaseline(Baseline):

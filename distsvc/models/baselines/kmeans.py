@@ -1,61 +1,64 @@
-"""k-means, which the papers call C-Means: scikit-learn's, with a rule for jobs."""
+"""k-means, called C-Means in the papers: scikit-learn's, with a rule for jobs."""
 
 from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from sklearn.cluster import KMeans as ScikitKMeans
 
 from distsvc.errors import ParameterError
 from distsvc.job.parameters import FirstCentres, RandomState
-from distsvc.models.baselines.estimator import Baseline
+from distsvc.models.baselines.estimator import CentreBaseline
 from distsvc.models.baselines.merging import merged_centres
 from distsvc.models.baselines.rules import Centres
 from distsvc.models.rows.sampling import seed_of
 from distsvc.models.rows.threads import of_blocks
 
 
-class KMeans(Baseline):
+@dataclass(eq=False, repr=False)
+class KMeans(CentreBaseline):
     """Clusters are the cells around centres with the least sum of squared distances.
 
-    The work is done by `sklearn.cluster.KMeans`. Clusters are numbered by their sizes.
+    The centres are those of `sklearn.cluster.KMeans`. Clusters are numbered by size.
 
     Parameters
     ----------
     n_clusters : int, default=8
         Clusters wanted.
     init : {"k-means++", "random"}, default="k-means++"
-        The way to draw the first centres. Hofmeyr (2021) draws them at random.
+        How the first centres are drawn. Hofmeyr (2021) draws them at random.
     n_init : int, default=10
-        Starts. The one of the lowest objective is kept.
+        Number of starts. The run with the lowest objective is used.
     max_iter : int, default=300
-        Most iterations of a start.
+        Maximum number of iterations of a start.
     tol : float, default=0.0001
         Iterations end when the centres move by less, relative to the columns' variances.
     n_jobs : int or None, default=None
-        Threads, for blocks of rows to label; as in `SupportVectorClustering`.
+        Threads for blocks of rows; as in `SupportVectorClustering`.
     random_state : int, RandomState or None, default=None
-        Decides the starts.
+        Seed of the starts.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n,), int32
         The cluster of the nearest centre, 0 the largest.
     probabilities_ : ndarray of shape (n,), float32
-        The share of its own cluster in every row: 1 / r^4 of the distance r to its centre, over
-        the sum for all clusters.
+        Share of its own cluster in every row: 1 / r^4, with r the distance to the centre, over the
+        sum for all clusters.
     outlier_scores_ : ndarray of shape (n,), float64
-        The distance of every row to the nearest hyperplane midway to another centre, with its sign
-        turned: high near another cluster. No row is outside, however far it is from all others.
+        Minus the distance of every row to the nearest hyperplane midway to another centre: high
+        near another cluster. No row counts as outside, however far it is from all others.
     cluster_centers_ : ndarray of shape (k, d), float64
     inertia_ : float
         The sum of squared distances to the centres.
     n_iter_ : int
-        Iterations of the start that was kept.
+        Iterations of the run that is used.
 
     See Also
     --------
-    FuzzyCMeans : Rows that belong to several clusters in part.
-    BICO : The same for a stream.
+    FuzzyCMeans : Rows belong to several clusters to some degree.
+    BICO : k-means of a stream.
 
     References
     ----------
@@ -72,28 +75,16 @@ class KMeans(Baseline):
 
     """
 
-    algorithm = "kmeans"
-    _fitted_attribute = "cluster_centers_"
-    cluster_centers_: np.ndarray
+    n_clusters: int = 8
+    _: KW_ONLY
+    init: FirstCentres = "k-means++"
+    n_init: int = 10
+    max_iter: int = 300
+    tol: float = 1e-4
+    n_jobs: int | None = None
+    random_state: RandomState = None
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        init: FirstCentres = "k-means++",
-        n_init: int = 10,
-        max_iter: int = 300,
-        tol: float = 1e-4,
-        n_jobs: int | None = None,
-        random_state: RandomState = None,
-    ):
-        self.n_clusters = n_clusters
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    algorithm = "kmeans"
 
     def _fit_rows(self, X: np.ndarray) -> None:
         if len(X) < self.n_clusters:
@@ -117,9 +108,6 @@ class KMeans(Baseline):
     def _labels(self, X: np.ndarray) -> np.ndarray:
         X = np.ascontiguousarray(X, np.float64)
         return of_blocks(Centres(self.cluster_centers_).labels, X, self.n_jobs)
-
-    def _rule(self) -> Centres:
-        return Centres(self.cluster_centers_)
 
     def _groups(self, k: int) -> np.ndarray:
         sizes = np.bincount(self.labels_, minlength=len(self.cluster_centers_))

@@ -1,4 +1,4 @@
-"""Fewer clusters out of those that a fit has found: cuts of baselines."""
+"""Clusters of a fit merged into fewer: cuts of baselines."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from distsvc.models.baselines.split_tree import NO_CHILD
 
 
 def merged_centres(centres: np.ndarray, sizes: np.ndarray, k: int) -> np.ndarray:
-    """Return which of k groups each of the centres (m, d) is in, (m,) int64.
+    """Return the group, 0 to k - 1, of each of the centres (m, d), (m,) int64.
 
-    Ward's method: again and again the two groups become one that raise the sum of squared distances
-    of the rows to their means the least, |a| |b| / (|a| + |b|) ||mean_a - mean_b||^2. `sizes` (m,)
-    are the rows of the centres; of equal pairs the first is taken.
+    Ward's method: repeatedly merge the two groups whose merge raises the sum of squared distances
+    of rows to their means least, |a| |b| / (|a| + |b|) ||mean_a - mean_b||^2; the first of equal
+    pairs. `sizes` (m,) are the numbers of rows of the centres, which may be 0.
     """
     means, sizes = centres.astype(np.float64), sizes.astype(np.float64)
     groups = np.arange(len(means))
@@ -35,10 +35,10 @@ def merged_centres(centres: np.ndarray, sizes: np.ndarray, k: int) -> np.ndarray
 
 
 def first_splits(children: np.ndarray, clusters: np.ndarray, k: int) -> np.ndarray:
-    """Return which of k groups each cluster of a tree is in (m,) int64, by its first k - 1 splits.
+    """Return the group (m,) int64 of every cluster of a tree if it has only its first k - 1 splits.
 
-    `children` (n_nodes, 2) are numbered in the order of splits, and `clusters` (n_nodes,) are those
-    of leaves.
+    `children` (n_nodes, 2) are numbered in the order of splits. `clusters` (n_nodes,) are -1 in
+    inner nodes.
     """
     splits = np.flatnonzero(children[:, 0] != NO_CHILD)
     kept = set(splits[np.argsort(children[splits, 0])][: k - 1].tolist())
@@ -52,9 +52,9 @@ def first_splits(children: np.ndarray, clusters: np.ndarray, k: int) -> np.ndarr
 
 
 def by_size(groups: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return groups (m,) numbered by the rows (m,) of their members, 0 the largest, as int32.
+    """Return groups (m,) renumbered by the sizes (m,) of their members, 0 the largest, int32.
 
-    Of equally large ones the one with the first member comes first.
+    Among equal ones, the group with the first member comes first.
     """
     rows = np.bincount(groups, weights=sizes)
     first = np.full(len(rows), len(groups))

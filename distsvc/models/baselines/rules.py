@@ -1,13 +1,13 @@
-"""The rules of fitted baselines: arrays alone, so that a job can save and share them.
+"""The rules of fitted baselines: only arrays, so that a job can save and share them.
 
 Both rules divide all of space into cells with flat borders, one or more for each cluster. A row's
-score is its distance to the nearest border of its cell, in the unit of the columns: near 0 the row
-could have gone to another cluster. It is infinite where there is one cell.
+score is its distance to the nearest border of its cell, in the unit of the columns. It is infinite
+if there is only one cell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -26,10 +26,10 @@ DISTANCE_BLOCK_ROWS = 4096
 
 @dataclass(frozen=True)
 class Centres(Rule):
-    """The cluster of the nearest centre; ``centres`` (k, d) float64, of the largest cluster first.
+    """The cluster of the nearest centre, by `centres` (k, d) float64, the largest cluster first.
 
-    A cell's borders are the hyperplanes midway to the other centres. Of equally near centres the
-    first has the row; where two coincide its score is 0.
+    A cell's borders are the hyperplanes midway to the other centres. If several centres are equally
+    near, the first is used. If two coincide, the score is 0.
     """
 
     form: ClassVar[str] = "centres"
@@ -58,7 +58,7 @@ class Centres(Rule):
 
     @classmethod
     def by_size(cls, centres: np.ndarray, labels: np.ndarray) -> Centres:
-        """Return the rule of centres (k, d), the one that labels (n,) name most often first."""
+        """Return the rule of centres (k, d), the one with most rows in labels (n,) first."""
         sizes = np.bincount(labels, minlength=len(centres))
         return cls(centres[np.argsort(-sizes, kind="stable")])
 
@@ -71,10 +71,9 @@ class Centres(Rule):
         """Return label, score and outlier (n,) of prepared rows Z (n, d) float64."""
         labels, scores = np.empty(len(Z), np.int32), np.empty(len(Z), np.float32)
         apart = cdist(self.centres, self.centres)
-        for first in range(0, len(Z), DISTANCE_BLOCK_ROWS):
-            part = slice(first, first + DISTANCE_BLOCK_ROWS)
-            squared = cdist(Z[part], self.centres, "sqeuclidean")
+        for part, squared in self._squared_distances(Z):
             nearest = squared.argmin(axis=1)
+            # A border lies (|x - b|^2 - |x - a|^2) / (2 |a - b|) from x, a being its centre.
             beyond = squared - squared.min(axis=1, keepdims=True)
             gaps = 2.0 * apart[nearest]
             borders = np.divide(beyond, gaps, out=np.zeros_like(beyond), where=gaps > 0.0)
@@ -85,9 +84,8 @@ class Centres(Rule):
     def labels(self, Z: np.ndarray) -> np.ndarray:
         """Return the labels (n,) int32 of prepared rows Z (n, d) float64, without their scores."""
         labels = np.empty(len(Z), np.int32)
-        for first in range(0, len(Z), DISTANCE_BLOCK_ROWS):
-            part = slice(first, first + DISTANCE_BLOCK_ROWS)
-            labels[part] = cdist(Z[part], self.centres, "sqeuclidean").argmin(axis=1)
+        for part, squared in self._squared_distances(Z):
+            labels[part] = squared.argmin(axis=1)
         return labels
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
@@ -96,21 +94,25 @@ class Centres(Rule):
         They are the memberships of fuzzy c-means with m = 1.5.
         """
         shares = np.empty((len(Z), self.n_clusters), np.float32)
-        for first in range(0, len(Z), DISTANCE_BLOCK_ROWS):
-            part = slice(first, first + DISTANCE_BLOCK_ROWS)
-            squared = cdist(Z[part], self.centres, "sqeuclidean")
+        for part, squared in self._squared_distances(Z):
             nearest = squared.min(axis=1, keepdims=True)
             near = np.divide(nearest, squared, out=np.ones_like(squared), where=squared > 0.0) ** 2
             shares[part] = near / near.sum(axis=1, keepdims=True)
         return shares
+
+    def _squared_distances(self, Z: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield slices of rows with their squared distances (m, k) to the centres."""
+        for first in range(0, len(Z), DISTANCE_BLOCK_ROWS):
+            part = slice(first, first + DISTANCE_BLOCK_ROWS)
+            yield part, cdist(Z[part], self.centres, "sqeuclidean")
 
 
 @dataclass(frozen=True)
 class Splits(Rule):
     """The cluster of the leaf that a row ends in: the arrays of `DePDDP` and `SPDC`.
 
-    ``mean`` is their ``centre_``; ``clusters`` (n_nodes,) int32 is -1 in nodes that are no leaves;
-    ``spreads`` (n_nodes,) float64 are of the nodes' rows along their directions.
+    `mean` is their ``centre_``. `clusters` (n_nodes,) int32 is -1 in inner nodes. `spreads`
+    (n_nodes,) float64 are standard deviations of the nodes' rows along their directions.
     """
 
     form: ClassVar[str] = "splits"
@@ -145,7 +147,7 @@ class Splits(Rule):
         return int(self.clusters.max()) + 1
 
     def check(self) -> None:
-        """Raise DataError where not every leaf, and nothing else, has a cluster of its own."""
+        """Raise DataError unless every leaf, and no other node, has its own cluster."""
         leaves = self.children[:, 0] == NO_CHILD
         if not np.array_equal(self.clusters >= 0, leaves) or self.n_clusters != leaves.sum():
             raise DataError("array clusters: expected a cluster of its own for each leaf")

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from distsvc.models.baselines.rules import Centres, Splits
 from distsvc.models.rows import sampling
-from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, State
+from distsvc.models.rows.checkpoints import State
 from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from distsvc.models.baselines.estimator import Baseline
 
 MAX_FITTED_ROWS = 200_000
-"""Rows, about, that a job fits a baseline on, drawn at random; all rows of a smaller table."""
+"""Approximate number of rows, drawn at random, on which a job fits a baseline."""
 
 FITTED = ("inertia_", "objective_", "n_iter_")
-"""Numbers that some of the estimators find."""
+"""Attributes of some of the estimators that the report shows."""
 
 
 class SampledEngine:
-    """Fits a baseline on a sample; a table is labelled by its rule.
+    """Fits a baseline on a sample; its rule labels the table.
 
-    The clusters are those of `fit` on the sample's rows, in the order of their keys, and are
-    numbered by their sizes there. The `estimator` is not fitted yet, its parameters in range.
+    The clusters are those of `fit` on the sample's rows in the order of their keys, numbered by
+    their sizes there. The parameters of the unfitted `estimator` are in range.
     """
 
     n_rows: int  # of the table
@@ -43,26 +43,26 @@ class SampledEngine:
         self._found: dict[str, float] = {}
 
     def set_width(self, n_features: int) -> None:
-        """Say how many columns the table has: of wide rows the sample has fewer."""
+        """Set the number of columns of the table; the sample has fewer rows if they are wide."""
         self.n_features = n_features
 
     def key_ranges(self, n_rows: int) -> list[tuple[int, int]]:
-        """Return the key ranges of the sample of a table of so many rows."""
+        """Return the key ranges of the sample of a table of `n_rows` rows."""
         most = sampling.most_rows(self.n_features)
         return sampling.key_blocks(n_rows, min(n_rows, MAX_FITTED_ROWS, most))
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
-        """Take the table's rows as they are: `fit` centres them where it wants."""
+        """Set the origin to 0: `fit` centres the rows itself."""
         self.n_rows = n_rows
         self.centre = np.zeros(pilot.shape[1])
 
-    def fit_sample(self, X: np.ndarray, checkpoint: Checkpoint = NO_CHECKPOINT) -> Rule:
+    def fit_sample(self, X: np.ndarray) -> Rule:
         """Fit the rows X (n, d) float64 of the sample and return the rule; warnings become notes.
 
-        On one thread: sums of several have no fixed order, and labels would differ in a last bit.
+        It runs on one thread: the sums of several threads have no fixed order, and labels would
+        depend on it.
         """
-        self.estimator._checkpoint, self.estimator._keeps_rows = checkpoint, False
-        self.estimator._in_order = True
+        self.estimator._keeps_rows, self.estimator._in_order = False, True
         with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             model = self.estimator.fit(X)
@@ -73,19 +73,18 @@ class SampledEngine:
         return self.rule
 
     def fitted_facts(self) -> Facts:
-        """Return the numbers that the fit arrived at."""
-        found = dict(self._found)
-        n = found.pop("n_samples")
+        """Return the results of the fit for the report."""
+        n = self._found["n_samples"]
         facts = {"n_clusters": self.rule.n_clusters, "n_samples": n}
-        return facts | {"share_sampled": n / self.n_rows} | found
+        return facts | {"share_sampled": n / self.n_rows} | self._found
 
     def solved(self) -> State:
-        """Return facts, which JSON can hold, and arrays: what `restore` goes on from."""
+        """Return facts, as JSON can store them, and arrays for `restore`."""
         facts = {"form": self.rule.form, "found": self._found, "notes": list(self.notes)}
         return facts | self.rule.facts(), self.rule.arrays()
 
     def restore(self, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-        """Go on as the engine whose `solved` these are; its notes replace those so far."""
+        """Take over the result of `solved`; its notes replace the present ones."""
         rule = next(rule for rule in (Centres, Splits) if rule.form == facts["form"])
         self.rule = rule.restored(facts, arrays)
         self._found, self.notes = dict(facts["found"]), list(facts["notes"])

@@ -1,8 +1,8 @@
-"""SPDC-style clustering: dePDDP's tree, grown forward from a stream.
+"""SPDC-style clustering: dePDDP's tree, grown from a stream.
 
-After Tasoulis, Tasoulis and Plagianakos, "Clustering of high dimensional data streams", 2012, of
-which no public code exists. The iMDH paper says that the tree grows when there is evidence of the
-need; the window, the test for a minimum and the bounds are ours.
+After Tasoulis, Tasoulis and Plagianakos, "Clustering of high dimensional data streams", 2012, which
+has no public code. According to the iMDH paper the tree grows when there is evidence for a split.
+The window, the test for a minimum and the bounds are ours.
 
 | the papers' | here |
 |---|---|
@@ -13,7 +13,7 @@ need; the window, the test for a minimum and the bounds are ours.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -31,103 +31,75 @@ from distsvc.models.rows.validation import validated
 STREAM_BLOCK_ROWS = 8192
 DENSITY_GRID_SIZE = 512
 TRIM = 0.01
-"""A split leaves at least this share of the window on each side, as `DePDDP` does."""
-
-BURN_IN = 1
-"""Windows of a node that are not tested, while its direction settles."""
+"""Minimum share of the window on each side of a split, as in `DePDDP`."""
 
 
-@dataclass
 class StreamState:
-    """The state of the leaves, as the kernel has it; one entry for every possible node."""
+    """The arrays of the kernel, with one entry for every possible node."""
 
-    directions: np.ndarray
-    thresholds: np.ndarray
-    children: np.ndarray
-    means: np.ndarray
-    leading: np.ndarray
-    counts: np.ndarray
-    windows: np.ndarray
-    filled: np.ndarray
-
-    @classmethod
-    def empty(cls, n_nodes: int, n_features: int, window: int) -> StreamState:
-        """Return the state before the first row."""
-        return cls(
-            directions=np.zeros((n_nodes, n_features), np.float32),
-            thresholds=np.zeros(n_nodes),
-            children=np.full((n_nodes, 2), -1),
-            means=np.zeros((n_nodes, n_features)),
-            leading=np.zeros((n_nodes, n_features)),
-            counts=np.zeros(n_nodes, np.int64),
-            windows=np.zeros((n_nodes, window), np.float32),
-            filled=np.zeros(n_nodes, np.int64),
-        )
-
-    def learn(self, Z: np.ndarray, first: int, amnesia: float) -> tuple[int, int]:
-        """Learn from rows Z (n, d) float32 until a window is full: `stream_rows`."""
-        return stream_rows(
-            Z, first, self.directions, self.thresholds, self.children, self.means,
-            self.leading, self.counts, self.windows, self.filled, amnesia,
-        )  # fmt: skip
+    def __init__(self, n_nodes: int, n_features: int, window: int):
+        self.directions = np.zeros((n_nodes, n_features), np.float32)
+        self.thresholds = np.zeros(n_nodes)
+        self.children = np.full((n_nodes, 2), -1)
+        self.means = np.zeros((n_nodes, n_features))
+        self.leading = np.zeros((n_nodes, n_features))
+        self.counts = np.zeros(n_nodes, np.int64)
+        self.windows = np.zeros((n_nodes, window), np.float32)
+        self.filled = np.zeros(n_nodes, np.int64)
 
 
+@dataclass(eq=False, repr=False)
 class SPDC(StreamEstimator, TreeBaseline):
     """Clusters are the leaves of a tree of density minima that grows from a stream of rows.
 
-    Every leaf tracks the mean and the first principal component of its rows, row by row, and keeps
-    the projections of the latest ones. When so many have come that none is left of those before,
-    their density is looked at: where it has a clear minimum the leaf is split there for good, and
-    its two children begin anew. Features should have variances of about 1.
+    Every leaf updates the mean and the first principal component of its rows, row by row, and
+    stores the projections of the latest ones in a window. Whenever the window is full of new rows,
+    their density is estimated. If it has a clear minimum, the leaf is split there for good, and its
+    two children start empty. Features should have variances of about 1.
 
     Parameters
     ----------
     window : int, default=500
-        Projections of a leaf that its density is estimated from, at least 50. Its first ones are
-        not looked at, because its direction is not settled then.
+        Number of projections from which a leaf's density is estimated, at least 50. A leaf's first
+        window is not tested, because its direction is still changing.
     valley : float, default=2.0
-        A minimum is clear where its z (`distsvc.models.hyperplanes.tree.valley`) is at least this.
-        A leaf is tested again and again, so that a minimum alone would come by chance.
+        Minimum z of a clear minimum (`distsvc.models.hyperplanes.tree.valley`). A leaf is tested
+        many times, so some minimum appears by chance.
     bandwidth : float, default=1.06
-        As of `DePDDP`, with ``window`` for N.
+        As in `DePDDP`, with ``window`` for N.
     amnesia : float, default=2.0
         l of CCIPCA, at least 0: a row weighs 1 + l times what it would in a mean over all rows.
     max_clusters : int, default=128
-        Most leaves. Memory is O(max_clusters (d + window)).
+        Maximum number of leaves. Memory is O(max_clusters (d + window)).
     n_jobs : int or None, default=None
-        Threads, for blocks of rows to label; as in `SupportVectorClustering`.
+        Threads for blocks of rows; as in `SupportVectorClustering`.
     random_state : int, RandomState or None, default=None
-        Decides the order of the rows in `fit`.
+        Seed of the order of rows in `fit`.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n,), int32
-        Cluster of every row that `fit` was given, 0 the largest. Equal to ``predict(X)``.
-    probabilities_ : ndarray of shape (n,), float32
-        The share of its own cluster in every row: every hyperplane divides it between its sides.
-    outlier_scores_ : ndarray of shape (n,), float64
-        The distance of every row to the nearest hyperplane on its path, with its sign
-        turned: high near another cluster. No row is outside, however far it is from all others.
+        Cluster of every row of `fit`, 0 the largest. Equal to ``predict(X)``.
     n_clusters_ : int
-        Leaves. A leaf that the last rows made can have none of them.
-    directions_, thresholds_, children_ : ndarrays
-        Of the tree, as of `DePDDP`.
+        Number of leaves. One that was split off by the last rows may have no row.
+    directions_, thresholds_, children_, probabilities_, outlier_scores_ : ndarrays
+        As in `DePDDP`.
     centre_ : ndarray of shape (d,), float64
         The origin of the rows: the mean of the first block.
 
     Notes
     -----
-    The defaults of ``window`` and ``valley`` were chosen with the iMDH paper's printed figures in
-    view, of nine pairs tried (500 and 1000; 0 to 4), as the nearest in the mean. That nearness owes
-    to one table, kddcup, far above its printed figure; set by set they differ much.
+    The defaults of ``window`` and ``valley`` were chosen among nine pairs (500 and 1000; 0 to 4) as
+    those nearest, in the mean, to the iMDH paper's printed figures. The mean is near only because
+    of one table, kddcup, far above its printed figure; set by set the figures differ much.
 
-    Projections are relative to the mean and along the direction of their moment; both hardly move
-    in the course of a window after the first. Splits are never undone. `fit` takes the rows once,
-    in random order; after `partial_fit` clusters are numbered by the rows that leaves learned from.
+    A projection uses the leaf's mean and direction at that row; both hardly move during a window
+    after the first. Splits are never undone. `fit` takes the rows once, in random order. After
+    `partial_fit`, clusters are numbered by the number of rows that the leaves learned from.
 
     See Also
     --------
-    DePDDP : The same cuts, of all rows at once.
+    DePDDP : The same cuts, from all rows at once.
 
     References
     ----------
@@ -143,27 +115,16 @@ class SPDC(StreamEstimator, TreeBaseline):
 
     """
 
-    algorithm = "spdc"
-    state_: StreamState
+    window: int = 500
+    _: KW_ONLY
+    valley: float = 2.0
+    bandwidth: float = 1.06
+    amnesia: float = 2.0
+    max_clusters: int = 128
+    n_jobs: int | None = None
+    random_state: RandomState = None
 
-    def __init__(
-        self,
-        window: int = 500,
-        *,
-        valley: float = 2.0,
-        bandwidth: float = 1.06,
-        amnesia: float = 2.0,
-        max_clusters: int = 128,
-        n_jobs: int | None = None,
-        random_state: RandomState = None,
-    ):
-        self.window = window
-        self.valley = valley
-        self.bandwidth = bandwidth
-        self.amnesia = amnesia
-        self.max_clusters = max_clusters
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    algorithm = "spdc"
 
     def _fit_rows(self, X: np.ndarray) -> None:
         self._begin(X)
@@ -191,21 +152,23 @@ class SPDC(StreamEstimator, TreeBaseline):
         self.centre_ = X.mean(axis=0, dtype=np.float64)
         self.tree_ = SplitTree()
         n_nodes = 2 * int(self.max_clusters) - 1
-        self.state_ = StreamState.empty(n_nodes, X.shape[1], int(self.window))
+        self.state_ = StreamState(n_nodes, X.shape[1], int(self.window))
 
     def _learn(self, Z: np.ndarray) -> None:
-        done, leaf = 0, -1
+        state, done = self.state_, 0
         while done < len(Z):
-            done, leaf = self.state_.learn(Z, done, float(self.amnesia))
+            done, leaf = stream_rows(
+                Z, done, state.directions, state.thresholds, state.children, state.means,
+                state.leading, state.counts, state.windows, state.filled, float(self.amnesia),
+            )  # fmt: skip
             if leaf >= 0:
-                self._look(leaf)
+                self._try_split(leaf)
 
-    def _look(self, leaf: int) -> None:
-        """Split a leaf whose window is full where its density has a clear minimum; empty it."""
+    def _try_split(self, leaf: int) -> None:
+        """Empty the full window of a leaf, and split it if its density has a clear minimum."""
         state, window = self.state_, int(self.window)
         state.filled[leaf] = 0
-        grown = len(self.tree_.leaves) >= self.max_clusters
-        if grown or state.counts[leaf] <= BURN_IN * window:
+        if len(self.tree_.leaves) >= self.max_clusters or state.counts[leaf] <= window:
             return
         positions = state.windows[leaf].astype(np.float64)
         width = normal_bandwidth(positions, self.bandwidth)

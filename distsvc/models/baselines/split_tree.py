@@ -14,10 +14,10 @@ NO_CHILD = -1
 
 @dataclass
 class SplitTree:
-    """Nodes in the order in which they were made; the root is node 0.
+    """Nodes in the order in which they were added; node 0 is the root.
 
-    ``directions[i]`` (d,) float32 and ``thresholds[i]``: a row x goes to ``children[i][0]`` if
-    direction . x <= threshold, else to ``children[i][1]``. A leaf has the children (-1, -1).
+    A row x goes to ``children[i][0]`` if ``directions[i]`` (d,) float32 . x is at most
+    ``thresholds[i]``, else to ``children[i][1]``. A leaf has the children (-1, -1).
     """
 
     directions: list[np.ndarray | None] = field(default_factory=lambda: [None])
@@ -25,7 +25,7 @@ class SplitTree:
     children: list[tuple[int, int]] = field(default_factory=lambda: [(NO_CHILD, NO_CHILD)])
 
     def split(self, node: int, direction: np.ndarray, threshold: float) -> tuple[int, int]:
-        """Turn a leaf into a split and return its children."""
+        """Split a leaf and return its children."""
         first = len(self.children)
         self.directions[node], self.thresholds[node] = direction, threshold
         self.children[node] = (first, first + 1)
@@ -40,16 +40,13 @@ class SplitTree:
         return np.flatnonzero(np.array(self.children)[:, 0] == NO_CHILD)
 
     def apply(self, Z: np.ndarray) -> np.ndarray:
-        """Return the leaf (n,) int64 that every row of Z (n, d) float32 ends in.
-
-        It depends on that row alone.
-        """
+        """Return the leaf (n,) int64 of every row of Z (n, d) float32."""
         return self.route(Z)[0]
 
     def route(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the leaves and the distances (n,) float32 to the nearest hyperplane of the path.
+        """Return leaves and distances (n,) float32 to the nearest hyperplane on each row's path.
 
-        Directions have to be of unit length. Infinity where the root is a leaf.
+        Directions must have unit length. The distance is infinite if the root is a leaf.
         """
         ends, margins = np.zeros(len(Z), np.int64), np.full(len(Z), np.inf, np.float32)
         for node, rows, positions in self._walk(Z):
@@ -60,7 +57,7 @@ class SplitTree:
         return ends, margins
 
     def ends_and_spreads(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return what `apply` does, and every node's `spread` (n_nodes,) float64; 1 in leaves."""
+        """Return the leaf of every row, and every node's `spread` (n_nodes,), 1 in leaves."""
         ends, spreads = np.zeros(len(Z), np.int64), np.ones(len(self.children))
         for node, rows, positions in self._walk(Z):
             if positions is None:
@@ -70,7 +67,7 @@ class SplitTree:
         return ends, spreads
 
     def _walk(self, Z: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray | None]]:
-        """Yield every node that rows come to, their places, and their positions; None in leaves."""
+        """Yield every node that rows reach, their numbers, and their positions (None in leaves)."""
         waiting = [(0, np.arange(len(Z)))]
         while waiting:
             node, rows = waiting.pop()
@@ -84,9 +81,9 @@ class SplitTree:
             waiting += [(left, rows[below]), (right, rows[~below])]
 
     def numbering(self, counts: np.ndarray) -> np.ndarray:
-        """Return the cluster (n_nodes,) int32 of every leaf, -1 elsewhere; 0 has most rows.
+        """Return the cluster (n_nodes,) int32 of every leaf, -1 elsewhere.
 
-        counts (n_nodes,) are the nodes' rows; of equally large leaves the older one comes first.
+        Leaves are numbered by their `counts` (n_nodes,) of rows, the largest first, then by age.
         """
         leaves = self.leaves
         numbers = np.full(len(self.children), NO_CHILD, np.int32)
@@ -95,7 +92,7 @@ class SplitTree:
 
 
 def those(Z: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return Z[rows] for ascending rows, without a copy where they are all."""
+    """Return Z[rows] for ascending row numbers, without a copy if these are all rows."""
     return Z if len(rows) == len(Z) else Z[rows]
 
 
@@ -112,6 +109,6 @@ def positions_along(Z: np.ndarray, direction: np.ndarray) -> np.ndarray:
 
 
 def centred(X: np.ndarray, centre: np.ndarray) -> np.ndarray:
-    """Return the rows relative to the centre as the kernels want them: float32, C order."""
+    """Return the rows relative to the centre, float32 in C order."""
     out = np.empty(X.shape, np.float32)
     return np.subtract(X, centre, out=out, dtype=np.float64, casting="unsafe")

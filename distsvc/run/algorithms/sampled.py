@@ -65,5 +65,5 @@ class Sampled(AlgorithmJob):
 
     def _train(self, run: RunDirectory, checkpoint: Checkpoint) -> Result:
         X = whole_sample(run)
-        self.engine.fit_sample(X, checkpoint)
+        self.engine.fit_sample(X)
         return Result(*self.engine.solved(), rows=len(X))

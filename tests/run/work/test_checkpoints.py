@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from distsvc.errors import DataError
-from distsvc.models.baselines import bico
 from distsvc.models.hyperplanes.tree import GrowingTree
 from distsvc.models.linear import working_set
 from distsvc.models.rows import sampling
@@ -200,9 +199,6 @@ HELD = {
             "greedy-2cd": 1e-2,
         }.items()
     },
-    "bico": {"algorithm": "bico", "n_clusters": 3, "size": 20},
-    "depddp": {"algorithm": "depddp", "n_clusters": 6, "bandwidth": 0.3},
-    "fuzzy": {"algorithm": "fuzzy-c-means", "n_clusters": 3, "n_init": 2, "tol": 0.02},
 }
 
 
@@ -276,7 +272,6 @@ def test_a_learner_goes_on_and_feeds_no_row_twice(name, table, tmp_path, monkeyp
 @pytest.mark.parametrize("name", HELD)
 def test_a_learner_that_holds_its_rows_goes_on(name, table, tmp_path, monkeypatch):
     """What it does between two states is done once, but for what was under way."""
-    monkeypatch.setattr(bico, "PIECE_ROWS", 40)
     job, seen = small_job(table, HELD[name]), Watched(monkeypatch)
     fit(job, tmp_path / "whole")
     files, kept = digests(tmp_path / "whole"), seen.kept
