@@ -15,15 +15,15 @@ UNIQUE = (
     "distsvc/kernels",
     "distsvc/metrics.py",
     "distsvc/models/baselines",
+    "distsvc/models/hyperplanes",
+    "distsvc/models/linear",
+    "distsvc/models/nights",
     "distsvc/models/rows",
 )
 """Packages whose public constants have names of their own in all of distsvc."""
 
 SHARED = {
-    # the same number in a kernel and in the model of its columns
     "LONGEST",  # also of parts of the page
-    "TINY",
-    "ZERO",
 }
 """Names in `UNIQUE` that have another home."""
 

@@ -154,13 +154,13 @@ def compare(X: Any, nu: float, repeats: int) -> Row:
     from distsvc.models.linear.coordinate_descent import (
         Method,
         Problem,
-        SparseRows,
+        Rows,
         solve,
         start,
         threshold,
     )
 
-    total, rows, peer = nu * X.shape[0], SparseRows(X), Liblinear(X, nu, 0.01)
+    total, rows, peer = nu * X.shape[0], Rows(X), Liblinear(X, nu, 0.01)
     w, _ = peer.solution()
     theirs = float(0.5 * (w @ w))
 

@@ -14,7 +14,7 @@ from benchmarks.datasets.loading import load
 from benchmarks.harness.measure import in_processes, publish
 from benchmarks.harness.rows import Row, show
 from benchmarks.harness.runs import run_here, work_folder
-from distsvc.models.nights.drift import BINS, ColumnCounts, decile_edges, stability_index
+from distsvc.models.nights.drift import DRIFT_BINS, ColumnCounts, decile_edges, stability_index
 from distsvc.storage.places.arrays import read_json
 
 SETS = ("iris", "glass", "breast_cancer", "abalone", "pendigits", "letter", "shuttle", "kddcup")
@@ -63,9 +63,9 @@ def one_set(data: Path, name: str) -> Row:
         "rows": n,
         "columns": d,
         "mean": float(found.mean()),
-        "expected": (BINS - 1) * 2.0 / n,
+        "expected": (DRIFT_BINS - 1) * 2.0 / n,
         "most": float(most.max()),
-        "expected_most": float(chi2.isf(1.0 / (NIGHTS * d), BINS - 1)) * 2.0 / n,
+        "expected_most": float(chi2.isf(1.0 / (NIGHTS * d), DRIFT_BINS - 1)) * 2.0 / n,
         "median_night": float(np.median(most)),
         "nights_above": int((most >= BAR).sum()),
     }

@@ -24,7 +24,7 @@ from distsvc.models.linear.coordinate_descent import (
     SOLVERS,
     Method,
     Problem,
-    SparseRows,
+    Rows,
     State,
     solve,
     start,
@@ -118,7 +118,7 @@ def curves(name: str, X: Any, problem: str, most_seconds: float, nu: float) -> l
     All begin where the paper does, with the mass on the first rows, in a random order; the time for
     that is not counted. The optimum is the lowest objective seen, one solved to 1e-10 among them.
     """
-    rows, n = SparseRows(X), X.shape[0]
+    rows, n = Rows(X), X.shape[0]
     total = nu * n
     exact = start(rows, PROBLEMS[problem], total)
     solve(exact, Method(OURS), 1e-10, 100_000)

@@ -1,4 +1,4 @@
-"""Counts by which clusterings of the same rows are compared."""
+"""Counts for the comparison of clusterings of the same rows."""
 
 import numpy as np
 
@@ -7,10 +7,9 @@ from distsvc.kernels.jit import kernel
 
 @kernel
 def pairs_together(labels, sizes):
-    """Return how many pairs of rows two clusterings both keep together, for each two of them.
+    """Return the numbers (m, m) int64 of pairs of rows that two clusterings both keep together.
 
-    labels (m, n) int32 are those of m clusterings, from 0 to below sizes (m,) int32; the result is
-    (m, m) int64.
+    labels (m, n) int32 are those of m clusterings, from 0 to below sizes (m,) int32.
     """
     m, n = labels.shape
     most = np.int64(sizes.max())
@@ -31,9 +30,9 @@ def pairs_together(labels, sizes):
 
 @kernel
 def parted(labels, near):
-    """Return how many of the pairs of rows and their neighbours have different labels.
+    """Return the number of pairs of a row and a neighbour with different labels.
 
-    labels (n,) int32; near (n, k) int64 are the numbers of each row's neighbours.
+    labels (n,) int32; near (n, k) int64 are the neighbours of each row.
     """
     found = 0
     for i in range(near.shape[0]):

@@ -1,14 +1,14 @@
-"""Stochastic gradient descent on a budget, and four ways of staying within the budget.
+"""Stochastic gradient descent on a budget, with four strategies of maintenance.
 
 Algorithms 1 and 2 of "Scalable Support Vector Clustering Using Budget" (Pham, Le, Dang).
 
-With the step size 1/t every violation, whenever it happened, is worth C/t at step t. So the model
-is kept as w_{t+1} = (C/t) sum_j n_j phi(s_j) with hit counts n_j and one common scale: nothing is
-rescaled at a step, ties are exact. Removal leaves the counts whole numbers; projection and merging
-make them real, and never negative. They are float64, with a float32 copy for the long sums.
+With the step size 1/t every violation, whenever it happened, has the weight C/t at step t. So the
+model is stored as w_{t+1} = (C/t) sum_j n_j phi(s_j) with hit counts n_j and one common scale. No
+step rescales the counts, and ties are exact. With removal the counts are whole numbers; projection
+and merging make them real, but never negative. They are float64, with a float32 copy for long sums.
 
-The smallest count decides which vector has to go (section 3.3), and of several the oldest. The
-vector just added is never the one: with removal the model would freeze.
+The vector with the smallest count is removed (section 3.3), the oldest of several. The vector just
+added is never removed: with removal the model would stop changing.
 """
 
 import numpy as np
@@ -21,12 +21,12 @@ REMOVAL, PROJECT_NEAREST, PROJECT_RANDOM, MERGE = 0, 1, 2, 3
 """Codes of the maintenance strategies."""
 
 N_VECTORS, STEP, HITS, MAINTAINED, STOPPED_FLAG, RANDOM = 0, 1, 2, 3, 4, 5
-"""Places in the state: vectors held, steps done, violations, maintenance calls, 1 once the
-step-norm rule has fired, the random number generator of PROJECT_RANDOM."""
+"""Places in the state: number of vectors, steps, violations, calls of maintenance, 1 after the
+step-norm rule stopped the descent, state of the random number generator of PROJECT_RANDOM."""
 
 ONE_BITS = np.int32(0x3F800000)
-"""The bits of the float32 1: non-negative floats are ordered like their bits, and the minimum and
-maximum of integers run in vector registers, which those of floats may not, because of NaN."""
+"""The bits of the float32 1. Non-negative floats are ordered like their bits, and the minimum and
+maximum of integers are vectorised; those of floats are not, because of NaN."""
 
 
 @inlined
@@ -59,7 +59,7 @@ def _move(S, counts, counts32, born, moments, source, target):
 
 @inlined
 def _least(counts32, born, n):
-    """Return the slot with the smallest count, of several the oldest."""
+    """Return the slot with the smallest count, the oldest of several."""
     bits = counts32.view(np.int32)
     low = bits[0]
     for j in range(n):
@@ -76,7 +76,7 @@ def _least(counts32, born, n):
 
 @inlined
 def _same(row, n):
-    """Return the last slot whose kernel value is 1, or n when there is none."""
+    """Return the last slot whose kernel value is 1, or n if there is none."""
     bits = row.view(np.int32)
     top = np.int32(0)
     for j in range(n):
@@ -91,7 +91,7 @@ def _same(row, n):
 
 @inlined
 def _nearest(row, n, p, chosen, k):
-    """Set chosen[:] to the k slots other than p with the largest kernel values; return how many."""
+    """Set chosen to the k slots other than p with the largest kernel values; return the number."""
     m = 0
     for j in range(n):
         if j == p or (m == k and row[j] <= row[chosen[k - 1]]):
@@ -107,7 +107,7 @@ def _nearest(row, n, p, chosen, k):
 
 @inlined
 def _random_others(n, p, chosen, k, state):
-    """Set chosen[:] to at most k different random slots other than p; return how many."""
+    """Set chosen to at most k different random slots other than p; return their number."""
     m = min(k, n - 1)
     for i in range(m):
         fresh = False
@@ -125,8 +125,8 @@ def _project(S, counts, counts32, p, row, chosen, m, scale):
     """Give the weight of vector p to the chosen vectors: phi(p) ~ sum_i d_i phi(s_i), d >= 0.
 
     Departure from section 3.3.2: the projection is onto the cone, not the span, by coordinate
-    descent on at most m variables. The loss never exceeds that of removal, and with
-    non-negative weights the ascent to equilibria stays monotone.
+    descent on m variables. The loss never exceeds that of removal. Weights stay non-negative, which
+    the ascent to equilibria needs to be monotone.
     """
     gram = np.empty((m, m), np.float32)
     share = np.zeros(m, np.float32)
@@ -158,7 +158,7 @@ def _project(S, counts, counts32, p, row, chosen, m, scale):
 
 @unchecked
 def _losses(counts32, n, n_p, row, loss, scale):
-    """Set loss[j] to what merging a vector of weight n_p and vector j costs; see `_merge`.
+    """Set loss[j] to the loss of merging a vector of weight n_p with vector j; see `_merge`.
 
     row[j] is their squared distance.
     """
@@ -174,13 +174,13 @@ def _losses(counts32, n, n_p, row, loss, scale):
 
 @inlined
 def _ordered(bits):
-    """Return an integer for the bits of a float32, negative or not, so that order is kept."""
+    """Return an integer for the bits of a float32 such that integers have the order of floats."""
     return bits if bits >= 0 else -(bits & np.int32(0x7FFFFFFF))
 
 
 @inlined
 def _cheapest(loss, n, p):
-    """Return the slot other than p with the smallest of the first n losses, the first of equals."""
+    """Return the slot other than p with the smallest of the first n losses, the first of ties."""
     loss[p] = np.float32(np.inf)
     bits = loss.view(np.int32)
     low = _ordered(bits[0])
@@ -196,11 +196,10 @@ def _cheapest(loss, n, p):
 def _merge(S, counts, counts32, n, p, row, loss, scale):
     """Replace vector p and its best partner by one vector z on the line between them.
 
-    z = h s_p + (1 - h) s_j with weight n_p k^((1-h)^2) + n_j k^(h^2), k = K(s_p, s_j),
-    as in "Breaking
-    the Curse of Kernelization" (Wang, Crammer, Vucetic). Partners are compared at the better of
-    h = n_p / (n_p + n_j) and h = 0, not each at its own best h, which keeps the search in vector
-    registers; the chosen pair's h is then improved by its fixed-point iteration, along which the
+    z = h s_p + (1 - h) s_j with weight n_p k^((1-h)^2) + n_j k^(h^2), k = K(s_p, s_j), as in
+    "Breaking the Curse of Kernelization" (Wang, Crammer, Vucetic). Partners are compared at the
+    better of h = n_p / (n_p + n_j) and h = 0, not each at its own best h, so that the search is
+    vectorised. The chosen pair's h is then improved by a fixed-point iteration, along which the
     weight of z never falls.
     """
     n_p = counts32[p]
@@ -260,16 +259,16 @@ def _maintain(S, counts, counts32, born, moments, state, row, loss, chosen, scal
 def descend(
     X, S, counts, counts32, born, moments, state, sums, gamma, C, budget, strategy, k, theta
 ):
-    """Do one step per row of X, in order; return the number of rows used.
+    """Do one step for each row of X, in order; return the number of rows used.
 
-    X (n, d) float32. S (d, capacity) float32, counts (capacity,) float64, counts32 its float32
-    copy, born (capacity,) int64 (the step a vector came in), moments (capacity,) float64 (sum
-    of the harmonic numbers H_{s-1} over a vector's hits at steps s, from which the average iterate
-    follows), state (6,) uint64 and sums (2,) float64 (H_t; ||sum_j n_j phi(s_j)||^2, kept only when
-    theta > 0) are changed in place. capacity is at least min(budget, vectors held + n) + 1.
+    X (n, d) float32. These are changed in place: S (d, capacity) float32, counts (capacity,)
+    float64 and their float32 copy counts32, born (capacity,) int64 (the step of a vector's first
+    hit), moments (capacity,) float64 (sum of the harmonic numbers H_{s-1} over a vector's hits at
+    steps s, for the average iterate), state (6,) uint64, and sums (2,) float64 (H_t, and ||sum_j
+    n_j phi(s_j)||^2, only with theta > 0). The capacity is at least min(budget, vectors + n) + 1.
 
-    Stops early when theta > 0 and ||w_{t+1} - w_t|| <= theta, the papers' rule; the norm is that of
-    the gradient step, without the change that maintenance makes.
+    With theta > 0, stops after a step with ||w_{t+1} - w_t|| <= theta, the papers' rule. The norm
+    is of the gradient step, without the change by maintenance.
     """
     scale = -np.float32(gamma) * LOG2_E
     capacity = S.shape[1]

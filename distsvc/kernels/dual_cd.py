@@ -1,15 +1,17 @@
-"""Dual coordinate descent for min 1/2 scale a'Qa + p'a, 0 <= a <= 1, sum a constant, Q = XX'.
+"""Duals of one-class problems, solved by coordinate descent.
 
-The vector u = X'a is kept, so a component of the gradient, G_i = scale u.x_i + p_i, costs one dot
+Linear: min 1/2 scale a'Qa + p'a, 0 <= a <= 1, sum a constant, Q = XX'.
+
+The vector u = X'a is stored, so a component of the gradient, G_i = scale u.x_i + p_i, costs one dot
 product (Chou, Lin and Lin 2020, eq. (2.3)). A pair moves along a_i + t, a_j - t, which keeps the
-sum: it violates optimality by G_j - G_i where a_i < 1 and a_j > 0, and has the curvature
-scale |x_i - x_j|^2. Rows are dense, or CSR, where one row of a pair is spread out over a zeroed
-vector instead of merging sorted indices. Indices are uint32, and where rows begin is uint64, so
-that none is checked for being negative: the checks took half of the time of a product.
+sum. It violates optimality by G_j - G_i if a_i < 1 and a_j > 0, and has the curvature
+scale |x_i - x_j|^2. Rows are dense or CSR. With CSR, one row of a pair is spread out over a zeroed
+vector, which is faster than merging sorted indices. Indices are uint32 and offsets of rows uint64,
+because signed indices are checked for being negative, which took half of the time of a product.
 
-`tally`, float64, counts what a call did: change of the objective, pairs moved, and the cost in
-operations of the length of a row, as the paper counts: 1 for a component of the gradient, 1 for
-Q_ij and 2 for the update of u.
+`tally` (3,) float64 accumulates the change of the objective, the pairs moved, and the cost. As in
+the paper, the unit of cost is one pass over a row: 1 for a component of the gradient, 1 for Q_ij
+and 2 for the update of u.
 """
 
 import numpy as np
@@ -19,22 +21,23 @@ from distsvc.kernels.lanes import dot, square_distance
 
 SMALLEST_CURVATURE = 1e-12
 BOUND_TOLERANCE = 1e-12
-"""How far from a bound alpha may be and is at it but for the rounding of its moves."""
+"""Distance from a bound that rounding can cause; closer values of alpha are set to the bound."""
 
 CHANGE, MOVED, COST = 0, 1, 2
+"""Places in `tally`."""
 
 
 @inlined
 def _at_bound(a):
-    """Return a, or the bound that it is at but for rounding."""
+    """Return a, or a bound that differs from it only by rounding."""
     return 0.0 if a < BOUND_TOLERANCE else 1.0 if a > 1.0 - BOUND_TOLERANCE else a
 
 
 @inlined
 def _move(alpha, up, down, violation, curvature, tally):
-    """Move mass from one row to another, to the minimum within the bounds; return how much.
+    """Move mass from one row to another, to the minimum within the bounds; return the mass.
 
-    Bounds are written exactly, since equality with them decides what a row may do next.
+    Bounds are written exactly, since comparisons with them decide whether a row can move again.
     """
     room, stock = 1.0 - alpha[up], alpha[down]
     both = alpha[up] + alpha[down]
@@ -55,7 +58,7 @@ def _move(alpha, up, down, violation, curvature, tally):
 
 @inlined
 def _stuck(members, alpha):
-    """Return whether none of a group can grow, or none can fall."""
+    """Return True if no alpha of a group can increase, or none can decrease."""
     can_grow, can_fall = 0, 0
     for i in members:
         can_grow += alpha[i] < 1.0
@@ -65,7 +68,7 @@ def _stuck(members, alpha):
 
 @inlined
 def _most_violating(members, G, alpha):
-    """Return the member with the least G that can grow and that with the largest that can fall."""
+    """Return the members with the least G that can increase, and the largest that can decrease."""
     up, down = -1, -1
     for i in members:
         if alpha[i] < 1.0 and (up < 0 or G[i] < G[up]):
@@ -99,7 +102,7 @@ def gradient_dense(X, u, p, scale, rows, G):
 
 @kernel
 def gradient_sparse(data, indices, indptr, u, p, scale, rows, G):
-    """Do what `gradient_dense` does for rows in CSR form."""
+    """As `gradient_dense`, for rows in CSR form."""
     for m in range(rows.shape[0]):
         i = rows[m]
         G[i] = scale * _sparse_dot(data, indices, indptr, i, u) + p[i]
@@ -132,7 +135,7 @@ def weighted_sum_dense(X, weights, u):
 
 @kernel
 def weighted_sum_sparse(data, indices, indptr, weights, u):
-    """Do what `weighted_sum_dense` does for rows in CSR form."""
+    """As `weighted_sum_dense`, for rows in CSR form."""
     for i in range(weights.shape[0]):
         if weights[i] != 0.0:
             _sparse_add(data, indices, indptr, i, u, weights[i])
@@ -147,20 +150,19 @@ def squares_dense(X, squares):
 
 @kernel
 def squares_sparse(data, indptr, squares):
-    """Do what `squares_dense` does for rows in CSR form."""
+    """As `squares_dense`, for rows in CSR form."""
     for i in range(squares.shape[0]):
         row = data[indptr[i] : indptr[i + 1]]
         squares[i] = dot(row, row)
 
 
 @kernel
-def descend_dense(X, u, p, scale, order, size, inner, least, alpha, G, tally):
+def descend_dense(X, u, p, scale, order, size, inner, alpha, G, tally):
     """Minimise over most violating pairs of one group of rows after another, `inner` in each.
 
     Groups of `size` are consecutive in `order` (m,) int64; those of 2 are Algorithm 2, or the inner
-    steps of Algorithm 5, larger ones Algorithm 4 with r = `inner`. A group that has no room, or
-    whose violation with the present u is not above `least`, is passed over. X (n, d); u (d,) and
-    alpha (n,) are changed, G (n,) gets the gradients seen.
+    steps of Algorithm 5, larger ones Algorithm 4 with r = `inner`. A group without a violating pair
+    is skipped. X (n, d). u (d,) and alpha (n,) are changed; G (n,) receives the gradients computed.
     """
     for begin in range(0, order.shape[0], size):
         members = order[begin : begin + size]
@@ -172,7 +174,7 @@ def descend_dense(X, u, p, scale, order, size, inner, least, alpha, G, tally):
             tally[COST] += members.shape[0]
             up, down = _most_violating(members, G, alpha)
             violation = G[down] - G[up]
-            if up == down or not violation > least:
+            if up == down or not violation > 0.0:
                 break
             x, z = X[up], X[down]
             step = _move(alpha, up, down, violation, scale * square_distance(x, z), tally)
@@ -182,9 +184,9 @@ def descend_dense(X, u, p, scale, order, size, inner, least, alpha, G, tally):
 
 @kernel
 def descend_sparse(
-    data, indices, indptr, squares, u, p, scale, order, size, inner, least, alpha, G, spread, tally
+    data, indices, indptr, squares, u, p, scale, order, size, inner, alpha, G, spread, tally
 ):
-    """Do what `descend_dense` does for rows in CSR form.
+    """As `descend_dense`, for rows in CSR form.
 
     squares (n,) are |x_i|^2; `spread` (d,) is zero before and after.
     """
@@ -198,7 +200,7 @@ def descend_sparse(
             tally[COST] += members.shape[0]
             up, down = _most_violating(members, G, alpha)
             violation = G[down] - G[up]
-            if up == down or not violation > least:
+            if up == down or not violation > 0.0:
                 break
             _sparse_add(data, indices, indptr, up, spread, 1.0)
             both = _sparse_dot(data, indices, indptr, down, spread)
@@ -212,9 +214,9 @@ def descend_sparse(
 
 @kernel
 def extremes(G, alpha, rows):
-    """Return the least G of `rows` (m,) that can grow, the largest of those that can fall.
+    """Return the least G of `rows` (m,) whose alpha can increase, the largest if it can decrease.
 
-    They are +infinity and -infinity where there are none.
+    They are +infinity and -infinity if there are no such rows.
     """
     least, most = np.inf, -np.inf
     for i in rows:
@@ -228,10 +230,10 @@ def extremes(G, alpha, rows):
 
 @inlined
 def _in_order(keys, place, scratch):
-    """Return the key that comes at a place, from 0, in ascending order; scratch has their number.
+    """Return the key at a place, from 0, in ascending order; `scratch` is as long as `keys`.
 
-    Quickselect (Hoare 1961) with the median of three. A key is moved in any case, because a branch
-    would be guessed wrong half of the time.
+    Quickselect (Hoare 1961) with the median of three. Every key is moved, because a branch would be
+    mispredicted half of the time.
     """
     low, high = 0, keys.shape[0] - 1
     scratch[: high + 1] = keys
@@ -258,7 +260,7 @@ def _in_order(keys, place, scratch):
 
 @inlined
 def _lowest(keys, rows, count, scratch):
-    """Return the `count` rows with the lowest keys in their order; equal keys in that of rows."""
+    """Return the `count` rows with the lowest keys, ordered by key, then by row."""
     n = keys.shape[0]
     if count < n:
         bound = _in_order(keys, count - 1, scratch)
@@ -280,14 +282,14 @@ def _lowest(keys, rows, count, scratch):
 def violating_pairs(G, alpha, rows, least, most, limit, numbers, keys):
     """Return the most violating pairs of ascending `rows` (m,) int64, as (up_1, down_1, up_2, ...).
 
-    `least` and `most` are from `extremes`. The s-th pair has the s-th least G of those that can
-    grow and the s-th largest of those that can fall (eq. (3.18)), as long as it violates; there are
-    at most `limit`. numbers (2, m or more) int64 and keys (3, m or more) float64 are written over.
+    `least` and `most` are from `extremes`. The s-th pair has the s-th least G of the rows that can
+    increase and the s-th largest of those that can decrease (eq. (3.18)). At most `limit` violating
+    pairs are returned. `numbers` (2, m) int64 and `keys` (3, m) float64, or longer, are scratch.
     """
     ups, downs = numbers
     up_keys, down_keys, scratch = keys
     n_up, n_down = 0, 0
-    for i in rows:  # written in any case: a branch would be guessed wrong half of the time
+    for i in rows:  # always written: a branch would be mispredicted half of the time
         g, a = G[i], alpha[i]
         ups[n_up], up_keys[n_up] = i, g
         n_up += (a < 1.0) & (g < most)
@@ -308,9 +310,9 @@ def violating_pairs(G, alpha, rows, least, most, limit, numbers, keys):
 
 @kernel
 def dealt(pairs):
-    """Return pairs (2 m,) int64 of rows, those of the first and of the second half in turns.
+    """Return pairs (2 m,) int64 of rows, alternating between the first and the second half.
 
-    Neighbours in the order of violation part; dealt once more, other pairs come together.
+    It separates neighbours in the order of violation, so that each sweep groups other pairs.
     """
     order = pairs.copy()
     half = pairs.shape[0] // 4
@@ -322,7 +324,7 @@ def dealt(pairs):
 
 @kernel
 def shrink(G, alpha, rows, least, most):
-    """Return the `rows` (m,) int64 that are not at a bound which their G holds them to.
+    """Return the `rows` (m,) int64 that their G does not keep at a bound.
 
     `least` and `most` are from `extremes`.
     """
@@ -333,3 +335,53 @@ def shrink(G, alpha, rows, least, most):
         kept[n] = i
         n += not ((a == 1.0) & (g < least)) | ((a == 0.0) & (g > most))
     return kept[:n]
+
+
+@kernel
+def gram_matrix(X, gamma):
+    """Return K (n, n) float64, K_ij = exp(-gamma ||x_i - x_j||^2), of X (n, d) float64."""
+    n = X.shape[0]
+    K = np.empty((n, n))
+    for i in range(n):
+        for j in range(i + 1):
+            K[i, j] = K[j, i] = np.exp(-gamma * square_distance(X[i], X[j]))
+    return K
+
+
+@kernel
+def coordinate_ascent(K, a, bound, tolerance, max_sweeps):
+    """Maximise sum a - a'Ka/2 over 0 <= a <= bound, one variable at a time; return the sweeps.
+
+    K (n, n) float64 with a unit diagonal; a (n,) float64 is the start and is overwritten. Ends when
+    no variable violates its optimality condition by more than `tolerance`. Between full sweeps only
+    the variables that moved in the last one are visited.
+    """
+    n = K.shape[0]
+    g = np.ones(n)
+    for i in range(n):
+        if a[i] != 0.0:
+            for j in range(n):
+                g[j] -= a[i] * K[i, j]
+    active = np.ones(n, np.bool_)
+    full = True
+    for sweep in range(max_sweeps):
+        worst = 0.0
+        for i in range(n):
+            if not (full or active[i]):
+                continue
+            value = min(max(a[i] + g[i], 0.0), bound)
+            change = value - a[i]
+            active[i] = abs(change) > tolerance
+            if change != 0.0:
+                worst = max(worst, abs(change))
+                a[i] = value
+                row = K[i]
+                for j in range(n):
+                    g[j] -= change * row[j]
+        if worst <= tolerance:
+            if full:
+                return sweep + 1
+            full = True
+        else:
+            full = sweep % 10 == 9
+    return max_sweeps

@@ -1,10 +1,10 @@
 """Incremental minimum-density hyperplanes in a complete binary tree: learning and routing.
 
-Nodes are numbered from 0 by level; those below node j are 2 j + 1 and 2 j + 2. Its hyperplane is
-{x: v.(x - mean) = b} with ||v|| = 1 and b relative to the node's own mean. What holds one number
-per feature is float32; what one row changes only a little (b, variances) is float64. A float32 mean
-stands still when rows move it by less than half a unit in its last place, that is after some
-10^7 visits, when its sampling error is a thousand times larger.
+Nodes are numbered from 0 by level; node j has the children 2 j + 1 and 2 j + 2. Its hyperplane is
+{x: v.(x - mean) = b} with ||v|| = 1 and b relative to the node's own mean. Arrays with one number
+for each feature are float32. Numbers that one row changes only a little (b, variances) are float64.
+A float32 mean stops moving after some 10^7 visits, when a row moves it by less than half a unit in
+its last place. Its sampling error is then a thousand times larger.
 """
 
 import math
@@ -14,12 +14,9 @@ import numpy as np
 from distsvc.kernels.jit import inlined, kernel
 from distsvc.kernels.lanes import dot, fma, projection
 
-BANDWIDTH_DECAY = -0.2
 RENORMALISE_EVERY = 1024
-CANCELLED = 1e-2
-TINY = 1e-30
-ZERO = np.float32(0.0)
-TOGETHER = 256
+MIN_SQUARED_BANDWIDTH = 1e-30
+ROWS_TOGETHER = 256
 """Rows that descend a tree together; they and the tree stay in the first cache."""
 
 
@@ -32,12 +29,12 @@ def _pull(x, mean, pull):
 
 @inlined
 def _normalise(x, mean, v):
-    """Make v a unit vector; if nothing is left of it, the direction of x - mean that it had."""
+    """Make v a unit vector, or the direction of x - mean if v is 0."""
     if not v.any():
         for k in range(v.shape[0]):
             v[k] = x[k] - mean[k]
     square = dot(v, v)
-    if square > ZERO:
+    if square > np.float32(0.0):
         scale = np.float32(1.0 / math.sqrt(square))
         for k in range(v.shape[0]):
             v[k] *= scale
@@ -45,13 +42,13 @@ def _normalise(x, mean, v):
 
 @inlined
 def _decay(t):
-    """Return the square of how a node's bandwidth has decayed at its t-th row."""
-    return (t + 1.0) ** (2.0 * BANDWIDTH_DECAY)
+    """Return the squared factor (t + 1)^-1/5 of a node's bandwidth at its t-th row."""
+    return (t + 1.0) ** (2.0 * -0.2)
 
 
 @kernel
 def bandwidth_decays(out):
-    """Set out[t] to the decay that `learn` wants for the t-th row of a node; out (m,) float64."""
+    """Set out[t] to the `decays` of `learn` for the t-th row of a node; out (m,) float64."""
     for t in range(out.shape[0]):
         out[t] = _decay(t)
 
@@ -60,9 +57,9 @@ def bandwidth_decays(out):
 def learn(X, means, V, b, variances, visits, alpha, penalty, bandwidth, most_visits, clip, decays):
     """Update the nodes on each row's path from the root, row by row (Hofmeyr, 2021, Algorithm 1).
 
-    X (n, d) float32; means, V (nodes, d) float32; b, variances (nodes,) float64, variances of the
-    projections; visits (nodes,) int64. The arrays of the nodes are changed in place. A path ends in
-    the bottom level, whose nodes have a mean and visits but never a hyperplane.
+    X (n, d) float32; means, V (nodes, d) float32; b, variances (of the projections) (nodes,)
+    float64; visits (nodes,) int64. The arrays of the nodes are changed in place. A path ends in the
+    bottom level, whose nodes have a mean and visits but no hyperplane.
 
     With t the node's visits (at most `most_visits`), this row's included: the mean, which starts as
     one observation at 0, and the variance, which starts as one projection at 0, are updated first;
@@ -72,11 +69,11 @@ def learn(X, means, V, b, variances, visits, alpha, penalty, bandwidth, most_vis
     first child when p under the new v is below the new b.
 
     ||v - c x||^2 = 1 - 2 c p + c^2 ||x||^2 and (v - c x).x = p - c ||x||^2, so one pass over the
-    features finds all of this and a second one writes. Where the hyperplane's direction has no
-    variance yet, which has no h, v becomes the direction of the row.
+    features computes all of this and a second one writes. While the projections have no variance, h
+    is 0, and v becomes the direction of the row.
 
-    decays (m,) float64 are from `bandwidth_decays`, for as many rows of a node as there are; a
-    power takes as long as all else that a node does with a row.
+    decays (m,) float64 are from `bandwidth_decays`, a table because a power takes as long as all
+    other work of a node for a row. Beyond the table the power is computed.
     """
     d = X.shape[1]
     bottom = visits.shape[0] // 2
@@ -98,16 +95,17 @@ def learn(X, means, V, b, variances, visits, alpha, penalty, bandwidth, most_vis
             h2 = bandwidth * bandwidth * variance * decay
             offset = b[node]
             g = 0.0
-            if h2 > TINY:
+            if h2 > MIN_SQUARED_BANDWIDTH:
                 gap = offset - p
                 g = gap * math.exp(-0.5 * gap * gap / h2) / (h2 * math.sqrt(h2))
-            elif square > ZERO:
+            elif square > np.float32(0.0):
                 p = math.sqrt(norm2)
                 for k in range(d):
                     v[k] = np.float32(kept / p) * (x[k] - mean[k])
             step = rate_of_v * g * rate
             turned = 1.0 - 2.0 * step * p + step * step * norm2
-            exact = h2 > TINY and turned > CANCELLED * (1.0 + step * step * norm2)
+            # The closed form of the length is exact unless its terms cancel.
+            exact = h2 > MIN_SQUARED_BANDWIDTH and turned > 0.01 * (1.0 + step * step * norm2)
             scale = 1.0 / math.sqrt(turned) if exact else 1.0
             pull, keep, away = np.float32(rate), np.float32(scale), np.float32(scale * step * kept)
             for k in range(d):
@@ -135,23 +133,21 @@ def learn(X, means, V, b, variances, visits, alpha, penalty, bandwidth, most_vis
 
 @kernel
 def route(X, V, thresholds, spreads, children):
-    """Send every row down a tree and return where it ends and how close it came to a hyperplane.
+    """Return the last node of every row's path down a tree, and its margin.
 
-    X (n, d), V (nodes, d) float32; a row goes to children[j, 0] when V[j].x < thresholds[j], else
-    to children[j, 1]; children (nodes, 2) int32, negative where a path ends. Returns the nodes (n,)
-    int32 and the least |V[j].x - thresholds[j]| / spreads[j] on the path, (n,) float32, infinity
-    for a path without a hyperplane.
-
-    Rows of a block descend together, as in `ends_of`.
+    X (n, d), V (nodes, d) float32; a row goes to children[j, 0] if V[j].x < thresholds[j], else to
+    children[j, 1]; children (nodes, 2) int32, negative at the end of a path. Returns the nodes (n,)
+    int32 and margins (n,) float32: the least |V[j].x - thresholds[j]| / spreads[j] on the path,
+    infinity without a hyperplane. Rows of a block descend together, as in `ends_of`.
     """
     n = X.shape[0]
     ends = np.zeros(n, np.int32)
     margins = np.full(n, np.float32(np.inf))
-    for first in range(0, n, TOGETHER):
+    for first in range(0, n, ROWS_TOGETHER):
         descending = True
         while descending:
             descending = False
-            for i in range(first, min(first + TOGETHER, n)):
+            for i in range(first, min(first + ROWS_TOGETHER, n)):
                 node = np.uint64(ends[i])
                 if children[node, 0] >= 0:
                     gap = dot(V[node], X[i]) - thresholds[node]
@@ -163,18 +159,18 @@ def route(X, V, thresholds, spreads, children):
 
 @kernel
 def ends_of(X, V, thresholds, children):
-    """Return where rows end that are sent down a tree, (n,) int32: as `route`, without margins.
+    """Return the last nodes (n,) int32 of rows, as `route` without margins.
 
-    Rows of a block descend together, level by level: the node of one is found while others wait for
-    theirs. Nodes are unsigned, so that none is checked for being negative.
+    Rows of a block descend together, level by level, so that memory accesses of several rows
+    overlap. Nodes are unsigned, which saves a check for negative indices.
     """
     n = X.shape[0]
     ends = np.zeros(n, np.int32)
-    for first in range(0, n, TOGETHER):
+    for first in range(0, n, ROWS_TOGETHER):
         descending = True
         while descending:
             descending = False
-            for i in range(first, min(first + TOGETHER, n)):
+            for i in range(first, min(first + ROWS_TOGETHER, n)):
                 node = np.uint64(ends[i])
                 if children[node, 0] >= 0:
                     gap = dot(V[node], X[i]) - thresholds[node]
@@ -185,9 +181,10 @@ def ends_of(X, V, thresholds, children):
 
 @kernel
 def add_rows(X, ends, counts, sums, squares):
-    """Add the rows of X (n, d) float32 to their nodes `ends` (n,) int32: numbers, sums, squares.
+    """Add the rows of X (n, d) float32 to the counts, sums and squares of their nodes.
 
-    counts (nodes,), sums (nodes, d) and squares (nodes,), of ||x||^2, are float64.
+    ends (n,) int32 are the nodes; counts (nodes,), sums (nodes, d) and squares (nodes,), of
+    ||x||^2, are float64.
     """
     for i in range(X.shape[0]):
         x = X[i]

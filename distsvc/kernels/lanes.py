@@ -1,12 +1,12 @@
 """Sums with a fixed order and fused products with one rounding, equal on every processor.
 
-A compiler that may reorder a sum makes as many partial sums as vector registers hold, and fuses
-products where the processor can, so that the last bits depend on the processor. Here the code says
-both. Element j goes to partial sum j % 32 whatever the width of a register, the partial sums are
-added by halves, and the last elements get 4 partial sums, then one.
+A compiler that may reorder a sum makes as many partial sums as fit into vector registers, and fuses
+products if the processor can, so that the last bits depend on the processor. Here both are
+explicit. Element j goes to partial sum j % 32 for any width of registers, the partial sums are
+added by halves, and the last elements get 8 partial sums, then one.
 
-Processors without fused products compute `fma` in software, slowly, with the same result. Where
-nothing is compiled, results are equal up to rounding.
+Processors without fused products compute `fma` in software, slowly, with the same result. Without
+compilation, results are equal up to rounding.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload
 
 LANES = 32, 8, 1
-"""Numbers of partial sums: each takes the elements that do not fill the one before."""
+"""Numbers of partial sums, each for the elements that do not fill the one before."""
 ROWS_AT_ONCE = 32
-"""Rows of a table whose sums are computed at once, each in its own element of a vector."""
+"""Rows of a table whose sums are computed together, each in its own element of a vector."""
 
 
 def _of_total(_: ir.IRBuilder, x: Any) -> list[tuple[Any, Any]]:
@@ -46,9 +46,9 @@ def _of_projection(builder: ir.IRBuilder, v: Any, x: Any, y: Any) -> list[tuple[
 
 
 def _sums(terms: Callable[..., list[tuple[Any, Any]]], n_sums: int, *arrays: types.Array) -> Any:
-    """Return the signature and the code of sums over the elements of arrays of one length.
+    """Return the signature and the code of sums over the elements of arrays of equal length.
 
-    `terms` returns the two factors of every sum's next terms, which are vectors.
+    `terms` returns the two factors, which are vectors, of every sum's next terms.
     """
     if any(not isinstance(a, types.Array) or a.ndim != 1 or a.layout != "C" for a in arrays):
         raise TypingError(f"expected contiguous arrays of one dimension, found {arrays}")
@@ -97,7 +97,7 @@ def _sums(terms: Callable[..., list[tuple[Any, Any]]], n_sums: int, *arrays: typ
 def _read(
     context: Any, builder: ir.IRBuilder, kind: types.Array, data: Any, place: Any, vector: Any
 ) -> Any:
-    """Return the elements of an array from `place` on, as floats of the vector's type."""
+    """Return the elements of an array from `place` on, converted to the vector's type."""
     own = ir.VectorType(context.get_value_type(kind.dtype), vector.count)
     at = builder.bitcast(builder.gep(data, [place]), own.as_pointer())
     value = builder.load(at, align=kind.dtype.bitwidth // 8, typ=own)
@@ -113,7 +113,7 @@ def _fused(builder: ir.IRBuilder, a: Any, b: Any, c: Any) -> Any:
 
 
 def _added(builder: ir.IRBuilder, vector: Any) -> Any:
-    """Return the sum of a vector's elements: its halves are added until one element is left."""
+    """Return the sum of a vector's elements, by adding its halves until one element is left."""
     while vector.type.count > 1:
         half = vector.type.count // 2
         none = ir.Constant(vector.type, ir.Undefined)
@@ -158,7 +158,7 @@ def _weighted_rows(
 
 
 def _splat(builder: ir.IRBuilder, value: Any, vector: ir.VectorType) -> Any:
-    """Return a vector whose elements are all one value."""
+    """Return a vector whose elements all equal `value`."""
     none, first = ir.Constant(vector, ir.Undefined), ir.Constant(ir.IntType(32), 0)
     places = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * vector.count)
     return builder.shuffle_vector(builder.insert_element(none, value, first), none, places)

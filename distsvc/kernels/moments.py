@@ -1,11 +1,10 @@
-"""Exact sums of columns, and the scaling made from them.
+"""Exact sums of columns, their scaling, and counts between edges.
 
-Statistics depend neither on the order of rows nor on the cut.
-
-A float64 is a whole number of units of 2^-1074. A sum is kept as a number in base 2^32 whose digits
-are 64-bit integers with room for carries, so adding never rounds and merging two sums is adding
-digits. Most values of some rows of a column lie within a few powers of ten of each other; these are
-added as floats first, in three parts of which none rounds, which takes as long as reading them.
+Sums depend neither on the order of rows nor on partitions. A float64 is a whole number of units of
+2^-1074. A sum is a number in base 2^32 whose digits are 64-bit integers with room for carries, so
+adding never rounds, and sums are merged by adding their digits. Most values in a chunk of a column
+are within a few powers of ten of each other. These are added as floats first, in three parts that
+do not round, which takes no longer than reading them.
 """
 
 import numpy as np
@@ -14,10 +13,10 @@ from distsvc.kernels.jit import inlined, kernel
 
 DIGITS = 68
 MAX_CHUNK_ROWS, CHUNK_VALUES, MIN_CHUNK_ROWS = 4096, 2**15, 128
-"""Most rows that are added at a time, the values that lie in a cache then, and fewest rows."""
+"""Maximum rows added at a time, number of values that fit into a cache, and minimum rows."""
 
 LEAST_EXPONENT, MOST_EXPONENT = 100, 2030
-"""Of the largest square, as float64 holds it: beyond, the parts' units would not be numbers."""
+"""Range of the biased float64 exponent of the largest square for which the units are numbers."""
 
 LOW_WORD_MASK = np.uint64(0xFFFFFFFF)
 
@@ -42,13 +41,13 @@ def _add(digits, value):
 
 @inlined
 def _rounded(x, unit):
-    """Return x rounded to a multiple of the last digit of `unit`, which is 1.5 times a power."""
+    """Return x rounded to the last digit of `unit`, which is 1.5 times a power of 2."""
     return (x + unit) - unit
 
 
 @inlined
 def _plus(total, part):
-    """Add parts that add exactly, in whatever order."""
+    """Return the sum of parts that add exactly in any order."""
     return total + part
 
 
@@ -59,11 +58,11 @@ def _unit(exponent):
 
 @inlined
 def _add_parts(x, n, shift, bound, digits):
-    """Add the first n of the values x of a column to its digits (2, DIGITS), if parts suffice.
+    """Add the first n values x of a column to its digits (2, DIGITS) if three parts are enough.
 
-    Every value is cut into three parts, each a whole number of units of its own and so small that
-    as many as `MAX_CHUNK_ROWS` of them add exactly as floats. Returns whether nothing is left of
-    any value; if not, nothing is added. `bound` is the largest |x - shift|.
+    Every value is split into three parts. Each is a whole number of its own unit, and so small that
+    `MAX_CHUNK_ROWS` of them add exactly as floats. Returns False, and adds nothing, if a value has
+    a remainder. `bound` is the largest |x - shift|.
     """
     e_at = np.int64(np.float64(bound).view(np.uint64) >> np.uint64(52))
     s_at = np.int64(np.float64(bound * bound).view(np.uint64) >> np.uint64(52))
@@ -106,7 +105,7 @@ def _add_parts(x, n, shift, bound, digits):
 
 @inlined
 def _see(X, least, most, counts):
-    """Take the known values of rows X (n, d) into the bounds and counts of every column."""
+    """Update the bounds and counts of every column with the known values of rows X (n, d)."""
     for i in range(X.shape[0]):
         for k in range(X.shape[1]):
             x = X[i, k]
@@ -178,9 +177,9 @@ def scale_rows(X, centre, scale, fill, origin, out):
 
 @kernel
 def robust_rows(X, centre, scale, fill, origin, far, bend, out):
-    """Write what `scale_rows` does, but values beyond `far` drawn in before `origin` is taken off.
+    """As `scale_rows`, but compress scaled values beyond `far` before subtracting `origin`.
 
-    A value z > far becomes far + bend log(1 + (z - far) / bend), and one below -far alike.
+    A value z > far becomes far + bend log(1 + (z - far) / bend), and symmetrically below -far.
     """
     n, d = X.shape
     for i in range(n):
@@ -210,7 +209,7 @@ def lengths(X):
 
 @kernel
 def unit_rows(X, fill, origin, out):
-    """Write every row divided by its length, less `origin`; missing values are filled in first.
+    """Write every row, with missing values filled in, divided by its length, less `origin`.
 
     X (n, d) float64; out (n, d) float32; the others (d,) float64. Computed in float64.
     """
@@ -224,3 +223,21 @@ def unit_rows(X, fill, origin, out):
         for k in range(d):
             x = fill[k] if np.isnan(X[i, k]) else X[i, k]
             out[i, k] = x / length - origin[k]
+
+
+@kernel
+def count_between(X, edges, counts):
+    """Add the values of a block to the counts of every column, in place.
+
+    X (n, d) float64; edges (d, b) float64, rows never decreasing; counts (d, b + 2) int64. Bin j
+    has the values at or above exactly j of the edges, and the last bin the missing ones (NaN).
+    """
+    n, d = X.shape
+    b = edges.shape[1]
+    for i in range(n):
+        for k in range(d):
+            x = X[i, k]
+            at = 0
+            for j in range(b):
+                at += x >= edges[k, j]
+            counts[k, b + 1 if np.isnan(x) else at] += 1

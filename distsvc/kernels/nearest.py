@@ -8,11 +8,11 @@ from distsvc.kernels.rbf import lowest, squared_distances
 
 MAX_DISTANCE_BITS = np.int32(2147483647)
 BOUND_FACTOR = np.float32(0.9999)
-"""Lower bounds are shrunk by this much more than float32 rounding could raise them."""
+"""Factor on lower bounds, to cover the rounding of float32."""
 
 TWO, ABOVE = np.float32(2.0), np.float32(1.000001)
 SKIP_ROWS = 128
-"""Rows that are passed over together where none of them is near."""
+"""Rows that are skipped together if none of them is near."""
 
 
 @inlined
@@ -33,12 +33,11 @@ def _box_distances(low, high, x, out):
 def nearest_point(X, P, numbers, low, high):
     """Return for every row of X (n, d) float32 the number (n,) int32 of the nearest point.
 
-    Points lie in cells: P (c, d, w) float32 holds the points of each cell, infinity in unused
-    places; numbers (c, w) int32 are the points' numbers, ascending in a cell; low and high (d, c)
-    float32 are boxes about the cells. The cell with the nearest box is searched first, and boxes
-    farther away than the best point so far are passed over. Euclidean distance; of equally near
-    points the one with the lowest number. Distances are compared as integers, which order
-    non-negative floats alike and whose minimum runs in vector registers.
+    Points are stored in cells: P (c, d, w) float32, with infinity in unused places; numbers (c, w)
+    int32 are the points' numbers, ascending in a cell; low and high (d, c) float32 are the boxes of
+    the cells. The cell with the nearest box is searched first, and boxes farther away than the best
+    point so far are skipped. Distances are Euclidean; the lowest number wins ties. They are
+    compared as integers, which have the order of non-negative floats and a vectorised minimum.
     """
     n = X.shape[0]
     n_cells, _, width = P.shape
@@ -123,13 +122,13 @@ def nearest_cluster(X, P, numbers, clusters, low, high):
 
 @kernel
 def keep_nearest(products, lows, rows, first, distances, numbers):
-    """Keep for every row of a block the nearest other rows, ascending by distance.
+    """Set the nearest other rows of every row of a block, ascending by distance.
 
     products (b, m) float32 are the inner products of rows ``first``, ``first + 1``, ... with all
-    rows (m, p) float64, and lows (m,) float32 such that ``lows[i] + lows[j] - 2 products[i, j]`` is
-    at most the squared distance: only where that is below the k-th lowest is it worked out.
-    ``distances`` (b, k) float64 are squared and begin as infinity; numbers (b, k) are int64. Of
-    equal distances the first ones are kept.
+    rows (m, p) float64. With lows (m,) float32, ``lows[i] + lows[j] - 2 products[i, j]`` is a lower
+    bound of the squared distance, which is computed only if the bound is below the k-th lowest.
+    ``distances`` (b, k) float64 are squared and start as infinity; numbers (b, k) are int64. The
+    first of equal distances are used.
     """
     (b, m), k = products.shape, distances.shape[1]
     for i in range(b):

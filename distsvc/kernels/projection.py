@@ -6,7 +6,7 @@ from distsvc.kernels.jit import inlined, kernel
 from distsvc.kernels.lanes import fma
 
 FEW_FEATURES = 16
-"""Features of which one coordinate after the other takes less time than all at once."""
+"""Number of features below which computing one coordinate after the other is faster."""
 
 
 @inlined
@@ -49,9 +49,9 @@ def _all_at_once(X, turned, out):
 def coordinates(X, components):
     """Return the coordinates (n, q) float32 of the rows X (n, d) float32.
 
-    components (q, d) float32. A row's result depends on that row alone, whichever block it came in;
-    a matrix product's last bits depend on the shape of the block. The terms of a coordinate are
-    added one after another, in the order of the features, whatever the layout of the arrays.
+    components (q, d) float32. The terms of a coordinate are added in the order of the features, so
+    that a row's result depends on that row alone. The last bits of a matrix product would depend on
+    the shape of the block.
     """
     n, d = X.shape
     q = components.shape[0]
@@ -70,6 +70,6 @@ def coordinates(X, components):
 def project(X: np.ndarray, components: np.ndarray) -> np.ndarray:
     """Return the `coordinates` of rows X (n, d) along components (q, d) in any layout.
 
-    The kernel would be compiled for each layout.
+    Without the copy, the kernel would be compiled for each layout.
     """
     return coordinates(X, np.ascontiguousarray(components))

@@ -24,19 +24,19 @@ ONE_HALF = np.float32(0.5)
 ZERO = np.float32(0.0)
 
 MAX_SQUARED_DISTANCE = np.finfo(np.float32).max
-"""Squared distances may overflow, but not what they are measured from."""
+"""Bound of the shift that is subtracted from squared distances, which may overflow."""
 
 MAX_BITS = np.int32(2147483647)
 
 BATCH = 4
-"""Rows that a kernel does each of its steps for before it does the next: a processor works on those
-of several rows at a time, where a row alone would wait for its nearest vector."""
+"""Rows processed together in every step of a kernel, so that the processor can overlap the work
+of one row with that of the others."""
 
 ROW_LANES = 256
-"""Rows of a block for which each term of a sum is found at once."""
+"""Rows of a block for which each term of a sum is computed together."""
 
 TERMS = 32
-"""Terms of a sum that are added before they are added to the rest."""
+"""Terms added to a partial sum before it is added to the total, which loses fewer bits."""
 
 
 @inlined
@@ -58,8 +58,8 @@ def exp2(t):
 def squared_distances(S, n, x, out):
     """Set out[j] = ||S[:, j] - x||^2 for j < n. S (d, B), x (d,), float32.
 
-    Squares are added in the order of the features, each with one rounding. The number of features
-    of one loop decides how often `out` goes through memory, and no value.
+    Squares are added in the order of the features, each with one rounding. Loops over 8, 4 or 2
+    features read and write `out` less often and give the same values.
     """
     d = x.shape[0]
     if d >= 8:
@@ -118,7 +118,7 @@ def squared_distances(S, n, x, out):
 
 @inlined
 def _first_eight(S, n, x, out):
-    """Set out[j] to the distance along the first eight features, squared."""
+    """Set out[j] to the squared distance along the first eight features."""
     x0, x1, x2, x3, x4, x5, x6, x7 = x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]
     for j in range(n):
         e0, e1, e2, e3 = S[0, j] - x0, S[1, j] - x1, S[2, j] - x2, S[3, j] - x3
@@ -145,7 +145,7 @@ def lowest(bits):
 
 @inlined
 def least_square(squares):
-    """Return the least of squared distances, finite; as integers they are ordered alike."""
+    """Return the least of squared distances, finite; integers have the same order."""
     return min(np.int32(lowest(squares.view(np.int32))).view(np.float32), MAX_SQUARED_DISTANCE)
 
 
@@ -163,9 +163,8 @@ def weighted_sums(X, S, a, gamma):
 
     X (n, d) float32, S (d, B) float32, a (B,) float32, gamma float64 -> (n,) float32.
 
-    Rows fill the vector registers, and the last rows are done several times, so that no sum has a
-    rest. Terms are added in the order of the vectors, a run of them at a time: a sum of thousands
-    loses few bits.
+    Rows fill the vector registers; the last row is repeated to fill its block. Terms are added in
+    the order of the vectors, in partial sums, so that a sum of thousands loses few bits.
     """
     n, d = X.shape
     b = S.shape[1]

@@ -1,4 +1,4 @@
-"""The share that every cluster has in a row: of votes, by nearest vectors, or down a tree."""
+"""The shares of all clusters in a row: of votes, by nearest points, or down a tree."""
 
 import math
 
@@ -6,14 +6,12 @@ import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel
 from distsvc.kernels.lanes import dot
-from distsvc.kernels.rbf import LOG2_E, exp2, least_square, squared_distances
-
-ZERO = np.float32(0.0)
+from distsvc.kernels.rbf import LOG2_E, ZERO, exp2, least_square, squared_distances
 
 
 @inlined
 def _normalise(shares):
-    """Divide by the sum."""
+    """Divide shares by their sum."""
     total = ZERO
     for c in range(shares.size):
         total += shares[c]
@@ -26,7 +24,7 @@ def vote_shares(X, S, a, ends, gamma, power):
     """Return the shares (n, k) float32 of groups of vectors in the weighted kernel sums at rows.
 
     X (n, d), S (d, B), a (B,) float32, positive, ends (k,) int64 as in `level_tree.vote`. Shares
-    are in proportion to the groups' sums to the `power` (float64). Exponents are shifted by the
+    are proportional to the groups' sums to the `power` (float64). Exponents are shifted by the
     nearest vector's, so that rows far from all vectors have shares, too.
     """
     n, b = X.shape[0], S.shape[1]
@@ -53,10 +51,10 @@ def vote_shares(X, S, a, ends, gamma, power):
 
 @kernel
 def nearest_shares(X, S, ends, scale):
-    """Return the shares (n, k) float32 of groups of points by their nearest ones to each row.
+    """Return the shares (n, k) float32 of groups of points by their points nearest to each row.
 
     X (n, d), S (d, B) float32, ends (k,) int64: group c is the points from ends[c - 1] to ends[c].
-    Shares are in proportion to exp(-scale r^2) with r the distance to a group's nearest point.
+    Shares are proportional to exp(-scale r^2) with r the distance to a group's nearest point.
     """
     n, b = X.shape[0], S.shape[1]
     factor = -np.float32(scale) * LOG2_E
@@ -76,12 +74,11 @@ def nearest_shares(X, S, ends, scale):
 
 @kernel
 def path_shares(X, V, thresholds, widths, children, labels, shares):
-    """Add up the shares of rows in the leaves of a tree of hyperplanes that they share out to.
+    """Add the shares of the leaves of a tree of hyperplanes in rows to `shares` (n, k) float32.
 
     X (n, d), V (nodes, d) float32, thresholds and widths (nodes,) float64, children (nodes, 2)
-    int32, negative in leaves and else of nodes that come later, labels (nodes,) int32. Of what
-    comes to a node, 1 / (1 + exp((V.x - threshold) / width)) goes on to the first child. shares
-    (n, k) float32 begin at 0.
+    int32, negative in leaves, else later nodes, labels (nodes,) int32. The first child gets the
+    part 1 / (1 + exp((V.x - threshold) / width)) of a node's share.
     """
     nodes = V.shape[0]
     arrived = np.empty(nodes)
@@ -105,8 +102,8 @@ def path_shares(X, V, thresholds, widths, children, labels, shares):
 def largest_others(shares, labels, others, other_shares):
     """Set others and other_shares (n, m), int32 and float32, to the largest besides the labels.
 
-    shares (n, k) float32, of which those found are set to -1, labels (n,) int32; m < k. The largest
-    comes first, of equal ones the first.
+    shares (n, k) float32 are overwritten with -1 where used; labels (n,) int32; m < k. The largest
+    comes first, ties in the order of clusters.
     """
     for i in range(shares.shape[0]):
         row = shares[i]

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from distsvc.kernels.moments import DIGITS, add_block, scale_rows
+from distsvc.kernels.moments import DIGITS, add_block, count_between, scale_rows
 from tests import reference
 
 VALUES = st.floats(-1e150, 1e150) | st.floats(-1e-290, 1e-290) | st.just(np.nan)
@@ -108,3 +108,32 @@ def test_sums_are_exact_however_far_values_lie_apart(spread, factor):
         for values, found in (e, digits[0, k]), (e * e, digits[1, k]):
             exact = sum(int(Fraction(v) * 2**1074) for v in values.tolist())
             assert sum(int(v) << (32 * i) for i, v in enumerate(found)) == exact
+
+
+TABLE_VALUES = (
+    st.sampled_from([-1.0, 0.0, -0.0, 0.5, 1.0, 5e-324, np.nan, np.inf, -np.inf]) | st.floats()
+)
+LEVEL_OR_RISING = st.lists(st.sampled_from([-1.0, 0.0, 0.5, 1.0, 2.0]), min_size=3, max_size=3)
+
+
+@reference.forms(count_between)
+def test_twin_count_between(form):
+    @settings(deadline=None, max_examples=100)
+    @given(
+        arrays(np.float64, st.tuples(st.integers(0, 12), st.just(2)), elements=TABLE_VALUES),
+        st.lists(LEVEL_OR_RISING.map(sorted), min_size=2, max_size=2),
+    )
+    def check(X, edges):
+        counts = np.ones((2, 5), np.int64)
+        form(X, np.array(edges), counts)
+        np.testing.assert_array_equal(counts - 1, reference.counts_between(X, edges))
+
+    check()
+
+
+def test_a_value_at_an_edge_is_above_it():
+    edges = np.array([[0.0, 1.0, 1.0]])
+    X = np.array([[-0.5], [0.0], [0.5], [1.0], [1.5], [np.nan], [np.inf], [-np.inf]])
+    counts = np.zeros((1, 5), np.int64)
+    count_between(X, edges, counts)
+    assert counts.tolist() == [[2, 2, 0, 3, 1]]

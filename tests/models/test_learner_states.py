@@ -82,7 +82,7 @@ def test_a_descent_goes_on(parameters, n):
 
 
 def test_a_descent_whose_steps_are_dear_is_looked_at_more_often(monkeypatch):
-    monkeypatch.setattr(stochastic_gradient, "PIECE_WORK", 450)
+    monkeypatch.setattr(stochastic_gradient, "DESCENT_PIECE", 450)
     plain, with_norm = descent(), descent(theta=1e-9)
     assert plain.piece_rows == 150
     for of in (plain, with_norm):
@@ -109,7 +109,7 @@ def of_tree():
 
 
 def of_linear():
-    X = coordinate_descent.DenseRows(rows())
+    X = coordinate_descent.Rows(rows())
 
     def begun():
         state = coordinate_descent.start(X, coordinate_descent.Problem.one_class, 20.0)

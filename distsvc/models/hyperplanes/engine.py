@@ -1,4 +1,4 @@
-"""The phases of iMDH: grow trees of hyperplanes, prune them, keep the one that agrees most."""
+"""The phases of iMDH: grow trees of hyperplanes, prune them, choose the one that agrees most."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from distsvc.models.rows.threads import on_threads
 from distsvc.models.rules.fields import Facts, check_fields, forms_of, whole
 
 ROWS_WANTED = 250_000
-MOST_PASSES = 5
+MAX_TREE_PASSES = 5
 FEWEST_RESTARTS, MOST_RESTARTS = 5, 60
 SMALLEST_SPREAD = 1e-15
-"""Smallest standard deviation, and one over the largest, of a column that is scaled."""
+"""Smallest standard deviation, and inverse of the largest, of a column that is scaled."""
 
 LARGE_SAMPLE = 1_000_000
-"""Largest `max_samples` that wide rows reduce; above it, all rows that are asked for are used."""
+"""Largest `max_samples` that is reduced for wide rows."""
 
 RESTART_ROWS = 4_000_000
-"""Rows that all restarts learn from, where there are more than `FEWEST_RESTARTS` of them."""
+"""Maximum number of rows of all restarts together, if there are more than `FEWEST_RESTARTS`."""
 
 VALLEY_RESTARTS = 20
-"""Maximum number of restarts in which a valley is sought: the largest z of more grows by chance."""
+"""Maximum number of restarts that are searched for a valley: with more, chance raises the z."""
 
 LEAST_AGREEMENT = 0.5
 """Mean adjusted Rand index between restarts below which the number of clusters is lowered."""
@@ -59,17 +59,15 @@ class Stream:
 class TreeEngine:
     """Grows a tree for every restart and chooses one, for `fit` and for a job.
 
-    `key_ranges` says which rows are learned from, `set_pilot` settles the centre, `grow` learns one
-    tree, on any machine, and `choose` ends with an answer.
-
-    `parameters` are all those of `IncrementalMDH`, in range; `seed` is that of the row keys and of
-    the orders of rows.
+    `key_ranges` selects the rows, `set_pilot` sets the centre, `grow` learns one tree, on any
+    machine, and `choose` sets the answer. `parameters` are those of `IncrementalMDH`, in range;
+    `seed` decides the keys and orders of rows.
     """
 
     n_rows: int
     centre: np.ndarray  # (d,) float64, the origin of the rows
-    scale: np.ndarray | None = None  # (d,) float32, what centred rows are divided by to learn
-    pilot: np.ndarray  # (m, d) float32, rows as trees see them that the choice is made on
+    scale: np.ndarray | None = None  # (d,) float32, divisor of centred rows
+    pilot: np.ndarray  # (m, d) float32, centred and scaled rows on which the choice is made
     # Set by `choose`; the last five are as the attributes of `IncrementalMDH`:
     cut: Cut  # the answer
     restart: int  # number of the chosen tree among those grown
@@ -80,7 +78,7 @@ class TreeEngine:
     n_samples: int
     lowered: bool = False  # whether there are fewer clusters than at the elbow
 
-    n_jobs: int | None = 1  # threads, which change no answer
+    n_jobs: int | None = 1  # threads; the number changes no answer
 
     def __init__(self, parameters: Mapping[str, Any], seed: int):
         self.parameters = dict(parameters)
@@ -89,18 +87,15 @@ class TreeEngine:
         self.notes: list[str] = []
 
     def set_width(self, n_features: int) -> None:
-        """Say how many columns the table has: of wide rows the sample has fewer."""
+        """Set the number of columns of the table; the sample has fewer rows if they are wide."""
         self.n_features = n_features
 
     def key_ranges(self, n_rows: int) -> Ranges:
-        """Return the key ranges of the blocks of a pass over at most `max_samples` of the rows.
-
-        Up to `LARGE_SAMPLE`, wide rows are fewer: they take `sampling.SAMPLE_BYTES` at most.
-        """
+        """Return the key ranges of the blocks of a pass over at most `max_samples` rows."""
         return sampling.key_blocks(n_rows, self._sample_rows(n_rows))
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
-        """Settle the centre from pilot rows (m, d) of n_rows, in the order of their keys."""
+        """Set centre and scale from pilot rows (m, d) of `n_rows`, in the order of their keys."""
         self.n_rows = n_rows
         self.centre = pilot.mean(axis=0, dtype=np.float64)
         rows = self.centred(pilot)
@@ -111,21 +106,21 @@ class TreeEngine:
         self.pilot = self.scaled(rows)
 
     def scaled(self, Z: np.ndarray) -> np.ndarray:
-        """Return centred rows (n, d) float32 as trees see them."""
+        """Return centred rows (n, d) float32 in the units of the trees."""
         return Z if self.scale is None else np.ascontiguousarray(Z / self.scale)
 
     def centred(self, X: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        """Return the rows (n, d) as the kernels want them: centred, float32, C order."""
+        """Return the rows (n, d) centred, float32 in C order."""
         out = np.empty(X.shape, np.float32) if out is None else out
         return np.subtract(X, self.centre, out=out, dtype=np.float64, casting="unsafe")
 
     def n_passes(self, n_rows: int) -> int:
-        """Return the number of passes over the sample of a table of so many rows."""
+        """Return the number of passes over the sample of a table of `n_rows` rows."""
         n = self._sample_rows(n_rows)
-        return int(self.parameters["passes"] or min(max(-(-ROWS_WANTED // n), 1), MOST_PASSES))
+        return int(self.parameters["passes"] or min(max(-(-ROWS_WANTED // n), 1), MAX_TREE_PASSES))
 
     def n_restarts(self, n_rows: int) -> int:
-        """Return the number of trees that are learned from a table of so many rows."""
+        """Return the number of trees for a table of `n_rows` rows."""
         wanted = RESTART_ROWS // (self._sample_rows(n_rows) * self.n_passes(n_rows))
         most = min(max(wanted, FEWEST_RESTARTS), MOST_RESTARTS)
         return int(self.parameters["n_init"] or most)
@@ -137,10 +132,10 @@ class TreeEngine:
         blocks: Callable[[int, Ranges, int], Iterable[np.ndarray]],
         checkpoint: Checkpoint = NO_CHECKPOINT,
     ) -> GrowingTree:
-        """Learn a tree and count its rows, in a last pass that is in the order of keys.
+        """Learn a tree, then count its rows in a last pass in the order of keys.
 
-        ``blocks(epoch, ranges, first)`` are centred rows of a pass, from range number `first` on.
-        Every pass of every restart takes the ranges in another order, and the rows of a range too.
+        ``blocks(epoch, ranges, first)`` returns the centred rows of a pass, from range number
+        `first` on. Every pass of every restart has its own order of ranges, and of rows in a range.
         """
         ranges, passes = self.key_ranges(n_rows), self.n_passes(n_rows)
         stream = checkpoint.last(self._restored) or Stream(Position(restart * passes))
@@ -170,31 +165,32 @@ class TreeEngine:
         return on_threads(lambda number: self.grow(number, n_rows, blocks), restarts, self.n_jobs)
 
     def seedling(self, n_features: int) -> GrowingTree:
-        """Return the tree before it has learned anything."""
+        """Return a tree that has not learned yet."""
         return GrowingTree.start(self.parameters["depth"], n_features)
 
     def learn(self, tree: GrowingTree, Z: np.ndarray) -> None:
-        """Let a tree learn from centred rows Z (n, d) float32, in their order."""
-        of = self.parameters
-        most = of["max_effective_samples"] or 2**62
-        clip = float(of["clip"]) or np.inf
-        alpha, penalty, bandwidth = (float(of[name]) for name in ("alpha", "penalty", "bandwidth"))
-        tree.learn(Z, alpha, penalty, bandwidth, int(most), clip)
+        """Update a tree with centred rows Z (n, d) float32, in their order."""
+        given = self.parameters
+        most = given["max_effective_samples"] or 2**62
+        names = ("alpha", "penalty", "bandwidth")
+        alpha, penalty, bandwidth = (float(given[name]) for name in names)
+        tree.learn(Z, alpha, penalty, bandwidth, int(most), float(given["clip"]) or np.inf)
 
     def choose(self, trees: Sequence[GrowingTree]) -> None:
-        """Prune the trees; keep the one whose clusters of the pilot agree most with the others.
+        """Prune the trees; choose the one whose clusters of the pilot agree most with the others.
 
         Raises
         ------
         UnusableRowsError
-            Where sums of squares are beyond float32.
+            Sums of squares are beyond float32.
 
         """
-        of = self.parameters
-        grown = [tree.with_rows(of["growth"]) for tree in trees]
+        given = self.parameters
+        grown = [tree.with_rows(given["growth"]) for tree in trees]
         if not all(np.isfinite(tree.curve).all() for tree in grown):
             raise UnusableRowsError("sums of squares are not finite in float32; scale the features")
-        cuts = [tree.cut(of["n_clusters"] or elbow(tree.curve, of["elbow"])) for tree in grown]
+        n_clusters, rule = given["n_clusters"], given["elbow"]
+        cuts = [tree.cut(n_clusters or elbow(tree.curve, rule)) for tree in grown]
         valleys = [self._valleys(cut) for cut in cuts[:VALLEY_RESTARTS]]
         self.clearest_valley = float(max(z.max(initial=0.0) for z in valleys))
         cuts, alike = self._repeated(cuts)
@@ -215,12 +211,12 @@ class TreeEngine:
         return self.rule_of(self.n_clusters)
 
     def rule_of(self, n_clusters: int) -> TreeRule:
-        """Return the rule of the tree cut into so many clusters, or all it has."""
+        """Return the rule of the tree cut into `n_clusters` clusters, or into all leaves."""
         tree = self.cluster_tree
         return TreeRule(**vars(tree), cut_into=min(n_clusters, tree.n_leaves))
 
     def fitted_facts(self) -> Facts:
-        """Return the numbers that the fit arrived at."""
+        """Return the results of the fit for the report."""
         return {
             "n_clusters": self.n_clusters,
             "n_leaves": self.cluster_tree.n_leaves,
@@ -234,7 +230,7 @@ class TreeEngine:
         }
 
     def _restored(self, facts: Facts, arrays: dict[str, np.ndarray]) -> Stream:
-        """Return where a restart was; `DataError` for what is none of its states."""
+        """Return the stream whose `state` these are; `DataError` for anything else."""
         forms = forms_of(GrowingTree)
         check_fields({"n_rows": whole(0, MAX_STATE_COUNT)}, facts, {})
         check_fields(forms, arrays, {"nodes": 2 ** self.parameters["depth"] - 1})
@@ -250,14 +246,14 @@ class TreeEngine:
         return min(n_rows, int(wanted))
 
     def _valleys(self, cut: Cut) -> np.ndarray:
-        """Return the z of every split of a cut (k - 1,), by importance."""
+        """Return the z (k - 1,) of every split of a cut, by importance."""
         return np.array([valley(positions)[0] for *_, positions in cut.projections(self.pilot)])
 
     def _repeated(self, cuts: list[Cut]) -> tuple[list[Cut], np.ndarray]:
         """Return cuts on which the restarts agree, and their Rand indices (m, m) on the pilot.
 
-        Cuts at the elbow whose mean index is below `LEAST_AGREEMENT` are replaced by cuts into
-        fewer clusters: the largest number below the median elbow with that mean, if there is one.
+        If the mean index of the cuts at the elbow is below `LEAST_AGREEMENT`, cuts into the largest
+        smaller number of clusters that reaches it are returned, if there is one.
         """
         alike = self._alike(cuts)
         one_cluster = self.clearest_valley < self.parameters["valley"]
@@ -283,7 +279,7 @@ class TreeEngine:
         return rand_indices([cut.labels_of(self.pilot) for cut in cuts])
 
     def _unscaled(self, cut: Cut) -> Cut:
-        """Return a cut with hyperplanes of centred rows, which are not scaled."""
+        """Return a cut with hyperplanes of centred rows that are not scaled."""
         if self.scale is None:
             return cut
         tree = cut.tree
@@ -299,7 +295,7 @@ class TreeEngine:
         return Cut(found, cut.children, cut.labels)
 
     def _settled(self, cut: Cut) -> Cut:
-        """Return one cluster where no split is in a valley, else the cut; note oddities."""
+        """Return one cluster if no split is in a valley, else the cut; add notes."""
         wanted, least = self.parameters["n_clusters"], self.parameters["valley"]
         if wanted is None and cut.n_clusters > 1 and self.clearest_valley < least:
             self.notes.append(
@@ -317,10 +313,10 @@ class TreeEngine:
 
 
 class TreeStream:
-    """One tree, and the rows of the stream that a choice of clusters needs.
+    """One tree, and the sample of the stream on which clusters are chosen.
 
-    Rows are counted as they come, under the tree of that moment. `pilot` (m, d) float32 are centred
-    rows of the stream: the latest where old ones are forgotten, else a sample of all.
+    Rows are counted under the tree at their time. `pilot` (m, d) float32 are centred rows of the
+    stream: the latest if old ones are forgotten, else a sample of all.
     """
 
     def __init__(self, engine: TreeEngine, n_features: int):
@@ -331,7 +327,7 @@ class TreeStream:
 
     @property
     def n_rows(self) -> int:
-        """Rows so far."""
+        """Number of rows so far."""
         return self._sample.n_seen
 
     def add(self, X: np.ndarray) -> None:
@@ -348,7 +344,7 @@ class TreeStream:
             self.pilot = np.concatenate([self.pilot, Z])[-min(most, PILOT_ROWS) :]
 
     def choose(self) -> None:
-        """Let the engine choose the clusters of the tree as it is now."""
+        """Choose the clusters of the present tree."""
         self.engine.pilot, self.engine.notes = self.pilot, []
         self.engine.choose([self.growing])
 
@@ -356,7 +352,7 @@ class TreeStream:
 def most_agreeing(alike: np.ndarray) -> tuple[int, float]:
     """Return the labelling that agrees most with the others, and its mean agreement with them.
 
-    `alike` (m, m) are the adjusted Rand indices of the labellings. The mean is NaN for one of them.
+    `alike` (m, m) are the adjusted Rand indices of the labellings. The mean is NaN if m is 1.
     """
     m = len(alike)
     if m == 1:

@@ -16,15 +16,13 @@ from distsvc.models.rules.fields import Facts, whole
 from distsvc.models.rules.membership import BY_HYPERPLANES, SOFT
 from distsvc.models.rules.rule import Rule, ScoreWords
 
-MOST_CLUSTERS = 2**31
-
 
 @dataclass(frozen=True)
 class TreeRule(ClusterTree, Rule):
-    """A tree and the number of clusters, ``cut_into``, that it is cut into.
+    """A tree, cut into `cut_into` clusters.
 
-    The score is the distance to the nearest hyperplane on the row's path, in that node's standard
-    deviations along its normal. Rows are relative to the centre of the fit, float32.
+    The score is the distance to the nearest hyperplane on the row's path, in standard deviations of
+    that node's rows along its normal. Rows are relative to the centre of the fit, float32.
     """
 
     form: ClassVar[str] = "imdh"
@@ -47,11 +45,11 @@ class TreeRule(ClusterTree, Rule):
         boundary=None,
     )
 
-    cut_into: Annotated[int, whole(1, MOST_CLUSTERS)]
+    cut_into: Annotated[int, whole(1, 2**31)]
 
     @property
     def n_clusters(self) -> int:
-        """Clusters, all of which had rows in the sample."""
+        """Number of clusters, all of which had rows in the sample."""
         return self.cut_into
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
@@ -78,11 +76,11 @@ class TreeRule(ClusterTree, Rule):
     def restored(
         cls, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray], d: int | None = None
     ) -> Self:
-        """Return the rule of `d` columns that `facts` and `arrays` hold, among others."""
+        """Return the rule of `d` columns from its `facts` and `arrays`."""
         return super().restored({**facts, "cut_into": facts.get("n_clusters")}, arrays, d)
 
     def check(self) -> None:
-        """Raise DataError where splits are not the inner nodes, parents first, or too few."""
+        """Raise DataError unless splits are the inner nodes, parents first, and enough."""
         inner = np.flatnonzero(self.children[:, 0] >= 0)
         if not np.array_equal(np.sort(self.splits), inner):
             raise DataError("array splits: expected every node with children once, found others")

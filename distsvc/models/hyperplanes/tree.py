@@ -1,8 +1,8 @@
-"""Trees of hyperplanes: the complete tree that learns, and the tree with rows that is cut.
+"""Trees of hyperplanes: the complete tree that learns, and the pruned tree that is cut.
 
-The nodes of the first are numbered by level from 0, with children 2 j + 1 and 2 j + 2 (the paper
-counts from 1, so that they are 2 i and 2 i + 1). The second keeps only nodes with rows to
-split or to label, in the same order, with the paper's numbers.
+Nodes of the complete tree are numbered by level from 0; node j has the children 2 j + 1 and 2 j + 2
+(in the paper, counted from 1, 2 i and 2 i + 1). The pruned tree has only nodes with rows, in the
+same order, with the paper's numbers.
 """
 
 from __future__ import annotations
@@ -18,27 +18,20 @@ import numpy as np
 from distsvc.kernels.hyperplane import add_rows, bandwidth_decays, ends_of, learn, route
 from distsvc.models.rules.fields import ArrayField, ChildrenField
 
-SMALLEST_LONGEST_CURVE = 10
-CURVES = 30
-GUARD = 1e-10
-HALF_A_ROW = 0.5
-"""A node with fewer rows left after forgetting counts as empty."""
+MIN_CURVE, N_CURVES = 10, 30
+"""K_max of section 3: the shortest curve, and the number of curves."""
 
 MOST_DECAYS = 2**20
-"""Rows of a node whose bandwidth is looked up, at most: 8 MiB, and as much for all powers below."""
-
-FEWEST_ROWS = 10
-WINDOWS_A_SIDE = 160
-REACH = 4.0
+"""Maximum size of a table of bandwidths, 8 MiB, and as much for all smaller powers of 2."""
 
 
 @dataclass
 class GrowingTree:
     """A complete tree of hyperplanes that learns from a stream of rows.
 
-    The first five arrays are the state of `distsvc.kernels.hyperplane.learn`; node k starts along
-    feature k mod d. The others are number, sum and sum of ||x||^2 of the rows that `count` sent to
-    every bottom node.
+    The first five arrays are the state of `distsvc.kernels.hyperplane.learn`. Node k starts along
+    feature k mod d. The others are number, sum and sum of ||x||^2 of the rows that `count` has
+    added to every bottom node.
     """
 
     means: Annotated[np.ndarray, ArrayField("float32", "nodes d")]
@@ -52,12 +45,11 @@ class GrowingTree:
 
     @classmethod
     def start(cls, depth: int, d: int) -> GrowingTree:
-        """Return a tree of 2^depth - 1 nodes that has seen nothing."""
+        """Return a tree of 2^depth - 1 nodes that has not learned yet."""
         n = 2**depth - 1
         V = np.zeros((n, d), np.float32)
         V[np.arange(n), np.arange(n) % d] = 1.0
-        numbers = (np.zeros(n) for _ in range(4))
-        b, variances, counts, squares = numbers
+        b, variances, counts, squares = np.zeros((4, n))
         means, visits, sums = np.zeros((n, d), np.float32), np.zeros(n, np.int64), np.zeros((n, d))
         return cls(means, V, b, variances, visits, counts, sums, squares)
 
@@ -81,11 +73,11 @@ class GrowingTree:
         return ends_of(X, V, thresholds, self.children())
 
     def count(self, X: np.ndarray) -> None:
-        """Send the rows of X (n, d) float32 down the tree as it is now, and add them up."""
+        """Add the rows of X (n, d) float32 to the sums of their bottom nodes."""
         add_rows(X, self.ends(X), self.counts, self.sums, self.squares)
 
     def forget(self, share: float) -> None:
-        """Keep a share of the sums so far."""
+        """Multiply the sums by `share`."""
         for total in (self.counts, self.sums, self.squares):
             total *= share
 
@@ -103,16 +95,16 @@ class GrowingTree:
         return children
 
     def with_rows(self, growth: str) -> ClusterTree:
-        """Return the nodes that split the counted rows, and the order in which to split them.
+        """Return the nodes that split the counted rows, and the order of splits.
 
-        A node with all its rows on one side is passed over. A sum of squares is taken about the
-        mean that its node learned, as the author's code does, not about that of the rows counted.
+        A node with all its rows on one side is skipped. Sums of squares are about the means that
+        the nodes learned, as in the author's code, not about those of the counted rows.
         """
         counts, sums, squares = self.counts.copy(), self.sums.copy(), self.squares.copy()
         for j in range(len(counts) - 1, 0, -1):
             for total in (counts, sums, squares):
                 total[(j - 1) // 2] += total[j]
-        counts[counts < HALF_A_ROW] = 0.0
+        counts[counts < 0.5] = 0.0  # forgetting leaves fractions of rows
         means = self.means.astype(np.float64)
         squares += counts * (means**2).sum(axis=1) - 2.0 * (sums * means).sum(axis=1)
         stands_for = np.arange(len(counts))
@@ -137,7 +129,7 @@ class GrowingTree:
 
 
 def _decays(n_rows: int) -> np.ndarray:
-    """Return the decays (m,) of the bandwidth of a node that sees at most `n_rows`."""
+    """Return the decays (m,) of the bandwidth of a node with at most `n_rows` rows."""
     return _decays_of(min(2 ** int(n_rows).bit_length(), MOST_DECAYS))
 
 
@@ -149,7 +141,7 @@ def _decays_of(size: int) -> np.ndarray:
 
 
 def _reached(root: int, children: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Return the nodes below and with `root`, ascending, that have rows."""
+    """Return `root` and the nodes below it that have rows, ascending."""
     found, waiting = [int(root)], [int(root)]
     while waiting:
         below, above = children[waiting.pop()]
@@ -164,11 +156,11 @@ def split_order(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the splits (L - 1,) int32 by importance, and the curve (L,) of the sums of squares.
 
-    The first K - 1 splits make the model of K clusters, H_K, whose sum of squares is curve[K - 1].
-    With "prune" (section 3) the split whose removal adds least to the sum of squares goes last, and
-    so on upwards; with "forward" the leaf whose split takes most from it is split next, downwards.
-    Equals are taken in the order of nodes. A sum of squares may grow with K, since a node's is
-    about a learned mean.
+    The first K - 1 splits are the model of K clusters, H_K, whose sum of squares is curve[K - 1].
+    With "prune" (section 3), splits are removed from the bottom up: next the one whose removal adds
+    least to the sum of squares. With "forward", they are added from the root down: next the one
+    that reduces it most. Ties are broken by node number. A sum of squares may grow with K, since a
+    node's is about a learned mean.
     """
     inner = np.flatnonzero(children[:, 0] >= 0)
     costs = {int(j): float(sums_of_squares[j] - sums_of_squares[children[j]].sum()) for j in inner}
@@ -200,15 +192,25 @@ def split_order(
 
 @dataclass(frozen=True)
 class ClusterTree:
-    """A learned tree, ready to be cut into any number of clusters up to that of its leaves.
+    """A learned tree that can be cut into any number of clusters up to its leaves.
 
-    `numbers` are the nodes' in the complete tree, the paper's: 1 is the root, below i are 2 i and
-    2 i + 1. Nodes that do not split any rows are left out, so `children`, which are positions in
-    these arrays and -1 for leaves, may skip levels. V are unit normals; a row x goes to the first
-    child when V.x < threshold; `spreads` are standard deviations of V.x, `b` the thresholds
-    relative to the nodes' means. Sums of squares of the `counts` rows are about the nodes' learned
-    means. `splits` are the inner nodes by importance: read backwards, the sequence of merges.
-    curve[K - 1] is the within-cluster sum of squares of K clusters.
+    Attributes
+    ----------
+    numbers : ndarray of shape (m,), int64
+        Numbers of the nodes in the complete tree, as in the paper: 1 is the root, below i are 2 i
+        and 2 i + 1. Nodes that do not split any rows are left out.
+    V, thresholds : ndarray of shape (m, d), float32; (m,), float64
+        Unit normals, and thresholds: a row x goes to the first child if V.x < threshold.
+    spreads, b : ndarray of shape (m,), float64
+        Standard deviations of V.x, and thresholds relative to the nodes' means.
+    counts, sums_of_squares : ndarray of shape (m,), float64
+        Rows, and their sums of squares about the nodes' learned means.
+    children : ndarray of shape (m, 2), int32
+        Positions in these arrays, -1 in leaves.
+    splits : ndarray of shape (s,), int32
+        Inner nodes by importance: in reverse, the sequence of merges.
+    curve : ndarray of shape (L,), float64
+        curve[K - 1] is the within-cluster sum of squares of K clusters.
     """
 
     numbers: Annotated[np.ndarray, ArrayField("int64", "m", least=1)]
@@ -224,11 +226,11 @@ class ClusterTree:
 
     @property
     def n_leaves(self) -> int:
-        """The most clusters that the tree can be cut into."""
+        """The maximum number of clusters."""
         return len(self.curve)
 
     def cut(self, n_clusters: int) -> Cut:
-        """Return the model of `n_clusters` clusters, or of all leaves where those are fewer."""
+        """Return the model of `n_clusters` clusters, or of all leaves if these are fewer."""
         inner = self.splits[: max(n_clusters - 1, 0)]
         children = np.full_like(self.children, -1)
         children[inner] = self.children[inner]
@@ -242,8 +244,8 @@ class ClusterTree:
 class Cut:
     """A tree cut into clusters.
 
-    `children` (m, 2) int32 are the tree's, but -1 for clusters and everything below; `labels` (m,)
-    int32 are the nodes' clusters, 0 the largest, -1 for nodes that are none.
+    `children` (m, 2) int32 are the tree's, but -1 in clusters and everything below. `labels` (m,)
+    int32 are the clusters of nodes, 0 the largest, -1 in nodes that are no cluster.
     """
 
     tree: ClusterTree
@@ -252,28 +254,28 @@ class Cut:
 
     @property
     def n_clusters(self) -> int:
-        """Clusters, all of which have rows."""
+        """Number of clusters, all of which have rows."""
         return int(self.labels.max()) + 1
 
     def label(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return labels (n,) int32 and margins (n,) float32 of the rows of X (n, d) float32.
 
-        A margin is the distance to the nearest hyperplane on the row's path, in that node's
-        standard deviations along its normal; infinity where there is one cluster.
+        A margin is the distance to the nearest hyperplane on the row's path, in standard deviations
+        of that node's rows along its normal. It is infinite if there is one cluster.
         """
         tree = self.tree
         ends, margins = route(X, tree.V, tree.thresholds, tree.spreads, self.children)
         return self.labels[ends], margins
 
     def labels_of(self, X: np.ndarray) -> np.ndarray:
-        """Return the labels (n,) int32 of the rows of X (n, d) float32, those of `label`, alone."""
+        """Return the labels (n,) int32 of the rows of X (n, d) float32, without margins."""
         return self.labels[ends_of(X, self.tree.V, self.tree.thresholds, self.children)]
 
     def projections(self, X: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Yield every split's node, its rows' places in X (n, d) float32 and their positions.
+        """Yield the node of every split, its row numbers in X (n, d) float32, and their positions.
 
         Positions are V.x - threshold, float64, below 0 for the first child. Splits come by
-        importance, so parents before children.
+        importance, parents before children.
         """
         places = {0: np.arange(len(X))}
         for node in map(int, self.tree.splits[: self.n_clusters - 1]):
@@ -287,16 +289,15 @@ class Cut:
 
 
 def valley(positions: np.ndarray) -> tuple[float, float]:
-    """Return how clearly a split at 0 lies in a valley of the density: z, and the relative height.
+    """Return the significance z of a valley of the density at 0, and its relative height.
 
-    `positions` (n,) are those of a node's rows relative to its hyperplane. Rows are counted in
-    windows of half-width h = 1.06 s n^-1/5, with s their standard deviation: n_0 about the split,
-    n_1 the lesser of the highest numbers of the two sides up to 4 s away. z = (n_1 - n_0) /
-    sqrt(n_1 + n_0 + 1), a standard normal's order of magnitude for equal densities; the height is
-    n_0 / n_1.
+    `positions` (n,) of a node's rows are relative to its hyperplane. Rows are counted in windows of
+    half-width h = 1.06 s n^-1/5, with s their standard deviation: n_0 rows about 0, and n_1 the
+    lower of the two maxima up to 4 s away on either side. z = (n_1 - n_0) / sqrt(n_1 + n_0 + 1) is
+    of the order of a standard normal variable if the densities are equal. The height is n_0 / n_1.
     """
     n = len(positions)
-    if n < FEWEST_ROWS or np.ptp(positions) == 0.0:
+    if n < 10 or np.ptp(positions) == 0.0:
         return 0.0, 1.0
     spread = float(positions.std())
     half = 1.06 * spread * n**-0.2
@@ -305,7 +306,7 @@ def valley(positions: np.ndarray) -> tuple[float, float]:
     def rows_about(centres: np.ndarray) -> np.ndarray:
         return np.searchsorted(ordered, centres + half) - np.searchsorted(ordered, centres - half)
 
-    away = np.linspace(0.0, REACH * spread, WINDOWS_A_SIDE + 1)
+    away = np.linspace(0.0, 4.0 * spread, 161)
     at = int(rows_about(np.zeros(1))[0])
     peak = int(min(rows_about(-away).max(), rows_about(away).max()))
     return (peak - at) / float(np.sqrt(peak + at + 1.0)), at / peak if peak else 1.0
@@ -315,14 +316,14 @@ def elbow(curve: np.ndarray, rule: str) -> int:
     """Return the number of clusters at the elbow of a curve of sums of squares.
 
     Section 3, eq. (22): K is chosen on the first K_max points of the curve for 30 values of K_max
-    from 10 to all; the most frequent K is the answer, the lowest of several. "angle" is eq. (22),
-    for which K = 1 and K = K_max are never the answer. "weighted" is what the author's code uses
-    since 2022: the angle between the two segments times the squares of the triangle's sides.
+    from 10 to all. The most frequent K is the answer, the smallest of several. "angle" is eq. (22),
+    which never yields K = 1 or K = K_max. "weighted" is the rule of the author's code since 2022:
+    the angle between the two segments times the squares of the triangle's sides.
     """
     n = len(curve)
-    if n <= SMALLEST_LONGEST_CURVE:
+    if n <= MIN_CURVE:
         return _elbow(curve, rule)
-    lengths = np.ceil(np.linspace(SMALLEST_LONGEST_CURVE, n, CURVES)).astype(int)
+    lengths = np.ceil(np.linspace(MIN_CURVE, n, N_CURVES)).astype(int)
     return int(np.argmax(np.bincount([_elbow(curve[:length], rule) for length in lengths])))
 
 
@@ -333,7 +334,8 @@ def _elbow(curve: np.ndarray, rule: str) -> int:
         return int(np.argmin(curve)) + 1
     x = np.linspace(0.0, 1.0, len(curve))
     y = (curve - curve.min()) / height
-    angle = np.arctan(x / (1.0 - y + GUARD)) + np.arctan(y / (1.0 - x + GUARD))
+    guard = 1e-10  # against division by 0
+    angle = np.arctan(x / (1.0 - y + guard)) + np.arctan(y / (1.0 - x + guard))
     if rule == "angle":
         return int(np.argmin(angle[1:-1])) + 2
     sides = 2.0 + x**2 + y**2 + (1.0 - x) ** 2 + (1.0 - y) ** 2

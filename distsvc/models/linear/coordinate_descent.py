@@ -9,12 +9,13 @@
 | cyclic-2cd (Algorithm 2), greedy-2cd | the same names |
 | u of (2.4); the number of O(n) operations | `State.u`, `State.cost` |
 
-``greedy-sweeps`` is not in the paper. Its outer step is that of Algorithm 5 with R = 0.05. Two more
-sweeps follow, over groups of six rows of the pairs; in each group the most violating two rows move
-as in Algorithm 4.
+``greedy-sweeps`` is not in the paper. It does Algorithm 5's outer step with R = 0.05, then two more
+sweeps over the rows of its pairs in groups of six; in each group the most violating two rows move
+as in Algorithm 4. The pairs' moves make their gradients old and leave differences between pairs.
+Sweeps of these few rows take less time than the gradients of all rows, of which fewer are needed.
 
 Left out are the labels y_i and the bounds C_i of (3.17), which one-class problems don't have, and
-the inner solver of Algorithm 4 that keeps the matrix of the sub-problem (supplement, section 6).
+the inner solver of Algorithm 4 that stores the matrix of the sub-problem (supplement, section 6).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from distsvc.errors import DataError
 from distsvc.kernels import dual_cd as kernels
@@ -32,23 +34,19 @@ from distsvc.models.rows import checkpoints
 from distsvc.models.rules.fields import ArrayField, Facts, Field, check_fields, real, whole
 
 SOLVERS = ("greedy-sweeps", "greedy-cyclic", "cyclic-4cd-greedy", "cyclic-2cd", "greedy-2cd")
-SHARES = {"greedy-cyclic": 0.1, "greedy-sweeps": 0.05}
-"""R: pairs of an outer step, as a share of the rows, where the user gives none."""
+SOLVER_SHARES = {"greedy-cyclic": 0.1, "greedy-sweeps": 0.05}
+"""Default of R: pairs of an outer step, as a share of the rows."""
 
-SWEEPS, SWEPT = 2, 6
-"""Further sweeps in an outer step of greedy-sweeps, over the rows of its pairs in groups of six.
-
-The pairs' moves make their gradients old and leave differences between pairs. Sweeps of these few
-rows take less time than the gradients of all rows in play, of which fewer are then needed.
-"""
+SWEEPS, SWEPT_ROWS = 2, 6
+"""Further sweeps of greedy-sweeps in an outer step, and the rows of their groups."""
 
 DOUBT = 0.01
+"""Share of the last exact violation at which a cyclic solver computes all gradients again."""
+
 CYCLIC = ("cyclic-4cd-greedy", "cyclic-2cd")
-"""Solvers that choose groups of rows without looking at gradients."""
+"""Solvers that choose groups of rows without their gradients."""
 
-ROUNDING = 1e-13
-
-FIELDS: dict[str, Field] = {
+DESCENT_FIELDS: dict[str, Field] = {
     "n_iter": whole(0, checkpoints.MAX_STATE_COUNT),
     "doubtful": real(ge=0.0),
     "alpha": ArrayField("float64", "n", least=0.0),
@@ -56,76 +54,50 @@ FIELDS: dict[str, Field] = {
     "tally": ArrayField("float64", "3"),
     "active": ArrayField("int64", "m", least=0, may_be_empty=True),
 }
-"""The state of a `CoordinateDescent`, but for values that may be infinite or NaN."""
+"""Fields of the state of a `CoordinateDescent`, except those that may be infinite or NaN."""
 
 
-class DenseRows:
-    """Rows of a matrix (n, d), float64 in C order."""
-
-    def __init__(self, X: np.ndarray):
-        self.X = np.ascontiguousarray(X, np.float64)
-        self.shape = self.X.shape
-
-    def gradient(self, u: np.ndarray, p: np.ndarray, scale: float, rows: Any, G: Any) -> None:
-        """Write the gradients of `rows` into G."""
-        kernels.gradient_dense(self.X, u, p, scale, rows, G)
-
-    def weighted_sum(self, weights: np.ndarray) -> np.ndarray:
-        """Return sum_i weights_i x_i (d,)."""
-        u = np.zeros(self.shape[1])
-        kernels.weighted_sum_dense(self.X, weights, u)
-        return u
-
-    def squares(self) -> np.ndarray:
-        """Return |x_i|^2 (n,)."""
-        squares = np.empty(self.shape[0])
-        kernels.squares_dense(self.X, squares)
-        return squares
-
-    def descend(self, state: State, order: np.ndarray, size: int, inner: int = 1) -> None:
-        """Move the most violating pairs of groups of `size` rows, at most `inner` in each."""
-        of = state.problem
-        arrays = state.alpha, state.G, state.tally
-        kernels.descend_dense(self.X, state.u, of.p, of.scale, order, size, inner, 0.0, *arrays)
-
-
-class SparseRows:
-    """Rows of a CSR matrix (n, d); its indices may be int32 or int64."""
+class Rows:
+    """Rows of a matrix (n, d) float64, dense in C order or CSR, with the kernels for their form."""
 
     def __init__(self, X: Any):
         self.shape = X.shape
-        self.data = np.ascontiguousarray(X.data, np.float64)
-        self.indices = X.indices.astype(np.uint32)
-        self.indptr = X.indptr.astype(np.uint64)
-        self._arrays = self.data, self.indices, self.indptr
-        self._spread = np.zeros(self.shape[1])
+        self.sparse = sparse.issparse(X)
+        values = np.ascontiguousarray(X.data if self.sparse else X, np.float64)
+        self._arrays: tuple[np.ndarray, ...] = (values,)
+        if self.sparse:
+            self._arrays += X.indices.astype(np.uint32), X.indptr.astype(np.uint64)
+            self._spread = np.zeros(X.shape[1])
 
     def gradient(self, u: np.ndarray, p: np.ndarray, scale: float, rows: Any, G: Any) -> None:
         """Write the gradients of `rows` into G."""
-        kernels.gradient_sparse(*self._arrays, u, p, scale, rows, G)
+        gradient = kernels.gradient_sparse if self.sparse else kernels.gradient_dense
+        gradient(*self._arrays, u, p, scale, rows, G)
 
     def weighted_sum(self, weights: np.ndarray) -> np.ndarray:
         """Return sum_i weights_i x_i (d,)."""
         u = np.zeros(self.shape[1])
-        kernels.weighted_sum_sparse(*self._arrays, weights, u)
+        add = kernels.weighted_sum_sparse if self.sparse else kernels.weighted_sum_dense
+        add(*self._arrays, weights, u)
         return u
 
     def squares(self) -> np.ndarray:
         """Return |x_i|^2 (n,)."""
         squares = np.empty(self.shape[0])
-        kernels.squares_sparse(self.data, self.indptr, squares)
+        if self.sparse:
+            kernels.squares_sparse(self._arrays[0], self._arrays[2], squares)
+        else:
+            kernels.squares_dense(*self._arrays, squares)
         return squares
 
     def descend(self, state: State, order: np.ndarray, size: int, inner: int = 1) -> None:
         """Move the most violating pairs of groups of `size` rows, at most `inner` in each."""
         of = state.problem
-        arrays = state.alpha, state.G, self._spread, state.tally
-        kernels.descend_sparse(
-            *self._arrays, of.squares, state.u, of.p, of.scale, order, size, inner, 0.0, *arrays
-        )
-
-
-Rows = DenseRows | SparseRows
+        common = state.u, of.p, of.scale, order, size, inner, state.alpha, state.G
+        if self.sparse:
+            kernels.descend_sparse(*self._arrays, of.squares, *common, self._spread, state.tally)
+        else:
+            kernels.descend_dense(*self._arrays, *common, state.tally)
 
 
 @dataclass(frozen=True)
@@ -133,7 +105,7 @@ class Problem:
     """min 1/2 scale a'XX'a + p'a over 0 <= a <= 1 with the sum `total`.
 
     The paper's alpha is a / total and its C, or 1/(nu l), is 1 / total; its objective is `unit`
-    times ours. squares (n,) are |x_i|^2.
+    times ours. `squares` (n,) are |x_i|^2.
     """
 
     rows: Rows
@@ -150,8 +122,8 @@ class Problem:
 
     @property
     def rounding(self) -> float:
-        """A violation that rounding alone makes."""
-        return ROUNDING * self.scale * self.total * self.largest
+        """The violation that rounding alone can cause."""
+        return 1e-13 * self.scale * self.total * self.largest
 
     @classmethod
     def one_class(cls, rows: Rows, squares: np.ndarray, total: float) -> Problem:
@@ -166,13 +138,13 @@ class Problem:
 
 @dataclass
 class State:
-    """A feasible alpha (n,), u = X'alpha (d,), gradients (n,) as last seen, and what was done."""
+    """A feasible alpha (n,), u = X'alpha (d,), gradients (n,) as last computed, and counters."""
 
     problem: Problem
     alpha: np.ndarray
     u: np.ndarray
     G: np.ndarray
-    begun_at: float
+    first_objective: float
     tally: np.ndarray
     n_iter: int = 0
     least: float = -np.inf
@@ -180,7 +152,7 @@ class State:
 
     @classmethod
     def at(cls, problem: Problem, alpha: np.ndarray, cost: float = 0.0) -> State:
-        """Return the state that begins at a feasible alpha (n,)."""
+        """Return the state of a feasible alpha (n,)."""
         u = problem.rows.weighted_sum(alpha)
         value = 0.5 * problem.scale * (u * u).sum() + (problem.p * alpha).sum()
         tally = np.array([0.0, 0.0, cost + np.count_nonzero(alpha)])
@@ -189,25 +161,25 @@ class State:
     @property
     def objective(self) -> float:
         """The objective of `Problem`."""
-        return float(self.begun_at + self.tally[kernels.CHANGE])
+        return float(self.first_objective + self.tally[kernels.CHANGE])
 
     @property
     def violation(self) -> float:
-        """The largest violation of optimality by a pair, with the gradients last seen."""
+        """The largest violation of optimality by a pair, with the gradients last computed."""
         return max(self.most - self.least, 0.0)
 
     def tolerated(self, tol: float) -> float:
-        """Return the violation that is as good as none."""
+        """Return the violation that counts as none."""
         of = self.problem
         return tol * abs(self.objective) / of.total + of.rounding
 
     @property
     def cost(self) -> float:
-        """Operations of the length of a row so far."""
+        """Operations so far, each over one row."""
         return float(self.tally[kernels.COST])
 
     def refresh(self, active: np.ndarray) -> None:
-        """Take the gradients of the `active` rows and their extremes."""
+        """Compute the gradients of the `active` rows, and their extremes."""
         of = self.problem
         of.rows.gradient(self.u, of.p, of.scale, active, self.G)
         self.tally[kernels.COST] += len(active)
@@ -215,9 +187,9 @@ class State:
 
 
 def first_alpha(G: np.ndarray, total: float) -> np.ndarray:
-    """Return the alpha (n,) with the sum `total` that minimises G'alpha, whatever the rows' order.
+    """Return the alpha (n,) with the sum `total` that minimises G'alpha.
 
-    Rows with equal G at the border share what is left.
+    Rows with equal G at the border get equal shares, so that the order of rows does not matter.
     """
     n = G.size
     if total >= n:
@@ -230,9 +202,9 @@ def first_alpha(G: np.ndarray, total: float) -> np.ndarray:
 
 
 def start(rows: Rows, make: Callable[..., Problem], total: float, at: str = "mean") -> State:
-    """Return the state to descend from: all mass on the rows that the mean of all suits least.
+    """Return the first state: all mass on the rows with the lowest gradient at the mean.
 
-    With `at` "first" the mass is on the first rows (section 4.1).
+    With `at` "first" the mass is on the first rows, as in section 4.1 of the paper.
     """
     n = rows.shape[0]
     if at == "first":
@@ -254,13 +226,11 @@ class Method:
     solver : str
         One of `SOLVERS`.
     share : float or None
-        R, of the greedy solvers with several pairs; None for `SHARES`.
-    block_size : int
-        Number of rows in a group of cyclic-4cd-greedy.
-    inner_iterations : int
-        Most pairs that move in such a group, r of Algorithm 4.
+        R of the greedy solvers with several pairs; None for `SOLVER_SHARES`.
+    block_size, inner_iterations : int
+        |B| and r of Algorithm 4.
     shrinking : bool
-        Leave out rows that their gradients hold at a bound until the others have converged.
+        Skip rows that their gradients keep at a bound until the others have converged.
     """
 
     solver: str
@@ -276,24 +246,27 @@ class Method:
 
     @property
     def is_greedy(self) -> bool:
-        """Whether an outer step takes all gradients and then the most violating pairs."""
+        """Whether an outer step computes all gradients and moves the most violating pairs."""
         return self.solver not in CYCLIC
 
     @property
     def group(self) -> tuple[int, int]:
-        """The size of a group, and the most pairs that move in it."""
+        """The size of a group, and the maximum number of pairs that move in it."""
         four = self.solver == "cyclic-4cd-greedy"
         return (self.block_size, self.inner_iterations) if four else (2, 1)
 
     def most_pairs(self, n_rows: int) -> int:
-        """Return the most pairs of a greedy outer step over so many rows."""
-        share = self.share or SHARES.get(self.solver, 0.0)
+        """Return the maximum number of pairs of a greedy outer step over `n_rows` rows."""
+        share = self.share or SOLVER_SHARES.get(self.solver, 0.0)
         return 1 if self.solver == "greedy-2cd" else max(int(share * n_rows), 1)
 
 
 @dataclass
 class CoordinateDescent:
-    """A descent under way: the rows in play, when it mistrusts old gradients, what is random."""
+    """A descent: its state, its active rows, and its random generator.
+
+    `doubtful` is the violation at which a cyclic solver computes all gradients again.
+    """
 
     state: State
     active: np.ndarray
@@ -301,16 +274,16 @@ class CoordinateDescent:
     doubtful: float = 0.0
 
     def kept(self) -> checkpoints.State:
-        """Return all that decides how the descent goes on; `restore` takes it back."""
+        """Return facts and arrays for `restore`."""
         of = self.state
         facts = {"n_iter": of.n_iter, "least": of.least, "most": of.most, "doubtful": self.doubtful}
         arrays = {"alpha": of.alpha, "u": of.u, "G": of.G, "tally": of.tally, "active": self.active}
         return facts | {"random": self.random.bit_generator.state}, arrays
 
     def restore(self, facts: Facts, arrays: dict[str, np.ndarray]) -> CoordinateDescent:
-        """Go on from what `kept` returned; `DataError` where it is of another problem."""
+        """Continue from the result of `kept`; `DataError` if it belongs to another problem."""
         of, n = self.state, self.state.alpha.size
-        check_fields(FIELDS, {**facts, **arrays}, {"n": n, "d": of.u.size})
+        check_fields(DESCENT_FIELDS, {**facts, **arrays}, {"n": n, "d": of.u.size})
         G, active = arrays.get("G"), arrays["active"]
         if G is None or G.dtype != np.float64 or G.shape != (n,) or active.max(initial=0) >= n:
             raise DataError(f"expected the gradients of {n} rows, and numbers of such rows")
@@ -335,13 +308,13 @@ def solve(
     watch: Callable[[State], Any] | None = None,
     checkpoint: checkpoints.Checkpoint = checkpoints.NO_CHECKPOINT,
 ) -> bool:
-    """Descend to a violation of `tol` |f| / total, and say whether it was reached.
+    """Descend to a violation of `tol` |f| / total; return whether it was reached.
 
-    No feasible change moves more than `total`, so the objective is then within `tol` of the
-    optimum, relatively. Rows that their gradients hold at a bound are left out until the others
-    have converged. The cyclic solvers judge by the gradients that they saw on their way, which are
-    old, so they take all of them again whenever the violation is a hundredth of the last true one.
-    ``watch`` is called after every outer step; when it returns true, the descent ends.
+    No feasible change moves more than `total`, so the objective is then within a relative `tol` of
+    the optimum. Rows that their gradients keep at a bound are skipped until the others have
+    converged. The cyclic solvers measure the violation by the gradients of their last sweep, which
+    are old. They compute all gradients again when it is `DOUBT` times the last exact violation.
+    ``watch`` is called after every outer step; the descent ends if it returns true.
     """
     everyone = np.arange(state.alpha.size)
     greedy, limit = method.is_greedy, method.most_pairs(everyone.size)
@@ -382,7 +355,7 @@ def solve(
         state.problem.rows.descend(state, order, *method.group)
         for _ in range(sweeps):
             order = kernels.dealt(order)
-            state.problem.rows.descend(state, order, SWEPT)
+            state.problem.rows.descend(state, order, SWEPT_ROWS)
         if watch is not None and watch(state):
             return False
         checkpoint.keep(state.n_iter, course.kept)
@@ -391,9 +364,9 @@ def solve(
 def threshold(G: np.ndarray, alpha: np.ndarray, rounding: float = 0.0) -> float:
     """Return rho, the multiplier of the sum: G where alpha is free, else midway between bounds.
 
-    Of the free rows, whose G are equal at the optimum, the least is taken, less `rounding`, and not
-    the mean: so they are inside, as they should be, and not half of them by chance. With all of
-    alpha at 1, every rho from the largest G on is optimal, and the least of them is returned.
+    At the optimum all free rows have the same G. Their least G less `rounding` is used, not their
+    mean, so that all of them are inside and not a random half. If every alpha is 1, every rho from
+    the largest G upwards is optimal, and the smallest is returned.
     """
     free = (alpha > 0.0) & (alpha < 1.0)
     if free.any():
@@ -404,10 +377,9 @@ def threshold(G: np.ndarray, alpha: np.ndarray, rounding: float = 0.0) -> float:
 
 
 def duality_gap(state: State) -> float:
-    """Return the primal minus the dual objective, in the units of `Problem`, at the best rho.
+    """Return the primal minus the dual objective at the best rho, in the units of `Problem`.
 
-    At least as much as the objective is above its optimum. The gradients have to be those of all
-    rows at the end.
+    It bounds the objective's distance to its optimum. The gradients must be current for all rows.
     """
     G, total = state.G, state.problem.total
     rho = np.partition(G, int(total))[int(total)] if total < G.size else G.max()

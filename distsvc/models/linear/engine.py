@@ -1,4 +1,4 @@
-"""The phases of linear one-class models: solve rows in memory, and go on over a whole table."""
+"""The phases of linear one-class models: solve rows in memory, then a whole table in passes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from scipy import sparse
 
 from distsvc.errors import ParameterError
 from distsvc.models.linear.coordinate_descent import (
-    DenseRows,
     Method,
     Problem,
     Rows,
-    SparseRows,
     duality_gap,
     solve,
     start,
@@ -29,10 +27,8 @@ from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, State
 from distsvc.models.rules.fields import Facts
 
 DEFAULT_NU = 0.5
-FEWEST_ROWS = 100
+MIN_SOLVED_ROWS = 100
 MEMORY_BYTES = 256 * 2**20
-NOTHING = 1e-12
-"""|w|^2 of a one-class SVM that is rounding, as a share of the largest |x|^2."""
 
 ORIGIN_INSIDE = (
     "w is 0: the origin lies among the rows, so no hyperplane separates a share of 1 - nu of them "
@@ -42,12 +38,24 @@ ORIGIN_INSIDE = (
 
 @dataclass(frozen=True)
 class Solution:
-    """The end of a descent.
+    """The end of a descent, in the units of the paper's problem.
 
-    `weights` (d,) float64 are w, or the centre of a ball; `offset` is rho, or -R^2 of a ball.
-    Objective and violation have the units of the paper's problem; `n_iter` counts outer steps, at
-    least 1. `converged` says whether the tolerance was reached. `duality_gap` is that of rows in
-    memory, where it was asked for; `n_passes` counts those over a table that did not fit in memory.
+    Attributes
+    ----------
+    weights : ndarray of shape (d,), float64
+        w, or the centre of a ball.
+    offset : float
+        rho, or -R^2 of a ball.
+    objective, violation : float
+        The objective, and the largest violation of optimality by a pair.
+    n_iter : int
+        Outer steps, at least 1.
+    converged : bool
+        Whether the tolerance was reached.
+    duality_gap : float or None
+        The gap on rows in memory, if it was computed.
+    n_passes : int or None
+        Passes over a table that did not fit in memory.
     """
 
     weights: np.ndarray
@@ -63,10 +71,10 @@ class Solution:
 class LinearEngine(ABC):
     """Solves one of the two problems, for `fit` and for a job.
 
-    A job says by `set_width` what the table is like, learns from `key_ranges` which rows to solve
-    in memory, settles their origin by `set_pilot`, and calls `fit_rows`. Where these are not all
-    rows, outer steps over the table begin with `begin_outer` and end with `end_outer`. `parameters`
-    are all those of the estimator, in range; `seed` is that of the cyclic solvers.
+    A job calls `set_width`, `key_ranges` for the rows to solve in memory, `set_pilot` and
+    `fit_rows`. If these are not all rows, outer steps over the table start with `begin_outer` and
+    end with `end_outer`. `parameters` are those of the estimator, in range; `seed` is for the
+    cyclic solvers.
     """
 
     algorithm: ClassVar[str]
@@ -76,9 +84,9 @@ class LinearEngine(ABC):
 
     n_features: int
     centre: np.ndarray  # (d,) float64, the rows' origin
-    solution: Solution  # of `fit_rows`, or of `end_outer` for the whole table
+    solution: Solution  # set by `fit_rows`, and by `end_outer` for the whole table
     support: np.ndarray  # (n_SV,) int64, rows of `fit_rows` with a positive alpha
-    dual_coef: np.ndarray  # (n_SV,) float64, their alpha with the sum 1
+    dual_coef: np.ndarray  # (n_SV,) float64, their alpha, with the sum 1
 
     def __init__(self, parameters: Mapping[str, Any], seed: int):
         self.parameters = dict(parameters)
@@ -91,35 +99,36 @@ class LinearEngine(ABC):
 
     @abstractmethod
     def total(self, n_rows: int) -> float:
-        """Return the sum of alpha over so many rows when its bound is 1."""
+        """Return the sum of alpha over `n_rows` rows, each alpha being at most 1."""
 
     def set_width(self, n_features: int, sparse: bool = False) -> None:
-        """Say how many columns the table has, and whether its rows come in CSR form."""
+        """Set the number of columns of the table, and whether its rows come in CSR form."""
         self.n_features, self.sparse = n_features, sparse
 
     def key_ranges(self, n_rows: int) -> list[tuple[int, int]]:
-        """Return the key ranges of the rows to be solved in memory: all, or a sample."""
-        most = max(MEMORY_BYTES // (8 * self.n_features), FEWEST_ROWS)
-        wanted = FEWEST_ROWS if self.sparse else self.parameters["memory_rows"] or most
+        """Return the key ranges of the rows that are solved in memory: all, or a sample."""
+        most = max(MEMORY_BYTES // (8 * self.n_features), MIN_SOLVED_ROWS)
+        wanted = MIN_SOLVED_ROWS if self.sparse else self.parameters["memory_rows"] or most
         return sampling.key_blocks(n_rows, min(n_rows, wanted))
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
-        """Settle the rows' origin from pilot rows (m, d): their mean, where any will do."""
+        """Set the rows' origin: the mean of pilot rows (m, d) for a ball of dense rows, else 0."""
         mean = pilot.mean(axis=0, dtype=np.float64)
         self.centre = mean if self.is_ball and not self.sparse else np.zeros_like(mean)
 
     def fit_rows(self, X: Any, checkpoint: Checkpoint = NO_CHECKPOINT) -> bool:
-        """Learn from rows X (n, d), float64 in C order or CSR; return whether `tol` was reached.
+        """Solve rows X (n, d), float64 in C order or CSR; return whether `tol` was reached.
 
         Raises
         ------
         ParameterError
-            Where C is too small for so few rows.
+            C is too small for so few rows.
 
         """
         total = self.total(X.shape[0])
-        origin = X.mean(axis=0) if self.is_ball and not sparse.issparse(X) else None
-        rows = _rows(X if origin is None else X - origin)
+        is_sparse = sparse.issparse(X)
+        origin = X.mean(axis=0) if self.is_ball and not is_sparse else np.zeros(X.shape[1])
+        rows = Rows(X - origin if self.is_ball and not is_sparse else X)
         state = start(rows, self.problem, total, self.parameters["start"])
         converged = solve(
             state, self.method, self.tol, self.max_iter, self.seed, checkpoint=checkpoint
@@ -138,22 +147,23 @@ class LinearEngine(ABC):
             converged=bool(converged),
             duality_gap=duality_gap(state) * unit if self.parameters["compute_gap"] else None,
         )
-        if not self.is_ball and (weights**2).sum() <= NOTHING * state.problem.largest:
+        # Below this |w|^2 is nothing but rounding.
+        if not self.is_ball and (weights**2).sum() <= 1e-12 * state.problem.largest:
             self.notes.append(ORIGIN_INSIDE)
         return converged
 
     def begin_outer(self, n_rows: int) -> tuple[np.ndarray, float, float]:
-        """Return u, rho and scale at which a table of `n_rows` rows begins, by a sample's fit."""
+        """Return u, rho and scale with which the passes over `n_rows` rows start."""
         total, w, offset = self.total(n_rows), self.solution.weights, self.solution.offset
         if self.is_ball:
             return total * w, float((w * w).sum()) + offset, 2.0 / total
         return total * w, total * offset, 1.0
 
     def end_outer(self, outer: WorkingSet, n_passes: int) -> None:
-        """Take the answer of outer steps over a whole table."""
+        """Set the solution of outer steps over a whole table."""
         total = outer.total
         rho = outer.rho() * self._per_score(total)
-        weights, offset = self._decision(outer.u / total, rho, None)
+        weights, offset = self._decision(outer.u / total, rho, np.zeros_like(outer.u))
         self.solution = replace(
             self.solution,
             weights=weights,
@@ -171,12 +181,12 @@ class LinearEngine(ABC):
         return self.solution.violation
 
     def rule(self, mean: np.ndarray) -> LinearRule:
-        """Return the rule, with the prepared rows' mean (d,)."""
+        """Return the rule, with the mean (d,) of prepared rows."""
         offset, weights = self.solution.offset, self.solution.weights
         return self.rule_type(weights, mean, offset, self.is_ball)
 
     def fitted_facts(self) -> Facts:
-        """Return the numbers that the fit arrived at."""
+        """Return the results of the fit for the report."""
         of = self.solution
         facts = {
             "objective": of.objective,
@@ -190,28 +200,25 @@ class LinearEngine(ABC):
         return {name: value for name, value in facts.items() if value is not None}
 
     def solved(self) -> State:
-        """Return facts, which JSON can hold, and arrays: what `restore` goes on from."""
+        """Return facts, as JSON can store them, and arrays for `restore`."""
         facts = vars(self.solution) | {"notes": list(self.notes)}
         return facts, {"weights": facts.pop("weights")}
 
     def restore(self, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-        """Go on as the engine whose `solved` these are; its notes replace those so far."""
+        """Take over the result of `solved`; its notes replace the present ones."""
         known = {**facts, **arrays}
         self.solution = Solution(**{field.name: known[field.name] for field in fields(Solution)})
         self.notes = list(facts["notes"])
 
     def _per_score(self, total: float) -> float:
-        """Return the unit of the score in that of the gradients."""
+        """Return the factor from differences of gradients to differences of scores."""
         return 1.0 if self.is_ball else 1.0 / total
 
-    def _decision(
-        self, u: np.ndarray, rho: float, origin: np.ndarray | None
-    ) -> tuple[np.ndarray, float]:
-        """Return weights (d,) and offset by a weighted mean of rows (d,) and its threshold."""
+    def _decision(self, u: np.ndarray, rho: float, origin: np.ndarray) -> tuple[np.ndarray, float]:
+        """Return weights (d,) and offset from a weighted mean of rows (d,) and its threshold."""
         if not self.is_ball:
             return u, rho
-        centre = (np.zeros_like(u) if origin is None else origin) + u
-        return centre, min(rho - float((u * u).sum()), 0.0)
+        return origin + u, min(rho - float((u * u).sum()), 0.0)
 
 
 class OneClassEngine(LinearEngine):
@@ -236,7 +243,7 @@ class BallEngine(LinearEngine):
     problem = Problem.data_description
 
     def total(self, n_rows: int) -> float:
-        """Return 1 / C, or nu n; raises ParameterError where C is too small for so few rows."""
+        """Return 1 / C, or nu n; raise ParameterError if C is too small for so few rows."""
         nu, C = self.parameters["nu"], self.parameters["C"]
         if C is None:
             return max(float(DEFAULT_NU if nu is None else nu) * n_rows, 1.0)
@@ -248,9 +255,5 @@ class BallEngine(LinearEngine):
 
 
 def radius(offset: float) -> float:
-    """Return R of a ball's offset -R^2."""
+    """Return the radius R of a ball with the offset -R^2."""
     return float(np.sqrt(-offset))
-
-
-def _rows(X: Any) -> Rows:
-    return SparseRows(X) if sparse.issparse(X) else DenseRows(X)

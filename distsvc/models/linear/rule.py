@@ -14,15 +14,15 @@ from distsvc.models.rules.fields import ArrayField, Fact, real
 from distsvc.models.rules.reasons import Typical
 from distsvc.models.rules.rule import Rule, ScoreWords
 
-AXIS = "decision value; negative is outside"
+DECISION_AXIS = "decision value; negative is outside"
 
 
 @dataclass(frozen=True)
 class LinearRule(Rule):
-    """A decision on dense rows; there is one cluster.
+    """A decision on dense rows, with one cluster.
 
-    `weights` are w, or the centre of a ball; `offset` is rho, or -R^2 of a ball: rows with a lower
-    score are outside. `mean` is the mean of the prepared rows.
+    `weights` are w, or the centre of a ball. `offset` is rho, or -R^2 of a ball: rows with lower
+    values are outside. `mean` is the mean of the prepared rows.
     """
 
     float64: ClassVar[bool] = True
@@ -39,10 +39,7 @@ class LinearRule(Rule):
         return 1
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
-        """Return label, score and outlier (n,) of prepared rows Z (n, d) float64.
-
-        Errors are those of `scores`.
-        """
+        """Return label, score and outlier (n,) of prepared rows Z (n, d) float64; see `scores`."""
         score = self.scores(Z)
         return {"label": self.labels(Z), "score": score, "outlier": score < 0.0}
 
@@ -65,20 +62,20 @@ class LinearRule(Rule):
         return score
 
     def values(self, Z: np.ndarray) -> np.ndarray:
-        """Return the decision values (n,) float64 of rows Z (n, d) float64, before the offset."""
+        """Return the decision values (n,) float64 of rows Z (n, d) float64, without the offset."""
         return scores(Z, self.weights, self.ball)
 
     def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
-        """Return the scores (n,) of prepared rows Z (n, d) as float64."""
+        """Return the scores (n,) float64 of prepared rows Z (n, d)."""
         return self.values(Z) - self.offset
 
     def pulls(
         self, Z: np.ndarray, labels: np.ndarray, typical: Typical, firsts: np.ndarray
     ) -> np.ndarray:
-        """Return how far each group of columns pulls rows Z out, (n, g) float64, as the score.
+        """Return the contributions (n, g) float64 of groups of columns to rows being outside.
 
-        For a ball a column's is its part of the squared distance from the centre; else the weight
-        times the deviation from the column's mean, which is negative where the column pulls in.
+        For a ball it is a column's part of the squared distance from the centre. Else it is the
+        weight times the deviation from the column's mean, negative if it keeps the row inside.
         """
         each = (Z - self.weights) ** 2 if self.ball else (self.mean - Z) * self.weights
         return np.add.reduceat(each, firsts, axis=1)
@@ -86,7 +83,7 @@ class LinearRule(Rule):
 
 @dataclass(frozen=True)
 class OneClassRule(LinearRule):
-    """The side of a hyperplane away from the origin."""
+    """The half-space beyond a hyperplane, seen from the origin."""
 
     form: ClassVar[str] = "linear-one-class"
     meanings: ClassVar[Mapping[str, str]] = {
@@ -97,7 +94,7 @@ class OneClassRule(LinearRule):
     words: ClassVar[ScoreWords] = ScoreWords(
         meaning="The decision value is w.x - rho: negative on the origin's side of the "
         "hyperplane, and the further the row lies there the lower.",
-        axis=AXIS,
+        axis=DECISION_AXIS,
         has_clusters=False,
     )
 
@@ -115,7 +112,7 @@ class BallRule(LinearRule):
     words: ClassVar[ScoreWords] = ScoreWords(
         meaning="The decision value is the squared radius of the ball less the row's squared "
         "distance from its centre: negative outside.",
-        axis=AXIS,
+        axis=DECISION_AXIS,
         has_clusters=False,
     )
 

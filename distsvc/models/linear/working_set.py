@@ -1,11 +1,12 @@
 """Algorithm 5 of Chou, Lin and Lin (2020) on a table that is read once for each outer step.
 
-Whoever reads the table takes all gradients, keeps alpha and returns the most violating rows; this
-side keeps u and the working set, whose rows it holds. It starts near the end: with the hyperplane
-or ball of a sample, alpha is 1 outside it and 0 inside, and the rows next to it are the first
-working set. Two departures make passes over the table few. A working set is solved to the
-tolerance, not swept once; and rows of earlier working sets stay, those with a free alpha always,
-the others while they are among the nearest to the threshold.
+Workers read the table, compute all gradients, store alpha and return the most violating rows. The
+driver stores u and the working set with its rows. It starts near the optimum: alpha is 1 outside
+the hyperplane or ball of a sample and 0 inside, and the rows next to it are the first working set.
+
+Two departures from the paper save passes over the table. A working set is solved to the tolerance,
+not swept once. Rows of earlier working sets stay: those with a free alpha always, others while they
+are among the nearest to the threshold.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ import numpy as np
 
 from distsvc.kernels import dual_cd as kernels
 from distsvc.models.linear.coordinate_descent import (
-    DenseRows,
     Method,
     Problem,
+    Rows,
     State,
     solve,
     threshold,
@@ -27,23 +28,20 @@ from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint
 from distsvc.models.rows.checkpoints import State as Kept
 from distsvc.models.rules.fields import Facts
 
-WORKING_BYTES = 8 * 2**20
-"""Of the rows in one list of candidates."""
-
 NUMBERS = ("objective", "n_iter", "least", "most", "rounding")
 OF_ROWS = ("rows", "X", "alpha", "G")
 
 
 def working_rows(n_features: int) -> int:
-    """Return how many candidates of each kind there are at most."""
-    return max(100, WORKING_BYTES // (8 * n_features))
+    """Return the maximum number of candidates of each kind: 8 MiB of rows, or 100."""
+    return max(100, 2**20 // n_features)
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """Rows in the order of their keys, equal keys in that of row numbers: the lowest there are.
+    """The rows with the lowest keys, ordered by key and row number.
 
-    keys (m,) float64, their numbers rows (m,) int64, X (m, d) and alpha (m,) float64.
+    `keys` (m,) float64, row numbers `rows` (m,) int64, X (m, d) and `alpha` (m,) float64.
     """
 
     keys: np.ndarray
@@ -58,7 +56,7 @@ class Candidates:
         return cls(nothing, np.zeros(0, np.int64), np.zeros((0, n_features)), nothing)
 
     def merge(self, other: Candidates, limit: int) -> Candidates:
-        """Return the `limit` lowest rows of both."""
+        """Return the `limit` rows with the lowest keys of both."""
         names = ("keys", "rows", "X", "alpha")
         joined = [np.concatenate([getattr(self, n), getattr(other, n)]) for n in names]
         order = np.lexsort((joined[1], joined[0]))[:limit]
@@ -74,7 +72,7 @@ class Candidates:
         wanted: np.ndarray,
         limit: int,
     ) -> Candidates:
-        """Return the `limit` lowest of the `wanted` (n,) bool among a block's rows."""
+        """Return the `limit` rows with the lowest keys among the `wanted` (n,) bool of a block."""
         places = np.flatnonzero(wanted)
         if len(places) > limit:
             bound = np.partition(keys[places], limit - 1)[limit - 1]
@@ -95,19 +93,32 @@ def gradients(Z: np.ndarray, u: np.ndarray, scale: float, ball: bool) -> np.ndar
 
 
 def extremes(G: np.ndarray, alpha: np.ndarray) -> tuple[float, float]:
-    """Return the least G (n,) of rows whose alpha can grow, the largest where it can fall."""
+    """Return the least G (n,) where alpha can increase, and the largest where it can decrease."""
     return kernels.extremes(G, alpha, np.arange(G.size))
 
 
 class WorkingSet:
-    """The rows next to the threshold, and the sums over the whole table.
+    """The rows next to the threshold, and sums over the whole table.
 
-    `total` is the sum of alpha over the whole table, nu N or 1 / C; `u` (d,) float64 that of alpha
-    x over all rows, which begins with those of alpha = 1, as does p'alpha, `linear`. `ball` says
-    whether the problem is SVDD's, and `objective` is that of `Problem` over all rows. `rows` (m,)
-    int64 are the numbers of the rows in the set, ascending; X (m, d), alpha (m,) and G (m,) are
-    theirs, and `least` and `most` the extremes of G as `descend` left them. `violation` is that of
-    optimality by any two rows of the table, in the last pass; `n_iter` counts outer steps.
+    Attributes
+    ----------
+    ball : bool
+        Whether the problem is SVDD.
+    total : float
+        Sum of alpha over the table: nu N or 1 / C.
+    u : ndarray of shape (d,), float64
+        Sum of alpha x over the table; at first of the rows with alpha = 1.
+    objective : float
+        The objective of `Problem` over all rows; at first with p'alpha = `linear`.
+    rows, X, alpha, G : ndarrays
+        Numbers (m,) int64 of the rows in the set, ascending; the rows (m, d), their alpha (m,) and
+        gradients (m,).
+    least, most : float
+        Extremes of G after `descend`.
+    violation : float
+        Largest violation of optimality by two rows of the table, in the last pass.
+    n_iter : int
+        Outer steps.
     """
 
     def __init__(self, ball: bool, total: float, u: np.ndarray, linear: float):
@@ -119,10 +130,10 @@ class WorkingSet:
         self.least, self.most = -np.inf, np.inf
 
     def settle(self, n_outside: int, inside: Candidates, outside: Candidates) -> bool:
-        """Begin with the rows next to the threshold, so that alpha has the sum it should have.
+        """Start with the rows next to the threshold, and correct the sum of alpha to `total`.
 
-        `inside` have the lowest G of the rows with alpha = 0, `outside` the lowest -G of those with
-        alpha = 1; there are `n_outside` of them. False when the lists do not reach far enough.
+        `inside` are the rows of alpha = 0 with the lowest G, `outside` those of the `n_outside`
+        rows of alpha = 1 with the lowest -G. Return False if the lists are too short.
         """
         lacking = self.total - n_outside
         giving = inside if lacking > 0.0 else outside
@@ -155,7 +166,7 @@ class WorkingSet:
         checkpoint: Checkpoint = NO_CHECKPOINT,
     ) -> None:
         """Solve the working set."""
-        rows = DenseRows(self.X)
+        rows = Rows(self.X)
         squares = (self.X * self.X).sum(axis=1)
         p = -squares if self.ball else np.zeros(len(squares))
         problem = Problem(rows, self.scale, p, self.total, squares, 1.0)
@@ -168,28 +179,28 @@ class WorkingSet:
         self.rounding = state.problem.rounding
 
     def descended(self) -> Kept:
-        """Return what `descend` ended with, as facts and arrays; `restored` takes it back."""
+        """Return the state after `descend` as facts and arrays for `restored`."""
         facts = {name: getattr(self, name) for name in ("ball", "total", *NUMBERS)}
         return facts, {name: getattr(self, name) for name in ("u", *OF_ROWS)}
 
     @classmethod
     def restored(cls, facts: Facts, arrays: dict[str, np.ndarray]) -> WorkingSet:
-        """Return the working set as it was when `descended` returned these."""
+        """Return the working set whose `descended` these are."""
         found = cls(facts["ball"], facts["total"], arrays["u"], 0.0)
         for name, value in [(n, facts[n]) for n in NUMBERS] + [(n, arrays[n]) for n in OF_ROWS]:
             setattr(found, name, value)
         return found
 
     def see_extremes(self, least: float, most: float) -> None:
-        """Take the extremes of G over all rows, which a pass with the present u found."""
+        """Set the extremes of G over all rows, computed by a pass with the present u."""
         self.violation = max(most - least, 0.0)
         self.table_extremes = least, most
 
     def take(self, grow: Candidates, fall: Candidates) -> None:
-        """Take rows that violate with the working set into it.
+        """Add the most violating rows to the working set.
 
-        `grow` have the lowest G of rows whose alpha can grow, `fall` the lowest -G of those whose
-        alpha can fall.
+        `grow` are the rows with the lowest G whose alpha can increase, `fall` those with the lowest
+        -G whose alpha can decrease.
         """
         limit = working_rows(self.X.shape[1])
         free = (self.alpha > 0.0) & (self.alpha < 1.0)
@@ -207,14 +218,14 @@ class WorkingSet:
         return self.violation <= tol * abs(self.objective) / self.total + self.rounding
 
     def rho(self) -> float:
-        """Return the threshold of G, as `coordinate_descent.threshold` does for all rows."""
+        """Return the threshold of G over all rows, as `coordinate_descent.threshold`."""
         if ((self.alpha > 0.0) & (self.alpha < 1.0)).any():
             return threshold(self.G, self.alpha, self.rounding)
         least, most = self.table_extremes
         return most if np.isinf(least) else 0.5 * (least + most)
 
     def _hold(self, rows: Candidates) -> None:
-        """Make rows the working set, in the order of their numbers, each once."""
+        """Set the working set to distinct rows, in the order of their numbers."""
         numbers, places = np.unique(rows.rows, return_index=True)
         self.rows = numbers
         self.X = np.ascontiguousarray(rows.X[places])

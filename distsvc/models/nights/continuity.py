@@ -1,23 +1,23 @@
 """Clusters of one model that continue clusters of an earlier one.
 
-The same rows are labelled by both models. Clusters are matched one to one so that the sum of their
-Jaccard indices is largest (Kuhn, 1955, by `scipy.optimize.linear_sum_assignment`), pairs below a
-limit being no pairs. Rows that the model before holds for outliers belong to none of its clusters,
-though it labels them; they are left out of the index. Else a new cluster would count as a part of
-the old one that is nearest to it, which could lose its id by that, or give it away.
+The same rows are labelled by both models. Clusters are matched one to one to maximise the sum of
+their Jaccard indices (Kuhn 1955, by `scipy.optimize.linear_sum_assignment`); pairs below a limit
+are never matched. The earlier model's outliers are left out of the index, although they have a
+label. Otherwise a new cluster among them would count as part of the nearest old cluster, which
+could lose its id by that, or give it away.
 
-A small cluster that is far from all others may have had its rows outside from the start. Its
-outliers are all that it could be found again by, so they count: as many as it would have if nothing
-had changed, since whatever else lies far out is labelled as the nearest cluster, too.
+Most rows of a small cluster far from all others may have been outside from the start. Then its
+outliers count, but only as many as it would have if nothing had changed, since other far rows are
+labelled as the nearest cluster, too.
 
-What became of every cluster is told in the terms of MONIC (Spiliopoulou, Ntoutsi, Theodoridis and
-Schult, KDD 2006). Departures from it: clusters are matched one to one, overlaps are Jaccard
-indices, and rows have no age.
+Events have the names of MONIC (Spiliopoulou, Ntoutsi, Theodoridis and Schult, KDD 2006).
+Departures from it: clusters are matched one to one, overlaps are Jaccard indices, and rows have no
+age.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
@@ -27,44 +27,43 @@ import numpy as np
 Event = Literal["survived", "split", "absorbed", "appeared", "disappeared", "returned"]
 
 MATCHED_ROWS = 100_000
-"""Rows that both models label, about; all rows of a table that has no more, or of its sample."""
+"""Approximate maximum number of rows that both models label."""
 
 HALF = 0.5
-"""Share of a cluster's rows that makes it a part of another."""
+"""Minimum share of a cluster's rows in another cluster to be a part of it."""
 
 PIECE = 0.1
-"""Least share of a cluster's rows that is told as a piece of it."""
+"""Minimum share of a cluster's rows that is listed as a piece of it."""
 
 GONE = 0.05
-"""Share of the rows that a cluster would have if nothing had changed, below which it has
-disappeared, wherever the few went."""
+"""Rows of a cluster that has disappeared, at most, relative to those expected without a change."""
 
 
 @dataclass(frozen=True)
 class Story:
-    """The fate of an earlier cluster, or the origin of a new one.
+    """What happened to an earlier cluster, or the origin of a new one.
 
-    The event ``survived``: it goes on under its id. ``split``: it lives on in two clusters or more,
-    in none of them as itself; or, of a new cluster, at least half of it was one older cluster.
-    ``absorbed``: at least half of it is now part of another. ``appeared``, ``disappeared``.
-    ``returned``: a run before the last one had it.
+    The event ``survived``: it keeps its id. ``split``: it continues in two clusters or more, none
+    of which keeps its id; or, of a new cluster, at least half of its rows come from one older
+    cluster. ``absorbed``: at least half of it is now part of another. ``appeared``,
+    ``disappeared``. ``returned``: a run before the last one had it.
     """
 
     id: int
     event: Event
-    jaccard: float  # with what it goes on from, or overlaps most; 0 if there is none
+    jaccard: float  # with the cluster it continues, or overlaps most; 0 if there is none
     before: int  # its rows among those labelled by both models
     after: int
-    others: list[int]  # ids of what it split into or is part of; of a new one, where it came from
+    others: list[int]  # ids of its pieces or of the cluster that contains it; of a new one, origin
 
 
 @dataclass(frozen=True)
 class Shared:
-    """The same rows as an earlier model and a new one label them, int64.
+    """Counts, int64, of the same rows labelled by an earlier and a new model.
 
-    `overlap` (k_before, k) are rows by their clusters in both models, and `inside` those of them
-    that are no outliers of the earlier one. `counts` (k_before, 2) are the rows of its clusters
-    inside and outside in its own table.
+    `overlap` (k_before, k) are rows by their clusters in both models, and `inside` those that are
+    not outliers of the earlier one. `counts` (k_before, 2) are the rows inside and outside of its
+    clusters in its own table.
     """
 
     overlap: np.ndarray
@@ -79,7 +78,7 @@ class Shared:
 
     @property
     def outside(self) -> np.ndarray:
-        """Which earlier clusters (k_before, 1) bool had most of their own rows outside."""
+        """Whether earlier clusters had most of their own rows outside, (k_before, 1) bool."""
         return self.counts[:, 1:] > HALF * self.counts.sum(axis=1, keepdims=True)
 
     @property
@@ -91,7 +90,7 @@ class Shared:
     def jaccard(self, all_rows: bool = False) -> np.ndarray:
         """Return the Jaccard index (k_before, k) float64 of every pair of clusters.
 
-        `all_rows` is whether outliers of the earlier model count in the sizes of new clusters.
+        With `all_rows`, outliers of the earlier model count in the sizes of new clusters.
         """
         both, every = self.belonging, self.overlap.sum(axis=0)
         before = np.where(
@@ -106,7 +105,7 @@ class Shared:
 
 @dataclass(frozen=True)
 class Return:
-    """The id of a cluster that is back, and its Jaccard index with that of the earlier model."""
+    """The id of a cluster that returned, and its Jaccard index with the one it continues."""
 
     id: int
     jaccard: float
@@ -114,15 +113,15 @@ class Return:
 
 @dataclass(frozen=True)
 class Matching:
-    """The ids of a model's clusters that go on from those of another."""
+    """The ids of a model's clusters, which continue those of another."""
 
     ids: np.ndarray  # (k,) int32, of every cluster by its label
-    next_id: int  # above every id that was ever given
+    next_id: int  # above every id ever given
     stories: list[Story]  # of every cluster of either model, by id
     overlap: np.ndarray  # (k_before, k) int64, rows by their clusters in both models
 
     def moved(self, ids_before: Sequence[int]) -> float:
-        """Return the share of the rows whose id is another now."""
+        """Return the share of the rows whose id has changed."""
         same = np.equal.outer(np.asarray(ids_before), self.ids)
         return float(self.overlap[~same].sum() / max(self.overlap.sum(), 1))
 
@@ -134,21 +133,20 @@ def continued(
     match: float,
     returned: Mapping[int, Return] = MappingProxyType({}),
 ) -> Matching:
-    """Give ids to clusters, each that of the cluster it goes on from, or one never given.
+    """Give every cluster the id of the cluster it continues, or a new id.
 
     Parameters
     ----------
     ids_before
-        Of the model before, by its labels, each once and below `next_id`.
+        Ids of the earlier model by its labels, distinct and below `next_id`.
     next_id
-        Above every id that was ever given.
+        Above every id ever given.
     shared
         Rows that both models label.
     match
-        Least Jaccard index of two clusters of which one goes on from the other, in (0, 1].
+        Minimum Jaccard index of two matched clusters, in (0, 1].
     returned
-        By their labels, clusters that go on from none of the model before, but from one of an
-        earlier model.
+        Clusters by label that continue one of a still earlier model.
 
     """
     from scipy.optimize import linear_sum_assignment
@@ -167,7 +165,11 @@ def continued(
             ids[j], next_id = next_id, next_id + 1
     gone = shared.belonging.sum(axis=1) < GONE * shared.expected
     stories = _stories(list(ids_before), ids.tolist(), goes_on, shared, jaccard, gone)
-    stories = [_as_returned(story, returned.values()) for story in stories]
+    back = {one.id: one.jaccard for one in returned.values()}
+    stories = [
+        replace(one, event="returned", jaccard=back[one.id]) if one.id in back else one
+        for one in stories
+    ]
     return Matching(ids, next_id, stories, overlap)
 
 
@@ -179,21 +181,19 @@ def returning(
     within: np.ndarray,
     match: float,
 ) -> dict[int, Return]:
-    """Return which `unmatched` clusters go on from `wanted` ones of an earlier model, by label.
+    """Return the `unmatched` clusters that continue `wanted` ids of an earlier model, by label.
 
-    Its ids are `ids_then` (k_then,). Clusters are matched as in `continued`, but all rows of a new
-    one count in its size: one that has a few rows where another was is not that one again. Nor is
-    one that is merely near: `within` (k_then, k) bool says which new clusters have the typical row
-    of an earlier one among theirs (`ranges_hold`).
+    The ids of that model are `ids_then` (k_then,). Clusters are matched as in `continued`, with two
+    stricter conditions. All rows of a new cluster count in its size, so that a few rows in an old
+    place are not enough. The new cluster must contain the typical row of the old one: `within`
+    (k_then, k) bool, by `ranges_hold`.
     """
     from scipy.optimize import linear_sum_assignment
 
     jaccard = shared.jaccard(all_rows=True)
-    asked = np.isin(ids_then, list(wanted))[:, None] & np.isin(
-        np.arange(jaccard.shape[1]), list(unmatched)
-    )
-    asked &= within
-    pairs = np.where(asked & (jaccard >= match), jaccard, 0.0)
+    allowed = within & np.isin(ids_then, list(wanted))[:, None]
+    allowed &= np.isin(np.arange(jaccard.shape[1]), list(unmatched))
+    pairs = np.where(allowed & (jaccard >= match), jaccard, 0.0)
     places = zip(*linear_sum_assignment(pairs, maximize=True), strict=True)
     return {
         int(j): Return(int(ids_then[i]), float(pairs[i, j])) for i, j in places if pairs[i, j] > 0.0
@@ -201,16 +201,8 @@ def returning(
 
 
 def ranges_hold(low: np.ndarray, high: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return which ranges from `low` to `high` (k, d) hold rows (n, d), in every column (n, k)."""
+    """Return whether ranges `low` to `high` (k, d) contain rows (n, d) in all columns, (n, k)."""
     return np.array([((low <= row) & (row <= high)).all(axis=1) for row in rows])
-
-
-def _as_returned(story: Story, returned: Iterable[Return]) -> Story:
-    """Return the story of a new cluster that has an old id."""
-    by_id = {one.id: one.jaccard for one in returned}
-    if story.id not in by_id:
-        return story
-    return replace(story, event="returned", jaccard=by_id[story.id])
 
 
 def _stories(
@@ -247,7 +239,7 @@ def _stories(
 
 
 def _end(rows: np.ndarray) -> tuple[Event, list[int]]:
-    """Return what became of a cluster that does not go on, by its rows in the new ones (k,)."""
+    """Return the event of a cluster without successor, by its rows in the new clusters (k,)."""
     n = rows.sum()
     largest = _largest(rows)
     if n and rows[largest[0]] >= HALF * n:

@@ -1,8 +1,8 @@
 """Drift of a table from the table that a model learned from.
 
-A model keeps, for every column, how many rows of its own table fell between nine edges, the deciles
-of its pilot. Counts are whole numbers, exact over all rows, and merge in any order. Rows of another
-table are counted between the same edges, and the population stability index tells the two apart.
+A model stores, for every column, the rows of its table between nine edges, the deciles of its
+pilot. Counts are exact over all rows and merge in any order. Rows of another table are counted
+between the same edges, and the population stability index compares the two.
 """
 
 from __future__ import annotations
@@ -12,26 +12,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from distsvc.kernels.histogram import count_between
+from distsvc.kernels.moments import count_between
 from distsvc.models.rows.scaling import float64_pieces
 from distsvc.models.rules.fields import ArrayField, Field
 
 MIN_UNIT_FACTOR = 5.0
-"""Factor between the values of two tables from which a column counts as in another unit."""
+"""Minimum factor between the values of two tables that counts as another unit of a column."""
 
 UNIT_TOLERANCE, UNIT_AGREEMENT = 1.3, 0.7
-"""Largest deviation of a decile from the common factor, as a ratio, and the least share of deciles
-within it."""
+"""Maximum ratio of a decile to the common factor, and minimum share of deciles within it."""
 
-TINY = 1e-300
-"""Size of a value below which it counts as 0."""
+DRIFT_BINS = 10
+"""Bins of values; one more counts missing values."""
 
-BINS = 10
-"""Bins of values; one more counts what is missing."""
-
-NEEDS: dict[str, Field] = {
-    "column_edges": ArrayField("float64", f"d {BINS - 1}"),
-    "column_counts": ArrayField("int64", f"d {BINS + 1}", least=0),
+DRIFT_FIELDS: dict[str, Field] = {
+    "column_edges": ArrayField("float64", f"d {DRIFT_BINS - 1}"),
+    "column_counts": ArrayField("int64", f"d {DRIFT_BINS + 1}", least=0),
 }
 
 
@@ -39,8 +35,8 @@ NEEDS: dict[str, Field] = {
 class ColumnCounts:
     """Rows between the edges of every column.
 
-    `edges` (d, BINS - 1) float64 do not fall along a row. Bin j of `counts` (d, BINS + 1) int64 has
-    values at or above j of the edges; the last one has missing values.
+    `edges` (d, DRIFT_BINS - 1) float64 never decrease along a row. `counts` (d, DRIFT_BINS + 1)
+    int64 have in bin j the values at or above exactly j of the edges, in the last missing values.
     """
 
     edges: np.ndarray
@@ -49,7 +45,7 @@ class ColumnCounts:
     @classmethod
     def empty(cls, edges: np.ndarray) -> ColumnCounts:
         """Return the counts of no rows."""
-        return cls(edges, np.zeros((len(edges), BINS + 1), np.int64))
+        return cls(edges, np.zeros((len(edges), DRIFT_BINS + 1), np.int64))
 
     def add(self, X: np.ndarray) -> None:
         """Count raw rows X (n, d), float64 or float32; NaN is a missing value."""
@@ -63,9 +59,9 @@ class ColumnCounts:
 
 
 def counts_between(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Return how many values (n,) lie between edges (b + 1,) float64, (b,) int64.
+    """Return the numbers (b,) int64 of values (n,) between edges (b + 1,) float64.
 
-    The outermost bins have what lies beyond, and none has NaN.
+    The outermost bins include values beyond the edges. NaN is not counted.
     """
     counts = np.zeros((1, len(edges)), np.int64)
     count_between(values.astype(np.float64)[:, None], edges[None, 1:-1].copy(), counts)
@@ -73,13 +69,13 @@ def counts_between(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 
 def decile_edges(pilot: np.ndarray) -> np.ndarray:
-    """Return edges (d, BINS - 1) between tenths of the pilot's values (m, d) float64.
+    """Return edges (d, DRIFT_BINS - 1) between tenths of the pilot's values (m, d) float64.
 
-    A value that more than a tenth of the rows have gets a bin of its own as far as there are edges
-    left: an edge lies at the value, and the next above it. So a constant column has bins for its
-    value, for less and for more. A column without values has edges at 0.
+    A value of more than a tenth of the rows gets its own bin, if there are edges left: one edge at
+    the value, and the next just above it. So a constant column has bins for its value, for less and
+    for more. A column without values has edges at 0.
     """
-    edges = np.zeros((pilot.shape[1], BINS - 1))
+    edges = np.zeros((pilot.shape[1], DRIFT_BINS - 1))
     for k, column in enumerate(pilot.T):
         values = np.sort(column[~np.isnan(column)])
         if values.size:
@@ -88,8 +84,8 @@ def decile_edges(pilot: np.ndarray) -> np.ndarray:
 
 
 def _edges(values: np.ndarray) -> np.ndarray:
-    """Return the edges of sorted values (m,); bins between level ones stay empty."""
-    at = values[(np.arange(1, BINS) * values.size) // BINS]
+    """Return the edges of sorted values (m,); bins between equal edges stay empty."""
+    at = values[(np.arange(1, DRIFT_BINS) * values.size) // DRIFT_BINS]
     for j in range(1, len(at)):
         if at[j] <= at[j - 1]:
             above = np.searchsorted(values, at[j - 1], "right")
@@ -99,21 +95,12 @@ def _edges(values: np.ndarray) -> np.ndarray:
 
 
 def stability_index(expected: np.ndarray, found: np.ndarray) -> np.ndarray:
-    """Return the population stability index of every row of counts (d, b).
+    """Return the population stability index (d,) float64 of every row of counts (d, b).
 
-    That is sum (q - p) ln(q / p), where p and q are the shares of the bins. Half a row is added to
-    every bin that either has, since an empty one would make it infinite; so for few rows it is
-    about (b - 1) (1 / n + 1 / m) without any drift. Bins that both lack are left out.
-
-    Parameters
-    ----------
-    expected, found : ndarray of shape (d, b), int64
-
-    Returns
-    -------
-    ndarray of shape (d,), float64
-        0 where they are alike; below 0.1 is taken as stable, above 0.25 as another population.
-
+    It is sum (q - p) ln(q / p) over the shares p and q of the bins. By convention, below 0.1 is
+    stable, and above 0.25 another population. Half a row is added to every bin that is not
+    empty in both, since an empty bin would make the index infinite. So without drift it is about
+    (b - 1) (1 / n + 1 / m) for few rows.
     """
     used = (expected > 0) | (found > 0)
     p, q = (np.where(used, counts + 0.5, 0.0) for counts in (expected, found))
@@ -123,29 +110,18 @@ def stability_index(expected: np.ndarray, found: np.ndarray) -> np.ndarray:
 
 
 def unit_factors(before: np.ndarray, now: np.ndarray) -> np.ndarray:
-    """Return the factor by which each column grew, if all of its values grew alike.
+    """Return the common factor (d,) float64 between deciles (d, DRIFT_BINS - 1) `before` and `now`.
 
-    A column in another unit has deciles that are multiples of the earlier ones by one factor, and
-    so is their range. A shift, however large, leaves the range as it was.
-
-    Parameters
-    ----------
-    before, now : ndarray of shape (d, BINS - 1), float64
-        Deciles of the columns in both tables (`decile_edges`).
-
-    Returns
-    -------
-    ndarray of shape (d,), float64
-        NaN for a column whose values did not grow by one factor of at least `MIN_UNIT_FACTOR`, or
-        shrink likewise.
-
+    In another unit, the deciles of a column and their range are multiplied by one factor. A shift,
+    however large, leaves the range unchanged. The result is NaN without a common factor of at least
+    `MIN_UNIT_FACTOR`, or at most its inverse.
     """
     found = np.full(len(before), np.nan)
     with np.errstate(over="ignore"):
         ranges = np.stack([deciles[:, -1] - deciles[:, 0] for deciles in (before, now)])
     for k, (old, new) in enumerate(zip(before, now, strict=True)):
         least = np.minimum(np.abs(old), np.abs(new))
-        usable = (np.sign(old) == np.sign(new)) & (least > TINY)
+        usable = (np.sign(old) == np.sign(new)) & (least > 1e-300)
         narrow = ranges[:, k].min() <= 1e-9 * np.abs(old).max()  # a constant column
         if usable.sum() < 3 or narrow or not np.isfinite(ranges[:, k]).all():
             continue

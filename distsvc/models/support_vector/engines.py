@@ -1,4 +1,4 @@
-"""The engine that fits a table: its choice by parameters, and its steps in one process."""
+"""The choice of the engine that fits a table, and its steps in one process."""
 
 from __future__ import annotations
 
@@ -23,30 +23,31 @@ if TYPE_CHECKING:
 
 EitherEngine = LevelTreeEngine | BoundaryEngine
 
-OF_THE_LABELLING = (
+LABELLING_PARAMETERS = (
     "labelling", "bridging", "segment_samples", "boundary_size", "ball_radius", "merge_radius",
     "noise",
 )  # fmt: skip
-"""Parameters that can change once the model is trained."""
+"""Parameters that can change after training."""
 
 
 def engine_for(parameters: Mapping[str, Any], seed: int) -> EitherEngine:
-    """Return what fits a table with the parameters of `SupportVectorClustering`, by name.
+    """Return the engine for the parameters of `SupportVectorClustering`, by name.
 
-    ``labelling="auto"`` is the level tree unless gamma is a number or the solver is not ``bsgd``;
-    and where a number of clusters is given.
+    ``labelling="auto"`` is the level tree if a number of clusters or a list of gammas is given, or
+    if gamma is "auto" and the solver ``bsgd``.
 
     Raises
     ------
     ParameterError
-        A parameter is out of range, or does not go with another.
+        A parameter is out of range, or does not fit another.
 
     """
     check_parameters("support-vector", parameters)
     given = Parameters.of(parameters)
-    counted = given.n_clusters is not None
     by_default = (
-        counted or is_several(given.gamma) or (given.solver, given.gamma) == ("bsgd", "auto")
+        given.n_clusters is not None
+        or is_several(given.gamma)
+        or (given.solver, given.gamma) == ("bsgd", "auto")
     )
     if given.labelling == "level-tree" or (given.labelling == "auto" and by_default):
         return LevelTreeEngine(given, seed)
@@ -54,12 +55,12 @@ def engine_for(parameters: Mapping[str, Any], seed: int) -> EitherEngine:
 
 
 def engine_for_blocks(parameters: Mapping[str, Any], seed: int) -> BoundaryEngine:
-    """Return what takes the rows of a stream block by block, whose labelling is by equilibria.
+    """Return the engine for a stream of blocks, which labels by equilibria.
 
     Raises
     ------
     ParameterError
-        As `engine_for`; or the parameters ask for what needs all rows at once.
+        As `engine_for`, or the parameters need all rows at once.
 
     """
     check_parameters("support-vector", parameters)
@@ -68,7 +69,7 @@ def engine_for_blocks(parameters: Mapping[str, Any], seed: int) -> BoundaryEngin
 
 
 def fit_array(engine: EitherEngine, X: np.ndarray, phases: Phases) -> tuple[np.ndarray, float]:
-    """Fit rows X (n, d); return them as the engine sees them, and when it was trained."""
+    """Fit rows X (n, d); return them in the engine's coordinates, and the time after training."""
     keys = sampling.row_keys(engine.seed, np.arange(len(X)))
     engine.set_pilot(X[sampling.lowest(keys, PILOT_ROWS)], len(X))
     rows = engine.seen(X)
@@ -80,7 +81,7 @@ def fit_array(engine: EitherEngine, X: np.ndarray, phases: Phases) -> tuple[np.n
 
 
 def fit_source(engine: EitherEngine, source: Input, phases: Phases) -> tuple[Passes, float]:
-    """Fit the rows of an input in two passes; return what reads it, and when it was trained.
+    """Fit the rows of an input in two passes; return the passes, and the time after training.
 
     Raises
     ------

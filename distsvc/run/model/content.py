@@ -14,7 +14,7 @@ from distsvc.errors.forms import Form, parsed
 from distsvc.job.config import ASKING, MIXED, Job
 from distsvc.job.file import parse_job
 from distsvc.job.parameters import PARAMETERS
-from distsvc.models.nights.drift import NEEDS as COLUMN_NEEDS
+from distsvc.models.nights.drift import DRIFT_FIELDS
 from distsvc.models.rules.fields import ArrayField, check_fields, real, whole
 from distsvc.models.rules.rule import Rule
 from distsvc.run.algorithms import RULES, rule_named
@@ -27,7 +27,7 @@ from distsvc.storage.rows.where import where_columns
 MODEL_VERSION = 9
 LONGEST_REASON = 400
 
-NEEDS = COLUMN_NEEDS | {
+NEEDS = DRIFT_FIELDS | {
     "ids": ArrayField("int32", "k", least=0),
     "score_edges": ArrayField("float64", str(HISTOGRAM_BINS + 1)),
     "score_counts": ArrayField("int64", str(HISTOGRAM_BINS), least=0),

@@ -4,10 +4,9 @@ from scipy import sparse
 
 from distsvc.models.linear.coordinate_descent import (
     SOLVERS,
-    DenseRows,
     Method,
     Problem,
-    SparseRows,
+    Rows,
     State,
     duality_gap,
     first_alpha,
@@ -30,7 +29,7 @@ def table(n=30, d=4, seed=0, offset=1.0):
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_every_solver_finds_the_optimum_of_a_general_solver(solver, kind, total):
     X = table()
-    for rows in (DenseRows(X), SparseRows(sparse.csr_matrix(X))):
+    for rows in (Rows(X), Rows(sparse.csr_matrix(X))):
         state = start(rows, KINDS[kind], total)
         assert solve(state, Method(solver), 1e-10, 50_000)
         of = state.problem
@@ -48,7 +47,7 @@ def test_every_solver_finds_the_optimum_of_a_general_solver(solver, kind, total)
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_gap_bounds_the_distance_to_the_optimum(kind):
-    state = start(DenseRows(table(200)), KINDS[kind], 20.0)
+    state = start(Rows(table(200)), KINDS[kind], 20.0)
     gaps = []
     solve(state, Method("greedy-2cd"), 1e-12, 3)
     for _ in range(4):
@@ -68,23 +67,23 @@ def reference_optimum(state):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_tolerance_bounds_the_relative_error(kind):
-    exact = start(DenseRows(table(300)), KINDS[kind], 30.0)
+    exact = start(Rows(table(300)), KINDS[kind], 30.0)
     assert solve(exact, Method("greedy-cyclic"), 1e-11, 50_000)
     for tol in (1e-1, 1e-3, 1e-5):
-        state = start(DenseRows(table(300)), KINDS[kind], 30.0)
+        state = start(Rows(table(300)), KINDS[kind], 30.0)
         assert solve(state, Method("greedy-cyclic"), tol, 50_000)
         error = (state.objective - exact.objective) / abs(exact.objective)
         assert -1e-10 <= error <= tol
 
 
 def test_too_few_steps_are_reported():
-    state = start(DenseRows(table(300)), Problem.one_class, 30.0)
+    state = start(Rows(table(300)), Problem.one_class, 30.0)
     assert not solve(state, Method("greedy-2cd"), 1e-10, 2)
     assert state.n_iter == 2
 
 
 def test_what_is_watched_descends_and_costs_more():
-    state = start(DenseRows(table(300)), Problem.one_class, 30.0)
+    state = start(Rows(table(300)), Problem.one_class, 30.0)
     seen = [(state.cost, state.objective)]
     solve(
         state,
@@ -104,8 +103,8 @@ def test_what_is_watched_descends_and_costs_more():
 def test_the_start_does_not_depend_on_the_order_of_rows():
     X = np.round(table(100), 1)
     order = np.random.default_rng(1).permutation(100)
-    one = start(DenseRows(X), Problem.data_description, 12.5)
-    other = start(DenseRows(X[order]), Problem.data_description, 12.5)
+    one = start(Rows(X), Problem.data_description, 12.5)
+    other = start(Rows(X[order]), Problem.data_description, 12.5)
     np.testing.assert_allclose(other.alpha, one.alpha[order], atol=1e-12)
     assert one.alpha.sum() == pytest.approx(12.5)
 
@@ -128,7 +127,7 @@ def test_the_threshold_is_the_least_of_free_rows_else_midway_else_the_largest():
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_rows_that_are_all_equal(kind, solver):
-    state = start(DenseRows(np.full((20, 3), 2.0)), KINDS[kind], 4.0)
+    state = start(Rows(np.full((20, 3), 2.0)), KINDS[kind], 4.0)
     assert solve(state, Method(solver), 1e-9, 10)
     assert state.violation == 0.0
     expected = {"one-class": 0.5 * 16.0 * 12.0, "data description": 0.0}
@@ -141,7 +140,7 @@ def test_64_bit_indices_are_as_good():
     wide.indices, wide.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
     alphas = []
     for matrix in (X, wide):
-        state = start(SparseRows(matrix), Problem.one_class, 3.0)
+        state = start(Rows(matrix), Problem.one_class, 3.0)
         solve(state, Method("greedy-cyclic"), 1e-9, 1000)
         alphas.append(state.alpha)
     np.testing.assert_array_equal(*alphas)

@@ -7,10 +7,9 @@ from scipy import sparse
 from distsvc import LinearOneClassSVM, LinearSVDD
 from distsvc.models.linear.coordinate_descent import (
     SOLVERS,
-    DenseRows,
     Method,
     Problem,
-    SparseRows,
+    Rows,
     solve,
     start,
 )
@@ -36,7 +35,7 @@ def algorithm_5(X, alpha, p, scale, share, steps):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("steps", [1, 6])
-@pytest.mark.parametrize("form", [DenseRows, lambda X: SparseRows(sparse.csr_matrix(X))])
+@pytest.mark.parametrize("form", [Rows, lambda X: Rows(sparse.csr_matrix(X))])
 def test_greedy_cyclic_is_algorithm_5(kind, steps, form):
     X = table()
     state = start(form(X), KINDS[kind], 12.5, "first")
@@ -54,7 +53,7 @@ def test_greedy_cyclic_is_algorithm_5(kind, steps, form):
 
 def test_the_operations_of_an_outer_step_are_counted_as_in_the_paper():
     """The full gradient is n; each pair is 2 for its gradients, 1 for Q_ij and 2 for u."""
-    state = start(DenseRows(table()), Problem.one_class, 12.5, "first")
+    state = start(Rows(table()), Problem.one_class, 12.5, "first")
     state.tally[:] = 0.0
     solve(state, PRINTED, 1e-12, 1)
     moved = state.tally[1]
@@ -68,7 +67,7 @@ def test_the_operations_of_an_outer_step_are_counted_as_in_the_paper():
 def test_algorithm_5_converges_to_the_dual_optimum(kind, share):
     """Section 3.4, supplement: the objective falls at each outer step, to the optimum."""
     X = table(40)
-    state = start(DenseRows(X), KINDS[kind], 8.3, "first")
+    state = start(Rows(X), KINDS[kind], 8.3, "first")
     values = [state.objective]
     method = Method("greedy-cyclic", share=share, shrinking=False)
     solve(state, method, 1e-10, 50_000, watch=lambda now: values.append(now.objective))
@@ -82,7 +81,7 @@ def test_algorithm_5_converges_to_the_dual_optimum(kind, share):
 @pytest.mark.parametrize("inner_iterations", [1, 3])
 def test_blocks_and_inner_iterations_of_algorithm_4(block_size, inner_iterations):
     X = table(40)
-    state = start(DenseRows(X), Problem.data_description, 8.3)
+    state = start(Rows(X), Problem.data_description, 8.3)
     method = Method("cyclic-4cd-greedy", block_size=block_size, inner_iterations=inner_iterations)
     assert solve(state, method, 1e-10, 50_000)
     of = state.problem
@@ -94,7 +93,7 @@ def test_blocks_and_inner_iterations_of_algorithm_4(block_size, inner_iterations
 def test_shrinking_does_not_change_the_optimum(solver):
     X, found = table(200), []
     for shrinking in (True, False):
-        state = start(DenseRows(X), Problem.data_description, 20.0)
+        state = start(Rows(X), Problem.data_description, 20.0)
         assert solve(state, Method(solver, shrinking=shrinking), 1e-10, 50_000)
         found.append(state.objective)
     assert found[0] == pytest.approx(found[1], rel=1e-9)

@@ -3,9 +3,9 @@ import pytest
 
 from distsvc.models.linear import working_set
 from distsvc.models.linear.coordinate_descent import (
-    DenseRows,
     Method,
     Problem,
+    Rows,
     solve,
     start,
     threshold,
@@ -58,7 +58,7 @@ def test_outer_steps_find_the_optimum(table, ball, off, monkeypatch):
     X = table
     monkeypatch.setattr(working_set, "working_rows", lambda d: 100)
     make, total = (Problem.data_description if ball else Problem.one_class), 300.5
-    exact = start(DenseRows(X), make, total)
+    exact = start(Rows(X), make, total)
     assert solve(exact, Method("greedy-cyclic"), 1e-10, 100_000)
     alpha = np.zeros(N)
     G = exact.G + np.random.default_rng(0).normal(scale=0.5 * exact.G.std(), size=N)

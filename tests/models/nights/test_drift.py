@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from distsvc.models.nights.drift import (
-    BINS,
+    DRIFT_BINS,
     ColumnCounts,
     counts_between,
     decile_edges,
@@ -66,10 +66,10 @@ def test_the_slow_twin(pairs):
 def test_edges_are_deciles():
     column = np.random.default_rng(0).permutation(1000.0 * np.arange(100))
     edges = decile_edges(column[:, None])
-    assert edges.tolist() == [[10_000.0 * k for k in range(1, BINS)]]
+    assert edges.tolist() == [[10_000.0 * k for k in range(1, DRIFT_BINS)]]
     counts = ColumnCounts.empty(edges)
     counts.add(column[:, None])
-    assert counts.counts.tolist() == [[10] * BINS + [0]]
+    assert counts.counts.tolist() == [[10] * DRIFT_BINS + [0]]
 
 
 def test_missing_values_are_left_out_of_edges_and_counted():
@@ -126,12 +126,12 @@ def test_a_value_that_most_rows_have_is_told_from_those_above_it():
 def test_columns_without_values():
     column = np.full((20, 1), np.nan)
     edges = decile_edges(column)
-    assert edges.tolist() == [[0.0] * (BINS - 1)]
+    assert edges.tolist() == [[0.0] * (DRIFT_BINS - 1)]
     counts = ColumnCounts.empty(edges)
     assert counts.missing.tolist() == [0.0]
     counts.add(column)
     assert counts.missing.tolist() == [1.0]
-    assert decile_edges(np.zeros((0, 2))).tolist() == [[0.0] * (BINS - 1)] * 2
+    assert decile_edges(np.zeros((0, 2))).tolist() == [[0.0] * (DRIFT_BINS - 1)] * 2
 
 
 ROWS = arrays(

@@ -17,15 +17,15 @@ from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction
 
 Parts = Iterable[tuple[np.ndarray, np.ndarray]]
-"""Seen rows (m, q) float32 and keys (m,) uint64 of consecutive parts of a table."""
+"""Rows (m, q) float32 as `seen` returns them, with keys (m,) uint64, of parts of a table."""
 
 SMALLEST_DEVIATION = 16.0 * float(np.sqrt(np.finfo(np.float32).tiny))
-"""Least largest deviation from a mean, 1.7e-18: squares of less are no normal float32."""
+"""Minimum of the largest deviation from a mean, 1.7e-18: smaller squares underflow in float32."""
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """The parameters of `SupportVectorClustering` that decide a fit; it says what they mean."""
+    """The parameters of `SupportVectorClustering` that affect a fit, with the same meanings."""
 
     gamma: float | Sequence[float] | str
     nu: float | None
@@ -54,23 +54,23 @@ class Parameters:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Parameters:
-        """Return them from all of the estimator's parameters by name, which are checked."""
+        """Return the parameters from all of the estimator's by name; these are checked."""
         return cls(**{field.name: given[field.name] for field in fields(cls)})
 
     @property
     def is_published(self) -> bool:
-        """Whether the papers' algorithms are followed as printed."""
+        """Whether the papers' algorithms are done as printed."""
         return self.variant == "published"
 
 
 class SupportVectorEngine(ABC):
-    """Fits one table: its pilot settles what it can, a stream of rows trains, a rule labels.
+    """Fits a table: the pilot sets its scale, a stream of rows trains, a rule labels.
 
-    A job calls the steps one by one. An estimator calls `learn` and `find_clusters`, which do them
-    all on rows as `seen` gives them.
+    A job calls the steps one by one. An estimator calls `learn` and `find_clusters`, which do all
+    steps on rows as `seen` returns them.
 
-    `seed` is that of the rows' random keys, and of all other choices. `notes` tell of cases that
-    the papers leave undefined, and their solutions.
+    `seed` decides the rows' random keys and all other random choices. `notes` are remarks on cases
+    that the papers leave undefined.
     """
 
     centre: np.ndarray  # (d,) float64, the mean of the pilot
@@ -78,19 +78,19 @@ class SupportVectorEngine(ABC):
     gamma: float  # this and C are the values used
     C: float
     n_iter: int  # steps done
-    decision: DecisionFunction  # f, once it is trained
+    decision: DecisionFunction  # f, after training
     equilibria: np.ndarray  # (M, d) float32, centred
     equilibrium_labels: np.ndarray  # (M,) int32: clusters, -1 outside the domain of novelty
-    rule: Rule  # of centred rows, once clusters are found
+    rule: Rule  # of centred rows, after clusters are found
 
-    n_jobs: int | None = 1  # threads, which change no answer
+    n_jobs: int | None = 1  # threads; the number changes no answer
 
     def __init__(self, parameters: Parameters, seed: int):
         self.parameters, self.seed = parameters, seed
         self.notes: list[str] = []
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
-        """Settle what follows from pilot rows (m, d) of a table of `n_rows`, in order of keys."""
+        """Set what follows from pilot rows (m, d), in the order of keys, of a table of `n_rows`."""
         self.centre = pilot.mean(axis=0, dtype=np.float64)
         self.pilot = self.centred(pilot)
         check_finite(self.pilot)
@@ -104,54 +104,54 @@ class SupportVectorEngine(ABC):
             self.note("all rows looked at are equal: they are one cluster")
 
     def centred(self, X: np.ndarray) -> np.ndarray:
-        """Return rows (n, d) as the kernels want them: centred, float32, C order."""
+        """Return rows (n, d) centred, float32 in C order."""
         return np.ascontiguousarray(X - self.centre, np.float32)
 
     def original(self, Z: np.ndarray) -> np.ndarray:
-        """Return centred rows (n, d) in the features' own units, float32."""
+        """Return centred rows (n, d) at their original place, float32."""
         return (Z + self.centre).astype(np.float32)
 
     def note(self, text: str) -> None:
-        """Remember a remark, once."""
+        """Add a remark, once."""
         if text not in self.notes:
             self.notes.append(text)
 
     @property
     @abstractmethod
     def support_vectors(self) -> np.ndarray:
-        """Centred support vectors (B, d) float32; ``decision.a`` are their weights."""
+        """Centred support vectors (B, d) float32, with the weights ``decision.a``."""
 
     @abstractmethod
     def key_ranges(self, n_rows: int) -> Ranges:
         """Return the key ranges of the blocks of an epoch over a table of `n_rows`."""
 
     def sample_ranges(self, n_rows: int) -> Ranges:
-        """Return the key ranges of the rows that `learn` takes: those, or more."""
+        """Return the key ranges of the rows that `learn` needs: at least `key_ranges`."""
         return self.key_ranges(n_rows)
 
     @abstractmethod
     def fitted_facts(self) -> Facts:
-        """Return the numbers that the fit arrived at, for its report."""
+        """Return the results of the fit for the report."""
 
     @abstractmethod
     def seen(self, X: np.ndarray) -> np.ndarray:
-        """Return rows X (n, d) as the engine looks at them, float32."""
+        """Return rows X (n, d) in the coordinates (n, q) float32 that the other methods take."""
 
     @abstractmethod
     def learn(self, rows: np.ndarray, keys: np.ndarray, n_rows: int) -> None:
         """Do phase one for a table of `n_rows`.
 
-        It takes all of its seen rows (m, q) whose keys (m,) uint64 are in `sample_ranges`, or more.
+        The rows (m, q) must include all whose keys (m,) uint64 are in `sample_ranges`.
         """
 
     @abstractmethod
     def find_clusters(self, parts: Parts, n_rows: int) -> None:
-        """Do phase two for a table of `n_rows`, on all of its rows in parts."""
+        """Do phase two for a table of `n_rows`, whose rows are `parts`."""
 
     @abstractmethod
     def labels(self, rows: np.ndarray) -> np.ndarray:
-        """Return the cluster (n,) int32 of seen rows (n, q)."""
+        """Return the cluster (n,) int32 of rows (n, q)."""
 
     @abstractmethod
     def values(self, rows: np.ndarray) -> np.ndarray:
-        """Return f (n,) float32 of seen rows (n, q)."""
+        """Return f (n,) float32 of rows (n, q)."""

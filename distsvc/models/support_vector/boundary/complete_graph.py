@@ -4,7 +4,7 @@
 |---|---|
 | adjacency A_ij, eq. (18): R(y) <= R on the segment | f(y) >= 0 on it |
 | points sampled on a segment | ``segment_samples`` |
-| bounded support vectors, left unclassified or assigned to the closest cluster | ``noise`` |
+| bounded support vectors: unclassified or assigned to the closest cluster | ``noise`` |
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from distsvc.errors import ParameterError
-from distsvc.kernels.graph import spanning_forest
+from distsvc.kernels.complete_graph import spanning_forest
 from distsvc.models.support_vector.boundary.labelling import (
     SEGMENT_TOLERANCE,
     DecisionFunction,
@@ -21,23 +21,23 @@ from distsvc.models.support_vector.boundary.labelling import (
 )
 
 MOST_VERTICES = 100_000
-LEAF = 32
-"""Most vertices of a box that is not halved any more."""
+LEAF_VERTICES = 32
+"""Maximum number of vertices of a box that is not halved."""
 
-NEAR = 8
-"""Nearest neighbours of every vertex that are tested first, to join what can be joined soon."""
+FIRST_NEIGHBOURS = 8
+"""Number of nearest neighbours of every vertex that are tested first: most are connected."""
 
 
 def inside_rows(f: DecisionFunction, X: np.ndarray) -> np.ndarray:
-    """Return the rows (m, d) of X (n, d) float32 that are inside, without repetitions, sorted.
+    """Return the distinct rows (m, d) of X (n, d) float32 that are inside, sorted.
 
-    Rows with f >= -`SEGMENT_TOLERANCE`, so that support vectors on the boundary are among them.
-    Where no row is, because f is below 0 everywhere, the highest one is returned.
+    Inside is f >= -`SEGMENT_TOLERANCE`, which includes support vectors on the boundary. If no row
+    is inside, the rows with the highest f are returned.
 
     Raises
     ------
     ParameterError
-        If there are more than 100,000.
+        There are more than 100,000.
 
     """
     values = f(X)
@@ -51,11 +51,11 @@ def inside_rows(f: DecisionFunction, X: np.ndarray) -> np.ndarray:
 
 
 def joined_pairs(f: DecisionFunction, V: np.ndarray, samples: int) -> np.ndarray:
-    """Return pairs (p, 2) of vertices with the components of the complete graph.
+    """Return edges (p, 2) of a forest with the components of the complete graph.
 
     The vertices are V (n, d) float32, all different. The graph has an edge between any two whose
-    segment is inside at `samples` inner points. Memory grows with n; time with the number of pairs
-    whose segments a bound on f can't rule out.
+    segment is inside at `samples` inner points. Memory grows with n, time with the number of pairs
+    that a bound on f cannot rule out.
     """
     order, first, last, child = _boxes(V)
     ranked = np.ascontiguousarray(V[order])
@@ -70,14 +70,14 @@ def joined_pairs(f: DecisionFunction, V: np.ndarray, samples: int) -> np.ndarray
 
 
 def _boxes(V: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the vertices' order (n,), and first, last and child (c,) of every box, all int64."""
+    """Return the order (n,) of vertices, and first, last and child (c,) of every box, int64."""
     parts, first, child = [np.arange(len(V))], [0], [-1]
     order = np.arange(len(V))
     u = 0
     while u < len(parts):
         numbers = parts[u]
         order[first[u] : first[u] + len(numbers)] = numbers
-        if len(numbers) > LEAF:
+        if len(numbers) > LEAF_VERTICES:
             child[u] = len(parts)
             left, right = halves(V, numbers)
             parts += [left, right]
@@ -89,9 +89,9 @@ def _boxes(V: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarra
 
 
 def _nearest_pairs(V: np.ndarray) -> np.ndarray:
-    """Return the pairs (m, 2) int64 of every vertex and its nearest ones, the shortest first."""
+    """Return pairs (m, 2) int64 of every vertex and its nearest ones, the shortest first."""
     n = len(V)
-    k = min(NEAR + 1, n)
+    k = min(FIRST_NEIGHBOURS + 1, n)
     distance, near = (found.reshape(n, k) for found in cKDTree(V).query(V, k=k))
     pairs = np.column_stack([np.repeat(np.arange(n), k), near.ravel()])
     return pairs[np.argsort(distance.ravel(), kind="stable")].astype(np.int64)

@@ -1,4 +1,4 @@
-"""The papers' engine: the domain of novelty, and what of it is connected.
+"""The papers' engine: the domain of novelty and its connected parts.
 
 | Pham, Le and Dang (2017), Pham, Le, Le and Tran (2016) | here |
 |---|---|
@@ -7,12 +7,12 @@
 | E | `BoundaryEngine.equilibria` |
 | Algorithm 3, lines 4 to 9 | `BoundaryEngine.set_equilibria`, `BoundaryEngine.set_clusters` |
 
-Whatever the labelling, phase two has four steps:
+Phase two has four steps with any labelling:
 
 | step | "equilibria" | "complete-graph" | "balls" |
 |---|---|---|---|
 | points that label the rows | boundary rows | rows inside | centres of balls |
-| where they end | after a climb | where they are | after a climb, merging |
+| their ends | after a climb | the points themselves | after a climb with merging |
 | vertices that are tested in pairs | equilibria, vectors inside | rows inside | equilibria |
 | clusters | components | components | components |
 """
@@ -46,42 +46,42 @@ from distsvc.models.support_vector.boundary.stochastic_gradient import Stochasti
 
 EVALUATION_ROWS = 2048
 EXACT_ROWS = 10_000
-DEFAULT_NU = 0.1
+BOUNDARY_NU = 0.1
 BOUNDARY_WANTED = 50
 FEW_VECTORS = 100
-"""The budget, where none is given."""
+"""Default budget of support vectors."""
 
 CLIMB_ROWS = 128
-"""Rows, about, whose climbs are one piece of work."""
+"""Approximate number of rows whose climbs are one task of a thread."""
 
 WIDENED = "epsilon was widened"
-"""The beginning of a note, of which a stream keeps the last."""
+"""Start of a note; a stream keeps only the last such note."""
 
-LEAST_PRODUCT = 1e-6
-"""Least level of w.phi(x), from which 1 is subtracted in float32."""
+MIN_PRODUCT = 1e-6
+"""Minimum level of w.phi(x); float32 would lose smaller ones beside 1."""
 
-LEAST_LEVEL = 1e-3
-"""Of the highest value of w.phi(x), the least level of f."""
+MIN_LEVEL = 1e-3
+"""Minimum level of f, relative to the highest value of w.phi(x)."""
 
 
 class BoundaryEngine(SupportVectorEngine):
     """Clusters are the connected parts of {x : f(x) >= 0}, f trained once."""
 
-    nu: float  # the share of rows outside that is asked for, where C does not say it
-    descent: StochasticGradient  # phase one, but for the solver "exact"
-    epsilon: float  # half-width of the extended boundary, widened where few rows are so near
-    boundary: Boundary  # to be set before the equilibria, for `fitted_facts`
+    nu: float  # share of rows outside; not used if C sets the level
+    descent: StochasticGradient  # phase one, except with the solver "exact"
+    epsilon: float  # half-width of the extended boundary, possibly widened
+    boundary: Boundary  # must be set before the equilibria, for `fitted_facts`
     points: np.ndarray  # (m, d) float32, centred: they label all rows
-    vertices: np.ndarray  # (v, d) float32: equilibria, and what else segments are tested between
+    vertices: np.ndarray  # (v, d) float32: equilibria, then support vectors with `bridging`
     clusters: Clusters
     rule: BoundaryRule
     pending = False  # whether rows were fed since clusters were found
-    most_rows: int | None = None  # most rows of the exact solver, in a job
+    most_rows: int | None = None  # maximum number of rows of the exact solver, in a job
     _stream: Reservoir | None = None
     _end_of: np.ndarray
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
-        """Settle the centre, gamma and C from pilot rows (m, d), in the order of their keys.
+        """Set the centre, gamma and C from pilot rows (m, d), in the order of their keys.
 
         Raises
         ------
@@ -98,7 +98,7 @@ class BoundaryEngine(SupportVectorEngine):
         super().set_pilot(pilot, n_rows)
         wide, gamma = self.pilot.astype(np.float64), given.gamma
         self.gamma = automatic_gamma(wide, self.n_jobs) if isinstance(gamma, str) else float(gamma)  # type: ignore[arg-type]
-        self.nu = float(DEFAULT_NU if given.nu is None else given.nu)
+        self.nu = float(BOUNDARY_NU if given.nu is None else given.nu)
         if given.C is not None:
             self.C = float(given.C)
         elif given.solver != "exact":
@@ -108,15 +108,15 @@ class BoundaryEngine(SupportVectorEngine):
 
     @property
     def budget(self) -> int | None:
-        """The most support vectors of the descent; None without a budget."""
+        """The maximum number of support vectors; None without a budget."""
         given = self.parameters
         return (given.budget or FEW_VECTORS) if given.solver == "bsgd" else None
 
     def key_ranges(self, n_rows: int) -> Ranges:
-        """Return the key ranges of the blocks of an epoch: at most `max_iter` of the rows.
+        """Return the key ranges of the blocks of an epoch.
 
-        All rows with ``solver="exact"``, unless `most_rows` is less. Without the rows that J is
-        measured on, where there are many.
+        They contain `max_iter` rows at most, or `most_rows` with ``solver="exact"``. In a large
+        table, the rows on which J is measured are left out.
         """
         given = self.parameters
         if given.solver == "exact":
@@ -128,7 +128,7 @@ class BoundaryEngine(SupportVectorEngine):
     def train(self, blocks: training.Blocks, checkpoint: Checkpoint = NO_CHECKPOINT) -> None:
         """Find the decision function.
 
-        ``blocks(epoch, first)`` are the centred blocks of an epoch, from number `first` on.
+        ``blocks(epoch, first)`` returns the centred blocks of an epoch, from number `first` on.
         """
         given = self.parameters
         if given.solver != "exact" and given.is_published:
@@ -143,7 +143,7 @@ class BoundaryEngine(SupportVectorEngine):
             )
             self.n_iter = self.descent.n_steps
             if given.iterate == "random":
-                # A second run of a random length, without a checkpoint: it is no longer.
+                # A second run of random length, without a checkpoint: it is not longer.
                 self.descent = self._new_descent()
                 r = int(np.random.default_rng((self.seed, 2)).integers(1, self.n_iter + 1))
                 training.descend(self.descent, blocks, r, None, given.tol)
@@ -157,24 +157,19 @@ class BoundaryEngine(SupportVectorEngine):
         self._set_decision(S, a)
 
     def trained(self) -> State:
-        """Return what `train` has found, as facts and arrays; `restore` takes them back."""
-        facts = {
-            "gamma": self.gamma,
-            "C": self.C,
-            "epsilon": self.epsilon,
-            "n_iter": self.n_iter,
-            "notes": list(self.notes),
-        }
+        """Return the result of `train` as facts and arrays for `restore`."""
+        names = ("gamma", "C", "epsilon", "n_iter")
+        facts = {name: getattr(self, name) for name in names} | {"notes": list(self.notes)}
         return facts, {"S": self.decision.S, "a": self.decision.a}
 
     def restore(self, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-        """Be as trained again, after `set_pilot`, with what `trained` returned."""
+        """Take over the result of `trained`, after `set_pilot`."""
         self.gamma, self.C, self.epsilon = facts["gamma"], facts["C"], facts["epsilon"]
         self.n_iter, self.notes = facts["n_iter"], list(facts["notes"])
         self.decision = DecisionFunction(arrays["S"], arrays["a"], self.gamma)
 
     def decision_facts(self) -> Facts:
-        """Return the numbers that tasks of phase two need beside the decision function's arrays."""
+        """Return the numbers that tasks of phase two need, besides the arrays of f."""
         return {
             "gamma": self.gamma,
             "epsilon": self.epsilon,
@@ -183,7 +178,7 @@ class BoundaryEngine(SupportVectorEngine):
         }
 
     def set_equilibria(self, points: np.ndarray, ends: np.ndarray) -> None:
-        """Make equilibria of the end points (m, d) of the points (m, d) that label the rows."""
+        """Merge the end points (m, d) of the points (m, d) that label the rows into equilibria."""
         self.points = points
         if self.parameters.labelling == "complete-graph":
             self.equilibria, self._end_of = ends, np.arange(len(ends))
@@ -198,7 +193,7 @@ class BoundaryEngine(SupportVectorEngine):
             self.note("all trajectories end at one equilibrium: the answer is one cluster")
 
     def set_clusters(self, pairs: np.ndarray) -> None:
-        """Make clusters of the equilibria that the connected pairs (p, 2) of vertices join."""
+        """Set the clusters: equilibria joined by connected pairs (p, 2) of vertices."""
         f, E = self.decision, self.equilibria
         group = labelling.components(pairs, len(self.vertices))[: len(E)]
         self.clusters, self.equilibrium_labels = Clusters.from_equilibria(
@@ -213,7 +208,7 @@ class BoundaryEngine(SupportVectorEngine):
         return self.decision.S.T
 
     def fitted_facts(self) -> Facts:
-        """Return the numbers that the fit arrived at, for its report."""
+        """Return the results of the fit for the report."""
         near = {}
         if self.parameters.labelling not in IN_MEMORY:
             near = {
@@ -231,7 +226,7 @@ class BoundaryEngine(SupportVectorEngine):
             "n_clusters": self.clusters.n_clusters,
         }
 
-    # Of an estimator.
+    # For an estimator.
 
     def seen(self, X: np.ndarray) -> np.ndarray:
         """Return rows X (n, d) centred, float32."""
@@ -248,7 +243,7 @@ class BoundaryEngine(SupportVectorEngine):
         )
 
     def find_clusters(self, parts: Parts, n_rows: int) -> None:
-        """Do phase two by any labelling; two of them take all rows as one part."""
+        """Do phase two; the labellings in memory take all rows as one part."""
         given, f, samples = self.parameters, self.decision, self.parameters.segment_samples
         if given.labelling == "complete-graph":
             ((rows, _),) = parts
@@ -289,17 +284,17 @@ class BoundaryEngine(SupportVectorEngine):
         """Return f (n,) float32 of centred rows (n, d)."""
         return self.decision(rows)
 
-    # A stream, whose rows are not kept.
+    # For a stream, whose rows are not stored.
 
     @property
     def streams(self) -> bool:
-        """Whether it was fed a stream, and can be fed more."""
+        """Whether rows were fed by `feed`."""
         return self._stream is not None
 
     def feed(self, rows: np.ndarray) -> None:
         """Do one step for each of the next centred rows (n, d) of a stream, in their order.
 
-        The rows with the lowest keys so far take the place of the pilot.
+        The rows with the lowest keys so far replace the pilot.
         """
         if self._stream is None:
             self._stream = Reservoir.empty(self.seed, rows.shape[1])
@@ -310,7 +305,7 @@ class BoundaryEngine(SupportVectorEngine):
         self.n_iter, self.pending = self.descent.n_steps, True
 
     def find_pending_clusters(self) -> None:
-        """Find clusters on the rows that were kept of the stream."""
+        """Find clusters on the sample of the stream."""
         assert self._stream is not None
         self.find_clusters([(self._stream.rows, self._stream.keys)], len(self._stream.rows))
 
@@ -330,34 +325,32 @@ class BoundaryEngine(SupportVectorEngine):
 
     def _printed_descent(self, X: np.ndarray) -> printed.PrintedDescent:
         given = self.parameters
+        model = self.gamma, self.C, self.budget
         return printed.PrintedDescent(
-            X,
-            self.gamma,
-            self.C,
-            self.budget,
-            given.maintenance,
-            given.projection_size,
-            self.seed,
+            X, *model, given.maintenance, given.projection_size, self.seed
         )
 
     def _set_decision(self, S: np.ndarray, a: np.ndarray) -> None:
-        """Set f, with vectors S (d, B) of weights a (B,), and the width of its boundary."""
+        """Set f, with vectors S (d, B) of weights a (B,), and the width of its boundary.
+
+        Dividing the weights by the level of w.phi(x) makes f = 0 there.
+        """
         f = DecisionFunction(S, a.astype(np.float32), self.gamma)
         level = self._level(f(self.pilot).astype(np.float64) + 1.0)
-        if level < LEAST_PRODUCT:
+        if level < MIN_PRODUCT:
             raise ParameterError(
                 f"C must be larger, found {self.C!r}: the level of w.phi(x) is {level:g}, and "
                 "float32 loses it beside 1"
             )
-        kept = a != 0.0
-        weights = (a[kept] / level).astype(np.float32)
-        self.decision = DecisionFunction(np.ascontiguousarray(S[:, kept]), weights, self.gamma)
+        used = a != 0.0
+        weights = (a[used] / level).astype(np.float32)
+        self.decision = DecisionFunction(np.ascontiguousarray(S[:, used]), weights, self.gamma)
         self.epsilon = float(self.parameters.epsilon)
         if not self.parameters.is_published and self.parameters.labelling not in IN_MEMORY:
             self._widen_epsilon()
 
     def _widen_epsilon(self) -> None:
-        """Make epsilon so large that enough rows of the pilot lie within."""
+        """Widen epsilon until enough rows of the pilot lie within."""
         values, epsilon = self.decision(self.pilot), self.epsilon
         wanted = min(BOUNDARY_WANTED, len(values))
         self.epsilon = labelling.widened_epsilon(values, epsilon, wanted)
@@ -371,7 +364,7 @@ class BoundaryEngine(SupportVectorEngine):
             )
 
     def _level(self, values: np.ndarray) -> float:
-        """Return the level of w.phi(x) at which f is 0, from the pilot's values (m,)."""
+        """Return the level of w.phi(x) at which f is 0, from its values (m,) on the pilot."""
         given, level = self.parameters, 1.0
         if given.is_published:
             return level
@@ -384,7 +377,7 @@ class BoundaryEngine(SupportVectorEngine):
                 f"C = {self.C:g} leaves f < 0 everywhere; the level was set so that a share "
                 f"{self.nu} of the rows lies outside"
             )
-        least = LEAST_LEVEL * float(values.max())
+        least = MIN_LEVEL * float(values.max())
         if level < least:
             level = least
             self.note(

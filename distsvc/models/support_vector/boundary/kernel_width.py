@@ -10,38 +10,27 @@ from distsvc.models.rows.threads import on_threads
 
 GROUP_ROWS = 2000
 MAX_GROUPS = 5
-NEIGHBOURS = 64
+WIDTH_NEIGHBOURS = 64
 TEST_ROWS = 1500
-LEAF = 64
-"""Rows of a leaf of the tree that is searched: most leaves near a row are looked at anyway."""
-
-FAR = 10.0
-"""Least distance of a far row from its nearest neighbour, in typical distances to the fifth."""
-
-PARTED = 8.0
-"""The exponent of a kernel half-way between two points that it parts."""
-
-LEAST_SQUARE = 1e-30
-"""Least squared distance of two points, so that gamma is a float32."""
-
-FEW = 3
-"""Far rows that are few, at most. More are part of what the table is."""
+FAR_RATIO, MAX_FAR_ROWS = 10.0, 3
+"""Distance of a far row from its nearest neighbour, in median distances to the fifth neighbour, and
+the maximum number of far rows that are ignored. If there are more, they are part of the data."""
 
 
 def automatic_gamma(X: np.ndarray, n_jobs: int | None = 1) -> float:
     """Return gamma for rows X (n, d) float64 in random order; at most 10,000 of them are used.
 
-    Two gammas suit a density estimate: the one of the largest leave-one-out log-likelihood of a
-    Gaussian kernel estimate, on a half-octave grid, and 1 / (2 (0.6 m)^2) with m the median
-    distance to the fifth neighbour. The first runs away upwards in many dimensions, so the second
-    is its upper bound. Their geometric mean is divided by 6, for kernels some 2.4 times as wide:
-    the boundary is a level set of a sum of at most some hundred kernels, which a density estimate's
-    width would tear apart. A few far rows have no say: one alone could move the first down by
-    orders of magnitude.
+    Two gammas are computed: the one with the largest leave-one-out log-likelihood of a Gaussian
+    kernel density estimate, on a half-octave grid, and 1 / (2 (0.6 m)^2) with m the median distance
+    to the fifth neighbour. The first diverges in many dimensions, so the second is its upper bound.
+    Their geometric mean is divided by 6, for kernels some 2.4 times as wide: the boundary is a
+    level set of a sum of a hundred kernels at most, which falls apart with the width of a density
+    estimate. A few far rows are ignored, since a single one could lower the first by orders of
+    magnitude.
 
-    Likelihoods are of distinct rows, with the sum taken over each row's 64 nearest neighbours, in
-    up to five groups of 2000 rows, whose median is the result. Equal rows, or a single one, have no
-    width, and the result is 1. Groups are work for `n_jobs` threads.
+    Likelihoods are of distinct rows, with sums over each row's 64 nearest neighbours, in up to five
+    groups of 2000 rows. The result is the median of the groups, or 1 if all rows are equal. Groups
+    are computed on `n_jobs` threads.
     """
     n_groups = min(max(len(X) // GROUP_ROWS, 1), MAX_GROUPS)
     groups = cut(X[: n_groups * GROUP_ROWS], GROUP_ROWS)
@@ -53,23 +42,23 @@ def automatic_gamma(X: np.ndarray, n_jobs: int | None = 1) -> float:
 def density_gamma(X: np.ndarray) -> float:
     """Return the gamma of a density estimate of the rows X (n, d) float64, in random order.
 
-    The one with the largest leave-one-out log-likelihood, at most 1 / (2 (0.6 m)^2), as in
-    `automatic_gamma`; of at most 1500 distinct rows, against all. 1 where there is no width.
+    It has the largest leave-one-out log-likelihood, bounded as in `automatic_gamma`, of up to 1500
+    distinct rows against all. 1 if all rows are equal.
     """
     found = _gammas(X, TEST_ROWS)
     return found[0] if found else 1.0
 
 
 def parting_gamma(points: np.ndarray) -> float:
-    """Return the gamma of kernels that part points (k, d) float64, by the two that are nearest.
+    """Return the gamma of kernels that separate points (k, d) float64.
 
-    Half-way between these, a kernel is down to exp(-8). 1 where there is one point.
+    Half-way between the two nearest points a kernel is exp(-8). 1 for a single point.
     """
     points = np.unique(points, axis=0)
     if len(points) < 2:
         return 1.0
     nearest = float(cKDTree(points).query(points, k=2)[0][:, 1].min())
-    return 4.0 * PARTED / max(nearest**2, LEAST_SQUARE)
+    return 4.0 * 8.0 / max(nearest**2, 1e-30)  # gamma must fit into float32
 
 
 def _gamma(X: np.ndarray) -> float | None:
@@ -78,18 +67,19 @@ def _gamma(X: np.ndarray) -> float | None:
 
 
 def _gammas(X: np.ndarray, n_tests: int) -> tuple[float, float] | None:
-    """Return the likelihood's gamma and its upper bound, or None where rows have no width."""
+    """Return the likelihood's gamma and its upper bound, or None if the rows have no width."""
     X = _distinct(X)
     n, d = X.shape
     if n < 2:
         return None
-    k = min(NEIGHBOURS, n - 1)
-    distance = cKDTree(X, LEAF).query(X[:n_tests], k=k + 1)[0][:, 1:]
+    k = min(WIDTH_NEIGHBOURS, n - 1)
+    # Most leaves near a row are searched anyway, so they may be large.
+    distance = cKDTree(X, leafsize=64).query(X[:n_tests], k=k + 1)[0][:, 1:]
     typical = float(np.median(distance[:, min(4, k - 1)]))
     if typical == 0.0:
         return None
-    far = distance[:, 0] > FAR * typical
-    if far.sum() <= FEW:
+    far = distance[:, 0] > FAR_RATIO * typical
+    if far.sum() <= MAX_FAR_ROWS:
         distance = distance[~far]
     squared = distance**2
     nearest = squared[:, 0]
@@ -107,7 +97,7 @@ def _gammas(X: np.ndarray, n_tests: int) -> tuple[float, float] | None:
 
 
 def _distinct(X: np.ndarray) -> np.ndarray:
-    """Return the distinct rows of X (n, d), in the order of their first places."""
+    """Return the distinct rows of X (n, d), in the order of their first occurrence."""
     if len(np.unique(X[:, 0])) == len(X):
         return X
     return X[np.sort(np.unique(X, axis=0, return_index=True)[1])]

@@ -9,7 +9,7 @@
 | m sample-point test | `connected_pairs`, `components` |
 | line 9 | `Clusters` |
 
-Every function here works on arrays; `fit` and the distributed job call the same ones.
+`fit` and the distributed job call the same functions on arrays.
 """
 
 from __future__ import annotations
@@ -23,32 +23,31 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from distsvc.errors import ParameterError
-from distsvc.kernels import ascent
+from distsvc.kernels import equilibria
 from distsvc.kernels.nearest import nearest_cluster, nearest_point
 from distsvc.kernels.rbf import weighted_sums
-from distsvc.kernels.segments import lowest_on_segments
 from distsvc.models.rows.scaling import check_finite
 
 CLIMB_TOLERANCE = 1e-4
 """Length of a trajectory's last step, in units of sigma = 1 / sqrt(2 gamma)."""
 
 MERGE_TOLERANCE = 1e-2
-"""End points closer than this, in units of sigma, are one equilibrium."""
+"""Distance, in units of sigma, below which end points are one equilibrium."""
 
 CLIMB_STEPS = 2000
 PAIR_ROWS = 256
 SEGMENT_TOLERANCE = 1e-5
-"""The dip of a segment below 0 that is still inside: the rounding of f in float32."""
+"""Depth below 0 of a point that still counts as inside: the rounding of f in float32."""
 
-CELL = 32
+CELL_POINTS = 32
 
 
 @dataclass(frozen=True)
 class DecisionFunction:
     """f(x) = sum_j a_j K(s_j, x) - 1 with K(s, x) = exp(-gamma ||s - x||^2).
 
-    S (d, B) float32 are the support vectors, feature by feature; a (B,) float32 their weights,
-    positive but for projections on the span.
+    S (d, B) float32 are the support vectors, feature by feature. Their weights a (B,) float32 are
+    positive unless `maintenance` projects on the span.
     """
 
     S: np.ndarray
@@ -60,7 +59,7 @@ class DecisionFunction:
         return self.sums(X) - np.float32(1.0)
 
     def sums(self, X: np.ndarray) -> np.ndarray:
-        """Return f + 1 (n,) float32, which keeps its precision where f is near -1."""
+        """Return f + 1 (n,) float32, which is precise even if f is near -1."""
         return weighted_sums(X, self.S, self.a, self.gamma)
 
     @property
@@ -70,10 +69,9 @@ class DecisionFunction:
 
 
 class Nearest:
-    """Finds the nearest of a fixed set of points (m, d) float32; of equally near ones the first.
+    """Finds the nearest of a fixed set of points (m, d) float32; the first of equally near ones.
 
-    Points are divided into cells of at most `CELL`, halved at the median of the feature whose
-    middle is widest: outliers, which every heavy tail has, do not decide how cells are cut.
+    Points are divided into cells of at most `CELL_POINTS` by repeated halving (`halves`).
     """
 
     def __init__(self, points: np.ndarray):
@@ -81,8 +79,8 @@ class Nearest:
 
     def _fill(self, points: np.ndarray, cells: Sequence[np.ndarray]) -> None:
         n, d = len(cells), points.shape[1]
-        self._points = np.full((n, d, CELL), np.inf, np.float32)
-        self._numbers = np.zeros((n, CELL), np.int32)
+        self._points = np.full((n, d, CELL_POINTS), np.inf, np.float32)
+        self._numbers = np.zeros((n, CELL_POINTS), np.int32)
         for c, numbers in enumerate(cells):
             self._points[c, :, : len(numbers)] = points[numbers].T
             self._numbers[c, : len(numbers)] = numbers
@@ -92,7 +90,7 @@ class Nearest:
         self._high = np.ascontiguousarray(np.array(highs).reshape(n, d).T)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        """Return the index (n,) int32 of the nearest point to every row of X (n, d) float32."""
+        """Return the index (n,) int32 of the point nearest to every row of X (n, d) float32."""
         return nearest_point(X, self._points, self._numbers, self._low, self._high)
 
 
@@ -117,7 +115,7 @@ class NearestCluster(Nearest):
 
 def _halved(points: np.ndarray, numbers: np.ndarray) -> Iterator[np.ndarray]:
     """Yield the numbers of the points in each cell, ascending."""
-    if numbers.size <= CELL:
+    if numbers.size <= CELL_POINTS:
         yield numbers
         return
     for half in halves(points, numbers):
@@ -125,7 +123,11 @@ def _halved(points: np.ndarray, numbers: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def halves(points: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers of a cell's lower and upper points along its widest feature, ascending."""
+    """Return the numbers of the lower and upper half of a cell's points, ascending.
+
+    It is cut at the median of the feature whose middle two thirds are widest. Outliers, which every
+    heavy tail has, do not decide the cut.
+    """
     ranked = np.sort(points[numbers], axis=0)
     n = numbers.size
     spread = ranked[5 * n // 6] - ranked[n // 6]
@@ -138,19 +140,23 @@ def halves(points: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndar
 class Boundary:
     """A bounded sample of the extended boundary B_eps = {x_i : |f(x_i)| <= eps}.
 
-    B_eps grows with the table; a set of at most `limit` rows is kept. While B_eps is no larger it
-    is kept whole, as in the paper. Beyond, its rows are divided by their nearest support vector, so
-    that every part of the domain keeps its share, and each part keeps its q rows with the lowest
-    random keys, for the largest q that fits. (With more support vectors than `limit`, q is 1.) Kept
-    rows are the starts of trajectories and the points that label all others, so the loss is one of
-    resolution: a row takes the label of a boundary point that may be a little farther away.
+    Up to `limit` rows B_eps is complete, as in the paper. Beyond, the rows are grouped by their
+    nearest support vector, and each group keeps the q rows with the lowest random keys, for the
+    largest q that fits. So every part of the domain has its share. (With more support vectors than
+    `limit`, q is 1.) These rows start the trajectories and label all others; a row may take the
+    label of a boundary point that is a little farther away.
 
-    A part of a table never keeps fewer rows of a support vector than the whole would, so merging is
-    exact: the result does not depend on how the table was cut.
+    Merging is exact and does not depend on the partitions: in a part of a table a group never has
+    fewer rows than it has in the whole.
 
-    X (m, d) float32 are the kept rows, `keys` (m,) uint64 their keys, all different, `owner` (m,)
-    int32 their nearest support vectors; `counts` (B,) int64 has the rows of B_eps by nearest
-    support vector, kept or not. `least` (1,) float32 is the smallest |f| of all rows.
+    Attributes
+    ----------
+    X, keys, owner : ndarray of shape (m, d), float32; (m,), uint64; (m,), int32
+        The sampled rows, their distinct keys, and their nearest support vectors.
+    counts : ndarray of shape (B,), int64
+        Rows of B_eps by nearest support vector, sampled or not.
+    least : ndarray of shape (1,), float32
+        The smallest |f| of all rows.
     """
 
     X: np.ndarray
@@ -205,11 +211,11 @@ class Boundary:
 
     @property
     def n_rows(self) -> int:
-        """Rows of B_eps, kept or not."""
+        """Number of rows of B_eps, sampled or not."""
         return int(self.counts.sum())
 
     def check(self, epsilon: float) -> None:
-        """Raise ParameterError where no row lies within epsilon of the boundary."""
+        """Raise ParameterError if no row lies within epsilon of the boundary."""
         if not len(self.X):
             raise ParameterError(
                 f"epsilon = {epsilon:g} leaves the boundary without rows: the smallest |f(x)| is "
@@ -218,7 +224,7 @@ class Boundary:
 
 
 def quota(counts: np.ndarray, limit: int) -> int:
-    """Return the largest q >= 1 with sum min(counts, q) <= limit, or 1 when there is none."""
+    """Return the largest q >= 1 with sum min(counts, q) <= limit, or 1 if there is none."""
     low, high = 1, max(int(counts.max(initial=1)), 1)
     while low < high:
         middle = (low + high + 1) // 2
@@ -230,14 +236,14 @@ def quota(counts: np.ndarray, limit: int) -> int:
 
 
 def widened_epsilon(values: np.ndarray, epsilon: float, wanted: int) -> float:
-    """Return epsilon, or the least one that at least `wanted` of the `values` of f lie within."""
+    """Return epsilon, widened until at least `wanted` of the `values` of f lie within it."""
     distance = np.sort(np.abs(values))
     return max(epsilon, float(distance[min(wanted, distance.size) - 1]))
 
 
 def climb(f: DecisionFunction, X: np.ndarray) -> np.ndarray:
-    """Return where the trajectories from the rows of X (n, d) float32 end, (n, d) float32."""
-    return ascent.climb(X, f.S, f.a, f.gamma, CLIMB_TOLERANCE, CLIMB_STEPS)
+    """Return the ends (n, d) float32 of the trajectories from the rows of X (n, d) float32."""
+    return equilibria.climb(X, f.S, f.a, f.gamma, CLIMB_TOLERANCE, CLIMB_STEPS)
 
 
 def merge_equilibria(
@@ -247,9 +253,9 @@ def merge_equilibria(
 
     "e not in E" (Algorithm 3, line 4) needs a tolerance, which the paper does not give. End points
     within `MERGE_TOLERANCE` sigma of each other, directly or through others, are one equilibrium,
-    at the end point where f is highest. A trajectory can also end on a saddle, where no row stays
-    under the slightest push: each equilibrium gets a push of a fraction of sigma and climbs again,
-    unless `push` is false, as in the paper.
+    at the end point with the highest f. A trajectory can also end on a saddle, which is not stable.
+    So each equilibrium is moved by a fraction of sigma and climbs again, unless `push` is false, as
+    in the paper.
 
     Returns
     -------
@@ -280,7 +286,7 @@ def _merged(f: DecisionFunction, ends: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def components(pairs: np.ndarray, n: int) -> np.ndarray:
-    """Return the connected component (n,) of every vertex, numbered by their first vertices."""
+    """Return the connected component (n,) of every vertex, numbered by first vertices."""
     edges = coo_array((np.ones(len(pairs), bool), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
     return connected_components(edges, directed=False)[1].astype(np.int64)
 
@@ -288,10 +294,10 @@ def components(pairs: np.ndarray, n: int) -> np.ndarray:
 def connected_pairs(f: DecisionFunction, E: np.ndarray, block: int, samples: int) -> np.ndarray:
     """Return pairs (p, 2) of equilibria whose segment lies inside the domain of novelty.
 
-    Tests equilibria number [256 block, 256 (block + 1)) of E (M, d) float32 against all before
-    them, by the value of f at `samples` points of the segment. Pairs that are connected through
-    pairs already found are skipped, shortest segments first; so the components of all blocks' pairs
-    together are those of all connected pairs.
+    Equilibria number [256 block, 256 (block + 1)) of E (M, d) float32 are tested against all before
+    them, by the value of f at `samples` points of the segment. Shortest segments come first, and
+    pairs already connected through others are skipped. So the pairs of all blocks together have the
+    components of all connected pairs.
     """
     first = block * PAIR_ROWS
     last = min(first + PAIR_ROWS, len(E))
@@ -305,7 +311,7 @@ def connected_pairs(f: DecisionFunction, E: np.ndarray, block: int, samples: int
     size = 4 * PAIR_ROWS
     while len(todo):
         batch, todo = todo[:size], todo[size:]
-        lowest = lowest_on_segments(E, batch, f.S, f.a, f.gamma, samples, level)
+        lowest = equilibria.lowest_on_segments(E, batch, f.S, f.a, f.gamma, samples, level)
         inside = batch[lowest >= level]
         if len(inside):
             found = np.concatenate([found, inside])
@@ -315,13 +321,13 @@ def connected_pairs(f: DecisionFunction, E: np.ndarray, block: int, samples: int
 
 
 def pair_blocks(n_equilibria: int) -> int:
-    """Return the number of blocks that `connected_pairs` divides the pairs of equilibria into."""
+    """Return the number of blocks of `connected_pairs`."""
     return -(-n_equilibria // PAIR_ROWS)
 
 
 @dataclass(frozen=True)
 class Clusters:
-    """The points (m, d) float32 that label rows, and the cluster (m,) int32 of each."""
+    """Points (m, d) float32 that label rows, and the `cluster` (m,) int32 of each."""
 
     points: np.ndarray
     cluster: np.ndarray
@@ -341,18 +347,17 @@ class Clusters:
         """Give boundary points the clusters of their equilibria (Algorithm 3, line 9).
 
         Departure unless `keep_outside`: an equilibrium with f < 0 lies outside the domain of
-        novelty, is connected to nothing and would be a cluster of its own. Boundary points that
-        climb to one are dropped, and so take the label of the nearest other one, unless there are
-        no others.
+        novelty, is connected to nothing and would form a cluster. It is dropped, with the boundary
+        points that climb to it, unless there are no others. These points are then labelled as other
+        rows, by the nearest remaining one.
 
-        Clusters are numbered by how many of the rows `reference` (n, d) float32 they hold, most
-        first.
+        Clusters are numbered by their rows among `reference` (n, d) float32, the largest first.
 
         Returns
         -------
         clusters : Clusters
         of_equilibrium : ndarray of shape (M,), int32
-            The cluster of every equilibrium, -1 for those that were dropped.
+            The cluster of every equilibrium, -1 if it was dropped.
 
         """
         inside = f(equilibria) >= -SEGMENT_TOLERANCE
@@ -368,9 +373,3 @@ class Clusters:
         number[order] = np.arange(order.size, dtype=np.int32)
         of_equilibrium = np.where(inside, number[group], -1).astype(np.int32)
         return cls(points, number[group_of_point], int(order.size)), of_equilibrium
-
-
-def all_connected_pairs(f: DecisionFunction, E: np.ndarray, samples: int) -> Iterator[np.ndarray]:
-    """Yield `connected_pairs` of every block."""
-    for block in range(pair_blocks(len(E))):
-        yield connected_pairs(f, E, block, samples)

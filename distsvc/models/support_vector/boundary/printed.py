@@ -1,17 +1,17 @@
-"""Algorithms 1 and 2 as printed: one drawn row at a step, in float64, without shortcuts.
+"""Algorithms 1 and 2 as printed: one drawn row a step, in float64, without shortcuts.
 
 | Pham, Le and Dang (2017), Pham, Le, Le and Tran (2016) | here |
 |---|---|
 | n_t ~ Uniform([N]) | `drawn_rows` |
 | w_{t+1} = (t - 1) / t w_t + alpha_t phi(x_{n_t}) | `PrintedDescent.step` |
-| n_t not in I_t | ``PrintedDescent.numbers``: rows are told apart by their numbers |
+| n_t not in I_t | ``PrintedDescent.numbers``: rows are identified by their numbers |
 | p_t = argmin abs(alpha_i) K(x_i, x_i) over I_{t+1} | `PrintedDescent.maintain` |
 | kNN, kRD; P_t, the projection on the span | ``strategy``; `PrintedDescent.maintain` |
 | norm(w_{t+1} - w_t) <= theta | ``theta``, the gradient step without the maintenance |
 | mean of w_1 .. w_T (Theorem 7); w_r, r ~ Uniform([T]) (Theorem 3 of 2016) | ``iterate`` |
 
 As in `distsvc.kernels.budget`, w_{t+1} is (C / t) sum_j n_j phi(s_j) with the counts n_j, so that
-equal coefficients are equal numbers. The papers leave ties open: the vector that came first goes.
+equal coefficients are equal numbers. The papers leave ties open: the oldest vector is removed.
 """
 
 from __future__ import annotations
@@ -20,19 +20,16 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-DRAWN_AT_ONCE = 8192
-"""Number of row numbers that are drawn in one call."""
-
 
 def drawn_rows(n_rows: int, seed: int) -> Iterator[int]:
     """Yield row numbers below `n_rows`, drawn with replacement, without end."""
     random = np.random.default_rng(seed)
     while True:
-        yield from random.integers(n_rows, size=DRAWN_AT_ONCE).tolist()
+        yield from random.integers(n_rows, size=8192).tolist()
 
 
 def other_slots(seed: int) -> np.random.Generator:
-    """Return the generator of the random vectors that a removed one is projected on."""
+    """Return the generator of the random vectors on which a removed one is projected."""
     return np.random.default_rng((seed, 1))
 
 
@@ -42,15 +39,15 @@ class PrintedDescent:
     Parameters
     ----------
     X : ndarray of shape (N, d)
-        The rows that are drawn from.
+        The rows.
     gamma, C : float
         Kernel width and trade-off.
     budget : int or None
         Maximum number of vectors.
     strategy : {"removal", "project-nearest", "project-random"}
-        What happens to a vector beyond the budget.
+        Treatment of a vector beyond the budget.
     size : int
-        Vectors that a removed one is projected on.
+        Number of vectors on which a removed one is projected.
     seed : int
         Seed of the drawn rows and of the random vectors.
     """
@@ -76,12 +73,12 @@ class PrintedDescent:
         self._square = 0.0  # ||sum_j n_j phi(s_j)||^2
 
     def kernel(self, rows: np.ndarray) -> np.ndarray:
-        """Return K(x, s_j) (m, B) of the rows x with these numbers (m,)."""
+        """Return K(x, s_j) (m, B) for the rows x with these numbers (m,)."""
         apart = self.X[rows][:, None, :] - self.X[self.numbers][None, :, :]
         return np.exp(-self.gamma * (apart * apart).sum(axis=2))
 
     def step(self, averaging: bool = False) -> float:
-        """Do one step; return ||w_{t+1} - w_t||, without the change by the maintenance."""
+        """Do one step; return ||w_{t+1} - w_t||, without the change by maintenance."""
         row = next(self.draws)
         t = self.n_steps + 1
         scale = self.C / max(t - 1, 1)
@@ -128,7 +125,7 @@ class PrintedDescent:
         self.numbers, self.counts = self.numbers[others], self.counts[others]
 
     def run(self, max_iter: int, theta: float = -1.0, averaging: bool = False) -> None:
-        """Do steps until one is at most `theta` long, or `max_iter` are done."""
+        """Do steps until one is no longer than `theta`, or `max_iter` are done."""
         while self.n_steps < max_iter:
             if self.step(averaging) <= theta:
                 return

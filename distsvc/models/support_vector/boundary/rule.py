@@ -1,9 +1,9 @@
-"""The rule of a boundary: rows take the cluster of the nearest of its points.
+"""The rule of a boundary: rows take the cluster of the nearest point.
 
 | Pham, Le and Dang (2017) | here |
 |---|---|
 | alpha_i and x_i in f | ``a``, ``S`` |
-| B_eps, whose points label all rows (Algorithm 3, line 10) | `BoundaryRule.points` |
+| B_eps, which labels all rows (Algorithm 3, line 10) | `BoundaryRule.points` |
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ LABEL = "int32, >= 0: the cluster, 0 the largest on a sample; outliers have one 
 OUTLIER = "bool: score < 0, the row lies outside every cluster"
 
 SOFTENED = 0.5
-"""The factor of gamma where nearest points share rows out."""
+"""Factor on gamma in the shares of nearest points."""
 
 
 @dataclass(frozen=True)
 class BoundaryRule(Rule):
-    """The cluster of the nearest of some points, mostly on the boundary of the domain of novelty.
+    """The cluster of the nearest point; most points are near the boundary of the domain of novelty.
 
-    `cluster` has the clusters of the `points`. The score of a row is f(x) = sum_j a_j K(s_j, x) -
-    1, of support vectors S, feature by feature.
+    `cluster` are the clusters of the `points`. The score of a row is f(x) = sum_j a_j K(s_j, x) - 1
+    with the support vectors S, feature by feature.
     """
 
     form: ClassVar[str] = "support-vector"
@@ -60,7 +60,7 @@ class BoundaryRule(Rule):
 
     @property
     def n_clusters(self) -> int:
-        """Clusters; each has a point."""
+        """Number of clusters; each has a point."""
         return int(self.cluster.max()) + 1
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
@@ -83,7 +83,7 @@ class BoundaryRule(Rule):
 
     @cached_property
     def _grouped(self) -> tuple[np.ndarray, np.ndarray]:
-        """The points cluster by cluster, feature by feature, and where each cluster ends."""
+        """The points, feature by feature and sorted by cluster, and the end of each cluster."""
         order, ends = grouped(self.cluster)
         return np.ascontiguousarray(self.points[order].T), ends
 
@@ -93,5 +93,5 @@ class BoundaryRule(Rule):
 
 
 def grouped(cluster: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the order (m,) of points by their clusters (m,), and where each cluster ends in it."""
+    """Return the order (m,) of points by their clusters (m,), and the end of each cluster in it."""
     return np.argsort(cluster, kind="stable"), np.cumsum(np.bincount(cluster)).astype(np.int64)

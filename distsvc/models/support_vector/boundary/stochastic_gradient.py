@@ -30,7 +30,7 @@ STRATEGIES = {
     "removal": kernels.REMOVAL,
 }
 
-FIELDS: dict[str, Field] = {
+GRADIENT_FIELDS: dict[str, Field] = {
     "S": ArrayField("float32", "d B", may_be_empty=True),
     "counts": ArrayField("float64", "B", least=0.0, may_be_empty=True),
     "born": ArrayField("int64", "B", least=0, may_be_empty=True),
@@ -41,19 +41,19 @@ FIELDS: dict[str, Field] = {
 }
 """The fields of `StochasticGradient.state`."""
 
-OF_VECTORS = ("counts", "born", "moments")
+VECTOR_ARRAYS = ("counts", "born", "moments")
 
-PIECE_WORK = 2**33
-"""Features of vectors that are looked at in one piece of work: some seconds."""
+DESCENT_PIECE = 2**33
+"""Features of vectors read in one piece of work, which takes some seconds."""
 
 
 class StochasticGradient:
-    """The state of one stochastic gradient descent; rows are fed to it in blocks, in any cut.
+    """One stochastic gradient descent, to which rows are fed in blocks of any size.
 
     `gamma` and C are kernel width and trade-off of J(w) = 1/2 ||w||^2 + (C/N) sum max(0, 1 -
-    w.phi(x)). Without a `budget` of support vectors it is SGD-LMOC (Pham, Le, Le and Tran (2016)).
-    With `average` it reports the mean iterate (Theorem 7) since the last `forget_average` instead
-    of the last; only without a budget, where all iterates live on the same vectors.
+    w.phi(x)). Without a `budget` of support vectors it is SGD-LMOC (Pham, Le, Le and Tran 2016).
+    With `average` the coefficients are the mean iterate (Theorem 7) since the last
+    `forget_average`, not the last one. That needs all iterates on the same vectors: no budget.
     """
 
     def __init__(
@@ -63,10 +63,10 @@ class StochasticGradient:
         C: float,
         budget: int | None = None,
         maintenance: str = "merge",  # a key of `STRATEGIES`
-        projection_size: int = 5,  # vectors that a removed one is projected on
-        theta: float = 0.0,  # it stops once ||w_{t+1} - w_t|| is at most this; 0 for never
+        projection_size: int = 5,  # vectors on which a removed one is projected
+        theta: float = 0.0,  # stop once ||w_{t+1} - w_t|| is at most this; 0 for never
         average: bool = False,
-        seed: int = 0,  # of the random choices of "project-random"
+        seed: int = 0,  # of the random vectors of "project-random"
     ):
         self.gamma, self.C = float(gamma), float(C)
         self.budget = np.iinfo(np.int64).max if budget is None else int(budget)
@@ -93,7 +93,7 @@ class StochasticGradient:
     stopped = property(lambda self: bool(self._state[kernels.STOPPED_FLAG]))
 
     def feed(self, X: np.ndarray) -> None:
-        """Do one step per row of X (n, d) float32, in order, unless the descent has stopped."""
+        """Do one step for each row of X (n, d) float32, in order, unless the descent stopped."""
         if self.stopped or not len(X):
             return
         self._reserve(min(self.budget, self.n_vectors + len(X)) + 1)
@@ -103,36 +103,36 @@ class StochasticGradient:
 
     @property
     def piece_rows(self) -> int:
-        """Rows that take some seconds at most, for who wants to look in between."""
+        """Number of rows that take some seconds at most."""
         n = max(self.n_vectors, 1)
         work = n * self._S.shape[0] * (n if self.theta > 0.0 else 1)
-        return max(PIECE_WORK // work, 1)
+        return max(DESCENT_PIECE // work, 1)
 
     def state(self) -> State:
-        """Return all that decides how the descent goes on; `restore` takes it back."""
+        """Return facts and arrays for `restore`."""
         n = self.n_vectors
         arrays = {"S": self.vectors, "state": self._state.copy(), "sums": self._sums.copy()}
-        arrays |= {name: getattr(self, f"_{name}")[:n].copy() for name in OF_VECTORS}
+        arrays |= {name: getattr(self, f"_{name}")[:n].copy() for name in VECTOR_ARRAYS}
         return {"average_from": self._average_from}, arrays
 
     def restore(self, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-        """Go on as the descent of equal parameters whose `state` these are.
+        """Continue from the `state` of a descent with equal parameters.
 
-        `DataError` where they are no such state; the descent is as it was then.
+        Raise DataError for anything else, before the descent is changed.
         """
         sizes = {"d": self._S.shape[0]}
-        check_fields(FIELDS, {**facts, **arrays}, sizes)
+        check_fields(GRADIENT_FIELDS, {**facts, **arrays}, sizes)
         n = int(arrays["state"][kernels.N_VECTORS])
         if n != sizes["B"] or n > self.budget:
             raise DataError(f"expected {sizes['B']} vectors, at most {self.budget}, found {n}")
         self._S, self._state, self._sums = arrays["S"], arrays["state"], arrays["sums"]
-        for name in OF_VECTORS:
+        for name in VECTOR_ARRAYS:
             setattr(self, f"_{name}", arrays[name])
         self._counts32 = self._counts.astype(np.float32)
         self._average_from = facts["average_from"]
 
     def forget_average(self) -> None:
-        """Let the mean iterate begin here."""
+        """Start the mean iterate at the next step."""
         self._moments[:] = self._counts * self._sums[0]
         self._average_from = self.n_steps
 
@@ -143,7 +143,7 @@ class StochasticGradient:
 
     @property
     def coefficients(self) -> np.ndarray:
-        """Their weights, (B,) float64, so that f(x) = sum_j a_j K(s_j, x) - 1."""
+        """The weights a (B,) float64 of f(x) = sum_j a_j K(s_j, x) - 1."""
         n = self.n_vectors
         if self.average and self.n_steps > self._average_from:
             weights = self._counts[:n] * self._sums[0] - self._moments[:n]

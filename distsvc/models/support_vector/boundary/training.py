@@ -1,10 +1,10 @@
-"""Phase one by a name: how the weights of f(x) = sum_j a_j K(s_j, x) - 1 are found.
+"""Phase one: the solvers for the weights of f(x) = sum_j a_j K(s_j, x) - 1.
 
 | Pham et al. (2017 and 2016): J(w) = 1/2 ||w||^2 + (C/N) sum max(0, 1 - w.phi(x)) | here |
 |---|---|
 | its dual, max sum a - a'Ka/2 over 0 <= a_i <= C/N | `solve_penalised` |
 | the nu-one-class SVM (Schoelkopf et al. 2001), rho* with sum a = 1 | `solve_one_class` |
-| C = 1 / (nu rho*), for which both have one solution | `penalty_for` |
+| C = 1 / (nu rho*), with which both have the same solution | `penalty_for` |
 | Algorithms 1 and 2 | `descend` |
 """
 
@@ -16,13 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from distsvc.errors import DataError
-from distsvc.kernels.exact import coordinate_ascent, gram_matrix
+from distsvc.kernels.dual_cd import coordinate_ascent, gram_matrix
 from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, Position, State
 from distsvc.models.rules.fields import Facts
 from distsvc.models.support_vector.boundary.stochastic_gradient import StochasticGradient
 
 CHECK_STEPS = 10_000
-PATIENCE = 3
+DESCENT_PATIENCE = 3
 PENALTY_ROWS = 2000
 
 Blocks = Callable[[int, int], Iterable[np.ndarray]]
@@ -30,19 +30,19 @@ Blocks = Callable[[int, int], Iterable[np.ndarray]]
 
 @dataclass
 class DescentProgress:
-    """A descent, where it is in its stream of rows, and the values of J so far."""
+    """A descent, its position in the stream of rows, and the values of J so far."""
 
     descent: StochasticGradient
     position: Position
     history: list[float]
 
     def state(self) -> State:
-        """Return facts and arrays; `restored` takes them back."""
+        """Return facts and arrays for `restored`."""
         facts, arrays = self.descent.state()
         return facts | {"place": self.position.facts(), "history": self.history}, arrays
 
     def restored(self, facts: Facts, arrays: dict[str, np.ndarray]) -> DescentProgress:
-        """Return the course whose `state` these are, of the same descent; errors as there."""
+        """Return the progress whose `state` these are; errors as of the descent."""
         position, history = Position.restored(facts.get("place", {})), facts.get("history")
         if not isinstance(history, list) or not all(isinstance(J, float) for J in history):
             raise DataError("fact history: expected a list of numbers")
@@ -58,11 +58,12 @@ def descend(
     tol: float,
     checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> None:
-    """Feed epochs of blocks to the descent until it stops itself, or `max_iter` steps are done.
+    """Feed epochs of blocks to the descent until it stops, or `max_iter` steps are done.
 
-    ``blocks(epoch, first)`` are those of an epoch, from number `first` on. With `evaluation` rows
-    (m, d) float32 it ends, too, when the best of the last three values of J on them, which is
-    measured every 10,000 steps, is not better than the best before by `tol`, relatively.
+    ``blocks(epoch, first)`` returns the blocks of an epoch, from number `first` on. With
+    `evaluation` rows (m, d) float32, J is measured on them every `CHECK_STEPS` steps. The descent
+    also ends when the best of the last `DESCENT_PATIENCE` values does not improve on the earlier
+    best by a relative `tol`.
     """
     course = DescentProgress(descent, Position(), [])
     course = checkpoint.last(course.restored) or course
@@ -79,8 +80,8 @@ def descend(
                 return
             if evaluation is not None and descent.n_steps % CHECK_STEPS == 0:
                 history.append(descent.objective(evaluation))
-                best = min(history[:-PATIENCE], default=np.inf)
-                if min(history[-PATIENCE:]) > best * (1.0 - tol):
+                best = min(history[:-DESCENT_PATIENCE], default=np.inf)
+                if min(history[-DESCENT_PATIENCE:]) > best * (1.0 - tol):
                     return
             checkpoint.keep(descent.n_steps, course.state)
         if position.epoch == 1:
@@ -90,7 +91,7 @@ def descend(
 def solve_penalised(
     X: np.ndarray, gamma: float, C: float, max_sweeps: int
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return support vectors (d, B) float32, weights (B,) and sweeps for rows X (n, d) float32."""
+    """Return support vectors (d, B) float32, weights (B,) and sweeps for rows X (n, d)."""
     a = np.zeros(len(X))
     K = gram_matrix(X.astype(np.float64), gamma)
     n_sweeps = coordinate_ascent(K, a, C / len(X), 1e-9, max_sweeps)
@@ -103,10 +104,10 @@ def solve_one_class(
 ) -> tuple[np.ndarray, np.ndarray, float, int]:
     """Return the solution of the nu-one-class SVM on rows X (n, d), on the papers' scale.
 
-    It is LIBSVM's (`sklearn.svm.OneClassSVM`), with multipliers and offset divided by the offset,
+    LIBSVM (`sklearn.svm.OneClassSVM`) solves it. Multipliers and offset are divided by the offset,
     so that f = 0 on the boundary. With nu = 1 every multiplier would be at its bound, and any
-    offset from the largest kernel sum upwards a solution: at most 1 - 1/n is taken, which leaves
-    the row with the largest sum on the boundary.
+    offset from the largest kernel sum upwards would be a solution. So nu is at most 1 - 1/n, which
+    leaves the row with the largest sum on the boundary.
 
     Returns
     -------

@@ -3,7 +3,7 @@ import pytest
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from distsvc.kernels.graph import spanning_forest
+from distsvc.kernels.complete_graph import spanning_forest
 from tests import reference
 
 LEVEL = np.float32(1.0 - 1e-5)

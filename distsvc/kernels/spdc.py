@@ -1,12 +1,9 @@
-"""Leaves of a growing tree that each learn their first principal component from a stream."""
+"""Leaves of a growing tree, each of which learns its first principal component from a stream."""
 
 import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel
 from distsvc.kernels.lanes import dot
-
-MOST_RATE = 0.5
-"""A row moves a direction at most half of the way, however young the leaf is."""
 
 
 @inlined
@@ -22,7 +19,7 @@ def _learn_row(x, mean, leading, count, amnesia):
         for k in range(d):
             leading[k] = x[k] - mean[k]
     else:
-        rate = min((1.0 + amnesia) / count, MOST_RATE)
+        rate = min((1.0 + amnesia) / count, 0.5)
         step = rate * inner / np.sqrt(squared)
         for k in range(d):
             leading[k] = (1.0 - rate) * leading[k] + step * (x[k] - mean[k])
@@ -39,15 +36,15 @@ def stream_rows(
 ):
     """Learn from the rows of X (n, d) float32 from `first` on, until the window of a leaf is full.
 
-    A row x goes down the tree, to children[i, 0] (m, 2) int64 where directions[i] (m, d) float32
-    times x is at most thresholds[i] (m,) float64, else to children[i, 1], to a leaf, whose children
-    are -1. Its mean (means (m, d) float64) and counts (m,) int64 take the row in, its direction
-    (leading (m, d) float64, of the length of the eigenvalue) turns by
+    A row x goes down the tree to a leaf: to children[i, 0] (m, 2) int64 if directions[i] (m, d)
+    float32 times x is at most thresholds[i] (m,) float64, else to children[i, 1]; -1 in a leaf. The
+    leaf's means (m, d) float64 and counts (m,) int64 are updated. Its direction, leading (m, d)
+    float64, as long as the eigenvalue, turns by CCIPCA:
 
         u <- (1 - r) u + r (x - mean) ((x - mean) . u) / |u|,    r = min((1 + amnesia) / count, 1/2)
 
-    and the row's projection is the next in windows (m, w) float32, of which filled (m,) int64 are
-    used. Returns the first row that was not learned from and the leaf with a full window, or -1.
+    The row's projection is appended to windows (m, w) float32 with filled (m,) int64 values.
+    Returns the first row not used, and the leaf with a full window, or -1.
     """
     n = X.shape[0]
     for i in range(first, n):

@@ -1,33 +1,27 @@
-"""The complete graph of segments inside a level set: its components, without testing every pair.
+"""The components of the complete graph of segments inside a level set, without testing all pairs.
 
-Vertices stand in the leaves of a tree of boxes. Pairs that are joined already are passed over, and
-so are all pairs of two boxes at once where they are joined, or where a bound on f over the box of
-the segments' points shows that every segment leaves the level set. All of that is exact.
+Vertices are in the leaves of a tree of boxes. Pairs already joined are skipped. All pairs of two
+boxes are skipped at once if they are joined, or if a bound on f over the box of the segments'
+points shows that every segment leaves the level set. The result is exact.
 """
 
 import numpy as np
 
+from distsvc.kernels.equilibria import sample_place
 from distsvc.kernels.jit import inlined, kernel
 from distsvc.kernels.lanes import dot
 from distsvc.kernels.rbf import LOG2_E, exp2
 from distsvc.kernels.union_find import root_of
 
 LEVEL_TOLERANCE = np.float32(1e-4)
-"""How far below the level a bound has to be: many times the rounding of a sum in float32."""
+"""Minimum distance of a bound below the level: many times the rounding of a sum in float32."""
 
 WIDER = np.float32(1e-6)
-"""Boxes are widened by this share of their coordinates: more than rounding moves a sample by."""
+"""Share of its coordinates by which a box is widened, more than the rounding of a sample."""
 
-WAITING = 1024
-"""Pairs of boxes that wait at most: a pair leaves up to two more than before, level by level, and
-halving ends after 64 levels."""
-
-
-@inlined
-def _share(s, samples):
-    """Return the place in (0, 1) of sample s of a segment: the middle first, then outwards."""
-    place = (samples + 1) // 2 + (s + 1) // 2 * (1 if s % 2 == 1 else -1)
-    return np.float32(place / (samples + 1))
+STACK_SIZE = 1024
+"""Maximum number of pairs of boxes on the stack: a pair adds up to two more at each of the 64
+levels at most."""
 
 
 @inlined
@@ -46,15 +40,15 @@ def _distances(V, first, last, S, out):
 
 @inlined
 def _inside(from_p, from_q, apart, a, scale, samples, level, values):
-    """Return whether sum_j a_j K(s_j, .) is at least `level` at all inner points of a segment.
+    """Return True if sum_j a_j K(s_j, .) is at least `level` at all inner points of a segment.
 
-    from_p, from_q (B,) float64 are the squared distances of its ends from the vectors, and `apart`
-    that of its ends. A point x = (1 - t) p + t q has ||x - s||^2 = (1 - t) ||p - s||^2 + t ||q -
-    s||^2 - t (1 - t) ||p - q||^2, so it costs the same whatever the number of features.
+    from_p, from_q (B,) float64 are the squared distances of its ends from the vectors, `apart` that
+    between its ends. A point x = (1 - t) p + t q has ||x - s||^2 = (1 - t) ||p - s||^2 + t ||q -
+    s||^2 - t (1 - t) ||p - q||^2, so the cost does not depend on the number of features.
     """
     b = a.shape[0]
     for s in range(samples):
-        share = np.float64(_share(s, samples))
+        share = np.float64(sample_place(s, samples))
         rest, less = 1.0 - share, share * (1.0 - share) * apart
         for j in range(b):
             distance = rest * from_p[j] + share * from_q[j] - less
@@ -68,7 +62,7 @@ def _inside(from_p, from_q, apart, a, scale, samples, level, values):
 def _join(p, q, from_p, from_q, V, a, scale, samples, level, parent, size, forest, n_edges, values):
     """Join the components of two vertices if they differ and the segment is inside.
 
-    Returns the number of edges of the forest then.
+    Returns the new number of edges of the forest.
     """
     root, other = root_of(parent, p), root_of(parent, q)
     if root == other:
@@ -89,15 +83,15 @@ def _join(p, q, from_p, from_q, V, a, scale, samples, level, parent, size, fores
 
 @inlined
 def _never_inside(low_u, high_u, low_v, high_v, S, a, scale, samples, level, values):
-    """Return whether a bound shows that no segment between two boxes is inside.
+    """Return True if a bound shows that no segment between two boxes is inside.
 
-    Sample s of all these segments lies in one box; a vector's kernel is largest at the nearest
-    point of it.
+    Sample s of all these segments lies in one box, and a vector's kernel is largest at the nearest
+    point of that box.
     """
     d, b = S.shape
     one, zero = np.float32(1.0), np.float32(0.0)
     for s in range(samples):
-        share = _share(s, samples)
+        share = sample_place(s, samples)
         for j in range(b):
             values[j] = zero
         for k in range(d):
@@ -118,9 +112,9 @@ def _never_inside(low_u, high_u, low_v, high_v, S, a, scale, samples, level, val
 
 @inlined
 def _is_whole(u, whole, first, last, child, parent):
-    """Note and return whether all vertices of box u are known to be in one component.
+    """Return True if all vertices of box u are known to be in one component, and record it.
 
-    What is known of an inner box follows from its two halves.
+    For an inner box it follows from its two halves.
     """
     if whole[u]:
         return True
@@ -144,11 +138,11 @@ def spanning_forest(V, near, first, last, child, low, high, S, a, gamma, samples
     Two vertices are connected when sum_j a_j K(s_j, .) is at least `level` at the `samples` equally
     spaced inner points of the segment between them.
 
-    V (n, d) float32 are the vertices. near (m, 2) int64 are pairs that are tested first. The tree
-    of boxes has its root in place 0: box u holds the vertices from first[u] to last[u] (int64) and
-    spans low[u] .. high[u] (c, d) float32; its halves are the boxes child[u] (int64) and child[u] +
-    1, which come behind it, or it is a leaf and child[u] is -1. S (d, B) and a (B,) float32, gamma
-    float64, samples int, level float32. Needs memory in proportion to V.
+    V (n, d) float32 are the vertices. near (m, 2) int64 are pairs that are tested first. Box 0 is
+    the root of the tree of boxes. Box u has the vertices from first[u] to last[u] (int64) and spans
+    low[u] .. high[u] (c, d) float32. Its halves are the later boxes child[u] (int64) and child[u] +
+    1; child[u] is -1 in a leaf. S (d, B) and a (B,) float32, gamma float64, samples int, level
+    float32. Memory is proportional to V.
     """
     n = V.shape[0]
     scale = -np.float32(gamma) * LOG2_E
@@ -172,7 +166,7 @@ def spanning_forest(V, near, first, last, child, low, high, S, a, gamma, samples
     whole = np.zeros(child.size, np.bool_)
     for u in range(child.size - 1, -1, -1):
         _is_whole(u, whole, first, last, child, parent)
-    waiting, n_waiting = np.zeros((WAITING, 2), np.int64), 1
+    waiting, n_waiting = np.zeros((STACK_SIZE, 2), np.int64), 1
     while n_waiting > 0:
         n_waiting -= 1
         u, v = waiting[n_waiting]
@@ -195,7 +189,7 @@ def spanning_forest(V, near, first, last, child, low, high, S, a, gamma, samples
                         level, parent, size, forest, n_edges, values,
                     )  # fmt: skip
             continue
-        # halve the larger one; the pair that waits last is looked at first
+        # Halve the larger box; the last pair of the stack is taken first.
         if u == v:
             left = child[u]
             waiting[n_waiting] = left, left + 1

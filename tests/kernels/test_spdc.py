@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from distsvc.kernels.stream_tree import stream_rows
+from distsvc.kernels.spdc import stream_rows
 from distsvc.models.baselines.spdc import StreamState
 from tests import reference
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distsvc.kernels.coreset_tree import insert_rows, rebuild
+from distsvc.kernels.bico import insert_rows, rebuild
 from distsvc.models.baselines import bico
 from distsvc.models.baselines.bico import CoresetTree
 from tests import reference

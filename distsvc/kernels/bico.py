@@ -1,10 +1,10 @@
 """A tree of clustering features (number, mean, sum of squares) that summarises a stream of rows.
 
-A tree of c slots is held in arrays: references, means (c, d), weights, sums (c,) float64; child
-(c + 1,) int64, a slot's first child, with the root's at place c; sibling (c,) int64; -1 ends lists.
-free (c,) int64 with n_free (1,) int64 is a stack of unused slots, whose weight is 0. A slot stands
-for `weights` rows, with their mean and their sum of squares about it. Its reference, the first of
-them, never moves.
+A tree of c slots is stored in arrays: references, means (c, d), weights, sums (c,) float64; child
+(c + 1,) int64, the first child of every slot, and of the root at place c; sibling (c,) int64; -1
+ends lists. free (c,) int64 with n_free (1,) int64 is a stack of unused slots, whose weight is 0. A
+slot summarises `weights` rows by their mean and the sum of squares about it. Its reference, the
+first of these rows, never moves.
 """
 
 import numpy as np
@@ -14,12 +14,12 @@ from distsvc.kernels.lanes import square_distance
 
 CHUNK_COLUMNS = 32
 FIRST_RADIUS = 0.0625
-"""A reference of level l takes rows within a squared distance of threshold / 2^(3 + l)."""
+"""Squared radius of level 1 over the threshold; level l has threshold / 2^(3 + l)."""
 
 
 @inlined
 def _squared_distance(a, b, limit):
-    """Return the squared distance of a and b (d,), or a part of it that is above the limit."""
+    """Return the squared distance of a and b (d,), or a partial sum above the limit."""
     d = a.shape[0]
     total = 0.0
     start = 0
@@ -31,7 +31,7 @@ def _squared_distance(a, b, limit):
 
 @inlined
 def _nearest(x, head, references, sibling):
-    """Return the slot of a list whose reference is nearest to x, the first of several, or -1."""
+    """Return the slot of a list with the reference nearest to x, or -1, and its distance."""
     best, nearest = np.inf, -1
     j = head
     while j >= 0:
@@ -44,13 +44,13 @@ def _nearest(x, head, references, sibling):
 
 @inlined
 def _growth(weight, mean, other, other_mean):
-    """Return by how much merging raises the sum of squares of two weighted means."""
+    """Return the increase of the sum of squares by merging two weighted means."""
     return weight * other / (weight + other) * _squared_distance(mean, other_mean, np.inf)
 
 
 @inlined
 def _absorb(i, j, means, weights, sums, free, n_free):
-    """Add slot j to slot i and free it; its children stay where they are."""
+    """Add slot j to slot i and free it; its children are not moved."""
     sums[i] += sums[j] + _growth(weights[i], means[i], weights[j], means[j])
     weights[i] += weights[j]
     share = weights[j] / weights[i]
@@ -65,11 +65,10 @@ def _absorb(i, j, means, weights, sums, free, n_free):
 def insert_rows(
     X, first, threshold, references, means, weights, sums, child, sibling, free, n_free
 ):
-    """Add the rows of X (n, d) float64 from `first` on; return the first that found no free slot.
+    """Add the rows of X (n, d) float64 from `first` on; return the first row without a free slot.
 
-    From the root down: a row becomes a child of its own where no reference is near enough, joins
-    the nearest where that keeps its sum of squares at most the threshold, and else goes on to the
-    nearest one's children.
+    From the root down: if no reference is near enough, a row becomes a new child. It joins the
+    nearest child if its sum of squares stays within the threshold, else it goes to its children.
     """
     n, d = X.shape
     for i in range(first, n):
@@ -104,9 +103,9 @@ def insert_rows(
 def rebuild(threshold, references, means, weights, sums, child, sibling, free, n_free):
     """Merge slots under a higher threshold.
 
-    The root's children are inserted again, as rows are. Then, from the top down, every child whose
-    parent's sum of squares stays at most the threshold is merged with it and leaves it its own
-    children, which are tried in turn.
+    The root's children are inserted again, as rows are. Then, from the top down, a child is merged
+    into its parent if the parent's sum of squares stays within the threshold. The parent inherits
+    its children, which are tried in turn.
     """
     root = sibling.shape[0]
     j, child[root] = child[root], -1
