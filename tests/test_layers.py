@@ -33,6 +33,7 @@ MAY_IMPORT = {
 
 INSIDE = {
     "models": (
+        "published",
         "rules",
         "rows",
         "mixture",

@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,10 @@ from distsvc.job.parameters import (
     RandomState,
     TreeScale,
     check_parameters,
-    published,
 )
 from distsvc.models.hyperplanes.engine import TreeEngine, TreeStream
-from distsvc.models.hyperplanes.tree import ClusterTree, Cut
+from distsvc.models.hyperplanes.tree import Cut
+from distsvc.models.published import PublishedSettings
 from distsvc.models.rows import sampling
 from distsvc.models.rows.passes import ClusterEstimator, Passes, Values
 from distsvc.models.rows.phases import Phases
@@ -40,73 +41,69 @@ from distsvc.models.rows.validation import validated
 CHOSEN = (
     "cluster_tree_", "n_clusters_", "_leaves", "valleys_", "clearest_valley_", "agreement_",
 )  # fmt: skip
-"""Attributes of a fit that more rows make untrue."""
-
-CACHED_VALUES = 2**18
+"""Attributes of a fit that further rows make invalid."""
 
 
-class IncrementalMDH(StreamEstimator, ClusterEstimator):
+@dataclass(eq=False, repr=False)
+class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
     """Clusters are the leaves of a tree of hyperplanes through regions of low density.
 
-    A complete binary tree is learned from a stream of rows: every node turns its hyperplane by
+    A complete binary tree is learned from a stream of rows: every node moves its hyperplane by
     stochastic gradient descent towards low density along it. The tree is then pruned by the
-    within-cluster sum of squares to the elbow of its curve, or to a given number of clusters.
+    within-cluster sum of squares, to the elbow of its curve or to a given number of clusters.
 
     Parameters
     ----------
     depth : int, default=8
-        Levels of the tree, 1 to 16: 2^(depth - 1) leaves, the most clusters there can be. (The
-        paper says 256 clusters at depth 8; by its own formula, and in its code, there are 128.)
+        Levels of the tree, 1 to 16. It has 2^(depth - 1) leaves, the maximum number of clusters.
+        (The paper says 256 at depth 8; by its own formula, and in its code, there are 128.)
     n_clusters : int or None, default=None
-        Clusters wanted (iMDH_k), or None for the elbow (iMDH). Fewer are returned when fewer leaves
-        have rows, with a warning.
+        Clusters wanted (iMDH_k), or None for the elbow (iMDH). If fewer leaves have rows, there are
+        fewer clusters and a warning.
     alpha : float, default=0.5
         A hyperplane farther than alpha standard deviations of the projections from its node's mean
         is penalised. The paper has 0.1.
     penalty : float, default=10.0
-        C of eq. (3), at most 100. Below 1 or so it no longer holds hyperplanes near their means.
+        C of eq. (3), at most 100. Below about 1 it does not keep hyperplanes near their means.
     bandwidth : float, default=1.0
         Kernel bandwidth at a node's t-th row, in units of sigma (t + 1)^-1/5.
     clip : float, default=5.0
-        b is kept within clip * alpha * sigma. 0 does not, as the paper; then the first steps, with
-        their high rates, can leave a hyperplane beyond all rows for good.
+        b is clipped at clip * alpha * sigma. 0 does not clip, as in the paper: then the first
+        steps, with their high rates, can leave a hyperplane beyond all rows for good.
     passes : int or None, default=None
-        Passes over the rows, each in another order. None: as many as it takes to learn from 250,000
-        rows, 1 to 5. The paper has 1.
+        Passes over the rows, each in another order. None: 1 to 5, enough to learn from 250,000
+        rows. The paper has 1.
     max_effective_samples : int or None, default=None
-        A row weighs at least 1 / max_effective_samples in its nodes, so that old rows are forgotten
-        and the tree follows a drifting stream. None never forgets.
+        A row weighs at least 1 / max_effective_samples in its nodes, so that old rows are
+        forgotten and the tree follows a drifting stream. None never forgets.
     n_init : int or None, default=None
-        Trees learned from other orders of the rows. The tree with the highest mean adjusted Rand
-        index with the others is kept. None is 5, and on small tables up to 60, as long as all trees
-        together learn from four million rows. The paper has 1.
-        If ``n_clusters`` is None and the mean index of all pairs of trees is below 0.5, the number
-        of clusters is lowered from the median elbow until it is not, with a warning.
+        Number of trees, each from another order of the rows. The tree with the highest mean
+        adjusted Rand index with the others is chosen. None is 5, or on small tables up to 60, with
+        four million rows for all trees together. The paper has 1. If ``n_clusters`` is None and the
+        mean index of all pairs of trees is below 0.5, the number of clusters is lowered from the
+        median elbow until it is not, with a warning.
     growth : {"prune", "forward"}, default="prune"
-        The way to the models H_K: removing splits from the full tree (section 3), or
-        adding them from the root, the best first (a later option of the author's code).
+        Construction of the models H_K: remove splits from the full tree (section 3), or add them
+        from the root, the best first (a later option of the author's code).
     elbow : {"weighted", "angle"}, default="weighted"
         Rule for the number of clusters: `distsvc.models.hyperplanes.tree.elbow`.
     valley : float, default=4.0
-        The answer is one cluster where, on up to 10,000 rows, none of the splits at the elbow, in
-        the first 20 restarts, has a z of at least this much
-        (`distsvc.models.hyperplanes.tree.valley`). 0 does not ask, as the paper. Only with
-        ``n_clusters=None``.
+        Minimum z of a valley (`distsvc.models.hyperplanes.tree.valley`). The answer is one cluster
+        if no split at the elbow reaches it, on up to 10,000 rows, in the first 20 restarts. 0
+        switches the test off, as in the paper. Only with ``n_clusters=None``.
     max_samples : int or None, default=1000000
-        Maximum number of rows that are learned from and counted, about, drawn at random; at least
-        100. None for all. Up to the default, rows that are wide are fewer: they take 256 MiB at
-        most.
+        Approximate maximum number of rows to learn from, drawn at random; at least 100. None for
+        all. Up to the default, it is reduced for wide rows, to 256 MiB.
     scale : {"standard", "none"}, default="standard"
         Divide each column by its standard deviation on up to 10,000 rows before learning, so that
         clusters do not depend on units. Attributes and scores stay in the columns' units. The
-        published steps, which are ours, depend on the unit: with "none" features should have
-        variances of about 1.
+        step sizes depend on the unit: with "none" features should have variances of about 1.
     n_jobs : int or None, default=None
-        Threads, for the trees and for blocks of rows; as in `SupportVectorClustering`.
+        Threads for the trees and for blocks of rows; as in `SupportVectorClustering`.
     verbose : int, default=0
-        0 is silent; from 1 on a line is printed for each phase of `fit`, with its seconds.
+        If 1 or more, `fit` prints the duration of each phase.
     random_state : int, RandomState or None, default=None
-        Decides the order of rows.
+        Seed of the order of rows.
 
     Attributes
     ----------
@@ -114,11 +111,11 @@ class IncrementalMDH(StreamEstimator, ClusterEstimator):
         Cluster of every row, 0 the largest (as counted on the rows learned from). Equal to
         ``predict(X)``.
     probabilities_ : ndarray of shape (n,), float32
-        The share of its own cluster in every row, 0 to 1: the entry of `predict_proba` for the
-        row's label.
+        Share of its own cluster in every row, 0 to 1: the entry of `predict_proba` for the row's
+        label.
     outlier_scores_ : ndarray of shape (n,), float64
-        `score_samples` with its sign turned: high near a border to another cluster. No row is
-        outside, however far it is from all others.
+        Minus `score_samples`: high near another cluster. No row counts as outside, however far it
+        is from all others.
     n_clusters_ : int
     cluster_tree_ : ClusterTree of distsvc.models.hyperplanes.tree
         The nodes with their hyperplanes, rows and sums of squares, and the order of splits. Rows
@@ -129,8 +126,8 @@ class IncrementalMDH(StreamEstimator, ClusterEstimator):
     valleys_ : ndarray of shape (k - 1,), float64
         z of every split of the answer, by importance.
     clearest_valley_ : float
-        The largest z of any split at the elbow, in the first 20 restarts: what ``valley`` is
-        compared with.
+        The largest z of any split at the elbow in the first 20 restarts, which is compared with
+        ``valley``.
     centre_ : ndarray of shape (d,), float64
         The origin of the rows.
     n_samples_ : int
@@ -140,20 +137,23 @@ class IncrementalMDH(StreamEstimator, ClusterEstimator):
 
     Notes
     -----
-    Departures from the paper, which its author's code shares: the density's constant 1 / sqrt(2 pi)
+    Departures from the paper that its author's code shares: the density's constant 1 / sqrt(2 pi)
     is left out of the gradients; rates are sqrt(d) / (t + 1) and 1 / (t + 1); means and variances
     start with one observation at 0; node k starts along feature k mod d. Ours: a node whose rows
     all have the same projection takes the direction of its next row; nodes with all rows on one
     side are not splits, so all clusters have rows; with ``n_clusters=None`` one cluster can be the
-    answer; the rows are shuffled. `published` makes an estimator with the parameters of the
-    paper's experiments. There is no outlier: a tree of hyperplanes divides all of space.
+    answer; the rows are shuffled. There are no outliers: a tree of hyperplanes divides all of
+    space.
 
-    `score_samples` is the distance of a row to the nearest hyperplane on its path, in units of that
-    node's standard deviation along its normal. Near 0 the row could have gone to another cluster.
-    It is infinity where there is one cluster.
+    `published` has the settings of Hofmeyr (2021), section 4: one tree from one pass over all rows
+    without scaling, alpha = 0.1, no clipping, the elbow of eq. (22), and no test for a valley. Give
+    ``n_clusters`` for iMDH_k.
 
-    `partial_fit` learns one tree from the rows in their order, in one pass. The first block decides
-    the centre. What pruning needs is counted as the rows come, under the tree of that moment.
+    `score_samples` is the distance of a row to the nearest hyperplane on its path, in standard
+    deviations of that node's rows along its normal. It is infinite if there is one cluster.
+
+    `partial_fit` learns one tree from the rows in their order, in one pass. The first block sets
+    the centre. The counts for pruning are taken as the rows come, under the tree at that time.
 
     See Also
     --------
@@ -177,79 +177,26 @@ class IncrementalMDH(StreamEstimator, ClusterEstimator):
 
     """
 
-    centre_: np.ndarray
-    notes_: list[str]
-    cluster_tree_: ClusterTree
+    depth: int = 8
+    n_clusters: int | None = None
+    _: KW_ONLY
+    alpha: float = 0.5
+    penalty: float = 10.0
+    bandwidth: float = 1.0
+    clip: float = 5.0
+    passes: int | None = None
+    max_effective_samples: int | None = None
+    n_init: int | None = None
+    growth: Growth = "prune"
+    elbow: Elbow = "weighted"
+    valley: float = 4.0
+    max_samples: int | None = 1_000_000
+    scale: TreeScale = "standard"
+    n_jobs: int | None = None
+    verbose: int = 0
+    random_state: RandomState = None
 
-    def __init__(
-        self,
-        depth: int = 8,
-        n_clusters: int | None = None,
-        *,
-        alpha: float = 0.5,
-        penalty: float = 10.0,
-        bandwidth: float = 1.0,
-        clip: float = 5.0,
-        passes: int | None = None,
-        max_effective_samples: int | None = None,
-        n_init: int | None = None,
-        growth: Growth = "prune",
-        elbow: Elbow = "weighted",
-        valley: float = 4.0,
-        max_samples: int | None = 1_000_000,
-        scale: TreeScale = "standard",
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: RandomState = None,
-    ):
-        self.depth = depth
-        self.n_clusters = n_clusters
-        self.alpha = alpha
-        self.penalty = penalty
-        self.bandwidth = bandwidth
-        self.clip = clip
-        self.passes = passes
-        self.max_effective_samples = max_effective_samples
-        self.n_init = n_init
-        self.growth = growth
-        self.elbow = elbow
-        self.valley = valley
-        self.max_samples = max_samples
-        self.scale = scale
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
-
-    @classmethod
-    def published(cls, **parameters: Any) -> IncrementalMDH:
-        """Return an estimator with the settings of Hofmeyr (2021), section 4.
-
-        They are one tree from one pass over all rows as they are, alpha = 0.1, no clipping, the
-        elbow of eq. (22), and no test for a valley.
-
-        Parameters
-        ----------
-        **parameters
-            Other parameters, such as ``n_clusters`` for iMDH_k, and settings that differ from the
-            paper's.
-
-        Returns
-        -------
-        estimator : IncrementalMDH
-            Not fitted.
-
-        See Also
-        --------
-        fit : Learn from rows.
-
-        Examples
-        --------
-        >>> from distsvc import IncrementalMDH
-        >>> IncrementalMDH.published(n_clusters=3).alpha
-        0.1
-
-        """
-        return cls(**published("imdh", parameters))
+    algorithm = "imdh"
 
     def _fit_array(self, X: np.ndarray) -> None:
         engine = self._begin()
@@ -304,8 +251,8 @@ class IncrementalMDH(StreamEstimator, ClusterEstimator):
         return _labels_of_leaves(self._all_leaves, self.cluster_tree_.cut(n_clusters))[self._leaves]
 
     def _begin(self) -> TreeEngine:
-        """Check the parameters, forget an earlier fit and return the engine of a new one."""
-        check_parameters("imdh", self.get_params())
+        """Check the parameters, delete an earlier fit and return a new engine."""
+        check_parameters(self.algorithm, self.get_params())
         self._forget(("_stream", *CHOSEN))
         self._engine = TreeEngine(self.get_params(), seed_of(self.random_state))
         self._engine.n_jobs = self.n_jobs
@@ -314,10 +261,10 @@ class IncrementalMDH(StreamEstimator, ClusterEstimator):
     def _learn(
         self, X: np.ndarray, keys: np.ndarray, order: np.ndarray, n_rows: int
     ) -> np.ndarray | None:
-        """Grow the trees from X[order] and choose one; return these rows' bottom nodes in it.
+        """Grow the trees from X[order] and choose one; return the bottom nodes of these rows.
 
-        None where rows are scaled to learn, since hyperplanes of unscaled rows label them. The rows
-        are those of the sample of a table of n_rows, in the order of their keys.
+        The rows are the sample of a table of `n_rows`, in the order of their keys. Return None if
+        they are scaled to learn, since hyperplanes of unscaled rows label them.
         """
         engine, keys = self._engine, keys[order]
         rows = np.empty((len(order), X.shape[1]), np.float32)
@@ -336,7 +283,7 @@ class IncrementalMDH(StreamEstimator, ClusterEstimator):
             self.__dict__.pop(name, None)
 
     def _publish(self) -> None:
-        """Publish the engine's choice."""
+        """Set the attributes of the engine's choice."""
         engine = self._engine
         self.cluster_tree_, self.n_clusters_ = engine.cluster_tree, engine.n_clusters
         self.agreement_ = engine.agreement
@@ -344,7 +291,7 @@ class IncrementalMDH(StreamEstimator, ClusterEstimator):
         self.notes_ = engine.notes
 
     def _settle(self) -> None:
-        """Choose the clusters of a stream, when they are first asked for."""
+        """Choose the clusters of a stream at their first use."""
         if hasattr(self, "_stream") and not hasattr(self, "cluster_tree_"):
             self._stream.choose()
             self._publish()
@@ -356,7 +303,7 @@ class IncrementalMDH(StreamEstimator, ClusterEstimator):
         return self.cluster_tree_.cut(self.cluster_tree_.n_leaves)
 
     def _take_rows(self, Z: np.ndarray, leaves: np.ndarray | None = None) -> None:
-        """Label the centred rows Z (n, d) float32 of `fit`, by their leaves (n,) if known."""
+        """Label the centred rows Z (n, d) float32 of `fit`, by their `leaves` (n,) if given."""
         phases = Phases(self)
         if leaves is None:
             whole = self._engine.rule_of(self.cluster_tree_.n_leaves)
@@ -368,14 +315,14 @@ class IncrementalMDH(StreamEstimator, ClusterEstimator):
 
 
 def _parts(n: int, d: int) -> Iterator[slice]:
-    """Yield slices of n rows of d float32 that stay in a processor's cache."""
-    step = max(CACHED_VALUES // d, 1)
+    """Yield slices of n rows of d float32 that fit into a processor's cache."""
+    step = max(2**18 // d, 1)
     for first in range(0, n, step):
         yield slice(first, min(first + step, n))
 
 
 def _labels_of_leaves(whole: Cut, cut: Cut) -> np.ndarray:
-    """Return the cluster in `cut` of every leaf, by its label in `whole`, the cut of all leaves."""
+    """Return the cluster in `cut` of every leaf of `whole`, by its label there."""
     labels = cut.labels.copy()
     for node in whole.tree.splits:
         below = whole.children[node]

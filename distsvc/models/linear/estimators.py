@@ -11,8 +11,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -28,7 +28,6 @@ from distsvc.job.parameters import (
     LinearStart,
     RandomState,
     check_parameters,
-    published,
 )
 from distsvc.models.linear.engine import (
     DEFAULT_NU,
@@ -38,6 +37,7 @@ from distsvc.models.linear.engine import (
     radius,
 )
 from distsvc.models.linear.rule import scores
+from distsvc.models.published import PublishedSettings
 from distsvc.models.rows.passes import answered
 from distsvc.models.rows.phases import Phases
 from distsvc.models.rows.sampling import seed_of
@@ -46,9 +46,9 @@ from distsvc.models.rows.validation import check_length, unweighted, validated
 
 @dataclass(frozen=True)
 class Decision:
-    """Scores dense rows less an offset, in a form that can be sent to where they are.
+    """Scores dense rows less an offset, as a function that can be sent to the rows.
 
-    With `sides` it is 1 for rows that are inside and -1 for others.
+    With `sides` the values are 1 for rows inside and -1 for others.
     """
 
     weights: np.ndarray
@@ -68,52 +68,25 @@ class Decision:
         return np.where(found >= 0.0, 1, -1) if self.sides else found
 
 
-class _LinearEstimator(OutlierMixin, BaseEstimator):
-    """The base of both estimators: rows are checked, solved by an engine, and scored."""
+@dataclass(eq=False, repr=False)
+class _LinearEstimator(PublishedSettings, OutlierMixin, BaseEstimator):
+    """The base of both estimators: checks rows, solves by an engine, and scores."""
 
-    _engine_type: type[LinearEngine]
+    _engine_type: ClassVar[type[LinearEngine]]
 
-    solver: str
-    tol: float
-    max_iter: int
-    memory_rows: int | None
-    verbose: int
-    random_state: RandomState
-    offset_: float
-    coef_: np.ndarray
-    center_: np.ndarray
-    notes_: list[str]
-
-    @classmethod
-    def published(cls, **parameters: Any) -> Self:
-        """Return an estimator with the settings of Chou, Lin and Lin (2020).
-
-        They are Algorithm 5 with R = 0.1, no shrinking, and the mass on the first rows at the
-        start.
-
-        Parameters
-        ----------
-        **parameters
-            Other parameters, such as ``nu``, and settings that differ from the paper's. The paper
-            has nu = 0.1.
-
-        Returns
-        -------
-        estimator : object
-            Not fitted.
-
-        See Also
-        --------
-        fit : Learn from rows.
-
-        Examples
-        --------
-        >>> from distsvc import LinearOneClassSVM
-        >>> LinearOneClassSVM.published(nu=0.1).solver
-        'greedy-cyclic'
-
-        """
-        return cls(**published(cls._engine_type.algorithm, parameters))
+    _: KW_ONLY
+    solver: LinearSolver = "greedy-sweeps"
+    share: float | None = None
+    block_size: int = 4
+    inner_iterations: int = 1
+    shrinking: bool = True
+    start: LinearStart = "mean"
+    tol: float = 1e-5
+    max_iter: int = 10_000
+    compute_gap: bool = False
+    memory_rows: int | None = None
+    verbose: int = 0
+    random_state: RandomState = None
 
     @unweighted
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -134,12 +107,12 @@ class _LinearEstimator(OutlierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            For NaN or infinity in X, indices of a sparse matrix that are not columns, fewer than 2
+            For NaN or infinity in X, column indices of a sparse matrix out of range, fewer than 2
             rows, or a parameter out of range.
 
         See Also
         --------
-        predict : The side of other rows.
+        predict : Whether other rows are inside.
 
         Examples
         --------
@@ -152,7 +125,7 @@ class _LinearEstimator(OutlierMixin, BaseEstimator):
         """
         X = _checked(self, X, reset=True, ensure_min_samples=2)
         parameters = self.get_params()
-        check_parameters(self._engine_type.algorithm, parameters)
+        check_parameters(self.algorithm, parameters)
         engine = self._engine_type(parameters, seed_of(self.random_state))
         phases = Phases(self)
         converged = engine.fit_rows(X)
@@ -170,7 +143,7 @@ class _LinearEstimator(OutlierMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> Any:
-        """Return 1 for every row that is inside, and -1 for outliers.
+        """Return 1 for every row inside, and -1 for outliers.
 
         Parameters
         ----------
@@ -184,7 +157,7 @@ class _LinearEstimator(OutlierMixin, BaseEstimator):
 
         See Also
         --------
-        decision_function : How far inside.
+        decision_function : The distance inside.
 
         Examples
         --------
@@ -197,7 +170,7 @@ class _LinearEstimator(OutlierMixin, BaseEstimator):
         """
         check_is_fitted(self, "offset_")
         if is_elsewhere(X):
-            return answered(self, X, self._of_rows(self.offset_, sides=True))
+            return answered(self, X, self._decision(self.offset_, sides=True))
         return np.where(self.decision_function(X) >= 0.0, 1, -1)
 
     def decision_function(self, X: Any) -> Any:
@@ -229,7 +202,7 @@ class _LinearEstimator(OutlierMixin, BaseEstimator):
         return self.score_samples(X) - self.offset_
 
     def score_samples(self, X: Any) -> Any:
-        """Return how much inside every row is, without the offset.
+        """Return the score of every row, higher inside, without the offset.
 
         Parameters
         ----------
@@ -243,7 +216,7 @@ class _LinearEstimator(OutlierMixin, BaseEstimator):
 
         See Also
         --------
-        decision_function : The same, 0 at the border.
+        decision_function : The score less ``offset_``.
 
         Examples
         --------
@@ -257,24 +230,33 @@ class _LinearEstimator(OutlierMixin, BaseEstimator):
         """
         check_is_fitted(self, "offset_")
         if is_elsewhere(X):
-            return answered(self, X, self._of_rows(0.0))
+            return answered(self, X, self._decision(0.0))
         return self._scores(_checked(self, X, reset=False))
 
     def __sklearn_tags__(self) -> Any:
-        """Say that sparse rows are fine."""
+        """Return the tags of the estimator: it accepts sparse rows."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
-    def _of_rows(self, offset: float, sides: bool = False) -> Decision:
-        """Return the function that scores dense rows, or tells their side."""
-        ball = self._engine_type is BallEngine
-        weights = self.center_ if ball else self.coef_[0]
-        return Decision(weights, offset, ball, sides)
+    def _decision(self, offset: float, sides: bool = False) -> Decision:
+        """Return the function that scores dense rows, or finds their sides."""
+        return Decision(self._weights, offset, self._engine_type.is_ball, sides)
+
+    def _scores(self, X: Any) -> np.ndarray:
+        """Return the scores (n,) of rows X (n, d), dense or CSR, without the offset."""
+        w, ball = self._weights, self._engine_type.is_ball
+        if not sparse.issparse(X):
+            return scores(X, w, ball)
+        products = np.asarray(X @ w).ravel()
+        if not ball:
+            return products
+        return 2.0 * products - np.asarray(X.multiply(X).sum(axis=1)).ravel() - (w**2).sum()
 
     def _publish(self, engine: LinearEngine) -> None:
-        """Set the attributes that both problems have."""
+        """Set the fitted attributes."""
         of = engine.solution
+        self._weights = of.weights
         self.support_, self.dual_coef_ = engine.support, engine.dual_coef[None, :]
         self.offset_, self.objective_, self.violation_ = of.offset, of.objective, of.violation
         self.n_iter_, self.notes_ = of.n_iter, engine.notes
@@ -283,60 +265,61 @@ class _LinearEstimator(OutlierMixin, BaseEstimator):
             self.duality_gap_ = of.duality_gap
 
 
+@dataclass(eq=False, repr=False)
 class LinearOneClassSVM(_LinearEstimator):
     r"""The hyperplane that separates most rows from the origin by the widest margin.
 
     The linear one-class SVM of Schoelkopf et al. (2001), solved in the dual by coordinate descent
-    (Chou, Lin and Lin 2020). It separates from the origin, so the origin has to mean something, as
-    it does for counts, shares and text; on centred columns w is 0 and nothing is learned. Rows are
-    outside that have too little of what the others have. Those with too much of it, such as bursts
-    among counts, are the most inside of all. `LinearSVDD` finds both, wherever the origin is.
+    (Chou, Lin and Lin 2020). The origin has to mean something, as for counts, shares and text. On
+    centred columns w is 0 and nothing is learned. Rows with lower values than the others along w
+    are outside. Rows with higher values, such as bursts of counts, have the highest scores.
+    `LinearSVDD` finds both, wherever the origin is.
 
     Parameters
     ----------
     nu : float in (0, 1], default=0.5
-        At most this share of the rows is outside, and at least it are support vectors. The default
-        is scikit-learn's; a job has 0.05.
+        Upper bound on the share of rows outside, and lower bound on that of support vectors. The
+        default is scikit-learn's; a job has 0.05.
     solver : str, default="greedy-sweeps"
         "greedy-cyclic" is the paper's Algorithm 5, "cyclic-4cd-greedy" Algorithm 4, "cyclic-2cd"
-        Algorithm 2; "greedy-2cd" takes one most violating pair at a time. "greedy-sweeps" is not in
-        the paper: Algorithm 5 with two further sweeps of each step's pairs, which is faster.
+        Algorithm 2; "greedy-2cd" moves the most violating pair at every step. "greedy-sweeps" is
+        ours and faster: Algorithm 5 with two further sweeps over the pairs of each step.
     share : float in (0, 1] or None, default=None
-        R of Algorithm 5: the pairs of an outer step, as a share of the rows. None is 0.1, the
-        paper's, and 0.05 with "greedy-sweeps". Only with these two solvers.
+        R of Algorithm 5: pairs of an outer step as a share of the rows. None is 0.1, as in the
+        paper, and 0.05 with "greedy-sweeps". Only with these two solvers.
     block_size : int, default=4
         Rows of a block of Algorithm 4, \|B\|, at least 2. Only with "cyclic-4cd-greedy".
     inner_iterations : int, default=1
-        Most pairs that move in a block of Algorithm 4, r. Only with "cyclic-4cd-greedy".
+        Maximum number of pairs moved in a block of Algorithm 4, r. Only with "cyclic-4cd-greedy".
     shrinking : bool, default=True
-        Leave out rows that their gradients hold at a bound until the others have converged. The
-        paper does not.
+        Skip rows whose gradients keep them at a bound until the others have converged. The paper
+        does not.
     start : {"mean", "first"}, default="mean"
-        The rows that have all the mass at first: those that lie lowest along the mean of all rows
-        (for the ball farthest from it), or the first ones, as in the paper.
+        Rows with all the mass at first: those lowest along the mean of all rows (for the ball,
+        farthest from it), or the first ones, as in the paper.
     tol : float, default=1e-05
-        The descent ends when no pair violates optimality by more than ``tol |f| / (nu n)``, so that
-        the objective is within `tol` of the optimum, relatively. LIBLINEAR's bound is absolute, on
+        The descent ends when no pair violates optimality by more than ``tol |f| / (nu n)``. The
+        objective is then within a relative `tol` of the optimum. LIBLINEAR's bound is absolute, on
         a scale that grows with nu n.
     max_iter : int, default=10000
-        Most outer steps; for the cyclic solvers, sweeps.
+        Maximum number of outer steps; of sweeps with the cyclic solvers.
     compute_gap : bool, default=False
-        Whether to find ``duality_gap_``.
+        Compute ``duality_gap_``.
     memory_rows : int or None, default=None
-        Rows that a job solves in memory, 1000 at least; of a larger table that many are, as a
-        sample, and then all rows in outer steps, one pass over the table each. None is as many as
-        fit in 256 MiB. `fit` does not use it.
+        Rows that a job solves in memory, at least 1000. A larger table is solved on a sample of
+        this size first, then in outer steps with one pass over the table each. None: as many as fit
+        in 256 MiB. `fit` ignores it.
     verbose : int, default=0
-        0 is silent; from 1 on a line is printed for each phase of `fit`, with its seconds.
+        If 1 or more, `fit` prints the duration of each phase.
     random_state : int, RandomState or None, default=None
-        Decides the order of the cyclic solvers; the others do not use it.
+        Seed of the order of rows in the cyclic solvers.
 
     Attributes
     ----------
     coef_ : ndarray of shape (1, d), float64
-        w of the paper's problem: that of LIBLINEAR, or of `sklearn.svm.OneClassSVM`, over nu n.
+        w of the paper's problem: w of LIBLINEAR or `sklearn.svm.OneClassSVM`, divided by nu n.
     offset_ : float
-        rho, over nu n too: ``decision_function(X) = X @ coef_[0] - offset_``.
+        rho, divided by nu n as well: ``decision_function(X) = X @ coef_[0] - offset_``.
     support_ : ndarray of shape (n_SV,), int64
         Rows with a positive alpha.
     dual_coef_ : ndarray of shape (1, n_SV), float64
@@ -344,7 +327,8 @@ class LinearOneClassSVM(_LinearEstimator):
     objective_ : float
         ``1/2 |w|^2``, the optimum of (3.14).
     violation_ : float
-        The largest difference between w.x of a row whose alpha could fall and one whose could grow.
+        The largest difference of w.x between a row whose alpha can decrease and a row whose alpha
+        can increase.
     duality_gap_ : float
         The primal minus the dual objective; only with `compute_gap`.
     n_iter_ : int
@@ -355,14 +339,16 @@ class LinearOneClassSVM(_LinearEstimator):
     Notes
     -----
     The default start does not depend on the order of rows. With nu = 1 every offset from the
-    largest w.x on is optimal; the least of them is taken. Left out of the paper are the labels y_i
-    and the bounds C_i of (3.17), which one-class problems do not have, and the inner solver of
-    Algorithm 4 that keeps the matrix of the sub-problem (supplement, section 6).
+    largest w.x upwards is optimal, and `offset_` is the smallest of them. Two parts of the paper
+    are left out: the labels y_i and the bounds C_i of (3.17), which one-class problems do not have,
+    and the inner solver of Algorithm 4 that stores the matrix of the sub-problem (supplement,
+    section 6). `published` has the settings of Chou, Lin and Lin (2020): Algorithm 5 with R = 0.1,
+    no shrinking, and all mass on the first rows at the start (section 4.1). The paper has nu = 0.1.
 
     See Also
     --------
-    LinearSVDD : The smallest ball, wherever the origin is.
-    sklearn.svm.OneClassSVM : The same problem, with kernels.
+    LinearSVDD : The smallest ball around most rows; needs no origin.
+    sklearn.svm.OneClassSVM : The same problem with kernels.
 
     References
     ----------
@@ -382,87 +368,45 @@ class LinearOneClassSVM(_LinearEstimator):
 
     """
 
+    algorithm = "linear-one-class"
     _engine_type = OneClassEngine
 
-    def __init__(
-        self,
-        nu: float = DEFAULT_NU,
-        *,
-        solver: LinearSolver = "greedy-sweeps",
-        share: float | None = None,
-        block_size: int = 4,
-        inner_iterations: int = 1,
-        shrinking: bool = True,
-        start: LinearStart = "mean",
-        tol: float = 1e-5,
-        max_iter: int = 10_000,
-        compute_gap: bool = False,
-        memory_rows: int | None = None,
-        verbose: int = 0,
-        random_state: RandomState = None,
-    ):
-        self.nu = nu
-        self.solver = solver
-        self.share = share
-        self.block_size = block_size
-        self.inner_iterations = inner_iterations
-        self.shrinking = shrinking
-        self.start = start
-        self.tol = tol
-        self.max_iter = max_iter
-        self.compute_gap = compute_gap
-        self.memory_rows = memory_rows
-        self.verbose = verbose
-        self.random_state = random_state
+    nu: float = DEFAULT_NU
 
     def _publish(self, engine: LinearEngine) -> None:
         super()._publish(engine)
-        self.coef_ = engine.solution.weights[None, :]
-
-    def _scores(self, X: Any) -> np.ndarray:
-        w = self.coef_[0]
-        return _products(X, w) if sparse.issparse(X) else scores(X, w, ball=False)
+        self.coef_ = self._weights[None, :]
 
 
+@dataclass(eq=False, repr=False)
 class LinearSVDD(_LinearEstimator):
     """The smallest ball that holds most rows.
 
     Support vector data description (Tax and Duin 2004) without a kernel, solved in the dual by
-    coordinate descent (Chou, Lin and Lin 2020). It does not depend on where the origin is, but on
-    the columns' scales.
+    coordinate descent (Chou, Lin and Lin 2020). It depends on the columns' scales, not on the
+    origin.
 
     Parameters
     ----------
     nu : float in (0, 1] or None, default=None
-        At most this share of the rows is outside: C = 1 / (nu n). 0.5 when C is None too;
-        a job has 0.05.
+        Upper bound on the share of rows outside: C = 1 / (nu n). 0.5 when C is None too; a job has
+        0.05.
     C : float or None, default=None
-        The paper's trade-off in R^2 + C sum xi_i; at least 1 / n. From 1 on the ball holds every
-        row. Not with `nu`.
+        The paper's trade-off in R^2 + C sum xi_i, at least 1 / n. With 1 or more the ball contains
+        every row. Not with `nu`.
     solver : str, default="greedy-sweeps"
-        As in `LinearOneClassSVM`.
     share : float in (0, 1] or None, default=None
-        As in `LinearOneClassSVM`.
     block_size : int, default=4
-        As in `LinearOneClassSVM`.
     inner_iterations : int, default=1
-        As in `LinearOneClassSVM`.
     shrinking : bool, default=True
-        As in `LinearOneClassSVM`.
     start : {"mean", "first"}, default="mean"
-        As in `LinearOneClassSVM`.
     tol : float, default=1e-05
-        As in `LinearOneClassSVM`.
     max_iter : int, default=10000
-        As in `LinearOneClassSVM`.
     compute_gap : bool, default=False
-        As in `LinearOneClassSVM`.
     memory_rows : int or None, default=None
-        As in `LinearOneClassSVM`.
     verbose : int, default=0
-        As in `LinearOneClassSVM`.
     random_state : int, RandomState or None, default=None
-        As in `LinearOneClassSVM`.
+        These are parameters of `LinearOneClassSVM`, too.
 
     Attributes
     ----------
@@ -475,20 +419,21 @@ class LinearSVDD(_LinearEstimator):
     support_, dual_coef_, duality_gap_, n_iter_, notes_
         As in `LinearOneClassSVM`.
     objective_ : float
-        The optimum of (3.16), which is minus the mean squared distance from a under alpha.
+        The optimum of (3.16): minus the mean squared distance from a, weighted by alpha.
     violation_ : float
-        The largest difference between ``|x - a|^2`` of a row whose alpha could grow and one whose
-        could fall.
+        The largest difference of ``|x - a|^2`` between a row whose alpha can increase and a row
+        whose alpha can decrease.
 
     Notes
     -----
-    Dense rows are centred first, which loses fewer digits; sparse rows are not. Where no alpha is
-    free, R^2 is midway between the farthest row inside and the nearest outside; with nu = 1, where
-    every R^2 up to the nearest row's is optimal, it is the largest of them.
+    Dense rows are centred first, which loses fewer digits; sparse rows are not. If no alpha is
+    free, R^2 is midway between the farthest row inside and the nearest outside. With nu = 1 every
+    R^2 up to that of the nearest row is optimal, and the largest of them is used. `published` has
+    the same settings as in `LinearOneClassSVM`.
 
     See Also
     --------
-    LinearOneClassSVM : A hyperplane, where the origin means something.
+    LinearOneClassSVM : A hyperplane that separates the rows from the origin.
 
     References
     ----------
@@ -508,58 +453,20 @@ class LinearSVDD(_LinearEstimator):
 
     """
 
+    algorithm = "linear-svdd"
     _engine_type = BallEngine
 
-    def __init__(
-        self,
-        nu: float | None = None,
-        *,
-        C: float | None = None,
-        solver: LinearSolver = "greedy-sweeps",
-        share: float | None = None,
-        block_size: int = 4,
-        inner_iterations: int = 1,
-        shrinking: bool = True,
-        start: LinearStart = "mean",
-        tol: float = 1e-5,
-        max_iter: int = 10_000,
-        compute_gap: bool = False,
-        memory_rows: int | None = None,
-        verbose: int = 0,
-        random_state: RandomState = None,
-    ):
-        self.nu = nu
-        self.C = C
-        self.solver = solver
-        self.share = share
-        self.block_size = block_size
-        self.inner_iterations = inner_iterations
-        self.shrinking = shrinking
-        self.start = start
-        self.tol = tol
-        self.max_iter = max_iter
-        self.compute_gap = compute_gap
-        self.memory_rows = memory_rows
-        self.verbose = verbose
-        self.random_state = random_state
+    nu: float | None = None
+    _: KW_ONLY
+    C: float | None = None
 
     def _publish(self, engine: LinearEngine) -> None:
         super()._publish(engine)
-        self.center_, self.radius_ = engine.solution.weights, radius(self.offset_)
-
-    def _scores(self, X: Any) -> np.ndarray:
-        if sparse.issparse(X):
-            squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
-            return 2.0 * _products(X, self.center_) - squares - (self.center_**2).sum()
-        return scores(X, self.center_, ball=True)
-
-
-def _products(X: Any, w: np.ndarray) -> np.ndarray:
-    return np.asarray(X @ w).ravel()
+        self.center_, self.radius_ = self._weights, radius(self.offset_)
 
 
 def _checked(estimator: Any, X: Any, **options: Any) -> Any:
-    """Return X as float64, CSR with columns once each if sparse, else in C order."""
+    """Return X as float64: CSR without repeated columns if sparse, else in C order."""
     if sparse.issparse(X):
         _check_indices(X)
     X = validated(estimator, X, accept_sparse="csr", dtype=np.float64, order="C", **options)
@@ -570,7 +477,7 @@ def _checked(estimator: Any, X: Any, **options: Any) -> Any:
 
 
 def _check_indices(X: Any) -> None:
-    """Raise UnusableRowsError where CSR or CSC names a column or row that is not there."""
+    """Raise UnusableRowsError if an index of a CSR or CSC matrix is out of range."""
     if X.format not in ("csr", "csc") or not X.indices.size:
         return
     size, what = (X.shape[1], "column") if X.format == "csr" else (X.shape[0], "row")

@@ -9,12 +9,13 @@
 | alpha_i and x_i in f | ``dual_coef_``, ``support_vectors_`` |
 | E | ``equilibria_`` |
 
-The work is done by one of two engines (`engines.engine_for`), which the distributed job uses, too.
+One of two engines (`engines.engine_for`) does the work, here and in the distributed job.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from time import perf_counter
 from typing import Any, Literal
 
@@ -37,8 +38,8 @@ from distsvc.job.parameters import (
     Stopping,
     Variant,
     check_parameters,
-    published,
 )
+from distsvc.models.published import PublishedSettings
 from distsvc.models.rows import sampling
 from distsvc.models.rows.passes import OutlierEstimator, Values, answered
 from distsvc.models.rows.phases import Phases
@@ -50,7 +51,7 @@ from distsvc.models.support_vector.boundary.base import Parameters
 from distsvc.models.support_vector.boundary.engine import BoundaryEngine
 from distsvc.models.support_vector.boundary.labelling import SEGMENT_TOLERANCE
 from distsvc.models.support_vector.engines import (
-    OF_THE_LABELLING,
+    LABELLING_PARAMETERS,
     EitherEngine,
     engine_for,
     engine_for_blocks,
@@ -59,139 +60,135 @@ from distsvc.models.support_vector.engines import (
 )
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine, check_cut
 
-OF_ONE_FIT = (
+FIT_ATTRIBUTES = (
     "seconds_", "tree_", "agreement_", "candidates_", "_rows", "epsilon_", "n_boundary_",
 )  # fmt: skip
+"""Attributes that not every fit sets."""
 
 
-class SupportVectorClustering(StreamEstimator, OutlierEstimator):
+@dataclass(eq=False, repr=False)
+class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimator):
     """Clusters of any shape: the connected parts of the regions where rows are dense.
 
-    By default nothing has to be known. A few one-class support vector machines of different widths
-    and subspaces are trained, the tree of all level sets of each is grown, and a vote among the
-    cuts of these trees decides. The first four parameters are the ones to try. Features should be
-    on comparable scales.
+    By default no parameter is needed. One-class support vector machines with several widths and
+    subspaces are trained, each yields a tree of all level sets, and the cuts of these trees vote on
+    the clusters. Try the first four parameters first. Features should be on comparable scales.
 
     With a number for `gamma` it is the papers' method. A large-margin one-class SVM with a Gaussian
-    kernel is trained by stochastic gradient descent on a budget of support vectors; rows near its
-    boundary climb to equilibrium points; equilibria joined by a segment inside the region are one
-    cluster; every row takes the label of its nearest boundary row. Rows with f(x) < 0 are outliers.
-    ``SupportVectorClustering(gamma, nu=nu, solver="exact", labelling="complete-graph")`` is SVC
-    (Ben-Hur et al. 2001), and with ``labelling="balls"`` it is FSVC (Jung, Lee and Lee 2010).
+    kernel is trained by stochastic gradient descent on a budget of support vectors. Rows near its
+    boundary climb to equilibrium points, and equilibria joined by a segment inside the region are
+    one cluster. Every row takes the label of its nearest boundary row. Rows with f(x) < 0 are
+    outliers. ``SupportVectorClustering(gamma, nu=nu, solver="exact", labelling="complete-graph")``
+    is SVC (Ben-Hur et al. 2001), and with ``labelling="balls"`` it is FSVC (Jung, Lee and Lee
+    2010).
 
     Parameters
     ----------
     n_clusters : int or None, default=None
-        Clusters wanted; None to find their number. With a number the vote is among the cuts of all
-        models into so many, and fewer are found, with a warning, where no tree has so many
-        branches. Only with the level tree.
+        Clusters wanted; None to determine their number. With a number, the vote is among the
+        models' cuts into that many. If no tree has so many branches, there are fewer clusters and a
+        warning. Only with the level tree.
     nu : float in (0, 1] or None, default=None
-        Share of rows that lie outside. With the level tree it shifts the scores and changes no
-        cluster; with None about one row in a hundred of a normal cluster is outside
-        (`NeighbourScore`). With a number for `gamma` it also decides C, by the exact equivalence
-        C = 1 / (nu rho*), with rho* of the nu-one-class SVM (Schoelkopf et al. 2001) on at most
-        2000 rows; the level of f is set so that a share nu of up to 10,000 rows lies outside. 0.1
-        when C is None too.
+        Share of rows outside. With the level tree it shifts the scores and changes no cluster; None
+        leaves about one row in a hundred of a normal cluster outside (`NeighbourScore`). With a
+        number for `gamma`, f = 0 is the level with a share nu of up to 10,000 rows outside, and nu
+        determines C = 1 / (nu rho*) exactly, with rho* of the nu-one-class SVM (Schoelkopf et al.
+        2001) on at most 2000 rows; 0.1 when C is None too.
     effort : {"fast", "default", "thorough"}, default="default"
-        How many models vote: up to 3 features 3, 10 or 20; in more 2, 3 or 10 in each of up to 4 or
-        8 subspaces.
+        Number of models that vote: 3, 10 or 20 up to 3 features; in more features 2, 3 or 10 in
+        each of up to 4 or 8 subspaces.
     granularity : {"coarse", "default", "fine"}, default="default"
-        How faint a valley divides two clusters. The significance z of a split grows with the rows;
-        it is what it would be with 3,000 rows, with 30,000, or with all that test the split: the
-        fewer, the coarser. (All rows of a table test it up to 100,000; of larger ones at least so
-        many, and as many as there are rows for each model.)
+        Depth of valley that divides two clusters. The significance z of a split grows with the
+        number of rows; it is scaled to 3,000 rows, to 30,000, or not at all: fewer rows, coarser
+        clusters. (Splits are tested on all rows up to 100,000. In larger tables they are tested on
+        at least that many, and on as many as each model has rows.)
     verbose : int, default=0
-        0 is silent; from 1 on a line is printed for each phase of `fit`, with its seconds.
+        If 1 or more, `fit` prints the duration of each phase.
     random_state : int, RandomState or None, default=None
-        Decides the order of rows.
+        Seed of the order of rows.
 
     Other Parameters
     ----------------
     gamma : float, list of float or "auto", default="auto"
-        Kernel width, K(x, x') = exp(-gamma ||x - x'||^2), per squared unit of X. A list is a sweep:
-        a level tree for each, and a vote. "auto" decides on 10 to 24 models
-        (`make_ensemble`); with ``labelling="equilibria"`` it is one guess, `automatic_gamma`.
+        Kernel width, K(x, x') = exp(-gamma ||x - x'||^2), per squared unit of X. With a list, each
+        value has a level tree, and these vote. "auto" trains 10 to 24 models (`make_ensemble`).
+        With ``labelling="equilibria"`` it is a single estimate, `automatic_gamma`.
     C : float or None, default=None
-        The papers' trade-off in J(w) = 1/2 ||w||^2 + (C/N) sum max(0, 1 - w.phi(x)), the convention
-        of Pham, Le and Dang (2017); for that of Pham, Le, Le and Tran (2016), the sum of hinges,
+        The papers' trade-off in J(w) = 1/2 ||w||^2 + (C/N) sum max(0, 1 - w.phi(x)), in the
+        convention of Pham, Le and Dang (2017). Pham, Le, Le and Tran (2016) have the sum of hinges:
         give C N. Not with `nu`. The level tree's own is 2.
     solver : {"bsgd", "sgd", "exact"}, default="bsgd"
-        Algorithm 2 with a budget; Algorithm 1 without (SGD-LMOC); or the optimum. With `nu` that is
-        scikit-learn's OneClassSVM, which is the same problem; with `C` it is coordinate ascent on
-        the dual, for at most 10,000 rows.
+        Algorithm 2 with a budget; Algorithm 1 without (SGD-LMOC); or the optimum. The optimum is
+        scikit-learn's OneClassSVM with `nu`, which is the same problem. With `C` it is coordinate
+        ascent on the dual, for at most 10,000 rows.
     budget : int or None, default=None
-        Support vectors kept by ``bsgd``; None for 200 of every model of the level tree, and 100
-        with equilibria.
+        Maximum number of support vectors of ``bsgd``. None: 200 for each model of the level tree,
+        100 with equilibria.
     maintenance : {"merge", "project-nearest", "project-random", "removal"}, default="merge"
-        The step when the budget is exceeded. Merging is not in the papers; in our measurements
-        it comes closest to the optimum. Projections are onto the cone, so weights never turn
-        negative.
+        The step when the budget is exceeded. Merging is not in the papers; in our measurements it
+        comes closest to the optimum. Projections are onto the cone, so weights stay non-negative.
     projection_size : int, default=5
-        Vectors that a removed one is projected on (k in section 3.3.2).
+        Vectors onto which a removed one is projected (k in section 3.3.2).
     stopping : {"held-out", "step-norm"}, default="held-out"
-        "held-out": every 10,000 steps J is measured on 2048 rows (which are not trained on when
-        there are 40,960 or more rows); training ends when the best of the last three values is not
-        better than the best before by `tol`, relatively. "step-norm" is the papers' rule, ||w_{t+1}
-        - w_t|| <= theta, which says little about convergence: it ends after at most 1.41 C / theta
-        steps whatever the data.
+        "held-out": J is measured every 10,000 steps on 2048 rows, which are not trained on if there
+        are 40,960 rows or more. Training ends when the best of the last three values does not
+        improve on the earlier best by a relative `tol`. "step-norm" is the papers' rule, ||w_{t+1}
+        - w_t|| <= theta. It says little about convergence: whatever the data, it ends after at most
+        1.41 C / theta steps.
     tol : float, default=0.001
-        Threshold of the rule "held-out". The level tree's models have no rule: they do all their
-        steps.
+        Threshold of the rule "held-out". The level tree's models do all their steps.
     theta : float, default=0.01
         Threshold of the rule "step-norm".
     max_iter : int, default=200000
-        Most steps of descent, or sweeps of ``exact`` with `C`. No more rows than this are looked
-        at. The level tree's models do 5 steps a row, at least 4,000 and at most 20,000.
+        Maximum number of steps of descent, of sweeps of ``exact`` with `C`, and of rows used. The
+        level tree's models do 5 steps a row, at least 4,000 and at most 20,000.
     iterate : {"last", "average", "random"}, default="last"
-        The iterate that decides. "average" is the mean of all iterates, from the second epoch on
-        (Theorem 7 of 2017), only with ``sgd``; "random" is the one after a random number of steps,
-        uniform in 1 to T (Theorem 3 of 2016), which takes a second run.
+        The iterate that is used. "average" is the mean of all iterates from the second epoch on
+        (Theorem 7 of 2017), only with ``sgd``. "random" is the iterate after a random number of
+        steps, uniform in 1 to T (Theorem 3 of 2016); it needs a second run.
     labelling : {"auto", "equilibria", "level-tree", "complete-graph", "balls"}, default="auto"
         "equilibria" is Algorithm 3 of Pham, Le and Dang (2017). "level-tree" cuts the tree of the
-        level sets of f where its splits are significant; Algorithm 3's answer is its cut at level
-        0. "auto" is the level tree unless gamma is a number or the solver is not ``bsgd``. Two more
-        are for tables in memory only, and were proposed for the solver ``exact`` with `nu`.
-        "complete-graph" joins any two rows inside whose segment is inside; rows outside take the
-        label of the nearest one inside (at most 100,000 rows inside). With "balls" only the
-        centres of balls climb, merging on their way, and rows take the label of the nearest centre.
+        level sets of f at its significant splits; Algorithm 3 is its cut at level 0. "auto" is the
+        level tree unless gamma is a number or the solver is not ``bsgd``. The other two are for
+        tables in memory, and were proposed for the solver ``exact`` with `nu`. "complete-graph"
+        joins any two rows inside whose segment is inside (at most 100,000 rows); rows outside take
+        the label of the nearest row inside. With "balls" only the centres of balls climb and merge
+        on their way, and rows take the label of the nearest centre.
     assignment : {"vote", "nearest"}, default="vote"
         With the level tree, a row takes the label of the cluster whose support vectors have the
         largest weighted kernel sum there, or of its nearest support vector.
     bridging : bool, default=True
-        Test segments between support vectors inside the domain too, so that equilibria are joined
+        Also test segments between support vectors inside the domain, so that equilibria are joined
         along the data and not only along straight lines. The papers do not (False), which splits
-        curved clusters where the segment between two equilibria leaves them. Only with
-        ``labelling="equilibria"``.
+        curved clusters. Only with ``labelling="equilibria"``.
     epsilon : float, default=0.1
-        Half-width of the extended boundary B_eps, in units of f. It is widened, with a warning,
-        until 50 of up to 10,000 rows lie within, but not with ``variant="published"``.
+        Half-width of the extended boundary B_eps, in units of f. Unless ``variant="published"``, it
+        is widened, with a warning, until it contains 50 of up to 10,000 rows.
     segment_samples : int, default=20
         Points tested on the segment between two equilibria, or two rows of the complete graph.
         With "balls" they are 9, as in FSVC.
     boundary_size : int, default=2048
-        Most boundary rows kept; `distsvc.models.support_vector.boundary.labelling.Boundary` says
-        which.
+        Maximum number of boundary rows, a sample described in
+        `distsvc.models.support_vector.boundary.labelling.Boundary`.
     ball_radius : float, default=0.3
-        With "balls": rows nearer than this to a centre are in its ball, in units of X. The larger,
-        the fewer points climb.
+        With "balls": radius of a ball, in units of X. The larger, the fewer points climb.
     merge_radius : float, default=0.1
-        With "balls": points on their way nearer than this become one, so that no two equilibria
-        are. In units of X; Pham, Le and Dang (2017) tries 0.1 to 1 for both radii.
+        With "balls": distance, in units of X, below which climbing points merge, and so the minimum
+        distance of equilibria. Pham, Le and Dang (2017) try 0.1 to 1 for both radii.
     noise : bool, default=False
         Label rows with a `decision_function` below 0 as -1 in `labels_`, `predict` and `cut`, as
-        HDBSCAN does. Rows on the boundary, down to -1e-5, which is rounding, are not outside.
+        HDBSCAN does. Values down to -1e-5, which is rounding, are not outside.
     variant : {"default", "published"}, default="default"
         "published" is Algorithms 1 to 3 of the papers as printed; `published` gives the other
-        settings, too. Rows are drawn with replacement and told apart by their numbers. The newest
-        vector may be removed. Projections are on the span, so that weights can be negative. The
-        level of f stays 1. `epsilon` stays as it is; an empty boundary is an error. Boundary rows
-        that climb to f < 0 keep a cluster of their own. Equilibria on saddles stay. The average
-        begins with the first iterate. It needs a number for `gamma`, and `C`.
+        settings, too. It needs a number for `gamma`, and `C`. Rows are drawn with replacement and
+        identified by their numbers. The newest vector may be removed. Projections are on the span,
+        so weights can be negative. The level of f is 1. `epsilon` is not widened; an empty boundary
+        is an error. Boundary rows that climb to f < 0 form clusters. Equilibria on saddles are not
+        pushed off. The average starts with the first iterate.
     n_jobs : int or None, default=None
-        Threads: for the models of the level tree, the climbs to equilibria and the segments between
-        them, and blocks of rows that are labelled or scored. None is 1 unless
-        `joblib.parallel_config` says otherwise, -1 all processors. Answers are the same for any
-        number, to the byte.
+        Threads for the models of the level tree, for climbs and segments, and for blocks of rows to
+        label or score. None is 1 unless `joblib.parallel_config` sets another number, -1 all
+        processors. The number changes no byte of an answer.
 
     Attributes
     ----------
@@ -199,16 +196,16 @@ class SupportVectorClustering(StreamEstimator, OutlierEstimator):
         Cluster of every row; outliers have one too unless `noise`. 0 is the largest cluster, as
         counted on up to 10,000 rows.
     probabilities_ : ndarray of shape (n,), float32
-        The share of its own cluster in every row, 0 to 1: the entry of `predict_proba` for the
-        row's label. 0 for rows that `noise` labels -1.
+        Share of its own cluster in every row, 0 to 1: the entry of `predict_proba` for the row's
+        label. 0 for rows that `noise` labels -1.
     outlier_scores_ : ndarray of shape (n,), float64
-        How far out every row is: `decision_function` with its sign turned, above 0 outside.
+        Minus `decision_function` of every row: above 0 outside.
     n_clusters_ : int
-        Clusters that have rows; of lazy rows, and after `partial_fit`, all that there are.
+        Clusters that have rows; all clusters for lazy rows, and after `partial_fit`.
     support_vectors_ : ndarray of shape (B, d), float32
     dual_coef_ : ndarray of shape (B,), float32
-        Weights of ``f(x) = sum_j dual_coef_[j] K(support_vectors_[j], x) - offset_``. With
-        the level tree f is the winner's, on the components that it sees; it does not score rows.
+        Weights of ``f(x) = sum_j dual_coef_[j] K(support_vectors_[j], x) - offset_``. With the
+        level tree, f is the winner's on its components, and scores are computed otherwise.
     offset_ : float
         Always 1, as in the papers.
     gamma_, C_ : float
@@ -216,46 +213,53 @@ class SupportVectorClustering(StreamEstimator, OutlierEstimator):
     tree_ : LevelTree of distsvc.models.support_vector.level_tree.tree
         The winner's tree: births, deaths, masses, z, depths of its branches (level tree only).
     agreement_ : float
-        The chance that another sample of the table gives this answer, up to an adjusted Rand index
-        of 0.8, as it was between halves of labelled sets (level tree only). With `n_clusters` it is
-        the share of the models that find the answer.
+        Estimated probability that another sample of the table gives this answer, up to an adjusted
+        Rand index of 0.8, calibrated on halves of labelled sets (level tree only). With
+        `n_clusters`, the share of the models with this answer.
     candidates_ : list of dict
         The best proposal for each number of clusters (level tree only): ``n_clusters``,
-        ``standing`` relative to the winner's, ``votes`` relative to the most, ``separated`` (near
-        pairs of rows, relative to all pairs), ``support``, ``z`` of the weakest split, ``winner``.
+        ``standing`` relative to the winner's, ``votes`` relative to the maximum, ``separated``
+        (near pairs of rows, relative to all pairs), ``support``, ``z`` of the weakest split,
+        ``winner``.
     equilibria_ : ndarray of shape (M, d), float32
-        With "complete-graph", where nothing climbs, the different rows inside.
+        With "complete-graph", where nothing climbs, the distinct rows inside.
     equilibrium_labels_ : ndarray of shape (M,), int32
         Their clusters; -1 outside the domain of novelty.
     epsilon_ : float
-        Half-width of the boundary that was used (only with ``labelling="equilibria"``).
+        Half-width of the boundary used (only with ``labelling="equilibria"``).
     n_boundary_ : int
         Rows of the table within it.
     n_iter_ : int
         Steps done; with ``exact`` sweeps, or LIBSVM's iterations.
     seconds_ : dict of str to float
-        Wall-clock time that `fit` took: ``"training"``, phase one with its choice of gamma and C
-        (and the growing of the level trees), and ``"clustering"``, phase two and the labels.
+        Wall-clock time of `fit`: ``"training"``, phase one with the choice of gamma and C (and the
+        level trees), and ``"clustering"``, phase two and the labels.
     notes_ : list of str
-        Cases that the papers leave undefined, and a boundary that was widened; also issued as
-        warnings by `fit`.
+        Cases that the papers leave undefined, and a widened boundary; also issued as warnings by
+        `fit`.
 
     Notes
     -----
-    Rows are centred and turned to float32. The result does not depend on the order of rows beyond
+    Rows are centred and converted to float32. The result depends on the order of rows only through
     the random order that follows from their positions and `random_state`. Sampling is without
-    replacement within an epoch, where the papers sample with replacement. All departures from the
-    papers, and the way to switch each off, are on the page "Departures from the papers".
+    replacement within an epoch; the papers sample with replacement. The page "Departures from the
+    papers" lists all departures and how to switch each off.
+
+    `published` has the settings of Pham, Le and Dang (2017), section 5.2: Algorithm 2 with removal
+    and a budget of 50, theta = 0.01, k = 5, and Algorithm 3 with m = 20, all as printed
+    (`variant`). The paper names no epsilon; 0.01 is from Pham, Le, Le and Tran (2016). It has no
+    default for `gamma` and `C`. ``maintenance="project-nearest"`` is BSGD-PNN,
+    ``"project-random"`` BSGD-PRN, and ``solver="sgd"`` SGD-LMOC.
 
     `partial_fit` does one step of phase one for each row of a block, in the rows' order, with the
-    solvers ``bsgd`` and ``sgd`` and no level tree. The first block decides the centre, gamma and C,
-    so it should have some hundred rows. `predict` labels with a boundary drawn from the rows of all
-    blocks. `decision_function` is f, or with the level tree its score; `score_samples` is higher
-    by 1: w.phi(x) >= 0, but for the level tree.
+    solvers ``bsgd`` and ``sgd`` and no level tree. The first block determines the centre, gamma and
+    C, so it should have some hundred rows. `predict` labels with a boundary drawn from the rows of
+    all blocks. `decision_function` is f, or the level tree's score. `score_samples` is higher by 1:
+    w.phi(x) >= 0, except with the level tree.
 
     See Also
     --------
-    AutoClustering : Looks along a graph of near rows, too.
+    AutoClustering : Uses a graph of near rows, too.
     IncrementalMDH : Hyperplanes, for many columns.
     sklearn.cluster.HDBSCAN : Another hierarchy of dense regions.
 
@@ -267,7 +271,7 @@ class SupportVectorClustering(StreamEstimator, OutlierEstimator):
 
     Examples
     --------
-    Two half-moons, of which nothing is known:
+    Two half-moons, without any parameter:
 
     >>> from distsvc import SupportVectorClustering
     >>> from sklearn.datasets import make_moons
@@ -284,108 +288,48 @@ class SupportVectorClustering(StreamEstimator, OutlierEstimator):
     >>> papers.n_clusters_
     2
 
+    The same as printed:
+
+    >>> model = SupportVectorClustering.published(gamma=8.0, C=32.0, random_state=0)
+    >>> model.fit(X).epsilon_
+    0.01
+
     """
 
-    _engine: EitherEngine
-    _rows: np.ndarray | None = None
-    """The centred rows (n, d) float32 that a cut of a level tree is of."""
+    gamma: float | Sequence[float] | np.ndarray | Literal["auto"] = "auto"
+    _: KW_ONLY
+    nu: float | None = None
+    C: float | None = None
+    solver: Solver = "bsgd"
+    budget: int | None = None
+    maintenance: Maintenance = "merge"
+    projection_size: int = 5
+    stopping: Stopping = "held-out"
+    tol: float = 1e-3
+    theta: float = 0.01
+    max_iter: int = 200_000
+    iterate: Iterate = "last"
+    labelling: Labelling | InMemory = "auto"
+    n_clusters: int | None = None
+    effort: Effort = "default"
+    granularity: Granularity = "default"
+    assignment: Assignment = "vote"
+    bridging: bool = True
+    epsilon: float = 0.1
+    segment_samples: int = 20
+    boundary_size: int = 2048
+    ball_radius: float = 0.3
+    merge_radius: float = 0.1
+    noise: bool = False
+    variant: Variant = "default"
+    n_jobs: int | None = None
+    verbose: int = 0
+    random_state: RandomState = None
 
-    def __init__(
-        self,
-        gamma: float | Sequence[float] | np.ndarray | Literal["auto"] = "auto",
-        *,
-        nu: float | None = None,
-        C: float | None = None,
-        solver: Solver = "bsgd",
-        budget: int | None = None,
-        maintenance: Maintenance = "merge",
-        projection_size: int = 5,
-        stopping: Stopping = "held-out",
-        tol: float = 1e-3,
-        theta: float = 0.01,
-        max_iter: int = 200_000,
-        iterate: Iterate = "last",
-        labelling: Labelling | InMemory = "auto",
-        n_clusters: int | None = None,
-        effort: Effort = "default",
-        granularity: Granularity = "default",
-        assignment: Assignment = "vote",
-        bridging: bool = True,
-        epsilon: float = 0.1,
-        segment_samples: int = 20,
-        boundary_size: int = 2048,
-        ball_radius: float = 0.3,
-        merge_radius: float = 0.1,
-        noise: bool = False,
-        variant: Variant = "default",
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: RandomState = None,
-    ):
-        self.gamma = gamma
-        self.nu = nu
-        self.C = C
-        self.solver = solver
-        self.budget = budget
-        self.maintenance = maintenance
-        self.projection_size = projection_size
-        self.stopping = stopping
-        self.tol = tol
-        self.theta = theta
-        self.max_iter = max_iter
-        self.iterate = iterate
-        self.labelling = labelling
-        self.n_clusters = n_clusters
-        self.effort = effort
-        self.granularity = granularity
-        self.assignment = assignment
-        self.bridging = bridging
-        self.epsilon = epsilon
-        self.segment_samples = segment_samples
-        self.boundary_size = boundary_size
-        self.ball_radius = ball_radius
-        self.merge_radius = merge_radius
-        self.noise = noise
-        self.variant = variant
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
-
-    @classmethod
-    def published(cls, **parameters: Any) -> SupportVectorClustering:
-        """Return an estimator with the settings of Pham, Le and Dang (2017), section 5.2.
-
-        They are Algorithm 2 with removal and a budget of 50, theta = 0.01, k = 5, and Algorithm 3
-        with m = 20, all as printed (`variant`). The paper names no epsilon; 0.01 is that of Pham,
-        Le, Le and Tran (2016).
-
-        Parameters
-        ----------
-        **parameters
-            `gamma` and `C`, which have no default there, other parameters, and settings that differ
-            from the paper's. BSGD-PNN and BSGD-PRN have ``maintenance="project-nearest"`` and
-            ``"project-random"``, SGD-LMOC has ``solver="sgd"``.
-
-        Returns
-        -------
-        estimator : SupportVectorClustering
-            Not fitted.
-
-        See Also
-        --------
-        fit : Learn from rows.
-
-        Examples
-        --------
-        >>> from distsvc import SupportVectorClustering
-        >>> from sklearn.datasets import make_moons
-        >>> X, _ = make_moons(400, noise=0.06, random_state=0)
-        >>> model = SupportVectorClustering.published(gamma=8.0, C=32.0, random_state=0)
-        >>> model.fit(X).epsilon_
-        0.01
-
-        """
-        return cls(**published("support-vector", parameters))
+    algorithm = "support-vector"
+    _engine: EitherEngine = field(init=False)
+    _rows: np.ndarray | None = field(default=None, init=False)
+    """The centred rows (n, d) float32 of `fit` that `cut` labels."""
 
     @property
     def _whole(self) -> bool:
@@ -420,20 +364,20 @@ class SupportVectorClustering(StreamEstimator, OutlierEstimator):
         self.seconds_ = {"training": trained - started, "clustering": perf_counter() - trained}
 
     def relabel(self, X: Any, **parameters: Any) -> SupportVectorClustering:
-        """Cluster the rows of `fit` again, the model as it is trained.
+        """Cluster the rows of `fit` again with the trained model.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
             The rows of `fit`.
         **parameters
-            Those of the labelling that change: ``labelling`` (but the level tree), ``bridging``,
-            ``segment_samples``, ``boundary_size``, ``ball_radius``, ``merge_radius`` and ``noise``.
+            Changed parameters of the labelling: ``labelling`` (not the level tree), ``bridging``,
+            ``segment_samples``, ``boundary_size``, ``ball_radius``, ``merge_radius`` or ``noise``.
 
         Returns
         -------
         self : SupportVectorClustering
-            Its answer is that of `fit` with these parameters.
+            The estimator, as after `fit` with these parameters.
 
         Raises
         ------
@@ -456,7 +400,7 @@ class SupportVectorClustering(StreamEstimator, OutlierEstimator):
         """
         check_is_fitted(self, "labels_")
         for name in parameters:
-            choice(*OF_THE_LABELLING).check("a parameter of relabel", name)
+            choice(*LABELLING_PARAMETERS).check("a parameter of relabel", name)
         engine = self._engine
         if isinstance(engine, LevelTreeEngine) or parameters.get("labelling") == "level-tree":
             raise ValueError("a level tree is not labelled again; use cut")
@@ -506,21 +450,19 @@ class SupportVectorClustering(StreamEstimator, OutlierEstimator):
     ) -> np.ndarray:
         """Return the labels of another cut of the level tree, without training again.
 
-        Give one of `n_clusters`, `level` and `significance`. Labels are of the rows of X, or of
-        those of `fit`.
+        Give one of `n_clusters`, `level` and `significance`.
 
         Parameters
         ----------
         n_clusters : int or None, default=None
-            Clusters wanted: the answer of a fit that is given so many. Fewer are returned where no
-            tree has as many branches.
+            Clusters wanted, as in `fit`. There are fewer if no tree has that many branches.
         X : array-like of shape (n, d) or None, default=None
             Rows to label; None for those of `fit`.
         level : float or None, default=None
-            The clusters are the components of the winner's level set f(x) >= level: the papers'
-            answer at level 0.
+            The clusters are the components of the winner's level set f(x) >= level. Level 0 is the
+            papers' answer.
         significance : float or None, default=None
-            The clusters are those of all splits of the winner with a z of at least so much.
+            The clusters are those of all splits of the winner with at least this z.
 
         Returns
         -------
@@ -529,8 +471,8 @@ class SupportVectorClustering(StreamEstimator, OutlierEstimator):
         Raises
         ------
         ValueError
-            Unless one of the three is given, or where the rows of `fit` were read block by block
-            and X is not given.
+            Not exactly one of the three is given, or X is not given and the rows of `fit` were read
+            block by block.
 
         See Also
         --------
@@ -558,21 +500,21 @@ class SupportVectorClustering(StreamEstimator, OutlierEstimator):
         return self._with_noise(self._engine.cut(n_clusters, level, significance, rows), rows)
 
     def _begin(self, engine: EitherEngine) -> None:
-        """Forget an earlier fit."""
+        """Delete the results of an earlier fit and set the engine."""
         self._forget_rows()
-        for name in OF_ONE_FIT:
+        for name in FIT_ATTRIBUTES:
             self.__dict__.pop(name, None)
         self._engine, self.notes_ = engine, engine.notes
 
     def _take_decision(self) -> None:
-        """Publish the trained model."""
+        """Set the attributes of the trained model."""
         engine = self._engine
         self.gamma_, self.C_, self.n_iter_ = engine.gamma, engine.C, engine.n_iter
         self.support_vectors_ = engine.original(engine.support_vectors)
         self.dual_coef_, self.offset_ = engine.decision.a, 1.0
 
     def _take_clusters(self) -> None:
-        """Publish the clusters that the engine has found."""
+        """Set the attributes of the engine's clusters."""
         engine = self._engine
         self.n_clusters_ = engine.rule.n_clusters
         self.equilibria_ = engine.original(engine.equilibria)
@@ -588,14 +530,14 @@ class SupportVectorClustering(StreamEstimator, OutlierEstimator):
             self.agreement_, self.candidates_ = answer.agreement, answer.candidates
 
     def _settle(self) -> None:
-        """Find the clusters of a stream, when they are first asked for."""
+        """Find the clusters of a stream at their first use."""
         check_is_fitted(self, "dual_coef_")
         if isinstance(self._engine, BoundaryEngine) and self._engine.pending:
             self._engine.find_pending_clusters()
             self._take_clusters()
 
     def _seen(self, X: Any) -> np.ndarray:
-        """Return rows X (n, d) as the engine looks at them, (n, q) float32."""
+        """Return rows X (n, d) in the engine's coordinates, (n, q) float32."""
         check_is_fitted(self, "dual_coef_")
         return self._engine.seen(validated(self, X, reset=False))
 
@@ -605,11 +547,11 @@ class SupportVectorClustering(StreamEstimator, OutlierEstimator):
         return Values(engine.rule, engine.centre, column, least)
 
     def _labels_of(self, rows: np.ndarray) -> np.ndarray:
-        """Return the labels (n,) int32 of the seen rows (n, q) of a fit."""
+        """Return the labels (n,) int32 of rows (n, q) in the engine's coordinates."""
         return self._with_noise(of_blocks(self._engine.labels, rows, self.n_jobs), rows)
 
     def _with_noise(self, labels: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Return labels (n,) int32 of seen rows, with `noise` -1 where their value is below 0."""
+        """Return labels (n,) int32; with `noise`, -1 if the value of a row (n, q) is below 0."""
         if not self.noise:
             return labels
         values = of_blocks(self._engine.values, rows, self.n_jobs)

@@ -1,0 +1,42 @@
+"""Estimators with the settings of a paper."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+from distsvc.job.parameters import published
+
+
+class PublishedSettings:
+    """The base of estimators whose paper prints its settings."""
+
+    algorithm: ClassVar[str]
+
+    @classmethod
+    def published(cls, **parameters: Any) -> Self:
+        """Return an estimator with exactly the settings of its paper.
+
+        The notes of the class list them, with paper and section.
+
+        Parameters
+        ----------
+        **parameters
+            Parameters without a value in the paper, and settings to change.
+
+        Returns
+        -------
+        estimator : object
+            Not fitted.
+
+        See Also
+        --------
+        fit : Learn from rows.
+
+        Examples
+        --------
+        >>> from distsvc import IncrementalMDH
+        >>> IncrementalMDH.published(n_clusters=3).alpha
+        0.1
+
+        """
+        return cls(**published(cls.algorithm, parameters))
