@@ -22,7 +22,7 @@ from benchmarks.harness.rows import Row, grouped, mean_of, show
 from benchmarks.harness.runs import work_folder
 from benchmarks.nights.numbering import ByCentroid, Runs, by_size, without_pages
 from benchmarks.nights.world import MadeNight, known, nearest, nights_of
-from distsvc.models.nights.continuity import Shared, continued
+from distsvc.models.nights.continuity import LabelOverlap, match_clusters
 
 NIGHTS = 60
 PROCESSES = 2
@@ -102,8 +102,8 @@ class TrueClusters:
                 np.bincount(of, minlength=len(self.ids_before) * k).reshape(-1, k)
                 for of in (pairs, within)
             )
-            shared = Shared(overlap, inside, self.counts)
-            found = continued(self.ids_before, self.next_id, shared, self.match)
+            shared = LabelOverlap(overlap, inside, self.counts)
+            found = match_clusters(self.ids_before, self.next_id, shared, self.match)
             ids, self.next_id = found.ids, found.next_id
         outside = ~known(night.X, night.components)
         self.counts = np.bincount(2 * now + outside, minlength=2 * k).reshape(k, 2)

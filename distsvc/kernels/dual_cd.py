@@ -309,7 +309,7 @@ def violating_pairs(G, alpha, rows, least, most, limit, numbers, keys):
 
 
 @kernel
-def dealt(pairs):
+def interleave(pairs):
     """Return pairs (2 m,) int64 of rows, alternating between the first and the second half.
 
     It separates neighbours in the order of violation, so that each sweep groups other pairs.

@@ -22,7 +22,7 @@ import numpy as np
 
 from distsvc.errors import DistsvcError, InputNotFoundError, JobFileError
 from distsvc.job.config import ContinuityConfig
-from distsvc.models.nights.continuity import Shared
+from distsvc.models.nights.continuity import LabelOverlap
 from distsvc.published import held, rollback
 from distsvc.run.labelling.labeller import PREVIOUS, RULE
 from distsvc.run.nights import continuity
@@ -84,7 +84,7 @@ def _overlap(run: Run, rule, survey, of: str):
     shared = [[ROWS * len(one & other) for other in after] for one in before]
     overlap = np.array(shared, np.int64).reshape(len(before), len(after))
     counts = np.outer([ROWS * len(one) for one in before], [1, 0])
-    return Shared(overlap, overlap, counts), np.zeros(1, np.int64)
+    return LabelOverlap(overlap, overlap, counts), np.zeros(1, np.int64)
 
 
 def _labeller(run: Run, of: str):

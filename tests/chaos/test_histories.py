@@ -31,7 +31,7 @@ def test_in_a_bucket():
         (Lineage, "claim", lambda self, n_ids, least: least, "was given to another cluster"),
         (Lineage, "enter", lambda self: None, "came"),
         (
-            continuity, "returning",
+            continuity, "match_returned",
             lambda ids, wanted, left, *_: {left[0]: continuity.Return(max(wanted), 1.0)},
             "is back, and another cluster",
         ),

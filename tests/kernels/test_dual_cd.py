@@ -213,7 +213,7 @@ def test_pairs_of_many_rows_with_equal_gradients(form, levels):
             assert found.tolist() == reference.violating_pairs(G, alpha, rows.tolist(), limit)
 
 
-@reference.forms(dual_cd.dealt)
+@reference.forms(dual_cd.interleave)
 @pytest.mark.parametrize("n_pairs", [0, 1, 2, 3, 4, 7, 8])
 def test_pairs_of_both_halves_are_dealt_in_turns(form, n_pairs):
     pairs = np.arange(2 * n_pairs)

@@ -116,7 +116,7 @@ def of_linear():
         state.refresh(np.arange(200))
         return coordinate_descent.CoordinateDescent(state, np.arange(200), np.random.default_rng(0))
 
-    return begun().kept, lambda: begun().restore
+    return begun().snapshot, lambda: begun().restore
 
 
 OF_ANY_LENGTH = ("active",)

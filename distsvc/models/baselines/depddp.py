@@ -22,7 +22,13 @@ from scipy.linalg import eigh
 
 from distsvc.models.baselines.density import lowest_minimum, normal_bandwidth
 from distsvc.models.baselines.estimator import TreeBaseline
-from distsvc.models.baselines.split_tree import SplitTree, centred, positions_along, spread, those
+from distsvc.models.baselines.split_tree import (
+    SplitTree,
+    positions_along,
+    spread,
+    subtract_centre,
+    take_rows,
+)
 from distsvc.models.rows.scaling import check_finite
 
 SCATTER_BLOCK_ROWS = 8192
@@ -126,7 +132,7 @@ class DePDDP(TreeBaseline):
 
     def _fit_rows(self, X: np.ndarray) -> None:
         self.centre_ = X.mean(axis=0, dtype=np.float64)
-        Z = centred(X, self.centre_)
+        Z = subtract_centre(X, self.centre_)
         check_finite(Z)
         growth = Growth(Z, self)
         while growth.heap and (self.n_clusters is None or len(growth.members) < self.n_clusters):
@@ -195,7 +201,7 @@ class Growth:
         self.counts.append(len(members))
         self.densities.append(np.inf)
         self.spreads.append(1.0)
-        given, rows = self.parameters, those(self.Z, members)
+        given, rows = self.parameters, take_rows(self.Z, members)
         fewest = max(int(given.min_samples), int(np.ceil(given.trim * len(rows))))
         if len(rows) < 2 * fewest or (direction := first_component(rows)) is None:
             return

@@ -13,7 +13,7 @@ from distsvc.job.constraints import COUNT
 from distsvc.job.parameters import check_parameters
 from distsvc.models.baselines.merging import by_size, first_splits
 from distsvc.models.baselines.rules import Centres, Splits
-from distsvc.models.baselines.split_tree import SplitTree, centred
+from distsvc.models.baselines.split_tree import SplitTree, subtract_centre
 from distsvc.models.rows.described import DescribesRows
 from distsvc.models.rows.sampling import row_keys
 from distsvc.models.rows.threads import of_blocks
@@ -243,7 +243,7 @@ class TreeBaseline(Baseline):
 
     def _labels(self, X: np.ndarray) -> np.ndarray:
         def labelled(block: np.ndarray) -> np.ndarray:
-            return self.clusters_[self.tree_.apply(centred(block, self.centre_))]
+            return self.clusters_[self.tree_.apply(subtract_centre(block, self.centre_))]
 
         return of_blocks(labelled, X, self.n_jobs)
 

@@ -16,7 +16,7 @@ from scipy.spatial.distance import cdist
 
 from distsvc.errors import DataError
 from distsvc.kernels.shares import path_shares
-from distsvc.models.baselines.split_tree import NO_CHILD, SplitTree, centred
+from distsvc.models.baselines.split_tree import NO_CHILD, SplitTree, subtract_centre
 from distsvc.models.rules.fields import ArrayField, ChildrenField, ClustersField
 from distsvc.models.rules.membership import BY_HYPERPLANES, SOFT
 from distsvc.models.rules.rule import Rule, ScoreWords
@@ -155,7 +155,7 @@ class Splits(Rule):
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
         """Return label, score and outlier (n,) of prepared rows Z (n, d) float64."""
         arrays = (self.directions, self.thresholds.tolist(), self.children.tolist())
-        ends, margins = SplitTree(*map(list, arrays)).route(centred(Z, self.mean))
+        ends, margins = SplitTree(*map(list, arrays)).route(subtract_centre(Z, self.mean))
         labels = self.clusters[ends]
         return {"label": labels, "score": margins, "outlier": np.zeros(len(Z), bool)}
 
@@ -164,5 +164,5 @@ class Splits(Rule):
         shares = np.zeros((len(Z), self.n_clusters), np.float32)
         nodes = self.directions, self.thresholds, SOFT * self.spreads
         ends = self.children.astype(np.int32), self.clusters
-        path_shares(centred(Z, self.mean), *nodes, *ends, shares)
+        path_shares(subtract_centre(Z, self.mean), *nodes, *ends, shares)
         return shares

@@ -22,7 +22,7 @@ from distsvc.job.parameters import RandomState
 from distsvc.kernels.spdc import stream_rows
 from distsvc.models.baselines.density import lowest_minimum, normal_bandwidth
 from distsvc.models.baselines.estimator import TreeBaseline
-from distsvc.models.baselines.split_tree import SplitTree, centred
+from distsvc.models.baselines.split_tree import SplitTree, subtract_centre
 from distsvc.models.hyperplanes.tree import valley
 from distsvc.models.rows.sampling import seed_of
 from distsvc.models.rows.streams import StreamEstimator
@@ -130,7 +130,7 @@ class SPDC(StreamEstimator, TreeBaseline):
         self._begin(X)
         seed = seed_of(self.random_state)
         order = self._order(len(X), seed)[np.random.default_rng(seed).permutation(len(X))]
-        Z = centred(X, self.centre_)
+        Z = subtract_centre(X, self.centre_)
         for first in range(0, len(X), STREAM_BLOCK_ROWS):
             self._learn(Z[order[first : first + STREAM_BLOCK_ROWS]])
         ends, self._spreads = self.tree_.ends_and_spreads(Z)
@@ -145,7 +145,7 @@ class SPDC(StreamEstimator, TreeBaseline):
             self.check_parameters()
             self._begin(X)
         self._forget_rows()
-        self._learn(centred(X, self.centre_))
+        self._learn(subtract_centre(X, self.centre_))
         self._number(self.state_.counts[: len(self.tree_.children)])
 
     def _begin(self, X: np.ndarray) -> None:

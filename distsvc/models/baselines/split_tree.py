@@ -75,7 +75,7 @@ class SplitTree:
             if direction is None or left == NO_CHILD:
                 yield node, rows, None
                 continue
-            positions = positions_along(those(Z, rows), direction)
+            positions = positions_along(take_rows(Z, rows), direction)
             yield node, rows, positions
             below = positions <= self.thresholds[node]
             waiting += [(left, rows[below]), (right, rows[~below])]
@@ -91,7 +91,7 @@ class SplitTree:
         return numbers
 
 
-def those(Z: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def take_rows(Z: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Return Z[rows] for ascending row numbers, without a copy if these are all rows."""
     return Z if len(rows) == len(Z) else Z[rows]
 
@@ -108,7 +108,7 @@ def positions_along(Z: np.ndarray, direction: np.ndarray) -> np.ndarray:
     return project(Z, direction[np.newaxis])[:, 0]
 
 
-def centred(X: np.ndarray, centre: np.ndarray) -> np.ndarray:
+def subtract_centre(X: np.ndarray, centre: np.ndarray) -> np.ndarray:
     """Return the rows relative to the centre, float32 in C order."""
     out = np.empty(X.shape, np.float32)
     return np.subtract(X, centre, out=out, dtype=np.float64, casting="unsafe")

@@ -193,9 +193,9 @@ class TreeEngine:
         cuts = [tree.cut(n_clusters or elbow(tree.curve, rule)) for tree in grown]
         valleys = [self._valleys(cut) for cut in cuts[:VALLEY_RESTARTS]]
         self.clearest_valley = float(max(z.max(initial=0.0) for z in valleys))
-        cuts, alike = self._repeated(cuts)
+        cuts, alike = self._agreeing_cuts(cuts)
         self.restart, self.agreement = most_agreeing(alike)
-        cut = self._settled(cuts[self.restart])
+        cut = self._final_cut(cuts[self.restart])
         self.valleys = self._valleys(cut)
         self.cut, self.n_clusters = self._unscaled(cut), cut.n_clusters
         self.n_samples = round(float(trees[self.restart].counts.sum()))
@@ -249,13 +249,13 @@ class TreeEngine:
         """Return the z (k - 1,) of every split of a cut, by importance."""
         return np.array([valley(positions)[0] for *_, positions in cut.projections(self.pilot)])
 
-    def _repeated(self, cuts: list[Cut]) -> tuple[list[Cut], np.ndarray]:
+    def _agreeing_cuts(self, cuts: list[Cut]) -> tuple[list[Cut], np.ndarray]:
         """Return cuts on which the restarts agree, and their Rand indices (m, m) on the pilot.
 
         If the mean index of the cuts at the elbow is below `LEAST_AGREEMENT`, cuts into the largest
         smaller number of clusters that reaches it are returned, if there is one.
         """
-        alike = self._alike(cuts)
+        alike = self._rand_indices(cuts)
         one_cluster = self.clearest_valley < self.parameters["valley"]
         if self.parameters["n_clusters"] is not None or one_cluster:
             return cuts, alike
@@ -264,7 +264,7 @@ class TreeEngine:
         usual = int(np.median([cut.n_clusters for cut in cuts]))
         for k in range(usual - 1, 1, -1):
             fewer = [cut.tree.cut(k) for cut in cuts]
-            found = self._alike(fewer)
+            found = self._rand_indices(fewer)
             if _mean_agreement(found) >= LEAST_AGREEMENT:
                 self.lowered = True
                 self.notes.append(
@@ -275,7 +275,7 @@ class TreeEngine:
                 return fewer, found
         return cuts, alike
 
-    def _alike(self, cuts: Sequence[Cut]) -> np.ndarray:
+    def _rand_indices(self, cuts: Sequence[Cut]) -> np.ndarray:
         return rand_indices([cut.labels_of(self.pilot) for cut in cuts])
 
     def _unscaled(self, cut: Cut) -> Cut:
@@ -294,7 +294,7 @@ class TreeEngine:
         )
         return Cut(found, cut.children, cut.labels)
 
-    def _settled(self, cut: Cut) -> Cut:
+    def _final_cut(self, cut: Cut) -> Cut:
         """Return one cluster if no split is in a valley, else the cut; add notes."""
         wanted, least = self.parameters["n_clusters"], self.parameters["valley"]
         if wanted is None and cut.n_clusters > 1 and self.clearest_valley < least:

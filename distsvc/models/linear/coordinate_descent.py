@@ -273,7 +273,7 @@ class CoordinateDescent:
     random: np.random.Generator
     doubtful: float = 0.0
 
-    def kept(self) -> checkpoints.State:
+    def snapshot(self) -> checkpoints.State:
         """Return facts and arrays for `restore`."""
         of = self.state
         facts = {"n_iter": of.n_iter, "least": of.least, "most": of.most, "doubtful": self.doubtful}
@@ -281,7 +281,7 @@ class CoordinateDescent:
         return facts | {"random": self.random.bit_generator.state}, arrays
 
     def restore(self, facts: Facts, arrays: dict[str, np.ndarray]) -> CoordinateDescent:
-        """Continue from the result of `kept`; `DataError` if it belongs to another problem."""
+        """Continue from the result of `snapshot`; `DataError` if it belongs to another problem."""
         of, n = self.state, self.state.alpha.size
         check_fields(DESCENT_FIELDS, {**facts, **arrays}, {"n": n, "d": of.u.size})
         G, active = arrays.get("G"), arrays["active"]
@@ -354,11 +354,11 @@ def solve(
             order = course.random.permutation(active)
         state.problem.rows.descend(state, order, *method.group)
         for _ in range(sweeps):
-            order = kernels.dealt(order)
+            order = kernels.interleave(order)
             state.problem.rows.descend(state, order, SWEPT_ROWS)
         if watch is not None and watch(state):
             return False
-        checkpoint.keep(state.n_iter, course.kept)
+        checkpoint.keep(state.n_iter, course.snapshot)
 
 
 def threshold(G: np.ndarray, alpha: np.ndarray, rounding: float = 0.0) -> float:

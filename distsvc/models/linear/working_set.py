@@ -178,14 +178,14 @@ class WorkingSet:
         self.least, self.most = state.least, state.most
         self.rounding = state.problem.rounding
 
-    def descended(self) -> Kept:
+    def snapshot(self) -> Kept:
         """Return the state after `descend` as facts and arrays for `restored`."""
         facts = {name: getattr(self, name) for name in ("ball", "total", *NUMBERS)}
         return facts, {name: getattr(self, name) for name in ("u", *OF_ROWS)}
 
     @classmethod
     def restored(cls, facts: Facts, arrays: dict[str, np.ndarray]) -> WorkingSet:
-        """Return the working set whose `descended` these are."""
+        """Return the working set whose `snapshot` these are."""
         found = cls(facts["ball"], facts["total"], arrays["u"], 0.0)
         for name, value in [(n, facts[n]) for n in NUMBERS] + [(n, arrays[n]) for n in OF_ROWS]:
             setattr(found, name, value)

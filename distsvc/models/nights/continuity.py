@@ -40,7 +40,7 @@ GONE = 0.05
 
 
 @dataclass(frozen=True)
-class Story:
+class ClusterEvent:
     """What happened to an earlier cluster, or the origin of a new one.
 
     The event ``survived``: it keeps its id. ``split``: it continues in two clusters or more, none
@@ -58,7 +58,7 @@ class Story:
 
 
 @dataclass(frozen=True)
-class Shared:
+class LabelOverlap:
     """Counts, int64, of the same rows labelled by an earlier and a new model.
 
     `overlap` (k_before, k) are rows by their clusters in both models, and `inside` those that are
@@ -117,7 +117,7 @@ class Matching:
 
     ids: np.ndarray  # (k,) int32, of every cluster by its label
     next_id: int  # above every id ever given
-    stories: list[Story]  # of every cluster of either model, by id
+    stories: list[ClusterEvent]  # of every cluster of either model, by id
     overlap: np.ndarray  # (k_before, k) int64, rows by their clusters in both models
 
     def moved(self, ids_before: Sequence[int]) -> float:
@@ -126,10 +126,10 @@ class Matching:
         return float(self.overlap[~same].sum() / max(self.overlap.sum(), 1))
 
 
-def continued(
+def match_clusters(
     ids_before: Sequence[int],
     next_id: int,
-    shared: Shared,
+    shared: LabelOverlap,
     match: float,
     returned: Mapping[int, Return] = MappingProxyType({}),
 ) -> Matching:
@@ -149,22 +149,18 @@ def continued(
         Clusters by label that continue one of a still earlier model.
 
     """
-    from scipy.optimize import linear_sum_assignment
-
     overlap, jaccard = shared.overlap, shared.jaccard()
-    pairs = np.where(jaccard >= match, jaccard, 0.0)
-    rows, columns = linear_sum_assignment(pairs, maximize=True)
-    goes_on = {int(j): int(i) for i, j in zip(rows, columns, strict=True) if pairs[i, j] > 0.0}
+    earlier = _best_pairs(np.where(jaccard >= match, jaccard, 0.0))
     ids = np.zeros(overlap.shape[1], np.int32)
     for j in range(overlap.shape[1]):
-        if j in goes_on:
-            ids[j] = ids_before[goes_on[j]]
+        if j in earlier:
+            ids[j] = ids_before[earlier[j]]
         elif j in returned:
             ids[j] = returned[j].id
         else:
             ids[j], next_id = next_id, next_id + 1
     gone = shared.belonging.sum(axis=1) < GONE * shared.expected
-    stories = _stories(list(ids_before), ids.tolist(), goes_on, shared, jaccard, gone)
+    stories = _stories(list(ids_before), ids.tolist(), earlier, shared, jaccard, gone)
     back = {one.id: one.jaccard for one in returned.values()}
     stories = [
         replace(one, event="returned", jaccard=back[one.id]) if one.id in back else one
@@ -173,34 +169,38 @@ def continued(
     return Matching(ids, next_id, stories, overlap)
 
 
-def returning(
+def match_returned(
     ids_then: Sequence[int],
     wanted: Collection[int],
     unmatched: Collection[int],
-    shared: Shared,
+    shared: LabelOverlap,
     within: np.ndarray,
     match: float,
 ) -> dict[int, Return]:
     """Return the `unmatched` clusters that continue `wanted` ids of an earlier model, by label.
 
-    The ids of that model are `ids_then` (k_then,). Clusters are matched as in `continued`, with two
-    stricter conditions. All rows of a new cluster count in its size, so that a few rows in an old
-    place are not enough. The new cluster must contain the typical row of the old one: `within`
-    (k_then, k) bool, by `ranges_hold`.
+    The ids of that model are `ids_then` (k_then,). Clusters are matched as in `match_clusters`,
+    with two stricter conditions. All rows of a new cluster count in its size, so that a few rows in
+    an old place are not enough. And the new cluster must contain the typical row of the old one:
+    `within` (k_then, k) bool, by `rows_in_ranges`.
     """
-    from scipy.optimize import linear_sum_assignment
-
     jaccard = shared.jaccard(all_rows=True)
     allowed = within & np.isin(ids_then, list(wanted))[:, None]
     allowed &= np.isin(np.arange(jaccard.shape[1]), list(unmatched))
-    pairs = np.where(allowed & (jaccard >= match), jaccard, 0.0)
-    places = zip(*linear_sum_assignment(pairs, maximize=True), strict=True)
-    return {
-        int(j): Return(int(ids_then[i]), float(pairs[i, j])) for i, j in places if pairs[i, j] > 0.0
-    }
+    earlier = _best_pairs(np.where(allowed & (jaccard >= match), jaccard, 0.0))
+    return {j: Return(int(ids_then[i]), float(jaccard[i, j])) for j, i in earlier.items()}
 
 
-def ranges_hold(low: np.ndarray, high: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def _best_pairs(indices: np.ndarray) -> dict[int, int]:
+    """Return the row of each matched column, one to one with the largest sum of indices."""
+    from scipy.optimize import linear_sum_assignment
+
+    rows, columns = linear_sum_assignment(indices, maximize=True)
+    pairs = zip(rows, columns, strict=True)
+    return {int(j): int(i) for i, j in pairs if indices[i, j] > 0.0}
+
+
+def rows_in_ranges(low: np.ndarray, high: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Return whether ranges `low` to `high` (k, d) contain rows (n, d) in all columns, (n, k)."""
     return np.array([((low <= row) & (row <= high)).all(axis=1) for row in rows])
 
@@ -208,33 +208,33 @@ def ranges_hold(low: np.ndarray, high: np.ndarray, rows: np.ndarray) -> np.ndarr
 def _stories(
     before: list[int],
     after: list[int],
-    goes_on: dict[int, int],
-    shared: Shared,
+    earlier: dict[int, int],
+    shared: LabelOverlap,
     jaccard: np.ndarray,
     gone: np.ndarray,
-) -> list[Story]:
-    went_on, rows = {i: j for j, i in goes_on.items()}, shared.belonging
+) -> list[ClusterEvent]:
+    went_on, rows = {i: j for j, i in earlier.items()}, shared.belonging
     sizes_before, sizes_after = shared.overlap.sum(axis=1), shared.overlap.sum(axis=0)
     found = []
     for i, one in enumerate(before):
         if i in went_on:
             j = went_on[i]
             both = float(jaccard[i, j]), int(sizes_before[i]), int(sizes_after[j])
-            found.append(Story(one, "survived", *both, []))
+            found.append(ClusterEvent(one, "survived", *both, []))
             continue
         event, others = ("disappeared", []) if gone[i] else _end(rows[i])
         nearest = float(jaccard[i].max(initial=0.0))
         found.append(
-            Story(one, event, nearest, int(sizes_before[i]), 0, [after[j] for j in others])
+            ClusterEvent(one, event, nearest, int(sizes_before[i]), 0, [after[j] for j in others])
         )
     for j, one in enumerate(after):
-        if j in goes_on:
+        if j in earlier:
             continue
         origin = [i for i in _largest(rows[:, j]) if rows[i, j] >= HALF * sizes_after[j] > 0]
         nearest = float(jaccard[:, j].max(initial=0.0))
         others = [before[i] for i in origin]
         event = "split" if others else "appeared"
-        found.append(Story(one, event, nearest, 0, int(sizes_after[j]), others))
+        found.append(ClusterEvent(one, event, nearest, 0, int(sizes_after[j]), others))
     return sorted(found, key=lambda story: story.id)
 
 

@@ -47,7 +47,7 @@ class CheckPart(ReportPart):
 
 
 class StoryPart(ReportPart):
-    """The end of a cluster, or its origin (`distsvc.models.nights.continuity.Story`).
+    """The end of a cluster, or its origin (`distsvc.models.nights.continuity.ClusterEvent`).
 
     `rows_before` are its rows in the table of the previous run, `rows_after` those in this table.
     """

@@ -63,7 +63,7 @@ def _descend(
         facts |= {"least": outer.least, "most": outer.most, "begun": begun}
         arrays = {"u": outer.u, "rows": outer.rows, "alpha": outer.alpha}
         run.write(_descent(number), Result(facts, arrays))
-        facts, arrays = outer.descended()
+        facts, arrays = outer.snapshot()
         run.write(_outer(number), Result(facts | {"begun": begun}, arrays))
         run.remove(_outer(number - 1))
         checkpoint.remove()

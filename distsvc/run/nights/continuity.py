@@ -13,11 +13,11 @@ from distsvc.errors import OutputPermissionError
 from distsvc.job.config import ContinuityConfig
 from distsvc.models.nights.continuity import (
     MATCHED_ROWS,
+    LabelOverlap,
     Return,
-    Shared,
-    continued,
-    ranges_hold,
-    returning,
+    match_clusters,
+    match_returned,
+    rows_in_ranges,
 )
 from distsvc.models.nights.drift import counts_between, decile_edges, unit_factors
 from distsvc.models.rows.validation import LONGEST
@@ -77,7 +77,7 @@ def _write_lineage(
     before = Labeller.read(run, PREVIOUS)
     ids_before = before.ids.tolist()
     shared, scores = _in_common(run, rule, survey, PREVIOUS)
-    numbered = partial(continued, ids_before, shared=shared, match=config.min_overlap)
+    numbered = partial(match_clusters, ids_before, shared=shared, match=config.min_overlap)
     found, told = numbered(before.next_id), {}
     new = np.flatnonzero(found.ids >= before.next_id).tolist()
     if new and lineage is not None:
@@ -125,12 +125,14 @@ def _returned(
         if wanted:
             shared, _ = _in_common(run, rule, survey, of)
             within = _within(run, rule, survey, of)
-            found |= returning(ids, wanted, left, shared, within, config.min_overlap)
+            found |= match_returned(ids, wanted, left, shared, within, config.min_overlap)
         known |= set(ids)
     return found
 
 
-def _in_common(run: RunDirectory, rule: Rule, survey: Survey, of: str) -> tuple[Shared, np.ndarray]:
+def _in_common(
+    run: RunDirectory, rule: Rule, survey: Survey, of: str
+) -> tuple[LabelOverlap, np.ndarray]:
     """Label rows of the sample by a rule and by an earlier model's, whose results begin with `of`.
 
     The second of what is returned are the counts (bins,) int64 of the scores that the latter gives.
@@ -147,7 +149,7 @@ def _in_common(run: RunDirectory, rule: Rule, survey: Survey, of: str) -> tuple[
         edges = before.score_edges
         scores += counts_between(then["score"], edges)
     counts = run.read(of + COUNTED).arrays["cluster_counts"]
-    return Shared(overlap, inside, counts), scores
+    return LabelOverlap(overlap, inside, counts), scores
 
 
 def _within(run: RunDirectory, rule: Rule, survey: Survey, of: str) -> np.ndarray:
@@ -165,7 +167,7 @@ def _within(run: RunDirectory, rule: Rule, survey: Survey, of: str) -> np.ndarra
             rows = Z[(now["label"] == label) & ~now["outlier"]]
             low[label] = np.minimum(low[label], rows.min(axis=0, initial=np.inf))
             high[label] = np.maximum(high[label], rows.max(axis=0, initial=-np.inf))
-    return ranges_hold(low, high, typical)
+    return rows_in_ranges(low, high, typical)
 
 
 def _prepared(

@@ -12,21 +12,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distsvc.models.nights.continuity import Shared, continued
+from distsvc.models.nights.continuity import LabelOverlap, match_clusters
 from tests import reference
 
 IDS = [4, 0, 7]
 
 
-def shared(overlap, counts=None) -> Shared:
+def shared(overlap, counts=None) -> LabelOverlap:
     """Return rows that two models share, without outliers; of the same table, if not told."""
     overlap = np.array(overlap)
     counts = np.outer(overlap.sum(axis=1), [1, 0]) if counts is None else np.array(counts)
-    return Shared(overlap, overlap, counts)
+    return LabelOverlap(overlap, overlap, counts)
 
 
 def stories(overlap, match=0.5, ids=tuple(IDS), next_id=9):
-    found = continued(list(ids), next_id, shared(overlap), match)
+    found = match_clusters(list(ids), next_id, shared(overlap), match)
     told = {
         s.id: (s.event, round(s.jaccard, 4), s.before, s.after, s.others) for s in found.stories
     }
@@ -91,7 +91,7 @@ def test_a_cluster_that_hardly_has_rows_any_more_disappears(left, event):
     """It had a quarter of the rows: two stray ones in another cluster are no part of that."""
     overlap = np.array([[700, 0], [0, 268], [0, left]])
     rows = shared(overlap, counts=[[700, 0], [268, 0], [239, 0]])
-    told = {one.id: one for one in continued([4, 5, 6], 9, rows, 0.5).stories}
+    told = {one.id: one for one in match_clusters([4, 5, 6], 9, rows, 0.5).stories}
     assert (told[6].event, told[6].others) == (event, [] if left == 2 else [5])
     assert {told[4].event, told[5].event} == {"survived"}
 
@@ -105,18 +105,18 @@ def test_clusters_without_rows_among_those_labelled():
 
 
 def test_the_limit_counts_where_it_is_reached():
-    assert continued([3], 4, shared([[50, 50]]), 0.5).ids.tolist() in ([3, 4], [4, 3])
-    assert continued([3], 4, shared([[50, 51]]), 0.51).ids.tolist() == [4, 5]
-    assert continued([3], 4, shared([[60, 40]]), 0.6).ids.tolist() == [3, 4]
-    assert continued([3], 4, shared([[60, 40]]), 0.61).ids.tolist() == [4, 5]
-    assert continued([3], 4, shared([[60]]), 1.0).ids.tolist() == [3]
+    assert match_clusters([3], 4, shared([[50, 50]]), 0.5).ids.tolist() in ([3, 4], [4, 3])
+    assert match_clusters([3], 4, shared([[50, 51]]), 0.51).ids.tolist() == [4, 5]
+    assert match_clusters([3], 4, shared([[60, 40]]), 0.6).ids.tolist() == [3, 4]
+    assert match_clusters([3], 4, shared([[60, 40]]), 0.61).ids.tolist() == [4, 5]
+    assert match_clusters([3], 4, shared([[60]]), 1.0).ids.tolist() == [3]
 
 
 def test_pairs_below_the_limit_do_not_cost_others_theirs():
     """The largest sum of all indices, .45 + .49, would leave out the one pair above the limit."""
     overlap = shared([[60, 0], [20, 20]])
-    assert continued([0, 1], 2, overlap, 0.5).ids.tolist() == [0, 1]
-    assert continued([0, 1], 2, overlap, 0.6).ids.tolist() == [0, 2]
+    assert match_clusters([0, 1], 2, overlap, 0.5).ids.tolist() == [0, 1]
+    assert match_clusters([0, 1], 2, overlap, 0.6).ids.tolist() == [0, 2]
 
 
 def test_indices_by_hand():
@@ -132,7 +132,7 @@ def test_the_slow_twin(data, k_before, k):
     overlap = data.draw(st.lists(rows, min_size=k_before, max_size=k_before))
     match = data.draw(st.sampled_from([0.05, 0.3, 0.5, 0.75]))
     ids = data.draw(st.permutations(range(6)))[:k_before]
-    found = continued(ids, 6, shared(overlap), match)
+    found = match_clusters(ids, 6, shared(overlap), match)
     expected, next_id = reference.continued_ids(ids, 6, overlap, match)
     assert found.next_id >= 6
     jaccard = shared(overlap).jaccard()
@@ -169,7 +169,7 @@ def history(random: np.random.Generator, nights: int) -> None:
     next_id, given = len(ids), set(ids)
     for _ in range(nights):
         match = (0.1, 0.5, 0.5, 0.9, 1.0)[random.integers(5)]
-        found = continued(ids, next_id, shared(random_overlap(random, len(ids))), match)
+        found = match_clusters(ids, next_id, shared(random_overlap(random, len(ids))), match)
         if random.random() < 0.1:
             continue
         new = found.ids.tolist()

@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from distsvc.models.nights.continuity import Return, Shared, continued, ranges_hold, returning
+from distsvc.models.nights.continuity import (
+    LabelOverlap,
+    Return,
+    match_clusters,
+    match_returned,
+    rows_in_ranges,
+)
 
 OVERLAP = np.array([[400, 0, 600], [0, 500, 0]])
 """A new cluster, the third, of which the model before makes a part of its first."""
@@ -17,7 +23,9 @@ SMALL = np.array([[20, 180], [1700, 100]])
 
 def named(overlap, inside, counts, match=0.5):
     """Return the ids of clusters, and what became of them, by id."""
-    found = continued([4, 7], 9, Shared(*map(np.array, (overlap, inside, counts))), match)
+    found = match_clusters(
+        [4, 7], 9, LabelOverlap(*map(np.array, (overlap, inside, counts))), match
+    )
     return found, {one.id: (one.event, one.before, one.after) for one in found.stories}
 
 
@@ -61,31 +69,33 @@ def test_a_larger_cluster_in_its_place_is_another():
     found, told = named(overlap, inside, SMALL)
     assert found.ids.tolist() == [7, 9]
     assert told[9] == ("appeared", 0, 900)
-    rows = Shared(np.array(overlap), np.array(inside), SMALL)
-    assert returning([4, 7], {4}, {1}, rows, np.array(True), 0.5) == {}
+    rows = LabelOverlap(np.array(overlap), np.array(inside), SMALL)
+    assert match_returned([4, 7], {4}, {1}, rows, np.array(True), 0.5) == {}
 
 
 def test_a_new_cluster_with_few_rows_where_another_was_is_not_that_one_again():
     overlap, counts = np.array([[0, 510], [400, 0]]), np.array([[500, 10], [400, 0]])
-    few = Shared(overlap, np.array([[0, 60], [400, 0]]), counts)
-    most = Shared(overlap, np.array([[0, 480], [400, 0]]), counts)
+    few = LabelOverlap(overlap, np.array([[0, 60], [400, 0]]), counts)
+    most = LabelOverlap(overlap, np.array([[0, 480], [400, 0]]), counts)
     everywhere = np.array(True)
-    assert returning([5, 7], {5}, {1}, few, everywhere, 0.3) == {}
-    assert returning([5, 7], {5}, {1}, most, everywhere, 0.3) == {1: Return(5, 480 / 510)}
-    assert returning([5, 7], {9}, {1}, most, everywhere, 0.3) == {}
+    assert match_returned([5, 7], {5}, {1}, few, everywhere, 0.3) == {}
+    assert match_returned([5, 7], {5}, {1}, most, everywhere, 0.3) == {1: Return(5, 480 / 510)}
+    assert match_returned([5, 7], {9}, {1}, most, everywhere, 0.3) == {}
 
 
 def test_a_new_cluster_that_is_merely_near_is_not_that_one_again():
-    rows = Shared(np.array([[0, 510], [400, 0]]), np.array([[0, 480], [400, 0]]), COUNTS)
+    rows = LabelOverlap(np.array([[0, 510], [400, 0]]), np.array([[0, 480], [400, 0]]), COUNTS)
     low, high = np.array([[-3.0, 0.0], [5.0, 4.0]]), np.array([[-1.0, 9.0], [8.0, 9.0]])
     near, among = np.array([[6.0, 3.0], [-2.0, 1.0]]), np.array([[6.0, 4.0], [-2.0, 1.0]])
-    assert ranges_hold(low, high, near).tolist() == [[False, False], [True, False]]
-    assert returning([5, 7], {5}, {1}, rows, ranges_hold(low, high, near), 0.3) == {}
-    found = returning([5, 7], {5}, {1}, rows, ranges_hold(low, high, among), 0.3)
+    assert rows_in_ranges(low, high, near).tolist() == [[False, False], [True, False]]
+    assert match_returned([5, 7], {5}, {1}, rows, rows_in_ranges(low, high, near), 0.3) == {}
+    found = match_returned([5, 7], {5}, {1}, rows, rows_in_ranges(low, high, among), 0.3)
     assert found == {1: Return(5, 480 / 510)}
 
 
 def test_a_cluster_that_was_outside_as_a_whole_comes_back():
     overlap, inside = np.array([[0, 190], [1800, 0]]), np.array([[0, 3], [1700, 0]])
-    found = returning([5, 7], {5}, {1}, Shared(overlap, inside, SMALL), np.array(True), 0.3)
+    found = match_returned(
+        [5, 7], {5}, {1}, LabelOverlap(overlap, inside, SMALL), np.array(True), 0.3
+    )
     assert found == {1: Return(5, 1.0)}
