@@ -1,17 +1,15 @@
-"""The one decorator of every kernel, and where compiled code is kept.
+"""The decorators of all kernels, and the cache of compiled code.
 
 * ``nogil``: a kernel never stops the other threads of its worker. There is no ``parallel``:
   parallelism comes from partitions.
-* There is no fast-math: a compiler that may reorder or fuse operations makes results depend on the
-  processor. Kernels write down the order of long sums, and fused products, with the functions of
-  `distsvc.kernels.lanes`.
-* Nothing compiles at import. Every kernel is called with one set of types only, so that each has
-  exactly one compiled form, and compiled forms are cached on the local disk, in a folder that
-  belongs to this user and this version. Numba writes a cache file under a temporary name and
-  renames it, and with one form per kernel two processes that compile at once write the same file
-  twice; without such a folder, or where it can't be trusted, code is compiled in each process.
-* A cached form carries a checksum. One that is damaged is compiled again and replaced, and one that
-  can't be written, to a full disk for example, stays in memory; neither stops a run.
+* There is no fast-math: a compiler that reorders or fuses operations makes results depend on the
+  processor. The functions of `distsvc.kernels.lanes` fix the order of long sums and fused products.
+* Nothing compiles at import. Every kernel is called with one set of types only, so that it has
+  exactly one compiled form, which is cached on the local disk. Numba writes a cache file under a
+  temporary name and renames it, so two processes that compile at once write the same file twice.
+  Without a trusted folder, each process compiles.
+* A cached form ends with a checksum. A damaged one is compiled again and replaced. If one can't be
+  written, because the disk is full for example, it stays in memory. Neither stops a run.
 """
 
 from __future__ import annotations
@@ -39,20 +37,19 @@ from numba.core.caching import (
 
 
 def cache_folder() -> Path | None:
-    """Return the folder of compiled code, made if needed, or None where there can be none.
+    """Return the folder of compiled code, created if needed, or None if there is no trusted one.
 
-    ``NUMBA_CACHE_DIR`` has precedence; that folder may be one that can only be read, such as in the
-    image of a container. The default is below the system's folder for temporary
-    files, because that is on a local disk where a home folder may not be. Cached code is executed,
-    so a folder that another user may write to is refused, and one of another user, unless it is
-    root's and given.
+    ``NUMBA_CACHE_DIR`` has precedence; it may be read-only, as in the image of a container. The
+    default is below the system's folder for temporary files, which is on a local disk; a home
+    folder may not be. Cached code is executed, so a folder is refused if other users may write to
+    it, or if it belongs to another user (except root, if given).
     """
     folder, refused = _folder()
     return None if refused else folder
 
 
 def _folder() -> tuple[Path, str]:
-    """Return the folder of compiled code, and the reason why it is not used, if there is one."""
+    """Return the folder of compiled code, and the reason why it is refused, or ""."""
     given = os.environ.get("NUMBA_CACHE_DIR")
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
     folder = Path(given) if given else Path(tempfile.gettempdir()) / f"distsvc-kernels-{user}"
@@ -79,7 +76,7 @@ _LOG = logging.getLogger("distsvc")
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile `function` on its first call, with the options that all kernels share."""
+    """Compile `function` on its first call, with the options of all kernels."""
     compiled = numba.njit(function, nogil=True)
     if numba.config.DISABLE_JIT:
         return compiled
@@ -87,10 +84,10 @@ def kernel(function: Callable[..., Any]) -> Any:
         compiled._cache = _NoFolder()
         return compiled
     before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(_FOLDER)  # read when the cache is set up, in the next line
+    numba.config.CACHE_DIR = str(_FOLDER)  # read by the constructor of the cache
     try:
         compiled._cache = _Cache(function)
-    except RuntimeError:  # the folder can't be written any more
+    except RuntimeError:  # the folder can't be written now
         _not_kept(f"{_FOLDER} can't be written")
     finally:
         numba.config.CACHE_DIR = before
@@ -98,7 +95,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 class _NoFolder(NullCache):
-    """The cache of a kernel where there is no folder to be trusted: it warns, once."""
+    """The cache of a kernel without a trusted folder: it warns, once."""
 
     def load_overload(self, sig: Any, target_context: Any) -> None:
         """Return None."""
@@ -111,7 +108,7 @@ def _not_kept(because: str, process: int = 0) -> None:
 
 
 class _Checked(IndexDataCacheFile):
-    """The files of a kernel's cached form, which ends in its SHA-256."""
+    """The files of a kernel's cached form, which ends with its SHA-256."""
 
     def _save_data(self, name: str, data: Any) -> None:
         content = self._dump(data)
@@ -123,15 +120,15 @@ class _Checked(IndexDataCacheFile):
         content = path.read_bytes()
         if hashlib.sha256(content[:-32]).digest() != content[-32:]:
             raise ValueError(f"{path} is damaged")
-        return super()._load_data(name)  # the checksum stands behind the end of the pickle
+        return super()._load_data(name)  # the pickle ends before the checksum
 
     def remove(self) -> None:
-        """Forget the cached form."""
+        """Remove the cached form."""
         Path(self._index_path).unlink(missing_ok=True)
 
 
 class _Readable(UserProvidedCacheLocator):
-    """A place for compiled code that may be one to read only."""
+    """A folder of compiled code that may be read-only."""
 
     def ensure_cache_path(self) -> None:
         with suppress(OSError):
@@ -143,7 +140,7 @@ class _InFolder(CompileResultCacheImpl):
 
 
 class _Cache(FunctionCache):
-    """Numba's cache of a function, whose troubles cost time but stop nothing."""
+    """Numba's cache of a function; its errors cost time but stop nothing."""
 
     _impl_class = _InFolder
     _began: float | None = None
@@ -154,7 +151,7 @@ class _Cache(FunctionCache):
         self._cache_file = _Checked(self._cache_path, self._impl.filename_base, stamp)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the cached form, or None where there is none that can be used."""
+        """Return the cached form, or None if there is no usable one."""
         try:
             found = super().load_overload(sig, target_context)
         except Exception as error:
@@ -171,7 +168,7 @@ class _Cache(FunctionCache):
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep a compiled form, if that is possible, and count the time since it was missed."""
+        """Store a compiled form, if possible, and add the time since `load_overload` missed it."""
         global _compile_seconds
         if self._began is not None:
             _compile_seconds += time.perf_counter() - self._began
@@ -193,24 +190,24 @@ _compile_seconds = 0.0
 
 
 def compile_seconds() -> float:
-    """Return the seconds that this process has compiled kernels."""
+    """Return the time, in seconds, that this process has spent compiling kernels."""
     return _compile_seconds
 
 
 @cache
 def _tell_once(event: str, process: int) -> None:
-    """Tell of an event when it first happens in a process, which may be forked from another."""
+    """Log an event the first time it happens in a process, which may be a fork of another."""
     _LOG.info(event, extra={"fields": {}})
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Compile a small piece of a kernel; the kernels that call it hold its code."""
+    """Compile a small piece of a kernel into the kernels that call it."""
     return numba.njit(function, nogil=True)
 
 
 def unchecked(function: Callable[..., Any]) -> Any:
-    """Do as `inlined`, with divisions by zero that give infinity or NaN instead of an exception.
+    """As `inlined`, but divisions by zero give infinity or NaN instead of an exception.
 
-    The check is a branch, which keeps a loop out of the vector registers.
+    The check is a branch, which prevents the vectorisation of a loop.
     """
     return numba.njit(function, nogil=True, error_model="numpy")

@@ -1,22 +1,92 @@
-"""Steps of `learn` beside those of its slow twin, or worked out by hand."""
+"""Learning and routing of trees of hyperplanes."""
 
 import math
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
-from distsvc.kernels.hyperplane import bandwidth_decays, learn
+from distsvc.kernels.hyperplane import add_rows, bandwidth_decays, ends_of, learn, route
 from tests import reference
-from tests.kernels.hyperplane_trees import (
-    DECAYS,
-    NEVER,
-    SETTINGS,
-    Tree,
-    assert_close,
-    one_node,
-    rows,
-    two_clusters,
-)
+
+NEVER = 2**62
+DECAYS = np.empty(30)
+bandwidth_decays(DECAYS)
+STATE = ("means", "V", "b", "variances", "visits")
+SETTINGS = {
+    "default": {},
+    "published": {"alpha": 0.1, "clip": np.inf},
+    "forgetting": {"most_visits": 20},
+    "narrow": {"bandwidth": 0.5, "penalty": 3.0},
+    "through the mean": {"alpha": 0.0},
+    "drawn to the mean": {"alpha": 0.0, "penalty": 1.0, "clip": np.inf},
+}
+
+
+class Tree:
+    """The arrays of a complete tree that has seen nothing; node k starts along feature k mod d."""
+
+    def __init__(self, nodes, d):
+        self.means, self.V = np.zeros((nodes, d), np.float32), np.zeros((nodes, d), np.float32)
+        self.V[np.arange(nodes), np.arange(nodes) % d] = 1.0
+        self.b, self.variances = np.zeros(nodes), np.zeros(nodes)
+        self.visits = np.zeros(nodes, np.int64)
+
+    arrays = property(lambda self: [getattr(self, name) for name in STATE])
+    norms = property(lambda self: np.linalg.norm(self.V[: len(self.b) // 2].astype(float), axis=1))
+
+    def feed(self, X, form=learn, **settings):
+        values = {
+            "alpha": 0.5,
+            "penalty": 10.0,
+            "bandwidth": 1.0,
+            "most_visits": NEVER,
+            "clip": 5.0,
+        }
+        values |= settings
+        known = () if form is reference.learn else (DECAYS,)
+        return form(X, *self.arrays, *values.values(), *known)
+
+    def twin(self):
+        """A copy in float64."""
+        twin = Tree(*self.V.shape)
+        for name, array in zip(STATE, self.arrays, strict=True):
+            setattr(twin, name, array.astype(np.int64 if name == "visits" else np.float64))
+        return twin
+
+    def dump(self):
+        return b"".join(array.tobytes() for array in self.arrays)
+
+
+def assert_close(tree, twin, tolerance):
+    np.testing.assert_array_equal(tree.visits, twin.visits)
+    for name in STATE[:4]:
+        found, slow = getattr(tree, name), getattr(twin, name)
+        np.testing.assert_allclose(found, slow, rtol=tolerance, atol=tolerance, err_msg=name)
+
+
+def one_node(d=2, v=(1.0, 0.0), mean=0.0, b=0.0, variance=0.0, visits=0):
+    """A hyperplane and two bottom nodes."""
+    tree = Tree(3, d)
+    tree.V[0], tree.means[0] = v, mean
+    tree.b[0], tree.variances[0], tree.visits[0] = b, variance, visits
+    return tree
+
+
+def rows(n, d=2, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, d)).astype(np.float32)
+
+
+def two_clusters(n, d, seed, apart=6.0, along=None):
+    """Rows of two round clusters on a line through the origin, and which one each is of."""
+    rng = np.random.default_rng(seed)
+    along = np.eye(d)[0] if along is None else np.asarray(along) / np.linalg.norm(along)
+    cluster = rng.integers(0, 2, n)
+    X = rng.normal(size=(n, d)) + apart * (cluster[:, None] - 0.5) * along
+    return X.astype(np.float32), cluster
+
+
+# --- steps of `learn` beside those of its slow twin, or worked out by hand
 
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
@@ -164,3 +234,429 @@ def test_decays_that_are_looked_up_are_those_that_are_computed():
         learn(rows(200, 3), *tree.arrays, 0.5, 10.0, 1.0, NEVER, 5.0, known)
         dumps.add(tree.dump())
     assert len(dumps) == 1
+
+
+# --- rows that cancel their normal: v - c (x - mean) is nearly 0
+
+
+def cancelling(remains, x=20.0):
+    """A node with one feature, and a row whose step leaves this share of its normal.
+
+    p = x / 2 and h = 1; the step on v is u exp(-u^2 / 2) / 2 for b = p + u.
+    """
+    p = x / 2
+    u = brentq(lambda u: p * u * math.exp(-u * u / 2) / 2 - (1 - remains), 0.0, 1.0, xtol=1e-15)
+    bandwidth = 2**0.2 / math.sqrt(p * p / 2)
+    row = np.array([[x]], np.float32)
+    return one_node(1, v=1.0, b=p + u), row, {"penalty": 0.0, "bandwidth": bandwidth}
+
+
+@pytest.mark.parametrize("size", [0.9, 0.5, 0.2, 0.1, 0.03, 0.015, 0.01, 0.003])
+def test_what_remains_of_a_normal_is_made_a_unit_vector(size):
+    for x in (13.7, 20.0, 33.3):
+        for remains in (size, -size):
+            tree, row, settings = cancelling(remains, x)
+            tree.feed(row, **settings)
+            assert tree.V[0, 0] == pytest.approx(math.copysign(1.0, remains), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "remains",
+    [0.5, 0.1, 0.01, 0.005, -0.005, -0.01, -0.1, -0.5],
+)
+def test_a_row_that_cancels_its_normal_goes_to_its_side(remains):
+    tree, row, settings = cancelling(remains)
+    twin = tree.twin()
+    tree.feed(row, clip=0.5, **settings)  # b = 0.5 alpha sigma = 1.8; p is now 10 or -10
+    assert twin.feed(row, reference.learn, clip=0.5, **settings)[0] > 5.0
+    assert_close(tree, twin, 1e-3)
+
+
+def test_a_normal_is_never_lost():
+    for remains in np.linspace(-1e-7, 1e-7, 41):
+        tree, row, settings = cancelling(remains, x=32.0)
+        tree.feed(row, **settings)
+        np.testing.assert_allclose(tree.norms, 1.0, atol=1e-5)
+
+
+@pytest.mark.parametrize("most_visits", [NEVER, 1000, 1024])
+def test_what_rounding_adds_to_a_normal_is_taken_away(most_visits):
+    # rows at the mean do not turn v, so that only its renormalisation changes it
+    tree = one_node(v=(1.0001, 0.0), variance=1.0)
+    tree.feed(np.zeros((3000, 2), np.float32), most_visits=most_visits)
+    np.testing.assert_allclose(tree.norms, 1.0, atol=1e-6)
+
+
+# --- penalty and clip, which keep hyperplanes near the mean
+
+
+def test_the_penalty_keeps_hyperplanes_near_the_mean():
+    # one cluster: its density falls outwards, so that nothing else holds a hyperplane
+    for clip, least in ((5.0, 2.4), (np.inf, 10.0)):
+        found = {}
+        for penalty in (0.0, 1.0, 10.0):
+            tree = Tree(3, 2)
+            tree.feed(rows(50_000), penalty=penalty, clip=clip)
+            found[penalty] = abs(tree.b[0]) / math.sqrt(tree.variances[0])
+        assert found[0.0] > least
+        assert found[1.0] < 0.9
+        assert found[10.0] < 0.56
+
+
+@pytest.mark.parametrize("b", [20.0, -20.0])
+def test_the_first_steps_of_the_penalty_go_too_far(b):
+    # t = 1; p = 1, sigma = 1; far from the row, so that g = 0: b - 2 * 10 (|b| - 0.5) sign(b) / 2
+    x = np.array([[2.0, 0.0]], np.float32)
+    tree = one_node(b=b, variance=1.0)
+    tree.feed(x, clip=np.inf)
+    assert tree.b[0] == pytest.approx(math.copysign(20.0, b) - math.copysign(10.0 * 19.5, b))
+    tree = one_node(b=b, variance=1.0)
+    tree.feed(x, clip=5.0)
+    assert tree.b[0] == -math.copysign(2.5, b)
+
+
+def test_the_clip_holds_b_where_the_first_steps_blow_it_up():
+    X, most = rows(2000), {}
+    for clip in (np.inf, 5.0):
+        tree, found = Tree(3, 2), []
+        for x in X:
+            tree.feed(x[None], penalty=30.0, clip=clip)
+            found.append(abs(tree.b[0]) / (0.5 * math.sqrt(tree.variances[0])))
+        assert np.isfinite(found).all()
+        most[clip] = max(found)
+    assert most[5.0] <= 5.0 * (1 + 1e-12)
+    assert most[np.inf] > 1e6
+
+
+@pytest.mark.parametrize("d", [1, 3])
+def test_alpha_zero_with_a_clip_keeps_hyperplanes_on_the_mean(d):
+    tree = Tree(7, d)
+    for x in two_clusters(500, d, seed=0)[0]:
+        tree.feed(x[None], alpha=0.0)
+        assert not tree.b.any()
+    np.testing.assert_allclose(tree.norms, 1.0, atol=1e-5)
+
+
+# --- many rows
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 30])
+def test_normals_stay_unit_vectors(d):
+    tree = Tree(7, d)
+    for seed in range(50):
+        tree.feed(rows(4000, d, seed))
+        np.testing.assert_allclose(tree.norms, 1.0, atol=1e-5)
+    assert tree.visits[0] == 200_000
+
+
+@pytest.mark.parametrize("d", [1, 2, 784])
+def test_means_count_one_observation_at_zero(d):
+    X = rows(2000, d) + np.float32(3.0)
+    tree = Tree(7, d)
+    for t in range(1, 21):
+        tree.feed(X[t - 1 : t])
+        expected = X[:t].astype(np.float64).sum(axis=0) / (t + 1)
+        np.testing.assert_allclose(tree.means[0], expected, atol=1e-6)
+    tree.feed(X[20:])
+    expected = X.astype(np.float64).sum(axis=0) / 2001
+    np.testing.assert_allclose(tree.means[0], expected, atol=1e-5)
+
+
+def test_the_variance_counts_one_projection_at_zero():
+    # with one feature and b = 0, v stays along it, and only its sign changes
+    X = rows(300, 1) + np.float32(2.0)
+    tree, total = Tree(3, 1), 0.0
+    for t, x in enumerate(X, 1):
+        tree.feed(x[None], alpha=0.0)
+        total += float(x[0] - X[:t].astype(np.float64).sum() / (t + 1)) ** 2
+        assert tree.variances[0] == pytest.approx(total / (t + 1), rel=1e-4)
+
+
+def test_bottom_nodes_have_means_and_visits_only():
+    d, X = 3, rows(3000, 3)
+    tree, new = Tree(15, d), Tree(15, d)
+    sums = np.zeros((15, d))
+    for x in X:
+        before = tree.visits.copy()
+        tree.feed(x[None])
+        path = np.flatnonzero(tree.visits - before)
+        assert len(path) == 4
+        assert (path[:-1] == (path[1:] - 1) // 2).all()
+        sums[path] += x
+    np.testing.assert_array_equal(tree.V[7:], new.V[7:])
+    assert not tree.b[7:].any()
+    assert not tree.variances[7:].any()
+    assert (tree.visits[7:] > 0).all()
+    np.testing.assert_array_equal(tree.visits[:7], tree.visits[1::2] + tree.visits[2::2])
+    np.testing.assert_allclose(tree.means, sums / (tree.visits[:, None] + 1), atol=1e-5)
+
+
+def test_a_tree_of_one_node_has_a_mean():
+    tree = Tree(1, 2)
+    tree.feed(np.array([[1.0, 2.0], [5.0, 4.0]], np.float32))
+    np.testing.assert_array_equal(tree.means, [[2.0, 2.0]])
+    assert tree.visits.tolist() == [2]
+    assert tree.b[0] == tree.variances[0] == 0.0
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize("d", [1, 3, 784])
+def test_the_cut_into_blocks_does_not_matter(d, settings):
+    X = rows(1500, d)
+    whole, cut, again = Tree(15, d), Tree(15, d), Tree(15, d)
+    whole.feed(X, **settings)
+    for part in np.split(X, [0, 1, 2, 77, 1030, 1499]):
+        cut.feed(part, **settings)
+    assert cut.dump() == whole.dump()
+    again.feed(X, **settings)
+    assert again.dump() == whole.dump()
+
+
+def test_rows_are_left_alone():
+    X = rows(100)
+    kept = X.copy()
+    Tree(7, 2).feed(X)
+    np.testing.assert_array_equal(X, kept)
+
+
+def test_forgetting_follows_a_stream_that_moves():
+    X = np.concatenate([two_clusters(4000, 2, seed=0)[0], two_clusters(4000, 2, seed=1)[0]])
+    X[4000:] += np.float32([20.0, -5.0])
+    for most_visits, follows in ((200, True), (NEVER, False)):
+        tree = Tree(3, 2)
+        tree.feed(X, most_visits=most_visits)
+        assert tree.visits[0] == 8000
+        assert (np.abs(tree.means[0] - [20.0, -5.0]).max() < 1.0) == follows
+        sides = X[4000:] @ tree.V[0] < tree.V[0] @ tree.means[0] + tree.b[0]
+        split = sides == (X[4000:, 0] < 20.0)
+        assert (max(split.mean(), 1 - split.mean()) > 0.98) == follows
+
+
+@pytest.mark.parametrize("most_visits", [1, 10])
+def test_forgetting_by_hand(most_visits):
+    X = rows(50)
+    tree, mean = Tree(3, 2), np.zeros(2)
+    for t, x in enumerate(X, 1):
+        tree.feed(x[None], most_visits=most_visits)
+        mean += (x - mean) / (min(t, most_visits) + 1)
+        np.testing.assert_allclose(tree.means[0], mean, atol=1e-6)
+
+
+def test_zeros_change_nothing_but_visits():
+    tree, new = Tree(7, 3), Tree(7, 3)
+    tree.feed(np.zeros((500, 3), np.float32))
+    for name in STATE[:4]:
+        np.testing.assert_array_equal(getattr(tree, name), getattr(new, name))
+    assert tree.visits.tolist() == [500, 0, 500, 0, 0, 0, 500]  # p = b = 0 is not below
+
+
+DRIFT = 1024 * 2.0**-24
+"""Error of a unit vector's length: one rounding of float32 a row until it is normalised again."""
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize("value", [[2.0, 0.0], [0.0, -3.0], [1e-3, 1e3]])
+def test_rows_all_equal(value, settings):
+    X = np.tile(np.float32(value), (3000, 1))
+    tree = Tree(7, 2)
+    for part in np.split(X, 30):
+        tree.feed(part, **settings)
+        assert all(np.isfinite(array).all() for array in tree.arrays)
+        np.testing.assert_allclose(tree.norms, 1.0, atol=DRIFT)
+    t = min(settings.get("most_visits", NEVER), 3000)
+    np.testing.assert_allclose(tree.means[0], np.float32(value), rtol=2 / t, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "scale",
+    [1e-40, 1e-30, 1e-25, 1e-20, 1e-15, 1e-9, 1e9, 1e18],
+)
+def test_rows_of_any_size_leave_unit_vectors(scale):
+    for d in (1, 3):
+        tree = Tree(7, d)
+        tree.feed(rows(500, d) * np.float32(scale))
+        assert all(np.isfinite(array).all() for array in tree.arrays)
+        np.testing.assert_allclose(tree.norms, 1.0, atol=1e-5)
+
+
+def density(positions, h):
+    """Kernel density at 0."""
+    return np.exp(-(positions**2) / (2 * h * h)).mean() / (h * math.sqrt(2 * math.pi))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_one_feature_is_split_in_its_gap(seed):
+    X, cluster = two_clusters(5000, 1, seed, apart=5.0)
+    X += np.float32(1.0)
+    tree = Tree(3, 1)
+    tree.feed(X)
+    split = float(tree.means[0, 0] + tree.b[0] * tree.V[0, 0])
+    grid = np.linspace(*np.quantile(X, [0.1, 0.9]), 200)
+    heights = np.array([density(X - at, 0.2) for at in grid])
+    assert density(X - split, 0.2) < heights.min() + 0.05 * heights.max()
+    assert abs(split - grid[heights.argmin()]) < 1.0
+    assert abs(((split < X[:, 0]) == cluster).mean() - 0.5) > 0.48
+
+
+@pytest.mark.parametrize("along", [(1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (2.0, -1.0)])
+def test_two_features_are_split_in_their_gap(along):
+    X, cluster = two_clusters(5000, 2, seed=0, along=along)
+    tree = Tree(3, 2)
+    tree.feed(X)
+    positions = (X - tree.means[0]).astype(np.float64) @ tree.V[0] - tree.b[0]
+    heights = []
+    for angle in np.linspace(0.0, np.pi, 60, endpoint=False):
+        z = X @ np.array([math.cos(angle), math.sin(angle)])
+        heights += [density(z - at, 0.2) for at in np.linspace(*np.quantile(z, [0.2, 0.8]), 25)]
+    assert density(positions, 0.2) < min(heights) + 0.02 * max(heights)
+    assert abs(((positions > 0.0) == cluster).mean() - 0.5) > 0.48
+
+
+# --- routing rows
+
+
+def complete_children(nodes):
+    children = np.full((nodes, 2), -1, np.int32)
+    inner = np.arange(nodes // 2)
+    children[inner] = np.column_stack([2 * inner + 1, 2 * inner + 2])
+    return children
+
+
+@pytest.mark.parametrize("d", [1, 2, 784])
+@reference.forms(route)
+def test_twin_route(form, d):
+    X, tree = rows(40, d), Tree(15, d)
+    tree.feed(rows(300, d, seed=1))
+    rng = np.random.default_rng(2)
+    arguments = tree.V, rng.normal(size=15) * 0.3, rng.uniform(0.5, 2.0, 15), complete_children(15)
+    ends, margins = form(X, *arguments)
+    slow_ends, slow_margins = reference.route(X, *arguments)
+    assert slow_margins.min() > 1e-5
+    np.testing.assert_array_equal(ends, slow_ends)
+    np.testing.assert_allclose(margins, slow_margins, atol=3e-6, rtol=1e-6)
+    assert (ends.dtype, margins.dtype) == (np.int32, np.float32)
+    assert len(set(ends.tolist())) > 3
+
+
+@pytest.mark.parametrize("d", [1, 5, 16, 50])
+@reference.forms(ends_of)
+def test_ends_alone_are_those_of_the_route(form, d):
+    X, tree = rows(60, d), Tree(15, d)
+    tree.feed(rows(300, d, seed=1))
+    thresholds, children = np.linspace(-0.3, 0.3, 15), complete_children(15)
+    ends, margins = route(X, tree.V, thresholds, np.ones(15), children)
+    assert margins.min() > 1e-5
+    found = form(X, tree.V, thresholds, children)
+    assert found.dtype == np.int32
+    np.testing.assert_array_equal(found, ends)
+
+
+UNEVEN = (
+    np.array([[1, 0], [0, 0], [0, 1], [0, 0], [0, 0]], np.float32),
+    np.array([0.0, 0.0, 1.0, 0.0, 0.0]),
+    np.array([2.0, 1.0, 0.5, 1.0, 1.0]),
+    np.array([[1, 2], [-1, -1], [4, 3], [-1, -1], [-1, -1]], np.int32),
+)
+
+
+@pytest.mark.parametrize(
+    ("x", "end", "margin"),
+    [
+        ((-3.0, 1.0), 1, 1.5),  # the second hyperplane, which it would lie on, is not on its path
+        ((4.0, 0.5), 4, 1.0),
+        ((1.0, -9.0), 4, 0.5),
+        ((1.0, 1.125), 3, 0.25),
+        ((0.0, 5.0), 3, 0.0),  # ties go to the second child
+        ((8.0, 1.0), 3, 0.0),
+    ],
+)
+@reference.forms(route)
+def test_twin_route_by_hand(form, x, end, margin):
+    X = np.array([x], np.float32)
+    for found in (form(X, *UNEVEN), reference.route(X, *UNEVEN)):
+        assert found[0].tolist() == [end]
+        assert found[1].tolist() == [margin]
+
+
+@reference.forms(route)
+def test_twin_route_without_a_hyperplane(form):
+    arguments = np.ones((1, 3), np.float32), np.zeros(1), np.ones(1), np.full((1, 2), -1, np.int32)
+    ends, margins = form(rows(4, 3), *arguments)
+    assert ends.tolist() == [0] * 4
+    assert margins.tolist() == [np.inf] * 4
+    ends, margins = reference.route(rows(4, 3), *arguments)
+    assert margins.tolist() == [np.inf] * 4
+
+
+def test_route_does_not_depend_on_its_block():
+    X, V = rows(200), Tree(31, 2).V
+    arguments = V, rows(31, 1)[:, 0].astype(np.float64), np.ones(31), complete_children(31)
+    ends, margins = route(X, *arguments)
+    parts = [route(part, *arguments) for part in np.split(X, [0, 1, 60])]
+    np.testing.assert_array_equal(np.concatenate([part[0] for part in parts]), ends)
+    assert np.concatenate([part[1] for part in parts]).tobytes() == margins.tobytes()
+
+
+@pytest.mark.parametrize("d", [1, 2, 784])
+def test_a_learned_tree_routes_rows_as_it_learns_them(d):
+    X, tree = rows(500, d), Tree(15, d)
+    tree.feed(rows(3000, d, seed=1))
+    thresholds = tree.b + (tree.V.astype(np.float64) * tree.means).sum(axis=1)
+    ends, margins = route(
+        X, tree.V, thresholds, np.sqrt(tree.variances + 1e-9), complete_children(15)
+    )
+    agree = 0
+    for x, end in zip(X[margins > 0.1], ends[margins > 0.1], strict=True):
+        # by now one row moves a hyperplane little; its effect is undone
+        state = [array.copy() for array in tree.arrays]
+        tree.feed(x[None])
+        (last,) = np.flatnonzero(tree.visits - state[4])[-1:]
+        agree += last == end
+        for array, kept in zip(tree.arrays, state, strict=True):
+            array[:] = kept
+    assert agree > 0.95 * (margins > 0.1).sum() > 100
+
+
+# --- sums of the rows of every node
+
+
+@pytest.mark.parametrize("d", [1, 2, 784])
+@reference.forms(add_rows)
+def test_twin_add_rows(form, d):
+    X, ends = rows(60, d), np.random.default_rng(1).integers(0, 5, 60).astype(np.int32)
+    rng = np.random.default_rng(2)
+    held = rng.integers(0, 9, 6).astype(float), rng.normal(size=(6, d)), rng.uniform(size=6)
+    found, slow, numpy = ([array.copy() for array in held] for _ in range(3))
+    form(X, ends, *found)
+    reference.add_rows(X, ends, *slow)
+    for total, rows_of in zip(
+        numpy, (1.0, np.float64(X), (X.astype(float) ** 2).sum(1)), strict=True
+    ):
+        np.add.at(total, ends, rows_of)
+    for expected in (slow, numpy):
+        np.testing.assert_array_equal(found[0], expected[0])
+        np.testing.assert_allclose(found[1], expected[1], rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(found[2], expected[2], rtol=1e-6)
+    for total, before in zip(found, held, strict=True):
+        assert (total[5] == before[5]).all()
+
+
+def test_add_rows_in_blocks_and_again():
+    X, ends = rows(5000, 3), np.random.default_rng(1).integers(0, 4, 5000).astype(np.int32)
+    dumps = set()
+    for cuts in ([], [0, 1, 777, 4999], []):
+        totals = np.zeros(4), np.zeros((4, 3)), np.zeros(4)
+        for part, part_ends in zip(np.split(X, cuts), np.split(ends, cuts), strict=True):
+            add_rows(part, part_ends, *totals)
+        dumps.add(b"".join(total.tobytes() for total in totals))
+    assert len(dumps) == 1
+    assert totals[0].sum() == 5000
+
+
+def test_sums_of_many_rows_are_float64():
+    X, ends = np.full((300_000, 1), 0.1, np.float32), np.zeros(300_000, np.int32)
+    totals = np.zeros(1), np.zeros((1, 1)), np.zeros(1)
+    add_rows(X, ends, *totals)
+    assert totals[0][0] == 300_000
+    assert totals[1][0, 0] == pytest.approx(300_000 * float(np.float32(0.1)), rel=1e-10)
+    assert totals[2][0] == pytest.approx(300_000 * float(np.float32(0.1)) ** 2, rel=1e-7)

@@ -5,7 +5,7 @@ clustering", 2013.
 
 | the paper's | here |
 |---|---|
-| CF = (n, LS, SS) | ``weights``, ``means``, ``sums`` of `distsvc.kernels.bico` |
+| CF = (n, LS, SS) | ``weights``, ``means``, ``sums`` of `distsvc.kernels.baselines` |
 | reference point of a CF | ``references`` |
 | m, the size of the coreset | ``size`` |
 | T, the threshold | ``threshold`` |
@@ -26,7 +26,7 @@ from sklearn.metrics import pairwise_distances_argmin
 from distsvc.errors import UnusableRowsError
 from distsvc.job.constraints import HELD
 from distsvc.job.parameters import RandomState
-from distsvc.kernels.bico import insert_rows, rebuild
+from distsvc.kernels.baselines import insert_rows, rebuild
 from distsvc.models.baselines.estimator import CentreBaseline
 from distsvc.models.baselines.merging import merged_centres
 from distsvc.models.rows.sampling import seed_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -83,7 +83,7 @@ class SampledEngine:
         facts = {"form": self.rule.form, "found": self._found, "notes": list(self.notes)}
         return facts | self.rule.facts(), self.rule.arrays()
 
-    def restore(self, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    def restore(self, facts: Facts, arrays: Mapping[str, np.ndarray]) -> None:
         """Take over the result of `solved`; its notes replace the present ones."""
         rule = next(rule for rule in (Centres, Splits) if rule.form == facts["form"])
         self.rule = rule.restored(facts, arrays)

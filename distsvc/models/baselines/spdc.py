@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from distsvc.job.parameters import RandomState
-from distsvc.kernels.spdc import stream_rows
+from distsvc.kernels.baselines import stream_rows
 from distsvc.models.baselines.density import lowest_minimum, normal_bandwidth
 from distsvc.models.baselines.estimator import TreeBaseline
 from distsvc.models.baselines.split_tree import SplitTree, subtract_centre

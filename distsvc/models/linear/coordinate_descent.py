@@ -69,7 +69,9 @@ class Rows:
             self._arrays += X.indices.astype(np.uint32), X.indptr.astype(np.uint64)
             self._spread = np.zeros(X.shape[1])
 
-    def gradient(self, u: np.ndarray, p: np.ndarray, scale: float, rows: Any, G: Any) -> None:
+    def gradient(
+        self, u: np.ndarray, p: np.ndarray, scale: float, rows: np.ndarray, G: np.ndarray
+    ) -> None:
         """Write the gradients of `rows` into G."""
         gradient = kernels.gradient_sparse if self.sparse else kernels.gradient_dense
         gradient(*self._arrays, u, p, scale, rows, G)
@@ -305,7 +307,7 @@ def solve(
     tol: float,
     max_iter: int,
     seed: int = 0,
-    watch: Callable[[State], Any] | None = None,
+    watch: Callable[[State], object] | None = None,
     checkpoint: checkpoints.Checkpoint = checkpoints.NO_CHECKPOINT,
 ) -> bool:
     """Descend to a violation of `tol` |f| / total; return whether it was reached.

@@ -204,7 +204,7 @@ class LinearEngine(ABC):
         facts = vars(self.solution) | {"notes": list(self.notes)}
         return facts, {"weights": facts.pop("weights")}
 
-    def restore(self, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    def restore(self, facts: Facts, arrays: Mapping[str, np.ndarray]) -> None:
         """Take over the result of `solved`; its notes replace the present ones."""
         known = {**facts, **arrays}
         self.solution = Solution(**{field.name: known[field.name] for field in fields(Solution)})

@@ -18,6 +18,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from distsvc.errors import UnusableRowsError
@@ -233,7 +234,7 @@ class _LinearEstimator(PublishedSettings, OutlierMixin, BaseEstimator):
             return answered(self, X, self._decision(0.0))
         return self._scores(_checked(self, X, reset=False))
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         """Return the tags of the estimator: it accepts sparse rows."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -465,7 +466,7 @@ class LinearSVDD(_LinearEstimator):
         self.center_, self.radius_ = self._weights, radius(self.offset_)
 
 
-def _checked(estimator: Any, X: Any, **options: Any) -> Any:
+def _checked(estimator: BaseEstimator, X: Any, **options: Any) -> Any:
     """Return X as float64: CSR without repeated columns if sparse, else in C order."""
     if sparse.issparse(X):
         _check_indices(X)

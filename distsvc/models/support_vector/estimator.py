@@ -22,6 +22,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from distsvc.errors import ParameterError
 from distsvc.inputs.rows import Input
 from distsvc.job.constraints import choice
 from distsvc.job.parameters import (
@@ -41,7 +42,7 @@ from distsvc.job.parameters import (
 )
 from distsvc.models.published import PublishedSettings
 from distsvc.models.rows import sampling
-from distsvc.models.rows.passes import OutlierEstimator, Values, answered
+from distsvc.models.rows.passes import OutlierEstimator, Passes, Values, answered
 from distsvc.models.rows.phases import Phases
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
 from distsvc.models.rows.streams import StreamEstimator
@@ -55,8 +56,6 @@ from distsvc.models.support_vector.engines import (
     EitherEngine,
     engine_for,
     engine_for_blocks,
-    fit_array,
-    fit_source,
 )
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine, check_cut
 
@@ -336,11 +335,16 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         return self.labelling in IN_MEMORY
 
     def _fit_array(self, X: np.ndarray) -> None:
-        started = perf_counter()
+        started, phases = perf_counter(), Phases(self)
         engine = engine_for(self.get_params(), seed_of(self.random_state))
         engine.n_jobs = self.n_jobs
-        phases = Phases(self)
-        rows, trained = fit_array(engine, X, phases)
+        keys = sampling.row_keys(engine.seed, np.arange(len(X)))
+        engine.set_pilot(X[sampling.lowest(keys, PILOT_ROWS)], len(X))
+        rows = engine.seen(X)
+        engine.learn(rows, keys, len(X))
+        trained = phases.ended("training")
+        engine.find_clusters([(rows, keys)], len(X))
+        phases.ended("clusters")
         self._begin(engine)
         self.labels_ = self._labels_of(rows)
         self._hold_rows(engine.centred(X))
@@ -348,10 +352,26 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         self._take_fit(started, trained)
 
     def _fit_source(self, source: Input) -> None:
-        started = perf_counter()
+        started, phases = perf_counter(), Phases(self)
         engine = engine_for(self.get_params(), seed_of(self.random_state))
         engine.n_jobs = self.n_jobs
-        passes, trained = fit_source(engine, source, Phases(self))
+        if self._whole:
+            raise ParameterError(
+                f"labelling={self.labelling!r} needs all rows at once: give a NumPy array, or a "
+                "sample"
+            )
+        passes = Passes(source, engine.seed)
+        X, keys = passes.draw(engine.sample_ranges)
+        phases.ended(f"sample of {passes.n_rows:,} rows")
+        engine.set_pilot(passes.pilot, passes.n_rows)
+        rows = engine.seen(X)
+        del X
+        engine.learn(rows, keys, passes.n_rows)
+        del rows, keys
+        trained = phases.ended("training")
+        parts = ((engine.seen(block), keys) for block, keys in passes.again())
+        engine.find_clusters(parts, passes.n_rows)
+        phases.ended("clusters")
         self._begin(engine)
         self._label_passes(passes)
         self._take_fit(started, trained)

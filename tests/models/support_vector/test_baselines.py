@@ -8,7 +8,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.svm import OneClassSVM
 
 from distsvc import SupportVectorClustering
-from distsvc.models.support_vector.boundary import complete_graph
+from distsvc.models.support_vector.boundary import in_memory
 from tests.quiet_fits import quietly
 
 ONE_CLUSTER = "all trajectories end at one equilibrium"
@@ -243,7 +243,7 @@ def test_rows_in_blocks_are_refused(labelling):
 
 
 def test_too_many_rows_inside(monkeypatch):
-    monkeypatch.setattr(complete_graph, "MOST_VERTICES", 100)
+    monkeypatch.setattr(in_memory, "MOST_VERTICES", 100)
     with pytest.raises(ValueError, match="use 'equilibria' or 'balls'"):
         svc().fit(blobs()[0])
 

@@ -20,7 +20,6 @@ Phase two has four steps with any labelling:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -31,13 +30,7 @@ from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, State
 from distsvc.models.rows.sampling import Ranges, Reservoir
 from distsvc.models.rows.threads import on_threads
 from distsvc.models.rules.fields import Facts
-from distsvc.models.support_vector.boundary import (
-    balls,
-    complete_graph,
-    labelling,
-    printed,
-    training,
-)
+from distsvc.models.support_vector.boundary import in_memory, labelling, printed, training
 from distsvc.models.support_vector.boundary.base import Parts, SupportVectorEngine
 from distsvc.models.support_vector.boundary.kernel_width import automatic_gamma
 from distsvc.models.support_vector.boundary.labelling import Boundary, Clusters, DecisionFunction
@@ -162,7 +155,7 @@ class BoundaryEngine(SupportVectorEngine):
         facts = {name: getattr(self, name) for name in names} | {"notes": list(self.notes)}
         return facts, {"S": self.decision.S, "a": self.decision.a}
 
-    def restore(self, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    def restore(self, facts: Facts, arrays: Mapping[str, np.ndarray]) -> None:
         """Take over the result of `trained`, after `set_pilot`."""
         self.gamma, self.C, self.epsilon = facts["gamma"], facts["C"], facts["epsilon"]
         self.n_iter, self.notes = facts["n_iter"], list(facts["notes"])
@@ -247,11 +240,12 @@ class BoundaryEngine(SupportVectorEngine):
         given, f, samples = self.parameters, self.decision, self.parameters.segment_samples
         if given.labelling == "complete-graph":
             ((rows, _),) = parts
-            points = ends = complete_graph.inside_rows(f, rows)
+            points = ends = in_memory.inside_rows(f, rows)
         elif given.labelling == "balls":
             ((rows, keys),) = parts
-            points, samples = balls.ball_centres(rows, keys, given.ball_radius), balls.SAMPLES
-            ends = balls.climb_together(f, points, given.merge_radius)
+            points = in_memory.ball_centres(rows, keys, given.ball_radius)
+            samples = in_memory.BALL_SAMPLES
+            ends = in_memory.climb_together(f, points, given.merge_radius)
         else:
             self.boundary, limit = Boundary.empty(f), given.boundary_size
             for rows, keys in parts:
@@ -264,7 +258,7 @@ class BoundaryEngine(SupportVectorEngine):
             ends = np.concatenate(climbed)
         self.set_equilibria(points, ends)
         if given.labelling in IN_MEMORY:
-            pairs = complete_graph.joined_pairs(f, self.vertices, samples)
+            pairs = in_memory.joined_pairs(f, self.vertices, samples)
         else:
             E = self.vertices
             pairs = np.concatenate(

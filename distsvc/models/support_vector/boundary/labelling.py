@@ -23,7 +23,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from distsvc.errors import ParameterError
-from distsvc.kernels import equilibria
+from distsvc.kernels import boundary as kernels
 from distsvc.kernels.nearest import nearest_cluster, nearest_point
 from distsvc.kernels.rbf import weighted_sums
 from distsvc.models.rows.scaling import check_finite
@@ -243,7 +243,7 @@ def widened_epsilon(values: np.ndarray, epsilon: float, wanted: int) -> float:
 
 def climb(f: DecisionFunction, X: np.ndarray) -> np.ndarray:
     """Return the ends (n, d) float32 of the trajectories from the rows of X (n, d) float32."""
-    return equilibria.climb(X, f.S, f.a, f.gamma, CLIMB_TOLERANCE, CLIMB_STEPS)
+    return kernels.climb(X, f.S, f.a, f.gamma, CLIMB_TOLERANCE, CLIMB_STEPS)
 
 
 def merge_equilibria(
@@ -311,7 +311,7 @@ def connected_pairs(f: DecisionFunction, E: np.ndarray, block: int, samples: int
     size = 4 * PAIR_ROWS
     while len(todo):
         batch, todo = todo[:size], todo[size:]
-        lowest = equilibria.lowest_on_segments(E, batch, f.S, f.a, f.gamma, samples, level)
+        lowest = kernels.lowest_on_segments(E, batch, f.S, f.a, f.gamma, samples, level)
         inside = batch[lowest >= level]
         if len(inside):
             found = np.concatenate([found, inside])

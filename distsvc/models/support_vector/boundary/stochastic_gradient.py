@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from distsvc.errors import DataError
 from distsvc.kernels import budget as kernels
 from distsvc.kernels.rbf import weighted_sums
 from distsvc.models.rows.checkpoints import MAX_STATE_COUNT, State
-from distsvc.models.rules.fields import ArrayField, Field, check_fields, whole
+from distsvc.models.rules.fields import ArrayField, Facts, Field, check_fields, whole
 
 STRATEGIES = {
     "merge": kernels.MERGE,
@@ -115,7 +114,7 @@ class StochasticGradient:
         arrays |= {name: getattr(self, f"_{name}")[:n].copy() for name in VECTOR_ARRAYS}
         return {"average_from": self._average_from}, arrays
 
-    def restore(self, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    def restore(self, facts: Facts, arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from the `state` of a descent with equal parameters.
 
         Raise DataError for anything else, before the descent is changed.
