@@ -10,7 +10,8 @@ from distsvc.job.parameters import published
 class PublishedSettings:
     """The base of estimators whose paper prints its settings."""
 
-    algorithm: ClassVar[str]
+    _algorithm: ClassVar[str]
+    """Name of the algorithm in a job file."""
 
     @classmethod
     def published(cls, **parameters: Any) -> Self:
@@ -39,4 +40,4 @@ class PublishedSettings:
         0.1
 
         """
-        return cls(**published(cls.algorithm, parameters))
+        return cls(**published(cls._algorithm, parameters))

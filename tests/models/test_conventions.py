@@ -10,6 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from distsvc import IncrementalMDH, LinearOneClassSVM, LinearSVDD, SupportVectorClustering
 from distsvc.baselines import BICO, SPDC, DePDDP, FuzzyCMeans, KMeans
+from tests.quiet_fits import quietly
 
 ESTIMATORS = [
     SupportVectorClustering(effort="fast"),
@@ -62,21 +63,55 @@ def test_scikit_learn(estimator, check):
         check(estimator)
 
 
-@pytest.mark.parametrize(
-    ("model", "attribute"),
-    [
-        (BICO(5, size=50, random_state=0), "cluster_centers_"),
-        (SPDC(random_state=0), "thresholds_"),
-        (FuzzyCMeans(5, random_state=0), "memberships_"),
-        (DePDDP(), "thresholds_"),
-    ],
-)
-def test_types_and_orders_of_memory(model, attribute):
-    X, _ = make_blobs(2000, n_features=3, centers=5, cluster_std=0.5, random_state=0)
-    X = X.astype(np.float32)
-    base = clone(model).fit(X)
+GIVEN_GAMMA = SupportVectorClustering(0.5, nu=0.1, random_state=0)
+MODELS = {
+    "level tree": SupportVectorClustering(effort="fast", random_state=0),
+    "equilibria": GIVEN_GAMMA,
+    "sgd": clone(GIVEN_GAMMA).set_params(solver="sgd"),
+    "exact": clone(GIVEN_GAMMA).set_params(solver="exact"),
+    "SVC": clone(GIVEN_GAMMA).set_params(solver="exact", labelling="complete-graph"),
+    "FSVC": clone(GIVEN_GAMMA).set_params(solver="exact", labelling="balls"),
+    "iMDH": IncrementalMDH(n_init=2, n_clusters=5, random_state=0),
+    "BICO": BICO(5, size=50, random_state=0),
+    "SPDC": SPDC(window=100, random_state=0),
+    "fuzzy c-means": FuzzyCMeans(5, random_state=0),
+    "k-means": KMeans(5, random_state=0),
+    "dePDDP": DePDDP(),
+}
+NOT_BY_SIZE = ("BICO", "fuzzy c-means")
+"""Models whose clusters are not numbered by their sizes."""
+
+
+def fit_blobs(name, kind=lambda X: X):
+    """Return a model of five blobs in an array of some kind, and the rows."""
+    X = make_blobs(1000, n_features=3, centers=5, cluster_std=0.5, random_state=0)[0]
+    rows = kind(X.astype(np.float32))
+    return quietly(clone(MODELS[name]), rows), rows
+
+
+def fitted_bytes(model):
+    """Return the arrays of a fit, as bytes."""
+    found = {n: v for n, v in vars(model).items() if n[0] != "_" and isinstance(v, np.ndarray)}
+    return {name: values.tobytes() for name, values in found.items()}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_types_and_orders_of_memory(name):
+    base, X = fit_blobs(name)
     assert base.labels_.max() > 0
-    for same in (X.astype(np.float64), np.asfortranarray(X), X[::-1][::-1]):
-        found = clone(model).fit(same)
-        assert getattr(found, attribute).tobytes() == getattr(base, attribute).tobytes()
-        assert found.labels_.tolist() == base.labels_.tolist()
+    for kind in (np.copy, lambda X: X.astype(np.float64), np.asfortranarray,
+                 lambda X: np.repeat(X, 2, axis=0)[::2]):  # fmt: skip
+        found, rows = fit_blobs(name, kind)
+        assert fitted_bytes(found) == fitted_bytes(base)
+        assert found.predict(rows).tobytes() == base.predict(X).tobytes()
+    assert fitted_bytes(quietly(base, X)) == fitted_bytes(found)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_labels_are_what_predict_says(name):
+    model, X = fit_blobs(name)
+    assert model.labels_.dtype == model.predict(X).dtype == np.int32
+    sizes = np.bincount(model.labels_)
+    assert name in NOT_BY_SIZE or (np.diff(sizes) <= 0).all()
+    parts = [model.predict(part) for part in np.split(X, [1, 50, 211])]
+    assert np.concatenate(parts).tolist() == model.labels_.tolist()

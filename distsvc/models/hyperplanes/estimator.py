@@ -196,7 +196,7 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
     verbose: int = 0
     random_state: RandomState = None
 
-    algorithm = "imdh"
+    _algorithm = "imdh"
 
     def _fit_array(self, X: np.ndarray) -> None:
         engine = self._begin()
@@ -252,7 +252,7 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
 
     def _begin(self) -> TreeEngine:
         """Check the parameters, delete an earlier fit and return a new engine."""
-        check_parameters(self.algorithm, self.get_params())
+        check_parameters(self._algorithm, self.get_params())
         self._forget(("_stream", *CHOSEN))
         self._engine = TreeEngine(self.get_params(), seed_of(self.random_state))
         self._engine.n_jobs = self.n_jobs

@@ -126,7 +126,7 @@ class _LinearEstimator(PublishedSettings, OutlierMixin, BaseEstimator):
         """
         X = _checked(self, X, reset=True, ensure_min_samples=2)
         parameters = self.get_params()
-        check_parameters(self.algorithm, parameters)
+        check_parameters(self._algorithm, parameters)
         engine = self._engine_type(parameters, seed_of(self.random_state))
         phases = Phases(self)
         converged = engine.fit_rows(X)
@@ -369,7 +369,7 @@ class LinearOneClassSVM(_LinearEstimator):
 
     """
 
-    algorithm = "linear-one-class"
+    _algorithm = "linear-one-class"
     _engine_type = OneClassEngine
 
     nu: float = DEFAULT_NU
@@ -454,7 +454,7 @@ class LinearSVDD(_LinearEstimator):
 
     """
 
-    algorithm = "linear-svdd"
+    _algorithm = "linear-svdd"
     _engine_type = BallEngine
 
     nu: float | None = None

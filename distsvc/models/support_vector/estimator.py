@@ -325,7 +325,7 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     verbose: int = 0
     random_state: RandomState = None
 
-    algorithm = "support-vector"
+    _algorithm = "support-vector"
     _engine: EitherEngine = field(init=False)
     _rows: np.ndarray | None = field(default=None, init=False)
     """The centred rows (n, d) float32 of `fit` that `cut` labels."""

@@ -36,15 +36,6 @@ def test_one_gaussian_is_one_cluster():
     assert model.densities_.tolist() == [np.inf]
 
 
-def test_labels_are_numbered_by_size_and_predicted_again():
-    X, _ = blobs(5)
-    model = DePDDP().fit(X)
-    assert model.labels_.dtype == np.int32
-    assert (np.diff(np.bincount(model.labels_)) <= 0).all()
-    assert model.predict(X).tolist() == model.labels_.tolist()
-    assert [int(model.predict(row[None])[0]) for row in X[:50]] == model.labels_[:50].tolist()
-
-
 def test_the_tree_says_how_rows_were_divided():
     X, _ = blobs(4)
     model = DePDDP().fit(X)

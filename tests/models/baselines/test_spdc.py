@@ -28,15 +28,6 @@ def test_one_gaussian_is_one_cluster():
     assert not model.labels_.any()
 
 
-def test_labels_are_numbered_by_size_and_predicted_again():
-    X, _ = blobs()
-    model = SPDC(random_state=0).fit(X)
-    assert model.labels_.dtype == np.int32
-    assert (np.diff(np.bincount(model.labels_)) <= 0).all()
-    assert model.predict(X).tolist() == model.labels_.tolist()
-    assert [int(model.predict(row[None])[0]) for row in X[:50]] == model.labels_[:50].tolist()
-
-
 def test_the_tree_grows_forward():
     X, y = blobs(12_000)
     model = SPDC(random_state=0)

@@ -154,16 +154,6 @@ def test_its_surface_is_that_of_an_estimator():
     assert public - set(dir(KMeans())) == (ours | fitted) - set(dir(KMeans()))
 
 
-def test_labels_are_what_predict_says():
-    X, _ = blobs()
-    model = estimator()
-    assert (model.fit_predict(X) == model.labels_).all()
-    assert (model.predict(X) == model.labels_).all()
-    parts = [model.predict(part) for part in np.split(X, [1, 50, 211])]
-    assert (np.concatenate(parts) == model.labels_).all()
-    assert model.predict(X).dtype == np.int32
-
-
 def distances_by_hand(model, X):
     tree, cut = model.cluster_tree_, set(model.cluster_tree_.splits[: model.n_clusters_ - 1])
     found = np.full(len(X), np.inf)
@@ -293,12 +283,6 @@ def test_one_cluster_is_not_the_answer_to_everyone(parameters):
 # --- rows that are the same, rows that are others
 
 
-def test_fits_repeat():
-    X, _ = blobs()
-    model = estimator()
-    assert state(model.fit(X)) == state(model.fit(X)) == state(estimator().fit(X))
-
-
 def test_another_seed_takes_rows_in_another_order():
     X, _ = blobs()
     a, b = estimator().fit(X), estimator(random_state=1).fit(X)
@@ -308,18 +292,6 @@ def test_another_seed_takes_rows_in_another_order():
     a, b = (estimator(random_state=generator).fit(X) for generator in generators)
     assert state(a) == state(b)
     assert state(estimator(random_state=generators[0]).fit(X)) != state(a)
-
-
-def test_the_kind_of_array_does_not_matter():
-    X = blobs()[0].astype(np.float32)
-    expected = estimator(n_clusters=9).fit(X)
-    same = X.astype(np.float64), np.asfortranarray(X), np.repeat(X, 2, axis=0)[::2], X.tolist()
-    for other in same:
-        found = estimator(n_clusters=9).fit(other)
-        assert (found.labels_ == expected.labels_).all()
-        assert (found.predict(X) == expected.labels_).all()
-        assert (expected.predict(other) == expected.labels_).all()
-        assert (found.score_samples(other) == expected.score_samples(X)).all()
 
 
 def test_an_offset_does_not_matter():

@@ -151,11 +151,6 @@ def test_invalid_rows(value, dtype):
             refusing(X)
 
 
-def test_too_few_rows():
-    with pytest.raises(ValueError, match="minimum of 2 is required"):
-        estimator().fit(gaussian(1))
-
-
 def test_it_must_be_fitted_first():
     for method in ("predict", "score_samples"):
         with pytest.raises(NotFittedError):

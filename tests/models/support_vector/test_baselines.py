@@ -136,28 +136,6 @@ def test_with_any_solver(solver, labelling):
     assert adjusted_rand_score(y, model.labels_) >= 0.99
 
 
-@BOTH
-@pytest.mark.parametrize("data", [moons, rings, blobs])
-def test_labels_are_what_predict_says(make, data):
-    X, _ = data()
-    model = make(3.0, 0.2).fit(X)
-    assert (model.predict(X) == model.labels_).all()
-    assert model.labels_.dtype == np.int32
-    assert set(model.labels_) == set(range(model.n_clusters_))
-    assert (np.diff(np.bincount(model.labels_)) <= 0).all()
-    parts = [model.predict(part) for part in np.split(X, [1, 77])]
-    assert (np.concatenate(parts) == model.labels_).all()
-
-
-@BOTH
-def test_fits_repeat(make):
-    X, _ = moons()
-    model = make(12.0)
-    first, again = model.fit(X).labels_, clone(model).fit(X).labels_
-    assert first.tobytes() == again.tobytes()
-    assert first.tobytes() == model.fit(np.asfortranarray(X)).labels_.tobytes()
-
-
 def test_vertices_of_the_complete_graph_are_rows_inside():
     X, _ = moons()
     model = svc(10.0, 0.1).fit(X)

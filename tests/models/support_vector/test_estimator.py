@@ -123,24 +123,6 @@ def test_attributes():
     np.testing.assert_allclose(model.score_samples(X), f + 1.0, atol=1e-4)
 
 
-def test_labels_are_what_predict_says():
-    X = small()
-    model = estimator()
-    assert (model.fit_predict(X) == model.labels_).all()
-    assert (model.predict(X) == model.labels_).all()
-    parts = [model.predict(part) for part in np.split(X, [1, 50, 211])]
-    assert (np.concatenate(parts) == model.labels_).all()
-
-
-@pytest.mark.parametrize("solver", ["bsgd", "sgd", "exact"])
-def test_fits_repeat(solver):
-    X, model = small(), estimator(solver=solver)
-    first = model.fit(X).dual_coef_, model.support_vectors_, model.labels_, model.equilibria_
-    second = model.fit(X).dual_coef_, model.support_vectors_, model.labels_, model.equilibria_
-    for a, b in zip(first, second, strict=True):
-        assert a.tobytes() == b.tobytes()
-
-
 def test_another_seed_takes_rows_in_another_order():
     X = small()
     a, b = estimator().fit(X), estimator(random_state=1).fit(X)
@@ -149,15 +131,6 @@ def test_another_seed_takes_rows_in_another_order():
     generators = [np.random.RandomState(3) for _ in range(2)]
     a, b = (estimator(random_state=g).fit(X) for g in generators)
     assert a.dual_coef_.tobytes() == b.dual_coef_.tobytes()
-
-
-def test_the_kind_of_array_does_not_matter():
-    X = small().astype(np.float32)
-    expected = estimator().fit(X)
-    for same in (X.astype(np.float64), np.asfortranarray(X), np.repeat(X, 2, axis=0)[::2]):
-        found = estimator().fit(same)
-        assert (found.labels_ == expected.labels_).all()
-        assert (found.predict(X) == expected.labels_).all()
 
 
 @pytest.mark.parametrize("gamma", ["auto", 0.5])
