@@ -243,7 +243,7 @@ class TreeBaseline(Baseline):
 
     def _labels(self, X: np.ndarray) -> np.ndarray:
         def labelled(block: np.ndarray) -> np.ndarray:
-            return self.clusters_[self.tree_.apply(subtract_centre(block, self.centre_))]
+            return self.clusters_[self.tree_.route(subtract_centre(block, self.centre_))[0]]
 
         return of_blocks(labelled, X, self.n_jobs)
 

@@ -39,14 +39,11 @@ class SplitTree:
         """The numbers (k,) of the nodes that are leaves, ascending."""
         return np.flatnonzero(np.array(self.children)[:, 0] == NO_CHILD)
 
-    def apply(self, Z: np.ndarray) -> np.ndarray:
-        """Return the leaf (n,) int64 of every row of Z (n, d) float32."""
-        return self.route(Z)[0]
-
     def route(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return leaves and distances (n,) float32 to the nearest hyperplane on each row's path.
+        """Return the leaf (n,) int64 of every row of Z (n, d) float32, and its margin (n,) float32.
 
-        Directions must have unit length. The distance is infinite if the root is a leaf.
+        A margin is the distance to the nearest hyperplane on the row's path, infinite if the root
+        is a leaf. Directions must have unit length.
         """
         ends, margins = np.zeros(len(Z), np.int64), np.full(len(Z), np.inf, np.float32)
         for node, rows, positions in self._walk(Z):

@@ -185,8 +185,9 @@ def match_returned(
     `within` (k_then, k) bool, by `rows_in_ranges`.
     """
     jaccard = shared.jaccard(all_rows=True)
-    allowed = within & np.isin(ids_then, list(wanted))[:, None]
-    allowed &= np.isin(np.arange(jaccard.shape[1]), list(unmatched))
+    old = np.isin(ids_then, list(wanted))[:, None]
+    new = np.isin(np.arange(jaccard.shape[1]), list(unmatched))
+    allowed = within & old & new
     earlier = _best_pairs(np.where(allowed & (jaccard >= match), jaccard, 0.0))
     return {j: Return(int(ids_then[i]), float(jaccard[i, j])) for j, i in earlier.items()}
 
