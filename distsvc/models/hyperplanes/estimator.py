@@ -205,16 +205,8 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
         engine.set_width(X.shape[1])
         engine.set_pilot(X[order[:PILOT_ROWS]], len(X))
         n = sampling.slice_by_key(keys[order], *engine.key_ranges(len(X))[-1]).stop
-        bottom = self._learn(X, keys, order[:n], len(X))
-        self.centre_, self.n_samples_ = engine.centre, engine.n_samples
-        self._publish()
-        Z, leaves = engine.centred(X), None
-        if bottom is not None and n == len(X):
-            leaves = np.empty(n, np.int32)
-            labels = np.full(2**self.depth, -1, np.int32)  # of the complete tree's nodes
-            labels[self.cluster_tree_.numbers - 1] = self._all_leaves.labels
-            leaves[order] = labels[bottom]
-        self._take_rows(Z, leaves)
+        self._learn(X, keys, order[:n], len(X))
+        self._take_rows(engine.centred(X))
 
     def _fit_source(self, source: Input) -> None:
         engine = self._begin()
@@ -223,8 +215,6 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
         engine.set_pilot(passes.pilot, passes.n_rows)
         self._learn(X, keys, np.arange(len(X)), passes.n_rows)
         del X
-        self.centre_, self.n_samples_ = engine.centre, engine.n_samples
-        self._publish()
         if source.in_memory:
             self._take_rows(passes.prepared(self._values("label")))
         else:
@@ -258,14 +248,8 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
         self._engine.n_jobs = self.n_jobs
         return self._engine
 
-    def _learn(
-        self, X: np.ndarray, keys: np.ndarray, order: np.ndarray, n_rows: int
-    ) -> np.ndarray | None:
-        """Grow the trees from X[order] and choose one; return the bottom nodes of these rows.
-
-        The rows are the sample of a table of `n_rows`, in the order of their keys. Return None if
-        they are scaled to learn, since hyperplanes of unscaled rows label them.
-        """
+    def _learn(self, X: np.ndarray, keys: np.ndarray, order: np.ndarray, n_rows: int) -> None:
+        """Grow the trees from X[order], the sample of `n_rows` rows by key, and choose one."""
         engine, keys = self._engine, keys[order]
         rows = np.empty((len(order), X.shape[1]), np.float32)
         for part in _parts(*rows.shape):
@@ -275,7 +259,8 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
         phases.ended("trees")
         engine.choose(grown)
         phases.ended("choice")
-        return None if engine.scale is not None else grown[engine.restart].ends(rows)
+        self.centre_, self.n_samples_ = engine.centre, engine.n_samples
+        self._publish()
 
     def _forget(self, names: Iterable[str]) -> None:
         self._forget_rows()
@@ -302,14 +287,12 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
         """The cut whose clusters are all leaves."""
         return self.cluster_tree_.cut(self.cluster_tree_.n_leaves)
 
-    def _take_rows(self, Z: np.ndarray, leaves: np.ndarray | None = None) -> None:
-        """Label the centred rows Z (n, d) float32 of `fit`, by their `leaves` (n,) if given."""
+    def _take_rows(self, Z: np.ndarray) -> None:
+        """Label the centred rows Z (n, d) float32 of `fit`, and store their leaves for `cut`."""
         phases = Phases(self)
-        if leaves is None:
-            whole = self._engine.rule_of(self.cluster_tree_.n_leaves)
-            leaves = of_blocks(whole.labels, Z, self.n_jobs)
-        self._leaves = leaves
-        self.labels_ = _labels_of_leaves(self._all_leaves, self._engine.cut)[leaves]
+        whole = self._engine.rule_of(self.cluster_tree_.n_leaves)
+        self._leaves = of_blocks(whole.labels, Z, self.n_jobs)
+        self.labels_ = _labels_of_leaves(self._all_leaves, self._engine.cut)[self._leaves]
         self._hold_rows(Z)
         phases.ended("labels")
 
