@@ -123,6 +123,7 @@ def drawn_histories(given: argparse.Namespace) -> Iterator[dict]:
 def in_this_process(given: argparse.Namespace, work: Path) -> Iterator[dict]:
     """Do the small runs whose own files are damaged, or can't be reached."""
     from chaos import own_files
+
     from tests.s3_server import BUCKET, s3_server
 
     with own_files.quick(), s3_server() if given.store else nullcontext():

@@ -18,6 +18,7 @@ from pathlib import Path
 from unittest import mock
 
 from chaos.stale import Pause, apart, look, watching
+
 from distsvc.errors import DistsvcError
 from distsvc.job.config import Job
 from distsvc.run.job import run_job

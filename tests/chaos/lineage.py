@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import tomli_w
-
 from chaos import oracle
 from chaos.lab import LIMIT, Lab
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-
 from chaos.looking import RUN, place_of
 
 FOR_PEOPLE = ("report.html", "report.json")

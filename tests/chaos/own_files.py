@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
-from obstore.exceptions import GenericError
-from sklearn.datasets import dump_svmlight_file
-
 from chaos import oracle
 from chaos.reads import Reads, in_children
 from chaos.zygote import PAGE
+from obstore.exceptions import GenericError
+from sklearn.datasets import dump_svmlight_file
+
 from distsvc.errors.faults import exit_code_and_message
 from distsvc.job.config import Job
 from distsvc.run.job import run_job

@@ -10,7 +10,6 @@ import sys
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
 from chaos import oracle, results
 from chaos.case import Case
 from chaos.faults import SETTINGS, swap

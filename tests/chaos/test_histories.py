@@ -3,8 +3,8 @@
 from unittest import mock
 
 import pytest
-
 from chaos.histories import history
+
 from distsvc.run.nights import continuity
 from distsvc.storage.publishing.lineages import Lineage
 from tests.s3_server import BUCKET, s3_server

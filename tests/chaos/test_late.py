@@ -1,8 +1,8 @@
 """Workers that wake up after the job was done again change nothing of it."""
 
 import pytest
-
 from chaos.late import SECOND, late_worker
+
 from tests.small_runs import MODELS
 
 

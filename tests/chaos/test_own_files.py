@@ -3,9 +3,9 @@
 import random
 
 import pytest
-
 from chaos.own_files import SmallLab, Writes, damage, every_look, quick, spoiled, unreachable
 from chaos.reads import Reads
+
 from tests.s3_server import BUCKET, s3_server
 
 SEEDS = range(4)

@@ -1,7 +1,6 @@
 """Holders that sleep before a change lose nothing of their successors' work."""
 
 import pytest
-
 from chaos.stale import HOLDERS, Pause, stale_holder, watching
 
 

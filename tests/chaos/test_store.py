@@ -3,14 +3,13 @@
 from concurrent.futures import Future
 
 import pytest
-from obstore import exceptions, put
-from obstore.store import S3Store
-
 from chaos import results
 from chaos.case import KINDS, STORED
 from chaos.disturb import DISTURB
 from chaos.places import InStore
 from chaos.store import SECRET, WHATS, Store, Traffic, Trouble
+from obstore import exceptions, put
+from obstore.store import S3Store
 
 BUCKET = "bucket"
 
