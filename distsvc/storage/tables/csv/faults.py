@@ -187,7 +187,7 @@ def line_encoding_error(file: Location, text: bytes, line: int) -> DataError:
         )
     return DataError(
         f"{file.shown}, line {line} is not UTF-8, but looks like {encoding_of(text) or 'LATIN1'}; "
-        "write the file as UTF-8"
+        "write it as UTF-8"
     )
 
 

@@ -35,7 +35,7 @@ def test_the_encoding_of_a_file_is_named(tmp_path, encoding, named, packed):
     path = tmp_path / ("my t.csv.gz" if packed else "my t.csv")
     path.write_bytes(gzip.compress(content) if packed else content)
     suffix = ".gz" if packed else ""
-    expected = f"csv{suffix}, line 1 is not UTF-8, but looks like {named}; write the file as UTF-8"
+    expected = f"csv{suffix}, line 1 is not UTF-8, but looks like {named}; write it as UTF-8"
     assert expected in refused(path, tmp_path)
 
 
