@@ -63,7 +63,7 @@ class WordOf(click.ParamType):
         return _offered(self._words(), incomplete)
 
     def _words(self) -> tuple[str, ...]:
-        from distsvc.job.keys import known_keys
+        from distsvc.job.file import known_keys
 
         return known_keys()[self.key]
 
@@ -85,7 +85,7 @@ class Setting(click.ParamType):
 
     def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[CompletionItem]:
         """Offer keys, and after the equals sign the words that the key takes."""
-        from distsvc.job.keys import known_keys
+        from distsvc.job.file import known_keys
 
         key, equals, _ = incomplete.partition("=")
         if not equals:
@@ -265,7 +265,7 @@ def hint_of_option(error: click.NoSuchOption) -> str:
     names = {of.name for of in command.params} if command else set()
     likely = list(error.possibilities or ())
     if "settings" in names:
-        from distsvc.job.keys import keys_like, keys_named
+        from distsvc.job.file import keys_like, keys_named
 
         short = {key: f"--{name.replace('_', '-')}" for name, key in SHORT.items() if name in names}
         keys = keys_named(name) or ([] if likely else keys_like(name))

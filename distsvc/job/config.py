@@ -518,12 +518,12 @@ class OutputConfig(_Section):
         """Whether shares of clusters are published; with those of the next comes a row's own."""
         return self.membership or self.top > 0
 
-    def asked(self) -> Section:
+    def optional(self) -> Section:
         """Return the keys that ask for more columns, as a model keeps them."""
-        return self.model_dump(include=ASKING) | {"membership": self.shares}
+        return self.model_dump(include=OPTIONAL_KEYS) | {"membership": self.shares}
 
 
-ASKING = OutputConfig.model_fields.keys() - {"path", "format"}
+OPTIONAL_KEYS = OutputConfig.model_fields.keys() - {"path", "format"}
 """The keys of ``[output]`` that ask for more columns."""
 
 

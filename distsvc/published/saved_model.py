@@ -14,14 +14,13 @@ import pyarrow as pa
 from distsvc.errors import DataError
 from distsvc.inputs.rows import Input, RowValues
 from distsvc.run.algorithms.algorithm import Columns
-from distsvc.run.labelling.asked import AskedColumns
-from distsvc.run.labelling.columns import asked_columns, published_names
+from distsvc.run.labelling.columns import optional_columns, published_names
 from distsvc.run.labelling.counts import used_clusters
 from distsvc.run.labelling.labeller import Labeller
+from distsvc.run.labelling.optional_columns import OptionalColumns
 from distsvc.run.learning.preparation import Preparation, check_rows
-from distsvc.run.model.content import ModelFile
-from distsvc.run.model.files import read_labeller, read_model
-from distsvc.run.work.partitions import choose_block_rows
+from distsvc.run.model.files import ModelFile, read_labeller, read_model
+from distsvc.run.work.plan import choose_block_rows
 from distsvc.storage.publishing.formats.columns import published_columns
 from distsvc.storage.rows.blocks import Block
 from distsvc.storage.rows.columns import truncated
@@ -259,11 +258,11 @@ class Model:
 
         """
         rows = self._rows(X)
-        asked = asked_columns(
+        optional = optional_columns(
             self._labeller, self._preparation, self._features, self._output, reported=False
         )
         for ids, known, block in self._blocks(rows):
-            columns = self._columns(block, self._prepared(block, rows), asked)
+            columns = self._columns(block, self._prepared(block, rows), optional)
             arrays = {f.name: pa.array(columns[f.name], f.type) for f in self.published}
             if not known.all():
                 places = pa.array(np.cumsum(known) - 1, mask=~known)
@@ -344,10 +343,10 @@ class Model:
         check_rows(Z, block, rows.shown, self._numbers)
         return Z
 
-    def _columns(self, block: Block, Z: np.ndarray, asked: list[AskedColumns]) -> Columns:
+    def _columns(self, block: Block, Z: np.ndarray, optional: list[OptionalColumns]) -> Columns:
         """Return the published columns of the usable rows of a block, prepared as Z (n, d)."""
         columns: Columns = dict(self._labeller.rule.label(Z))
-        for one in asked:
+        for one in optional:
             columns |= one.add(block, Z, columns)
         columns["label"] = self.ids[columns["label"]]
         return columns

@@ -22,8 +22,7 @@ from __future__ import annotations
 
 from distsvc.job.config import Job
 from distsvc.report.content.report import Report
-from distsvc.run.fitting.assigning import assign_table
-from distsvc.run.fitting.clustering import cluster_table
+from distsvc.run.fitting.clustering import assign_table, cluster_table
 from distsvc.run.forecast.memory import check_memory
 from distsvc.run.labelling.phase import fill_output
 from distsvc.run.nights.comparison import compare_and_check

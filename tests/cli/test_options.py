@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from distsvc.cli.main import main
 from distsvc.cli.options import SHORT, split_options
-from distsvc.job.keys import known_keys
+from distsvc.job.file import known_keys
 from distsvc.published.demo import make_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")

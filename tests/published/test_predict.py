@@ -14,7 +14,7 @@ from distsvc.published.predict import predict_table
 from distsvc.run.algorithms import ALGORITHMS
 from distsvc.run.job import run_job
 from distsvc.run.learning.preparation import Preparation
-from distsvc.run.model.content import NEEDS
+from distsvc.run.model.files import NEEDS
 from distsvc.run.work.progress import Progress
 from tests.jobs.blob_jobs import N, blobs, check_manifest, config, copied, files, labels
 from tests.published_files import nothing_left, published_file

@@ -1,47 +1,73 @@
-"""The forecast of a job: rows, tasks, bytes, memory, and time by a short calibration."""
+"""Forecast of a job: rows, tasks, bytes, memory, and time from two trials on part of the table.
+
+The first trial, on a few rows, measures what happens once: loading libraries and compiled code. The
+second one, on more rows, measures the time of a row. A phase that reads the table takes time with
+the rows of the busiest thread, a phase that learns with `Forecastable.work`, and any other phase
+takes the same time for every table.
+"""
 
 from __future__ import annotations
 
+import heapq
 import time
-from contextlib import ExitStack
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, TemporaryError
-from distsvc.job.config import Job
+from distsvc.job.config import Job, with_key
+from distsvc.report.content.report import PhaseCost
 from distsvc.run.algorithms.algorithm import Forecastable, kept_rows, sample_rows
 from distsvc.run.algorithms.begin import begin
-from distsvc.run.forecast.calibration import (
-    FEW_ROWS,
-    READINGS,
-    SECOND_READING,
-    busiest,
-    extrapolated,
-    first_name,
-    trials,
-)
+from distsvc.run.fitting.clustering import cluster_table
 from distsvc.run.forecast.memory import Memory, check_memory, shown
-from distsvc.run.labelling.columns import ASKED
+from distsvc.run.labelling.columns import OPTIONAL_COLUMNS
+from distsvc.run.labelling.phase import fill_output
+from distsvc.run.nights.comparison import compare_and_check
+from distsvc.run.reporting.files import write_report
 from distsvc.run.starting.opening import naming_the_section
 from distsvc.run.work.directory import RunDirectory
-from distsvc.run.work.phases import steps_on
+from distsvc.run.work.phases import Steps, steps_on
 from distsvc.run.work.plan import Plan
-from distsvc.run.work.progress import Progress
+from distsvc.run.work.progress import Meter, Progress
 from distsvc.storage.places.scratch import scratch
 from distsvc.storage.tables.opening import open_table
 from distsvc.storage.tables.sources import check_ready
 
 LABEL_BYTES = 17
-"""Of a row's number, label, score and outlier flag."""
+"""Bytes of a row's number, label, score and outlier flag."""
+
+FIRST_TRIAL_ROWS = 2_000
+MAX_TRIAL_ROWS, MAX_TRIAL_VALUES = 400_000, 8_000_000
+"""Maximum rows and values of the second trial."""
+
+MIN_MEMORY_ROWS = 1_000
+"""Minimum of `memory_rows` in a trial."""
+
+READINGS = ("survey", "label", "fill")
+SECOND_READING = "sample"
+"""Reading of a table whose rows are not all used. A trial, on part of a table, always has it."""
+
+Range = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Forecast:
     """Size, memory and time of a job.
 
-    `sample_rows` are those that are learned from, about. `bytes_read` are of all readings of the
-    table, all columns as stored, None where that is not known; `bytes_written` of labels and the
-    run's folder, before they are packed. `seconds` are by phase, empty where the calibration failed
-    for the reason `because`. `waits_for` is what the input lacks of ``input.ready``, if anything.
+    Attributes
+    ----------
+    sample_rows : int
+        Approximate number of rows that are learned from.
+    bytes_read : int or None
+        Bytes of all readings of the table, all columns as stored, if known.
+    bytes_written : int
+        Bytes of labels and of the run's folder, before compression.
+    seconds : dict of float
+        Seconds by phase; empty if the trial failed for the reason `because`.
+    waits_for : str
+        The missing part of an input that is not ready yet.
+
     """
 
     rows: int
@@ -84,10 +110,16 @@ class Forecast:
 def forecast_job(job: Job) -> Forecast:
     """Forecast a job; nothing is left behind.
 
-    Errors are those of `open_table` and the algorithm about a job that can't be done, and of
-    `check_memory` about one that does not fit. Of a small table all rows are tried, and what the
-    run would raise is raised. If a trial with some of the rows fails, the forecast says so, and so
-    it does of an input that is not complete, unless nothing can be read: `TemporaryError`.
+    All rows of a small table are tried, so the errors are those of a run. If a trial on part of a
+    larger table fails, the forecast has no time. An input that is not ready is forecast as it is.
+
+    Raises
+    ------
+    DistsvcError
+        As `open_table`, the algorithm and `check_memory`.
+    TemporaryError
+        The input is not ready, and nothing can be read.
+
     """
     waits_for = ""
     try:
@@ -104,37 +136,33 @@ def forecast_job(job: Job) -> Forecast:
 
 
 def _forecast(job: Job) -> Forecast:
-    """Forecast a job from what is there."""
-    with scratch("plan") as folder, ExitStack() as stack:
-        clock = time.perf_counter
-        began = clock()
-        staging, kinds = folder / "staging", job.columns
-        table = open_table(job.input, staging, job.preprocess, kinds=kinds, mixed=job.is_mixed)
+    with scratch("plan") as folder:
+        began = time.perf_counter()
+        staging = folder / "staging"
+        table = open_table(
+            job.input, staging, job.preprocess, kinds=job.columns, mixed=job.is_mixed
+        )
         plan = Plan.of(job, table)
-        table = plan.table
-        algorithm = begin(job, table)
-        seconds = {"open": clock() - began}
+        algorithm = begin(job, plan.table)
+        opened = time.perf_counter()
         run = RunDirectory(folder)
         run.write_plan(plan)
-        began = clock()
-        here = steps_on(run, Progress(quiet=True), job.cluster)
-        steps = stack.enter_context(here)
-        seconds["cluster"] = clock() - began
-        memory = check_memory(job, table, steps.workers, algorithm)
-        readings = _readings(job, algorithm)
-        forecast = _without_time(job, plan, algorithm, memory)
-        threads = steps.workers.threads
-        try:
-            measured = trials(job, algorithm, steps, folder)
-        except DistsvcError as error:
-            if table.n_rows <= FEW_ROWS:  # all rows were read: a run ends like this, too
-                raise
-            return replace(forecast, because=str(error))
-    most = busiest(plan.partitions, threads)
-    seconds |= extrapolated(measured, table.n_rows, most, readings)
+        with steps_on(run, Progress(quiet=True), job.cluster) as steps:
+            seconds = {"open": opened - began, "cluster": time.perf_counter() - opened}
+            memory = check_memory(job, plan.table, steps.workers, algorithm)
+            readings = _readings(job, algorithm)
+            forecast = _without_time(job, plan, algorithm, memory)
+            most = busiest(plan.partitions, steps.workers.threads)
+            try:
+                first, second = trials(job, algorithm, steps, folder)
+            except DistsvcError as error:
+                if plan.table.n_rows <= FIRST_TRIAL_ROWS:  # all rows were read, as in a run
+                    raise
+                return replace(forecast, because=str(error))
+    seconds |= extrapolated(first, second, plan.table.n_rows, most, readings)
     tasks = sum(
         len(plan.partitions) if first_name(phase) in readings else n
-        for phase, n in measured[-1].tasks.items()
+        for phase, n in second.tasks.items()
         if first_name(phase) in seconds
     )
     return replace(forecast, tasks=tasks, seconds=seconds)
@@ -153,7 +181,7 @@ def _without_time(job: Job, plan: Plan, algorithm: Forecastable, memory: Memory)
     sizes = [size for size in stored if size is not None]
     times = len(readings) - (job.output.format == "parquet")
     row = table.dtype.itemsize * len(table.columns) + 8
-    label = LABEL_BYTES + sum(of.row_bytes(plan.output) for of in ASKED)
+    label = LABEL_BYTES + sum(of.row_bytes(plan.output) for of in OPTIONAL_COLUMNS)
     return Forecast(
         rows=table.n_rows,
         columns=len(table.columns),
@@ -164,3 +192,120 @@ def _without_time(job: Job, plan: Plan, algorithm: Forecastable, memory: Memory)
         bytes_written=label * table.n_rows + row * kept_rows(algorithm, table.n_rows),
         memory=memory,
     )
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Phases of a job on part of the table: their costs, and the number of tasks of each.
+
+    Attributes
+    ----------
+    n_rows, busiest : int
+        Rows with a label, and rows of the busiest thread.
+    algorithm : Forecastable
+        The fitted algorithm.
+
+    """
+
+    n_rows: int
+    busiest: int
+    algorithm: Forecastable
+    phases: list[PhaseCost]
+    tasks: dict[str, int]
+
+    def seconds(self, name: str) -> float:
+        """Return the seconds of a phase, with its repetitions (``pass-00``, ``pass-01``)."""
+        return sum(phase.seconds for phase in self.phases if first_name(phase.name) == name)
+
+
+class _Counting(Progress):
+    """Displays nothing, and counts the tasks of phases."""
+
+    def __init__(self) -> None:
+        super().__init__(quiet=True)
+        self.tasks: dict[str, int] = {}
+
+    def update(self, meter: Meter) -> None:
+        self.tasks[meter.name] = meter.total
+
+
+def first_name(phase: str) -> str:
+    """Return the name of a phase without its number."""
+    return phase.partition("-")[0]
+
+
+def trials(job: Job, algorithm: Forecastable, steps: Steps, folder: Path) -> tuple[Trial, Trial]:
+    """Run both trials on the workers of `steps`, in a temporary folder; errors are those of a run.
+
+    They are the same trial if the first one already has all rows.
+    """
+    plan, threads = steps.run.plan, steps.workers.threads
+    n_learned = sample_rows(algorithm, plan.table.n_rows)
+    most = min(MAX_TRIAL_ROWS, max(MAX_TRIAL_VALUES // len(plan.table.columns), FIRST_TRIAL_ROWS))
+    few = pieces(plan.partitions, FIRST_TRIAL_ROWS, threads)
+    more = pieces(plan.partitions, most, threads)
+    first = _trial(job, n_learned, steps, few, folder / "first")
+    return first, first if more == few else _trial(job, n_learned, steps, more, folder / "second")
+
+
+def pieces(partitions: Sequence[Range], rows: int, threads: int) -> list[Range]:
+    """Return row ranges of about `rows` rows in all, spread over the whole table.
+
+    They are all partitions if these have no more rows, else the beginning of one for each thread.
+    """
+    if sum(stop - start for start, stop in partitions) <= rows:
+        return list(partitions)
+    n = min(threads, len(partitions))
+    chosen = [partitions[len(partitions) * k // n] for k in range(n)]
+    return [(start, min(stop, start + rows // n)) for start, stop in chosen]
+
+
+def busiest(partitions: Sequence[Range], threads: int) -> int:
+    """Return the rows of the busiest thread, if each takes the next partition in turn."""
+    done = [0] * threads
+    for start, stop in partitions:
+        heapq.heapreplace(done, done[0] + stop - start)
+    return max(done)
+
+
+def extrapolated(
+    first: Trial, second: Trial, n_rows: int, most: int, readings: Sequence[str]
+) -> dict[str, float]:
+    """Return the seconds of every phase of a job, by the first part of its name.
+
+    The table has `n_rows` rows, its busiest thread `most` of them; `readings` are the phases that
+    read the table.
+    """
+    work, done = second.algorithm.work(n_rows), second.algorithm.work(second.n_rows)
+    seconds = dict[str, float]()
+    for name in dict.fromkeys(first_name(phase.name) for phase in second.phases):
+        if name == SECOND_READING and name not in readings:
+            continue
+        seconds[name] = first.seconds(name)
+        if first is second:
+            continue
+        if name in readings:
+            seconds[name] += second.seconds(name) * most / second.busiest
+        elif name in work:
+            seconds[name] += second.seconds(name) * work[name] / done[name]
+    return seconds
+
+
+def _trial(job: Job, n_learned: int, steps: Steps, ranges: list[Range], folder: Path) -> Trial:
+    """Run the phases of a job, which learns from `n_learned` rows, on the rows of some ranges."""
+    plan, n_rows = steps.run.plan, sum(stop - start for start, stop in ranges)
+    part = with_key(job, "output", "path", str(folder / "out"))
+    part = with_key(part, "continuity", "previous", ())
+    if "memory_rows" in type(job.model).model_fields and n_learned < plan.table.n_rows:
+        rows = max(n_rows * n_learned // plan.table.n_rows, MIN_MEMORY_ROWS)
+        part = with_key(part, "model", "memory_rows", rows)  # passes, as on the whole table
+    run, progress = RunDirectory(folder), _Counting()
+    run.write_plan(replace(plan, parts=ranges, partitions=ranges, output=part.output))
+    algorithm = begin(part, plan.table)
+    here = Steps(run, steps.client, progress)
+    learned, labelled = cluster_table(here, part, algorithm)
+    fill_output(here, labelled.counts)
+    comparison = compare_and_check(run, part, None, labelled, {})
+    write_report(run, part, learned, labelled, comparison, "", progress)
+    rows = busiest(ranges, steps.workers.threads)
+    return Trial(labelled.counts.n_rows, rows, algorithm, progress.phases, progress.tasks)

@@ -16,10 +16,9 @@ from distsvc.job.config import Job, OutputConfig, with_key
 from distsvc.report.content.report import ForecastPart, TermPart
 from distsvc.run.algorithms.algorithm import Forecastable, kept_rows
 from distsvc.run.algorithms.begin import begin
-from distsvc.run.labelling.columns import ASKED
+from distsvc.run.labelling.columns import OPTIONAL_COLUMNS
 from distsvc.run.learning.sizes import MB, Sizes, Terms
-from distsvc.run.work.partitions import choose_block_rows, joined
-from distsvc.run.work.plan import cut, pilot_rows
+from distsvc.run.work.plan import choose_block_rows, cut, joined, pilot_rows
 from distsvc.run.work.progress import mapped_memory_mb
 from distsvc.run.work.workers.cluster import Workers
 from distsvc.storage.rows.blocks import Table
@@ -189,9 +188,9 @@ def _tasks(sizes: Sizes, learning: Terms, float64: bool, output: OutputConfig) -
         "the pilot": sizes.block + 2.0 * sizes.row_bytes * sizes.pilot_rows,
         "a partition's rows of the sample": 2.0 * sizes.part + 32.0 * rows,
     }
-    label = A_LABEL + 2 * sum(of.row_bytes(output) for of in ASKED)
+    label = A_LABEL + 2 * sum(of.row_bytes(output) for of in OPTIONAL_COLUMNS)
     labels = {"labels of a partition": 1.0 * label * sizes.partition_rows}
-    for of in ASKED:
+    for of in OPTIONAL_COLUMNS:
         labels |= of.held(output)
     return [blocks | survey, blocks | block | learning, blocks | block | labels]
 

@@ -1,62 +1,64 @@
-"""The published columns of a run: those of its rule, and those that its output asks for."""
+"""The published columns of a run, and the files of its labels."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from distsvc.errors import JobFileError
 from distsvc.job.config import Job, OutputConfig
 from distsvc.models.rules.rule import Rule
-from distsvc.run.algorithms.algorithm import AlgorithmJob
-from distsvc.run.labelling.asked import AskedColumns
+from distsvc.run.algorithms.algorithm import AlgorithmJob, Columns
 from distsvc.run.labelling.labeller import Labeller
-from distsvc.run.labelling.missing import MissingValues
+from distsvc.run.labelling.optional_columns import MissingValues, OptionalColumns, Shares
 from distsvc.run.labelling.reasons import Reasons
-from distsvc.run.labelling.shares import Shares
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.plan import Plan
 from distsvc.storage.places.store import Store
 from distsvc.storage.publishing.formats import output_format
-from distsvc.storage.publishing.formats.columns import PUBLISHED_COLUMNS, PartWriter, meanings
+from distsvc.storage.publishing.formats.columns import COLUMNS, PartWriter, meanings, part_file
 from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.features import Feature
-from distsvc.storage.tables.opening import id_type
+from distsvc.storage.tables.opening import Block, id_type
 
 ROW = PUBLISHED_COLUMNS[0].name
 
-ASKED: tuple[type[AskedColumns], ...] = (Reasons, Shares, MissingValues)
-"""All columns that keys of ``[output]`` ask for."""
+OPTIONAL_COLUMNS: tuple[type[OptionalColumns], ...] = (Reasons, Shares, MissingValues)
+
+Entry = dict[str, int | str]
+"""Rows, bytes, SHA-256 of a file of labels and, as ``stored``, its path in `parts_place`."""
 
 
-def asked_columns(
+def optional_columns(
     labeller: Labeller,
     preparation: Preparation,
     features: Sequence[Feature],
     output: OutputConfig,
     reported: bool = True,
-) -> list[AskedColumns]:
-    """Begin the columns that an output asks for; if `reported`, those of the report, too."""
-    given = output.asked()
-    wanted = (of for of in ASKED if reported or any(given[key] for key in of.keys))
+) -> list[OptionalColumns]:
+    """Return empty optional columns of an output; if `reported`, those of the report, too."""
+    given = output.optional()
+    wanted = (of for of in OPTIONAL_COLUMNS if reported or any(given[key] for key in of.keys))
     return [of(labeller, preparation, features, output) for of in wanted]
 
 
-def check_asked(rule: type[Rule], output: OutputConfig) -> None:
-    """Raise JobFileError where an output asks for columns that a rule can't give."""
-    for of in ASKED:
+def check_optional(rule: type[Rule], output: OutputConfig) -> None:
+    """Raise JobFileError if a rule can't give an optional column of an output."""
+    for of in OPTIONAL_COLUMNS:
         of.check(rule, output)
 
 
 def published_names(rule: type[Rule], output: OutputConfig) -> list[str]:
-    """Return the published columns besides the row: the rule's, and those that are asked for."""
-    given = output.asked()
-    return [*rule.meanings, *(column.name for column in PUBLISHED_COLUMNS if given.get(column.key))]
+    """Return the published columns except the row: those of the rule, and optional ones."""
+    given = output.optional()
+    return [*rule.meanings, *(column.name for column in COLUMNS if given.get(column.key))]
 
 
 def check_output(job: Job, table: Table, algorithm: AlgorithmJob) -> None:
-    """Check, before anything is computed, that the output's format can hold what is published."""
-    check_asked(algorithm.rules[0], job.output)
+    """Raise JobFileError, before any work, if the output's format can't store the columns."""
+    check_optional(algorithm.rules[0], job.output)
     names = published_names(algorithm.rules[0], job.output)
     if table.id in names:
         raise JobFileError(
@@ -66,28 +68,66 @@ def check_output(job: Job, table: Table, algorithm: AlgorithmJob) -> None:
     output_format(job.output.format).check(table.id or ROW, id_type(table), names)
 
 
-def new_part(plan: Plan, rule: type[Rule]) -> PartWriter:
-    """Return an empty part of what is published of a table."""
-    names = published_names(rule, plan.output)
-    return PartWriter(plan.table.id or ROW, id_type(plan.table), names)
-
-
 def schema(run: RunDirectory, rule: Rule) -> dict[str, str]:
-    """Return the meaning of each column that a run publishes, labelled by a rule."""
+    """Return the meaning of each published column."""
     names = published_names(type(rule), run.plan.output)
     own = dict(rule.meanings)
-    for of in ASKED:
+    for of in OPTIONAL_COLUMNS:
         own |= of.meanings(type(rule))
     return meanings(run.plan.table.id or ROW, names, own)
 
 
 def parts_place(run: RunDirectory) -> Store:
-    """Return the place of all parts, which is one of the run's work if they are not published."""
+    """Return the store of labelled parts: in the output if they are published, else in the work."""
     if output_format(run.plan.output.format).publishes_parts:
         return run.stored
     return run.work.below("parts")
 
 
-def parts_folder(run: RunDirectory, of: str) -> str:
-    """Return the folder in `parts_place` of parts labelled `of` a run: models share none."""
-    return run.folder(f"{of}labels")
+def part_files(plan: Plan, number: int) -> list[str]:
+    """Return the names of a partition's files of labels."""
+    return [part_file(part) for part in plan.parts_of(number)]
+
+
+class LabelledParts:
+    """Writes the labelled parts of a partition, each as soon as it has all its rows.
+
+    Labels of two models never share a folder: `of` is the prefix of the labeller's results.
+    """
+
+    def __init__(self, run: RunDirectory, number: int, rule: type[Rule], of: str):
+        self._plan, self._place, self._rule = run.plan, parts_place(run), rule
+        self._folder = run.folder(f"{of}labels")
+        self._waiting = list(self._plan.parts_of(number))
+        self._entries: list[Entry] = []
+        self._part = self._new_part()
+
+    def add(self, block: Block, columns: Columns) -> None:
+        """Add the rows of the next block, with their published columns."""
+        ids, first = block.rows if block.ids is None else block.ids, 0
+        while self._waiting:
+            _, stop = self._plan.parts[self._waiting[0]]
+            last = int(np.searchsorted(block.rows, stop))
+            if last > first or not self._part.n_rows:
+                values = {name: column[first:last] for name, column in columns.items()}
+                self._part.add(ids[first:last], values)
+            if last == len(block.rows):  # the part may have more rows in the next block
+                return
+            self._write()
+            first = last
+
+    def written(self) -> list[Entry]:
+        """Write the remaining parts; return the entries of all parts for the manifest."""
+        while self._waiting:
+            self._write()
+        return self._entries
+
+    def _new_part(self) -> PartWriter:
+        table, names = self._plan.table, published_names(self._rule, self._plan.output)
+        return PartWriter(table.id or ROW, id_type(table), names)
+
+    def _write(self) -> None:
+        name = f"{self._folder}/{part_file(self._waiting.pop(0))}"
+        with self._place.created(name, again=False) as path:
+            self._entries.append({"stored": name, **self._part.write(path)})
+        self._part = self._new_part()

@@ -1,4 +1,4 @@
-"""What clusters contain: rows by level of categories and flags, missing values, a sample."""
+"""Contents of clusters: rows by level of categories and flags, missing values, a sample."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class ClusterContents:
         rows += np.bincount(cells, minlength=rows.size).reshape(rows.shape)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return what `merge` takes in."""
+        """Return the arrays for `merge`."""
         flat = [of.ravel() for of in self.rows.values()]
         return {
             "level_rows": np.concatenate([*flat, np.zeros(0, np.int64)]),
@@ -120,7 +120,7 @@ class ClusterContents:
         }
 
     def merge(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take in the contents of a partition."""
+        """Add the contents of a partition."""
         first = 0
         for rows in self.rows.values():
             rows += arrays["level_rows"][first : first + rows.size].reshape(rows.shape)
@@ -148,9 +148,9 @@ def levels_of_columns(features: Sequence[Feature]) -> list[CountedLevels]:
 def levels_of_features(
     features: Sequence[Feature], preparation: Preparation, types: Sequence[str] = ()
 ) -> list[CountedLevels]:
-    """Return the levels of categories and flags, as far as they are known, in any order.
+    """Return the known levels of categories and flags, in any order.
 
-    `types` are the words for the Arrow types of the features' columns; with them the levels of
+    `types` are the names of the Arrow types of the features' columns; with them, the levels of
     booleans are "false" and "true".
     """
     found = levels_of_columns(features)

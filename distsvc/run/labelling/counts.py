@@ -1,4 +1,4 @@
-"""Counts of labelled rows, whatever the algorithm; those of parts add up."""
+"""Counts of labelled rows; those of partitions add up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Places = slice | list[int]
 
 
 class PartEntry(TypedDict):
-    """The entry of a file of labels for the manifest; `stored` is its path in `parts_place`."""
+    """Manifest entry of a file of labels; `stored` is its path in `parts_place`."""
 
     file: str
     stored: str
@@ -29,12 +29,22 @@ class PartEntry(TypedDict):
 
 @dataclass
 class Counts:
-    """The counts of labelled rows, int64.
+    """Numbers of labelled rows, int64.
 
-    `sizes` (k, 2) are the rows of each cluster inside and outside, and `histogram`
-    (HISTOGRAM_BINS,) those by score. `columns` are values by column, for each labeller that has
-    edges of its own, and `places` where a block has those columns. `classes` are the rows (k,) of
-    each known class by cluster. `parts` is what the manifest says of each file.
+    Attributes
+    ----------
+    sizes : ndarray of shape (k, 2)
+        Rows of each cluster inside and outside.
+    histogram : ndarray of shape (HISTOGRAM_BINS,)
+        Rows by score.
+    columns : dict of ColumnCounts
+        Values by column, for each set of edges (of this run, the previous one, the reference).
+    places : dict
+        Positions of these columns in a block.
+    classes : dict of ndarray of shape (k,)
+        Rows of each known class by cluster.
+    parts : list of PartEntry
+
     """
 
     sizes: np.ndarray
@@ -51,25 +61,25 @@ class Counts:
         edges: Mapping[str, np.ndarray] | None = None,
         places: Mapping[str, Places] | None = None,
     ) -> Counts:
-        """Return the counts of no rows, values between `edges` of columns at `places` included."""
+        """Return the counts of no rows."""
         columns = {name: ColumnCounts.empty(of) for name, of in (edges or {}).items()}
         sizes, histogram = np.zeros((n_clusters, 2), np.int64), np.zeros(HISTOGRAM_BINS, np.int64)
         return cls(sizes, histogram, columns, dict(places or {}))
 
     @property
     def n_rows(self) -> int:
-        """Rows labelled."""
+        """Number of labelled rows."""
         return int(self.sizes.sum())
 
     @property
     def n_clusters(self) -> int:
-        """Clusters that have rows; a rule can have others."""
+        """Number of clusters with rows; a rule can have more."""
         return used_clusters(self.sizes)
 
     def add(
         self, X: np.ndarray, columns: Columns, edges: np.ndarray, classes: pa.Array | None
     ) -> None:
-        """Count a block's raw rows X (n, d), their published columns and known classes (n,)."""
+        """Count raw rows X (n, d), their published columns and known classes (n,)."""
         for name, of in self.columns.items():
             of.add(np.ascontiguousarray(X[:, self.places[name]]))
         label, score, k = columns["label"], columns["score"], len(self.sizes)
@@ -82,7 +92,7 @@ class Counts:
     def result(
         self, parts: Sequence[Mapping[str, int | str]], more: Mapping[str, np.ndarray]
     ) -> Result:
-        """Return the counts of one partition, its files, and what was counted besides."""
+        """Return the result of a partition: its counts, its files, and `more` arrays."""
         classes = np.array(list(self.classes.values()), np.int64).reshape(-1, len(self.sizes))
         arrays = {"sizes": self.sizes, "histogram": self.histogram, "classes": classes}
         arrays |= {f"{name}columns": of.counts for name, of in self.columns.items()}
@@ -90,7 +100,7 @@ class Counts:
         return Result(facts, arrays | dict(more), rows=self.n_rows)
 
     def merge(self, other: Result, files: Sequence[str]) -> None:
-        """Take in the counts of a partition, whose labels are in `files`."""
+        """Add the counts of a partition, whose labels are in `files`."""
         self.sizes += other.arrays["sizes"]
         self.histogram += other.arrays["histogram"]
         for name, of in self.columns.items():
@@ -102,7 +112,7 @@ class Counts:
 
 
 def used_clusters(sizes: np.ndarray) -> int:
-    """Return the number of clusters with rows, by the rows (k, 2) of each inside and outside."""
+    """Return the number of clusters with rows, from the rows (k, 2) inside and outside."""
     return int(sizes.any(axis=1).sum())
 
 
@@ -112,7 +122,7 @@ def _add_up(totals: dict[str, np.ndarray], counts: dict[str, np.ndarray]) -> Non
 
 
 def _by_class(classes: pa.Array, label: np.ndarray, n_clusters: int) -> dict[str, np.ndarray]:
-    """Return the rows of each class (as text) by cluster."""
+    """Return the rows of each class by cluster."""
     encoded = classes.dictionary_encode()
     codes = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
     names = [str(value) for value in encoded.dictionary.to_pylist()] + ["null"]

@@ -1,8 +1,7 @@
-"""Ids that rows share, or do not have: counted while the rows are labelled.
+"""Duplicate and missing ids, counted while rows are labelled.
 
-Each id becomes 64 bits. Of a table of more than `MOST` rows those of a random part of the ids are
-kept, the same part in every partition, so that all rows of an id are kept or none is. Memory is
-that of `MOST` numbers, however long the table is.
+Each id is hashed to 64 bits. A table of more than `MAX_IDS` rows is sampled by hash, so all rows of
+an id are compared or none, and memory is bounded.
 """
 
 from __future__ import annotations
@@ -20,17 +19,15 @@ from distsvc.models.rows.sampling import row_keys, text_keys
 from distsvc.run.work.directory import Result
 from distsvc.storage.places.store import Store
 
-MOST = 2**22
-"""Ids that are compared: all of a table of so many rows, and a part of a longer one's."""
-
-Arrays = dict[str, np.ndarray]
+MAX_IDS = 2**22
+"""Approximate maximum number of ids that are compared."""
 
 
 @dataclass
 class IdCounts:
-    """The ids of labelled rows: the keys (n,) uint64 of each partition, and how many are null.
+    """Keys (n,) uint64 of the ids of each partition, and the number of missing ids.
 
-    With `bits` above 0 they are those of one in 2^bits ids.
+    With `bits` above 0, the keys are those of one in 2^bits ids.
     """
 
     bits: int
@@ -39,29 +36,27 @@ class IdCounts:
 
     @classmethod
     def of_table(cls, n_rows: int) -> IdCounts:
-        """Return the counts of no rows yet of a table of at most so many."""
-        return cls(max((n_rows - 1) // MOST, 0).bit_length())
+        """Return empty counts for a table of at most `n_rows` rows."""
+        return cls(max((n_rows - 1) // MAX_IDS, 0).bit_length())
 
     def add(self, ids: pa.Array) -> None:
-        """Count some rows' ids."""
-        self.keys.append(_kept(id_keys(ids.drop_null()), self.bits))
+        """Count the ids of some rows."""
+        keys = id_keys(ids.drop_null())
+        self.keys.append(keys[keys >> np.uint64(64 - self.bits) == 0] if self.bits else keys)
         self.missing += ids.null_count
 
-    def arrays(self) -> Arrays:
+    def arrays(self) -> dict[str, np.ndarray]:
         """Return the counts of a partition, for `merge`."""
         keys = np.concatenate([np.zeros(0, np.uint64), *self.keys])
         return {"ids": keys, "missing_ids": np.array(self.missing)}
 
     def merge(self, result: Result) -> None:
-        """Take in the counts of the next partition."""
+        """Add the counts of the next partition."""
         self.keys.append(result.arrays["ids"])
         self.missing += int(result.arrays["missing_ids"])
 
-    def told(self, parts: Store, files: Callable[[int], Sequence[str]], column: str) -> IdReport:
-        """Return how many rows share an id.
-
-        The labelled `parts` have an example in a column; `files` are those of a partition.
-        """
+    def report(self, parts: Store, files: Callable[[int], Sequence[str]], column: str) -> IdReport:
+        """Return the report; an example is read from the `files` of a partition in `parts`."""
         ordered = np.concatenate([np.zeros(0, np.uint64), *self.keys])
         ordered.sort()
         same = ordered[1:] == ordered[:-1]
@@ -79,10 +74,7 @@ class IdCounts:
 
 @dataclass(frozen=True)
 class IdReport:
-    """How many rows share their id with another, the first such id, and how many have none.
-
-    With `bits` above 0 the former are those of one in 2^bits ids.
-    """
+    """Numbers of rows with a shared id, among one in 2^bits ids, and without an id; an example."""
 
     shared: int
     missing: int
@@ -91,11 +83,11 @@ class IdReport:
 
     @property
     def of_part(self) -> str:
-        """Words for the part of the ids that were compared, where it is not all."""
+        """Words for the compared share of the ids; empty if it is all."""
         return f" (among one in {2**self.bits:,} ids, which were compared)" if self.bits else ""
 
     def notes(self, column: str) -> list[str]:
-        """Return warnings about ids that do not tell rows apart."""
+        """Return warnings about shared and missing ids."""
         notes = []
         if self.shared:
             notes.append(
@@ -109,22 +101,17 @@ class IdReport:
 
 
 def counts_ids(kind: pa.DataType) -> bool:
-    """Return whether ids of an Arrow type are compared: all but nested values and the like."""
-    return (
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_decimal(kind)
-        or (pa.types.is_temporal(kind) and not pa.types.is_interval(kind))
-        or _is_text(kind)
-    )
+    """Return True if ids of an Arrow type are compared: no nested values and intervals."""
+    t = pa.types
+    plain = (t.is_integer, t.is_floating, t.is_boolean, t.is_decimal, t.is_temporal, _is_text)
+    return any(is_kind(kind) for is_kind in plain) and not t.is_interval(kind)
 
 
 def id_keys(ids: pa.Array) -> np.ndarray:
-    """Return keys (n,) uint64 of ids that are not null: equal ones of equal ids, and no others.
+    """Return keys (n,) uint64 of ids that are not null.
 
-    Whole numbers and times have keys of their own. Texts, as which all other ids are taken, have
-    the same key by chance only: in one of a million tables of `MOST` ids.
+    Integers and times have unique keys. Other ids are hashed as text; two of `MAX_IDS` texts share
+    a key in one of a million tables.
     """
     kind = ids.type
     if pa.types.is_temporal(kind):
@@ -142,8 +129,3 @@ def id_keys(ids: pa.Array) -> np.ndarray:
 def _is_text(kind: Any) -> bool:
     texts = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     return texts or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-
-
-def _kept(keys: np.ndarray, bits: int) -> np.ndarray:
-    """Return the keys of one in 2^bits ids."""
-    return keys[keys >> np.uint64(64 - bits) == 0] if bits else keys

@@ -1,4 +1,4 @@
-"""Every row's label: one reading of the table, a file for each part, and what they count."""
+"""The label pass: one reading of the table, a file of labels for each part, and counts."""
 
 from __future__ import annotations
 
@@ -10,13 +10,19 @@ import numpy as np
 from distsvc.errors import TemporaryError
 from distsvc.models.rows.sampling import row_keys
 from distsvc.run.algorithms.algorithm import Columns
-from distsvc.run.labelling.asked import AskedColumns
-from distsvc.run.labelling.columns import asked_columns, check_asked, parts_place
+from distsvc.run.labelling.columns import (
+    Entry,
+    LabelledParts,
+    check_optional,
+    optional_columns,
+    part_files,
+    parts_place,
+)
 from distsvc.run.labelling.contents import ClusterContents
 from distsvc.run.labelling.counts import Counts
 from distsvc.run.labelling.ids import IdCounts, IdReport, counts_ids
 from distsvc.run.labelling.labeller import OWN, PREVIOUS, REFERENCE, Labeller, read_labellers
-from distsvc.run.labelling.parts import Entry, LabelledParts, part_files
+from distsvc.run.labelling.optional_columns import OptionalColumns
 from distsvc.run.learning.preparation import PREPARATION, Preparation, prepared_block
 from distsvc.run.learning.survey import Pilot
 from distsvc.run.work.directory import Result, RunDirectory
@@ -27,68 +33,73 @@ from distsvc.storage.places.store import Store, changed_since
 from distsvc.storage.publishing.formats import output_format
 
 FILLED = "filled"
-"""The folder of labels in a format that is made from the parts."""
+"""Folder of labels in a format that is converted from the parts."""
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """The labeller of a table, that of the run before, counts, and the columns asked for.
+    """A labelled table.
 
-    `pilot` are the raw rows with the lowest keys; `ids` says whether the table's tell rows apart.
-    `contents` are rows of clusters by level of categories and flags.
+    Attributes
+    ----------
+    labeller, before : Labeller
+        The labeller in use, and that of the previous run, if there is one.
+    pilot : Pilot
+        The raw rows with the lowest keys.
+    ids : IdReport or None
+        Report on duplicate ids.
+
     """
 
     labeller: Labeller
     before: Labeller | None
     counts: Counts
-    asked: list[AskedColumns]
+    optional: list[OptionalColumns]
     pilot: Pilot
     contents: ClusterContents
     ids: IdReport | None = None
 
     @property
     def outlier_share(self) -> float | None:
-        """The share of the rows outside every cluster; None where none are told apart."""
+        """Share of the rows outside every cluster; None if the rule has no outside."""
         return outlier_share(self.labeller, self.counts.sizes)
 
 
 def outlier_share(labeller: Labeller, sizes: np.ndarray) -> float | None:
-    """Return the share of the rows outside, by the rows (k, 2) of each cluster in and outside."""
+    """Return the share of the rows outside, from the rows (k, 2) inside and outside."""
     if not labeller.rule.words.has_outliers:
         return None
     return float(sizes[:, 1].sum() / max(sizes.sum(), 1))
 
 
 def label_table(steps: Steps, of: str = OWN, surveyed: Pilot | None = None) -> Labelled:
-    """Write every row's label, score and outlier flag, and add up what the report tells.
+    """Write label, score and outlier flag of every row, and add up the counts.
 
-    The labeller is the run's own, or of another run; then the pilot, which no survey took, is
-    taken on the way.
+    `of` is the prefix of the labeller's results. Without a survey, the pass also takes the pilot.
     """
     run, phase = steps.run, LABEL if of == OWN else ASSIGN
     labeller, before = read_labellers(run, of)
-    check_asked(type(labeller.rule), run.plan.output)
-    counts, asked = _begin(run, of, labeller, before)
+    check_optional(type(labeller.rule), run.plan.output)
+    counts, optional, contents = _begin(run, of, labeller, before)
     pilot, ids = surveyed or Pilot(run.plan), _id_counts(run.plan)
-    contents = _contents(run, of, labeller)
     _forget_lost(run, phase, parts_place(run))
     for number, result in enumerate(steps.map(phase)):
         counts.merge(result, part_files(run.plan, number))
         contents.merge(result.arrays)
-        for one in asked:
+        for one in optional:
             one.merge(result.arrays)
         if ids is not None:
             ids.merge(result)
         if of == PREVIOUS:
             pilot.add(result.arrays["pilot"], result.arrays["keys"])
-    told = None
+    report = None
     if ids is not None:
-        told = ids.told(parts_place(run), partial(_stored, run, phase), str(run.plan.table.id))
-    return Labelled(labeller, before, counts, asked, pilot, contents, told)
+        report = ids.report(parts_place(run), partial(_stored, run, phase), str(run.plan.table.id))
+    return Labelled(labeller, before, counts, optional, pilot, contents, report)
 
 
 def fill_output(steps: Steps, counts: Counts) -> None:
-    """Make the output of the parts, where its format does not publish them as they are."""
+    """Convert the parts into the output's format, unless they are published as they are."""
     run, output = steps.run, output_format(steps.run.plan.output.format)
     parts = [(part["stored"], part["rows"]) for part in counts.parts]
     n = output.begin(run.place(FILLED), parts_place(run), parts)
@@ -99,9 +110,9 @@ def fill_output(steps: Steps, counts: Counts) -> None:
 
 
 def label_files(run: RunDirectory, counts: Counts) -> dict[str, Entry]:
-    """Return the files of labels that are to be published, by their names in a folder.
+    """Return the files of labels to publish, by their names in a folder.
 
-    `TemporaryError` where one is not there any more, or is another.
+    `TemporaryError` if one is lost or has changed.
     """
     files: dict[str, Entry] = {}
     if output_format(run.plan.output.format).publishes_parts:
@@ -124,12 +135,12 @@ def label_files(run: RunDirectory, counts: Counts) -> dict[str, Entry]:
 
 
 def _stored(run: RunDirectory, phase: Phase, number: int) -> list[str]:
-    """Return the files of a partition's labels, as they are in `parts_place`."""
+    """Return the paths in `parts_place` of a partition's labels."""
     return [part["stored"] for part in run.load(phase.result(number)).facts["parts"]]
 
 
 def _id_counts(plan: Plan) -> IdCounts | None:
-    """Return empty counts of ids, where the table has such as can be compared."""
+    """Return empty counts of ids, if the table has ids that can be compared."""
     table = plan.table
     counted = table.id is not None and counts_ids(table.type_of(table.id))
     return IdCounts.of_table(table.n_rows) if counted else None
@@ -137,10 +148,10 @@ def _id_counts(plan: Plan) -> IdCounts | None:
 
 def _begin(
     run: RunDirectory, of: str, labeller: Labeller, before: Labeller | None
-) -> tuple[Counts, list[AskedColumns]]:
-    """Return empty counts, of values between the edges of both labellers, and empty columns.
+) -> tuple[Counts, list[OptionalColumns], ClusterContents]:
+    """Return empty counts, optional columns and contents.
 
-    Where the job has a reference, values are counted between its edges, too.
+    Values are counted between the edges of both labellers, and of the reference.
     """
     known = {of: labeller} | ({} if before is None else {PREVIOUS: before})
     edges = {name: one.column_edges for name, one in known.items()}
@@ -150,21 +161,14 @@ def _begin(
         edges[REFERENCE] = found.arrays["column_edges"]
         places[REFERENCE] = [table.index(name) for name in found.facts["columns"]]
     preparation = Preparation.read(run, of + PREPARATION)
-    asked = asked_columns(labeller, preparation, run.plan.table.features, run.plan.output)
-    return Counts.empty(labeller.rule.n_clusters, edges, places), asked
-
-
-def _contents(run: RunDirectory, of: str, labeller: Labeller) -> ClusterContents:
-    """Return the contents of clusters without rows."""
-    preparation = Preparation.read(run, of + PREPARATION)
-    return ClusterContents.empty(run.plan, preparation, labeller.rule.n_clusters)
+    optional = optional_columns(labeller, preparation, run.plan.table.features, run.plan.output)
+    k = labeller.rule.n_clusters
+    contents = ClusterContents.empty(run.plan, preparation, k)
+    return Counts.empty(k, edges, places), optional, contents
 
 
 def _forget_lost(run: RunDirectory, phase: Phase, place: Store) -> None:
-    """Remove the results of an earlier start whose files are not as they were written.
-
-    A machine that lost its power may have written the one and not the other, or other bytes.
-    """
+    """Remove results of an earlier start whose files are lost or changed, as by a power loss."""
     owners: dict[str, str] = {}
     known: dict[str, dict[str, int | str]] = {}
     for name in run.names(phase.name):
@@ -180,11 +184,10 @@ def _forget_lost(run: RunDirectory, phase: Phase, place: Store) -> None:
 
 
 def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
-    """Write a partition's labels, scores and outlier flags, and count what the report tells."""
+    """Write labels, scores and outlier flags of a partition, and count them."""
     plan, (labeller, before) = run.plan, read_labellers(run, of)
     rule, ids, edges = labeller.rule, labeller.ids, labeller.score_edges
-    counts, asked = _begin(run, of, labeller, before)
-    contents = _contents(run, of, labeller)
+    counts, optional, contents = _begin(run, of, labeller, before)
     pilot = None if of == OWN else Pilot.limited(plan)
     given = _id_counts(plan)
     parts = LabelledParts(run, number, type(rule), of)
@@ -193,7 +196,7 @@ def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
     for block in plan.blocks(number, **wanted):
         Z = prepared_block(run, block, of + PREPARATION)
         columns: Columns = dict(rule.label(Z))
-        for one in asked:
+        for one in optional:
             columns |= one.add(block, Z, columns)
         counts.add(block.X, columns, edges, block.labels)
         contents.add(block, columns["label"], plan.seed)
@@ -205,7 +208,7 @@ def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
             pilot.add(block.X, row_keys(plan.seed, block.rows))
     more = {} if pilot is None else {"pilot": pilot.X, "keys": pilot.keys}
     more |= contents.arrays()
-    for one in asked:
+    for one in optional:
         more |= one.arrays()
     if given is not None:
         more |= given.arrays()
@@ -213,7 +216,7 @@ def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
 
 
 def fill_piece(run: RunDirectory, number: int) -> Result:
-    """Write one piece of an output that is made from the Parquet parts."""
+    """Write a piece of an output that is converted from the Parquet parts."""
     parts = [(name, rows) for name, rows in run.read("parts").facts["parts"]]
     output = output_format(run.plan.output.format)
     files = output.fill(run.place(FILLED), parts_place(run), parts, number)

@@ -1,4 +1,4 @@
-"""Reasons of rows far out, or near a border where nothing is outside: the heaviest columns."""
+"""Reasons of rows far out, or near a border if nothing is outside: the columns that decide."""
 
 from __future__ import annotations
 
@@ -10,32 +10,27 @@ from distsvc.job.config import OutputConfig
 from distsvc.models.rules.reasons import PIECE_BYTES
 from distsvc.report.content.explained_parts import FarRow, LeadingColumn, Reason, ReasonsPart
 from distsvc.run.algorithms.algorithm import Columns, PilotRows
-from distsvc.run.labelling.asked import AskedColumns, ExplainedParts
 from distsvc.run.labelling.contents import levels_of_features
 from distsvc.run.labelling.labeller import Labeller
+from distsvc.run.labelling.optional_columns import ExplainedParts, OptionalColumns
 from distsvc.run.learning.preparation import Preparation, drawn_in
 from distsvc.storage.rows.blocks import Block
 from distsvc.storage.rows.features import Feature, groups_of, names_of
 
 FARTHEST = 10
-"""Rows that the report shows."""
-
-LEAST_SHARE = 0.005
-"""Of a column that is named in the output; of less, no percent is left."""
+"""Number of rows in the report."""
 
 IN_REPORT = 3
-"""Columns that it names for each of them."""
+"""Number of columns in the report for each of these rows."""
 
 OF_PILOT = 200
-"""Rows of the pilot that columns are counted of, where all rows would take too long unasked."""
+"""Pilot rows whose reasons are counted if those of all rows would take too long."""
 
 
-class Reasons(AskedColumns):
-    """Collects the farthest rows while rows are labelled, and the reasons of all that are far out.
+class Reasons(OptionalColumns):
+    """Reasons of rows far out: outliers, or rows with the lowest scores if there are none.
 
-    These are the outliers, or the rows of the lowest scores where there are none. `output.reasons`
-    is the number of columns named for each row far out; with 0 there is no text, and reasons are
-    counted only if that takes little time.
+    With `output.reasons` of 0 there is no text, and reasons are counted only if that is quick.
     """
 
     keys = ("reasons",)
@@ -47,6 +42,7 @@ class Reasons(AskedColumns):
         features: Sequence[Feature],
         output: OutputConfig,
     ):
+        super().__init__(labeller, preparation, features, output)
         self.rule, self.typical = labeller.rule, labeller.typical
         self.names, self.firsts = groups_of(features)
         self.prepared_firsts = preparation.firsts[self.firsts]
@@ -66,10 +62,7 @@ class Reasons(AskedColumns):
         }
 
     def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
-        """Take in a block with its prepared rows Z (n, d), their labels and scores.
-
-        Returns the reasons of every row as text, None for those that are not far out.
-        """
+        """Return the reasons of the rows of a block as text; None for rows that are not far out."""
         label, score = labelled["label"], labelled["score"]
         found = {"rows": block.rows, "scores": score, "labels": label, "X": block.X}
         chosen = self._lowest(score)
@@ -85,7 +78,7 @@ class Reasons(AskedColumns):
         return {"reasons": text} if self.count else {}
 
     def heaviest(self, Z: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the columns that take rows Z (m, d) out most, and their shares of all that do."""
+        """Return the columns with the largest pulls on rows Z (m, d), and their shares of all."""
         pulls = np.maximum(self.rule.pulls(Z, labels, self.typical, self.prepared_firsts), 0.0)
         most = max(self.count, IN_REPORT)
         order = np.argsort(-pulls, axis=1, kind="stable")[:, :most]
@@ -94,19 +87,16 @@ class Reasons(AskedColumns):
         return order, np.divide(shares, sums, out=np.zeros_like(shares), where=sums > 0.0)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the rows of which each column is the first reason, and the farthest rows."""
+        """Return the number of rows by first reason, and the farthest rows."""
         return {"leading": self.leading} | self.far
 
     def merge(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take in another partition's reasons."""
+        """Add the reasons of another partition."""
         self.leading = self.leading + arrays["leading"]
         self._keep({name: arrays[name] for name in self.far})
 
     def parts(self, rows: PilotRows, preparation: Preparation) -> ExplainedParts:
-        """Return the columns that are most often the first reason, and the farthest rows.
-
-        `rows` are the pilot, and `preparation` is that of the rule.
-        """
+        """Return the columns that are most often the first reason, and the farthest rows."""
         counts, counted = self.leading, None
         if not self.counts_all:
             places = np.flatnonzero(rows.scores < self.typical.least)[:OF_PILOT]
@@ -122,20 +112,17 @@ class Reasons(AskedColumns):
         return {"reasons": ReasonsPart(leading=leading, farthest=farthest, counted=counted)}
 
     def _pieces(self, places: np.ndarray) -> Iterator[np.ndarray]:
-        """Yield rows in pieces that need little memory."""
+        """Yield pieces of rows that need little memory."""
         step = max(1, PIECE_BYTES // (8 * self.width))
         for first in range(0, len(places), step):
             yield places[first : first + step]
 
     def _first(self, order: np.ndarray, shares: np.ndarray) -> np.ndarray:
-        """Return the rows (d,) of which each column is the first reason, by `heaviest`."""
+        """Return the number of rows (d,) by first reason, from `heaviest`."""
         return np.bincount(order[:, 0][shares[:, 0] > 0.0], minlength=self.leading.size)
 
     def _lowest(self, score: np.ndarray) -> np.ndarray:
-        """Return the places of those of a block's rows, far out, that may be among the farthest.
-
-        Its rows come later in the table than all before.
-        """
+        """Return the positions of the rows of a block that may be among the farthest."""
         known = self.far["scores"]
         low = score < (known[-1] if len(known) == FARTHEST else self.typical.least)
         places = np.flatnonzero(low)
@@ -146,13 +133,13 @@ class Reasons(AskedColumns):
         return np.concatenate([places[score[places] < last], equal])
 
     def _keep(self, more: Columns) -> None:
-        """Take in rows; keep those of the lowest scores, equal ones in the order of the table."""
+        """Add rows; keep those with the lowest scores, in the order of the table if equal."""
         known = {name: np.concatenate([self.far[name], more[name]]) for name in self.far}
         kept = np.lexsort((known["rows"], known["scores"]))[:FARTHEST]
         self.far = {name: values[kept] for name, values in known.items()}
 
     def _named(self, k: int, row: np.ndarray) -> str:
-        """Return the name of a column or a vector; of categories with the level of a row (d,)."""
+        """Return the name of a column or a vector; for a category, with its level in a row (d,)."""
         counted = self.levels.get(int(self.firsts[k]))
         level = counted.levels_of(row[None])[0] if counted else 0
         if counted is None or level == len(counted.names):
@@ -162,11 +149,11 @@ class Reasons(AskedColumns):
     def _text(self, ks: np.ndarray, shares: np.ndarray, row: np.ndarray) -> str:
         named = zip(ks, shares, strict=True)
         return ", ".join(
-            f"{self._named(k, row)} ({share:.0%})" for k, share in named if share >= LEAST_SHARE
+            f"{self._named(k, row)} ({share:.0%})" for k, share in named if share >= 0.005
         )
 
     def _rows(self, rows: PilotRows, preparation: Preparation) -> list[FarRow]:
-        """Return the farthest rows with their reasons, and what is usual there in their cluster."""
+        """Return the farthest rows with their reasons and the usual values of their cluster."""
         far, found = self.far, []
         if not len(far["rows"]):
             return []
@@ -184,7 +171,7 @@ class Reasons(AskedColumns):
         return found
 
     def _reason(self, k: int, share: float, row: np.ndarray, usual: np.ndarray) -> Reason:
-        """Return a column of a row (d,), or a vector, beside the usual rows of its cluster."""
+        """Return a column of a row (d,), or a vector, with the usual rows of its cluster."""
         first = self.firsts[k]
         if first in self.levels:
             of = self.levels[first]
@@ -193,11 +180,6 @@ class Reasons(AskedColumns):
             return Reason(column=self._named(k, row), share=share, held=held)
         if self.sizes[k] > 1:
             return Reason(column=self.names[k], share=share, width=int(self.sizes[k]))
-        value, typical = float(row[first]), _median(usual[:, first])
+        known = usual[~np.isnan(usual[:, first]), first]
+        value, typical = float(row[first]), float(np.median(known)) if len(known) else None
         return Reason(column=self.names[k], share=share, value=value, typical=typical)
-
-
-def _median(values: np.ndarray) -> float | None:
-    """Return the median of the values that are known, if any is."""
-    known = values[~np.isnan(values)]
-    return float(np.median(known)) if len(known) else None

@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, Annotated, Any
 
 import numpy as np
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue
 
-from distsvc.errors import DataError
-from distsvc.job.config import Job
+from distsvc.errors import DataError, JobFileError, shown
+from distsvc.errors.forms import Form, parsed
+from distsvc.job.config import MIXED, OPTIONAL_KEYS, Job
 from distsvc.job.file import parse_job
+from distsvc.job.parameters import PARAMETERS
+from distsvc.models.nights.drift import NEEDS as COLUMN_NEEDS
+from distsvc.models.rules.fields import ArrayField, check_fields, real, whole
+from distsvc.models.rules.rule import Rule
+from distsvc.run.algorithms import RULES, rule_named
 from distsvc.run.algorithms.algorithm import Learned
-from distsvc.run.labelling.labeller import COUNTED, COUNTS, OWN, RULE, Labeller
+from distsvc.run.labelling.labeller import (
+    COUNTED,
+    COUNTS,
+    HISTOGRAM_BINS,
+    OWN,
+    RULE,
+    Labeller,
+    typical_of,
+)
 from distsvc.run.labelling.phase import Labelled
 from distsvc.run.learning.preparation import PREPARATION, Preparation
-from distsvc.run.model.content import MODEL_VERSION, ModelFile
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.progress import Progress
 from distsvc.storage.places.arrays import (
@@ -36,8 +51,8 @@ from distsvc.storage.publishing.manifest import (
     listed,
     read_manifest,
 )
-from distsvc.storage.rows.columns import truncated
-from distsvc.storage.rows.features import Feature
+from distsvc.storage.rows.columns import some
+from distsvc.storage.rows.features import Description, Feature, names_of, restored
 from distsvc.storage.rows.where import where_columns
 from distsvc.storage.tables.opening import numbers_apart, open_table
 from distsvc.storage.tables.sources import source_of
@@ -62,7 +77,7 @@ def write_model(run: RunDirectory, job: Job, learned: Learned, labelled: Labelle
         "chosen_columns": job.input.columns is not None,
         "input": job.input.model_dump(include={"id", "label", "where"}),
         "preprocess": job.preprocess.model_dump() | {"missing": job.missing},
-        "facts": preparation.facts | facts | run.plan.output.asked(),
+        "facts": preparation.facts | facts | run.plan.output.optional(),
     }
     arrays = preparation.arrays | labelling.arrays | learned.arrays
     arrays |= {"column_counts": counts.columns[OWN].counts, "score_counts": counts.histogram}
@@ -178,3 +193,136 @@ def known_features(
 
 def _write_to(content: bytes, stream: IO[bytes]) -> None:
     stream.write(content)
+
+
+MODEL_VERSION = 9
+LONGEST_REASON = 400
+
+NEEDS = COLUMN_NEEDS | {
+    "ids": ArrayField("int32", "k", least=0),
+    "score_edges": ArrayField("float64", str(HISTOGRAM_BINS + 1)),
+    "score_counts": ArrayField("int64", str(HISTOGRAM_BINS), least=0),
+    "cluster_counts": ArrayField("int64", "k 2", least=0),
+    "next_id": whole(1, 2**31),
+    "typical": ArrayField("float64", "k D"),
+    "typical_score": real(),
+    "least_score": real(),
+}
+"""Fields of a model besides its rule and the preparation of its rows; ``k`` is its clusters."""
+
+
+def _one_of(names: list[str]) -> AfterValidator:
+    def check(name: str) -> str:
+        if name not in names:
+            raise ValueError(f"expected {' or '.join(map(repr, names))}, found {shown(name)}")
+        return name
+
+    return AfterValidator(check)
+
+
+def _named_once(features: list[Any]) -> list[Any]:
+    each = restored(features)
+    columns, names = [feature.column for feature in each], names_of(each)
+    if len(set(columns)) < len(columns) or len(set(names)) < len(names) or "" in columns:
+        raise ValueError("expected names, each once, found one twice, or without a letter")
+    return features
+
+
+class ModelInput(Form):
+    """The columns that the model's job kept apart, and its filter."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: str | None
+    label: str | None
+    where: str | None
+
+
+class ModelFile(Form):
+    """The content of ``model.json``; `restored` checks the facts, with the arrays."""
+
+    format: int
+    algorithm: Annotated[str, _one_of(list(PARAMETERS))]
+    form: Annotated[str, _one_of(list(RULES))]
+    parameters: dict[str, JsonValue]
+    features: Annotated[list[Description], Field(min_length=1), AfterValidator(_named_once)]
+    chosen_columns: bool
+    input: ModelInput
+    preprocess: dict[str, JsonValue]
+    facts: dict[str, JsonValue]
+
+    @classmethod
+    def parsed(cls, content: Any, path: Path) -> ModelFile:
+        """Return the content of the ``model.json`` at `path`.
+
+        `JobFileError` where it was written by another version, `DataError` where it is damaged.
+        """
+        version = content.get("format") if isinstance(content, dict) else MODEL_VERSION
+        if version != MODEL_VERSION or isinstance(version, float):
+            raise JobFileError(f"{path} has format {shown(version)}, expected {MODEL_VERSION}")
+        model = parsed(cls, content, str(path))
+        try:
+            where_columns(model.input.where)
+            model.job("-", "-")
+        except JobFileError as error:
+            raise DataError(f"{path}: {str(error)[:LONGEST_REASON]}") from None
+        return model
+
+    @property
+    def learned_from(self) -> tuple[Feature, ...]:
+        """The features of the table that the model was learned from."""
+        return restored(self.features)
+
+    @property
+    def rule(self) -> type[Rule]:
+        """The form of the rule."""
+        return rule_named(self.form)
+
+    def job(self, path: str, output_path: str, cluster: Mapping[str, Any] | None = None) -> Job:
+        """Return the job that labels the table at `path` with the model."""
+        given = {"path": path, "id": self.input.id}
+        columns = [feature.column for feature in self.learned_from]
+        asked = {name: self.facts[name] for name in OPTIONAL_KEYS if name in self.facts}
+        # A model that takes missing values is labelled with as a job of the default algorithm.
+        takes_missing = self.preprocess.get("missing") == "auto"
+        return parse_job(
+            {
+                "input": {k: v for k, v in given.items() if v} | {"columns": columns},
+                "preprocess": self.preprocess,
+                "model": {"algorithm": MIXED[0] if takes_missing else self.algorithm},
+                "cluster": dict(cluster or {}),
+                "output": {"path": output_path} | asked,
+            }
+        )
+
+    def restored(self, arrays: Mapping[str, np.ndarray]) -> tuple[Preparation, Labeller]:
+        """Return the preparation of rows and the labeller, of the arrays beside ``model.json``.
+
+        `DataError` where an array or a fact is missing, or not what it has to be; says which.
+        """
+        columns = list(names_of(self.learned_from))
+        facts: Mapping[str, Any] = self.facts
+        d, form = len(columns), self.rule
+        preparation = Preparation.restored(Result(dict(facts), dict(arrays)), d)
+        rule = form.restored(facts, arrays, preparation.width)
+        sizes = {"d": d, "D": preparation.width, "k": rule.n_clusters}
+        check_fields(NEEDS, {**facts, **arrays}, sizes)
+        for name in "score_edges", "column_edges":
+            if (np.diff(arrays[name]) < 0.0).any():
+                raise DataError(f"array {name}: expected rising edges, found falling ones")
+        ids = arrays["ids"]
+        if len(np.unique(ids)) < len(ids) or ids.max() >= facts["next_id"]:
+            raise DataError("array ids: expected each id once, below next_id, found others")
+        expected = {"wide": form.float64, "algorithm": form.form, "n_clusters": rule.n_clusters}
+        for name, value in expected.items():
+            found = facts.get(name)
+            if type(found) is not type(value) or found != value:
+                raise DataError(f"fact {name}: expected {value!r}, found {shown(found)}")
+        beside = {name for name, of in NEEDS.items() if isinstance(of, ArrayField)}
+        known = {*rule.arrays(), *form.beside, *preparation.result().arrays, *beside}
+        unknown = sorted(arrays.keys() - known)
+        if unknown:
+            raise DataError(f"array {shown(unknown[0])} is not one of such a model")
+        edges = arrays["score_edges"], arrays["column_edges"]
+        typical = typical_of(facts, arrays)
+        return preparation, Labeller(rule, ids, facts["next_id"], *edges, columns, typical)

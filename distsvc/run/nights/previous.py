@@ -8,8 +8,13 @@ from pathlib import Path
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.job.config import ContinuityConfig, Job, PreprocessConfig, with_key
 from distsvc.run.labelling.labeller import PREVIOUS
-from distsvc.run.model.content import ModelFile
-from distsvc.run.model.files import checked_model, model_digest, read_model, restore_model
+from distsvc.run.model.files import (
+    ModelFile,
+    checked_model,
+    model_digest,
+    read_model,
+    restore_model,
+)
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.lineages import earlier_runs

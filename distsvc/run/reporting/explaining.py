@@ -18,8 +18,8 @@ from distsvc.report.content.explained_parts import (
     TypicalRow,
 )
 from distsvc.run.algorithms.algorithm import PilotRows
-from distsvc.run.labelling.asked import ExplainedParts
 from distsvc.run.labelling.contents import CountedLevels
+from distsvc.run.labelling.optional_columns import ExplainedParts
 from distsvc.run.labelling.phase import Labelled
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.reporting.columns import columns_part
@@ -41,7 +41,7 @@ def explained(run: RunDirectory, job: Job, rows: PilotRows, labelled: Labelled) 
         "profiles": profiles_part(rows, table.features, levels, typical),
         "columns": columns_part(table, preparation, job, labelled, rows),
     }
-    for one in labelled.asked:
+    for one in labelled.optional:
         parts |= one.parts(rows, preparation)
     return parts
 

@@ -12,7 +12,7 @@ from distsvc.run.model.files import copy_model, write_model
 from distsvc.run.nights.comparison import Comparison
 from distsvc.run.reporting.summary import make_report
 from distsvc.run.work.directory import RunDirectory
-from distsvc.run.work.progress import WARNING, Progress
+from distsvc.run.work.progress import Progress
 from distsvc.storage.places.arrays import json_bytes, read_json, write_json, write_text
 from distsvc.storage.publishing.publication import COPIES, Output
 
@@ -40,7 +40,7 @@ def write_report(
         report = make_report(run, job, learned, labelled, comparison, command)
         report = report.model_copy(update={"forecast": forecast})
         for warning in report.warnings:
-            progress.event(WARNING, because=warning)
+            progress.event("warning", because=warning)
         for name, part in (LINEAGE_FILE, comparison.lineage), (DRIFT_FILE, comparison.drift):
             if part is not None:
                 with place.created(name) as path:

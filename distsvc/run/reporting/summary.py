@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import datetime
+import io
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 
 from distsvc import __version__
 from distsvc.job.config import Job
@@ -16,6 +19,7 @@ from distsvc.job.file import written
 from distsvc.metrics import clustering_report, indices_from_contingency
 from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
+from distsvc.report.content.explained_parts import RowsPart
 from distsvc.report.content.report import (
     ClusterRow,
     IndexValue,
@@ -26,17 +30,18 @@ from distsvc.report.content.report import (
     ScoreHistogram,
 )
 from distsvc.run.algorithms.algorithm import Learned, PilotRows
-from distsvc.run.labelling.asked import ExplainedParts
+from distsvc.run.labelling.columns import ROW, parts_place
 from distsvc.run.labelling.counts import Counts
 from distsvc.run.labelling.labeller import OWN, PREVIOUS
+from distsvc.run.labelling.optional_columns import ExplainedParts
 from distsvc.run.labelling.phase import Labelled
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.nights.comparison import Comparison
-from distsvc.run.reporting.dividing import dividing_columns
+from distsvc.run.reporting.columns import dividing_columns
 from distsvc.run.reporting.explaining import explained
 from distsvc.run.reporting.pictures import labelled_pilot
-from distsvc.run.reporting.rows import rows_part
 from distsvc.run.work.directory import RunDirectory
+from distsvc.storage.publishing.formats import output_format
 from distsvc.storage.publishing.manifest import UNNAMED
 from distsvc.storage.rows.features import Feature, missing_values, names_of
 
@@ -208,3 +213,62 @@ def _indices(rows: PilotRows, counts: Counts) -> dict[str, IndexValue]:
             known = float(value) if np.isfinite(value) else None
             indices[name] = IndexValue(value=known, rows=len(X))
     return indices
+
+
+MAX_LISTED_ROWS = 5_000
+"""Maximum number of rows of a table whose labels are in the page."""
+
+READERS = {"parquet": ("read_parquet", "**/*.parquet"), "csv": ("read_csv", "**/*.csv")}
+"""DuckDB's function for each format of input, and the files of a folder."""
+
+
+def rows_part(run: RunDirectory, job: Job, counts: Counts, label: int) -> RowsPart:
+    """Return the query for the rows of a cluster, and the labels of a small table."""
+    table, output = run.plan.table, job.output.path.rstrip("/")
+    name = table.id or ROW
+    if output_format(job.output.format).publishes_parts:
+        query = _sql(output, label, table.id, table.layout.format, job)
+    else:
+        query = (
+            f'distsvc.load({output!r}).labels(filter="label == {label}")  # or: "outlier == true"'
+        )
+    listed = _csv(run, name, counts) if counts.n_rows <= MAX_LISTED_ROWS else ""
+    return RowsPart(query=query, csv=listed)
+
+
+def _sql(output: str, label: int, id: str | None, layout: str, job: Job) -> str:
+    """Return the query of DuckDB: rows with their columns if ids and one file name allow that."""
+    labels = f"read_parquet({_text(f'{output}/labels/*/*.parquet')})"
+    where = f"WHERE l.label = {label} -- or: l.outlier\nORDER BY l.score"
+    path = job.input.model_dump(mode="json")["path"]
+    if Path(job.input.paths[0]).parent.name.startswith("distsvc-frame-"):
+        id = None  # a temporary copy of a table in memory
+    if id is None or layout not in READERS or not isinstance(path, str) or "***" in path:
+        return f"SELECT l.* FROM {labels} l\n{where}"
+    function, files = READERS[layout]
+    if Path(path).is_dir():
+        path = f"{path.rstrip('/')}/{files}"
+    column = '"' + id.replace('"', '""') + '"'
+    return (
+        f"SELECT t.*, l.label, l.score, l.outlier\nFROM {labels} l\n"
+        f"JOIN {function}({_text(path)}) t USING ({column})\n{where}"
+    )
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _csv(run: RunDirectory, name: str, counts: Counts) -> str:
+    """Return id, label, score and outlier flag of every row as CSV."""
+    columns = [name, "label", "score", "outlier"]
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(columns)
+    for part in counts.parts:
+        found = pq.ParquetFile(parts_place(run).local(part["stored"])).read(columns=columns)
+        for row, label, score, outlier in zip(
+            *(found[column].to_pylist() for column in columns), strict=True
+        ):
+            writer.writerow([row, label, f"{score:.6g}", str(outlier).lower()])
+    return stream.getvalue()

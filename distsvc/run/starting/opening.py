@@ -12,7 +12,7 @@ from distsvc.job.config import Job, with_key
 from distsvc.run.algorithms.algorithm import AlgorithmJob
 from distsvc.run.algorithms.begin import begin
 from distsvc.run.labelling.columns import check_output
-from distsvc.run.nights.drift import keep_reference
+from distsvc.run.nights.comparison import keep_reference
 from distsvc.run.nights.previous import (
     Previous,
     adopt,

@@ -28,9 +28,8 @@ from distsvc.run.model.files import with_previous
 from distsvc.run.nights.previous import Previous
 from distsvc.run.work.checkpoints import CHECKPOINTS
 from distsvc.run.work.directory import LostWorkError, RunDirectory
+from distsvc.run.work.display import LOG, duration
 from distsvc.run.work.progress import Progress
-from distsvc.run.work.shown.display import LOG
-from distsvc.run.work.shown.sentences import duration
 from distsvc.run.work.start import Start
 from distsvc.run.work.workers.cluster import compare_processors, processor, versions
 from distsvc.storage.places.arrays import sealed, unsealed

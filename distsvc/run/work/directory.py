@@ -1,13 +1,8 @@
-"""A run is a directory of small, named, complete files; driver and workers share nothing else.
+"""The directory of a run: small, named files that driver and workers share, each written once.
 
-A file is written once. So it may be kept in memory by its path, and to ask whether a step is done
-is to ask whether its file is there.
-
-A file has a checksum, since a machine that loses its power may keep a file's name and not its
-bytes: arrays that belong together have those of their archive, a large one has its own in that
-archive, and the plan has one for itself and one for every converted file of the input. What is
-damaged is never read as if it were whole. And a file that can't be reached is no file that is
-missing: the disk's trouble ends a run, is never blamed on its data, and costs nothing that is done.
+A step is done if its file exists. Every file has a checksum, because a power loss may keep a file's
+name and lose its bytes. A file that can't be reached ends the run without losing finished work; it
+is never treated as missing, and never blamed on the data.
 """
 
 from __future__ import annotations
@@ -41,28 +36,32 @@ from distsvc.storage.places.folder import Folder
 from distsvc.storage.places.store import Store, store_of
 from distsvc.storage.publishing.manifest import STORED
 
-KEPT = 128
+MAX_CACHED_RESULTS = 128
 """Results that a process keeps in memory."""
 
-KEPT_FORMS = 4096
-"""Results of whose large arrays it keeps the forms, and which of them it has checked."""
-
 FIRST = "first"
-"""The folder of the first attempt; later ones have folders of their own names."""
+"""Folder of the first attempt; a later attempt has a folder of its own name."""
 _ATTEMPT = re.compile(r"[0-9a-f]{12}-[0-9a-f]{8}")
 PLAN, STAGING = "plan.json", "staging"
 
 
 class LostWorkError(TemporaryError):
-    """A file of a run is missing or damaged; the next start makes it again."""
+    """A file of a run is missing or damaged; the next start writes it again."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """The outcome of a task, or of a step of the driver; `facts` are what JSON can hold.
+    """Result of a task or of a step of the driver.
 
-    Readers want parts of the arrays that are `large`: these become files of their own, which are
-    mapped. `rows` were handled, for the display; they are not kept.
+    Attributes
+    ----------
+    facts : dict
+        Values that JSON can hold.
+    arrays, large : dict of ndarray
+        Arrays; `large` ones become files of their own, which are mapped.
+    rows : int
+        Rows that were processed, for the display; not stored.
+
     """
 
     facts: Facts = field(default_factory=dict)
@@ -72,15 +71,19 @@ class Result:
 
 
 class RunDirectory:
-    """Reads and writes the files of a run: ``plan.json``, and results by name in ``results/``.
+    """The files of a run: ``plan.json``, and results by name in ``results/``.
 
-    Each is there once its step is done. What is published is written to folders of the output.
-    `work` is the directory, and `address` its absolute path or URL. Each start of a run is an
-    `attempt` with a name of its own, which is that of the run the first time: what an attempt
-    writes to be published lies in a folder of that name, where no other writes.
+    Methods that read raise `LostWorkError` for a missing or damaged file, `TemporaryError` for a
+    file that can't be reached, and `OutputPermissionError` for one that may not be read.
 
-    All that reads raises `LostWorkError` for a file that is missing or damaged, and for one that
-    can't be reached `TemporaryError`, or `OutputPermissionError` where it may not be read.
+    Attributes
+    ----------
+    work : Store
+        The directory, with the path or URL `address`.
+    attempt : str
+        Name of this start of the run; that of the run itself the first time. Files to publish are
+        written to a folder of this name, where no other attempt writes.
+
     """
 
     def __init__(self, work: Store | str | Path, attempt: str = ""):
@@ -94,12 +97,12 @@ class RunDirectory:
 
     @property
     def task_address(self) -> str:
-        """The address that tasks get: with the attempt, unless it is the first."""
+        """The address for tasks: with the attempt, unless it is the first."""
         return self.address + (f"#{self.attempt}" if self.attempt != self.name else "")
 
     @property
     def name(self) -> str:
-        """The run's own name, which no other run of the output has."""
+        """The name of the run, unique in its output."""
         return self.address.rpartition("/")[2]
 
     def write_plan(self, plan: Plan) -> None:
@@ -121,9 +124,9 @@ class RunDirectory:
         return _plan(self.address)
 
     def planned(self) -> dict[str, Any]:
-        """Return what ``plan.json`` holds: the plan, and checksums of the files it is about.
+        """Return the content of ``plan.json``: the plan, and checksums of converted input files.
 
-        `LostWorkError` where one of these is missing or damaged, too.
+        `LostWorkError` if one of these files is missing or damaged.
         """
         with self._whole(PLAN) as path:
             content = read_sealed(path)
@@ -133,7 +136,7 @@ class RunDirectory:
 
     @property
     def staging(self) -> str:
-        """The folder for converted formats without row ranges, which all workers see."""
+        """The folder of converted input files, visible to all workers."""
         return self.work.below(STAGING).address
 
     @property
@@ -143,36 +146,36 @@ class RunDirectory:
 
     @property
     def stored(self) -> Store:
-        """The folder, in the output, of all that this run writes to be published."""
+        """The folder in the output with all files that this run may publish."""
         return self.output.below(f"{STORED}/{self.name}")
 
     def folder(self, kind: str) -> str:
-        """Return the folder, in `stored`, of what this attempt writes of a kind.
+        """Return the folder in `stored` for the files of a kind that this attempt writes.
 
-        Results name it: those of two undisturbed runs have the same bytes.
+        Results contain it, and undisturbed runs have equal results: so the first one is `FIRST`.
         """
         return f"{FIRST if self.attempt == self.name else self.attempt}/{kind}"
 
     def place(self, kind: str) -> Store:
-        """Return that folder as a place."""
+        """Return `folder` as a store."""
         return self.stored.below(self.folder(kind))
 
     def has(self, name: str) -> bool:
-        """Return whether a result is there; it is whole then."""
+        """Return True if a result exists; it is then complete."""
         with self.reached(_file(name)):
             return self.work.has(_file(name))
 
     def names(self, folder: str = "") -> list[str]:
-        """Return the names of the results in a folder, in order, by one listing; all are whole."""
+        """Return the names of the results in a folder, sorted, by one listing."""
         with self.reached(f"results/{folder}"):
             found = self.work.sizes(f"results/{folder}")
         names = (name.removeprefix("results/") for name in found)
         return [name.removesuffix(".npz") for name in names if name.endswith(".npz")]
 
     def write(self, name: str, result: Result) -> None:
-        """Write a result; one that is there already stays as it is.
+        """Write a result; an existing one is kept.
 
-        `name` may be in a folder. ``<name>.npz`` comes last, so what is there is whole.
+        ``<name>.npz`` is written after the large arrays, so an existing result is complete.
         """
         if self.has(name):
             return
@@ -186,33 +189,31 @@ class RunDirectory:
             write_arrays(path, known | result.arrays)
 
     def load(self, name: str) -> Result:
-        """Read a result without what is `large`; one that is damaged is removed."""
+        """Read a result without its large arrays; a damaged one is removed."""
         with self._whole(_file(name)) as path:
             arrays = read_arrays(path)
             arrays.pop("large", None)
             return Result(_content(arrays, "facts"), arrays)
 
     def read(self, name: str) -> Result:
-        """Return a result that several tasks need; its file is read once per process.
+        """Return a copy of a result that several tasks need; its file is read once per process.
 
-        Facts and arrays are the caller's own: what a task changes of them, no other task sees. (To
-        make them read-only instead would have every kernel compiled twice.) An array keeps its
-        memory layout: the order of a kernel's sums, and so an answer's last bits, depend on it.
+        Copies, because read-only arrays would make numba compile every kernel twice. They keep the
+        memory layout: the order of a kernel's sums, and the last bits of an answer, depend on it.
         """
         kept = _result(self.address, name)
         arrays = {key: array.copy(order="K") for key, array in kept.arrays.items()}
         return Result(copy.deepcopy(kept.facts), arrays)
 
     def remove(self, name: str) -> None:
-        """Remove a result, if it is there; what is `large` of it does not count then."""
+        """Remove a result, if it exists; its large arrays are ignored from then on."""
         with self.reached(_file(name)):
             self.work.remove(_file(name))
 
     def map_large(self, name: str, key: str) -> np.ndarray:
-        """Return a large array of a result; its pages are read when they are used.
+        """Return a large array of a result, mapped; its checksum is compared once per process.
 
-        Its checksum is compared once per process. If it is another, or the type or the shape is,
-        the result is removed.
+        If checksum, type or shape differ, the result is removed.
         """
         dtype, shape, expected = _large(self.address, name)[key]
         file = _large_file(name, key)
@@ -224,7 +225,7 @@ class RunDirectory:
         return array
 
     def lost(self) -> list[str]:
-        """Remove the results that are damaged; return what is wrong with each."""
+        """Remove damaged results; return the reason for each."""
         found = []
         for name in self.names():
             try:
@@ -237,7 +238,7 @@ class RunDirectory:
 
     @contextmanager
     def reached(self, file: str) -> Iterator[None]:
-        """Turn what keeps a file of the run from being read into an error that keeps the work."""
+        """Turn an error about a file of the run into one that keeps finished work."""
         try:
             yield
         except (TemporaryError, OutputPermissionError):
@@ -247,9 +248,9 @@ class RunDirectory:
 
     @contextmanager
     def _whole(self, file: str, of: str | None = None) -> Iterator[Path]:
-        """Yield where a file can be read; a result, the large array `of` one, too, goes if damaged.
+        """Yield the local path of a file; remove a damaged result (`of` names that of an array).
 
-        A file that can't be reached may be whole, so it stays.
+        A file that can't be reached may be intact, so it is kept.
         """
         where = f"{self.address}/{file}"
         with self.reached(file):
@@ -269,7 +270,7 @@ class RunDirectory:
             raise LostWorkError(f"{where} {what}; {again}") from error
 
     def _staged(self) -> dict[str, int]:
-        """Return the checksums of the converted files, by name; a store keeps whole what it has."""
+        """Return checksums of converted files; none in an object store, which never cuts a file."""
         with self.reached(STAGING):
             names = self.work.sizes(STAGING) if isinstance(self.work, Folder) else ()
             return {name: checksum(self.work.local(name)) for name in names}
@@ -284,7 +285,7 @@ def _large_file(name: str, key: str) -> str:
 
 
 def _content(arrays: dict[str, np.ndarray], key: str) -> Any:
-    """Take what JSON holds out of a result's arrays."""
+    """Remove a JSON text from a result's arrays, and return its value."""
     try:
         return json.loads(str(arrays.pop(key)))
     except (KeyError, ValueError, RecursionError) as error:
@@ -292,7 +293,7 @@ def _content(arrays: dict[str, np.ndarray], key: str) -> Any:
 
 
 def _reason(error: BaseException) -> BaseException | None:
-    """Return what the system said where an error comes of that; None where the bytes are wrong."""
+    """Return the system's error behind an error; None if the bytes are wrong."""
     following: BaseException | None = error
     while following is not None:
         if isinstance(following, MemoryError) or getattr(following, "errno", None):
@@ -308,21 +309,21 @@ def _plan(address: str) -> Plan:
         return Plan.from_dict(read_sealed(path)["plan"])
 
 
-@lru_cache(maxsize=KEPT_FORMS)
+@lru_cache(maxsize=4096)
 def _large(address: str, name: str) -> dict[str, list[Any]]:
-    """Return types, shapes and checksums of the large arrays of a result, by name."""
+    """Return type, shape and checksum of each large array of a result."""
     with RunDirectory(address)._whole(_file(name)) as path:
         found = read_arrays(path, only="large")
         return _content(found, "large") if found else {}
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=MAX_CACHED_RESULTS)
 def _result(address: str, name: str) -> Result:
     return RunDirectory(address).load(name)
 
 
-@lru_cache(maxsize=KEPT_FORMS)
+@lru_cache(maxsize=4096)
 def _compare(path: Path, expected: int) -> None:
-    """Compare a file with its checksum, the first time; `DataError` if it has another."""
+    """Raise `DataError` if a file has another checksum; it is read the first time only."""
     if checksum(path) != expected:
         raise DataError(f"{path.name} has another checksum")

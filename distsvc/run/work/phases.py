@@ -1,7 +1,6 @@
-"""A phase: the same task for every number of a range, and results that are written once.
+"""Phases: one task for every number of a range, whose results are written once.
 
-So what is done is not done again, and what is missing can be named. While a run lasts, one number
-can be done by hand, in a debugger: ``SURVEY.do("out/.runs/ab12-34cd", 3)``.
+To debug a task of a run that is not finished: ``SURVEY.do("out/.runs/ab12-34cd", 3)``.
 """
 
 from __future__ import annotations
@@ -20,24 +19,21 @@ from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import ANYWHERE, ClusterAddress
 from distsvc.run.work.workers.cluster import Workers, connected, workers_of
 from distsvc.run.work.workers.fanout import fan_out
-
-NAMED = 10
-"""Missing results that an error names."""
+from distsvc.storage.rows.columns import some
 
 Task = Callable[..., Result]
-"""A function of run directory and number; if sequential, of its `TaskCheckpoints` besides."""
+"""A function of run directory and number; a sequential task also takes `TaskCheckpoints`."""
 
 Work = Callable[[TaskCheckpoints], Result]
-"""Work of the driver, or of a sequential task, from its last checkpoint on."""
+"""Work of the driver, or of a sequential task, that starts at its last checkpoint."""
 
 
 @dataclass(frozen=True)
 class Phase:
-    """A task by name; its results are ``<name>/00000``, ``<name>/00001`` and so on.
+    """A named task; its results are ``<name>/00000``, ``<name>/00001`` and so on.
 
-    A task reads the run's directory and, where numbers are partitions, its own rows. It is a
-    function of a module, or a `functools.partial` of one, so that it can be sent to a worker.
-    A `sequential` one may take long for a single number, and gets what it can go on from.
+    The task is a module's function or a `functools.partial` of one, so that it can be pickled. A
+    `sequential` task may take hours for one number, and gets checkpoints.
     """
 
     name: str
@@ -45,7 +41,7 @@ class Phase:
     sequential: bool = False
 
     def do(self, run_dir: str, number: int) -> int:
-        """Do one number and write its result; return the rows that it handled."""
+        """Do one number and write its result; return the number of rows processed."""
         run, name = RunDirectory(run_dir), self.result(number)
         if self.sequential:
             return _checkpointed(run, name, partial(self.task, run, number)).rows
@@ -54,13 +50,13 @@ class Phase:
         return result.rows
 
     def result(self, number: int) -> str:
-        """Return the name of a number's result."""
+        """Return the name of the result of a number."""
         return f"{self.name}/{number:05d}"
 
 
 @dataclass(frozen=True)
 class Steps:
-    """The needs of every step of a run: its directory, its partitions, the workers, the display."""
+    """What every step of a run needs: its directory, the Dask client or None, the display."""
 
     run: RunDirectory
     client: Any
@@ -68,41 +64,42 @@ class Steps:
 
     @property
     def n_partitions(self) -> int:
-        """Partitions of the table."""
+        """Number of partitions of the table."""
         return len(self.run.plan.partitions)
 
     @property
     def workers(self) -> Workers:
-        """The workers that there are now; `TemporaryError` where the scheduler does not answer."""
+        """The present workers; `TemporaryError` if the scheduler does not answer."""
         return workers_of(self.client)
 
     def map(self, phase: Phase, n: int | None = None) -> Iterator[Result]:
-        """Do a phase for every partition, or for the numbers below n, as far as it is not done.
+        """Do the missing numbers of a phase: all partitions, or the numbers below n.
 
-        Yields all its results in the order of their numbers, each as soon as it and all before it
-        are there, while later ones are still worked on. Nothing is begun before the first is asked
-        for, and nothing goes on where the rest are not: `do` is for those who want no results. The
-        phase lasts until the last result is read.
+        Yields the results in the order of their numbers, each as soon as it and all before it are
+        written. The work starts with the first `next`, and ends only if all results are read: use
+        `do` if no results are needed.
 
-        `LostWorkError` where a result is not there although its task ended well, or damaged: the
-        disk or the store lost it. Besides what `fan_out` raises.
+        Errors are those of `fan_out`, and `LostWorkError` if the disk or the store lost a result.
         """
         for number in self._numbers(phase, n):
             yield self.run.load(phase.result(number))
 
     def do(self, phase: Phase, n: int | None = None) -> None:
-        """Do a phase like `map`, whose errors it raises, without reading its results."""
-        self._check_there(phase, list(self._numbers(phase, n)))
+        """Do a phase without reading its results; errors as in `map`."""
+        missing = self._missing(phase, list(self._numbers(phase, n)))
+        if missing:
+            named, where = some(list(map(str, missing)), 10), self.run.address
+            raise TemporaryError(f"{phase.name}: results {named} are not in {where}")
 
     def work_out(self, name: str, function: Work) -> Result:
-        """Do once what the driver works out between phases; return the result, as read back."""
+        """Do a step of the driver once; return its result as read from the directory."""
         if not self.run.has(name):
             with self.progress.phase(name) as meter:
                 meter.rows = _checkpointed(self.run, name, function).rows
         return self.run.read(name)
 
     def _numbers(self, phase: Phase, n: int | None) -> Iterator[int]:
-        """Do what is missing of a phase; yield its numbers, each when all before it are done."""
+        """Do the missing numbers of a phase; yield each number when all before it are done."""
         n = self.n_partitions if n is None else n
         missing = self._missing(phase, range(n))
         with self.progress.phase(phase.name) as meter:
@@ -114,19 +111,11 @@ class Steps:
         there = set(self.run.names(phase.name))
         return [number for number in numbers if phase.result(number) not in there]
 
-    def _check_there(self, phase: Phase, numbers: list[int]) -> None:
-        missing = self._missing(phase, numbers)
-        if missing:
-            named = ", ".join(map(str, missing[:NAMED]))
-            more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
-            where = self.run.address
-            raise TemporaryError(f"{phase.name}: results {named}{more} are not in {where}")
-
 
 def in_order(n: int, missing: Iterable[int], finished: Iterable[int]) -> Iterator[int]:
-    """Yield the numbers below n in order, each once neither it nor one before it is missing.
+    """Yield the numbers below n in order, each once it and all before it are finished.
 
-    `finished` has the missing numbers in the order in which they are done.
+    `finished` yields the `missing` numbers in any order.
     """
     missing, reached = set(missing), 0
     for number in finished:
@@ -141,13 +130,13 @@ def in_order(n: int, missing: Iterable[int], finished: Iterable[int]) -> Iterato
 def steps_on(
     run: RunDirectory, progress: Progress, config: ClusterConfig, at: ClusterAddress = ANYWHERE
 ) -> Iterator[Steps]:
-    """Yield the steps of a run that is planned, on the cluster that `cluster.connected` finds."""
+    """Yield the steps of a planned run, on the cluster of `cluster.connected`."""
     with connected(config, run.plan.table.nbytes, progress, at) as client:
         yield Steps(run, client, progress)
 
 
 def _checkpointed(run: RunDirectory, name: str, function: Work) -> Result:
-    """Write the result of what goes on from its checkpoints; they are not needed afterwards."""
+    """Write the result of work with checkpoints, and remove these."""
     checkpoints = TaskCheckpoints(run, name)
     result = function(checkpoints)
     run.write(name, result)

@@ -1,15 +1,14 @@
-"""The facts about the input that every task needs: the table, its cut, and the values it may have.
+"""The plan of a run: its table, cut into parts and partitions, and the policy for values.
 
-Cutting a table is arithmetic on row numbers (`distsvc.run.work.partitions`). A part becomes a file
-of labels. Where parts are small, a task does several, which are its partition, and leaves one
-result.
+A part becomes a file of labels. Where parts are small, one task does several: its partition.
 """
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,52 +16,61 @@ import numpy as np
 from distsvc.errors import DataError, EmptyInputError
 from distsvc.job.config import Job, OutputConfig
 from distsvc.models.rows.sampling import PILOT_ROWS
-from distsvc.run.work.categories import strangers, with_categories
-from distsvc.run.work.partitions import choose_block_rows, joined, plan_parts
 from distsvc.run.work.progress import Meter
 from distsvc.storage.places.store import store_of
 from distsvc.storage.rows.blocks import Block, Table
+from distsvc.storage.rows.categories import CODES, Category, Uncounted
+from distsvc.storage.rows.columns import check_names
 from distsvc.storage.rows.features import Feature
-from distsvc.storage.rows.usable import infinite_value_error, select_rows, usable_rows
+from distsvc.storage.rows.usable import chosen, unusable, usable_rows
+from distsvc.storage.tables.counting import ValueCounts
 from distsvc.storage.tables.opening import notes_on_columns, read_blocks
 
 PILOT_BYTES = 16 * 2**20
-FIRST_VALUES = 2**26
-"""Of the rows near which the data is thought to be."""
-MOST_PARTITIONS = 10**7
+MAX_PARTITIONS = 10**7
 PARTITION_BYTES = 2**28
-"""Of a partition's rows, which a worker may have to hold when all belong to the sample."""
+"""Maximum size of a partition; a worker holds all of it if every row belongs to the sample."""
+
+MIN_PARTITIONS = 64
+"""Number of partitions below which small parts are not joined, so that all workers have work."""
+
+BLOCK_BYTES = 32 * 2**20
+MAX_BLOCK_ROWS = 65_536
+
+Range = tuple[int, int]
+"""Row range [start, stop)."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The reading of a table: the same on the driver and on every worker.
+    """How a table is read, by the driver and by every worker.
 
     Attributes
     ----------
     parts : list of (int, int)
-        Row ranges [start, stop) in table order; there is a file of labels for each.
+        Row ranges in table order, each with a file of labels.
     partitions : list of (int, int)
-        Row ranges of one or more whole parts, each the work of a task; `block_rows` are in memory
-        at a time.
+        Row ranges of one or more whole parts, each the work of a task.
+    block_rows : int
+        Rows in memory at a time.
     missing : str
         ``error``, ``drop`` or ``median``, or ``auto`` if missing values stay NaN.
     unit : bool
-        Whether rows are divided by their lengths, so that those of zeros can't be used.
+        Rows are divided by their lengths, so rows of zeros can't be used.
     seed : int
-        Decides the keys of the rows.
+        Seed of the keys of the rows.
     shift : ndarray of shape (d,), float64
-        A point near the data, about which sums of squares are taken; read-only.
+        A point near the data, subtracted before squares are summed; read-only.
     output : OutputConfig
         As in the job, with an absolute path or URL.
     notes : list of str
-        What is remarkable about storage, columns and categories, for the top of the page.
+        Notes on storage, columns and categories, for the top of the page.
 
     """
 
     table: Table
-    parts: list[tuple[int, int]]
-    partitions: list[tuple[int, int]]
+    parts: list[Range]
+    partitions: list[Range]
     block_rows: int
     missing: str
     unit: bool
@@ -76,17 +84,15 @@ class Plan:
     def of(
         cls, job: Job, table: Table, before: Sequence[Feature] = (), meter: Meter | None = None
     ) -> Plan:
-        """Cut the table, and find a point near its data for sums of squares to be taken about.
+        """Cut a table and count its categories; those of the previous features `before` are kept.
 
-        Categories that are not known yet are counted before; those that `before` has, the features
-        of the run that this one goes on from, are kept. `meter` shows how far that is.
+        `EmptyInputError` if ``input.where`` leaves no row.
         """
         about = notes_on_columns(table) if job.input.columns is None else []
         table, notes = with_categories(table, joined(cut(job, table), 1), before, meter)
         d, parts = len(table.columns), cut(job, table)
-        first = next(
-            read_blocks(table, 0, table.n_rows, max(1, min(1024, FIRST_VALUES // d))), None
-        )
+        first_rows = max(1, min(1024, 2**26 // d))
+        first = next(read_blocks(table, 0, table.n_rows, first_rows), None)
         if first is None:
             raise EmptyInputError(
                 f"{table.shown} has no rows: input.where = {job.input.where!r} leaves none of its "
@@ -104,17 +110,17 @@ class Plan:
             pilot_rows=pilot_rows(d),
             shift=np.median(known, axis=0),
             output=job.output.model_copy(update={"path": store_of(job.output.path).address}),
-            notes=[*table.notes, *about, *notes, *strangers(table, first.X)],
+            notes=[*table.notes, *about, *notes, *unknown_values(table, first.X)],
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as what JSON can hold."""
+        """Return the fields as JSON can hold them."""
         output = {"output": self.output.model_dump(), "shift": self.shift.tolist()}
         return vars(self) | {"table": self.table.to_dict()} | output
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Plan:
-        """Return the plan that `to_dict` described."""
+        """Return the plan of `to_dict`."""
         shift = np.array(content["shift"], np.float64)
         shift.flags.writeable = False
         fields = {
@@ -127,18 +133,14 @@ class Plan:
         return cls(**content | fields)
 
     def blocks(self, number: int, **columns: bool) -> Iterator[Block]:
-        """Yield the blocks of a partition, less rows with missing values where the job drops them.
+        """Yield the blocks of a partition, without the rows that the policy drops.
 
-        Raises `DataError` for infinity, for NaN where missing values are errors, and for a row of
-        zeros where rows are divided by their lengths, which is dropped like one with a missing
-        value.
+        `DataError` for infinity, and for NaN and rows of zeros if these can't be used.
         """
         start, stop = self.partitions[number]
+        shown, features = self.table.shown, self.table.features
         for block in read_blocks(self.table, start, stop, self.block_rows, **columns):
-            features = self.table.features
-            yield select_rows(
-                block, usable_rows(block, self.table.shown, features, self.missing, self.unit)
-            )
+            yield chosen(block, usable_rows(block, shown, features, self.missing, self.unit))
 
     def parts_of(self, number: int) -> range:
         """Return the numbers of a partition's parts."""
@@ -150,18 +152,137 @@ class Plan:
         return infinite_value_error(block, row, column, self.table.shown, self.table.features)
 
 
-def cut(job: Job, table: Table) -> list[tuple[int, int]]:
-    """Return the parts of a table; `DataError` where they would be too many."""
+def cut(job: Job, table: Table) -> list[Range]:
+    """Return the parts of a table; `DataError` if they are too many."""
     d = max(len(table.columns), 1)
     rows = min(job.cluster.partition_rows, max(PARTITION_BYTES // (8 * d), 1))
-    if table.n_rows > rows * MOST_PARTITIONS:
+    if table.n_rows > rows * MAX_PARTITIONS:
         raise DataError(
             f"{table.shown} says it has {table.n_rows} rows of {d} columns, which are "
-            f"more than {MOST_PARTITIONS} partitions of {rows} rows"
+            f"more than {MAX_PARTITIONS} partitions of {rows} rows"
         )
     return plan_parts(table.layout.extents, rows)
 
 
 def pilot_rows(n_columns: int) -> int:
-    """Return how many rows the pilot of a table of so many columns has, at most."""
+    """Return the maximum number of rows in the pilot."""
     return max(100, min(PILOT_ROWS, PILOT_BYTES // (8 * n_columns)))
+
+
+def plan_parts(extents: Sequence[int], partition_rows: int) -> list[Range]:
+    """Return row ranges that cover a table in order, of about `partition_rows` rows each.
+
+    They end where storage units end; `extents` are the rows of these units. Small units are joined.
+    A unit with more than twice `partition_rows` is cut evenly, and decoded several times.
+    """
+    parts: list[Range] = []
+    start = stop = 0
+    for rows in extents:
+        if start < stop and stop + rows - start > partition_rows:
+            parts.append((start, stop))
+            start = stop
+        stop += rows
+        if rows > 2 * partition_rows:
+            pieces = -(-rows // partition_rows)
+            edges = [start + rows * i // pieces for i in range(pieces + 1)]
+            parts.extend(itertools.pairwise(edges))
+            start = stop
+    if start < stop:
+        parts.append((start, stop))
+    return parts
+
+
+def joined(parts: Sequence[Range], n_columns: int) -> list[Range]:
+    """Return partitions: row ranges in which small neighbouring parts are joined.
+
+    Joined parts have at most the rows of a block, and of a part of the table by `MIN_PARTITIONS`.
+    """
+    if not parts:
+        return []
+    rows = min(choose_block_rows(n_columns), (parts[-1][1] - parts[0][0]) // MIN_PARTITIONS)
+    partitions = [parts[0]]
+    for start, stop in parts[1:]:
+        first, _ = partitions[-1]
+        if stop - first <= rows:
+            partitions[-1] = first, stop
+        else:
+            partitions.append((start, stop))
+    return partitions
+
+
+def choose_block_rows(n_columns: int) -> int:
+    """Return the number of rows of float64 that are read at a time."""
+    return max(1, min(MAX_BLOCK_ROWS, BLOCK_BYTES // (8 * n_columns)))
+
+
+def with_categories(
+    table: Table,
+    partitions: Sequence[Range],
+    before: Sequence[Feature] = (),
+    meter: Meter | None = None,
+) -> tuple[Table, list[str]]:
+    """Return a table whose categories are counted, and notes on them.
+
+    The columns are read once, after ``input.where``. A category of the features `before` with the
+    same encoding is kept, so that both models know the same columns.
+
+    `DataError` if a column can't be read, has too many or too long values, or gets a feature with
+    the name of another column.
+    """
+    uncounted = {f.column: f for f in table.features if isinstance(f, Uncounted)}
+    if not uncounted:
+        return table, []
+    as_codes = {name for name, feature in uncounted.items() if feature.kind == CODES}
+    counting = ValueCounts(table, list(uncounted), as_codes)
+    if meter is not None:
+        meter.begin(len(partitions))
+    for start, stop in partitions:
+        counting.add(start, stop)
+        if meter is not None:
+            meter.finished(stop - start)
+    earlier = {f.column: f for f in before if isinstance(f, Category)}
+    features, notes = [], []
+    for feature in table.features:
+        if isinstance(feature, Uncounted):
+            counts, known = counting.counts[feature.column], earlier.get(feature.column)
+            if known is not None and known.kind == feature.kind:
+                notes += _more_other_values(known, counts)
+                feature = known
+            else:
+                feature = feature.counted(counts)
+        features.append(feature)
+    check_names(table.shown, features)
+    return replace(table, features=tuple(features)), notes
+
+
+def unknown_values(table: Table, X: np.ndarray) -> list[str]:
+    """Return a warning for each category most of whose values in the first rows X (n, d) are new.
+
+    Otherwise numbers in a column that was text, or words of another language, would silently become
+    one cluster.
+    """
+    notes, first = [], 0
+    for feature in table.features:
+        stop = first + len(feature.names)
+        if isinstance(feature, Category):
+            share = float(feature.in_bucket(X[:, first:stop]).mean())
+            if share > feature.rest + 0.5:
+                notes.append(
+                    f"{share:.0%} of the first {len(X):,} rows have a value of {feature.column!r} "
+                    "that the model does not know: is the column what it was?"
+                )
+        first = stop
+    return notes
+
+
+def _more_other_values(known: Category, counts: dict[str, int]) -> list[str]:
+    """Return a warning if many more rows have rare values than when the category was counted."""
+    values, n_rows = set(known.known), max(sum(counts.values()), 1)
+    rest = sum(n for value, n in counts.items() if value not in values) / n_rows
+    if rest <= known.rest + 0.05:
+        return []
+    return [
+        f"{rest:.1%} of the rows have a new or rare value of {known.column!r}, which counts as "
+        f"'other' ({known.rest:.1%} when the categories were chosen); a run without "
+        "continuity.previous chooses them anew, and its cluster ids start at 0"
+    ]

@@ -1,10 +1,8 @@
-"""Progress of a run: its events and phases, how far they are, and what the report says of them.
+"""Progress of a run: events, and phases with their finished tasks and costs.
 
-Events are records of the logger ``distsvc``, whose message is the event's name and whose attribute
-``fields`` is a dictionary. A `Progress` shows its own and those of no other, such as a store's, as
-its `Display` says; whoever runs a job from Python can attach other handlers.
-
-The time left of a phase follows from the tasks that are done.
+An event is a record of the logger ``distsvc``: the message is the event's name, and the attribute
+``fields`` a dictionary. A `Progress` displays its own events and those without an owner, such as a
+store's. Callers from Python can attach other handlers.
 """
 
 from __future__ import annotations
@@ -20,27 +18,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from distsvc.report.content.report import PhaseCost
-from distsvc.run.work.shown.display import LOG, attached, shown, terminal_bar
+from distsvc.run.work.display import LOG, attached, event_handler, phase_title, terminal_bar
 from distsvc.run.work.start import Display
 from distsvc.storage.places.lease import Doing
 
 if TYPE_CHECKING:
-    from distsvc.run.work.shown.bars import WholeBar
+    from distsvc.run.work.bars import WholeBar
 
-FINISHED = "phase finished"
-WARNING = "warning"
-"""The event of each warning of the report. A terminal has the report's own, at the end."""
-COMPILING = "compiling"
-"""The event of code that is compiled, which no earlier run on this machine has left."""
 HERE = "this process"
-"""The name for a worker where there is none."""
+"""Name of the worker if there is none."""
 
-PATIENCE = {"json": 1.0, "text": 10.0}
+UPDATE_SECONDS = {"json": 1.0, "text": 10.0}
 """Seconds between two lines of a phase's progress, by the format of the log."""
 
 
 class Meter:
-    """One phase while it runs: counts finished tasks and what they report."""
+    """Counts finished tasks of a phase, with their rows and costs."""
 
     def __init__(self, progress: Progress, name: str):
         self._progress, self.name = progress, name
@@ -51,7 +44,7 @@ class Meter:
         self._compile_s: dict[object, float] = {}
 
     def begin(self, total: int, before: int = 0) -> None:
-        """Say how many tasks there are, and how many of them an earlier run has done."""
+        """Set the number of tasks, and of those that an earlier start has done."""
         self.total, self.before, self.done = total, before, before
         if before:
             self.event("resumed", done_before=before, total=total)
@@ -60,9 +53,9 @@ class Meter:
     def finished(
         self, rows: int = 0, worker_peak_mb: float = 0.0, compile_s: float = 0.0, **task: Any
     ) -> None:
-        """Count a task, its rows, its seconds of compiling, and the peak memory of its worker.
+        """Count a task: its rows, peak memory of its worker, and seconds of compilation.
 
-        `task` is what an event tells of it: its partition, worker and attempt.
+        `task` are fields for events: its partition, worker and attempt.
         """
         self.done += 1
         self.rows += rows
@@ -73,10 +66,7 @@ class Meter:
         self._progress.update(self)
 
     def seconds_left(self) -> float | None:
-        """Return the seconds for the tasks not done at the pace so far, or None before the first.
-
-        Time in which workers compiled kernels does not count, since it does not come again.
-        """
+        """Return the seconds left at the pace so far, without compilation; None before a task."""
         here = self.done - self.before
         if not here:
             return None
@@ -84,27 +74,23 @@ class Meter:
         return round(max(ahead - (time.perf_counter() - self.last), 0.0), 1)
 
     def pace(self) -> float:
-        """Return the rows per second so far, without the time of compiling."""
+        """Return rows per second, without the time of compilation."""
         seconds = self._working()
         return self.rows / seconds if seconds > 0.0 else 0.0
 
     def _working(self) -> float:
-        """Return the seconds until the last task, less those of the worker that compiled longest.
-
-        Workers compile at the same time.
-        """
+        """Return the seconds until the last task, less the longest compilation of a worker."""
         return max(self.last - self.began - max(self._compile_s.values(), default=0.0), 0.0)
 
     def event(self, name: str, error: BaseException | None = None, /, **fields: Any) -> None:
-        """Tell of something that happened in the phase; the traceback of an error is logged."""
+        """Log an event of the phase, with the traceback of an error."""
         self._progress.event(name, error, phase=self.name, **fields)
 
 
 class Progress:
-    """Emits events, shows them, and keeps what the report says about phases.
+    """Logs and displays events, and stores the costs of phases; parameters as in `Display`.
 
-    The parameters are those of `Display`. `run` is the name of the run, which every event tells
-    once it is known.
+    Every event has the name of the `run`, once it is known.
     """
 
     def __init__(
@@ -116,7 +102,7 @@ class Progress:
         display = Display(quiet, verbose, log_format)
         self._shown = ExitStack()
         self._bar: WholeBar | None = None
-        self._patience = 1.0 if display.verbose else PATIENCE[display.log_format]
+        self._patience = 1.0 if display.verbose else UPDATE_SECONDS[display.log_format]
         self._last_update = 0.0
         self._compiles = False
         self._meter: Meter | None = None
@@ -126,35 +112,32 @@ class Progress:
             self._bar = terminal_bar(display)
             if self._bar is not None:
                 self._shown.enter_context(closing(self._bar))
-            handler = shown(display, self._bar)
-            handler.addFilter(self._tells)
+            handler = event_handler(display, self._bar)
+            handler.addFilter(self._is_displayed)
             self._shown.enter_context(attached(handler))
 
-    def _tells(self, record: logging.LogRecord) -> bool:
-        """Return whether a record is shown: of no other display, and not told by a worker before.
-
-        That code is compiled is told by every process, and shown once.
-        """
-        if record.getMessage() == COMPILING:
+    def _is_displayed(self, record: logging.LogRecord) -> bool:
+        """Filter: no records of other displays; "compiling", of every process, once."""
+        if record.getMessage() == "compiling":
             self._compiles, before = True, self._compiles
             return not before
         return getattr(record, "source", self) is self
 
     def close(self) -> None:
-        """Leave the terminal and the logger as they were."""
+        """Restore the terminal and the logger."""
         self._shown.close()
 
     def event(self, name: str, error: BaseException | None = None, /, **fields: Any) -> None:
-        """Tell of something that happened once; the traceback of an error is logged."""
+        """Log an event, with the traceback of an error."""
         if self.run is not None:
             fields = {"run": self.run, **fields}
         LOG.info(name, exc_info=error, extra={"fields": fields, "source": self})
 
     def state(self) -> Doing:
-        """Return how far the run is, as what JSON can hold; any thread may ask.
+        """Return the state of the phase, as JSON can hold it; safe from any thread.
 
-        Keys are ``phase``, ``done`` and ``total`` tasks, ``since`` (when it began, UTC, ISO 8601)
-        and ``seconds_left`` of the phase. Between phases, or where it is not known, each is None.
+        Keys are ``phase``, ``done`` and ``total`` tasks, ``since`` (UTC, ISO 8601) and
+        ``seconds_left``. Unknown values, and all between phases, are None.
         """
         meter = self._meter
         names = {"phase": "name", "done": "done", "total": "total", "since": "since"}
@@ -163,10 +146,10 @@ class Progress:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[Meter]:
-        """Time a phase; its record is kept when it succeeds."""
+        """Time a phase; its cost is stored if it succeeds."""
         self._meter = meter = Meter(self, name)
         if self._bar is not None:
-            self._bar.begin(name)
+            self._bar.begin(name, phase_title(name))
         try:
             yield meter
         finally:
@@ -181,12 +164,12 @@ class Progress:
         self.phases.append(cost)
         if self._bar is not None:
             self._bar.update(1.0, None, None)
-        self.event(FINISHED, phase=name, **cost.model_dump(exclude={"name"}))
+        self.event("phase finished", phase=name, **cost.model_dump(exclude={"name"}))
 
     def update(self, meter: Meter) -> None:
-        """Show how many tasks of a phase are done; as an event at most once in a while."""
+        """Display the finished tasks of a phase: on the bar, or as an event from time to time."""
         pace, now, last = meter.pace(), time.perf_counter(), self._last_update
-        if self._patience > 1.0:  # who reads sentences need not hear of a phase at once
+        if self._patience > 1.0:  # no sentence at the beginning of a phase
             last = max(last, meter.began)
         if self._bar is not None:
             self._bar.update(meter.done / max(meter.total, 1), pace, meter.seconds_left())
@@ -198,9 +181,9 @@ class Progress:
 
 
 def peak_memory_mb() -> float:
-    """Return the largest resident size that this process has had, in MB.
+    """Return the peak resident size of this process, in MB.
 
-    Linux hands `ru_maxrss` down from the process that started this one, so ``VmHWM`` is read there.
+    On Linux, `ru_maxrss` is inherited from the parent process, so ``VmHWM`` is read.
     """
     found = _status_mb("VmHWM")
     if found is not None:
@@ -210,12 +193,12 @@ def peak_memory_mb() -> float:
 
 
 def mapped_memory_mb() -> float | None:
-    """Return what of this process's resident size are files that are mapped, in MB, if known."""
+    """Return the resident size of mapped files in this process, in MB, if known."""
     return _status_mb("RssFile")
 
 
 def _status_mb(name: str) -> float | None:
-    """Return a size that Linux tells of this process."""
+    """Return a size from Linux's status of this process."""
     try:
         status = Path("/proc/self/status").read_text()
         return int(status.split(f"{name}:")[1].split()[0]) * 1024 / 1e6

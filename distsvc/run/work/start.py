@@ -1,4 +1,4 @@
-"""The options of a run: where its cluster is, what it may replace or skip, what is shown of it."""
+"""Options of a run: its cluster, what it may replace or skip, and its display."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Literal, NamedTuple
 
 @dataclass(frozen=True)
 class ClusterAddress:
-    """The cluster: the address of a Dask scheduler, or a file that a scheduler wrote.
+    """The address of a Dask scheduler, or a file that the scheduler wrote.
 
-    `require_tls` is whether an address that is not ``tls://`` is refused.
+    With `require_tls`, an address that is not ``tls://`` is refused.
     """
 
     scheduler: str | None = None
@@ -20,12 +20,17 @@ class ClusterAddress:
 
 @dataclass(frozen=True)
 class Start:
-    """The permissions of a run that is not the first.
+    """What a run may replace or skip.
 
-    `overwrite`: whether something else that is published at the output is replaced. `fresh`:
-    whether to start over where an earlier run was interrupted, which otherwise goes on.
-    `skip_missing`: whether an input that is not there yet is to be skipped
-    (`distsvc.errors.SkippedError`), and `skip_empty`: whether one that has no rows is.
+    Attributes
+    ----------
+    overwrite : bool
+        Replace another result at the output.
+    fresh : bool
+        Start over instead of resuming an interrupted run.
+    skip_missing, skip_empty : bool
+        Raise `SkippedError` for an input that is not ready yet, or has no rows.
+
     """
 
     overwrite: bool = False
@@ -35,10 +40,9 @@ class Start:
 
 
 class Display(NamedTuple):
-    """What standard error shows of a run: sentences or lines of JSON, and a bar on a terminal.
+    """What standard error shows: nothing, sentences or lines of JSON, `verbose` with all events.
 
-    `quiet` shows neither events nor a bar. `verbose` shows every event with all its fields; without
-    it, sentences are those that matter to who waits for the result. Lines of JSON are always all.
+    Lines of JSON always have all events. On a terminal, sentences stand above a bar.
     """
 
     quiet: bool = False
@@ -47,4 +51,4 @@ class Display(NamedTuple):
 
 
 ANYWHERE, FIRST, SHOWN = ClusterAddress(), Start(), Display()
-"""The default."""
+"""The defaults."""

@@ -14,7 +14,7 @@ from distsvc.run.fitting.preparing import make_scaling
 from distsvc.run.job import run_job
 from distsvc.run.learning.survey import Survey
 from distsvc.run.model.files import checked_model, read_model
-from distsvc.run.work import categories
+from distsvc.run.work import plan
 from distsvc.run.work.progress import Progress
 from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.manifest import read_manifest
@@ -75,7 +75,7 @@ def test_labels_are_the_same_whatever_the_cut_and_by_the_saved_model(tmp_path, m
     assert ("kind=blue", True) in [(column.column, column.present) for column in told]
     published = read_manifest(store_of(tmp_path / "one")).run_id
     with monkeypatch.context() as patch:  # nothing is counted for that
-        patch.setattr(categories, "ValueCounts", None)
+        patch.setattr(plan, "ValueCounts", None)
         run_job(job(path, tmp_path / "one"))
     assert read_manifest(store_of(tmp_path / "one")).run_id == published
 

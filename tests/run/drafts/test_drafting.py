@@ -14,8 +14,7 @@ from distsvc.cli.main import main
 from distsvc.errors import DataError
 from distsvc.job.file import load_job
 from distsvc.run.drafts.asked_job import asked_job
-from distsvc.run.drafts.drafting import draft
-from distsvc.run.drafts.looking import look_at
+from distsvc.run.drafts.drafting import draft, look_at
 from distsvc.run.job import run_job
 from distsvc.storage.rows.features import levels_of
 

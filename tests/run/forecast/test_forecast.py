@@ -19,15 +19,7 @@ from distsvc.job.file import parse_job
 from distsvc.report.content.report import ForecastPart, PhaseCost, Report
 from distsvc.run.algorithms.begin import begin
 from distsvc.run.forecast import memory
-from distsvc.run.forecast.calibration import (
-    Trial,
-    busiest,
-    extrapolated,
-    fastest,
-    pieces,
-    whole_units,
-)
-from distsvc.run.forecast.forecast import forecast_job
+from distsvc.run.forecast.forecast import Trial, busiest, extrapolated, forecast_job, pieces
 from distsvc.run.forecast.memory import check_memory, forecast_memory
 from distsvc.run.job import run_job
 from distsvc.run.work.workers.cluster import Workers
@@ -254,9 +246,6 @@ class Model:
     def work(self, n_rows):
         return {"train": float(n_rows)}
 
-    def intensity(self, n_rows):
-        return 1.0 / n_rows
-
 
 def trial(n_rows, threads, **seconds):
     costs = [
@@ -266,33 +255,22 @@ def trial(n_rows, threads, **seconds):
     return Trial(n_rows, n_rows // threads, Model(), costs, {})
 
 
-def test_of_repeated_trials_every_phase_has_its_least_seconds():
-    first, second = trial(10, 1, survey=1.0, look_0=3.0), trial(10, 1, survey=2.0, look_0=0.5)
-    assert [phase.seconds for phase in fastest([first, second]).phases] == [1.0, 0.5]
-
-
 def test_seconds_grow_with_rows_and_work_and_beginning_costs_once():
-    cold = trial(100, 2, survey=3.2, sample=9.0, train=2.1, look_0=0.4, look_1=0.4, merge=0.5)
-    few = trial(100, 2, survey=0.2, sample=9.0, train=0.3, look_0=0.3, look_1=0.3, merge=0.1)
-    more = trial(1000, 2, survey=1.1, sample=9.0, train=1.2, look_0=3.0, look_1=3.0, merge=0.2)
-    found = extrapolated((cold, few, more), 10_000, 5_000, ("survey", "label", "look"))
-    a_row, beyond = 0.9 / 450, 2.7 / 450 - 0.9 / 450
+    first = trial(100, 2, survey=3.2, sample=9.0, train=2.1, look_0=0.4, look_1=0.4, merge=0.5)
+    second = trial(1000, 2, survey=1.1, sample=9.0, train=1.2, look_0=3.0, look_1=3.0, merge=0.2)
+    found = extrapolated(first, second, 10_000, 5_000, ("survey", "label", "look"))
     assert found == {
-        "survey": pytest.approx(3.1 + 5_000 * a_row),
-        "train": pytest.approx(2.0 + 10.0),
-        "look": pytest.approx(0.2 + 2 * 5_000 * (a_row + beyond / 10)),
+        "survey": pytest.approx(3.2 + 10 * 1.1),
+        "train": pytest.approx(2.1 + 10 * 1.2),
+        "look": pytest.approx(0.8 + 10 * 6.0),
         "merge": pytest.approx(0.5),
     }
 
 
-def test_trials_on_the_same_rows_tell_what_a_row_costs():
-    same = trial(100, 1, survey=0.5, train=0.2)
-    found = extrapolated((same, same, same), 100, 100, ("survey",))
+def test_a_trial_with_all_rows_counts_once():
+    whole = trial(100, 1, survey=0.5, train=0.2)
+    found = extrapolated(whole, whole, 100, 100, ("survey",))
     assert found == {"survey": pytest.approx(0.5), "train": pytest.approx(0.2)}
-
-
-def test_a_trial_reads_whole_units_where_they_are_not_much_longer():
-    assert whole_units([(0, 8), (20, 23)], [10, 10, 10]) == [(0, 10), (20, 23)]
 
 
 # Both, in a process of its own

@@ -9,7 +9,7 @@ from distsvc.run.labelling.contents import (
     CountedLevels,
     levels_of_columns,
 )
-from distsvc.run.labelling.missing import MissingValues
+from distsvc.run.labelling.optional_columns import MissingValues
 from distsvc.storage.rows.blocks import Block
 from distsvc.storage.rows.categories import Codes, OneHot
 from distsvc.storage.rows.features import Numeric

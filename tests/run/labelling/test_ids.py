@@ -65,7 +65,7 @@ def counted(folder, *parts):
             one.add(part[first : first + 70])
         together.merge(Result(arrays=one.arrays()))
         pq.write_table(pa.table({"id": part}), folder / f"part-{number:05d}.parquet")
-    return together.told(store_of(folder), lambda k: [part_file(k)], "id")
+    return together.report(store_of(folder), lambda k: [part_file(k)], "id")
 
 
 def cut(array, *places):
@@ -86,7 +86,7 @@ def test_counts_do_not_depend_on_partitions(tmp_path, places):
 
 
 def test_of_many_ids_a_part_is_compared(tmp_path, monkeypatch):
-    monkeypatch.setattr(ids_module, "MOST", 100)
+    monkeypatch.setattr(ids_module, "MAX_IDS", 100)
     ids = np.arange(N)
     ids[N // 2 :] = ids[: N // 2]
     found = counted(tmp_path, *cut(pa.array(ids), 300))
@@ -163,5 +163,5 @@ def test_the_example_may_be_in_any_file_of_a_partition(tmp_path):
         pq.write_table(pa.table({"id": pa.array(part)}), tmp_path / part_file(number))
     together = IdCounts.of_table(6)
     together.merge(Result(arrays=whole.arrays()))
-    found = together.told(store_of(tmp_path), lambda _: [part_file(k) for k in range(3)], "id")
+    found = together.report(store_of(tmp_path), lambda _: [part_file(k) for k in range(3)], "id")
     assert (found.shared, found.example) == (2, 9)

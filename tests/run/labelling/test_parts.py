@@ -9,7 +9,7 @@ import pytest
 
 from distsvc.run.labelling.columns import parts_place
 from distsvc.run.labelling.phase import LABEL, _forget_lost
-from distsvc.run.work import partitions
+from distsvc.run.work import plan
 from tests.small_runs import MODELS, digests, fit, small_job, three_clusters, write_table
 
 N = 500
@@ -23,7 +23,7 @@ def labelled(folder, fewest, monkeypatch):
     folder.mkdir()
     names = pa.array([f"row {k % 350}" for k in range(N)])
     table = write_table(folder / "t.parquet", X, name=names)
-    monkeypatch.setattr(partitions, "FEWEST", fewest)
+    monkeypatch.setattr(plan, "MIN_PARTITIONS", fewest)
     given = {
         "input": {"columns": ["x0", "x1", "x2"], "id": "name"},
         "preprocess": {"missing": "drop"},

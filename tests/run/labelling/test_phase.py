@@ -223,5 +223,5 @@ def test_reasons_are_counted_besides(form, table, tmp_path):
     reasons = found["reasons"].to_pylist()
     assert [text is not None for text in reasons] == far.tolist()
     leading = [sum(text.startswith(name) for text in reasons if text) for name in ("x0", "x1")]
-    assert labelled.asked[0].leading.tolist() == leading
+    assert labelled.optional[0].leading.tolist() == leading
     assert sum(leading) > 0

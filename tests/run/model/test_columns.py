@@ -1,7 +1,6 @@
 """The columns of a table to predict are compared with a model's, whatever its id looks like."""
 
-from distsvc.run.model.content import ModelFile, ModelInput
-from distsvc.run.model.files import known_features
+from distsvc.run.model.files import ModelFile, ModelInput, known_features
 from distsvc.run.work.progress import Progress
 
 

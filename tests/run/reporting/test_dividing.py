@@ -7,7 +7,7 @@ from distsvc.models.columns.model import ColumnModel
 from distsvc.models.rows.scaling import Scaling
 from distsvc.run.algorithms.algorithm import PilotRows
 from distsvc.run.learning.preparation import Preparation
-from distsvc.run.reporting.dividing import dividing_columns
+from distsvc.run.reporting.columns import dividing_columns
 from distsvc.storage.rows.categories import Codes, OneHot
 from distsvc.storage.rows.features import Numeric
 

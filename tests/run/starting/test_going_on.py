@@ -21,9 +21,9 @@ from distsvc.run.starting.resuming import (
     kept_results,
 )
 from distsvc.run.work.directory import LostWorkError
+from distsvc.run.work.display import sentence
 from distsvc.run.work.phases import Phase
 from distsvc.run.work.progress import Progress
-from distsvc.run.work.shown.sentences import sentence
 from distsvc.run.work.start import Start
 from distsvc.run.work.workers.cluster import versions
 from distsvc.storage.places.arrays import described

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from distsvc.errors import OutputPermissionError, TemporaryError
-from distsvc.run.work.directory import KEPT, LostWorkError, Result, RunDirectory
+from distsvc.run.work.directory import MAX_CACHED_RESULTS, LostWorkError, Result, RunDirectory
 from distsvc.storage.places.arrays import write_array, write_arrays
 from tests.small_runs import begin, forget, small_job, three_clusters, write_table
 
@@ -106,7 +106,7 @@ def test_a_result_is_read_once_in_a_process(run):
 
 def test_a_process_keeps_few_results(run):
     forget()
-    for number in range(KEPT + 1):
+    for number in range(MAX_CACHED_RESULTS + 1):
         run.write(f"pass/{number:05d}", result(number))
         assert run.read(f"pass/{number:05d}").facts["number"] == number
     (Path(run.address) / "results/pass/00000.npz").unlink()

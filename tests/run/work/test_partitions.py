@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distsvc.run.work.partitions import (
+from distsvc.run.work.plan import (
     BLOCK_BYTES,
-    FEWEST,
     MAX_BLOCK_ROWS,
+    MIN_PARTITIONS,
     choose_block_rows,
     joined,
     plan_parts,
@@ -86,7 +86,7 @@ def test_joined_parts_are_partitions(lengths, n_columns):
     assert {start for start, _ in found} <= {start for start, _ in parts}
     assert {stop for _, stop in found} <= {stop for _, stop in parts}
     assert sum(stop - start for start, stop in found) == sum(lengths)
-    most = min(choose_block_rows(n_columns), sum(lengths) // FEWEST)
+    most = min(choose_block_rows(n_columns), sum(lengths) // MIN_PARTITIONS)
     for start, stop in found:
         assert (start, stop) in parts or stop - start <= most
     for (start, _), (_, stop) in itertools.pairwise(found):
@@ -94,7 +94,7 @@ def test_joined_parts_are_partitions(lengths, n_columns):
 
 
 def test_few_or_large_parts_stay_as_they_are():
-    few = [(k * 50, k * 50 + 50) for k in range(FEWEST)]
+    few = [(k * 50, k * 50 + 50) for k in range(MIN_PARTITIONS)]
     assert joined(few, 4) == few
     assert joined([], 4) == []
     large = [(k * 100_000, k * 100_000 + 100_000) for k in range(1000)]

@@ -9,8 +9,8 @@ from contextlib import closing
 import pytest
 
 from distsvc.run.work import progress as module
+from distsvc.run.work.display import LOG, attached
 from distsvc.run.work.progress import Progress
-from distsvc.run.work.shown.display import LOG, attached
 
 
 class Collecting(logging.Handler):

@@ -11,7 +11,7 @@ import pytest
 from distsvc.errors import DataError, JobFileError
 from distsvc.inputs.levels import MOST_LEVELS
 from distsvc.job.config import InputConfig, PreprocessConfig
-from distsvc.run.work.categories import with_categories
+from distsvc.run.work.plan import with_categories
 from distsvc.storage.rows.categories import Frequency, OneHot, Uncounted
 from distsvc.storage.rows.features import descriptions, one_hot_columns, restore
 from distsvc.storage.tables import counting

@@ -1,4 +1,4 @@
-"""Finding a cluster, or starting one on this machine."""
+"""Connects to a Dask cluster, or starts one on this machine."""
 
 from __future__ import annotations
 
@@ -39,40 +39,25 @@ from distsvc.run.work.workers.forking import (
 )
 from distsvc.storage.places.scratch import scratch
 
-DAEMONIC = (
-    "the process that called is daemonic, as those of Celery and multiprocessing.Pool are, and may "
-    "start no others"
-)
-
 SMALL_BYTES = 64 * 2**20
-"""Tables below this size are done in this process unless the job asks for workers."""
-
-SMALL = "the table has less than 64 MiB (--set cluster.workers=N starts N workers)"
+"""Tables below this size are processed in this process, unless the job asks for workers."""
 
 CONNECT_SECONDS = 30
 NO_WORKERS_SECONDS = 120
 CLOSE_SECONDS = 5
 
-WAIT_SECONDS = 0.1
-
-MOST_THREADS = 8
-"""Of the driver: some of its work takes memory for each."""
+MAX_DRIVER_THREADS = 8
+"""Maximum number of threads of the driver; some of its steps need memory for each."""
 
 WORKER_BYTES = 2**27
-"""The memory that a worker takes before it is given a task."""
-
-_ENVIRONMENT = "distributed.nanny.pre-spawn-environ"
-
-SAME = "numba", "numpy", "pyarrow"
-"""Packages of which driver and workers need the same version, besides Python and distsvc."""
+"""Memory of a worker before its first task."""
 
 
 @dataclass(frozen=True)
 class Workers:
-    """Workers: threads and memory limit in bytes, 0 for none, of each worker.
+    """The threads and the memory limit in bytes, 0 for none, of each worker.
 
-    No worker means that tasks are done in the driver. `here` is whether they are on the driver's
-    machine, started by it.
+    Without workers, the driver does the tasks. Workers `here` were started by the driver.
     """
 
     each: tuple[tuple[int, int], ...]
@@ -80,12 +65,12 @@ class Workers:
 
     @property
     def threads(self) -> int:
-        """Tasks that are done at a time."""
+        """Number of tasks at a time."""
         return sum(threads for threads, _ in self.each) or 1
 
 
 def expect_workers(config: ClusterConfig, at: ClusterAddress) -> None:
-    """Begin what workers on this machine will need, if the job asks for any, and return at once."""
+    """Start the fork server in the background if the job asks for workers on this machine."""
     if config.workers and not (at.scheduler or at.scheduler_file or _configured_address()):
         start_server()
 
@@ -94,18 +79,22 @@ def expect_workers(config: ClusterConfig, at: ClusterAddress) -> None:
 def connected(
     config: ClusterConfig, n_bytes: int, progress: Progress, at: ClusterAddress = ANYWHERE
 ) -> Iterator[Any]:
-    """Yield a Dask client, or None where the work is done in this process.
+    """Yield a Dask client, or None if the work is done in this process.
 
-    The cluster is, in this order: the scheduler of `at`; the address in ``DASK_SCHEDULER_ADDRESS``
-    or Dask's configuration; the scheduler file of `at`; else workers on this machine, bound to
-    loopback and closed to other users by TLS: as many as ``cluster.workers`` says, or none for a
-    table below 64 MiB and one per core that this process may use above. Where there are none, an
-    event says why.
+    The cluster is the first of: the scheduler of `at`; the address in ``DASK_SCHEDULER_ADDRESS`` or
+    Dask's configuration; the scheduler file of `at`; workers on this machine, bound to loopback and
+    protected by TLS. ``cluster.workers`` is their number; by default it is 0 for a table below
+    `SMALL_BYTES`, otherwise one per core that this process may use.
 
-    `TemporaryError` where the scheduler does not answer, or has no worker and gets none, or a
-    worker can't start; `InputNotFoundError` where there is no such scheduler file; `JobFileError`
-    where the address or that file is not one of Dask's, the address is not allowed, or a worker has
-    other versions than this process.
+    Raises
+    ------
+    TemporaryError
+        The scheduler does not answer or gets no worker, or a worker can't start.
+    InputNotFoundError
+        The scheduler file does not exist.
+    JobFileError
+        The address or the file is wrong, the address is not allowed, or versions differ.
+
     """
     workers = config.workers
     try:
@@ -117,29 +106,33 @@ def connected(
     because = "cluster.workers is 0"
     if workers is None:
         workers = 0 if n_bytes < SMALL_BYTES else _cores()
-        because = SMALL
+        because = "the table has less than 64 MiB (--set cluster.workers=N starts N workers)"
     if workers and multiprocessing.current_process().daemon:
-        workers, because = 0, DAEMONIC
+        because = (
+            "the process that called is daemonic, as those of Celery and multiprocessing.Pool are, "
+            "and may start no others"
+        )
+        workers = 0
     with ExitStack() as stack:
         with progress.phase("cluster"):
-            client, told = None, {"kind": "this process", "because": because}
+            client, fields = None, {"kind": "this process", "because": because}
             if address:
                 _check_trust(address, at.require_tls, progress)
-                client = stack.enter_context(_elsewhere(address))
-                told = {"kind": "scheduler", "dashboard": client.dashboard_link}
+                client = stack.enter_context(_remote_client(address))
+                fields = {"kind": "scheduler", "dashboard": client.dashboard_link}
             elif workers:
                 start_server()
                 _check_room(workers)
-                client = stack.enter_context(_here(workers, config.threads))
-                told = {"kind": f"{workers} workers here"}
+                client = stack.enter_context(_local_client(workers, config.threads))
+                fields = {"kind": f"{workers} workers here"}
             if client is not None:
-                told["address"] = client.scheduler.address
-            progress.event("cluster", **told)
+                fields["address"] = client.scheduler.address
+            progress.event("cluster", **fields)
         yield client
 
 
 def _check_room(workers: int) -> None:
-    """Raise `JobFileError` for more workers than this machine has memory for."""
+    """Raise `JobFileError` if the workers don't fit into the machine's memory."""
     from distributed.system import MEMORY_LIMIT
 
     most = max(int(MEMORY_LIMIT // WORKER_BYTES), 1)
@@ -152,20 +145,20 @@ def _check_room(workers: int) -> None:
 
 
 def _cores() -> int:
-    """Return how many cores this process may use: a container has fewer than its machine."""
+    """Return the number of cores that this process may use, in a container too."""
     from dask.system import CPU_COUNT
 
     return int(CPU_COUNT)
 
 
 def driver_threads() -> int:
-    """Return how many threads the driver's own work has: its workers wait meanwhile."""
+    """Return the number of threads for steps of the driver; its workers wait meanwhile."""
     affinity = getattr(os, "sched_getaffinity", None)
-    return min(len(affinity(0)) if affinity else os.cpu_count() or 1, MOST_THREADS)
+    return min(len(affinity(0)) if affinity else os.cpu_count() or 1, MAX_DRIVER_THREADS)
 
 
 def workers_of(client: Any) -> Workers:
-    """Return the workers of a client, or none of None; `TemporaryError` where it gets no answer."""
+    """Return the workers of a client; `TemporaryError` if the scheduler does not answer."""
     if client is None:
         return Workers(())
     with loss_is_temporary(f"no answer from scheduler {client.scheduler.address}"):
@@ -176,7 +169,7 @@ def workers_of(client: Any) -> Workers:
 
 
 def losses() -> tuple[type[BaseException], ...]:
-    """Return what Dask raises when a scheduler or a worker is gone."""
+    """Return the exceptions that Dask raises when a scheduler or a worker is lost."""
     from distributed import CancelledError
     from distributed.comm import CommClosedError
     from distributed.scheduler import NoValidWorkerError, NoWorkerError
@@ -186,7 +179,7 @@ def losses() -> tuple[type[BaseException], ...]:
 
 @contextmanager
 def loss_is_temporary(what: str) -> Iterator[None]:
-    """Turn the loss of a scheduler or a worker, and its silence, into a `TemporaryError`."""
+    """Turn the loss or silence of a scheduler or worker into a `TemporaryError`."""
     temporary: tuple[type[BaseException], ...] = (*losses(), TimeoutError, OSError, RuntimeError)
     try:
         yield
@@ -195,12 +188,12 @@ def loss_is_temporary(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def _elsewhere(address: str) -> Iterator[Any]:
-    """Yield the client of a scheduler, once it has a worker and all have our versions."""
+def _remote_client(address: str) -> Iterator[Any]:
+    """Yield the client of a scheduler that has a worker, after a comparison of versions."""
     with ExitStack() as stack:
         stack.enter_context(_quiet())
         try:
-            with loss_is_temporary(f"no answer from scheduler {address}"), _mistakes(address):
+            with loss_is_temporary(f"no answer from scheduler {address}"), _tls_errors(address):
                 client = _client(address)
         except ImportError as error:
             raise JobFileError(f"Dask's configuration asks for a preload: {error}") from None
@@ -212,7 +205,7 @@ def _elsewhere(address: str) -> Iterator[Any]:
         stack.enter_context(_closing(client))
         with loss_is_temporary(f"no answer from scheduler {address}"):
             _wait_for_a_worker(client)
-            with suppress(TimeoutError):  # of a worker that is stopped; its tasks will be compared
+            with suppress(TimeoutError):  # a stopped worker; its tasks compare versions, too
                 found = client.run(versions, on_error="return", callback_timeout=CONNECT_SECONDS)
                 for worker, theirs in found.items():
                     compare_versions(worker, versions(), theirs)
@@ -237,30 +230,30 @@ TLS_MISTAKES = {
     "WRONG_VERSION_NUMBER": NO_TLS_THERE,
     "encryption required": "distributed.comm.require-encryption is set: give a tls:// address",
 }
-"""Words of Dask's errors about TLS, and what each means."""
+"""Texts in Dask's errors about TLS, and the mistake behind each."""
 
 
 @contextmanager
-def _mistakes(address: str) -> Iterator[None]:
-    """Turn what Dask says of a wrong TLS configuration into a `JobFileError` that names it."""
+def _tls_errors(address: str) -> Iterator[None]:
+    """Turn Dask's error about a wrong TLS configuration into a `JobFileError` with the mistake."""
     try:
         yield
     except Exception as error:
         text = f"{error} {error.__cause__} {error.__context__}"
-        said = next((told for words, told in TLS_MISTAKES.items() if words in text), "")
+        mistake = next((known for words, known in TLS_MISTAKES.items() if words in text), "")
         if address.startswith("tls://") and isinstance(error, FileNotFoundError):
-            said = f"a file of the TLS configuration does not exist: {_tls_files()}"
-        elif not said and isinstance(error, ssl.SSLError):
-            said = f"the TLS files can't be used ({error.reason or error}): {_tls_files()}"
-        if not said:
+            mistake = f"a file of the TLS configuration does not exist: {_tls_files()}"
+        elif not mistake and isinstance(error, ssl.SSLError):
+            mistake = f"the TLS files can't be used ({error.reason or error}): {_tls_files()}"
+        if not mistake:
             raise
         where = "in Dask's configuration, or as DASK_DISTRIBUTED__COMM__TLS__CA_FILE and so on"
         fix = f"; set {', '.join(TLS_KEYS)} {where}" if "ssl_context" in text else ""
-        raise JobFileError(f"scheduler {address}: {said}{fix}") from None
+        raise JobFileError(f"scheduler {address}: {mistake}{fix}") from None
 
 
 def _tls_files() -> str:
-    """Return the configured TLS files in words, with the missing ones marked."""
+    """Return the configured TLS files, with missing ones marked."""
     import dask
 
     files = {key: str(dask.config.get(key, None) or "not set") for key in TLS_KEYS}
@@ -269,11 +262,10 @@ def _tls_files() -> str:
 
 
 def _client(address: str) -> Any:
-    """Return the client of a scheduler; one that can't connect is closed.
+    """Return the client of a scheduler; close it if it can't connect.
 
-    Dask leaves it open where an address is wrong. It would close itself when it is collected as
-    garbage, which may be in the thread of the next client's loop: this one then waits for a lock
-    that the next client holds until that loop runs.
+    Dask leaves it open if the address is wrong. Garbage collection would then close it, perhaps in
+    the thread of the next client's loop, and deadlock.
     """
     from distributed import Client
 
@@ -288,12 +280,12 @@ def _client(address: str) -> Any:
 
 
 @contextmanager
-def _here(workers: int, threads: int) -> Iterator[Any]:
-    """Yield the client of workers on this machine, which obey nobody else.
+def _local_client(workers: int, threads: int) -> Iterator[Any]:
+    """Yield the client of workers on this machine, closed to other users of the machine.
 
-    Whoever reaches a port of a scheduler or worker can run code there, and loopback is no border
-    between the users of a machine. So connections need a key that only these processes have, HTTP
-    servers have no pages, and the folders that Dask puts on the path of imports are private.
+    Anyone who reaches a port of a scheduler or worker could run code there. So connections need a
+    key that only these processes have, HTTP servers have no pages, and folders on the import path
+    are private.
     """
     import dask
     from distributed import Client, LocalCluster
@@ -306,7 +298,7 @@ def _here(workers: int, threads: int) -> Iterator[Any]:
             "distributed.scheduler.http.routes": [],
             "distributed.worker.http.routes": [],
             **{f"distributed.{of}.preload": [] for of in ("nanny", "scheduler", "worker")},
-            **{f"{_ENVIRONMENT}.{name}": value for name, value in ENVIRONMENT.items()},
+            **{f"distributed.nanny.pre-spawn-environ.{k}": v for k, v in ENVIRONMENT.items()},
             "distributed.worker.multiprocessing-method": start_method(),
         }
         stack.enter_context(dask.config.set(settings))
@@ -314,21 +306,15 @@ def _here(workers: int, threads: int) -> Iterator[Any]:
         stack.enter_context(workers_without_main())
         with (
             loss_is_temporary("workers on this machine can't start"),
-            _nothing_half_started(),
+            _children_killed_on_error(),
             environment(),
         ):
             cluster = LocalCluster(
-                n_workers=workers,
-                threads_per_worker=threads,
-                host="127.0.0.1",
-                dashboard_address="127.0.0.1:0",
-                scheduler_kwargs={"dashboard": False},
-                security=True,
-                silence_logs=logging.CRITICAL,
-                preload=TASKS,
-                death_timeout=NO_WORKERS_SECONDS,
-                loop=loop,
-            )
+                n_workers=workers, threads_per_worker=threads, loop=loop, security=True,
+                host="127.0.0.1", dashboard_address="127.0.0.1:0",
+                scheduler_kwargs={"dashboard": False}, silence_logs=logging.CRITICAL,
+                preload=TASKS, death_timeout=NO_WORKERS_SECONDS,
+            )  # fmt: skip
         stack.enter_context(_closing(cluster))
         with loss_is_temporary("no answer from scheduler on this machine"):
             client = Client(cluster, set_as_default=False)
@@ -339,7 +325,7 @@ def _here(workers: int, threads: int) -> Iterator[Any]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Leave it to our errors and events to say what Dask logs at length."""
+    """Silence Dask's logs; our errors and events say the same."""
     from distributed.utils import silence_logging_cmgr
 
     with ExitStack() as stack:
@@ -353,12 +339,12 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _loop_without_interrupts() -> Iterator[Any]:
-    """Yield a loop whose thread, and so the workers that it starts, gets no SIGINT."""
+    """Yield an event loop whose thread, and the workers that it starts, ignore SIGINT."""
     from distributed.utils import LoopRunner
 
     runner = LoopRunner()
     with environment():
-        resource_tracker.ensure_running()  # which, when it starts, lets SIGINT in again
+        resource_tracker.ensure_running()  # its start would unblock SIGINT
     with without_interrupts():
         runner.start()
     try:
@@ -368,8 +354,8 @@ def _loop_without_interrupts() -> Iterator[Any]:
 
 
 @contextmanager
-def _nothing_half_started() -> Iterator[None]:
-    """Kill the processes that were started, where it was not done to the end."""
+def _children_killed_on_error() -> Iterator[None]:
+    """Kill the processes that were started inside the block, after an error."""
     before = set(multiprocessing.active_children())
     try:
         yield
@@ -381,15 +367,12 @@ def _nothing_half_started() -> Iterator[None]:
 
 @contextmanager
 def _closing(closable: Any) -> Iterator[None]:
-    """Close a client or cluster in bounded time.
-
-    Its workers here are killed. What they did is in files, and to end by themselves takes longer.
-    """
+    """Close a client or cluster in bounded time; its local workers are killed."""
     try:
         yield
     finally:
         for nanny in list(getattr(closable, "workers", {}).values()):
-            nanny.close_gracefully()  # so that the worker is not started again
+            nanny.close_gracefully()  # it does not restart the worker
             if nanny.pid:
                 with suppress(OSError):
                     os.kill(nanny.pid, signal.SIGKILL)
@@ -402,18 +385,15 @@ Versions = tuple[tuple[str, str], ...]
 
 @cache
 def versions() -> Versions:
-    """Return the versions that decide what a task does and whether it can be sent."""
+    """Return the versions that driver and workers must share."""
     python = ".".join(map(str, sys.version_info[:2]))
-    others = ((name, metadata.version(name)) for name in SAME)
+    others = ((name, metadata.version(name)) for name in ("numba", "numpy", "pyarrow"))
     own = ("distsvc", __version__), ("distsvc sources", sources_digest())
     return ("python", python), *own, *others
 
 
 def processor() -> str:
-    """Return the vector instructions by which NumPy and BLAS choose their code here.
-
-    Kernels compute the same bytes whatever these are.
-    """
+    """Return the vector instructions by which NumPy and BLAS choose code; kernels ignore them."""
     numpy_core = import_module("numpy._core._multiarray_umath")
     from threadpoolctl import threadpool_info
 
@@ -424,14 +404,14 @@ def processor() -> str:
 
 
 def compare_processors(who: str, ours: str, theirs: str) -> None:
-    """Warn where another process has another `processor`."""
+    """Warn if another process has another `processor`."""
     if ours != theirs:
         fields = {"who": who, "ours": ours, "theirs": theirs}
         logging.getLogger("distsvc").warning("other processor", extra={"fields": fields})
 
 
 def sources_digest() -> str:
-    """Return 16 hexadecimal digits of a SHA-256 of the package's source files, with their names."""
+    """Return 16 digits of a SHA-256 of the names and contents of the package's source files."""
     digest, root = hashlib.sha256(), Path(distsvc.__file__).parent
     for path in sorted(root.rglob("*.py")):
         digest.update(f"{path.relative_to(root).as_posix()}\0".encode())
@@ -440,14 +420,11 @@ def sources_digest() -> str:
 
 
 def compare_versions(worker: str, ours: Versions, theirs: Versions | Exception) -> None:
-    """Check what a worker answered when it was asked for its `versions`.
-
-    `JobFileError` where a version is another, or the worker has no distsvc that knows the question.
-    """
+    """Raise `JobFileError` if a worker's `versions` differ, or it could not return any."""
     if isinstance(theirs, (ImportError, AttributeError)):
         raise JobFileError(f"worker {worker} has not this version of distsvc: {theirs}")
     if isinstance(theirs, Exception):
-        return  # it is lost, and will be missed soon enough
+        return  # it is lost, which other code reports
     known = dict(theirs)
     for name, own in ours:
         other = known.get(name, "unknown")
@@ -475,7 +452,7 @@ def _check_trust(address: str, require_tls: bool, progress: Progress) -> None:
 
 
 def _address_of(at: ClusterAddress) -> str | None:
-    """Return the address of the scheduler; None where workers are to be started here."""
+    """Return the address of the scheduler; None if workers start on this machine."""
     address = at.scheduler or _configured_address()
     if not address and at.scheduler_file is not None:
         address = _address_in(at.scheduler_file)
@@ -500,13 +477,15 @@ def _wait_for_a_worker(client: Any) -> None:
         if time.monotonic() > deadline:
             name = client.scheduler.address
             raise TemporaryError(f"scheduler {name} has no worker after {NO_WORKERS_SECONDS} s")
-        time.sleep(WAIT_SECONDS)
+        time.sleep(0.1)
 
 
 def _configured_address() -> str | None:
     if os.environ.get("DASK_SCHEDULER_ADDRESS"):
         return os.environ["DASK_SCHEDULER_ADDRESS"]
-    if not any(name.startswith("DASK_") for name in os.environ) and not _has_dask_files():
+    folders = "/etc/dask", os.path.expanduser("~/.config/dask")
+    configured = any(name.startswith("DASK_") for name in os.environ)
+    if not configured and not any(map(os.path.isdir, folders)):  # importing Dask takes time
         return None
     try:
         import dask
@@ -517,7 +496,3 @@ def _configured_address() -> str | None:
 
 class _ConfigurationError(JobFileError):
     """A file of Dask's configuration can't be read."""
-
-
-def _has_dask_files() -> bool:
-    return any(os.path.isdir(path) for path in ("/etc/dask", os.path.expanduser("~/.config/dask")))

@@ -1,4 +1,4 @@
-"""The same function on every number of a list: a loop without a cluster, else Dask futures."""
+"""Calls a function for every number of a list: in a loop, or by Dask futures."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import pickle
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from queue import SimpleQueue
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 from distsvc.errors import DistsvcError, PartitionFailedError, TemporaryError
@@ -24,19 +25,18 @@ from distsvc.run.work.workers.cluster import (
     losses,
     versions,
 )
-from distsvc.run.work.workers.losses import WorkerWatch
 
 IN_FLIGHT = 4
-"""Dask tasks under way for each thread of the cluster, so that none waits for the driver."""
+"""Dask tasks in flight for each thread of the cluster, so that none waits for the driver."""
 
 GROUP_SECONDS = 0.25
-"""The least duration of a Dask task where numbers are many: each costs the scheduler 5 ms."""
+"""Minimum duration of a Dask task if numbers are many; the scheduler has a cost for each."""
 
 Task = Callable[[str, int], int]
 
 
 class TaskOutcome(NamedTuple):
-    """Result of a task: rows or error, worker, its peak memory, and seconds of compiling."""
+    """Outcome of a task: rows or error, worker, its peak memory, seconds of compilation."""
 
     number: int
     rows: int = 0
@@ -51,14 +51,20 @@ def fan_out(
 ) -> Iterator[int]:
     """Call ``task(run_dir, number)`` for every number; yield each number when it is done.
 
-    Results are the files that tasks write; a task returns the number of rows it handled. Numbers
-    ascend and are begun in order, and none after a task that found its data or the job at fault.
-    One that fails for a reason that is not the data's is tried once more, alone, after the others,
-    since beside a task that kills its worker an innocent one can be blamed.
+    Tasks write their results to files, and return the number of rows processed. They start in
+    order, and none starts after a `DistsvcError`. After any other error a task is repeated once,
+    alone and last: beside a task that kills its worker, an innocent task can be blamed.
 
-    `DistsvcError` is what a task raised, the lowest number's first; `PartitionFailedError` names a
-    task that failed twice; `TemporaryError` says that the scheduler is gone or silent, that no
-    worker has run for two minutes, or that a disk or a store did not answer twice.
+    Raises
+    ------
+    DistsvcError
+        Raised by a task; by that of the lowest number first.
+    PartitionFailedError
+        A task failed twice.
+    TemporaryError
+        The scheduler is lost or silent, no worker has run for `IDLE_SECONDS`, or a disk or store
+        failed twice.
+
     """
     attempts = _locally if client is None else _on_cluster
     failed: dict[int, TaskOutcome] = {}
@@ -68,10 +74,10 @@ def fan_out(
         else:
             yield _finished(outcome, 1, meter)
     for number in sorted(failed):
-        _raise_or_tell(failed[number], 1, meter)
+        _raise_or_log(failed[number], 1, meter)
         [outcome] = attempts(client, task, run_dir, [number], meter)
         if outcome.error is not None:
-            _raise_or_tell(outcome, 2, meter)
+            _raise_or_log(outcome, 2, meter)
             what = f"{meter.name}: partition {number} failed twice: {_why(outcome.error)}"
             away = isinstance(classify_error(outcome.error), TemporaryError)
             raise (TemporaryError if away else PartitionFailedError)(what) from outcome.error
@@ -85,8 +91,8 @@ def _finished(outcome: TaskOutcome, attempt: int, meter: Meter) -> int:
     return number
 
 
-def _raise_or_tell(outcome: TaskOutcome, attempt: int, meter: Meter) -> None:
-    """Raise an error that is told in a line; the traceback of another is logged."""
+def _raise_or_log(outcome: TaskOutcome, attempt: int, meter: Meter) -> None:
+    """Raise a `DistsvcError`; log any other error with its traceback."""
     number, error = outcome.number, outcome.error
     if isinstance(error, DistsvcError):
         raise error
@@ -131,7 +137,7 @@ def _on_cluster(
     token = f"{meter.name}-{time.time_ns()}"
     group_of: dict[Any, list[int]] = {}
     done: SimpleQueue[Any] = SimpleQueue()
-    expected = None if client.cluster else versions()  # a cluster of ours is of our versions
+    expected = None if client.cluster else versions()  # local workers have the same code
     compares_paths = expected is not None and not unseen_path(run_dir)
 
     def submit(size: int) -> None:
@@ -168,7 +174,7 @@ def _on_worker(
     expected: Versions | None,
     compares_paths: bool = False,
 ) -> tuple[list[TaskOutcome], float]:
-    """Return what became of a group of numbers, and the seconds that it took."""
+    """Do a group of numbers; return their outcomes and the duration in seconds."""
     from distributed import get_worker
 
     address, began = get_worker().address, time.perf_counter()
@@ -191,26 +197,20 @@ def _on_worker(
 
 
 def unseen_path(run_dir: str) -> str:
-    """Return a local path of a run that this process does not see; empty if it sees all.
-
-    The driver has written the plan, and has found all tables in it.
-    """
+    """Return a local path of a run that this process does not see, or an empty text."""
     run = RunDirectory(run_dir)
     if "://" in run.address:
         return ""
     if not run.is_planned:
         return f"{run.address}/{PLAN}"
-    paths = run.plan.table.sources
-    return next((one for one in paths if os.path.isabs(one) and not seen_path(one)), "")
-
-
-def seen_path(path: str) -> bool:
-    """Return True if something is at a path, or a glob leads anywhere."""
-    return os.path.exists(path) or next(glob.iglob(path), None) is not None
+    for path in filter(os.path.isabs, run.plan.table.sources):
+        if not os.path.exists(path) and next(glob.iglob(path), None) is None:
+            return path
+    return ""
 
 
 def _sendable(error: BaseException | None) -> BaseException | None:
-    """Return an error as it can be sent: where it is one to be logged, its traceback is a note."""
+    """Return an error that can be pickled; the traceback of an unexpected one becomes a note."""
     if error is None:
         return None
     if not isinstance(error, DistsvcError):
@@ -226,9 +226,9 @@ def _sendable(error: BaseException | None) -> BaseException | None:
 
 
 def _outcomes(future: Any, group: list[int]) -> tuple[list[TaskOutcome], float]:
-    """Return what became of a group of numbers, all of which may be to blame for a lost worker.
+    """Return the outcomes of a group of numbers, and seconds; a lost worker fails all of them.
 
-    Raises what happened to the cluster instead.
+    Errors are those of the cluster.
     """
     error = future.exception()
     if error is None:
@@ -238,3 +238,131 @@ def _outcomes(future: Any, group: list[int]) -> tuple[list[TaskOutcome], float]:
     error = error.with_traceback(future.traceback())
     worker = getattr(getattr(error, "last_worker", None), "address", "unknown")
     return [TaskOutcome(number, error=error, worker=worker) for number in group], GROUP_SECONDS
+
+
+LOOK_SECONDS = 5.0
+"""Seconds between two checks of the workers; also the scheduler's time limit for an answer."""
+
+IDLE_SECONDS = 120.0
+"""Seconds without a running worker, or without an answer, after which the run ends."""
+
+SILENT_SECONDS, MOVED_SECONDS = 30.0, 120.0
+"""Seconds without a worker's heartbeat until a message, and until its work is moved."""
+
+
+class WorkerSeen(NamedTuple):
+    """State of a worker in its scheduler; bytes of memory in use, and their limit or 0."""
+
+    threads: int
+    status: str
+    used: int
+    limit: int
+    last_seen: float = 0.0
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> WorkerSeen:
+        """Return the worker of a scheduler's answer."""
+        used, limit = answer.get("metrics", {}).get("memory", 0), answer.get("memory_limit") or 0
+        seen = answer.get("last_seen", 0.0)
+        return cls(answer.get("nthreads", 0), answer["status"], used, limit, seen)
+
+
+class WorkerWatch:
+    """Checks the workers from time to time, and ends the run if none of them works.
+
+    A worker near its memory limit is paused: it is alive, but never finishes.
+    """
+
+    def __init__(self, client: Any, meter: Meter):
+        self._client, self._meter = client, meter
+        self._next_look = self._last_running = time.monotonic()
+        self._status: dict[str, str] = {}
+        self._heard: dict[str, tuple[float, float]] = {}
+        self._named: set[str] = set()
+
+    def threads(self) -> int:
+        """Return the total number of threads."""
+        return sum(worker.threads for worker in self._workers(IDLE_SECONDS).values())
+
+    def next_of(self, done: SimpleQueue[Any]) -> Any:
+        """Return the next item of a queue, and call `look` while waiting."""
+        while True:
+            self.look()
+            with suppress(Empty):
+                return done.get(timeout=LOOK_SECONDS)
+
+    def look(self) -> None:
+        """Log the workers that were paused or lost since the last check, if a check is due.
+
+        `TemporaryError` after `IDLE_SECONDS` without a running worker or an answer.
+        """
+        if time.monotonic() < self._next_look:
+            return
+        try:
+            workers = self._workers(LOOK_SECONDS)
+        except TimeoutError:
+            matter = "the scheduler does not answer"
+        else:
+            self._log_changes(workers)
+            silent = self._silent(workers)
+            if any(one.status == "running" for name, one in workers.items() if name not in silent):
+                self._last_running = time.monotonic()
+            matter = _idle_reason(workers)
+        idle = time.monotonic() - self._last_running
+        if idle > IDLE_SECONDS:
+            raise TemporaryError(f"{self._meter.name}: for {idle:.0f} s, {matter}")
+        self._next_look = time.monotonic() + LOOK_SECONDS
+
+    def _workers(self, seconds: float) -> dict[str, WorkerSeen]:
+        ask = self._client.scheduler.identity
+        found = self._client.sync(ask, n_workers=-1, callback_timeout=seconds)["workers"]
+        return {address: WorkerSeen.of(worker) for address, worker in found.items()}
+
+    def _silent(self, workers: dict[str, WorkerSeen]) -> set[str]:
+        """Return the workers without a heartbeat for `MOVED_SECONDS`; their work is moved.
+
+        The scheduler itself would wait for minutes. Only the clock of this process is used.
+        """
+        now, silent = time.monotonic(), set[str]()
+        for address, worker in workers.items():
+            seen, since = self._heard.get(address, (None, now))
+            if seen != worker.last_seen:
+                self._heard[address] = worker.last_seen, now
+                self._named.discard(address)
+                continue
+            fields = {"address": address, "seconds": now - since, "limit": MOVED_SECONDS}
+            if now - since > MOVED_SECONDS:
+                silent.add(address)
+                self._heard[address] = worker.last_seen, now  # repeat later, if this fails
+                self._meter.event("worker given up", **fields)
+                retire = self._client.scheduler.retire_workers
+                with suppress(TimeoutError):
+                    self._client.sync(
+                        retire, workers=[address], close_workers=False, remove=True,
+                        callback_timeout=LOOK_SECONDS,
+                    )  # fmt: skip
+            elif now - since > SILENT_SECONDS and address not in self._named:
+                self._named.add(address)
+                self._meter.event("worker silent", **fields)
+        return silent
+
+    def _log_changes(self, workers: dict[str, WorkerSeen]) -> None:
+        status = {address: worker.status for address, worker in workers.items()}
+        for address in self._status | status:
+            before, now = self._status.get(address), status.get(address, "lost")
+            if now != (before or "running"):
+                self._meter.event("worker", address=address, status=now)
+        self._status = status
+
+
+def _idle_reason(workers: dict[str, WorkerSeen]) -> str:
+    paused = [worker for worker in workers.values() if worker.status == "paused"]
+    if not paused:
+        return "no worker is left"
+    worst = max(paused, key=lambda worker: worker.used / (worker.limit or 1))
+    used, limit = worst.used, worst.limit
+    share = f" at {used / limit:.0%} of their limit of {limit / 1e6:.0f} MB" if limit else ""
+    return (
+        f"all workers are paused for want of memory{share}: raise the limit,"
+        " or lower cluster.partition_rows or cluster.block_rows"
+    )

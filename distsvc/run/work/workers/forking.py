@@ -1,8 +1,7 @@
-"""The process from which workers of a command are forked, once it has imported what they need.
+"""The fork server: a process with all imports of a worker, from which workers are forked.
 
-It starts when a command knows that it will have workers, and imports while the command imports and
-opens the table. A worker is then there at once, and sixteen of them import once. Only a command has
-such a server: it would keep the environment, and the memory, of a process of somebody else.
+It imports while the command opens the table, so workers start at once. Only commands have one: in
+another program it would copy that program's environment and memory.
 """
 
 from __future__ import annotations
@@ -19,32 +18,30 @@ from typing import Any
 from distsvc.run.work.workers.lean import is_lean
 
 TASKS = "distsvc.run.worker"
-"""Module that workers on this machine import before they are given tasks: it imports the rest."""
+"""Module that workers on this machine import before their first task."""
 
-KEPT_BYTES = 2**25
-"""The largest piece of memory that workers here keep when it is free, to use it again.
+REUSED_BYTES = 2**25
+"""Largest freed block of memory that workers here keep for reuse.
 
-By what Dask sets, pieces above 128 KB go back to the system, which clears them for the next use."""
+With Dask's setting, blocks above 128 KB go back to the system, which clears them for the next use.
+"""
 
 ENVIRONMENT = {
-    "MALLOC_MMAP_THRESHOLD_": str(KEPT_BYTES),
-    "MALLOC_TRIM_THRESHOLD_": str(2 * KEPT_BYTES),
-    "PYTHONSAFEPATH": "1",  # no modules of the folder that the job is started in
+    "MALLOC_MMAP_THRESHOLD_": str(REUSED_BYTES),
+    "MALLOC_TRIM_THRESHOLD_": str(2 * REUSED_BYTES),
+    "PYTHONSAFEPATH": "1",  # no modules of the current folder
     **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
 }
-"""Variables that workers have from their beginning; those for threads are Dask's own, too."""
+"""Environment variables of workers; Dask sets those for threads, too."""
 
 FORKS = sys.platform == "linux" and sys.version_info >= (3, 11, 1)
-"""Whether forking is safe: the server of 3.11.0 listens to other users, too (CVE-2022-42919)."""
-
-_MAIN, _WORKERS = ("init_main_from_name", "init_main_from_path"), "Dask Worker"
-"""What multiprocessing tells a process of the main module, and how Dask calls its workers."""
+"""Whether the fork server is safe; that of 3.11.0 accepts other users (CVE-2022-42919)."""
 
 _started = False
 
 
 def start_server() -> None:
-    """Start the server and return at once, if this process is a command's; once is enough."""
+    """Start the server in the background, once, if this is the process of a command."""
     global _started
     if _started or not (FORKS and is_lean()):
         return
@@ -52,23 +49,20 @@ def start_server() -> None:
 
     multiprocessing.get_context("forkserver").set_forkserver_preload(["distributed", TASKS])
     with environment():
-        resource_tracker.ensure_running()  # which, when it starts, lets SIGINT in again
-    with suppress(OSError), without_interrupts(), environment():  # such as for a long TMPDIR
+        resource_tracker.ensure_running()  # its start would unblock SIGINT
+    with suppress(OSError), without_interrupts(), environment():  # OSError: a long TMPDIR
         forkserver.ensure_running()
         _started = True
 
 
 def start_method() -> str:
-    """Return how workers of this process are started, in the words of multiprocessing."""
+    """Return the start method of workers, by its name in multiprocessing."""
     return "forkserver" if _started else "spawn"
 
 
 @contextmanager
 def without_interrupts() -> Iterator[None]:
-    """Start threads and processes that get no SIGINT.
-
-    A terminal sends it to all processes, but only the driver is to end because of it.
-    """
+    """Block SIGINT for threads and processes that start inside: it should end only the driver."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -78,7 +72,7 @@ def without_interrupts() -> Iterator[None]:
 
 @contextmanager
 def environment() -> Iterator[None]:
-    """Set the variables of `ENVIRONMENT` that are not set, for processes that start now."""
+    """Set the missing variables of `ENVIRONMENT` for processes that start inside."""
     added = ENVIRONMENT.keys() - os.environ.keys()
     os.environ.update({name: ENVIRONMENT[name] for name in added})
     try:
@@ -90,16 +84,18 @@ def environment() -> Iterator[None]:
 
 @contextmanager
 def workers_without_main() -> Iterator[None]:
-    """Start workers that do not import this process's main module, of which they need nothing.
+    """Start workers that do not import the main module of this process.
 
-    A script without a main guard would begin again in each, and standard input can't be imported.
+    A script without a main guard would run again in each, and standard input can't be imported.
     """
     inner = spawn.get_preparation_data
 
     def prepared(name: str) -> dict[str, Any]:
-        known = inner(name)
-        left_out = _MAIN if name.startswith(_WORKERS) else ()
-        return {key: value for key, value in known.items() if key not in left_out}
+        data = inner(name)
+        if name.startswith("Dask Worker"):
+            for key in "init_main_from_name", "init_main_from_path":
+                data.pop(key, None)
+        return data
 
     spawn.get_preparation_data = prepared
     try:

@@ -11,11 +11,10 @@ from distributed import Client
 from distributed.core import Status
 
 from distsvc.errors import TemporaryError
+from distsvc.run.work.display import attached
 from distsvc.run.work.progress import Meter, Progress
-from distsvc.run.work.shown.display import attached
-from distsvc.run.work.workers import losses as watch
-from distsvc.run.work.workers.fanout import fan_out
-from distsvc.run.work.workers.losses import WorkerWatch
+from distsvc.run.work.workers import fanout as watch
+from distsvc.run.work.workers.fanout import WorkerWatch, fan_out
 from tests.clusters import loopback_cluster
 
 

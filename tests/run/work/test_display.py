@@ -9,9 +9,9 @@ from contextlib import closing, redirect_stderr
 import pytest
 
 from distsvc.run.work import progress as module
+from distsvc.run.work.bars import WholeBar
+from distsvc.run.work.display import log_defect
 from distsvc.run.work.progress import Progress
-from distsvc.run.work.shown.bars import WholeBar
-from distsvc.run.work.shown.display import log_defect
 
 STAMP = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d "
 

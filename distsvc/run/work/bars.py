@@ -1,7 +1,6 @@
-"""The bar of a whole run on a terminal, and what is printed above it.
+"""The bar of a run on a terminal.
 
-How long the steps of a run take is not known before, so each has a usual share of the bar, and
-within a step the bar goes as far as its tasks are done.
+The durations of phases are unknown, so each phase has a usual share of the bar.
 """
 
 from __future__ import annotations
@@ -16,11 +15,9 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn,
 from rich.table import Column
 from rich.text import Text
 
-from distsvc.run.work.shown.sentences import phase_title
-
 BAR_WIDTH = 14
 TITLE_WIDTH = 26
-"""Characters of the bar and of what is done; a line is to fit into 80."""
+"""Characters of the bar and of the title of the phase, so that a line fits into 80."""
 
 SHARES = {
     "open": (0.0, 0.05),
@@ -32,26 +29,26 @@ SHARES = {
     "report": (0.95, 0.99),
     "publish": (0.99, 1.0),
 }
-"""Where the steps begin and end on the bar of a run; all others share what is between."""
+"""Beginning and end of phases on the bar; other phases share the part in between."""
 
-LEARNING = 0.65
-"""Where learning ends on the bar. It has a number of phases that is not known before."""
+LEARNING_END = 0.65
+"""End of learning on the bar; the number of its phases is unknown."""
 
 
 class AboveBar(logging.Handler):
-    """Prints what happens above the bar, which shows itself how far the phases are."""
+    """Prints events above the bar."""
 
     def __init__(self, console: Console):
         super().__init__()
         self._console = console
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print the event."""
+        """Print an event."""
         self._console.print(self.format(record), highlight=False, markup=False, soft_wrap=True)
 
 
 class WholeBar:
-    """One bar for a whole run on a terminal: what is done, how far, rows per second, time left."""
+    """A bar with the title of the phase, rows per second, and the time left in the phase."""
 
     def __init__(self) -> None:
         self.console = Console(stderr=True)
@@ -67,18 +64,17 @@ class WholeBar:
         self._bar = self._bars.add_task("", total=1.0, pace=None, left=None)
         self._begun, self._end = 0.0, 0.0
 
-    def begin(self, phase: str) -> None:
-        """Show that a phase begins."""
+    def begin(self, phase: str, title: str = "") -> None:
+        """Show the beginning of a phase."""
         at = self._bars.tasks[self._bar].completed
-        if phase == "open":  # of another run, such as the demo's next
+        if phase == "open":  # of the next run of a demo or backfill
             at = 0.0
-        first, last = SHARES.get(phase, (at, at + (LEARNING - at) / 3.0))
+        first, last = SHARES.get(phase, (at, at + (LEARNING_END - at) / 3.0))
         self._begun, self._end = max(first, at), max(last, at)
-        title = phase_title(phase)
         self._bars.update(self._bar, description=title, completed=self._begun, pace=None, left=None)
 
     def update(self, share: float, pace: float | None, left: float | None) -> None:
-        """Show how much of the phase is done, rows per second, and seconds left of it."""
+        """Show the finished share of the phase, its rows per second and seconds left."""
         at = self._begun + share * (self._end - self._begun)
         self._bars.update(self._bar, completed=at, pace=pace, left=left)
 
@@ -87,16 +83,16 @@ class WholeBar:
         return AboveBar(self.console)
 
     def close(self) -> None:
-        """Leave the terminal as it was, without the bar."""
+        """Remove the bar."""
         self._bars.update(self._bar, visible=False)
         self._shown.close()
 
 
 class _Pace(ProgressColumn):
-    """Rows per second, and the time left of the phase that runs."""
+    """Column of rows per second and the time left."""
 
     def render(self, task: Task) -> Text:
-        """Return them in words."""
+        """Return the text."""
         pace, left = task.fields["pace"], task.fields["left"]
         words = [f"{pace:,.0f} rows/s"] if pace else []
         if left is not None:

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 import distsvc
-from distsvc.run.work.phases import Phase
-from distsvc.run.work.shown.sentences import (
+from distsvc.run.work.display import (
     PHASES,
     SENTENCES,
     duration,
-    is_worth_telling,
+    needs_verbose,
     phase_title,
     sentence,
 )
+from distsvc.run.work.phases import Phase
 
 ROOT = Path(distsvc.__file__).parent
 TREES = {path: ast.parse(path.read_text()) for path in ROOT.rglob("*.py")}
@@ -131,10 +131,10 @@ def test_durations(seconds, words):
 
 
 def test_what_is_left_out_unless_all_is_asked_for():
-    assert not is_worth_telling("phase finished", {"seconds": 0.2})
-    assert is_worth_telling("phase finished", {"seconds": 1.2})
-    assert not is_worth_telling("check", {"state": "passed"})
-    assert is_worth_telling("check", {"state": "failed"})
-    assert not is_worth_telling("warning", {})  # the command prints it
-    assert is_worth_telling("task failed", {})
+    assert needs_verbose("phase finished", {"seconds": 0.2})
+    assert not needs_verbose("phase finished", {"seconds": 1.2})
+    assert needs_verbose("check", {"state": "passed"})
+    assert not needs_verbose("check", {"state": "failed"})
+    assert needs_verbose("warning", {})  # the command prints it
+    assert not needs_verbose("task failed", {})
     assert phase_title("unknown") == "unknown"

@@ -1,10 +1,22 @@
-"""Events as sentences, for people who watch a run or read its log."""
+"""Events on standard error: as sentences or lines of JSON, above a bar on a terminal."""
 
 from __future__ import annotations
 
+import json
+import logging
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from distsvc.errors import one_line
+from distsvc.run.work.start import Display
+
+if TYPE_CHECKING:
+    from distsvc.run.work.bars import WholeBar
+
+LOG = logging.getLogger("distsvc")
 
 Fields = Mapping[str, Any]
 
@@ -41,22 +53,97 @@ PHASES = {
     "report": "Draw the page",
     "publish": "Publish",
 }
-"""What a phase does, by its name; one that is not here, such as ``pass-03``, is called so."""
+"""Titles of phases; other phases, such as ``pass-03``, are shown by their names."""
 
-BRIEF = 1.0
-"""Seconds of a phase whose end is only told to who wants to know everything."""
+BRIEF_SECONDS = 1.0
+"""Phases that take less are shown with --verbose only."""
 
-SILENT = {"warning", "went on", "outer step"}
-"""Events that are told elsewhere, too, or say little: only for who wants to know everything."""
+VERBOSE_EVENTS = {"warning", "went on", "outer step"}
+"""Events that are shown with --verbose only."""
+
+
+class JsonLines(logging.Formatter):
+    """Formats a record as a JSON object: time, event, fields, and the traceback of an error."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, without its end."""
+        stamp = self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z")
+        event = {"time": stamp, "event": record.getMessage(), **_fields(record)}
+        if record.exc_info:
+            event["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(event, default=str)
+
+
+class Sentences(logging.Formatter):
+    """Formats a record as a sentence, with its time if `stamped` and its fields if `verbose`."""
+
+    def __init__(self, stamped: bool, verbose: bool = False):
+        super().__init__()
+        self._stamped, self._verbose = stamped, verbose
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the sentence and the traceback of an error, each line safe to print."""
+        fields = _fields(record)
+        words = sentence(record.getMessage(), fields)
+        if self._verbose and fields.keys() - {"run"}:
+            words += f" [{details(fields)}]"
+        if self._stamped:
+            words = f"{self.formatTime(record, '%Y-%m-%d %H:%M:%S')} {words}"
+        error = self.formatException(record.exc_info).splitlines() if record.exc_info else []
+        return "\n".join(map(one_line, [words, *error]))
+
+
+def event_handler(display: Display, bar: WholeBar | None) -> logging.Handler:
+    """Return the handler that prints events, above the bar if there is one."""
+    handler = logging.StreamHandler() if bar is None else bar.above()
+    if display.log_format == "json":
+        handler.setFormatter(JsonLines())
+        return handler
+    handler.setFormatter(Sentences(stamped=bar is None, verbose=display.verbose))
+    if not display.verbose:
+        handler.addFilter(lambda of: not needs_verbose(of.getMessage(), _fields(of)))
+    if bar is not None:
+        handler.addFilter(lambda of: of.getMessage() not in ("phase finished", "warning"))
+    return handler
+
+
+@contextmanager
+def attached(handler: logging.Handler) -> Iterator[None]:
+    """Send the package's events to a handler inside the block."""
+    level = LOG.level
+    LOG.addHandler(handler)
+    LOG.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        LOG.removeHandler(handler)
+        LOG.setLevel(level)
+
+
+def log_defect(error: Exception, words: str, as_json: bool) -> None:
+    """Write an unexpected exception to standard error, with its traceback."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines() if as_json else Sentences(stamped=False))
+    with attached(handler):
+        LOG.error("defect", exc_info=error, extra={"fields": {"error": words}})
+
+
+def terminal_bar(display: Display) -> WholeBar | None:
+    """Return a bar if standard error is a terminal and shows sentences."""
+    if display.log_format == "json" or not (sys.stderr and sys.stderr.isatty()):
+        return None
+    from distsvc.run.work.bars import WholeBar  # rich takes time to import
+
+    return WholeBar()
 
 
 def phase_title(name: str) -> str:
-    """Return what a phase does, in words."""
+    """Return the title of a phase, which says what it does."""
     return PHASES.get(name, name)
 
 
 def duration(seconds: float) -> str:
-    """Return a time in words: ``36 s``, ``2 min 5 s``, ``1 h 10 min``."""
+    """Return a duration in words: ``36 s``, ``2 min 5 s``, ``1 h 10 min``."""
     whole = math.ceil(seconds)
     if seconds < 9.95:
         return f"{seconds:.1f} s"
@@ -68,30 +155,34 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
-def is_worth_telling(event: str, fields: Fields) -> bool:
-    """Return whether an event is told to who did not ask for everything."""
-    brief = event == "phase finished" and float(fields.get("seconds", 0.0)) < BRIEF
+def needs_verbose(event: str, fields: Fields) -> bool:
+    """Return True if an event is shown with --verbose only."""
+    brief = event == "phase finished" and float(fields.get("seconds", 0.0)) < BRIEF_SECONDS
     passed = event == "check" and fields.get("state") == "passed"
-    return not (brief or passed or event in SILENT)
+    return brief or passed or event in VERBOSE_EVENTS
 
 
 def sentence(event: str, fields: Fields) -> str:
-    """Return an event in words; one without a sentence as its name and fields."""
-    told = {**fields, "phase": phase_title(str(fields.get("phase", "")))}
+    """Return the sentence of an event, or its name and fields if one of them is unknown."""
+    titled = {**fields, "phase": phase_title(str(fields.get("phase", "")))}
     words = SENTENCES.get(event)
     try:
         if callable(words):
-            return words(told)
+            return words(titled)
         if words is not None:
-            return words.format_map(told)
+            return words.format_map(titled)
     except (KeyError, TypeError, ValueError):
-        pass  # an event that lacks a field is told as it is
+        pass  # a field is missing
     return f"{event}: {details(fields)}" if fields else event
 
 
 def details(fields: Fields) -> str:
-    """Return all fields of an event but the run, which is the same in all."""
+    """Return all fields except the name of the run, which is the same everywhere."""
     return ", ".join(f"{name} {value}" for name, value in fields.items() if name != "run")
+
+
+def _fields(record: logging.LogRecord) -> Fields:
+    return getattr(record, "fields", {})
 
 
 def _cluster(fields: Fields) -> str:
@@ -184,4 +275,4 @@ SENTENCES: Mapping[str, str | Callable[[Fields], str]] = {
     "demo": "{job}: {clusters} clusters.",
     "defect": "A defect of distsvc: {error}",
 }
-"""The words for each event: a template of its fields, or a function of them."""
+"""The words for each event: a template with its fields, or a function of the fields."""

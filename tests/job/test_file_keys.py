@@ -1,8 +1,7 @@
 """Keys by their names: those of the configuration, with the words that they take."""
 
 from distsvc.job.config import MODELS, Job
-from distsvc.job.file import parse_job
-from distsvc.job.keys import keys_like, keys_named, known_keys
+from distsvc.job.file import keys_like, keys_named, known_keys, parse_job
 
 
 def test_every_key_is_known():

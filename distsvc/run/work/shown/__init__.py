@@ -1,1 +1,0 @@
-"""Progress as people and programs see it: bars, sentences, lines of JSON."""
