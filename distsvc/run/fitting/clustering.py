@@ -1,4 +1,4 @@
-"""Learning from a table and labelling it: survey, prepare, fit, name the clusters, label."""
+"""Clusters a table, or labels it with the model of the previous run."""
 
 from __future__ import annotations
 
@@ -29,11 +29,7 @@ from distsvc.storage.publishing.lineages import Lineage
 def cluster_table(
     steps: Steps, job: Job, algorithm: Learner, lineage: Lineage | None = None
 ) -> tuple[Learned, Labelled]:
-    """Cluster a table; return the description of the answer, and the labelled table.
-
-    The table is read once for its statistics and a random sample (twice where rows are left out or
-    set aside), and once to label it; some algorithms read it in between.
-    """
+    """Survey, prepare, fit and label a table; return the answer and the labelled table."""
     all_rows = algorithm.all_rows or steps.run.plan.unit
     survey = survey_table(steps, algorithm.sample_ranges, all_rows)
     prepared_pilot = prepare(steps, job.preprocess, algorithm, survey)
@@ -42,7 +38,9 @@ def cluster_table(
         if before is not None:
             algorithm.go_on_from(before)
     rule = algorithm.fit(steps, survey)
-    into = clusters_to_join(rule, prepared_pilot, *joining(job, survey.n_rows, len(prepared_pilot)))
+    pilot_share = len(prepared_pilot) / max(survey.n_rows, 1)
+    smallest = (job.model.min_cluster_rows or 0) * pilot_share
+    into = clusters_to_join(rule, prepared_pilot, job.model.most_clusters, smallest)
     if into is not None:
         rule = joined(rule, into)
     ids = ids_of(steps, rule, survey, job.continuity, lineage)
@@ -53,14 +51,8 @@ def cluster_table(
     return (learned if into is None else with_joined(learned, into, job)), labelled
 
 
-def joining(job: Job, n_rows: int, n_pilot: int) -> tuple[int | None, float]:
-    """Return the largest number of clusters, and the least rows of one among those of the pilot."""
-    least = job.model.min_cluster_rows or 0
-    return job.model.most_clusters, least * n_pilot / max(n_rows, 1)
-
-
 def with_joined(learned: Learned, into: np.ndarray, job: Job) -> Learned:
-    """Return the description of an answer whose clusters were joined: `into` (k,) int32."""
+    """Return an answer with cluster c joined into cluster ``into[c]``, (k,) int32."""
     keys = [
         f"model.{name} = {value}"
         for name in ("max_clusters", "min_cluster_rows")
@@ -88,31 +80,27 @@ def with_joined(learned: Learned, into: np.ndarray, job: Job) -> Learned:
 def assign_table(
     steps: Steps, job: Job, previous: Previous | None
 ) -> tuple[Learned, Labelled] | None:
-    """Label the table with the model of another run, if the job asks for that and it still fits.
+    """Label a table with the previous model; None if the job or its drift needs a new model.
 
-    Returns the same as `cluster_table`; None where a model is to be learned: at once, or because
-    the table passes a limit on drift.
-
-    `EmptyInputError` where every row has missing values, and the model's job drops such rows.
+    `EmptyInputError` if every row has missing values that the model's job drops.
     """
     run = steps.run
-    if previous is None or job.model.mode == "refit":
+    if previous is None or job.model.mode == "refit" or refit_because(run):
         return None
-    if not refit_because(run):
-        labelled = label_table(steps, PREVIOUS)
-        if not labelled.counts.n_rows:
-            raise EmptyInputError(f"{run.plan.table.shown} has no rows without a missing value")
-        why = []
-        if job.model.mode == "auto":
-            measured = Measured(labelled, drift=drift_of(run, labelled))
-            why = reasons_to_refit(job.checks, measured)
-        run.write(DECISION, Result({"because": why}))
-        if not why:
-            for name in RULE, PREPARATION:
-                run.write(name, run.read(PREVIOUS + name))
-            facts = {"learned_by": previous.run_id, "n_clusters": labelled.counts.n_clusters}
-            model = previous.model
-            learned = Learned(model.algorithm, model.parameters, facts, folder=previous.folder)
-            return learned, labelled
+    labelled = label_table(steps, PREVIOUS)
+    if not labelled.counts.n_rows:
+        raise EmptyInputError(f"{run.plan.table.shown} has no rows without a missing value")
+    why = []
+    if job.model.mode == "auto":
+        measured = Measured(labelled, drift=drift_of(run, labelled))
+        why = reasons_to_refit(job.checks, measured)
+    run.write(DECISION, Result({"because": why}))
+    if why:
         steps.progress.event("learns a new model", because="; ".join(why))
-    return None
+        return None
+    for name in RULE, PREPARATION:
+        run.write(name, run.read(PREVIOUS + name))
+    facts = {"learned_by": previous.run_id, "n_clusters": labelled.counts.n_clusters}
+    model = previous.model
+    learned = Learned(model.algorithm, model.parameters, facts, folder=previous.folder)
+    return learned, labelled

@@ -1,4 +1,4 @@
-"""The step after the survey: scaling, origin, and notes about far rows."""
+"""Preparation after the survey: scaling or column model, origin, and notes for the page."""
 
 from __future__ import annotations
 
@@ -38,52 +38,46 @@ from distsvc.storage.rows.features import (
 from distsvc.storage.rows.usable import no_values_error
 from distsvc.storage.tables.counting import check_exact
 
-SHOWN = 5
-"""Far rows, or columns that they decide, that a note names."""
+MAX_NAMED = 5
+"""Maximum number of rows or columns that a note names."""
 
-CLEARLY = 1.1
-"""Times the standing with standard columns that rows of unit length need to be preferred."""
+UNIT_ADVANTAGE = 1.1
+"""Minimum ratio of the scores of unit and standard scaling for 'auto' to choose unit."""
 
-DECIDES = 0.9
-"""Share of the squared length of a row, on average, from which one column decides it."""
+DOMINANT_SHARE = 0.9
+"""Minimum mean share of a column in the squared length of rows for a note."""
 
 
 def prepare(
     steps: Steps, config: PreprocessConfig, algorithm: Learner, survey: Survey
 ) -> np.ndarray:
-    """Settle scaling and origin, and give the engine its pilot; return it prepared (m, d).
-
-    The sample holds rows as the table has them, so every learner prepares them alike.
-    """
+    """Write the preparation and set the engine's pilot; return the prepared pilot (m, d)."""
     engine = algorithm.engine
     with steps.progress.phase("prepare"):
         table = steps.run.plan.table
         together = one_hot_columns(table.features)
         missing = missing_values(table.features, survey.n_rows - survey.sums.counts)
         if missing:
-            told = truncated([f"{name} ({rows:,})" for name, rows in missing.items()])
-            steps.progress.event("missing values", columns=told)
+            listed = some([f"{name} ({rows:,})" for name, rows in missing.items()])
+            steps.progress.event("missing values", columns=listed)
         scaling, notes = make_scaling(config, survey, table.columns, together)
         if config.scale == "auto":
-            scaling, told = clearer(scaling, survey, steps.run.plan.seed)
-            notes.append(told)
+            scaling, note = standard_or_unit(scaling, survey, steps.run.plan.seed)
+            notes.append(note)
         check_exact(table, survey.sums.least, survey.sums.most)
-        notes += told_of_aside(survey.aside, table.columns)
-        notes += told_of_stand_ins(survey, config, table.features, steps.run.plan.missing)
+        notes += outlier_row_notes(survey.aside, table.columns)
+        notes += sentinel_notes(survey, config, table.features, steps.run.plan.missing)
         columns, pilot = None, survey.lowest
         vectors = any(isinstance(feature, Vector) for feature in table.features)
-        if (
-            isinstance(engine, AutomaticEngine | MixtureEngine)
-            and config.scale is None
-            and not vectors
-        ):
+        models_columns = isinstance(engine, AutomaticEngine | MixtureEngine)
+        if models_columns and config.scale is None and not vectors:
             nominal, given = nominal_columns(table.features), given_columns(table)
             columns = engine.model_columns(pilot.X, pilot.keys, nominal, given)
             check_scales(columns, given, survey.sums, table.columns)
         if columns is None:
             scaling.check(survey.sums, table.columns)
-            notes += told_of_far_rows(survey, scaling.kind, table.features)
-            notes += told_of_lengths(survey, scaling, table.features)
+            notes += extreme_column_notes(survey, scaling.kind, table.features)
+            notes += dominant_column_notes(survey, scaling, table.features)
             engine.set_pilot(scaling.apply(pilot.X), survey.n_rows)
             origin = engine.centre
         else:
@@ -96,7 +90,7 @@ def prepare(
 
 
 def given_columns(table: Table) -> list[GivenColumn]:
-    """Return the kind and scale of each column of numbers as far as the job gives them."""
+    """Return the kind and scale that the job gives to each column of numbers, if any."""
     found = []
     for feature in table.features:
         kind = table.column_kinds.get(feature.column)
@@ -111,7 +105,7 @@ def check_scales(
     sums: ColumnSums,
     names: Sequence[str],
 ) -> None:
-    """Raise DataError if a scale that the job gives is not defined for a column's values."""
+    """Raise DataError if a given scale is not defined for the values of its column."""
     for j, of in enumerate(given):
         low, high = float(sums.least[j]), float(sums.most[j])
         if of.scale and columns is not None and columns.columns[j] is None and low < high:
@@ -124,10 +118,7 @@ def check_scales(
 def make_scaling(
     config: PreprocessConfig, survey: Survey, columns: Sequence[str], together: Sequence[slice] = ()
 ) -> tuple[Scaling, list[str]]:
-    """Turn the column sums into the scaling that the job asks for, and return notes.
-
-    The columns of a slice of `together` are the values of one column.
-    """
+    """Return the job's scaling and notes; each slice of `together` is one one-hot column."""
     sums, notes = survey.sums, []
     empty = [name for name, n in zip(columns, sums.counts, strict=True) if n == 0]
     if empty:
@@ -140,7 +131,7 @@ def make_scaling(
     elif config.missing == "auto":
         fill = np.where(sums.counts < survey.n_rows, _medians(sums, survey, together), 0.0)
     varies = sums.least < sums.most
-    for group in together:  # a rare value may not come up at all
+    for group in together:  # a rare value may be absent
         varies[group] = varies[group].any()
     constant = [name for name, does_vary in zip(columns, varies, strict=True) if not does_vary]
     if constant:
@@ -153,27 +144,27 @@ def make_scaling(
     return scaling.together(sums, together), notes
 
 
-def clearer(standard: Scaling, survey: Survey, seed: int) -> tuple[Scaling, str]:
-    """Return the scaling by which rows hang together more clearly, standard or by length; a note.
+def standard_or_unit(standard: Scaling, survey: Survey, seed: int) -> tuple[Scaling, str]:
+    """Return the scaling whose neighbour graph has the higher score, and a note.
 
-    Rows are compared along a graph of near ones. Columns are standard where that is nearly as
-    clear: a tie would be broken by the sample, and a table would change its scale over nights.
+    Unit needs a clear advantage: otherwise the sample would decide, and the scale of a table would
+    change from night to night.
     """
     by_length = Scaling.from_sums(survey.sums, "unit", standard.fill)
-    standings = [clarity(one.apply(survey.pilot), seed) for one in (standard, by_length)]
-    chosen = by_length if standings[1] > CLEARLY * standings[0] else standard
+    scores = [clarity(one.apply(survey.pilot), seed) for one in (standard, by_length)]
+    chosen = by_length if scores[1] > UNIT_ADVANTAGE * scores[0] else standard
     return chosen, (
         f"preprocess.scale = 'auto' is '{chosen.kind}' here: along a graph of near rows the answer "
-        f"stands at {standings[0]:.2f} with 'standard', at {standings[1]:.2f} with 'unit'"
+        f"stands at {scores[0]:.2f} with 'standard', at {scores[1]:.2f} with 'unit'"
     )
 
 
 def _fill(sums: ColumnSums, survey: Survey, together: Sequence[slice]) -> tuple[np.ndarray, int]:
-    """Return the pilot's medians (d,) and how many values they replace, which `sums` then count."""
+    """Return the pilot's medians (d,) and the number of values they replace; update `sums`."""
     fill = _medians(sums, survey, together)
     missing = survey.n_rows - sums.counts
     for group in together:
-        missing[group.start + 1 : group.stop] = 0  # all are missing where one is
+        missing[group.start + 1 : group.stop] = 0  # all columns of a group are missing together
     n_missing = int(missing.sum())
     sums.impute(fill, survey.n_rows)
     return fill, n_missing
@@ -182,7 +173,7 @@ def _fill(sums: ColumnSums, survey: Survey, together: Sequence[slice]) -> tuple[
 def _medians(sums: ColumnSums, survey: Survey, together: Sequence[slice]) -> np.ndarray:
     """Return the pilot's medians (d,), and means of columns without values there.
 
-    Of one-hot columns the median is the value of more than half of the rows, or none.
+    The median of a one-hot column is the value of more than half of the rows, or none.
     """
     means, _ = sums.mean_and_variance()
     pilot = np.where(np.isnan(survey.pilot).all(axis=0), means, survey.pilot)
@@ -192,19 +183,19 @@ def _medians(sums: ColumnSums, survey: Survey, together: Sequence[slice]) -> np.
     return np.asarray(medians)
 
 
-def told_of_aside(rows: Sequence[RowAside], columns: Sequence[str]) -> list[str]:
-    """Return a note, or none, about the rows that nothing was learned from."""
+def outlier_row_notes(rows: Sequence[RowAside], columns: Sequence[str]) -> list[str]:
+    """Return at most one note on extreme rows, which are left out of learning."""
     if not rows:
         return []
-    told = [f"row {far.row} ({columns[far.column]} = {far.value:,.6g})" for far in rows]
+    named = [f"row {far.row} ({columns[far.column]} = {far.value:,.6g})" for far in rows]
     return [
-        f"set aside, as far from all other rows: {truncated(told, SHOWN)}; nothing was learned "
+        f"set aside, as far from all other rows: {some(named, MAX_NAMED)}; nothing was learned "
         "from these, and they are labelled like any other"
     ]
 
 
-def told_of_far_rows(survey: Survey, kind: str, features: Sequence[Feature]) -> list[str]:
-    """Return a note, or none, about columns that are scaled as `kind` says."""
+def extreme_column_notes(survey: Survey, kind: str, features: Sequence[Feature]) -> list[str]:
+    """Return at most one note on columns whose scale of a kind is decided by extreme values."""
     if kind not in ("standard", "minmax"):
         return []
     sums = survey.sums
@@ -222,21 +213,23 @@ def told_of_far_rows(survey: Survey, kind: str, features: Sequence[Feature]) -> 
         return []
     numbers = {feature.column for feature in features if isinstance(feature, Numeric)}
     as_log = [name for name, column in found.items() if column.near_as_log and name in numbers]
-    told = [f"{name} ({_words(column)})" for name, column in found.items()]
+    named = [f"{name} ({_range_words(column)})" for name, column in found.items()]
     return [
-        f"a few far rows decide the scale of {truncated(told, SHOWN)}, and all others look "
+        f"a few far rows decide the scale of {some(named, MAX_NAMED)}, and all others look "
         f"alike there: {_advice(as_log, len(found))}"
     ]
 
 
-def told_of_lengths(survey: Survey, scaling: Scaling, features: Sequence[Feature]) -> list[str]:
-    """Return a note, or none, about a column that decides the lengths by which rows are divided."""
+def dominant_column_notes(
+    survey: Survey, scaling: Scaling, features: Sequence[Feature]
+) -> list[str]:
+    """Return at most one note on a column that decides the lengths of rows."""
     names, firsts = groups_of(features)
     if scaling.kind != "unit" or len(names) < 2:
         return []
     share = np.add.reduceat((scaling.apply(survey.pilot) ** 2).mean(axis=0), firsts)
     k = int(share.argmax())
-    if not share[k] >= DECIDES:
+    if not share[k] >= DOMINANT_SHARE:
         return []
     return [
         f"preprocess.scale = 'unit' divides rows by their lengths, and {names[k]!r} makes up "
@@ -245,14 +238,11 @@ def told_of_lengths(survey: Survey, scaling: Scaling, features: Sequence[Feature
     ]
 
 
-def told_of_stand_ins(
+def sentinel_notes(
     survey: Survey, config: PreprocessConfig, features: Sequence[Feature], missing: str = "error"
 ) -> list[str]:
-    """Return a note, or none, about numbers that may stand for missing values, such as -9999.
-
-    They are told as the table has them, not as logarithms.
-    """
-    names, told, found = names_of(features), [], set(config.missing_values)
+    """Return at most one note on sentinels: numbers such as -9999 that may be missing values."""
+    names, named, found = names_of(features), [], set(config.missing_values)
     of_columns = [feature for feature in features for _ in feature.names]
     pilot = _without_logs(survey.pilot, of_columns)
     for k in repeated_columns(pilot).tolist():
@@ -260,24 +250,24 @@ def told_of_stand_ins(
             continue
         for one in stand_ins(pilot[:, k][~np.isnan(pilot[:, k])]):
             found.add(one.value)
-            told.append(
+            named.append(
                 f"{_number(one.value)} in {names[k]} ({one.share:.1%} of the rows; nearly all "
                 f"others lie from {one.low:,.6g} to {one.high:,.6g})"
             )
-    if not told:
+    if not named:
         return []
     listed = ", ".join(map(_number, sorted(found)))
     keys = f"missing_values = [{listed}]"
     if missing == "error":
         keys += " and missing = 'median' (or 'drop')"
     return [
-        f"numbers that may stand for missing values: {truncated(told, SHOWN)}; if they do, "
-        f"give {keys} in [preprocess]"
+        f"numbers that may stand for missing values: {some(named, MAX_NAMED)}; if they do, give "
+        f"{keys} in [preprocess]"
     ]
 
 
 def _without_logs(pilot: np.ndarray, of_columns: Sequence[Feature]) -> np.ndarray:
-    """Return pilot rows (m, d) with the numbers that are stored where the job takes logarithms."""
+    """Return pilot rows (m, d) with stored numbers in place of logarithms."""
     logs = [
         k
         for k, feature in enumerate(of_columns)
@@ -290,11 +280,11 @@ def _without_logs(pilot: np.ndarray, of_columns: Sequence[Feature]) -> np.ndarra
 
 
 def _number(value: float) -> str:
-    """Return a number as a job file has it."""
+    """Return a number as it is written in a job file."""
     return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
 
 
-def _words(column: ColumnSpread) -> str:
+def _range_words(column: ColumnSpread) -> str:
     bulk = (
         f"are {column.low:,.6g}"
         if column.low == column.high
@@ -307,6 +297,6 @@ def _advice(as_log: list[str], n: int) -> str:
     robust = "preprocess.scale = 'robust' draws far values in"
     if not as_log:
         return robust
-    few = [*map(repr, as_log[:SHOWN]), *(["..."] if len(as_log) > SHOWN else [])]
+    few = [*map(repr, as_log[:MAX_NAMED]), *(["..."] if len(as_log) > MAX_NAMED else [])]
     rest = "" if len(as_log) == n else " for these"
     return f"preprocess.log = [{', '.join(few)}] suits values of so many sizes{rest}; or {robust}"

@@ -1,9 +1,7 @@
-"""Rows so far from all others that nothing is learned from them.
+"""Extreme rows, which are left out of learning and labelled like any other row.
 
-One value of 10^9 decides the scale of its column, the directions that models see rows along and
-the width of their kernels. Rows like that are found after the survey, which is then taken again
-without them. What is learned is what it would be if the table did not have them. They are labelled
-like any other row.
+A single value of 10^9 would decide the scale of its column and the bandwidth of kernels. Such rows
+are found after the survey, which is then repeated without them.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ ASIDE, REACH = "aside", "reach"
 
 
 class RowAside(NamedTuple):
-    """The distance of a row, its number, the column where it is so far, and its value there."""
+    """Distance and number of an extreme row, its most extreme column, and the value there."""
 
     distance: float
     row: int
@@ -42,11 +40,11 @@ class RowAside(NamedTuple):
 def far_rows(
     steps: Steps, sums: ColumnSums, pilot: np.ndarray, ends: ColumnEnds | None, found_by: Phase
 ) -> list[RowAside]:
-    """Return the rows that nothing should be learned from, by their numbers.
+    """Return the rows to leave out of learning, ordered by their numbers.
 
-    They lie far outside the `Reach` of pilot rows (m, d) in some column, and are few. The `ends` of
-    the columns tell which they are. Without them, those partitions are read again that reach out by
-    the results of the phase `found_by`.
+    They are few, and far outside the `Reach` of the pilot (m, d) in some column. They are found in
+    the `ends` of the columns, or by reading the partitions again whose results of the phase
+    `found_by` contain extreme values.
     """
     reach, most = Reach.of(pilot), most_aside(len(pilot))
     if not _reaches_out(reach, sums.least, sums.most):
@@ -63,22 +61,21 @@ def far_rows(
 
 
 def set_aside(run: RunDirectory, rows: Sequence[RowAside]) -> None:
-    """Keep which rows nothing is learned from, for all tasks."""
+    """Write the numbers of the rows to leave out of learning, for all tasks."""
     run.write(ASIDE, Result({"rows": [far.row for far in rows]}))
 
 
 def rows_aside(run: RunDirectory) -> np.ndarray:
-    """Return the numbers (m,) int64, ascending, of the rows that nothing is learned from."""
+    """Return the numbers (m,) int64, ascending, of the rows left out of learning."""
     return np.array(run.read(ASIDE).facts["rows"] if run.has(ASIDE) else [], np.int64)
 
 
 def learned_blocks(
     run: RunDirectory, number: int, aside: np.ndarray | None = None
 ) -> Iterator[tuple[Block, np.ndarray]]:
-    """Yield the blocks of a partition that is learned from, with the keys (n,) uint64 of the rows.
+    """Yield the blocks of a partition without the rows `aside` (m,) int64, and keys (n,) uint64.
 
-    The keys are those of a table without the rows `aside` (m,) int64, which are the run's where
-    none are given.
+    Keys are those of a table that never had these rows. By default, `aside` are the run's.
     """
     aside = rows_aside(run) if aside is None else aside
     for block in run.plan.blocks(number):
@@ -89,7 +86,7 @@ def learned_blocks(
 
 
 def numbers_of(run: RunDirectory, keys: np.ndarray) -> np.ndarray:
-    """Return the numbers (n,) int64 in the table of rows with the keys (n,) of `learned_blocks`."""
+    """Return the row numbers (n,) int64 in the table for keys (n,) of `learned_blocks`."""
     numbers = sampling.rows_of(run.plan.seed, keys)
     for row in rows_aside(run):
         numbers += numbers >= row
@@ -97,7 +94,7 @@ def numbers_of(run: RunDirectory, keys: np.ndarray) -> np.ndarray:
 
 
 def find_far_rows(run: RunDirectory, number: int) -> Result:
-    """Return a partition's rows that lie far out, one more of them at most than may be."""
+    """Return the extreme rows of a partition: at most one more than may be left out."""
     found = run.read(REACH)
     reach, most = Reach(**found.arrays), found.facts["most"] + 1
     reached = run.load(f"{found.facts['phase']}/{number:05d}").arrays
@@ -121,10 +118,10 @@ FAR = Phase("far-rows", find_far_rows)
 
 
 def _reaches_out(reach: Reach, least: np.ndarray, most: np.ndarray) -> bool:
-    """Return whether a table with these ends of its columns (d,) has rows that lie far out."""
+    """Return True if columns with these least and most values (d,) have extreme rows."""
     return bool((reach.distances(np.stack([least, most])) > MIN_OUTLIER_RANGES).any())
 
 
 def _farthest(rows: list[RowAside], most: int) -> list[RowAside]:
-    """Return the rows that lie farthest, the farthest first."""
+    """Return the farthest rows, the farthest first."""
     return sorted(rows, key=lambda far: (-far.distance, far.row))[:most]

@@ -1,4 +1,4 @@
-"""Stored rows become learner input: missing values filled, columns scaled, the origin moved."""
+"""Preparation of rows: missing values filled, columns scaled or modelled, the origin moved."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from distsvc.storage.rows.blocks import Block
 
 PREPARATION = "scaling"
 TABLES, SALTS, COLUMNS = "column_tables", "column_salts", "column_model"
-"""Arrays and fact of a column model, where a preparation has one."""
+"""Arrays and fact of a column model, if a preparation has one."""
 
 NEEDS: dict[str, Field] = {
     "centre": ArrayField("float64", "d"),
@@ -29,15 +29,15 @@ NEEDS: dict[str, Field] = {
     "wide": FLAG,
     "scaled": Fact(Literal[SCALE_KINDS]),
 }
-"""The form of the arrays and facts of a preparation of ``d`` columns."""
+"""Required arrays and facts of a preparation of ``d`` columns."""
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """A scaling or a model of the columns, the point that becomes 0, and whether rows are float64.
+    """A scaling or a model of the columns, and an origin (width,).
 
-    Prepared rows have `width` columns, those of stored column j from ``firsts[j]`` on. With a model
-    of the columns there are several of each; `origin` (width,) is 0 but for latent variables.
+    A column model gives several prepared columns for each stored column; the origin is then 0
+    except for latent variables.
     """
 
     scaling: Scaling
@@ -47,7 +47,7 @@ class Preparation:
 
     @property
     def width(self) -> int:
-        """Prepared columns."""
+        """Number of prepared columns."""
         return len(self.origin)
 
     @property
@@ -59,13 +59,13 @@ class Preparation:
 
     @property
     def n_learned(self) -> int:
-        """Columns that learners see."""
+        """Number of columns for learners."""
         return self.width if self.columns is None else len(self.columns.layout.latent)
 
     def learned(self, X: np.ndarray, keys: np.ndarray) -> np.ndarray:
-        """Return raw rows X (n, d) with keys (n,) uint64 as learners see them.
+        """Return raw rows X (n, d) with keys (n,) uint64, prepared for learners.
 
-        With a model of the columns these are the latent variables (n, r), drawn inside cells.
+        With a column model these are latent variables (n, r), drawn inside cells.
         """
         if self.columns is None:
             return self(X)
@@ -73,7 +73,7 @@ class Preparation:
         return np.ascontiguousarray(drawn - self.origin[self.columns.layout.latent], np.float32)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        """Return raw rows X (n, d) float64 as the rule wants them, float32 or float64."""
+        """Return raw rows X (n, d) float64 prepared for the rule, as float32 or float64."""
         if self.columns is not None:
             return np.ascontiguousarray(self.columns.prepared(X) - self.origin, np.float32)
         if self.float64:
@@ -92,10 +92,7 @@ class Preparation:
 
     @classmethod
     def restored(cls, result: Result, d: int | None = None) -> Preparation:
-        """Return the preparation of `d` columns that facts and arrays hold, among others.
-
-        `DataError` where one of them is missing or not what it has to be; says which.
-        """
+        """Return the preparation of `d` columns in a result; `DataError` names a wrong field."""
         a, described = result.arrays, result.facts.get(COLUMNS)
         needs = NEEDS if described is None else NEEDS | {"origin": ArrayField("float64", "D")}
         check_fields(needs, result.facts | a, {} if d is None else {"d": d})
@@ -115,27 +112,25 @@ class Preparation:
 
     @classmethod
     def read(cls, run: RunDirectory, name: str = PREPARATION) -> Preparation:
-        """Return the preparation of a run, or another result of this kind."""
+        """Return the preparation in a result of a run."""
         return cls.restored(run.read(name))
 
 
 def prepared(run: RunDirectory, X: np.ndarray, name: str = PREPARATION) -> np.ndarray:
-    """Return raw rows X (n, d) float64 as the run's learner and its rule want them."""
+    """Return raw rows X (n, d) float64 prepared for the rule."""
     return Preparation.read(run, name)(X)
 
 
 def learned(run: RunDirectory, X: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Return raw rows X (n, d) with keys (n,) uint64 as the run's learner sees them."""
+    """Return raw rows X (n, d) with keys (n,) uint64, prepared for learners."""
     return Preparation.read(run).learned(X, keys)
 
 
 def prepared_block(run: RunDirectory, block: Block, name: str = PREPARATION) -> np.ndarray:
-    """Return the rows (n, d) of a block, of any table, as the rule of a preparation wants them.
+    """Return the rows (n, d) of a block, prepared for the rule.
 
-    Rows that were set aside when it was learned may be of any length: they are drawn in.
-
-    `DataError` where another row is too long for the rule once it is scaled. The table of the fit
-    has none: about another origin its rows are at most twice as long.
+    Rows that were left out of learning are clipped. `DataError` if another row is too long for the
+    rule, which happens in a new table only.
     """
     table, preparation = run.plan.table, Preparation.read(run, name)
     Z = preparation(block.X)
@@ -151,13 +146,13 @@ def prepared_block(run: RunDirectory, block: Block, name: str = PREPARATION) -> 
 
 
 def drawn_in(Z: np.ndarray) -> np.ndarray:
-    """Return prepared rows Z (n, d) of any length, none longer than a rule can take."""
+    """Clip prepared rows Z (n, d), so that none is too long for a rule."""
     most = float(LONGEST / np.sqrt(Z.shape[1]))
     return np.clip(Z, -most, most)
 
 
 def check_rows(Z: np.ndarray, block: Block, shown: str, columns: Sequence[str]) -> None:
-    """Check that the prepared rows Z (n, d) of a block are not too long; `DataError` names one."""
+    """Raise `DataError` if a prepared row of Z (n, d) is too long for a rule."""
     try:
         check_length(Z, 2.0 * LONGEST)
     except UnusableRowsError:

@@ -1,4 +1,4 @@
-"""The sizes of a job that decide its memory, and the terms of such a sum."""
+"""The sizes that decide the memory of a job, and terms of memory."""
 
 from __future__ import annotations
 
@@ -12,11 +12,17 @@ Terms = dict[str, float]
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of the pieces of a job.
+    """Numbers of rows and columns in the pieces of a job.
 
-    `n_columns` are those that are clustered, `partition_rows` the rows of the largest partition,
-    `block_rows` those in memory at a time, `sample_rows` those that the survey keeps for learning,
-    and `value_bytes` the bytes of a value as rows are read: 4 or 8.
+    Attributes
+    ----------
+    n_columns : int
+        Columns that are clustered.
+    partition_rows, block_rows, sample_rows : int
+        Rows of the largest partition, of a block, and of the sample kept by the survey.
+    value_bytes : int
+        Bytes of a value as read: 4 or 8.
+
     """
 
     n_rows: int
@@ -40,7 +46,7 @@ class Sizes:
 
     @property
     def raw_sample(self) -> int:
-        """Bytes of the sample as the table has it."""
+        """Bytes of the sample as read."""
         return self.value_bytes * self.n_columns * self.sample_rows
 
     @property
@@ -56,7 +62,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Held:
-    """The memory of an algorithm that learns: on the driver, and in each thread of a worker."""
+    """Memory of a learning algorithm: on the driver, and in each thread of a worker."""
 
     driver: Terms = field(default_factory=dict)
     worker: Terms = field(default_factory=dict)

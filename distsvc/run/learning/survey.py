@@ -1,9 +1,8 @@
 """The survey: one reading of the table for its statistics, the pilot and the sample.
 
-Which rows the sample has follows from their number. Where rows are left out, that is known only
-afterwards, and the sample takes another reading. The ends of the columns tell whether a few rows
-lie far from all others; the survey is taken again without these. Where partitions are many, their
-parts of the sample are gathered into fewer.
+The number of rows decides the sample. If rows are dropped, their number is known after the survey
+only, and the sample needs a second reading. The survey is repeated without extreme rows. If there
+are many partitions, their parts of the sample are gathered into fewer files.
 """
 
 from __future__ import annotations
@@ -25,26 +24,34 @@ from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 from distsvc.run.work.plan import Plan
 
-MOST_PARTS = 50
-"""Parts that the sample is left in: a learner keeps two files of each open."""
+MAX_SAMPLE_PARTS = 50
+"""Maximum number of parts of the sample; a learner keeps two files of each open."""
 
-MOST_COLUMNS = 1000
-"""Columns whose ends are kept: 288 bytes of each for a partition. Wider tables are read again."""
+MAX_END_COLUMNS = 1000
+"""Maximum number of columns whose ends are kept; wider tables are read again."""
 
 LAST_KEY = 2**64 - 1
 NONE = np.zeros(0, np.int64)
 
 KeyRanges = Callable[[int], Ranges]
-"""The ranges of the sample that a table of so many rows has."""
+"""Returns the key ranges of the sample from the number of rows."""
 
 
 @dataclass(frozen=True)
 class Survey:
-    """The statistics of a table after one reading.
+    """Statistics of a table.
 
-    `n_rows` are learned from, `lowest` are the raw rows with the lowest keys, and from the rows
-    `aside`, far from all others, nothing is learned. `ends` tell which rows lie farthest, where the
-    survey was asked for them.
+    Attributes
+    ----------
+    n_rows : int
+        Rows to learn from.
+    lowest : Pilot
+        The raw rows with the lowest keys.
+    ends : ColumnEnds or None
+        The most extreme rows of each column, if they were collected.
+    aside : sequence of RowAside
+        Extreme rows, left out of learning.
+
     """
 
     n_rows: int
@@ -55,14 +62,14 @@ class Survey:
 
     @property
     def pilot(self) -> np.ndarray:
-        """The raw rows (m, d) float64 with the lowest keys."""
+        """Raw rows (m, d) float64 with the lowest keys."""
         return self.lowest.X
 
 
 def survey_table(steps: Steps, key_ranges: KeyRanges, all_rows: bool = True) -> Survey:
-    """Read the table once, and a second time where the sample or rows that lie far away need it.
+    """Read the table once, or twice if rows are dropped or extreme.
 
-    Unless `all_rows` count, those are left out of all that is learned, as `far_rows` says.
+    Unless `all_rows` count, extreme rows are left out of learning.
     """
     guessed = key_ranges(steps.run.plan.table.n_rows)
     survey = _surveyed(steps, SURVEY, guessed, keeps_ends=not all_rows)
@@ -80,9 +87,9 @@ def survey_table(steps: Steps, key_ranges: KeyRanges, all_rows: bool = True) -> 
 
 
 def _surveyed(steps: Steps, phase: Phase, ranges: Ranges, keeps_ends: bool = False) -> Survey:
-    """Read the table, keeping the sample that has these ranges of keys."""
+    """Read the table; keep the sample with these ranges of keys."""
     plan = steps.run.plan
-    keeps_ends = keeps_ends and plan.shift.size <= MOST_COLUMNS
+    keeps_ends = keeps_ends and plan.shift.size <= MAX_END_COLUMNS
     _write_keys(steps, phase, ranges, {"pilot": _limit(plan), "ends": keeps_ends})
     sums, ends = ColumnSums.empty(plan.shift.copy()), _ends_of(plan, keeps_ends)
     pilot, n_rows = Pilot(plan), 0
@@ -102,36 +109,36 @@ def _surveyed(steps: Steps, phase: Phase, ranges: Ranges, keeps_ends: bool = Fal
 
 
 def too_few_rows(n_rows: int) -> DataError:
-    """Return the error for a table with too few rows that can be used."""
+    """Return the error for a table with too few usable rows."""
     return DataError(f"expected at least 2 rows to cluster, found {n_rows} that can be used")
 
 
 def sampling_phase(run: RunDirectory) -> Phase:
-    """Return the phase whose results have the partitions' parts of the sample."""
+    """Return the phase whose results contain the sample."""
     return next((phase for phase in (AGAIN, SAMPLE) if run.has(_keys_of(phase))), SURVEY)
 
 
 def sample_parts(run: RunDirectory) -> list[str]:
-    """Return the names of the results that have the sample, `MOST_PARTS` at most."""
+    """Return the names of the results with the sample, at most `MAX_SAMPLE_PARTS`."""
     return parts(run, sampling_phase(run), GATHER)
 
 
 def sample_keys(run: RunDirectory) -> tuple[int, int]:
-    """Return the first and the last key that a row of the sample may have."""
+    """Return the lowest and the highest key of the sample."""
     facts = run.read(_keys_of(sampling_phase(run))).facts
     return facts["low"], facts["high"] - 1
 
 
 def survey_partition(run: RunDirectory, number: int, again: bool = False) -> Result:
-    """Sum up a partition's columns; keep its rows with the lowest keys and those of the sample.
+    """Sum up the columns of a partition; keep its part of the pilot and the sample.
 
-    The first time all rows count, and `again` those that are not set aside.
+    `again` leaves out extreme rows.
     """
     plan, phase = run.plan, AGAIN if again else SURVEY
     sums = ColumnSums.empty(plan.shift.copy())
-    asked = run.read(_keys_of(phase)).facts
-    ends = _ends_of(plan, asked["ends"])
-    pilot, sample, n_rows = Pilot(plan, asked["pilot"]), Collected.sample(run, phase), 0
+    facts = run.read(_keys_of(phase)).facts
+    ends = _ends_of(plan, facts["ends"])
+    pilot, sample, n_rows = Pilot(plan, facts["pilot"]), Collected.sample(run, phase), 0
     for block, keys in learned_blocks(run, number, rows_aside(run) if again else NONE):
         too_far = sums.add(block.X)
         if too_far:
@@ -157,7 +164,7 @@ def survey_partition(run: RunDirectory, number: int, again: bool = False) -> Res
 
 
 def sample_partition(run: RunDirectory, number: int) -> Result:
-    """Keep a partition's rows of the sample, where the survey could not know which they are."""
+    """Keep a partition's part of the sample, if the survey could not."""
     sample, n_rows = Collected.sample(run, SAMPLE), 0
     for block, keys in learned_blocks(run, number, NONE):
         n_rows += len(block.rows)
@@ -166,7 +173,7 @@ def sample_partition(run: RunDirectory, number: int) -> Result:
 
 
 def gather_sample(run: RunDirectory, number: int) -> Result:
-    """Put neighbouring partitions' parts of the sample together, in the order of keys."""
+    """Join the samples of neighbouring partitions, in the order of keys."""
     phase = sampling_phase(run)
     return gathered(run, phase, number, Collected.sample(run, phase))
 
@@ -178,15 +185,15 @@ GATHER = Phase("gather", gather_sample)
 
 
 def _ends_of(plan: Plan, kept: bool) -> ColumnEnds | None:
-    """Return the ends of the columns of no rows, where they are kept."""
+    """Return the ends of no rows, if they are kept."""
     return ColumnEnds.empty(plan.shift.size) if kept else None
 
 
 def _limit(plan: Plan) -> int:
-    """Return a key above which none can be among the lowest, where no row is left out.
+    """Return a key above which no row can be in the pilot, if no row is dropped.
 
-    Of n rows, more than m have a key below (m + 12 sqrt(m)) / n, but for one table in 10^18. So
-    many partitions together send the driver little more than one pilot.
+    Of n rows, more than m have a key below (m + 12 sqrt(m)) / n, except in one table of 10^18. So
+    all partitions together send the driver little more than one pilot.
     """
     n_rows, m = sum(stop - start for start, stop in plan.partitions), plan.pilot_rows
     share = (m + 12.0 * math.sqrt(m)) / n_rows
@@ -195,9 +202,9 @@ def _limit(plan: Plan) -> int:
 
 
 class Pilot:
-    """The rows X (m, d) with the lowest keys (m,) of those seen, in the order of their keys.
+    """The rows X (m, d) with the lowest keys (m,), in the order of keys.
 
-    Keys above `limit` are not looked at.
+    Rows with keys above `limit` are skipped.
     """
 
     def __init__(self, plan: Plan, limit: int = LAST_KEY):
@@ -206,11 +213,11 @@ class Pilot:
 
     @classmethod
     def limited(cls, plan: Plan) -> Pilot:
-        """Return an empty pilot of a partition, which skips rows that can't be in the table's."""
+        """Return the empty pilot of a partition; it skips rows that can't be in the table's."""
         return cls(plan, _limit(plan))
 
     def add(self, X: np.ndarray, keys: np.ndarray) -> None:
-        """See more rows X (n, d) float64 with their keys (n,)."""
+        """Add rows X (n, d) float64 with keys (n,)."""
         full = self.keys.size == self.most
         low = np.flatnonzero(keys < self.keys[-1] if full else keys <= self.limit)
         keys = np.concatenate([self.keys, keys[low]])
@@ -219,7 +226,7 @@ class Pilot:
 
 
 class Collected:
-    """Rows with their keys, taken block by block: all, or those with a key from low to last."""
+    """Rows with keys from `low` to `last`, collected block by block."""
 
     def __init__(self, n_columns: int, dtype: str, low: int = 0, last: int = LAST_KEY):
         self.low, self.last = np.uint64(low), np.uint64(last)
@@ -227,13 +234,13 @@ class Collected:
 
     @classmethod
     def sample(cls, run: RunDirectory, phase: Phase) -> Collected:
-        """Return an empty sample of raw rows, with the keys that a phase of the survey keeps."""
+        """Return an empty sample of raw rows, with the range of keys of a phase of the survey."""
         facts = run.read(_keys_of(phase)).facts
         plan = run.plan
         return cls(plan.shift.size, plan.table.dtype.name, facts["low"], facts["high"] - 1)
 
     def add(self, X: np.ndarray, keys: np.ndarray) -> None:
-        """Take rows X (n, d) whose keys (n,) uint64 are in range."""
+        """Add the rows X (n, d) whose keys (n,) uint64 are in range."""
         chosen = self.wants(keys)
         self.rows.append(X[chosen])
         self.keys.append(keys[chosen])
@@ -243,13 +250,13 @@ class Collected:
         return (keys >= self.low) & (keys <= self.last)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return X (n, d) and keys (n,) uint64 in the order of keys, and let go of them."""
+        """Return X (n, d) and keys (n,) uint64 in the order of keys, and release them."""
         X, keys = sampling.in_order_of_keys(self.rows, self.keys)
         return {"X": X, "keys": keys}
 
 
 def gathered(run: RunDirectory, phase: Phase, number: int, collected: Collected) -> Result:
-    """Put together the rows that a phase kept of neighbouring partitions, in the order of keys."""
+    """Join the rows that a phase kept in neighbouring partitions, in the order of keys."""
     share = shared_parts(run.plan)
     for partition in range(len(run.plan.partitions))[number * share : (number + 1) * share]:
         keys, X = keyed_rows(run, phase.result(partition))
@@ -259,13 +266,13 @@ def gathered(run: RunDirectory, phase: Phase, number: int, collected: Collected)
 
 
 def gather(steps: Steps, phase: Phase) -> None:
-    """Gather the rows that partitions kept, if these are many."""
-    if steps.n_partitions > MOST_PARTS:
+    """Gather the rows that a phase kept, if there are many partitions."""
+    if steps.n_partitions > MAX_SAMPLE_PARTS:
         steps.do(phase, -(-steps.n_partitions // shared_parts(steps.run.plan)))
 
 
 def parts(run: RunDirectory, phase: Phase, gathering: Phase) -> list[str]:
-    """Return the names of the results, `MOST_PARTS` at most, with the rows that a phase kept."""
+    """Return the results with the rows that a phase kept, at most `MAX_SAMPLE_PARTS`."""
     share, n = shared_parts(run.plan), len(run.plan.partitions)
     phase = phase if share == 1 else gathering
     return [phase.result(number) for number in range(-(-n // share))]
@@ -277,8 +284,8 @@ def keyed_rows(run: RunDirectory, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def shared_parts(plan: Plan) -> int:
-    """Return how many partitions' parts of the sample are put together."""
-    return -(-len(plan.partitions) // MOST_PARTS)
+    """Return the number of partitions that are gathered into one part."""
+    return -(-len(plan.partitions) // MAX_SAMPLE_PARTS)
 
 
 def _keys_of(phase: Phase) -> str:
@@ -288,7 +295,7 @@ def _keys_of(phase: Phase) -> str:
 def _write_keys(
     steps: Steps, phase: Phase, ranges: Ranges, more: dict[str, int] | None = None
 ) -> None:
-    """Tell the tasks of a phase which keys [low, high) the rows of the sample have, and `more`."""
+    """Write the range of keys [low, high) of the sample, and `more`, for the tasks of a phase."""
     low, high = _ends(ranges)
     steps.run.write(_keys_of(phase), Result({"low": low, "high": high} | (more or {})))
 

@@ -1,13 +1,12 @@
-"""The files of a published model: ``model.json`` for people and programs, and arrays beside it."""
+"""The files of a published model: ``model.json`` and arrays, checked before use."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue
@@ -58,14 +57,14 @@ from distsvc.storage.tables.opening import numbers_apart, open_table
 from distsvc.storage.tables.sources import source_of
 
 FILES = ("model.json", "arrays.npz")
-MOST_BYTES = 64 * 2**20
-"""Of a ``model.json``."""
+MAX_MODEL_BYTES = 64 * 2**20
+"""Maximum size of ``model.json``."""
 
 Arrays = dict[str, np.ndarray]
 
 
 def write_model(run: RunDirectory, job: Job, learned: Learned, labelled: Labelled) -> None:
-    """Write the model that a run publishes, with the counts of the rows that it labelled."""
+    """Write the model of a run, with the counts of its labelled rows."""
     preparation, labelling, counts = run.read(PREPARATION), run.read(RULE), labelled.counts
     facts = {name: fact for name, fact in labelling.facts.items() if name != "columns"}
     content = {
@@ -90,27 +89,24 @@ def write_model(run: RunDirectory, job: Job, learned: Learned, labelled: Labelle
 
 
 def copy_model(run: RunDirectory, folder: Path) -> None:
-    """Write the model of another run, from `folder`, as the one that this run publishes."""
+    """Write the model in `folder`, of another run, as the model of this run."""
     place = run.place("model")
     for name in FILES:
         content = (folder / name).read_bytes()
         with place.created(name) as path:
-            write_whole(path, partial(_write_to, content))
+            write_whole(path, lambda stream, content=content: stream.write(content))
 
 
 def read_model(folder: Path) -> ModelFile:
-    """Return the content of the ``model.json`` in a folder, which `checked_model` returns.
-
-    Errors as of `ModelFile.parsed`.
-    """
+    """Return the content of the ``model.json`` in a folder; errors as in `ModelFile.parsed`."""
     path = folder / FILES[0]
-    return ModelFile.parsed(read_json(path, MOST_BYTES), path)
+    return ModelFile.parsed(read_json(path, MAX_MODEL_BYTES), path)
 
 
 def restore_model(model: ModelFile, folder: Path, run: RunDirectory, of: str = OWN) -> None:
-    """Put the model of a folder into a run's directory, `of` the run or of the previous one.
+    """Write the model of a folder as results of a run, with the prefix `of`.
 
-    `DataError` where its arrays are damaged.
+    `DataError` if its arrays are damaged.
     """
     preparation, labeller, arrays = read_labeller(model, folder)
     run.write(of + PREPARATION, preparation.result())
@@ -119,7 +115,7 @@ def restore_model(model: ModelFile, folder: Path, run: RunDirectory, of: str = O
 
 
 def read_labeller(model: ModelFile, folder: Path) -> tuple[Preparation, Labeller, Arrays]:
-    """Return the preparation of rows, the labeller, and all arrays; errors as above."""
+    """Return the preparation, the labeller, and all arrays; errors as in `restore_model`."""
     arrays = read_arrays(folder / FILES[1])
     try:
         return *model.restored(arrays), arrays
@@ -128,12 +124,10 @@ def read_labeller(model: ModelFile, folder: Path) -> tuple[Preparation, Labeller
 
 
 def checked_model(published: Store, manifest: Manifest | None = None) -> Path:
-    """Return where a published run's model can be read, its files compared with the manifest.
+    """Return the local folder of a published model, after a comparison with the manifest.
 
-    `manifest` is the present one by default.
-
-    `DataError` where the manifest is damaged, or a file is not the one that it lists; else errors
-    as of `read_manifest`.
+    `DataError` if the manifest is damaged or a file differs from it; also errors of
+    `read_manifest`.
     """
     manifest = manifest or read_manifest(published)
     paths = [checked(published, listed(published, manifest, name)) for name in FILES]
@@ -144,13 +138,13 @@ def checked_model(published: Store, manifest: Manifest | None = None) -> Path:
 
 
 def model_digest(folder: Path) -> str:
-    """Return a SHA-256 of a model; `folder` as above."""
+    """Return a SHA-256 of the model in a folder."""
     model = [described(folder / name) for name in FILES]
     return hashlib.sha256(json.dumps(model).encode()).hexdigest()
 
 
 def with_previous(digest: str, previous_digest: str) -> str:
-    """Return a SHA-256 of all that decides labels but the table: a job, and a previous model."""
+    """Return a SHA-256 of a job's digest and that of the previous model, if there is one."""
     if not previous_digest:
         return digest
     return hashlib.sha256(json.dumps([digest, previous_digest]).encode()).hexdigest()
@@ -159,11 +153,10 @@ def with_previous(digest: str, previous_digest: str) -> str:
 def known_features(
     model: ModelFile, path: str, staging: str, progress: Progress
 ) -> tuple[Feature, ...]:
-    """Return a model's features, after a comparison with the columns of the table to label.
+    """Return a model's features, after a comparison with the columns of a table.
 
-    An event names further columns of the table, unless the model's job had named its own.
-
-    `DataError` where the table lacks some; names them.
+    An event names further columns of the table, unless the model's job had chosen its columns.
+    `DataError` names missing columns.
     """
     features, used = model.learned_from, model.input
     if model.chosen_columns:
@@ -191,12 +184,7 @@ def known_features(
     return features
 
 
-def _write_to(content: bytes, stream: IO[bytes]) -> None:
-    stream.write(content)
-
-
 MODEL_VERSION = 9
-LONGEST_REASON = 400
 
 NEEDS = COLUMN_NEEDS | {
     "ids": ArrayField("int32", "k", least=0),
@@ -208,7 +196,7 @@ NEEDS = COLUMN_NEEDS | {
     "typical_score": real(),
     "least_score": real(),
 }
-"""Fields of a model besides its rule and the preparation of its rows; ``k`` is its clusters."""
+"""Required fields of a model besides its rule and preparation; ``k`` is the number of clusters."""
 
 
 def _one_of(names: list[str]) -> AfterValidator:
@@ -229,7 +217,7 @@ def _named_once(features: list[Any]) -> list[Any]:
 
 
 class ModelInput(Form):
-    """The columns that the model's job kept apart, and its filter."""
+    """The id, label and filter of the model's job."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -239,7 +227,7 @@ class ModelInput(Form):
 
 
 class ModelFile(Form):
-    """The content of ``model.json``; `restored` checks the facts, with the arrays."""
+    """The content of ``model.json``; `restored` checks its facts with the arrays."""
 
     format: int
     algorithm: Annotated[str, _one_of(list(PARAMETERS))]
@@ -255,7 +243,7 @@ class ModelFile(Form):
     def parsed(cls, content: Any, path: Path) -> ModelFile:
         """Return the content of the ``model.json`` at `path`.
 
-        `JobFileError` where it was written by another version, `DataError` where it is damaged.
+        `JobFileError` if another version has written it, `DataError` if it is damaged.
         """
         version = content.get("format") if isinstance(content, dict) else MODEL_VERSION
         if version != MODEL_VERSION or isinstance(version, float):
@@ -265,17 +253,17 @@ class ModelFile(Form):
             where_columns(model.input.where)
             model.job("-", "-")
         except JobFileError as error:
-            raise DataError(f"{path}: {str(error)[:LONGEST_REASON]}") from None
+            raise DataError(f"{path}: {str(error)[:400]}") from None
         return model
 
     @property
     def learned_from(self) -> tuple[Feature, ...]:
-        """The features of the table that the model was learned from."""
+        """The features that the model was learned from."""
         return restored(self.features)
 
     @property
     def rule(self) -> type[Rule]:
-        """The form of the rule."""
+        """The class of the rule."""
         return rule_named(self.form)
 
     def job(self, path: str, output_path: str, cluster: Mapping[str, Any] | None = None) -> Job:
@@ -283,7 +271,7 @@ class ModelFile(Form):
         given = {"path": path, "id": self.input.id}
         columns = [feature.column for feature in self.learned_from]
         asked = {name: self.facts[name] for name in OPTIONAL_KEYS if name in self.facts}
-        # A model that takes missing values is labelled with as a job of the default algorithm.
+        # A model that takes missing values labels like a job of the default algorithm.
         takes_missing = self.preprocess.get("missing") == "auto"
         return parse_job(
             {
@@ -296,10 +284,7 @@ class ModelFile(Form):
         )
 
     def restored(self, arrays: Mapping[str, np.ndarray]) -> tuple[Preparation, Labeller]:
-        """Return the preparation of rows and the labeller, of the arrays beside ``model.json``.
-
-        `DataError` where an array or a fact is missing, or not what it has to be; says which.
-        """
+        """Return the preparation and the labeller; `DataError` names a wrong array or fact."""
         columns = list(names_of(self.learned_from))
         facts: Mapping[str, Any] = self.facts
         d, form = len(columns), self.rule

@@ -1,4 +1,4 @@
-"""Cluster ids that continue those of another run, and the lineage of its clusters."""
+"""Cluster ids that continue those of earlier runs."""
 
 from __future__ import annotations
 
@@ -33,12 +33,8 @@ from distsvc.run.work.phases import Steps
 from distsvc.storage.publishing.lineages import Lineage, earlier_runs
 
 LINEAGE = "lineage"
-EARLIER = "earlier-"
-"""The beginning of the names of results of runs before the last one."""
-LEAST_DESCRIBED = 0.5
-"""Least share of a table's rows inside the previous run's clusters for these to be tried first."""
 UNCLAIMED = "unclaimed"
-"""The fact that says why new ids could not be claimed."""
+"""Fact: the reason why new ids could not be claimed."""
 
 
 def ids_of(
@@ -48,15 +44,15 @@ def ids_of(
     config: ContinuityConfig,
     lineage: Lineage | None = None,
 ) -> Ids:
-    """Return the ids of a rule's clusters, which continue those of another run if there is one.
+    """Return the ids of a rule's clusters, which continue those of the previous run.
 
-    The story of that one's clusters is kept as the result `LINEAGE`. Ids that are new are claimed
-    in the record of the `lineage`, so that no other run gives them.
+    The fate of that run's clusters is written as the result `LINEAGE`. New ids are claimed in the
+    record of the `lineage`, so that no other run uses them.
     """
     run = steps.run
     if not run.has(PREVIOUS + RULE):
         if lineage is not None:
-            with suppress(OutputPermissionError):  # a later run claims from its own on
+            with suppress(OutputPermissionError):  # a later run claims from its own ids on
                 lineage.claim(rule.n_clusters, 0)
         return Ids.first(rule.n_clusters)
     with steps.progress.phase("match"):
@@ -73,12 +69,12 @@ def _write_lineage(
     config: ContinuityConfig,
     lineage: Lineage | None,
 ) -> None:
-    """Label rows of the sample by both rules and match their clusters."""
+    """Match the clusters of both rules on rows of the sample."""
     before = Labeller.read(run, PREVIOUS)
     ids_before = before.ids.tolist()
     shared, scores = _in_common(run, rule, survey, PREVIOUS)
-    numbered = partial(match_clusters, ids_before, shared=shared, match=config.min_overlap)
-    found, told = numbered(before.next_id), {}
+    numbered = partial(continued, ids_before, shared=shared, match=config.min_overlap)
+    found, facts = numbered(before.next_id), Facts()
     new = np.flatnonzero(found.ids >= before.next_id).tolist()
     if new and lineage is not None:
         back = _returned(run, rule, survey, config, lineage, set(ids_before), new)
@@ -86,9 +82,9 @@ def _write_lineage(
         try:
             first = lineage.claim(n_new, first) if n_new else first
         except OutputPermissionError as error:
-            told = {UNCLAIMED: str(error)}
+            facts = {UNCLAIMED: str(error)}
         found = numbered(first, returned=back)
-    facts: Facts = told | {
+    facts |= {
         "next_id": found.next_id,
         "rows": int(found.overlap.sum()),
         "moved": found.moved(ids_before),
@@ -108,9 +104,9 @@ def _returned(
     known: set[int],
     new: Sequence[int],
 ) -> dict[int, Return]:
-    """Return which new clusters, by label, were those of a run before the last one.
+    """Return the `new` clusters, by label, that a run before the previous one had.
 
-    At most as many runs are looked at as a cluster may have been gone. The later ones come first.
+    Up to ``continuity.memory`` earlier runs are compared, the latest first.
     """
     found: dict[int, Return] = {}
     assert lineage.previous is not None
@@ -118,7 +114,7 @@ def _returned(
         left = [label for label in new if label not in found]
         if not left:
             break
-        folder, of = checked_model(store), f"{EARLIER}{number}-"
+        folder, of = checked_model(store), f"earlier-{number}-"
         restore_model(read_model(folder), folder, run, of)
         ids = Labeller.read(run, of).ids.tolist()
         wanted = set(ids) - known
@@ -130,12 +126,10 @@ def _returned(
     return found
 
 
-def _in_common(
-    run: RunDirectory, rule: Rule, survey: Survey, of: str
-) -> tuple[LabelOverlap, np.ndarray]:
-    """Label rows of the sample by a rule and by an earlier model's, whose results begin with `of`.
+def _in_common(run: RunDirectory, rule: Rule, survey: Survey, of: str) -> tuple[Shared, np.ndarray]:
+    """Return the overlap of a rule's clusters with an earlier model's, on rows of the sample.
 
-    The second of what is returned are the counts (bins,) int64 of the scores that the latter gives.
+    Also return the counts (bins,) int64 of the earlier model's scores. `of` is its prefix.
     """
     before = Labeller.read(run, of)
     k, k_before = rule.n_clusters, before.rule.n_clusters
@@ -146,17 +140,15 @@ def _in_common(
         pairs = then["label"].astype(np.int64) * k + rule.labels(own)
         for total, of_pairs in (overlap, pairs), (inside, pairs[~then["outlier"]]):
             total += np.bincount(of_pairs, minlength=k_before * k).reshape(k_before, k)
-        edges = before.score_edges
-        scores += counts_between(then["score"], edges)
+        scores += counts_between(then["score"], before.score_edges)
     counts = run.read(of + COUNTED).arrays["cluster_counts"]
     return LabelOverlap(overlap, inside, counts), scores
 
 
 def _within(run: RunDirectory, rule: Rule, survey: Survey, of: str) -> np.ndarray:
-    """Return which clusters of a rule have the typical rows of an earlier model's among theirs.
+    """Return (k_before, k) bool: an earlier cluster's typical row lies in the range of a cluster.
 
-    It is (k_before, k) bool: whether a typical row lies in the range of a cluster's rows in every
-    column, outliers left out.
+    The range of a cluster's rows, without outliers, is compared in every column.
     """
     typical = Labeller.read(run, of).typical.values
     low = np.full((rule.n_clusters, typical.shape[1]), np.inf)
@@ -173,9 +165,9 @@ def _within(run: RunDirectory, rule: Rule, survey: Survey, of: str) -> np.ndarra
 def _prepared(
     run: RunDirectory, survey: Survey, of: str
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield rows of the sample, prepared for the run's rule and for that of an earlier model.
+    """Yield rows of the sample, prepared for the run's rule and for an earlier model's.
 
-    Rows that one of them can't take are left out.
+    Rows that one of the rules can't take are skipped.
     """
     own, other = Preparation.read(run), Preparation.read(run, of + PREPARATION)
     places = Labeller.read(run, of).places(run.plan.table.columns)
@@ -186,10 +178,10 @@ def _prepared(
 
 
 def labels_before(run: RunDirectory, survey: Survey) -> np.ndarray | None:
-    """Return the labels (m,) int32 of the pilot's rows by the rule of the previous run.
+    """Return the labels (m,) int32 of the pilot by the previous rule; 0 for unusable rows.
 
-    Rows that the rule can't take have the label 0. None if its model does not describe the table: a
-    column is in another unit, or more than half of the rows are unusable or outside every cluster.
+    None if the previous model does not describe the table: a column is in another unit, or more
+    than half of the rows are unusable or outside every cluster.
     """
     before = Labeller.read(run, PREVIOUS)
     pilot = np.ascontiguousarray(survey.pilot[:, before.places(run.plan.table.columns)])
@@ -200,11 +192,11 @@ def labels_before(run: RunDirectory, survey: Survey) -> np.ndarray | None:
     found = before.rule.label(Z[usable])
     labels[usable] = found["label"]
     described = np.count_nonzero(~found["outlier"])
-    return labels if described >= LEAST_DESCRIBED * len(Z) else None
+    return labels if 2 * described >= len(Z) else None
 
 
 def _usable(Z: np.ndarray) -> np.ndarray:
-    """Return which prepared rows (n, d) a rule may be given."""
+    """Return a mask of the prepared rows (n, d) that a rule can take."""
     with np.errstate(over="ignore", invalid="ignore"):
         squares = np.einsum("ij,ij->i", Z, Z, dtype=np.float64)
     return np.isfinite(squares) & (squares <= (2.0 * LONGEST) ** 2)

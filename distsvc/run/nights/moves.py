@@ -1,7 +1,7 @@
-"""Rows whose published cluster is another than that of the same id in the previous run.
+"""Ids whose published cluster differs from that of the previous run.
 
-The labels of both runs are split by id into buckets on disk, and joined one bucket at a time, so
-memory does not grow with the number of rows.
+The labels of both runs are split by id into buckets on disk, and joined bucket by bucket, so memory
+does not grow with the number of rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from distsvc.storage.publishing.reading import label_parts
 MOVES_FILE = "moves.parquet"
 
 BEFORE, NOW = "cluster_before", "cluster_now"
-"""Columns of the file besides the id; null where a run does not have the id."""
+"""Columns of the file besides the id; null if a run does not have the id."""
 
 BUCKET_ROWS = 2**21
 """Mean number of rows of both runs in a bucket."""
@@ -40,10 +40,10 @@ BUCKET_ROWS = 2**21
 def write_moves(
     run: RunDirectory, previous: Previous | None, counts: Counts, progress: Progress
 ) -> None:
-    """Write ``moves.parquet``: ids whose published cluster is not that of the previous run.
+    """Write ``moves.parquet``: ids whose published cluster differs from the previous run's.
 
-    Nothing is written without a previous run or without a column of ids. Ids that several rows of
-    a run share, and missing ones, are left out.
+    Nothing is written without a previous run or a column of ids. Ids that are missing or shared by
+    several rows are left out.
     """
     table = run.plan.table
     if previous is None or table.id is None or not counts_ids(table.type_of(table.id)):
@@ -86,10 +86,7 @@ def write_moves(
 def _split(
     tables: Iterable[pa.Table], kind: pa.DataType, n_buckets: int, folder: Path
 ) -> list[Path]:
-    """Write ids and labels to a file for each bucket; return the files.
-
-    Ids become `kind`; `pyarrow.ArrowInvalid` if one has no such value.
-    """
+    """Write ids, cast to `kind`, and labels to a file for each bucket; return the files."""
     make_folder(folder)
     schema = pa.schema([("id", kind), ("label", pa.int32())])
     files = [folder / str(number) for number in range(n_buckets)]
@@ -106,7 +103,7 @@ def _split(
 
 
 def _joined(before: Sequence[Path], now: Sequence[Path]) -> Iterator[pa.Table]:
-    """Yield the ids of each bucket whose labels differ, with both labels, in the order of ids."""
+    """Yield, bucket by bucket, the ids whose labels differ, with both labels, ordered by id."""
     for one, other in zip(before, now, strict=True):
         found = _unique(one).join(_unique(other), "id", join_type="full outer", right_suffix="_now")
         same = pc.fill_null(pc.equal(found["label"], found["label_now"]), False)
@@ -114,7 +111,7 @@ def _joined(before: Sequence[Path], now: Sequence[Path]) -> Iterator[pa.Table]:
 
 
 def _unique(file: Path) -> pa.Table:
-    """Return the rows of a bucket whose id no other row has."""
+    """Return the rows of a bucket with unique ids."""
     with pa.memory_map(str(file)) as source:
         table = pa.ipc.open_file(source).read_all()
     if len(table["id"].unique()) == len(table):

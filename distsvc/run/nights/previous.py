@@ -1,4 +1,4 @@
-"""The published run that a run continues: its clusters keep their ids, or its model is used."""
+"""The previous run, whose cluster ids or model a run continues."""
 
 from __future__ import annotations
 
@@ -25,11 +25,17 @@ from distsvc.storage.rows.features import Feature, names_of
 
 @dataclass(frozen=True)
 class Previous:
-    """A published run, and where its model can be read.
+    """A published run and its model.
 
-    `path` is as the job names it, and `address` where it is. `digest` is the SHA-256 of its model,
-    whose files are in `folder`. At so many `nights`, earlier choices of the job, nothing is
-    published.
+    Attributes
+    ----------
+    path, address : str
+        Its output as named in the job, and absolute.
+    digest : str
+        SHA-256 of the model, whose files are in `folder`.
+    nights : int
+        Number of later nights, named earlier in the job, at which nothing is published.
+
     """
 
     path: str
@@ -48,7 +54,7 @@ class Previous:
 
     @property
     def way_back(self) -> str:
-        """What helps where it was published although checks failed; empty where none did."""
+        """Advice if it was published although checks failed, else empty."""
         if not self.manifest.override:
             return ""
         return (
@@ -57,19 +63,19 @@ class Previous:
         )
 
     def named(self) -> dict[str, str]:
-        """Return its path, id and digest, for manifest and lineage."""
+        """Return path, id and digest for the manifest."""
         return {"path": self.path, "run_id": self.run_id, "model_sha256": self.digest}
 
     def continued(self) -> ContinuedRun:
-        """Return it as a run that is begun names it."""
+        """Return its entry in the notes of a run that continues it."""
         return ContinuedRun(**self.named(), address=self.address)
 
 
 def find_previous(config: ContinuityConfig, required: bool) -> Previous | None:
-    """Return the first run of ``continuity.previous`` that is published, or None.
+    """Return the first published run of ``continuity.previous``, if there is one.
 
-    `InputNotFoundError` where none is, and one is `required`; `DataError` or `JobFileError` where
-    it is damaged, or was published by another version.
+    `InputNotFoundError` if none is published and one is `required`; `DataError` if it is damaged,
+    `JobFileError` if it is of another version.
     """
     for nights, path in enumerate(config.previous):
         store = store_of(path)
@@ -91,20 +97,15 @@ def find_previous(config: ContinuityConfig, required: bool) -> Previous | None:
 
 
 def rows_of_runs(previous: Previous, n_runs: int) -> list[int]:
-    """Return the rows of a run and of those it continues, at most `n_runs`, the latest first.
-
-    The list ends where a run is published no more.
-    """
+    """Return the rows of a run and of the runs that it continues, at most `n_runs` in all."""
     earlier = earlier_runs(previous.manifest, n_runs - 1)
     return [previous.manifest.rows, *(manifest.rows for _, manifest in earlier)]
 
 
 def labelled_by(job: Job, previous: Previous | None) -> Job:
-    """Return the job with the columns of the model it begins by, and how these are prepared.
+    """Return the job with columns and preprocessing of the previous model, unless it refits.
 
-    Nothing is changed where it learns a model of its own at once.
-
-    `JobFileError` where the job names columns, and not all of the model's.
+    `JobFileError` if the job's columns lack one of the model's.
     """
     if previous is None or job.model.mode == "refit":
         return job
@@ -123,14 +124,14 @@ def labelled_by(job: Job, previous: Previous | None) -> Job:
 
 
 def features_by(job: Job, previous: Previous | None) -> tuple[Feature, ...]:
-    """Return the features of the model by which a job begins to label; none where it learns."""
+    """Return the features of the previous model, none if the job refits."""
     return () if previous is None or job.model.mode == "refit" else previous.features
 
 
 def adopt(previous: Previous, run: RunDirectory, columns: list[str]) -> None:
-    """Put the model of a run before into a run's directory; its table has `columns`.
+    """Write the previous model as results of a run whose table has `columns`.
 
-    `DataError` where the table lacks some of the model's columns; names them.
+    `DataError` names columns of the model that the table lacks.
     """
     missing = [name for name in names_of(previous.features) if name not in columns]
     if missing:

@@ -1,4 +1,4 @@
-"""Which scale is clearer, what is said of columns that decide the lengths, a boolean's weight."""
+"""The choice between standard and unit, notes on dominant columns, the weight of a boolean."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from distsvc.job.config import PreprocessConfig
 from distsvc.models.rows.scaling import ColumnSums
 from distsvc.run.fitting import preparing
-from distsvc.run.fitting.preparing import clearer, make_scaling, told_of_lengths
+from distsvc.run.fitting.preparing import dominant_column_notes, make_scaling, standard_or_unit
 from distsvc.run.learning.survey import Survey
 from distsvc.storage.rows.features import Numeric, Vector
 
@@ -26,7 +26,7 @@ def told(X, features, scale="unit"):
     survey = surveyed(X)
     names = [name for feature in features for name in feature.names]
     scaling, _ = make_scaling(PreprocessConfig(scale=scale, missing="median"), survey, names)
-    return told_of_lengths(survey, scaling, features)
+    return dominant_column_notes(survey, scaling, features)
 
 
 def test_a_price_beside_a_vector_decides_the_lengths():
@@ -75,12 +75,12 @@ def test_the_clearer_scale_is_chosen_and_told(kind):
     names = [f"c{k}" for k in range(10)]
     standard, _ = make_scaling(PreprocessConfig(scale="auto"), survey, names)
     assert standard.kind == "standard"
-    found, note = clearer(standard, survey, 0)
+    found, note = standard_or_unit(standard, survey, 0)
     assert found.kind == kind
     assert note.startswith(f"preprocess.scale = 'auto' is '{kind}' here: ")
     expected, _ = make_scaling(PreprocessConfig(scale=kind), survey, names)
     np.testing.assert_array_equal(found.apply(X), expected.apply(X))
-    again, _ = clearer(standard, survey, 0)
+    again, _ = standard_or_unit(standard, survey, 0)
     np.testing.assert_array_equal(again.apply(X), found.apply(X))
 
 
@@ -90,12 +90,12 @@ def test_the_scale_is_standard_where_that_is_nearly_as_clear(by_length, kind, mo
     standard, _ = make_scaling(PreprocessConfig(scale="auto"), survey, list("abcdefghij"))
     standings = iter([1.0, by_length])
     monkeypatch.setattr(preparing, "clarity", lambda X, seed: next(standings))
-    assert clearer(standard, survey, 0)[0].kind == kind
+    assert standard_or_unit(standard, survey, 0)[0].kind == kind
 
 
 def test_the_scale_is_standard_where_neither_shows_clusters():
     survey = surveyed(np.random.default_rng(2).normal(size=(500, 8)) + 1.0)
     standard, _ = make_scaling(PreprocessConfig(scale="auto"), survey, list("abcdefgh"))
-    found, note = clearer(standard, survey, 0)
+    found, note = standard_or_unit(standard, survey, 0)
     assert found is standard
     assert "0.00 with 'standard', at 0.00 with 'unit'" in note

@@ -10,7 +10,7 @@ import pytest
 
 from distsvc.job.file import parse_job
 from distsvc.run.job import run_job
-from distsvc.run.nights.comparison import told_stories
+from distsvc.run.nights.comparison import cluster_stories
 
 CENTRES = np.array([[0.0, 0.0], [5.0, 0.0], [2.0, 4.0]])
 NEW = 900
@@ -33,7 +33,7 @@ def test_a_cluster_without_rows_is_neither_new_nor_gone():
         {"id": k, "event": event, "jaccard": 0.0, "others": []}
         for k, event in enumerate(["survived", "disappeared", "appeared", "appeared"])
     ]
-    stories = told_stories(found, {0: 9}, {0: 8, 3: 7, 2: 0})
+    stories = cluster_stories(found, {0: 9}, {0: 8, 3: 7, 2: 0})
     assert [(one.id, one.rows_before, one.rows_after) for one in stories] == [(0, 9, 8), (3, 0, 7)]
 
 

@@ -5,7 +5,7 @@ import pytest
 from distsvc.errors import CheckFailedError
 from distsvc.job.config import ChecksConfig
 from distsvc.run.job import run_job
-from distsvc.run.nights.comparison import told_of_outliers
+from distsvc.run.nights.comparison import outlier_notes
 from tests.small_runs import small_job, three_clusters, write_table
 
 BALL = {"algorithm": "linear-svdd"}
@@ -22,12 +22,12 @@ BALL = {"algorithm": "linear-svdd"}
     ],
 )
 def test_nothing_is_said_of_few_or_of_what_was_asked_for(share, asked):
-    assert told_of_outliers(share, asked) == []
+    assert outlier_notes(share, asked) == []
 
 
 @pytest.mark.parametrize("asked", [[{}], [{"nu": 0.2}], [{"nu": None, "C": None}], []])
 def test_more_than_a_quarter(asked):
-    (note,) = told_of_outliers(0.2512, asked)
+    (note,) = outlier_notes(0.2512, asked)
     assert note.startswith("25.1% of the rows lie outside, and the job did not ask for so many: ")
 
 
