@@ -1,4 +1,4 @@
-"""The values that one parameter may have, as an estimator's argument and in a job file."""
+"""The allowed values of one parameter, as an argument of an estimator and in a job file."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ MODERATE = f"lie in [{TINY:g}, {HUGE:g}]"
 
 @dataclass(frozen=True)
 class Constraint:
-    """The values that one parameter may have: pydantic's types, and words that follow "must"."""
+    """The allowed values of one parameter: pydantic types, and the words after "must"."""
 
     expected: str
     type: Any  # of an estimator's value
-    job_type: Any  # of a job file's value; None if a job can't give it
+    job_type: Any  # of a job file's value; None if jobs don't have the parameter
     otherwise: Mapping[str, str] = field(default_factory=dict)  # words for some types of errors
     default: Any = None  # the estimator's
 
     def check(self, name: str, value: Any) -> None:
-        """Raise ParameterError unless an estimator may have the value."""
+        """Raise ParameterError unless a value is allowed in an estimator."""
         try:
             self._adapter.validate_python(_plain(value), strict=True)
         except ValidationError as error:
@@ -50,17 +50,17 @@ class Constraint:
             raise ParameterError(f"{name} must {expected}, found {shown(value)}") from None
 
     def by_default(self, value: Any) -> Constraint:
-        """Return the same, with what an estimator takes where no value is given."""
+        """Return the same with an estimator's default."""
         return replace(self, default=value)
 
     @property
     def or_none(self) -> Constraint:
-        """The same with None, for which an estimator finds a value; a job leaves the key out."""
+        """The same with None, for which the estimator chooses; a job omits the key."""
         return replace(self, type=self.type | None)
 
     @property
     def in_memory(self) -> Constraint:
-        """The same for a parameter that is of use for tables in memory only: no job has it."""
+        """The same for tables in memory only; jobs don't have the parameter."""
         return replace(self, job_type=None)
 
     @cached_property
@@ -71,10 +71,7 @@ class Constraint:
 def number(
     low: float = 0.0, high: float = inf, low_open: bool = True, moderate: bool = False
 ) -> Constraint:
-    """Allow finite numbers from `low`, which itself may be excluded, to `high`.
-
-    A `moderate` number is 0 or lies in [`TINY`, `HUGE`] besides.
-    """
+    """Allow finite numbers from `low` to `high`; `moderate` ones are 0 or in [`TINY`, `HUGE`]."""
     bounded = isfinite(high)
     bounds = Field(
         gt=low if low_open else None,
@@ -92,32 +89,32 @@ def number(
 
 
 def _moderate(value: float) -> float:
-    """Return a number that is 0 or of a size by which kernels can multiply distances."""
+    """Return a number by which kernels can multiply distances; ValueError for others."""
     if not (value == 0 or TINY <= abs(value) <= HUGE):
         raise ValueError(f"must {MODERATE}, found {value!r}")
     return value
 
 
 def count(least: int = 1, most: int | None = None) -> Constraint:
-    """Allow whole numbers from `least` to `most`; true and false are none."""
+    """Allow whole numbers from `least` to `most`, without True and False."""
     of = Annotated[int, Field(ge=least, le=most)]
     expected = f"be a whole number of at least {least}"
     return Constraint(expected, of, of, {"less_than_equal": f"be at most {most}"})
 
 
 def choice(*names: str, in_memory: tuple[str, ...] = ()) -> Constraint:
-    """Allow several names, those `in_memory` not in a job."""
+    """Allow several names; those `in_memory` not in jobs."""
     known = names + in_memory
     return Constraint(f"be one of {known}", Literal[known], Literal[names])
 
 
 def is_several(gamma: Any) -> bool:
-    """Return whether gamma is a list of kernel widths."""
+    """Return True if gamma is a list of kernel widths."""
     return isinstance(gamma, (list, tuple, np.ndarray))
 
 
 def _plain(value: Any) -> Any:
-    """Return Python's value for NumPy's arrays, whole numbers and truth values."""
+    """Return the Python value of NumPy arrays, integers and booleans."""
     if isinstance(value, np.bool_):
         return bool(value)
     if is_several(value):
@@ -143,7 +140,7 @@ FEW = count(most=10_000)
 FLAG = Constraint("be True or False", bool, bool)
 
 _LENGTH = Field(min_length=1, max_length=MOST_WIDTHS)
-# A union of two forms, told apart first: a fault is one of the form meant.
+# A union with a discriminator: errors are those of the form that is meant.
 _WIDTHS = Annotated[
     Annotated[Literal["auto"] | WEIGHT.type, Tag("one")]  # type: ignore[name-defined]
     | Annotated[list[WEIGHT.type], _LENGTH, Tag("several")],  # type: ignore[name-defined]
@@ -166,14 +163,14 @@ def _some(value: int) -> int:
 N_JOBS = Constraint(
     "be None or a whole number other than 0", Annotated[int, AfterValidator(_some)] | None, None
 )
-"""Threads of an estimator, as scikit-learn counts them; a job has its own."""
+"""Threads of an estimator, as in scikit-learn; jobs have their own setting."""
 
 _LEVEL = count(0)
 VERBOSE = replace(_LEVEL, type=_LEVEL.type | bool, job_type=None, default=0)
-"""Whether an estimator tells of its phases, as scikit-learn counts it; a job has its own log."""
+"""Level of messages about phases, as in scikit-learn; jobs have their own log."""
 
 _SEED = count(0, LAST_SEED)
 RANDOM_STATE = replace(
     _SEED, type=Annotated[_SEED.type | None, BeforeValidator(_seed_or_none)], job_type=None
 )
-"""None, a seed or one of NumPy's generators; a job's ``seed`` decides more than random choices."""
+"""None, a seed or a NumPy generator; jobs have the key ``seed``."""

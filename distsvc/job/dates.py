@@ -1,4 +1,4 @@
-"""The date of a run in a job file's strings: ``{run_date}``, days around it, formats and ranges."""
+"""Dates in the texts of a job file: ``{run_date}``, days around it, formats and ranges."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FORM = re.compile(
     r"(?::(?P<format>[^{}]*))?\}"
 )
 MOST_DAYS = 3660
-"""Of a range, in a path or of a backfill."""
+"""Maximum number of days in a range, in a path or of a backfill."""
 
 WORDS = "{run_date}, {run_date-7d}, {run_date:%Y/%m/%d} or {run_date-7d:%Y%m%d}"
 RANGES = "{run_date-6d..run_date}"
@@ -25,18 +25,14 @@ def parse_day(text: str) -> datetime.date:
 
 
 def names_day(text: str) -> bool:
-    """Return whether a text has the date of the run in it."""
+    """Return True if a text contains the date of the run."""
     return "{run_date" in text
 
 
 def filled(text: str, day: datetime.date) -> str:
     """Return a text with every form of ``{run_date}`` filled in.
 
-    Raises
-    ------
-    ValueError
-        It has a range, a form that is unknown, or a day that is no date.
-
+    ValueError for a range, an unknown form, or a day that is no date.
     """
 
     def said(found: re.Match[str]) -> str:
@@ -48,10 +44,9 @@ def filled(text: str, day: datetime.date) -> str:
 
 
 def filled_each(text: str, day: datetime.date) -> list[str]:
-    """Return a text for each day of the range that it has, in their order; errors as in `filled`.
+    """Return a text for each day of its range, in order and without repetitions.
 
-    A text that several days lead to, such as that of a month, is there once. Several ranges in one
-    text go side by side, so they have to be alike.
+    Several ranges in one text must be equal. Errors as in `filled`.
     """
     ranges = [found for found in FORM.finditer(text) if found["to"]]
     if not ranges:

@@ -1,13 +1,10 @@
-"""Job files: reading them, overriding keys, dates, and errors that name the key at fault."""
+"""Job files: reading, overridden keys, dates, known keys, and errors that name the wrong key."""
 
 from __future__ import annotations
 
 import datetime
 import difflib
-import os
 import re
-import select
-import stat
 import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -22,26 +19,21 @@ from distsvc.errors.urls import bare_url
 from distsvc.job.config import MODELS, ColumnKind, Job, Section, Sections
 from distsvc.job.dates import filled, filled_each, names_day, parse_day
 
-FILE_BYTES = 4 * 2**20
-"""Most bytes of a job file."""
-
-PATIENCE = 10
-"""Seconds that a pipe given as job file may be silent."""
-
-DEEPEST_KEY = 200
-"""Most parts of a dotted key; reading one takes time with the square of their number."""
+MAX_FILE_BYTES = 4 * 2**20
+"""Maximum size of a job file."""
 
 DATED = ("input", "continuity", "output")
-"""Sections in whose texts the day of a run is filled in."""
+"""Sections with texts in which the day of a run is filled in."""
 
 PREVIOUS = "continuity.previous"
 RANGES = ("input.path", PREVIOUS)
-"""Keys that may stand for several days."""
+"""Keys that can be several days."""
 
-NIGHTS = 31
-"""Nights before that are tried, where the run of one night is not published."""
+EARLIER_NIGHTS = 31
+"""Number of earlier nights that are tried if a night is not published."""
 
-_KINDS = {stat.S_IFDIR: "a directory", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+FREE_SECTIONS = ("columns", "names")
+"""Sections whose keys are names of columns or ids of clusters."""
 
 
 def load_job(path: str | Path, settings: tuple[str, ...] = (), run_date: str | None = None) -> Job:
@@ -54,13 +46,13 @@ def load_job(path: str | Path, settings: tuple[str, ...] = (), run_date: str | N
     settings
         ``section.key=value`` strings that override the file; a value is TOML, or else a string.
     run_date
-        ``YYYY-MM-DD``; stands for ``{run_date}`` in the texts of ``[input]``, ``[continuity]`` and
-        ``[output]`` (`distsvc.job.dates`). Today when not given.
+        ``YYYY-MM-DD`` in place of ``{run_date}`` in ``[input]``, ``[continuity]`` and ``[output]``
+        (`distsvc.job.dates`). Today by default.
 
     Raises
     ------
     InputNotFoundError
-        There is no such file.
+        The file does not exist.
     JobFileError
         The file is not TOML, or a key is unknown, missing or has a value that is not allowed.
 
@@ -70,7 +62,7 @@ def load_job(path: str | Path, settings: tuple[str, ...] = (), run_date: str | N
 
 
 def read_job(path: str | Path) -> Sections:
-    """Return the sections of a job file, the job named; errors as in `load_job`."""
+    """Return the sections of a job file, with a name of the job; errors as in `load_job`."""
     content = _parse_toml(_read_text(path), str(path))
     job = content.get("job", {})
     if isinstance(job, dict):
@@ -81,10 +73,10 @@ def read_job(path: str | Path) -> Sections:
 def overridden(
     content: Sections, settings: Iterable[str] = (), values: Mapping[str, Any] | None = None
 ) -> Sections:
-    """Return sections with other values of keys, which are not checked yet.
+    """Return sections with other values of keys, not yet validated.
 
-    `settings` are as of `load_job`; `values` are by the names of keys, such as ``model.seed``.
-    Several settings of one key add up where it is a list or a table; otherwise the last one counts.
+    `settings` are as in `load_job`, `values` by the names of keys, such as ``model.seed``. Several
+    settings of a list or a table add up; otherwise the last one counts.
     """
     content = {name: dict(of) if isinstance(of, dict) else of for name, of in content.items()}
     for name, value in _added_up(content, settings).items():
@@ -95,7 +87,7 @@ def overridden(
 
 
 def parse_job(content: Sections, source: str = "job", run_date: str | None = None) -> Job:
-    """Validate a job given as a dictionary of sections; errors as in `load_job`."""
+    """Validate the sections of a job; errors as in `load_job`."""
     dated = _with_dates(content, source, run_date)
     try:
         job = Job.model_validate(dated)
@@ -109,7 +101,7 @@ def parse_job(content: Sections, source: str = "job", run_date: str | None = Non
 
 
 def written(job: Job) -> str:
-    """Return the job file of a job: dates stand in it as they were written."""
+    """Return the text of a job file, with dates as they were written."""
     content = job.model_dump(mode="json", exclude_none=True)
     for (section, key), value in job.as_written.items():
         content[section][key] = value
@@ -119,13 +111,9 @@ def written(job: Job) -> str:
 
 
 def cluster_settings(settings: tuple[str, ...]) -> Section:
-    """Return the keys of ``[cluster]`` that ``cluster.key=value`` strings give.
+    """Return the keys of ``[cluster]`` in ``cluster.key=value`` strings.
 
-    Raises
-    ------
-    JobFileError
-        One is of another section, or not of that form.
-
+    `JobFileError` for a key of another section.
     """
     content: Sections = {"cluster": {}}
     for setting in settings:
@@ -138,41 +126,19 @@ def cluster_settings(settings: tuple[str, ...]) -> Section:
 
 def _read_text(path: str | Path) -> str:
     try:
-        return _read_bytes(path).decode("utf-8-sig")
+        with open(path, "rb") as stream:
+            content = stream.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:
+            raise ValueError(f"expected at most {MAX_FILE_BYTES} bytes, found more")
+        return content.decode("utf-8-sig")
     except FileNotFoundError:
         raise InputNotFoundError(f"job file {bare_url(str(path))} does not exist") from None
     except (OSError, ValueError) as error:  # ValueError: NUL in the path, or no UTF-8
         raise JobFileError(f"job file {bare_url(str(path))} can't be read: {error}") from None
 
 
-def _read_bytes(path: str | Path) -> bytes:
-    """Return the bytes of a file or a pipe; ValueError for what is neither, silent or too big."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe may have no writer
-    try:
-        kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
-        if kind not in (stat.S_IFREG, stat.S_IFIFO):
-            raise ValueError(f"expected a file or a pipe, found {_KINDS.get(kind, 'neither')}")
-        waiting, content = select.poll(), b""
-        waiting.register(descriptor, select.POLLIN)
-        while len(content) <= FILE_BYTES:
-            if not waiting.poll(1000 * PATIENCE):
-                raise ValueError(f"nothing was written to the pipe for {PATIENCE} s")
-            more = os.read(descriptor, 2**20)
-            if not more:
-                return content
-            content += more
-        raise ValueError(f"expected at most {FILE_BYTES} bytes, found more")
-    finally:
-        os.close(descriptor)
-
-
 def _parse_toml(text: str, source: str) -> Sections:
-    """Return the content of TOML; JobFileError where there is none, or numbers are too long."""
-    parts = 0
-    for piece in text.split("."):
-        parts = 0 if re.search(r"[=,\[\]{}\n]", piece) else parts + 1
-        if parts >= DEEPEST_KEY:
-            raise JobFileError(f"{source}: expected keys of at most {DEEPEST_KEY} parts")
+    """Return the content of TOML; JobFileError for any other text."""
     try:
         return tomllib.loads(text)
     except RecursionError:
@@ -184,7 +150,7 @@ def _parse_toml(text: str, source: str) -> Sections:
 
 
 def _added_up(content: Sections, settings: Iterable[str]) -> dict[str, Any]:
-    """Return the values of the keys that are set; parts of a table are added to the file's."""
+    """Return the values of settings; parts of a table are added to the file's table."""
     given: dict[str, Any] = {}
     whole: set[str] = set()
     for setting in settings:
@@ -202,7 +168,7 @@ def _added_up(content: Sections, settings: Iterable[str]) -> dict[str, Any]:
 
 
 def _setting(setting: str) -> tuple[str, Any, bool]:
-    """Return key and value of ``section.key=value``, and whether ``section.key.part`` was set."""
+    """Return key and value of a setting, and True if it is ``section.key.part=value``."""
     name, equals, text = setting.partition("=")
     if not equals:
         raise JobFileError(f"--set expects section.key=value, found {setting!r}")
@@ -210,14 +176,14 @@ def _setting(setting: str) -> tuple[str, Any, bool]:
     section, dot, key = name.partition(".")
     if not (dot and section and key):
         raise JobFileError(f"--set expects section.key=value, found {setting!r}")
-    if section not in ("columns", "names") and "." in key:  # whose keys are names with any sign
+    if section not in FREE_SECTIONS and "." in key:
         key, _, part = key.partition(".")
         return f"{section}.{key}", {part: value}, True
     return name, value, False
 
 
 def _both(first: Any, second: Any) -> Any:
-    """Return the value of a key that is set twice: lists and tables add up, else the last wins."""
+    """Return the value of a key with two settings: lists and tables add up, else the last wins."""
     if isinstance(first, list) and isinstance(second, list):
         return [*first, *(one for one in second if one not in first)]
     if isinstance(first, dict) and isinstance(second, dict):
@@ -239,7 +205,7 @@ def _put(content: Sections, name: str, value: Any, by: str, found: str, more: st
 
 
 def _value(text: str) -> Any:
-    """Return the TOML value that a text is, or else the text."""
+    """Return a text's value in TOML, or the text itself."""
     try:
         content = _parse_toml(f"value = {text}", "--set")
     except JobFileError:
@@ -248,7 +214,7 @@ def _value(text: str) -> Any:
 
 
 def _with_dates(content: Sections, source: str, run_date: str | None) -> Sections:
-    """Return sections with the day of the run filled in, and named in ``[job]``."""
+    """Return sections with the day of the run filled in and written to ``[job]``."""
     content = dict(content)
     try:
         day = datetime.date.today() if run_date is None else parse_day(run_date)
@@ -278,7 +244,7 @@ def _dated(name: str, value: Any, day: datetime.date) -> Any:
     if not isinstance(value, str) or not names_day(value):
         return [value] if isinstance(value, str) and name == PREVIOUS else value
     if name == PREVIOUS:
-        nights = min(NIGHTS, day.toordinal())
+        nights = min(EARLIER_NIGHTS, day.toordinal())
         days = [day - datetime.timedelta(before) for before in range(nights)]
         each = [filled_each(value, one)[::-1] for one in days]
         return list(dict.fromkeys(one for several in each for one in several))
@@ -287,7 +253,7 @@ def _dated(name: str, value: Any, day: datetime.date) -> Any:
 
 
 def _explain(error: ValidationError) -> list[str]:
-    """Put the errors into words, one sentence for each field: a union has one for each member."""
+    """Return a sentence for each field with errors; a union has an error for each member."""
     items: dict[tuple[Any, ...], list[Any]] = {}
     for item in error.errors():
         place = item["loc"]
@@ -344,13 +310,13 @@ def _known_keys(place: tuple[Any, ...]) -> list[str]:
 
 @cache
 def known_keys() -> dict[str, tuple[str, ...]]:
-    """Return every ``section.key`` with the words that it takes, none where it takes others.
+    """Return every ``section.key`` with the words that it takes, if it takes only words.
 
-    Those of ``[model]`` are the keys of all algorithms.
+    Section ``[model]`` has the keys of all algorithms.
     """
     keys: dict[str, tuple[str, ...]] = {}
     for section, field in Job.model_fields.items():
-        if section in ("columns", "names"):  # whose keys are columns and cluster ids
+        if section in FREE_SECTIONS:
             continue
         models = [*MODELS.values()] if section == "model" else [field.annotation]
         for model in models:
@@ -363,13 +329,13 @@ def known_keys() -> dict[str, tuple[str, ...]]:
 
 
 def keys_named(name: str) -> list[str]:
-    """Return the keys that an option is called like, such as ``--n-clusters`` or ``--seed``."""
+    """Return the keys with the name of an option, such as ``--n-clusters`` or ``--seed``."""
     name = name.lstrip("-").replace("-", "_")
     return [key for key in known_keys() if name in (key, key.partition(".")[2])]
 
 
 def keys_like(name: str) -> list[str]:
-    """Return the keys whose name an option nearly has, such as ``--gama``."""
+    """Return the keys with a similar name as an option, such as ``--gama``."""
     names = [key.partition(".")[2] for key in known_keys()]
     name = name.lstrip("-").replace("-", "_")
     return [
@@ -378,7 +344,7 @@ def keys_like(name: str) -> list[str]:
 
 
 def _words(annotation: Any) -> tuple[str, ...]:
-    """Return the texts among the literals of a type."""
+    """Return the texts in the literals of a type."""
     if get_origin(annotation) is Literal:
         return tuple(word for word in get_args(annotation) if isinstance(word, str))
     return tuple(word for part in get_args(annotation) for word in _words(part))

@@ -1,9 +1,8 @@
-"""The parameters of every algorithm: one table, for the estimators and the job file.
+"""The parameters of every algorithm: one table for estimators and job files.
 
-A constraint says which values one of them may have and which it has by default
-(`distsvc.job.constraints`), a rule which values do not go together. A new algorithm adds its
-entries to `PARAMETERS` and `RULES`. The signature of its estimator has the same defaults; jobs take
-them from here, for estimators import scikit-learn, which takes a second.
+A constraint has the values and the default of one parameter (`distsvc.job.constraints`), a rule
+checks several together. Estimators have the same defaults in their signatures; jobs read them here,
+because importing estimators takes a second.
 """
 
 from __future__ import annotations
@@ -56,12 +55,12 @@ LinearSolver = Literal[
 ]
 FirstCentres = Literal["k-means++", "random"]
 LinearStart = Literal["mean", "first"]
-"""The words that parameters take, for the table below and for the signatures of estimators."""
+"""Values of parameters, for the table below and the signatures of estimators."""
 
 RandomState: TypeAlias = int | np.random.RandomState | None
 
 IN_MEMORY = get_args(InMemory)
-"""Labellings of tables in memory only: every row may be a vertex of their graphs."""
+"""Labellings for tables in memory only: every row can be a vertex of their graphs."""
 
 LINEAR: dict[str, Constraint] = {
     "solver": choice(*get_args(LinearSolver)).by_default("greedy-sweeps"),
@@ -200,7 +199,7 @@ COMPOSED: dict[str, dict[str, Any]] = {
     "svc": {"solver": "exact", "labelling": "complete-graph"},
     "fsvc": {"solver": "exact", "labelling": "balls"},
 }
-"""Systems of the papers that are settings of `SupportVectorClustering`."""
+"""Methods of the papers that are settings of `SupportVectorClustering`."""
 
 _KERNEL = {
     name: PARAMETERS["support-vector"][name] for name in ("gamma", "nu", "C", "random_state")
@@ -246,45 +245,68 @@ and Lin (2020).
 """
 
 CLUSTER_KEYS = {"mixture": "n_components"}
-"""Parameter that the job key `n_clusters` sets, where it has another name in the estimator."""
+"""Estimator parameters with another name than the job key `n_clusters`."""
 
 NU_OF_JOBS = {"linear-one-class": 0.05, "linear-svdd": 0.05}
-"""nu of a job that gives neither nu nor C, where its estimator's default is scikit-learn's 0.5."""
+"""Default nu of jobs without nu and C; estimators have scikit-learn's 0.5."""
 
 Given = Mapping[str, Any]
-"""An estimator's parameters; or a job's, where None is one that is not given."""
+"""Parameters of an estimator, or of a job, where None is not given."""
 
 
 def nu_or_c(given: Given) -> None:
-    """Raise ParameterError where both forms of the trade-off are given."""
+    """Raise ParameterError if both forms of the trade-off are given."""
     nu, C = given["nu"], given["C"]
     if nu is not None and C is not None:
         raise ParameterError(f"give nu or C, not both (found nu = {nu!r} and C = {C!r})")
 
 
-def iterates_of_a_descent(given: Given) -> None:
-    """Raise ParameterError for an iterate that the solver doesn't have.
+def one_width(given: Given) -> None:
+    """Raise ParameterError for both forms of the trade-off, or for several kernel widths."""
+    nu_or_c(given)
+    if is_several(given["gamma"]):
+        raise ParameterError(f"gamma must be one number or 'auto', found {given['gamma']!r}")
 
-    Under a budget iterates differ in their vectors, so there is no average of so few.
-    """
+
+def needs_level_tree(given: Given) -> bool:
+    """Return True if a parameter names the level tree, or is for level trees only."""
+    named = given["labelling"] == "level-tree"
+    return named or given["n_clusters"] is not None or is_several(given["gamma"])
+
+
+def support_vector_rules(given: Given) -> None:
+    """Raise ParameterError for parameters of support vector clustering that contradict."""
+    nu_or_c(given)
+    gamma, n_clusters, labelling = given["gamma"], given["n_clusters"], given["labelling"]
     solver, iterate = given["solver"] or "bsgd", given["iterate"]
-    if iterate == "average" and solver != "sgd":
+    if labelling not in (None, "auto", "level-tree"):
+        if is_several(gamma):
+            raise ParameterError(
+                f"several values of gamma need labelling='level-tree', found {gamma!r}"
+            )
+        if n_clusters is not None:
+            raise ParameterError(
+                f"n_clusters needs labelling='level-tree', found labelling={labelling!r}"
+            )
+    if needs_level_tree(given) and solver == "exact":
+        raise ParameterError("labelling='level-tree' needs solver='bsgd' or 'sgd', found 'exact'")
+    if iterate == "average" and solver != "sgd":  # under a budget, iterates have other vectors
         raise ParameterError(f"iterate = 'average' needs solver = 'sgd', found {solver!r}")
     if iterate == "random" and solver == "exact":
         raise ParameterError("iterate = 'random' needs solver = 'bsgd' or 'sgd', found 'exact'")
+    if given["variant"] == "published":
+        published_rules(given)
 
 
-def published_variant(given: Given) -> None:
-    """Raise ParameterError where the published variant lacks gamma or C, or gets other things."""
-    if given["variant"] != "published":
-        return
+def published_rules(given: Given) -> None:
+    """Raise ParameterError if the papers' method lacks gamma or C, or has other parameters."""
     gamma, solver = given["gamma"], given["solver"] or "bsgd"
     if gamma in (None, "auto") or is_several(gamma):
         raise ParameterError(
             f"the published method needs one number for gamma, found {gamma!r}; the papers try "
             "2^-5 to 2^5"
         )
-    if asks_for_level_tree(given):
+    if needs_level_tree(given):
         raise ParameterError(
             "the published method has no level tree: leave n_clusters out, and give "
             "labelling='equilibria'"
@@ -305,70 +327,27 @@ def published_variant(given: Given) -> None:
         )
 
 
-def asks_for_level_tree(given: Given) -> bool:
-    """Return whether one of the parameters is of use for a level tree only, or names it."""
-    named = given["labelling"] == "level-tree"
-    return named or given["n_clusters"] is not None or is_several(given["gamma"])
-
-
-def several_widths_need_level_tree(given: Given) -> None:
-    """Raise ParameterError for several kernel widths and a labelling that takes one."""
-    gamma, labelling = given["gamma"], given["labelling"]
-    if is_several(gamma) and labelling not in (None, "auto", "level-tree"):
-        raise ParameterError(
-            f"several values of gamma need labelling='level-tree', found {gamma!r}"
-        )
-
-
-def one_width(given: Given) -> None:
-    """Raise ParameterError for several kernel widths."""
-    if is_several(given["gamma"]):
-        raise ParameterError(f"gamma must be one number or 'auto', found {given['gamma']!r}")
-
-
-def clusters_need_level_tree(given: Given) -> None:
-    """Raise ParameterError for a number of clusters and a labelling that finds its own."""
-    n_clusters, labelling = given["n_clusters"], given["labelling"]
-    if n_clusters is not None and labelling not in (None, "auto", "level-tree"):
-        raise ParameterError(
-            f"n_clusters needs labelling='level-tree', found labelling={labelling!r}"
-        )
-
-
-def level_tree_needs_descent(given: Given) -> None:
-    """Raise ParameterError for a level tree of the exact solver."""
-    if asks_for_level_tree(given) and given["solver"] == "exact":
-        raise ParameterError("labelling='level-tree' needs solver='bsgd' or 'sgd', found 'exact'")
-
-
 def as_many_leaves_as_clusters(given: Given) -> None:
-    """Raise ParameterError where a tree of that depth has fewer leaves than clusters wanted."""
+    """Raise ParameterError if a tree of that depth has fewer leaves than clusters wanted."""
     depth, n_clusters = given["depth"], given["n_clusters"]
     if depth is not None and n_clusters is not None:
         count(most=2 ** (int(depth) - 1)).check("n_clusters", n_clusters)
 
 
-RULES: dict[str, tuple[Callable[[Given], None], ...]] = {
-    "support-vector": (
-        nu_or_c,
-        several_widths_need_level_tree,
-        clusters_need_level_tree,
-        level_tree_needs_descent,
-        iterates_of_a_descent,
-        published_variant,
-    ),
-    "imdh": (as_many_leaves_as_clusters,),
-    "linear-svdd": (nu_or_c,),
-    "svc": (nu_or_c, one_width),
-    "fsvc": (nu_or_c, one_width),
+RULES: dict[str, Callable[[Given], None]] = {
+    "support-vector": support_vector_rules,
+    "imdh": as_many_leaves_as_clusters,
+    "linear-svdd": nu_or_c,
+    "svc": one_width,
+    "fsvc": one_width,
 }
-"""Rules that several parameters of an algorithm have to fulfil together."""
+"""Rules for parameters together, by algorithm."""
 
 
 def of_job(algorithm: str, given: Given, settings: str | None = None) -> dict[str, Any]:
-    """Return the parameters of a job, with the defaults that differ between jobs and estimators.
+    """Return the parameters of a job, with the defaults in which jobs differ from estimators.
 
-    If `settings` is "published", all other parameters have the paper's values.
+    With the settings "published", all other parameters have the paper's values.
     """
     key = CLUSTER_KEYS.get(algorithm)
     if key is not None and "n_clusters" in given:
@@ -381,38 +360,38 @@ def of_job(algorithm: str, given: Given, settings: str | None = None) -> dict[st
 
 
 def published(algorithm: str, given: Given) -> dict[str, Any]:
-    """Return the settings of an algorithm's paper, with those that are given in their place."""
+    """Return the settings of an algorithm's paper, overridden by those given."""
     return PUBLISHED[algorithm] | dict(given)
 
 
 def completed(algorithm: str, given: Given) -> dict[str, Any]:
-    """Return all parameters of an estimator by name: those given, and the defaults of others."""
+    """Return all parameters of an estimator: those given, and defaults."""
     return {name: given.get(name, one.default) for name, one in PARAMETERS[algorithm].items()}
 
 
 def composed(algorithm: str, given: Given) -> dict[str, Any]:
-    """Return the parameters of `SupportVectorClustering` for one of its systems."""
+    """Return the parameters of `SupportVectorClustering` for a method of the papers."""
     return completed("support-vector", COMPOSED[algorithm] | dict(given))
 
 
 def check_parameters(algorithm: str, given: Given) -> None:
-    """Raise ParameterError unless an estimator's parameters, by name, are allowed."""
+    """Raise ParameterError unless all parameters of an estimator are allowed."""
     for name, constraint in PARAMETERS[algorithm].items():
         constraint.check(name, given[name])
     check_together(algorithm, given)
 
 
 def check_together(algorithm: str, given: Given) -> None:
-    """Raise ParameterError for parameters, each allowed, that do not go together."""
-    for rule in RULES.get(algorithm, ()):
-        rule(given)
+    """Raise ParameterError for allowed parameters that contradict each other."""
+    if algorithm in RULES:
+        RULES[algorithm](given)
 
 
 def check_streams(given: Given) -> None:
-    """Raise ParameterError unless support vector clustering can take its rows in blocks."""
+    """Raise ParameterError unless support vector clustering can learn from blocks of rows."""
     if given["solver"] == "exact":
         raise ParameterError("solver='exact' needs all rows at once; use fit")
-    if asks_for_level_tree(given):
+    if needs_level_tree(given):
         raise ParameterError("a level tree needs all rows at once; use fit")
     if given["labelling"] in IN_MEMORY:
         raise ParameterError(f"labelling={given['labelling']!r} needs all rows at once; use fit")

@@ -19,7 +19,7 @@ from distsvc.run.model.files import (
     with_previous,
 )
 from distsvc.run.reporting.manifest import make_manifest
-from distsvc.run.starting.resuming import Request, begun
+from distsvc.run.starting.resuming import Request, begin_run
 from distsvc.run.work.phases import steps_on
 from distsvc.run.work.plan import Plan
 from distsvc.run.work.progress import Progress
@@ -63,7 +63,7 @@ def predict_table(
         path=str(published), run_id=manifest.run_id, model_sha256=learned, address=source.address
     )
     request = Request(job, output, digest, model=digest, continued=used)
-    with begun(request, Start(overwrite, fresh), progress) as run:
+    with begin_run(request, Start(overwrite, fresh), progress) as run:
         if run is None:
             return read_manifest(output.store)
         with progress.phase("open"):

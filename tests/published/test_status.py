@@ -9,7 +9,7 @@ from distsvc.cli.main import main
 from distsvc.errors import DataError, InputNotFoundError
 from distsvc.published.status import in_words, status
 from distsvc.run.job import run_job
-from distsvc.run.starting.opening import opened
+from distsvc.run.starting.opening import open_run
 from distsvc.run.work.phases import Phase
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import Start
@@ -59,7 +59,7 @@ def test_a_published_run(job):
 
 
 def test_a_run_that_is_under_way(job):
-    with opened(job, Start(), Progress(quiet=True)) as begun:
+    with open_run(job, Start(), Progress(quiet=True)) as begun:
         begun.output._lease.renew({"run": begun.run.name, "phase": "survey", "done": 2, "total": 5})
         found = status(job.output.path)
         assert found["published"] is None

@@ -69,8 +69,8 @@ def prepare(
         notes += sentinel_notes(survey, config, table.features, steps.run.plan.missing)
         columns, pilot = None, survey.lowest
         vectors = any(isinstance(feature, Vector) for feature in table.features)
-        models_columns = isinstance(engine, AutomaticEngine | MixtureEngine)
-        if models_columns and config.scale is None and not vectors:
+        as_found = config.scale is None and not vectors
+        if as_found and isinstance(engine, AutomaticEngine | MixtureEngine):
             nominal, given = nominal_columns(table.features), given_columns(table)
             columns = engine.model_columns(pilot.X, pilot.keys, nominal, given)
             check_scales(columns, given, survey.sums, table.columns)

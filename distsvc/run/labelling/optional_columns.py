@@ -100,7 +100,7 @@ class MissingValues(OptionalColumns):
     keys = ("missing",)
 
     @cached_property
-    def _firsts(self) -> list[int]:
+    def _firsts(self) -> np.ndarray:
         return groups_of(self.features)[1]
 
     @classmethod

@@ -94,7 +94,7 @@ def copy_model(run: RunDirectory, folder: Path) -> None:
     for name in FILES:
         content = (folder / name).read_bytes()
         with place.created(name) as path:
-            write_whole(path, lambda stream, content=content: stream.write(content))
+            write_whole(path, lambda stream: stream.write(content))  # noqa: B023
 
 
 def read_model(folder: Path) -> ModelFile:

@@ -1,4 +1,4 @@
-"""The files of a run besides its labels: the model, the page, and the numbers of the page."""
+"""The model, the page and ``report.json`` of a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from distsvc.storage.places.arrays import json_bytes, read_json, write_json, wri
 from distsvc.storage.publishing.publication import COPIES, Output
 
 PAGE, REPORT = COPIES
-LINEAGE_FILE, DRIFT_FILE = "lineage.json", "drift.json"
 
 
 def write_report(
@@ -30,7 +29,7 @@ def write_report(
     progress: Progress,
     forecast: ForecastPart | None = None,
 ) -> Report:
-    """Write the model, the page and ``report.json`` that a run publishes; return the report."""
+    """Write the model, the page and ``report.json`` of a run; return the report."""
     place = run.place("report")
     with progress.phase("report"):
         if learned.folder is None:
@@ -41,9 +40,9 @@ def write_report(
         report = report.model_copy(update={"forecast": forecast})
         for warning in report.warnings:
             progress.event("warning", because=warning)
-        for name, part in (LINEAGE_FILE, comparison.lineage), (DRIFT_FILE, comparison.drift):
+        for name, part in {"lineage": comparison.lineage, "drift": comparison.drift}.items():
             if part is not None:
-                with place.created(name) as path:
+                with place.created(f"{name}.json") as path:
                     write_json(path, part.model_dump())
         if not is_installed("matplotlib"):
             progress.event("page without figures")
@@ -56,24 +55,23 @@ def write_report(
 
 
 def read_report(published: Output) -> Report:
-    """Return the report of a published run; `DataError` where it is missing or damaged."""
+    """Return the report of a published run; `DataError` if it is missing or damaged."""
     path = published.file(REPORT)
     return Report.parsed(read_json(path), str(path))
 
 
 def page_of(report: Report) -> str:
     """Return the HTML page of a report."""
-    # matplotlib takes half a second to import, and few commands make a page.
-    from distsvc.report.page import render_page
+    from distsvc.report.page import render_page  # matplotlib takes time to import
 
     return render_page(report)
 
 
 def rename_clusters(output: Output, job: Job) -> Report:
-    """Return the report of a published run with the names that a job gives to its clusters.
+    """Return the report of a published run with the cluster names of a job.
 
-    Page and report are published anew. Nothing is written if the names are the same. Errors as in
-    `Output.locked` and `Output.file`.
+    If names differ, page and report are published again. Errors as in `Output.locked` and
+    `Output.file`.
     """
     report = read_report(output)
     if report.names == job.names:
@@ -86,10 +84,9 @@ def rename_clusters(output: Output, job: Job) -> Report:
 
 
 def rewrite_page(published: str) -> str:
-    """Publish the page of a published run again, from its report; return the path of the copy.
+    """Publish the page of a run again, as a new file made from its report; return its path.
 
-    It is a new file, which takes the old one's place in the manifest. Errors as in
-    `Output.locked` and `Output.file`; `MissingExtraError` where there is nothing to draw with.
+    Errors as in `Output.locked` and `Output.file`; `MissingExtraError` without matplotlib.
     """
     check_extra("matplotlib", "report", "a page with figures")
     output = Output(published)

@@ -1,4 +1,4 @@
-"""Opening a run: its output is held, its table found and cut, and the job checked against both."""
+"""Opening a run: everything that is found, checked and locked once, before the first phase."""
 
 from __future__ import annotations
 
@@ -20,28 +20,37 @@ from distsvc.run.nights.previous import (
     find_previous,
     labelled_by,
 )
-from distsvc.run.starting.resuming import Request, begun
+from distsvc.run.starting.resuming import Request, begin_run
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.plan import Plan
-from distsvc.run.work.progress import Meter, Progress
+from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import Start
 from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.lineages import Lineage, later_runs
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.rows.blocks import Table
-from distsvc.storage.rows.columns import truncated
-from distsvc.storage.tables.opening import fingerprint, open_table, shown_columns
-from distsvc.storage.tables.sources import check_ready
+from distsvc.storage.rows.columns import some
+from distsvc.storage.tables.opening import fingerprint, shown_columns
+from distsvc.storage.tables.ready import check_ready
 
 
 @dataclass(frozen=True)
-class Opened:
-    """A run that can begin: everything is opened once, and carried from here.
+class RunContext:
+    """Everything about a run that is opened once and handed down.
 
-    The `job` has what the previous model decides of it, but for the columns. `digest` and `inputs`
-    are the SHA-256 of the job and of the table. `previous` is the published run that is continued,
-    `lineage` that of jobs which name one, and `notes` are warnings about what is published at the
-    output.
+    Attributes
+    ----------
+    job : Job
+        With the settings of the previous model, except its columns.
+    digest, inputs : str
+        SHA-256 of the job and of the table.
+    previous : Previous or None
+        The published run that is continued.
+    lineage : Lineage or None
+        The lineage of a job that names a previous run.
+    notes : list of str
+        Warnings about the run that is replaced.
+
     """
 
     job: Job
@@ -57,52 +66,53 @@ class Opened:
 
 
 @contextmanager
-def opened(job: Job, start: Start, progress: Progress) -> Iterator[Opened | Output]:
-    """Hold the output of a job, and open its table; the output where the run is published already.
+def open_run(job: Job, start: Start, progress: Progress) -> Iterator[RunContext | Output]:
+    """Lock the output of a job and open its table; yield the output if it has this run already.
 
-    Nothing is touched where the input is not there yet.
-
-    Errors are those of `Output.check_apart`, `check_ready`, `find_previous`, `begun`, `open_table`
-    and the algorithm about a job that can't be done.
+    Nothing is written while the input is not ready. Errors are those of the functions called here.
     """
     for path in job.input.paths:
         Output(job.output.path).check_apart(path)
     check_ready(job.input, start.skip_missing)
     previous = find_previous(job.continuity, required=job.model.mode == "assign")
-    named, job = job.input.columns, labelled_by(job, previous)
-    request, job = Request.of(job, previous), with_key(job, "input", "columns", named)
-    with skipping(start), naming_the_section(), begun(request, start, progress) as run:
+    columns, job = job.input.columns, labelled_by(job, previous)
+    request, job = Request.of(job, previous), with_key(job, "input", "columns", columns)
+    output = request.output
+    with skipping(start), naming_the_section(), begin_run(request, start, progress) as run:
         if run is None:
-            yield request.output
+            yield output
             return
         with progress.phase("open") as meter:
             if not run.is_planned:
-                run.write_plan(_planned(request, run.staging, previous, meter))
+                table = request.open_table(run.staging, features_by(request.job, previous))
+                before = previous.features if previous is not None else ()
+                run.write_plan(Plan.of(request.job, table, before, meter))
             table = run.plan.table
             progress.event("columns", **shown_columns(table))
             algorithm = begin(job, table)
             check_output(job, table, algorithm)
             wanted = job.continuity.previous
             if previous is not None:
-                skipped = {"not_published": wanted[0]} if previous.nights else {}
-                told = {"path": previous.path, "published": previous.run_id} | skipped
-                progress.event("goes on from", **told)
+                fields = {"path": previous.path, "published": previous.run_id}
+                if previous.nights:
+                    fields["not_published"] = wanted[0]
+                progress.event("goes on from", **fields)
                 adopt(previous, run, list(table.columns))
             elif wanted:
                 progress.event("begins a lineage", not_published=wanted[0])
-            reference = job.continuity.reference
-            keep_reference(reference, run, request.output.store, list(table.columns))
-        inputs = fingerprint(table)
-        held = request.output, request.digest, inputs
+            keep_reference(job.continuity.reference, run, output.store, list(table.columns))
+        inputs, digest = fingerprint(table), request.digest
         lineage = _lineage(request, run, inputs, previous)
-        notes = _notes(job, request.output)
-        yield Opened(job, run, *held, table, algorithm, previous, lineage, notes)
+        notes = _notes_on_replaced(job, output)
+        yield RunContext(
+            job, run, output, digest, inputs, table, algorithm, previous, lineage, notes
+        )
 
 
 def _lineage(
     request: Request, run: RunDirectory, inputs: str, previous: Previous | None
 ) -> Lineage | None:
-    """Return the lineage of a run; None where its job names no run to go on from."""
+    """Return the lineage of a run, if its job names a previous run."""
     job, output = request.job, request.output.store.address
     if not job.continuity.previous:
         return None
@@ -114,44 +124,31 @@ def _lineage(
     return lineage if previous is not None else replace(lineage, id=run.name)
 
 
-def _notes(job: Job, output: Output) -> list[str]:
-    """Return warnings about what a run replaces: a later night, or one that others go on from."""
-    there, date = output.manifest(), job.job.run_date
-    if there is None:
+def _notes_on_replaced(job: Job, output: Output) -> list[str]:
+    """Return warnings if a run replaces a later night, or a run that others continue."""
+    published, date = output.manifest(), job.job.run_date
+    if published is None:
         return []
     notes = []
-    if date is not None and there.run_date > date:
+    if date is not None and published.run_date > date:
         notes.append(
-            f"this run of {date} replaces run {there.run_id} of {there.run_date}, which is later: "
-            "nights that went on from that one keep its ids"
+            f"this run of {date} replaces run {published.run_id} of {published.run_date}, which is "
+            "later: nights that went on from that one keep its ids"
         )
-    later = later_runs(output.store.address, there)
+    later = later_runs(output.store.address, published)
     if later:
         dates = truncated([f"{one.run_date} ({address})" for address, one in later], 5)
         notes.append(
-            f"this run replaces run {there.run_id}, from which later ones went on: {dates}; they "
-            "are as they were, and go on from this one when they are run again with --overwrite"
+            f"this run replaces run {published.run_id}, from which later ones went on: {dates}; "
+            "they are as they were, and go on from this one when they are run again with "
+            "--overwrite"
         )
     return notes
 
 
-def _planned(request: Request, staging: str, previous: Previous | None, meter: Meter) -> Plan:
-    job, before = request.job, previous.features if previous is not None else ()
-    table = open_table(
-        job.input,
-        staging,
-        job.preprocess,
-        features_by(job, previous),
-        request.kept,
-        job.columns,
-        job.is_mixed,
-    )
-    return Plan.of(job, table, before, meter)
-
-
 @contextmanager
 def skipping(start: Start) -> Iterator[None]:
-    """Say of an input without rows that it is skipped, where such a run is to be."""
+    """Turn `EmptyInputError` into `SkippedError` if inputs without rows are to be skipped."""
     try:
         yield
     except EmptyInputError as error:
@@ -162,7 +159,7 @@ def skipping(start: Start) -> Iterator[None]:
 
 @contextmanager
 def naming_the_section() -> Iterator[None]:
-    """Say that a parameter that is not allowed is one of the job file's ``[model]``."""
+    """Turn `ParameterError` into `JobFileError` that names the section ``[model]``."""
     try:
         yield
     except ParameterError as error:

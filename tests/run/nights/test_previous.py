@@ -10,7 +10,7 @@ from distsvc.errors import JobFileError, TemporaryError
 from distsvc.job.file import load_job
 from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
-from distsvc.run.starting.opening import opened
+from distsvc.run.starting.opening import open_run
 from distsvc.run.work.phases import Phase
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import ANYWHERE, Start
@@ -46,7 +46,7 @@ def killed(monkeypatch, at="label/00001"):
 
 def starting(shop, day, **options):
     forget()
-    return opened(load_job(shop.job_file(), (), day), Start(**options), Progress(quiet=True))
+    return open_run(load_job(shop.job_file(), (), day), Start(**options), Progress(quiet=True))
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from distsvc.errors import (
 )
 from distsvc.models.support_vector.boundary.engine import BoundaryEngine
 from distsvc.run.job import run_job
-from distsvc.run.starting.opening import opened
+from distsvc.run.starting.opening import open_run
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import Start
 from distsvc.storage.places import scratch
@@ -39,7 +39,7 @@ def table(tmp_path):
 
 
 def open_job(job, overwrite=False):
-    return opened(job, Start(overwrite), Progress(quiet=True))
+    return open_run(job, Start(overwrite), Progress(quiet=True))
 
 
 def job_for(table, model, **sections):
