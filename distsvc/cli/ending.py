@@ -1,11 +1,9 @@
 """The end of a command: an error as one line and an exit code, a signal within seconds.
 
-The first SIGINT, SIGTERM or SIGHUP raises `Stopped` in the main thread, so that what was begun is
-put away. Python runs handlers wherever the main thread happens to be, also in callbacks of C code
-and in finalisers, where exceptions are swallowed: a `Stopped` that is freed before the command has
-ended is raised again. C code may also make another error of it (pydantic's validators do), so once
-a signal has come, every error is its end. A second signal, or `GRACE_SECONDS`, ends the process
-without further ado, from a thread, because the main one may be in a kernel.
+The first SIGINT, SIGTERM or SIGHUP raises `Stopped` in the main thread, so that `finally` blocks
+run. The exception can be swallowed, in finalisers or callbacks of C code; it is then raised again.
+C code can also replace it by another error, so after a signal every error ends the command. A
+second signal, or `GRACE_SECONDS`, ends the process from a thread: the main one may be in a kernel.
 """
 
 from __future__ import annotations
@@ -25,31 +23,29 @@ from distsvc.run.work.start import SHOWN, Display
 
 TERMINATED = 143
 CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED, signal.SIGHUP: TERMINATED}
-"""Signals that end a command, each with its exit code."""
+"""Exit codes of the signals that end a command."""
 
 GRACE_SECONDS = 8.0
-RAISE_AGAIN_SECONDS = 0.05
 
-_came: list[int] = []
+_received: list[int] = []
 """The signal that ends the command."""
 
 
 class Stopped(SystemExit):
-    """A signal came. Who swallows this exception puts it off, for it is raised again."""
+    """A signal was received; if the exception is swallowed, it is raised again."""
 
     def __init__(self, number: int):
         super().__init__(CODES[signal.Signals(number)])
 
     def __del__(self) -> None:
-        signal.setitimer(signal.ITIMER_REAL, RAISE_AGAIN_SECONDS)
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
 
 
 def stoppable(command: Callable[[], object]) -> None:
-    """Call `command`; the first signal of `CODES` ends it, and the process, with its code.
+    """Call `command` in the main thread; the first signal of `CODES` ends it and the process.
 
-    Only the main thread of a process that belongs to the command may do so. Signals that the
-    process was started to ignore, as by ``nohup``, stay ignored. What is kept of the work is a note
-    of the exception that passes (`BaseException.add_note`).
+    Ignored signals, as by ``nohup``, stay ignored. Notes of the exception that passes
+    (`BaseException.add_note`) say how much work is kept.
     """
     kept = ""
     try:
@@ -59,38 +55,37 @@ def stoppable(command: Callable[[], object]) -> None:
         finally:
             _set_handlers(lambda number, _: _end(number, "after its work"))
     except BaseException as error:
-        if not _came:
+        if not _received:
             raise
         kept = "; ".join(getattr(error, "__notes__", ()))
-    if _came:
+    if _received:
         for stream in sys.stdout, sys.stderr:
             with suppress(OSError, ValueError, AttributeError):
                 stream.flush()
-        _end(_came[0], "cleanly", kept)
+        _end(_received[0], "cleanly", kept)
 
 
 def _listen() -> None:
-    """Let the first signal raise `Stopped`; a thread sees to it that this is the end."""
+    """Let the first signal raise `Stopped`, and start the thread that enforces the end."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     threading.Thread(target=_insist, args=(reading,), name="signals", daemon=True).start()
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
 
+    def again(*_: object) -> None:
+        raise Stopped(_received[0])
+
     def stop(number: int, _: FrameType | None) -> None:
-        _came.append(number)
-        _set_handlers(lambda *_: None)  # more of them are the thread's
-        signal.signal(signal.SIGALRM, lambda *_: _raise(number))
+        _received.append(number)
+        _set_handlers(lambda *_: None)  # the thread handles further signals
+        signal.signal(signal.SIGALRM, again)
         if "logging" in sys.modules:
-            sys.modules["logging"].disable()  # Dask tells at length what it loses
+            sys.modules["logging"].disable()  # Dask would log every lost connection
         sys.unraisablehook = lambda _: None
         threading.excepthook = lambda _: None
         raise Stopped(number)
 
     _set_handlers(stop)
-
-
-def _raise(number: int) -> None:
-    raise Stopped(number)
 
 
 def _set_handlers(handler: Callable[[int, FrameType | None], object]) -> None:
@@ -100,10 +95,9 @@ def _set_handlers(handler: Callable[[int, FrameType | None], object]) -> None:
 
 
 def _insist(reading: int) -> None:
-    """Wait for a signal; end the process at the next one, or when the time is over.
+    """Wait for a signal; end the process at the next one, or after `GRACE_SECONDS`.
 
-    The interpreter writes the number of every signal to the pipe at once, while its handlers wait
-    for the main thread.
+    The interpreter writes every signal to the pipe at once; its handlers wait for the main thread.
     """
     numbers: list[int] = []
     left = None
@@ -116,9 +110,9 @@ def _insist(reading: int) -> None:
 
 
 def _end(number: int, how: str, kept: str = "") -> None:
-    """Kill what this process started, say how it ended and what is kept, and end the process.
+    """Kill child processes, print how the command ended, and end the process.
 
-    A signal that is not the keyboard's is named: who reads a log does not know of it.
+    Signals other than the keyboard's are named.
     """
     if "multiprocessing.process" in sys.modules:
         for child in sys.modules["multiprocessing.process"].active_children():
@@ -133,7 +127,7 @@ def _end(number: int, how: str, kept: str = "") -> None:
 
 
 def _flush() -> None:
-    """Write what standard output holds back; where that fails, it goes nowhere from then on."""
+    """Flush standard output; after an error, discard all further output."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -152,7 +146,7 @@ def failing_cleanly(display: Display = SHOWN) -> Iterator[None]:
     except BrokenPipeError:
         sys.exit(1)
     except Exception as error:
-        if _came:
+        if _received:
             raise
         code, words = exit_code_and_message(error)
         if code == DEFECT:

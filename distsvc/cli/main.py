@@ -1,7 +1,6 @@
-"""The command line: parse, call one library function, turn errors into exit codes.
+"""The commands: each parses, calls one function, prints the result, and ends with an exit code.
 
-Standard output is the result; standard error is progress and log. Imports that cost time are made
-where they are used, so that ``--help`` answers at once.
+Slow imports are inside the commands, so that ``--help`` answers at once.
 """
 
 from __future__ import annotations
@@ -48,18 +47,16 @@ if TYPE_CHECKING:
 
 
 DAY = click.DateTime(["%Y-%m-%d"])
-TOLD = "day", "output", "state", "words", "exit_code", "held"
-"""Of a day of a backfill, printed as JSON."""
 
 
 class Commands(click.Group):
-    """The group of all commands, whose complaints about usage show neither secrets nor escapes."""
+    """The group of all commands; its errors about usage show neither secrets nor escapes."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Call the command that was asked for."""
+        """Call a command."""
         try:
             return super().invoke(ctx)
-        except OSError as error:  # of what is printed behind the work, such as on a full disk
+        except OSError as error:  # of printing after the work, such as a full disk
             if error.errno == errno.EPIPE:
                 raise
             with failing_cleanly():
@@ -79,7 +76,7 @@ def main() -> None:
 
 @contextmanager
 def shown_progress(display: Display) -> Iterator[Progress]:
-    """Show how far a command is while it lasts."""
+    """Show progress during a command."""
     from distsvc.run.work.progress import Progress
 
     with closing(Progress(*display)) as progress:
@@ -88,12 +85,9 @@ def shown_progress(display: Display) -> Iterator[Progress]:
 
 @main.command()
 @click.option(
-    "--out",
-    type=Place(),
-    default="demo-out",
-    show_default=True,
+    "--out", type=Place(), default="demo-out", show_default=True,
     help="Folder for data and results.",
-)
+)  # fmt: skip
 @display_options
 def demo(out: str, **options: Any) -> None:
     """Run the main job on bundled data, from nothing to a report."""
@@ -142,11 +136,9 @@ def compile_(**options: Any) -> None:
 @click.option("--skip-missing", is_flag=True, help="Exit with 99 if the input is not there yet.")
 @click.option("--skip-empty", is_flag=True, help="Exit with 99 if the input has no rows.")
 @click.option(
-    "--continue-from",
-    type=Place(),
-    metavar="OUT",
+    "--continue-from", type=Place(), metavar="OUT",
     help="Continue the ids of the run at OUT, for this run only.",
-)
+)  # fmt: skip
 @display_options
 @click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
 def run(
@@ -184,7 +176,7 @@ def run(
             display=display,
         )
     if as_json:
-        click.echo(json.dumps(report.dumped()))
+        say(as_json=report.dumped())
         return
     from distsvc.report.content.night import words_of_night
     from distsvc.report.sections.headline import brief, doubt, why_unclear
@@ -213,13 +205,9 @@ def run(
 @click.argument("input_path", metavar="INPUT", type=Place())
 @click.argument("output_path", metavar="OUTPUT", type=Place())
 @click.option(
-    "--set",
-    "settings",
-    type=Setting(),
-    multiple=True,
-    metavar="cluster.KEY=VALUE",
+    "--set", "settings", type=Setting(), multiple=True, metavar="cluster.KEY=VALUE",
     help="A key of [cluster]; may be given several times.",
-)
+)  # fmt: skip
 @cluster_options
 @click.option("--overwrite", is_flag=True, help="Replace the labels that are published in OUTPUT.")
 @FRESH
@@ -243,20 +231,16 @@ def predict(
         manifest = predict_table(
             run_dir, input_path, output_path, settings=keys, progress=progress, **options
         )
-    if as_json:
-        click.echo(json.dumps(manifest.dumped()))
-    else:
-        say(f"{manifest.rows:,} rows labelled in {output_path}/labels")
+    done = f"{manifest.rows:,} rows labelled in {output_path}/labels"
+    say(done, as_json=as_json and manifest.dumped())
 
 
 @main.command()
 @click.argument("table", type=Place())
 @click.option(
-    "--out",
-    type=Place(),
-    metavar="JOB.toml",
+    "--out", type=Place(), metavar="JOB.toml",
     help="Write the job file there instead of printing it.",
-)
+)  # fmt: skip
 @EXCLUDE
 def init(table: str, out: str | None, exclude: list[str] | None) -> None:
     """Look at TABLE, and print a job file for it, with remarks as comments.
@@ -290,10 +274,7 @@ def plan(
         from distsvc.run.forecast.forecast import forecast_job
 
         forecast = forecast_job(asked_job(job_file, run_date, settings, overrides))
-    if as_json:
-        click.echo(json.dumps(forecast.dumped()))
-    else:
-        say(*forecast.lines())
+    say(*forecast.lines(), as_json=as_json and forecast.dumped())
 
 
 @main.command()
@@ -316,21 +297,15 @@ def status(output_path: str, as_json: bool) -> None:
 
         found = statuses.status(output_path)
         lines = statuses.in_words(found)
-    if as_json:
-        click.echo(json.dumps(found))
-    else:
-        say(*lines)
+    say(*lines, as_json=as_json and found)
 
 
 @main.command()
 @click.argument("output_path", metavar="OUT", type=Place())
 @click.option(
-    "--held",
-    "run_id",
-    required=True,
-    metavar="RUN_ID",
+    "--held", "run_id", required=True, metavar="RUN_ID",
     help="The run of the candidate, as status shows it.",
-)
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
 def publish(output_path: str, run_id: str, as_json: bool) -> None:
     """Publish a candidate at OUT that a check held back."""
@@ -338,13 +313,12 @@ def publish(output_path: str, run_id: str, as_json: bool) -> None:
         from distsvc.published.held import publish_held
 
         manifest = publish_held(output_path, run_id)
-    if as_json:
-        click.echo(json.dumps(manifest.dumped()))
-        return
-    say(f"run {run_id} is published: {manifest.rows:,} rows")
-    for check in manifest.failed:
-        say(f"warning: {check.words}")
-    say(f"{output_path.rstrip('/')}/report.html")
+    say(
+        f"run {run_id} is published: {manifest.rows:,} rows",
+        *(f"warning: {check.words}" for check in manifest.failed),
+        f"{output_path.rstrip('/')}/report.html",
+        as_json=as_json and manifest.dumped(),
+    )
 
 
 @main.command()
@@ -368,19 +342,18 @@ def rollback(output_path: str, withdraw: bool, as_json: bool) -> None:
             manifest, later = rollbacks.withdraw(output_path)
         else:
             manifest = rollbacks.roll_back(output_path)
-    if as_json:
-        click.echo(json.dumps(manifest.dumped()))
-        return
+    run = f"run {manifest.run_id} of {manifest.run_date}"
+    lines = [f"{run} is published again: {manifest.rows:,} rows"]
+    lines += [f"{output_path.rstrip('/')}/report.html"]
     if withdraw:
-        say(f"run {manifest.run_id} of {manifest.run_date} is withdrawn: nothing is published")
-        if later:
-            say(f"warning: these nights went on from it: {', '.join(later)}")
-            again = "distsvc backfill JOB.toml --from DATE --to DATE --reprocess completed"
-            say(f"to do them again: {again}")
-        say(f"to publish it again: distsvc publish {output_path} --held {manifest.run_id}")
-        return
-    say(f"run {manifest.run_id} of {manifest.run_date} is published again: {manifest.rows:,} rows")
-    say(f"{output_path.rstrip('/')}/report.html")
+        again = "distsvc backfill JOB.toml --from DATE --to DATE --reprocess completed"
+        nights = [
+            f"warning: these nights went on from it: {', '.join(later)}",
+            f"to do them again: {again}",
+        ]
+        lines = [f"{run} is withdrawn: nothing is published", *(nights if later else [])]
+        lines += [f"to publish it again: distsvc publish {output_path} --held {manifest.run_id}"]
+    say(*lines, as_json=as_json and manifest.dumped())
 
 
 @main.command()
@@ -399,22 +372,15 @@ def history(folder: str, page: str | None, as_json: bool) -> None:
         lines = histories.in_lines(nights)
         if page:
             histories.write_page(nights, page)
-    if as_json:
-        click.echo(json.dumps({"nights": [night.model_dump() for night in nights]}))
-    else:
-        say(*lines)
+    say(*lines, as_json=as_json and {"nights": [night.model_dump() for night in nights]})
 
 
 @main.command()
 @click.argument("folder", metavar="FOLDER", type=Place())
 @click.option(
-    "--to",
-    "table",
-    type=Place(),
-    required=True,
-    metavar="TABLE",
+    "--to", "table", type=Place(), required=True, metavar="TABLE",
     help="NAME.parquet, NAME.duckdb or delta://PATH; replaced if it exists.",
-)
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the nights and rows as JSON.")
 def export(folder: str, table: str, as_json: bool) -> None:
     """Write all published nights below FOLDER to one table.
@@ -426,10 +392,10 @@ def export(folder: str, table: str, as_json: bool) -> None:
         from distsvc.published import export as exports
 
         done = exports.export(folder, table)
-    if as_json:
-        click.echo(json.dumps({"nights": done.nights, "rows": done.rows, "table": done.table}))
-    else:
-        say(f"{done.nights:,} night{'s' * (done.nights != 1)}, {done.rows:,} rows: {done.table}")
+    say(
+        f"{done.nights:,} night{'s' * (done.nights != 1)}, {done.rows:,} rows: {done.table}",
+        as_json=as_json and {"nights": done.nights, "rows": done.rows, "table": done.table},
+    )
 
 
 @main.command()
@@ -447,23 +413,20 @@ def gc(output_path: str, keep: int | None, dry_run: bool, as_json: bool) -> None
     OUT and four folders deep, as in OUT/shop/2026/11/20.
     """
     gone = "would be removed" if dry_run else "removed"
+    found: Any
     with failing_cleanly():
         from distsvc.storage.publishing.publication import collect
         from distsvc.storage.publishing.retention import is_output, retain
 
         if keep is None or is_output(output_path):
             files = collect(output_path, dry_run)
-            told, lines = json.dumps({"removed": files}), [f"{len(files)} files {gone}"]
-            lines = [*(f"{gone}: {one}" for one in files if dry_run), *lines]
+            found, lines = {"removed": files}, [f"{gone}: {one}" for one in files if dry_run]
+            lines.append(f"{len(files)} files {gone}")
         else:
-            runs = retain(output_path, keep, dry_run)
-            told = json.dumps(runs)
-            lines = [f"{gone}: {_told_run(one)}" for one in runs["removed"]]
-            lines += [f"kept: {_told_run(one)}: {one['because']}" for one in runs["kept"]]
-    if as_json:
-        click.echo(told)
-    else:
-        say(*lines)
+            found = retain(output_path, keep, dry_run)
+            lines = [f"{gone}: {_run_words(one)}" for one in found["removed"]]
+            lines += [f"kept: {_run_words(one)}: {one['because']}" for one in found["kept"]]
+    say(*lines, as_json=as_json and found)
 
 
 @main.command()
@@ -471,12 +434,9 @@ def gc(output_path: str, keep: int | None, dry_run: bool, as_json: bool) -> None
 @click.option("--from", "first", type=DAY, required=True, metavar="DATE", help="The first day.")
 @click.option("--to", "last", type=DAY, required=True, metavar="DATE", help="The last day.")
 @click.option(
-    "--reprocess",
-    type=click.Choice(("none", "failed", "completed")),
-    default="none",
-    show_default=True,
-    help="Which days with a published result are run again.",
-)
+    "--reprocess", type=click.Choice(("none", "failed", "completed")), default="none",
+    show_default=True, help="Which days with a published result are run again.",
+)  # fmt: skip
 @SET
 @cluster_options
 @FRESH
@@ -545,34 +505,32 @@ def backfill(
         code = days[-1].exit_code
         go_on = backfills.going_on(days[-1], until, again) if code else []
     if as_json:
-        told = [{name: getattr(day, name) for name in TOLD} for day in days]
-        click.echo(json.dumps({"nights": told, "go_on": go_on}))
+        keys = "day", "output", "state", "words", "exit_code", "held"
+        nights = [{key: getattr(day, key) for key in keys} for day in days]
+        say(as_json={"nights": nights, "go_on": go_on})
     if code:
-        _tell_stop(days, go_on)
+        *before, stopped = days
+        done = f"done up to {before[-1].day}" if before else "no day is done"
+        lines = [f"error: {stopped.day}: {stopped.words}", f"stopped at {stopped.day}, {done}"]
+        say(*lines, "to go on:", *(f"  {line}" for line in go_on), err=True)
     sys.exit(code)
 
 
-def _tell_stop(days: list[BackfilledDay], go_on: list[str]) -> None:
-    """Say which days are done, which one stopped the backfill, and how to go on."""
-    *done, stopped = days
-    before = f"done up to {done[-1].day}" if done else "no day is done"
-    lines = [f"error: {stopped.day}: {stopped.words}", f"stopped at {stopped.day}, {before}"]
-    for line in [*lines, "to go on:", *(f"  {line}" for line in go_on)]:
-        say(line, err=True)
-
-
 def outside(report: Report, of: str = "") -> str:
-    """Say which share of the rows is outside, or that the algorithm has no outside."""
+    """Return the share of the rows outside in words, or that the algorithm has no outside."""
     outliers = report.outliers
     return f"{outliers.share:.1%} outside{of}" if outliers.defined else "no outside"
 
 
-def _told_run(told: dict[str, str]) -> str:
-    of = f" of {told['date']}" if told["date"] else ""
-    return f"{told['path']}" + (f", run {told['run_id']}{of}" if told["run_id"] else "")
+def _run_words(run: dict[str, str]) -> str:
+    of = f" of {run['date']}" if run["date"] else ""
+    return f"{run['path']}" + (f", run {run['run_id']}{of}" if run["run_id"] else "")
 
 
-def say(*lines: str, err: bool = False) -> None:
-    """Print lines for people, each safe for a terminal."""
+def say(*lines: str, err: bool = False, as_json: Any = False) -> None:
+    """Print lines, each safe for a terminal, or a value as JSON in their place."""
+    if as_json is not False:
+        click.echo(json.dumps(as_json))
+        return
     for line in lines:
         click.echo(one_line(line), err=err)

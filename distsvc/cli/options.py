@@ -1,6 +1,6 @@
-"""The options that several commands have, and the short forms of the commonest keys.
+"""Options of several commands, and short forms of the most common keys.
 
-What needs the job's configuration imports it when it is used: ``--help`` answers at once.
+The job's configuration is imported when it is needed: ``--help`` answers at once.
 """
 
 from __future__ import annotations
@@ -15,36 +15,19 @@ from distsvc.run.work.start import ClusterAddress, Display
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-SHORT = {
-    "clusters": "model.n_clusters",
-    "max_clusters": "model.max_clusters",
-    "min_cluster_rows": "model.min_cluster_rows",
-    "label": "input.label",
-    "id": "input.id",
-    "out": "output.path",
-    "columns": "input.columns",
-    "exclude": "input.exclude",
-    "where": "input.where",
-    "scale": "preprocess.scale",
-    "missing": "preprocess.missing",
-    "algorithm": "model.algorithm",
-    "seed": "model.seed",
-}
-"""The keys that have an option of their own, by its name."""
-
 
 class Place(click.ParamType):
-    """A path or a URL. A shell completes it as a file; what is there is the command's business."""
+    """A path or a URL, which a shell completes as a file."""
 
     name = "text"
 
     def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[CompletionItem]:
-        """Let the shell look for files."""
+        """Return a request to complete a file."""
         return [CompletionItem(incomplete, type="file")]
 
 
 class WordOf(click.ParamType):
-    """One of the words that a key of the job file takes."""
+    """One of the words that are allowed for a key of the job file."""
 
     name = "word"
 
@@ -52,14 +35,14 @@ class WordOf(click.ParamType):
         self.key = key
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return the word, if it is one of them."""
+        """Return the word; wrong usage for any other."""
         words = self._words()
         if value not in words:
             self.fail(f"{value!r} is not one of {', '.join(map(repr, words))}.", param, ctx)
         return value
 
     def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[CompletionItem]:
-        """Offer the words that begin so."""
+        """Return the words with this beginning."""
         return _offered(self._words(), incomplete)
 
     def _words(self) -> tuple[str, ...]:
@@ -69,7 +52,7 @@ class WordOf(click.ParamType):
 
 
 class Names(click.ParamType):
-    """Names of columns, with commas between them."""
+    """Names of columns, separated by commas."""
 
     name = "names"
 
@@ -79,12 +62,12 @@ class Names(click.ParamType):
 
 
 class Setting(click.ParamType):
-    """``section.key=value``; a shell completes the key, and the value where it is a word."""
+    """``section.key=value``; a shell completes keys and words."""
 
     name = "setting"
 
     def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[CompletionItem]:
-        """Offer keys, and after the equals sign the words that the key takes."""
+        """Return keys, and after the equals sign the words that are allowed."""
         from distsvc.job.file import known_keys
 
         key, equals, _ = incomplete.partition("=")
@@ -97,14 +80,57 @@ def _offered(words: Iterable[str], incomplete: str) -> list[CompletionItem]:
     return [CompletionItem(word) for word in words if word.startswith(incomplete)]
 
 
+SHORT_OPTIONS: dict[str, tuple[str, Any, str, str]] = {
+    "clusters": (
+        "model.n_clusters", click.IntRange(1), "K", "The number of clusters; found by default."
+    ),
+    "max_clusters": (
+        "model.max_clusters", click.IntRange(1), "K",
+        "The most clusters; the smallest go with their nearest one.",
+    ),
+    "min_cluster_rows": (
+        "model.min_cluster_rows", click.IntRange(1), "N",
+        "The least rows of a cluster; a smaller one goes with its nearest one.",
+    ),
+    "label": (
+        "input.label", str, "NAME", "The column of known classes; it only scores the result."
+    ),
+    "id": ("input.id", str, "NAME", "The column of ids, copied to the labels."),
+    "out": ("output.path", Place(), "OUT", "Where the result goes, instead of out/NAME."),
+    "columns": ("input.columns", Names(), "A,B,C", "The columns used; all by default."),
+    "exclude": ("input.exclude", Names(), "A,B", "Columns that are not used; none by default."),
+    "where": ("input.where", str, "FILTER", "The rows used, e.g. 'amount > 0'."),
+    "scale": (
+        "preprocess.scale", WordOf("preprocess.scale"), "HOW",
+        "The scale: standard, minmax, robust, unit, none or auto.",
+    ),
+    "missing": (
+        "preprocess.missing", WordOf("preprocess.missing"), "HOW",
+        "Missing values: auto (the default), error, drop or median.",
+    ),
+    "algorithm": (
+        "model.algorithm", WordOf("model.algorithm"), "NAME",
+        "The algorithm: auto (the default), support-vector, imdh, linear-svdd or another.",
+    ),
+    "seed": (
+        "model.seed", click.IntRange(0), "N", "The seed of random choices; 0 by default."
+    ),
+}  # fmt: skip
+"""Key, type, placeholder and help of the options for keys, by the name of the option."""
+
+SHORT = {name: key for name, (key, *_) in SHORT_OPTIONS.items()}
+
+
+def _short_option(name: str) -> Any:
+    _, kind, metavar, words = SHORT_OPTIONS[name]
+    return click.option(f"--{name.replace('_', '-')}", type=kind, metavar=metavar, help=words)
+
+
+EXCLUDE = _short_option("exclude")
 SET = click.option(
-    "--set",
-    "settings",
-    type=Setting(),
-    multiple=True,
-    metavar="SECTION.KEY=VALUE",
+    "--set", "settings", type=Setting(), multiple=True, metavar="SECTION.KEY=VALUE",
     help="Override a key of the job; may be given several times.",
-)
+)  # fmt: skip
 RUN_DATE = click.option(
     "--run-date", metavar="DATE", help="What {run_date} stands for; today by default."
 )
@@ -112,56 +138,43 @@ FRESH = click.option(
     "--fresh", is_flag=True, help="Start over instead of going on after an interruption."
 )
 METRICS_FILE = click.option(
-    "--metrics-file",
-    type=Place(),
-    metavar="FILE",
+    "--metrics-file", type=Place(), metavar="FILE",
     help="The file for Prometheus' metrics, written whatever the exit code is.",
-)
-
-
-EXCLUDE = click.option(
-    "--exclude", type=Names(), metavar="A,B", help="Columns that are not used; none by default."
-)
+)  # fmt: skip
 
 
 def cluster_options(command: Command) -> Command:
-    """Give a command the options that say where the cluster is."""
+    """Add the options for the cluster to a command."""
     return _with(
         command,
         click.option(
-            "--scheduler",
-            metavar="ADDRESS",
+            "--scheduler", metavar="ADDRESS",
             help="The address of a Dask scheduler, e.g. tcp://10.0.0.5:8786.",
         ),
         click.option(
-            "--scheduler-file",
-            type=Place(),
-            metavar="FILE",
+            "--scheduler-file", type=Place(), metavar="FILE",
             help="The file that a Dask scheduler wrote.",
         ),
         click.option("--require-tls", is_flag=True, help="Refuse a scheduler that is not tls://."),
-    )
+    )  # fmt: skip
 
 
 def display_options(command: Command) -> Command:
-    """Give a command the options that say what standard error shows."""
+    """Add the options for standard error to a command."""
     return _with(
         command,
         click.option("--quiet", is_flag=True, help="Show no progress and no log, only errors."),
         click.option("--verbose", is_flag=True, help="Show every event, with all its fields."),
         click.option(
-            "--log-format",
-            type=click.Choice(("text", "json")),
-            default="text",
-            show_default=True,
+            "--log-format", type=click.Choice(("text", "json")), default="text", show_default=True,
             envvar="DISTSVC_LOG_FORMAT",
             help="Sentences, or a JSON object a line; also DISTSVC_LOG_FORMAT.",
         ),
-    )
+    )  # fmt: skip
 
 
 def display_of(options: dict[str, Any]) -> Display:
-    """Return what is to be shown, of a command's options, which are taken out."""
+    """Return the display of a command's options, which are removed from `options`."""
     display = Display(*(options.pop(name) for name in Display._fields))
     if display.quiet and display.verbose:
         raise click.UsageError("--quiet and --verbose are both given: expected one of them")
@@ -169,70 +182,12 @@ def display_of(options: dict[str, Any]) -> Display:
 
 
 def short_keys(command: Command) -> Command:
-    """Give a command the short forms of the commonest keys, those of `SHORT`."""
-    return _with(
-        command,
-        click.option(
-            "--clusters",
-            type=click.IntRange(1),
-            metavar="K",
-            help="The number of clusters; found by default.",
-        ),
-        click.option(
-            "--max-clusters",
-            type=click.IntRange(1),
-            metavar="K",
-            help="The most clusters; the smallest go with their nearest one.",
-        ),
-        click.option(
-            "--min-cluster-rows",
-            type=click.IntRange(1),
-            metavar="N",
-            help="The least rows of a cluster; a smaller one goes with its nearest one.",
-        ),
-        click.option(
-            "--label",
-            metavar="NAME",
-            help="The column of known classes; it only scores the result.",
-        ),
-        click.option("--id", metavar="NAME", help="The column of ids, copied to the labels."),
-        click.option(
-            "--out", type=Place(), metavar="OUT", help="Where the result goes, instead of out/NAME."
-        ),
-        click.option(
-            "--columns", type=Names(), metavar="A,B,C", help="The columns used; all by default."
-        ),
-        EXCLUDE,
-        click.option("--where", metavar="FILTER", help="The rows used, e.g. 'amount > 0'."),
-        click.option(
-            "--scale",
-            type=WordOf("preprocess.scale"),
-            metavar="HOW",
-            help="The scale: standard, minmax, robust, unit, none or auto.",
-        ),
-        click.option(
-            "--missing",
-            type=WordOf("preprocess.missing"),
-            metavar="HOW",
-            help="Missing values: auto (the default), error, drop or median.",
-        ),
-        click.option(
-            "--algorithm",
-            type=WordOf("model.algorithm"),
-            metavar="NAME",
-            help="The algorithm: auto (the default), support-vector, imdh, linear-svdd or another.",
-        ),
-        click.option(
-            "--seed",
-            type=click.IntRange(0),
-            metavar="N",
-            help="The seed of random choices; 0 by default.",
-        ),
-    )
+    """Add the options of `SHORT_OPTIONS` to a command."""
+    return _with(command, *map(_short_option, SHORT_OPTIONS))
 
 
 def _with(command: Command, *options: Callable[[Command], Command]) -> Command:
-    """Give a command options, in the order of its help."""
+    """Add options to a command, in the order of its help."""
     for option in reversed(options):
         command = option(command)
     return command
@@ -241,9 +196,9 @@ def _with(command: Command, *options: Callable[[Command], Command]) -> Command:
 def split_options(
     settings: Iterable[str], options: dict[str, Any]
 ) -> tuple[dict[str, Any], ClusterAddress]:
-    """Return the keys that short forms override, and where the cluster is, of a command's options.
+    """Return the keys that short forms override, and the cluster, from a command's options.
 
-    `settings` are those of ``--set``; a key that both give is wrong usage.
+    A key that is also in the `settings` of ``--set`` is wrong usage.
     """
     given = {name: options.pop(name) for name in SHORT if name in options}
     keys = {SHORT[name]: value for name, value in given.items() if value is not None}
@@ -257,10 +212,7 @@ def split_options(
 
 
 def hint_of_option(error: click.NoSuchOption) -> str:
-    """Return what is said of an unknown option that may be a key of the job, or nearly another.
-
-    It is empty where nothing helps.
-    """
+    """Return a hint for an unknown option that is a key of the job or similar to an option."""
     command, name = error.ctx.command if error.ctx else None, error.option_name
     names = {of.name for of in command.params} if command else set()
     likely = list(error.possibilities or ())

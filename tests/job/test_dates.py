@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from distsvc.errors import JobFileError
 from distsvc.job.dates import MOST_DAYS, filled, filled_each, names_day, parse_day
-from distsvc.job.file import NIGHTS, parse_job
+from distsvc.job.file import EARLIER_NIGHTS, parse_job
 
 DAY = datetime.date(2026, 3, 1)
 
@@ -147,7 +147,7 @@ def test_the_day_is_filled_in_in_every_text_of_three_sections():
 def test_a_run_that_is_not_published_is_looked_for_a_month_back():
     found = job(continuity={"previous": "out/{run_date-1d}"}).continuity.previous
     assert found[:3] == ("out/2026-02-28", "out/2026-02-27", "out/2026-02-26")
-    assert len(found) == NIGHTS
+    assert len(found) == EARLIER_NIGHTS
     assert job(continuity={"previous": "out/fixed"}).continuity.previous == ("out/fixed",)
     monthly = job(continuity={"previous": "out/{run_date-1d:%Y-%m}"}).continuity.previous
     assert monthly == ("out/2026-02", "out/2026-01")
@@ -156,7 +156,7 @@ def test_a_run_that_is_not_published_is_looked_for_a_month_back():
 def test_a_range_of_runs_is_looked_through_from_its_end():
     found = job(continuity={"previous": "out/{run_date-3d..run_date-1d}"}).continuity.previous
     assert found[:4] == ("out/2026-02-28", "out/2026-02-27", "out/2026-02-26", "out/2026-02-25")
-    assert len(found) == len(set(found)) == NIGHTS + 2
+    assert len(found) == len(set(found)) == EARLIER_NIGHTS + 2
 
 
 @pytest.mark.parametrize(

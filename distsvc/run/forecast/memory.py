@@ -1,7 +1,7 @@
-"""The memory that a run will need, as sums of named terms, and whether it fits.
+"""Forecast of the memory of a run, as sums of named terms.
 
-Nothing is read: it is arithmetic on the sizes of the job. What processes hold from the start was
-measured on jobs of a few rows; `python -m benchmarks forecast` compares sums with measured peaks.
+It is arithmetic on the sizes of the job. The constants of processes were measured on jobs of a few
+rows; `python -m benchmarks forecast` compares sums with measured peaks.
 """
 
 from __future__ import annotations
@@ -26,40 +26,39 @@ from distsvc.storage.tables.sources import source_of
 
 PROCESS: Terms = {"Python and libraries": 175 * MB, "compiled kernels": 65 * MB}
 MAPPED = "libraries' files"
-MAPPED_BYTES, MOST_MAPPED_BYTES = 130 * MB, 300 * MB
-"""Of the files of libraries, where the system does not tell it; and at most, since a program that
-runs jobs may have mapped others."""
+MAPPED_BYTES, MAX_MAPPED_BYTES = 130 * MB, 300 * MB
+"""Assumed size of mapped libraries if it is unknown, and its maximum."""
 
 DASK: Terms = {"Dask": 32 * MB}
 FIGURES = 15 * MB
-KEPT = 25 * MB
-"""Freed memory that Arrow's allocator keeps for more."""
+ARROW_BYTES = 25 * MB
+"""Freed memory that Arrow's allocator keeps for reuse."""
 
-KEPT_SMALL = 64 * MB
-"""Freed arrays that the allocator of C keeps, at most; larger ones it gives back."""
+MAX_FREED_BYTES = 64 * MB
+"""Maximum size of freed arrays that C's allocator keeps; it returns larger ones."""
 
-A_PART = 4000
-"""Bytes of a partition's entry in the plan, its task, and its file's entry in the manifest."""
+PART_BYTES = 4000
+"""Bytes of a partition in the plan, of its task, and of its file in the manifest."""
 
-A_LABEL = 40
-"""Bytes of a row's id, label, score and outlier flag, twice, as they are encoded when written."""
+LABELLED_BYTES = 40
+"""Bytes of a row's id, label, score and outlier flag, twice, for their encoding."""
 
 SHARE_OF_LIMIT = 0.95
-"""Of a worker's memory limit, at which Dask ends it."""
+"""Share of a worker's memory limit at which Dask ends it."""
 
 COMPARED_BYTES = 40
-"""Bytes of a value by which clusters are compared, as it is read and as a number."""
+"""Bytes of a value in a column that is compared by cluster, as read and as a number."""
 
-LEAST = {
+MIN_SETTINGS = {
     "cluster": {"partition_rows": 10_000, "block_rows": 1_000, "threads": 1, "workers": 1},
     "model": {"memory_rows": 1_000, "max_samples": 1_000, "size": 100, "budget": 10},
 }
-"""Settings that are proposed where a job does not fit, in this order, and their least values."""
+"""Settings that are lowered, in this order, if a job does not fit; and their minimum."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """The terms of the driver, and of a worker with the most threads; none without workers."""
+    """Terms of the driver, and of a worker with the most threads; no worker terms without any."""
 
     driver: Terms
     worker: Terms
@@ -70,7 +69,7 @@ class Memory:
 
 
 def sizes_of(job: Job, table: Table, algorithm: Forecastable | None) -> Sizes:
-    """Return the sizes of a job on a table; without an algorithm nothing is learned."""
+    """Return the sizes of a job, which only labels if there is no algorithm."""
     d, parts = len(table.columns), cut(job, table)
     return Sizes(
         n_rows=table.n_rows,
@@ -104,37 +103,38 @@ def forecast_memory(job: Job, table: Table, workers: Workers, algorithm: Forecas
 def _memory(
     sizes: Sizes, table: Table, workers: Workers, steps: list[Terms], tasks: list[Terms]
 ) -> Memory:
-    """Return the memory of driver and workers: the largest of the driver's `steps` and `tasks`."""
+    """Return the memory of driver and workers, for the largest of `steps` and `tasks`."""
     process = process_terms()
-    plan: Terms = {"plan and tasks": 1.0 * A_PART * sizes.parts}
+    plan: Terms = {"plan and tasks": 1.0 * PART_BYTES * sizes.parts}
     if not workers.each:
         before, largest = sorted([*steps, *tasks], key=_sum)[-2:]
-        kept: Terms = {"freed memory that is kept": KEPT + min(_sum(before), KEPT_SMALL)}
-        return Memory(_said(process, plan, kept, _decoding(table, sizes.block_rows), largest), {})
-    driver = _said(process, DASK, plan, _decoding(table, 1), max(steps, key=_sum))
-    task = _said(_decoding(table, sizes.block_rows), max(tasks, key=_sum))
+        kept: Terms = {
+            "freed memory that is kept": ARROW_BYTES + min(_sum(before), MAX_FREED_BYTES)
+        }
+        return Memory(_joined(process, plan, kept, _decoding(table, sizes.block_rows), largest), {})
+    driver = _joined(process, DASK, plan, _decoding(table, 1), max(steps, key=_sum))
+    task = _joined(_decoding(table, sizes.block_rows), max(tasks, key=_sum))
     threads = max(threads for threads, _ in workers.each)
     if threads > 1:
         task = {f"{threads} times {name}": threads * size for name, size in task.items()}
-    return Memory(driver, _said(process, {"freed memory that is kept": KEPT}, task))
+    return Memory(driver, _joined(process, {"freed memory that is kept": ARROW_BYTES}, task))
 
 
 def process_terms() -> Terms:
-    """Return the memory of a process before it works, driver or worker.
+    """Return the memory of an idle process, driver or worker.
 
-    How much of a library's file becomes resident when a page of it is used is up to the system: on
-    one machine it was 125 MB with one installation, and 235 MB with another of the same versions.
-    So this process, which has loaded them, is asked.
+    The resident size of mapped libraries depends on the system and the installation, so that of
+    this process is used.
     """
     mapped = mapped_memory_mb()
-    n_bytes = MAPPED_BYTES if mapped is None else min(mapped * MB, MOST_MAPPED_BYTES)
+    n_bytes = MAPPED_BYTES if mapped is None else min(mapped * MB, MAX_MAPPED_BYTES)
     return PROCESS | {MAPPED: n_bytes}
 
 
 def check_memory(job: Job, table: Table, workers: Workers, algorithm: Forecastable) -> Memory:
-    """Return the memory of driver and workers, if it fits.
+    """Return the memory of driver and workers.
 
-    `JobFileError` where it does not fit; names the setting that makes it fit, if one does.
+    `JobFileError` if it does not fit; names a setting that makes it fit, if there is one.
     """
     memory = forecast_memory(job, table, workers, algorithm)
     lacking = _lacking(memory, workers)
@@ -145,10 +145,7 @@ def check_memory(job: Job, table: Table, workers: Workers, algorithm: Forecastab
 
 
 def check_labelling(job: Job, table: Table, workers: Workers, wide: bool) -> None:
-    """Check that a job fits that only labels its table; errors as in `check_memory`.
-
-    `wide` is whether its rule takes rows of float64.
-    """
+    """Raise JobFileError if a job that only labels does not fit; `wide` rules take float64."""
     sizes = sizes_of(job, table, None)
     tasks = _tasks(sizes, {}, wide, job.output)[-1:]
     lacking = _lacking(_memory(sizes, table, workers, [{}], tasks), workers)
@@ -159,7 +156,7 @@ def check_labelling(job: Job, table: Table, workers: Workers, wide: bool) -> Non
 
 
 def machine_bytes() -> int:
-    """Return the memory of this machine, or of the container that this process is in."""
+    """Return the memory of this machine or container."""
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for path in "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes":
         with suppress(OSError, ValueError):
@@ -168,7 +165,7 @@ def machine_bytes() -> int:
 
 
 def shown(terms: Terms) -> str:
-    """Return a sum and its terms, the largest first: "0.5 GB: the sample 0.3 GB + ..."."""
+    """Return a sum with its terms, the largest first: "0.5 GB: the sample 0.3 GB + ..."."""
     parts = sorted(terms.items(), key=lambda term: -term[1])
     return f"{_size(sum(terms.values()))}: " + " + ".join(f"{n} {_size(b)}" for n, b in parts)
 
@@ -179,7 +176,7 @@ def _decoding(table: Table, block_rows: int) -> Terms:
 
 
 def _tasks(sizes: Sizes, learning: Terms, float64: bool, output: OutputConfig) -> list[Terms]:
-    """Return the memory of a task that surveys, of one that learns, and of one that labels."""
+    """Return the memory of tasks that survey, learn and label."""
     blocks = {"blocks of rows": 2.125 * sizes.block}
     wide = 16 * sizes.n_columns if float64 else 8 * sizes.n_columns
     block = {"prepared rows": 1.0 * wide * min(sizes.block_rows, sizes.partition_rows)}
@@ -188,7 +185,7 @@ def _tasks(sizes: Sizes, learning: Terms, float64: bool, output: OutputConfig) -
         "the pilot": sizes.block + 2.0 * sizes.row_bytes * sizes.pilot_rows,
         "a partition's rows of the sample": 2.0 * sizes.part + 32.0 * rows,
     }
-    label = A_LABEL + 2 * sum(of.row_bytes(output) for of in OPTIONAL_COLUMNS)
+    label = LABELLED_BYTES + 2 * sum(of.row_bytes(output) for of in OPTIONAL_COLUMNS)
     labels = {"labels of a partition": 1.0 * label * sizes.partition_rows}
     for of in OPTIONAL_COLUMNS:
         labels |= of.held(output)
@@ -196,7 +193,7 @@ def _tasks(sizes: Sizes, learning: Terms, float64: bool, output: OutputConfig) -
 
 
 def _lacking(memory: Memory, workers: Workers) -> str:
-    """Return a sentence about the process that does not fit, if any."""
+    """Return a sentence on a process that does not fit, or an empty text."""
     for _, limit in workers.each:
         if limit and _sum(memory.worker) > SHARE_OF_LIMIT * limit:
             return (
@@ -214,8 +211,8 @@ def _lacking(memory: Memory, workers: Workers) -> str:
 
 
 def _remedy(job: Job, table: Table, workers: Workers, now: dict[str, int]) -> str:
-    """Name the first setting that makes a job fit: halved from its value `now` until it does."""
-    for section, least in LEAST.items():
+    """Name the first setting that makes a job fit, when halved from its value `now`."""
+    for section, least in MIN_SETTINGS.items():
         for key in least:
             value = now.get(key, 0) // 2
             while value >= least[key]:
@@ -229,17 +226,17 @@ def _remedy(job: Job, table: Table, workers: Workers, now: dict[str, int]) -> st
 
 
 def _settings(job: Job, sizes: Sizes, workers: Workers) -> dict[str, int]:
-    """Return the present values of the settings in `LEAST` that the job has."""
+    """Return the present values of the job's settings in `MIN_SETTINGS`."""
     now = {"partition_rows": sizes.partition_rows, "block_rows": sizes.block_rows}
     if workers.here and workers.each:
         now |= {"threads": workers.each[0][0], "workers": len(workers.each)}
     sample = dict.fromkeys(("memory_rows", "max_samples"), sizes.sample_rows)
-    own = [key for key in LEAST["model"] if key in type(job.model).model_fields]
+    own = [key for key in MIN_SETTINGS["model"] if key in type(job.model).model_fields]
     return now | {key: getattr(job.model, key) or sample.get(key, 0) for key in own}
 
 
 def _fewer(workers: Workers, key: str, value: int) -> Workers:
-    """Return the workers with another setting; a worker's limit is its threads' share."""
+    """Return the workers with another setting; a worker's limit is proportional to its threads."""
     if key == "workers":
         return Workers(workers.each[:value])
     if key == "threads":
@@ -252,8 +249,8 @@ def _sum(*several: Terms) -> float:
     return float(sum(sum(terms.values()) for terms in several))
 
 
-def _said(*several: Terms) -> Terms:
-    """Join terms, without those of less than a tenth of a MB."""
+def _joined(*several: Terms) -> Terms:
+    """Join terms, without those below a tenth of a MB."""
     joined: Terms = {}
     for terms in several:
         joined |= terms

@@ -1,4 +1,4 @@
-"""The part of the report on columns: what each is, and what the clusters have in it."""
+"""The part of the report on columns, and columns that alone separate clusters."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ REST = "all others"
 def columns_part(
     table: Table, preparation: Preparation, job: Job, labelled: Labelled, rows: PilotRows
 ) -> ColumnsPart:
-    """Return what each column is, and what each cluster has in it, in the table's own units."""
+    """Return the kind of each column, and its values by cluster in the table's own units."""
     sizes = labelled.counts.sizes.sum(axis=1)
     order = np.argsort(-sizes, kind="stable")[: labelled.counts.n_clusters][:MAX_CLUSTERS]
     contents = labelled.contents
@@ -72,7 +72,7 @@ def _places(features: Sequence[Feature]) -> list[slice]:
 
 
 def _descriptions(table: Table, preparation: Preparation, job: Job) -> list[ColumnDescription]:
-    """Return what each feature is: by the model of its column, else by its type."""
+    """Return the description of each feature, from its column model or its type."""
     firsts = [places.start for places in _places(table.features)]
     if preparation.columns is not None:
         found = described(preparation.columns, table.columns, given_columns(table))
@@ -83,7 +83,7 @@ def _descriptions(table: Table, preparation: Preparation, job: Job) -> list[Colu
 
 
 def plain_description(feature: Feature, scale: str, reason: str) -> ColumnDescription:
-    """Return the description of a feature that is learned from on a given scale."""
+    """Return the description of a feature on a given scale, without a column model."""
     if isinstance(feature, Vector):
         return ColumnDescription("vector", scale, f"{feature.width} numbers in each row")
     if isinstance(feature, Category):
@@ -129,7 +129,7 @@ def _feature_part(
 
 
 def _compared_parts(table: Table, contents: ClusterContents, order: np.ndarray) -> list[ColumnPart]:
-    """Return columns that are no features."""
+    """Return the parts of columns that are not features."""
     names = {counted.column: counted.names for counted in contents.compared}
     found = []
     for j, feature in enumerate(table.compared):
@@ -150,7 +150,7 @@ def _compared_parts(table: Table, contents: ClusterContents, order: np.ndarray) 
 
 
 def _shares(names: Sequence[str], rows: np.ndarray, order: np.ndarray) -> dict[str, Any]:
-    """Return rows by level (k, L + 1), the most frequent levels first, of the clusters `order`."""
+    """Return `rows` by level (k, L + 1) of the clusters `order`, the most frequent levels first."""
     known = rows[:, :-1]
     totals = known.sum(axis=0)
     levels = [int(c) for c in np.argsort(-totals, kind="stable") if totals[c]]
@@ -179,9 +179,9 @@ def _are_numbers(texts: Sequence[str]) -> bool:
 
 
 def number_fields(x: np.ndarray, labels: np.ndarray, order: np.ndarray) -> dict[str, Any]:
-    """Return what clusters have of values x (m,): quartiles, or shares of two values.
+    """Return quartiles of values x (m,) by cluster, or shares if there are only two values.
 
-    Missing values are left out. `labels` (m,) are the rows' clusters.
+    Missing values are ignored. `labels` (m,) are the rows' clusters.
     """
     known = ~np.isnan(x)
     x, labels = x[known], labels[known]
@@ -211,9 +211,9 @@ def number_fields(x: np.ndarray, labels: np.ndarray, order: np.ndarray) -> dict[
 
 
 def explained_share(rows: np.ndarray) -> float:
-    """Return the share of the Gini impurity of levels that clusters explain, by rows (k, L).
+    """Return the share of the Gini impurity of levels explained by clusters, from rows (k, L).
 
-    It is Goodman and Kruskal's tau, less what chance explains.
+    It is Goodman and Kruskal's tau, adjusted for chance.
     """
     n, sizes = rows.sum(), rows.sum(axis=1)
     if n < 2 or not n * n > (rows.sum(axis=0) ** 2).sum():
@@ -224,9 +224,9 @@ def explained_share(rows: np.ndarray) -> float:
 
 
 def explained_ranks(x: np.ndarray, labels: np.ndarray) -> float:
-    """Return the share of the variance of the ranks of x (m,) that clusters explain.
+    """Return the share of the variance of the ranks of x (m,) explained by clusters.
 
-    It is that of Kruskal and Wallis, less what chance explains.
+    It is that of Kruskal and Wallis, adjusted for chance.
     """
     r = ranks(x)
     r = r - r.mean()
@@ -239,37 +239,35 @@ def explained_ranks(x: np.ndarray, labels: np.ndarray) -> float:
 
 
 def _beyond_chance(share: float, n: int, k: int) -> float:
-    """Return a share that k clusters of n rows explain, adjusted for chance, from 0 to 1."""
+    """Adjust for chance a share explained by k clusters of n rows; from 0 to 1."""
     if n <= k:
         return 0.0
     return round(min(1.0, max(0.0, 1.0 - (1.0 - share) * (n - 1) / (n - k))), 4)
 
 
-FEWEST_ROWS = 10
-"""Of a cluster that is compared with others."""
+MIN_COMPARED_ROWS = 10
+"""Minimum number of rows of a cluster that is compared with others."""
 
-MOST_NUMBERS = 2**21
-"""Of clusters, compared two by two in every column; of more clusters the largest."""
+MAX_PAIR_VALUES = 2**21
+"""Maximum number of pairs of clusters times columns; of more clusters, the largest are compared."""
 
-PURE = 0.98
-"""Share of a cluster's rows that have its usual value."""
+PURE_SHARE = 0.98
+"""Minimum share of a cluster's rows with its usual value."""
 
-ALIKE = 2.0
-"""Squared distance of the means of clusters that are alike, in deviations of their rows."""
-
-UNLIKE = 1e6
+MAX_ALIKE = 2.0
+"""Maximum squared distance of the means of similar clusters, in standard deviations."""
 
 
 @dataclass(frozen=True)
-class DividingColumn:
-    """A column that alone divides pairs of clusters, which have these ids."""
+class SeparatingColumn:
+    """A column that alone separates pairs of clusters, given by their ids."""
 
     column: str
     pairs: list[tuple[int, int]]
 
     @property
     def clause(self) -> str:
-        """What it divides, as a clause: "clusters 0 and 1 differ only in premium"."""
+        """The separated pairs as a clause: "clusters 0 and 1 differ only in premium"."""
         if len(self.pairs) == 1:
             return (
                 f"clusters {self.pairs[0][0]} and {self.pairs[0][1]} differ only in {self.column}"
@@ -278,23 +276,24 @@ class DividingColumn:
 
     @property
     def note(self) -> str:
-        """The clause as a sentence, with the option that leaves the column out."""
+        """The clause as a sentence, with the option that excludes the column."""
         option = shlex.join(["--exclude", self.column])
         return f"{self.clause[0].upper()}{self.clause[1:]}. To ignore it: {option}"
 
 
-def dividing_columns(
+def separating_columns(
     rows: PilotRows, features: Sequence[Feature], ids: np.ndarray, preparation: Preparation
-) -> list[DividingColumn]:
-    """Return the columns that alone divide clusters, by the labelled pilot.
+) -> list[SeparatingColumn]:
+    """Return the binary or categorical columns that alone separate clusters of the pilot.
 
-    `ids` (k,) are those of the labels.
+    `ids` (k,) are the ids of the labels. Two values always leave a gap between them, so a boolean
+    can split every cluster.
     """
     Z, owners = _learned_columns(rows, preparation)
     numbers, counts = np.unique(rows.labels, return_counts=True)
-    most = int((MOST_NUMBERS / Z.shape[1]) ** 0.5)
+    most = int((MAX_PAIR_VALUES / Z.shape[1]) ** 0.5)
     large = numbers[np.argsort(-counts, kind="stable")][:most]
-    clusters = np.sort(large[np.isin(large, numbers[counts >= FEWEST_ROWS])])
+    clusters = np.sort(large[np.isin(large, numbers[counts >= MIN_COMPARED_ROWS])])
     if len(clusters) < 2:
         return []
     apart, noise = _apart(Z, rows.labels, clusters)
@@ -308,15 +307,15 @@ def dividing_columns(
         mine = (owners >= own.start) & (owners < own.stop)
         rest = apart[:, :, ~mine].sum(axis=2) - noise
         known = (usual[:, None] >= 0) & (usual >= 0) & (usual[:, None] != usual)
-        pairs = np.argwhere(np.triu(known & (rest <= ALIKE))).tolist()
+        pairs = np.argwhere(np.triu(known & (rest <= MAX_ALIKE))).tolist()
         if pairs:
             named = [(int(ids[clusters[a]]), int(ids[clusters[b]])) for a, b in pairs]
-            found.append(DividingColumn(feature.column, named))
+            found.append(SeparatingColumn(feature.column, named))
     return found
 
 
 def _learned_columns(rows: PilotRows, preparation: Preparation) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows (m, r) as learners see them, and the stored column (r,) of each column."""
+    """Return the rows (m, r) prepared for learners, and the stored column (r,) of each column."""
     if preparation.columns is None:
         return rows.X, np.arange(rows.X.shape[1])
     latent = preparation.columns.layout.latent
@@ -327,9 +326,9 @@ def _learned_columns(rows: PilotRows, preparation: Preparation) -> tuple[np.ndar
 def _apart(
     Z: np.ndarray, labels: np.ndarray, clusters: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return squared distances (k, k, d) of clusters' means, and how large they are by chance.
+    """Return squared distances (k, k, d) of cluster means, and their expected sum (k, k) by chance.
 
-    The unit is the variance of the rows in both; the latter (k, k) is the sum over all columns.
+    The unit is the mean variance of both clusters.
     """
     members = [Z[labels == c].astype(np.float64) for c in clusters]
     means = np.array([X.mean(axis=0) for X in members])
@@ -338,16 +337,16 @@ def _apart(
     squares = (means[:, None] - means) ** 2
     within = (variances[:, None] + variances) / 2.0
     with np.errstate(divide="ignore", invalid="ignore"):
-        apart = np.where(squares > 0.0, np.minimum(squares / within, UNLIKE), 0.0)
+        apart = np.where(squares > 0.0, np.minimum(squares / within, 1e6), 0.0)
     return apart, (shares[:, None] + shares) * Z.shape[1]
 
 
 def _usual_values(
     rows: PilotRows, clusters: np.ndarray, own: slice, feature: Feature
 ) -> np.ndarray | None:
-    """Return the number (k,) of the value that a column has in each cluster, -1 where in none.
+    """Return the usual value (k,), as a code, of a column in each cluster, -1 if there is none.
 
-    None where the column has more than two values, and they are no categories.
+    None if the column is neither binary nor a category.
     """
     raw = rows.raw[:, own]
     known = ~np.isnan(raw).any(axis=1)
@@ -364,6 +363,6 @@ def _usual_values(
     usual = np.full(len(clusters), -1)
     for k, c in enumerate(clusters):
         counts = np.bincount(codes[known & (rows.labels == c)])
-        if counts.size and counts.max() >= PURE * counts.sum():
+        if counts.size and counts.max() >= PURE_SHARE * counts.sum():
             usual[k] = counts.argmax()
     return usual

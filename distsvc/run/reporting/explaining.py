@@ -1,4 +1,4 @@
-"""Parts of the report that explain an answer: profiles, and those of the columns asked for."""
+"""Parts of the report that explain an answer: profiles, columns, and optional columns."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from distsvc.run.reporting.columns import columns_part
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.rows.features import Feature, Vector
 
-MOST_PROFILES = 200
-"""Clusters that get one, the largest."""
+MAX_PROFILES = 200
+"""Maximum number of clusters with a profile, the largest."""
 
-COMPONENTS = 20
-"""By which a vector is told of, at most."""
+MAX_COMPONENTS = 20
+"""Maximum number of principal components that describe a vector."""
 
 
 def explained(run: RunDirectory, job: Job, rows: PilotRows, labelled: Labelled) -> ExplainedParts:
-    """Return the parts of the report that explain an answer, by their names there."""
+    """Return the parts of the report that explain an answer."""
     preparation, table = Preparation.read(run), run.plan.table
     typical, levels = labelled.labeller.typical, labelled.contents.features
     parts: ExplainedParts = {
@@ -52,13 +52,10 @@ def profiles_part(
     levels: Sequence[CountedLevels],
     typical: Typical,
 ) -> ProfilesPart | None:
-    """Return profiles of clusters in the labelled pilot; None where it is in one cluster.
-
-    Vectors are told of by their leading principal components.
-    """
-    columns, raw, one_hot = _told(rows, features, levels)
+    """Return profiles of the clusters of the labelled pilot; None if it is a single cluster."""
+    columns, raw, one_hot = _profile_columns(rows, features, levels)
     usual = rows.scores >= typical.least
-    found = profiles(raw, rows.X, rows.labels, usual, typical.values, MOST_PROFILES, one_hot)
+    found = profiles(raw, rows.X, rows.labels, usual, typical.values, MAX_PROFILES, one_hot)
     if not found:
         return None
     values = {k for group in one_hot for k in range(group.start, group.stop)}
@@ -66,13 +63,13 @@ def profiles_part(
     return ProfilesPart(rows=len(raw), clusters=parts)
 
 
-def _told(
+def _profile_columns(
     rows: PilotRows, features: Sequence[Feature], levels: Sequence[CountedLevels]
 ) -> tuple[list[str], np.ndarray, list[slice]]:
-    """Return the columns of profiles: names, values (m, c) float64, and groups of indicators.
+    """Return the columns of profiles: names, values (m, c) float64, and slices of indicators.
 
-    A category or a flag has an indicator for each level, and a column with missing values one for
-    these. The groups are slices of the columns.
+    A category or a flag has an indicator for each level, a column with missing values one for
+    these. A vector has its leading principal components.
     """
     columns: list[str] = []
     parts: list[np.ndarray] = []
@@ -107,12 +104,12 @@ def _told(
 
 
 def components(Z: np.ndarray) -> np.ndarray:
-    """Return rows Z (m, w) along their leading principal components, (m, COMPONENTS at most).
+    """Return the leading principal components of rows Z (m, w).
 
-    The largest weight of a component is positive, so that its sign is always the same.
+    The largest weight of a component is positive, which makes its sign unique.
     """
     centred = Z - Z.mean(axis=0, dtype=np.float64)
-    axes = principal_components(centred)[:, :COMPONENTS]
+    axes = principal_components(centred)[:, :MAX_COMPONENTS]
     signs = np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])
     return centred @ (axes * signs)
 

@@ -1,4 +1,4 @@
-"""The picture of every run: the labelled pilot in a plane."""
+"""The picture of a run: the labelled pilot in a plane."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from distsvc.run.algorithms.algorithm import PilotRows
 from distsvc.run.learning.aside import numbers_of
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.learning.survey import Pilot
-from distsvc.run.reporting.explaining import COMPONENTS, components
+from distsvc.run.reporting.explaining import MAX_COMPONENTS, components
 from distsvc.run.work.directory import RunDirectory
 
-SHOWN_ROWS = 3000
+MAX_DRAWN_ROWS = 3000
 
-IN_AXIS, TELLING = 2, 0.5
-"""Columns that a direction is named by, and the correlation with it from which they are."""
+MAX_AXIS_COLUMNS, MIN_AXIS_CORRELATION = 2, 0.5
+"""Maximum number of columns in the name of a direction, and their minimum correlation with it."""
 
 
 def labelled_pilot(run: RunDirectory, rule: Rule, pilot: Pilot) -> PilotRows:
-    """Return the pilot, labelled and with what is drawn of it."""
+    """Return the labelled pilot with its picture."""
     preparation = Preparation.read(run)
     X, numbers = preparation(pilot.X), numbers_of(run, pilot.keys)
     labelled = rule.label(X)
@@ -44,11 +44,11 @@ def plane(
     scores: np.ndarray,
     firsts: np.ndarray | slice = slice(None),
 ) -> Sample:
-    """Return the points to draw: two columns, or the column and the score, or two directions.
+    """Return the points to draw: two columns, a column and the score, or two directions.
 
-    Rows come raw (m, d), prepared (m, D) and with labels (m,) and scores (m,); the first prepared
-    column of stored column j is ``firsts[j]``, j by default. Directions are
-    those in which clusters lie apart, of a rule that has several, else principal components.
+    Rows are raw (m, d) and prepared (m, D), with labels and scores (m,). The first prepared column
+    of stored column j is ``firsts[j]``. Directions separate clusters; a single cluster is drawn by
+    principal components.
     """
     kind: Literal["columns", "single", "pca", "clusters"] = "columns"
     axes, explained = list(columns), None
@@ -66,8 +66,8 @@ def plane(
     else:
         kind, axes = "pca", ["first component", "second component"]
         shown = X if X.shape[1] == raw.shape[1] else rule.seen(X)
-        x, y, explained = _components(shown[:SHOWN_ROWS], scores[:SHOWN_ROWS] >= 0.0)
-    x, y, labels, scores = (a[:SHOWN_ROWS] for a in (x, y, labels, scores))
+        x, y, explained = _components(shown[:MAX_DRAWN_ROWS], scores[:MAX_DRAWN_ROWS] >= 0.0)
+    x, y, labels, scores = (a[:MAX_DRAWN_ROWS] for a in (x, y, labels, scores))
     far = _beyond(x, y, scores < 0.0)
     drawn = ~far
     return Sample(
@@ -83,10 +83,10 @@ def plane(
 
 
 def _apart(rule: Rule, X: np.ndarray, labels: np.ndarray, inside: np.ndarray) -> np.ndarray | None:
-    """Return the places (m, 2) of rows X (m, d) in the plane that tells clusters apart, if any.
+    """Return rows X (m, d) in the plane (m, 2) that separates clusters, if there are several.
 
-    It is the rule's own, or that of all the rows inside, along the directions that the rule sees,
-    of which there are few: in many columns any clusters would look as if they lay apart.
+    It is the plane of the rule, or that of the rows inside. Few directions are used: in many
+    columns, any partition would look separated.
     """
     own = rule.plane(X)
     if own is not None:
@@ -95,18 +95,19 @@ def _apart(rule: Rule, X: np.ndarray, labels: np.ndarray, inside: np.ndarray) ->
     if rule.n_clusters < 2 or len(known) < 2:
         return None
     seen = rule.seen(X)
-    seen = components(seen) if seen.shape[1] > COMPONENTS else seen
+    seen = components(seen) if seen.shape[1] > MAX_COMPONENTS else seen
     return seen @ telling_plane(seen[inside], members).T
 
 
 def _axis(name: str, X: np.ndarray, along: np.ndarray, columns: Sequence[str]) -> str:
-    """Name a direction (m,) by the columns of rows X (m, d) that rise and fall along it most."""
+    """Return the name of a direction (m,): the columns of X (m, d) that correlate with it most."""
     deviations = X.std(axis=0, dtype=np.float64) * along.std()
     products = (X - X.mean(axis=0, dtype=np.float64)).T @ (along - along.mean()) / len(X)
     alike = np.divide(products, deviations, out=np.zeros_like(products), where=deviations > 0.0)
-    most = np.argsort(-np.abs(alike), kind="stable")[:IN_AXIS]
-    told = [f"{'−' if alike[k] < 0 else ''}{columns[k]}" for k in most if abs(alike[k]) >= TELLING]
-    return f"{name} direction: {', '.join(told)}" if told else f"{name} direction"
+    most = np.argsort(-np.abs(alike), kind="stable")[:MAX_AXIS_COLUMNS]
+    strong = [k for k in most if abs(alike[k]) >= MIN_AXIS_CORRELATION]
+    named = [f"{'−' if alike[k] < 0 else ''}{columns[k]}" for k in strong]
+    return f"{name} direction: {', '.join(named)}" if named else f"{name} direction"
 
 
 def _rounded(values: np.ndarray) -> list[float]:
@@ -114,10 +115,10 @@ def _rounded(values: np.ndarray) -> list[float]:
 
 
 def _components(X: np.ndarray, inside: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[float]]:
-    """Project rows on the principal components of those inside; return x, y, shares of variance."""
+    """Project rows on principal components of the rows inside; return x, y, shares of variance."""
     base = X[inside] if inside.sum() > 2 else X
     base = base if len(base) > 1 else np.repeat(base, 2, axis=0)
-    with threadpool_limits(1):  # several wait for each other where processes share the cores
+    with threadpool_limits(1):  # threads wait for each other if processes share the cores
         _, spread, axes = np.linalg.svd(base - base.mean(axis=0), full_matrices=False)
     x, y = ((X - base.mean(axis=0)) @ axes[:2].T).T
     total = float((spread**2).sum())
@@ -125,7 +126,7 @@ def _components(X: np.ndarray, inside: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _beyond(x: np.ndarray, y: np.ndarray, outside: np.ndarray) -> np.ndarray:
-    """Return which outliers lie so far out that drawing them would shrink all else to a spot."""
+    """Return a mask of outliers so far out that all other rows would shrink to a spot."""
     far = np.zeros(len(x), bool)
     if outside.all():
         return far

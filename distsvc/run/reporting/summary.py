@@ -1,4 +1,4 @@
-"""The report of a run: the parts of all algorithms, and those of its own."""
+"""The report of a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from distsvc import __version__
 from distsvc.job.config import Job
 from distsvc.job.file import written
 from distsvc.metrics import clustering_report, indices_from_contingency
-from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
 from distsvc.report.content.explained_parts import RowsPart
 from distsvc.report.content.report import (
@@ -37,7 +36,7 @@ from distsvc.run.labelling.optional_columns import ExplainedParts
 from distsvc.run.labelling.phase import Labelled
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.nights.comparison import Comparison
-from distsvc.run.reporting.columns import dividing_columns
+from distsvc.run.reporting.columns import separating_columns
 from distsvc.run.reporting.explaining import explained
 from distsvc.run.reporting.pictures import labelled_pilot
 from distsvc.run.work.directory import RunDirectory
@@ -45,16 +44,10 @@ from distsvc.storage.publishing.formats import output_format
 from distsvc.storage.publishing.manifest import UNNAMED
 from distsvc.storage.rows.features import Feature, missing_values, names_of
 
-INDEX_ROWS = 5000
+MAX_INDEX_ROWS = 5000
 
-MOSTLY = 0.8
-"""Share of a cluster's rows with a missing value from which that is what the cluster is."""
-
-
-def _again(command: str, job: Job) -> str:
-    """Return the command that does the run again: with its day, if the job file has that in it."""
-    dated = command and job.as_written and "--run-date" not in command
-    return f"{command} --run-date {job.job.run_date}" if dated else command
+MOSTLY_MISSING = 0.8
+"""Share of a cluster's rows with a missing value from which there is a doubt."""
 
 
 def make_report(
@@ -65,31 +58,37 @@ def make_report(
     comparison: Comparison,
     command: str,
 ) -> Report:
-    """Return the report without its phases; its labels are ids."""
+    """Return the report, with ids as labels and without its phases."""
     counts, labeller = labelled.counts, labelled.labeller
     rule = labeller.rule
     rows = labelled_pilot(run, rule, labelled.pilot)
     clustered = rule.words.has_clusters
     features, preparation = run.plan.table.features, Preparation.read(run)
-    dividers = dividing_columns(rows, features, labeller.ids, preparation) if clustered else []
+    separating = separating_columns(rows, features, labeller.ids, preparation) if clustered else []
     parts = explained(run, job, rows, labelled)
+    if command and job.as_written and "--run-date" not in command:
+        command = f"{command} --run-date {job.job.run_date}"
+    fitted = learned.facts
+    if "n_clusters" in fitted:
+        fitted = fitted | {"n_clusters": counts.n_clusters}
+    notes = [*(one.note for one in separating), *comparison.notes]
     report = Report(
         title=_title(job),
         distsvc_version=__version__,
-        command=_again(command, job),
+        command=command,
         job_file=written(job),
         finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         input=_input(run, job, counts),
         model=ModelPart(
             algorithm=learned.algorithm,
             parameters=dict(learned.parameters),
-            fitted=_fitted(learned, counts),
+            fitted=fitted,
         ),
         clusters=_clusters(counts),
         outliers=_outliers(rule, counts),
         score_histogram=_histogram(rule, labeller.score_edges, counts),
-        warnings=_warnings(run, learned, [*(one.note for one in dividers), *comparison.notes]),
-        doubts=[one.clause for one in dividers] + _doubts_of_missing(parts, labeller.ids),
+        warnings=list(dict.fromkeys([*run.plan.notes, *learned.warnings, *notes])),
+        doubts=[one.clause for one in separating] + _doubts_of_missing(parts, labeller.ids),
         sample=rows.sample,
         indices=_indices(rows, counts) if counts.classes and clustered else None,
         phases=[],
@@ -100,42 +99,39 @@ def make_report(
     checks, largest = comparison.checks, named.clusters[0].label
     held = any(check.state == "failed" for check in checks)
     words = ["distsvc", "publish", job.output.path, "--held", run.attempt]
-    more: dict[str, Any] = {"names": dict(job.names), "rows": rows_part(run, job, counts, largest)}
-    more |= {"lineage": comparison.lineage, "drift": comparison.drift}
-    more |= {"reference": comparison.reference}
-    more |= {"checks": checks, "held": held, "publish_command": shlex.join(words) if held else None}
+    more: dict[str, Any] = {
+        "names": dict(job.names),
+        "rows": rows_part(run, job, counts, largest),
+        "lineage": comparison.lineage,
+        "drift": comparison.drift,
+        "reference": comparison.reference,
+        "checks": checks,
+        "held": held,
+        "publish_command": shlex.join(words) if held else None,
+    }
     return named.model_copy(update=more)
 
 
 def _doubts_of_missing(parts: ExplainedParts, ids: np.ndarray) -> list[str]:
-    """Return clauses about clusters whose rows mostly lack a value that most other rows have."""
+    """Return clauses on clusters of rows that mostly lack a value which most other rows have."""
     found = parts["columns"]
     sizes, doubts = np.array(found.size), []
     for column in found.columns:
         absent = np.array(column.absent or np.zeros(len(sizes)))
         others = (absent.sum() - absent) / np.maximum(sizes.sum() - sizes, 1)
-        for k in np.flatnonzero((absent / np.maximum(sizes, 1) > MOSTLY) & (others < 1 - MOSTLY)):
+        for k in np.flatnonzero(
+            (absent / np.maximum(sizes, 1) > MOSTLY_MISSING) & (others < 1 - MOSTLY_MISSING)
+        ):
             doubts.append(f"cluster {ids[found.label[k]]} is mostly rows without {column.column}")
     return doubts
 
 
 def _title(job: Job) -> str:
-    """Return the name of the job, and that of its output where it is another: often a date."""
+    """Return the name of the job, and that of its output if it differs (often a date)."""
     names = [job.job.name, Path(job.output.path).name]
     return (
         ", ".join(dict.fromkeys(name for name in names if name not in (UNNAMED, ""))) or "distsvc"
     )
-
-
-def _fitted(learned: Learned, counts: Counts) -> Facts:
-    """Return the numbers of the fit, with the clusters that have rows where it tells of any."""
-    facts = learned.facts
-    return facts | {"n_clusters": counts.n_clusters} if "n_clusters" in facts else facts
-
-
-def _warnings(run: RunDirectory, learned: Learned, others: list[str]) -> list[str]:
-    """Return all that log, page and command warn of, each once."""
-    return list(dict.fromkeys([*run.plan.notes, *learned.warnings, *others]))
 
 
 def _input(run: RunDirectory, job: Job, counts: Counts) -> InputPart:
@@ -154,7 +150,7 @@ def _input(run: RunDirectory, job: Job, counts: Counts) -> InputPart:
 
 
 def _missing(features: Sequence[Feature], counts: Counts) -> dict[str, int]:
-    """Return the missing values of each column that has some, in the rows with a label."""
+    """Return the number of missing values of columns with some, in labelled rows."""
     name = OWN if OWN in counts.columns else PREVIOUS
     missing = np.zeros(len(names_of(features)), np.int64)
     missing[counts.places[name]] = counts.columns[name].counts[:, -1]
@@ -162,7 +158,7 @@ def _missing(features: Sequence[Feature], counts: Counts) -> dict[str, int]:
 
 
 def _clusters(counts: Counts) -> list[ClusterRow]:
-    """Return the clusters that have rows, the largest first."""
+    """Return the clusters with rows, the largest first."""
     rows_of = counts.sizes.sum(axis=1)
     return [
         ClusterRow(
@@ -187,7 +183,7 @@ def _outliers(rule: Rule, counts: Counts) -> OutlierPart:
 
 
 def _histogram(rule: Rule, edges: np.ndarray, counts: Counts) -> ScoreHistogram:
-    """Return the histogram of scores; they are all infinite where one cell is all of space."""
+    """Return the histogram of scores, which are all infinite if one cluster is the whole space."""
     words = rule.words
     endless = not words.has_outliers and rule.n_clusters == 1
     return ScoreHistogram(
@@ -200,14 +196,14 @@ def _histogram(rule: Rule, edges: np.ndarray, counts: Counts) -> ScoreHistogram:
 
 
 def _indices(rows: PilotRows, counts: Counts) -> dict[str, IndexValue]:
-    """Return the indices by class on all rows, the others on the pilot's rows."""
+    """Return indices: those with known classes on all rows, the others on pilot rows."""
     table = np.column_stack(list(counts.classes.values()))
     indices = {
         name: IndexValue(value=value, rows=counts.n_rows)
         for name, value in indices_from_contingency(table).items()
         if name != "n_clusters"
     }
-    X, labels = rows.X[:INDEX_ROWS], rows.labels[:INDEX_ROWS]
+    X, labels = rows.X[:MAX_INDEX_ROWS], rows.labels[:MAX_INDEX_ROWS]
     for name, value in clustering_report(X, labels).items():
         if name != "n_clusters":
             known = float(value) if np.isfinite(value) else None
@@ -216,10 +212,10 @@ def _indices(rows: PilotRows, counts: Counts) -> dict[str, IndexValue]:
 
 
 MAX_LISTED_ROWS = 5_000
-"""Maximum number of rows of a table whose labels are in the page."""
+"""Maximum number of rows of a table whose labels are listed in the page."""
 
 READERS = {"parquet": ("read_parquet", "**/*.parquet"), "csv": ("read_csv", "**/*.csv")}
-"""DuckDB's function for each format of input, and the files of a folder."""
+"""DuckDB function for each format of input, and the pattern of files in a folder."""
 
 
 def rows_part(run: RunDirectory, job: Job, counts: Counts, label: int) -> RowsPart:
@@ -237,12 +233,12 @@ def rows_part(run: RunDirectory, job: Job, counts: Counts, label: int) -> RowsPa
 
 
 def _sql(output: str, label: int, id: str | None, layout: str, job: Job) -> str:
-    """Return the query of DuckDB: rows with their columns if ids and one file name allow that."""
+    """Return the DuckDB query for rows, joined with their columns if there are ids and one path."""
     labels = f"read_parquet({_text(f'{output}/labels/*/*.parquet')})"
     where = f"WHERE l.label = {label} -- or: l.outlier\nORDER BY l.score"
     path = job.input.model_dump(mode="json")["path"]
     if Path(job.input.paths[0]).parent.name.startswith("distsvc-frame-"):
-        id = None  # a temporary copy of a table in memory
+        id = None  # the path is a temporary copy of a table in memory
     if id is None or layout not in READERS or not isinstance(path, str) or "***" in path:
         return f"SELECT l.* FROM {labels} l\n{where}"
     function, files = READERS[layout]
@@ -260,7 +256,7 @@ def _text(value: str) -> str:
 
 
 def _csv(run: RunDirectory, name: str, counts: Counts) -> str:
-    """Return id, label, score and outlier flag of every row as CSV."""
+    """Return ids, labels, scores and outlier flags as CSV."""
     columns = [name, "label", "score", "outlier"]
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")

@@ -27,6 +27,8 @@ from distsvc.storage.tables.counting import ValueCounts
 from distsvc.storage.tables.opening import notes_on_columns, read_blocks
 
 PILOT_BYTES = 16 * 2**20
+MAX_FIRST_VALUES = 2**26
+"""Maximum number of values that are read to find a point near the data."""
 MAX_PARTITIONS = 10**7
 PARTITION_BYTES = 2**28
 """Maximum size of a partition; a worker holds all of it if every row belongs to the sample."""
@@ -91,7 +93,7 @@ class Plan:
         about = notes_on_columns(table) if job.input.columns is None else []
         table, notes = with_categories(table, joined(cut(job, table), 1), before, meter)
         d, parts = len(table.columns), cut(job, table)
-        first_rows = max(1, min(1024, 2**26 // d))
+        first_rows = max(1, min(1024, MAX_FIRST_VALUES // d))
         first = next(read_blocks(table, 0, table.n_rows, first_rows), None)
         if first is None:
             raise EmptyInputError(

@@ -37,7 +37,7 @@ def published(tmp_path, name, X, **cluster):
 @pytest.mark.parametrize("partition_rows", [100, 1000])
 @pytest.mark.parametrize("most", [2, 200])
 def test_kept_views_change_no_answer(tmp_path, monkeypatch, rows, partition_rows, most):
-    monkeypatch.setattr(survey, "MOST_PARTS", most)
+    monkeypatch.setattr(survey, "MAX_SAMPLE_PARTS", most)
     phases, kept = published(tmp_path, "kept", rows, partition_rows=partition_rows)
     assert "views" in phases
     assert ("gather-views" in phases) == (most == 2 and partition_rows == 100)

@@ -81,7 +81,7 @@ def without_mapped(part: ForecastPart) -> list[dict[str, float]]:
 
 
 def test_files_of_libraries_are_as_many_as_this_process_has_mapped(monkeypatch):
-    given = {None: memory.MAPPED_BYTES, 235.0: 235e6, 10**6: memory.MOST_MAPPED_BYTES}
+    given = {None: memory.MAPPED_BYTES, 235.0: 235e6, 10**6: memory.MAX_MAPPED_BYTES}
     for found, expected in given.items():
         monkeypatch.setattr(memory, "mapped_memory_mb", lambda found=found: found)
         assert memory.process_terms()[memory.MAPPED] == expected
@@ -124,7 +124,7 @@ def test_columns_of_shares_take_memory_where_they_are_asked_for():
 def test_the_threads_of_a_worker_add_up():
     job, given = big_job({}), big_table(10**6, 20, 10**5)
     one, three = (forecast(job, given, Workers(((n, 0),))).worker for n in (1, 3))
-    fixed = {**memory.PROCESS, "freed memory that is kept": memory.KEPT}
+    fixed = {**memory.PROCESS, "freed memory that is kept": memory.ARROW_BYTES}
     assert 0.0 < one.pop(memory.MAPPED) == pytest.approx(three.pop(memory.MAPPED), rel=0.1)
     for name, size in fixed.items():
         assert one.pop(name) == three.pop(name) == size

@@ -55,7 +55,7 @@ def test_the_others_have_the_answer_of_a_table_without_them(tmp_path, name):
 
 def test_a_wide_table_is_read_again_to_find_them(tmp_path, monkeypatch):
     found, labels = done(tmp_path, with_far_rows())
-    monkeypatch.setattr(survey, "MOST_COLUMNS", 1)
+    monkeypatch.setattr(survey, "MAX_END_COLUMNS", 1)
     again, same = done(tmp_path, with_far_rows(), name="wide")
     assert same.equals(labels)
     assert notes(again) == notes(found) != []

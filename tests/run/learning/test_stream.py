@@ -110,7 +110,7 @@ def test_the_whole_sample_lies_in_the_order_of_keys(tmp_path, n_wanted, partitio
 @pytest.mark.parametrize("most", [1, 2, 4])
 @pytest.mark.parametrize("missing", ["error", "drop"])
 def test_many_parts_are_gathered_into_fewer(tmp_path, monkeypatch, most, missing):
-    monkeypatch.setattr(survey, "MOST_PARTS", most)
+    monkeypatch.setattr(survey, "MAX_SAMPLE_PARTS", most)
     run, ranges = surveyed(tmp_path, X, 400, 100, missing=missing)
     assert len(run.plan.partitions) == 9
     assert survey.sample_parts(run) == [f"gather/{k:05d}" for k in range({1: 1, 2: 2, 4: 3}[most])]

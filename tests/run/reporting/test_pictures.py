@@ -136,7 +136,7 @@ def test_where_all_rows_lie_outside_all_are_drawn():
 
 
 def test_a_part_of_a_large_pilot_is_drawn(monkeypatch):
-    monkeypatch.setattr(pictures, "SHOWN_ROWS", 40)
+    monkeypatch.setattr(pictures, "MAX_DRAWN_ROWS", 40)
     X = three_clusters(100)
     found = drawn(X, np.ones(100))
     assert len(found.x) == len(found.label) == 40

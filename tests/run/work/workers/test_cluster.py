@@ -23,7 +23,7 @@ from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import ClusterAddress
 from distsvc.run.work.workers import cluster as module
 from distsvc.run.work.workers.cluster import SMALL_BYTES, compare_versions, connected, versions
-from distsvc.run.work.workers.forking import KEPT_BYTES, TASKS
+from distsvc.run.work.workers.forking import REUSED_BYTES, TASKS
 from tests.clusters import loopback_cluster
 from tests.published_files import nothing_left
 
@@ -91,7 +91,7 @@ def test_the_environment_comes_second(monkeypatch, one, two_file):
 
 
 def test_dasks_configuration_comes_second_too(monkeypatch, one, two_file):
-    monkeypatch.setattr(module, "_has_dask_files", lambda: True)
+    monkeypatch.setenv("DASK_TEMPORARY_DIRECTORY", "unused")
     with dask.config.set({"scheduler-address": one}):
         assert address(scheduler_file=two_file) == one
 
@@ -160,7 +160,7 @@ def test_workers_here_keep_freed_memory_and_have_imported_their_tasks(monkeypatc
         [found] = client.run(lambda: (dict(os.environ), set(sys.modules))).values()
     environ, modules = found
     for name in "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_":
-        assert int(environ[name]) >= KEPT_BYTES
+        assert int(environ[name]) >= REUSED_BYTES
     assert TASKS in modules
 
 
@@ -281,7 +281,7 @@ def test_exit_codes(monkeypatch, job_file, dead):
 
 def test_more_workers_than_the_machine_has_memory_for(monkeypatch):
     monkeypatch.setattr("distributed.system.MEMORY_LIMIT", 2**30)
-    monkeypatch.setattr(module, "_here", Mock(side_effect=AssertionError))
+    monkeypatch.setattr(module, "_local_client", Mock(side_effect=AssertionError))
     message = "cluster.workers: expected at most 8 on this machine, found 9: each takes 128 MiB"
     with (
         pytest.raises(JobFileError, match=message),

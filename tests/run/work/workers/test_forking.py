@@ -68,7 +68,7 @@ def test_workers_of_a_command_are_forked(tmp_path):
         assert "forkserver" in worker["parent"]
         assert not worker["pandas"]
         assert not worker["interrupts"]
-        assert worker["environ"]["MALLOC_TRIM_THRESHOLD_"] == str(2 * forking.KEPT_BYTES)
+        assert worker["environ"]["MALLOC_TRIM_THRESHOLD_"] == str(2 * forking.REUSED_BYTES)
         assert worker["environ"]["OMP_NUM_THREADS"] == "2"  # as the user has it
         with pytest.raises(ProcessLookupError):
             os.kill(worker["pid"], signal.SIGCONT)

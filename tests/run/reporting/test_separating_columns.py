@@ -7,7 +7,7 @@ from distsvc.models.columns.model import ColumnModel
 from distsvc.models.rows.scaling import Scaling
 from distsvc.run.algorithms.algorithm import PilotRows
 from distsvc.run.learning.preparation import Preparation
-from distsvc.run.reporting.columns import dividing_columns
+from distsvc.run.reporting.columns import separating_columns
 from distsvc.storage.rows.categories import Codes, OneHot
 from distsvc.storage.rows.features import Numeric
 
@@ -37,7 +37,7 @@ def planted():
 def found(pilot, features, ids):
     d = pilot.X.shape[1]
     scaling = Scaling(np.zeros(d), np.ones(d), np.zeros(d), "none")
-    return dividing_columns(pilot, features, ids, Preparation(scaling, np.zeros(d), True))
+    return separating_columns(pilot, features, ids, Preparation(scaling, np.zeros(d), True))
 
 
 def test_an_irrelevant_boolean_is_named_with_the_pairs_that_it_divides(planted):
@@ -83,7 +83,7 @@ def test_so_is_a_category_of_codes_in_modelled_columns(planted):
         *(part[one_class] for part in (pilot.numbers, pilot.raw, pilot.X, labels, pilot.scores)),
         None,
     )
-    (one,) = dividing_columns(pilot, features, ids, Preparation(scaling, origin, False, columns))
+    (one,) = separating_columns(pilot, features, ids, Preparation(scaling, origin, False, columns))
     assert one.clause == "clusters 1 and 2 differ only in plan"
 
 
