@@ -1,9 +1,7 @@
-"""The job's typed configuration; `distsvc.job.file` reads it.
+"""The typed configuration of a job, which `distsvc.job.file` reads.
 
-Every default of a job lives here, but for the parameters of an algorithm: those have one home, the
-signature of its estimator, where users of scikit-learn look for them. A ``[model]`` key that is
-not given is ``None`` here, which means the estimator's own default, but for the few of `of_job`.
-Which keys there are, and what they may be, is read from the table of `distsvc.job.parameters`.
+The keys of ``[model]`` come from the table in `distsvc.job.parameters`. A key that is not given is
+None here, and has the estimator's default, except those in `of_job`.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ from distsvc.job.parameters import (
 
 
 def _usable_path(path: str) -> str:
-    """Return a path or URL that a file system can take; ValueError for any other."""
+    """Return a path or URL; ValueError if a file system can't have it."""
     if "\0" in path:
         raise ValueError(f"must be a path without NUL, found {path!r}")
     if "://" in path:
@@ -66,7 +64,7 @@ def _usable_path(path: str) -> str:
 
 
 class _Section(Form, extra="forbid"):
-    """Numbers are numbers: no text, and true and false are none."""
+    """A section with strict types: numbers are neither texts nor booleans."""
 
 
 Text = Annotated[str, Field(min_length=1)]
@@ -87,11 +85,11 @@ Several = Annotated[
 OneOrSeveral = GetPydanticSchema(
     lambda _, schema: schema(Annotated[Several, AfterValidator(_one_or_all)])
 )
-"""A text that may be a list of texts; a list of one is that one."""
+"""A text or a list of texts; a list with one text becomes that text."""
 
 
 def _relative(name: str) -> str:
-    """Return the name of a file below a folder; ValueError for any other text."""
+    """Return a path below a folder; ValueError for any other text."""
     parts = name.split("/")
     if "://" in name or "\0" in name or {"", ".", ".."} & set(parts):
         raise ValueError(
@@ -122,12 +120,12 @@ class InputConfig(_Section):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The path, or all of them in their order."""
+        """All paths."""
         return (self.path,) if isinstance(self.path, str) else self.path
 
     @property
     def shown(self) -> str:
-        """The path as messages show it; of several the first one."""
+        """The path for messages; the first of several."""
         return shown_urls(self.paths)
 
     @field_serializer("path")
@@ -136,7 +134,7 @@ class InputConfig(_Section):
 
 
 def _words(value: Any) -> Any:
-    """Return a command's words, which may be given as one text."""
+    """Return the words of a command, which can be a single text."""
     return shlex.split(value) if isinstance(value, str) else value
 
 
@@ -145,11 +143,11 @@ Command = Annotated[
     BeforeValidator(_words),
     Field(strict=False, min_length=1, max_length=1000, exclude=True),
 ]
-"""A command and its arguments, which may hold secrets and so are not published."""
+"""A command with arguments; it may contain secrets, so it is not published."""
 
 
 class JobConfig(_Section):
-    """``[job]``: what the job is called by those who watch it, and the day that a run is for."""
+    """``[job]``: the name of the job, commands after a run, and the day of the run."""
 
     name: Text = "job"
     """What metrics and lineage call the job. Default: the name of its file."""
@@ -167,11 +165,9 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class PreprocessConfig(_Section):
-    """``[preprocess]``: what happens to a value before a learner sees it.
+    """``[preprocess]``: scaling, missing values, logarithms and encodings.
 
-    `missing_values` are sentinel numbers, and `missing` is the policy for missing values: "auto" is
-    "error" for algorithms that need every value (see `Job.missing`). The scale "auto" is "standard"
-    or "unit", which the table decides.
+    The scale "auto" is "standard" or "unit", depending on the table. See also `Job.missing`.
     """
 
     scale: Literal["standard", "minmax", "robust", "unit", "none", "auto"] | None = None
@@ -193,7 +189,7 @@ CATEGORY = "category"
 
 
 def _kind(value: Any) -> Any:
-    """Return the table of a column's kind, which may be given as its word."""
+    """Return the table of a column's kind, which can be a single word."""
     return {"kind": value} if isinstance(value, str) else value
 
 
@@ -235,7 +231,7 @@ class ModelConfig(_Section):
     """The least rows of a cluster, about: a smaller one goes with its nearest cluster."""
 
     def parameters(self) -> Section:
-        """Return the estimator's parameters that the job has, and the seed where it takes one."""
+        """Return the estimator's parameters in the job, and the seed if the estimator has one."""
         given = self.model_dump(exclude=self._own_keys(), exclude_none=True)
         settings = given.pop("settings", None)
         takes_seed = "random_state" in PARAMETERS[self.algorithm]
@@ -243,12 +239,12 @@ class ModelConfig(_Section):
         return of_job(self.algorithm, given, settings) | seed
 
     def _own_keys(self) -> set[str]:
-        """Return the keys of all algorithms that are no parameter of this one's estimator."""
+        """Return the common keys that are not parameters of this algorithm's estimator."""
         return ModelConfig.model_fields.keys() - PARAMETERS[self.algorithm].keys()
 
     @property
     def most_clusters(self) -> int | None:
-        """The number of clusters from which on some are joined; None where none are, for that."""
+        """The number of clusters above which clusters are joined, if there is one."""
         return self.max_clusters if "max_clusters" in self._own_keys() else None
 
     @model_validator(mode="after")
@@ -264,7 +260,7 @@ class ModelConfig(_Section):
 
 
 def _model_section(algorithm: str) -> type[ModelConfig]:
-    """Make the ``[model]`` section of an algorithm: every key may be left out."""
+    """Return the ``[model]`` section of an algorithm, with optional keys."""
     types = {name: one.job_type for name, one in PARAMETERS[algorithm].items()}
     keys: Section = {name: (of | None, None) for name, of in types.items() if of}
     if algorithm in CLUSTER_KEYS:
@@ -279,7 +275,7 @@ Section: TypeAlias = dict[str, Any]
 """The keys of a section, of any type."""
 
 Sections: TypeAlias = dict[str, Any]
-"""A job as its file or its caller gives it: sections by name, which are not checked yet."""
+"""Sections by name, as in a job file, not yet validated."""
 
 MODELS = {algorithm: _model_section(algorithm) for algorithm in PARAMETERS}
 """The ``[model]`` section of every algorithm."""
@@ -291,16 +287,16 @@ MIXED = ("auto", "mixture")
 
 
 def _algorithm(model: Any) -> Any:
-    """Return the algorithm of a ``[model]`` section, given as a dictionary or validated."""
+    """Return the algorithm of a ``[model]`` section, a dictionary or a model."""
     if isinstance(model, dict):
         return model.get("algorithm", DEFAULT_MODEL.algorithm)
     return getattr(model, "algorithm", DEFAULT_MODEL.algorithm)
 
 
-def _meant(model: Any) -> Any:
-    """Return a ``[model]`` section with the algorithm that its keys are of.
+def _with_algorithm(model: Any) -> Any:
+    """Return a ``[model]`` section with the algorithm of its keys.
 
-    Where it is "auto" or not named, a key that this does not have names support vector clustering.
+    A key that the default algorithm does not have means support vector clustering.
     """
     if not isinstance(model, dict) or _algorithm(model) != DEFAULT_MODEL.algorithm:
         return model
@@ -311,18 +307,17 @@ def _meant(model: Any) -> Any:
 
 
 def _any_model(_: Any, schema: GetCoreSchemaHandler) -> CoreSchema:
-    """Return the schema of ``[model]``: that of the algorithm which it names."""
+    """Return the schema of ``[model]``: a union tagged by the algorithm."""
     choices = {algorithm: schema(section) for algorithm, section in MODELS.items()}
-    return no_info_before_validator_function(_meant, tagged_union_schema(choices, _algorithm))
+    return no_info_before_validator_function(
+        _with_algorithm, tagged_union_schema(choices, _algorithm)
+    )
 
 
 class ContinuityConfig(_Section):
-    """``[continuity]``: the run whose cluster ids go on; the first of `previous` that is published.
+    """``[continuity]``: the run whose cluster ids continue, and the reference for drift.
 
-    In a job file it is one text; the days that it may stand for are filled in. A cluster that was
-    gone for at most `memory` runs gets its id back. With `prefer_previous` the clusters of that run
-    are left only for an answer that is clearly better. The drift is measured from the table of the
-    `reference`, too: a run that stays the same while `previous` is another each night.
+    It is the first published run of `previous`: in a job file, one text for several days.
     """
 
     previous: Annotated[tuple[PathOrUrl, ...], Field(strict=False), BeforeValidator(_several)] = ()
@@ -341,19 +336,19 @@ class ContinuityConfig(_Section):
 
 
 def _limit(value: Any) -> Any:
-    """Return what is given of a check as a table, without a limit where false switches it off."""
+    """Return the table of a check; false means no limit."""
     given = value if isinstance(value, dict) else {"limit": value}
     return given | {"limit": None} if given.get("limit") is False else given
 
 
 def _never(value: Any) -> Any:
-    """Return a limit of 0 for true, as such or with a level."""
+    """Return the table of a check, with a limit of 0 for true."""
     given = _limit(value)
     return given | {"limit": 0.0} if given.get("limit") is True else given
 
 
 class _Check(_Section):
-    """A check: its limit, None where it is switched off, and a limit that only warns."""
+    """A check: its limit, None if it is off, and a limit that only warns."""
 
     level: Literal["error", "warn"] = "error"
 
@@ -369,7 +364,7 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class LimitCheck(_Check):
-    """A limit, and whether passing it holds a run back or is a warning."""
+    """A check with one limit."""
 
     limit: Share | None
     warn: Share | None = None
@@ -387,14 +382,14 @@ Shares = Annotated[tuple[Share, ...], _TWO, AfterValidator(_rising)]
 
 
 class RangeCheck(_Check):
-    """A least and a most number."""
+    """A check with a least and a largest number."""
 
     limit: Counts | None
     warn: Counts | None = None
 
 
 class NightsCheck(_Check):
-    """A least and a most share of the rows of earlier nights: the median of so many `nights`."""
+    """A check with two limits, relative to the median of the last `nights`."""
 
     limit: Shares | None
     warn: Shares | None = None
@@ -405,13 +400,13 @@ Limit = Annotated[LimitCheck, BeforeValidator(_limit)]
 Range = Annotated[RangeCheck, BeforeValidator(_limit)]
 Nights = Annotated[NightsCheck, BeforeValidator(_limit)]
 Never = Annotated[LimitCheck, BeforeValidator(_never)]
-"""A check that true asks for: what it counts must not come up."""
+"""Boolean check: the count must be 0."""
 
 
 class ChecksConfig(_Section):
-    """``[checks]``: what a result has to be before it is published.
+    """``[checks]``: conditions for publishing a result.
 
-    `GUARDS` are the checks of a job that names a previous run, and says nothing of them.
+    `GUARDS` are the defaults of a job that names a previous run.
     """
 
     min_rows: Limit | None = None
@@ -464,7 +459,7 @@ class ChecksConfig(_Section):
 
     @property
     def given(self) -> dict[str, LimitCheck | RangeCheck | NightsCheck]:
-        """The checks that are asked for, those that are switched off included."""
+        """The checks in the job file, including those that are off."""
         every = {name: getattr(self, name) for name in type(self).model_fields}
         return {name: check for name, check in every.items() if check is not None}
 
@@ -474,15 +469,15 @@ GUARDS = ChecksConfig.model_validate(
     | {"max_rows_moved": {"limit": 0.5, "level": "warn"}}
     | {"rows_against_last": {"limit": (0.5, 2.0), "level": "warn"}}
 )
-"""Checks of a job that names a previous run, where it does not say otherwise.
+"""Default checks of a job that names a previous run.
 
-Of the population stability index, a column has 5 where hardly a row is where rows were before: in
-another unit, or with one value in all rows.
+A population stability index of 5 means that hardly a row is where rows were before: the column has
+another unit, or a single value.
 """
 
 
 class ClusterConfig(_Section):
-    """``[cluster]``: where the work is done and how it is cut; labels never depend on it."""
+    """``[cluster]``: workers, and the cut of the table; labels never depend on them."""
 
     workers: Annotated[int, Field(ge=0, le=10_000)] | None = None
     """Worker processes on this machine; 0 is this process. Default: 0 below 64 MiB, else one per
@@ -498,7 +493,7 @@ class ClusterConfig(_Section):
 
 
 class OutputConfig(_Section):
-    """``[output]``: where the run is published, how, and which more columns are asked for."""
+    """``[output]``: path and format of the published run, and optional columns."""
 
     path: PathOrUrl
     """The folder, or `s3://bucket/prefix`, where the run is published."""
@@ -515,16 +510,16 @@ class OutputConfig(_Section):
 
     @property
     def shares(self) -> bool:
-        """Whether shares of clusters are published; with those of the next comes a row's own."""
+        """Whether shares of clusters are published; the next clusters come with the row's own."""
         return self.membership or self.top > 0
 
     def optional(self) -> Section:
-        """Return the keys that ask for more columns, as a model keeps them."""
+        """Return the keys of optional columns, as stored in a model."""
         return self.model_dump(include=OPTIONAL_KEYS) | {"membership": self.shares}
 
 
 OPTIONAL_KEYS = OutputConfig.model_fields.keys() - {"path", "format"}
-"""The keys of ``[output]`` that ask for more columns."""
+"""The keys of ``[output]`` for optional columns."""
 
 
 def _cluster_id(key: str) -> str:
@@ -537,7 +532,7 @@ ClusterNames = dict[
     Annotated[str, AfterValidator(_cluster_id)],
     Annotated[str, Field(min_length=1, max_length=60)],
 ]
-"""The keys and values of ``[names]``: cluster ids, and a name for each."""
+"""``[names]``: names of clusters by their ids."""
 
 
 UNDECIDING: Any = {
@@ -549,11 +544,11 @@ UNDECIDING: Any = {
     "output": {"path"},
     "continuity": {"previous", "reference"},
 }
-"""Keys that do not affect labels. (The previous run enters through its model's digest.)"""
+"""Keys that don't affect labels; the previous run enters through its model's digest."""
 
 
 class Job(_Section):
-    """A whole job file."""
+    """A job file."""
 
     input: InputConfig
     output: OutputConfig
@@ -570,14 +565,14 @@ class Job(_Section):
 
     @property
     def as_written(self) -> dict[tuple[str, str], Any]:
-        """Values in which dates were filled in, as the file has them, by section and key."""
+        """Values with dates as written in the file, by section and key."""
         return self._as_written
 
     @property
     def is_mixed(self) -> bool:
-        """Whether each column is modelled, so that categories and missing values are taken.
+        """Whether columns are modelled, so that categories and missing values are allowed.
 
-        With an explicit scale, columns are numbers on that scale.
+        With an explicit scale, all columns are numbers on that scale.
         """
         return self.model.algorithm in MIXED and self.preprocess.scale is None
 
@@ -635,7 +630,7 @@ class Job(_Section):
                 )
 
     def _check_kinds(self) -> None:
-        """Check that no key uses a column that another key leaves out."""
+        """Raise ValueError if a key uses a column that another key leaves out."""
         given, kinds = self.input, self.columns
         ignored = dict.fromkeys(given.exclude, "input.exclude")
         ignored |= {name: f"columns.{name}" for name, of in kinds.items() if of.kind == IGNORE}
@@ -656,12 +651,12 @@ class Job(_Section):
                 raise ValueError(f"columns.{name}: {name!r} is not among input.columns")
 
     def digest(self) -> str:
-        """Return a SHA-256 of what decides the result, but for the table and the previous run."""
+        """Return a SHA-256 of all keys that decide labels, without the previous run."""
         content = self.model_dump(mode="json", exclude=UNDECIDING)
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def with_key(job: Job, section: str, key: str, value: Any) -> Job:
-    """Return a job with another value, which is not checked, of a key of a section."""
+    """Return a job with another value of a key, without validation."""
     part = getattr(job, section).model_copy(update={key: value})
     return job.model_copy(update={section: part})

@@ -1,1 +1,1 @@
-"""The job, from an open table to what is published; `distsvc.run.job` tells it top to bottom."""
+"""The job, from a table to a published run; `distsvc.run.job` has its steps in order."""

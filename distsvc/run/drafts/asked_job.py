@@ -1,4 +1,4 @@
-"""The job that is asked for: that of a job file, the default one for a table, or given sections."""
+"""The job of a job file, of a table (the default job), or of given sections."""
 
 from __future__ import annotations
 
@@ -18,11 +18,6 @@ from distsvc.job.file import overridden, parse_job, read_job
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.tables.sources import SOURCES
 
-OUTPUTS = "out"
-"""The folder of what is published of tables that are given without a job file."""
-
-_PARQUET = b"PAR1"
-
 
 def asked_job(
     given: str | os.PathLike[str] | Mapping[str, Any],
@@ -30,15 +25,11 @@ def asked_job(
     settings: Iterable[str] = (),
     overrides: Mapping[str, Any] | None = None,
 ) -> Job:
-    """Return the job that is asked for, validated.
+    """Return the validated job of a job file, a table, or sections as dictionaries.
 
-    `given` is a job file, a table, or sections as dictionaries, and `run_date` what ``{run_date}``
-    stands for, today by default. It is overridden by `settings`, each ``section.key=value`` with a
-    value in TOML, or else a string, and by `overrides`, values by the names of keys, such as
-    ``model.seed``.
-
-    `InputNotFoundError` where there is no such job file, `JobFileError` where a key is unknown,
-    missing or has a value that is not allowed.
+    `settings` (``section.key=value``) and `overrides` (by names such as ``model.seed``) replace
+    its values. `run_date` is the value of ``{run_date}``, today by default. Errors as in
+    `distsvc.job.file.load_job`.
     """
     day = run_date.isoformat()[:10] if isinstance(run_date, datetime.date) else run_date
     source, content = "job", given
@@ -55,9 +46,9 @@ def asked_job(
 
 
 def is_table(path: str) -> bool:
-    """Return whether a path is that of a table, and not of a job file.
+    """Return True for a table, False for a job file.
 
-    A URL, a glob and a folder are tables; so is a file that is named like one or holds Parquet.
+    URLs, globs and folders are tables, and so are files with a table's suffix or Parquet content.
     """
     if path.endswith(".toml"):
         return False
@@ -69,16 +60,15 @@ def is_table(path: str) -> bool:
         if not stat.S_ISREG(mode):
             return stat.S_ISDIR(mode)
         with open(path, "rb") as stream:
-            return stream.read(len(_PARQUET)) == _PARQUET
+            return stream.read(4) == b"PAR1"
     except (OSError, ValueError):
         return False
 
 
 def with_free_output(job: Job) -> Job:
-    """Return the job of a table with an output where no other job has published.
+    """Return the job with an output that no other job uses: its own, or NAME-2, NAME-3 ...
 
-    Its own path is taken while nothing or the same job is published there, then NAME-2, NAME-3 and
-    so on. So trying other options does not end in an error.
+    So trying other options does not end in an error.
     """
     for output in Output(job.output.path).siblings():
         if output.manifest() is None or output.holds(job.digest()):
@@ -93,12 +83,12 @@ def default_job(path: str, exclude: Sequence[str] = ()) -> Sections:
     return {
         "job": {"name": name},
         "input": {"path": path} | ({"exclude": list(exclude)} if exclude else {}),
-        "output": {"path": f"{OUTPUTS}/{name}"},
+        "output": {"path": f"out/{name}"},
     }
 
 
 def table_name(path: str) -> str:
-    """Return what a table is called: its file or folder without suffixes, of a glob its folder."""
+    """Return the name of a table: of its file or folder without suffixes, or of a glob's folder."""
     lake = lake_url(path)
     if lake.kind:
         path = lake.path.rpartition("/metadata/")[0] or lake.path
@@ -113,7 +103,7 @@ def table_name(path: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return what TOML could hold: paths as text, tuples as lists, NumPy's numbers as Python's."""
+    """Return a value as TOML can hold it: paths as texts, tuples as lists, NumPy numbers."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""A job file for a table that nobody has clustered yet, with what was seen of it as comments."""
+"""Drafts of job files for new tables, with comments on their columns."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ from distsvc.storage.tables.counting import ValueCounts
 from distsvc.storage.tables.opening import open_table, read_blocks
 from distsvc.storage.tables.sources import source_of
 
-_WIDTH, _REMARK = 98, 34
-"""Of a comment, and where it begins behind a key."""
+MAX_WRITTEN_NAMES = 100
 
-_MOST = 100
-"""Names of a list that are written."""
+PROFILE_ROWS, PROFILE_VALUES = 10_000, 2**24
+"""Maximum number of rows and of values that are read."""
+
+MIN_PROFILE_ROWS = 20
+"""Minimum number of rows for a judgement on values."""
 
 _UNBROKEN = "\ue000"
-"""The character for a blank where a line must not end."""
+"""A blank at which a line must not be broken."""
+
+_LABEL = re.compile(r"^(labels?|class(es)?|target|species|category|y)$", re.IGNORECASE)
 
 
 def write_draft(path: str, to: str, exclude: Sequence[str] = ()) -> None:
-    """Write a draft to a local file that is not there yet; errors as in `draft`.
-
-    `JobFileError` where something is there, or for a URL; `OutputPermissionError` or
-    `TemporaryError` where it can't be written.
-    """
+    """Write a draft to a new local file; `JobFileError` if it exists, or for a URL."""
     file = local_file("--out", to)
     if file.exists():
         raise JobFileError(f"{to} is there already: remove it, or give another name by --out")
@@ -58,14 +58,13 @@ def write_draft(path: str, to: str, exclude: Sequence[str] = ()) -> None:
 
 
 def draft(path: str, to: str = "JOB.toml", exclude: Sequence[str] = ()) -> str:
-    """Return a commented job file for a table: the default job, and what else may suit the table.
+    """Return a commented job file, to be called `to`, for a table without the columns `exclude`.
 
-    `to` is what it will be called, and its job leaves out the columns to `exclude`. Errors as in
-    `look_at`.
+    Errors as in `profile_table`.
     """
-    look, job = look_at(path, exclude), default_job(path)
+    profile, job = profile_table(path, exclude), default_job(path)
     lines = [
-        *_heading(look, to),
+        *_heading(profile, to),
         "",
         "[job]",
         _line("name", job["job"]["name"]),
@@ -73,12 +72,12 @@ def draft(path: str, to: str = "JOB.toml", exclude: Sequence[str] = ()) -> str:
         "[input]",
         _line("path", path),
         *([_line("exclude", list(exclude))] if exclude else []),
-        *_columns(look),
+        *_columns(profile),
         "",
         "[preprocess]",
-        *_preprocess(look),
+        *_preprocess(profile),
         "",
-        *_kinds(look),
+        *_kinds(profile),
         "",
         "[model]",
         _line("algorithm", "auto"),
@@ -91,89 +90,89 @@ def draft(path: str, to: str = "JOB.toml", exclude: Sequence[str] = ()) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _heading(look: Look, to: str) -> list[str]:
-    table = look.table
+def _heading(profile: TableProfile, to: str) -> list[str]:
+    table = profile.table
     return [
         *_comment(
             f"A job for {table.shown}: {table.n_rows:,} rows, read as {source_of(table).title}."
         ),
         *_comment(
             f"Run it by: distsvc run {to}. What begins with # is not set, or a remark: columns "
-            f"were judged by their names and types, and by the first {look.n_seen:,} rows. "
+            f"were judged by their names and types, and by the first {profile.n_rows:,} rows. "
             "The documentation explains every key."
         ),
     ]
 
 
-def _columns(look: Look) -> list[str]:
-    table = look.table
+def _columns(profile: TableProfile) -> list[str]:
+    table = profile.table
     lines = _comment("These columns are the features, unless some are named:")
     lines += _hint_of_several("columns", table.stored)
     if table.left_out:
         why = [f"{name} ({reason})" for name, reason in table.left_out.items()]
-        lines += _comment(f"These are none: {truncated(why)}.")
-    if look.id is not None:
-        lines.append(_hint("id", look.id, "looks like an id: copied to the labels"))
+        lines += _comment(f"These are none: {some(why)}.")
+    if profile.id is not None:
+        lines.append(_hint("id", profile.id, "looks like an id: copied to the labels"))
     remark = "looks like known classes: scores the result, and is no feature"
-    return lines + [_hint("label", name, remark) for name in look.labels[:3]]
+    return lines + [_hint("label", name, remark) for name in profile.labels[:3]]
 
 
-def _preprocess(look: Look) -> list[str]:
-    vectors = look.table.features and all(isinstance(f, Vector) for f in look.table.features)
+def _preprocess(profile: TableProfile) -> list[str]:
+    vectors = profile.table.features and all(isinstance(f, Vector) for f in profile.table.features)
     lines = []
     if not vectors:
         lines.append(_hint("scale", "standard", "or another; by default each column is modelled"))
     else:
         remark = "or 'unit', which compares vectors by direction; 'auto' takes the clearer"
         lines.append(_hint("scale", "auto", remark))
-    if look.gaps:
+    if profile.incomplete:
         lines += _comment(
-            f"Values are missing in {truncated(look.gaps)}; they stay missing, unless:"
+            f"Values are missing in {some(profile.incomplete)}; they stay missing, unless:"
         )
         lines.append(_hint("missing", "median", "or 'drop', which leaves such rows out"))
     else:
         lines.append(_line("missing", "auto", "or 'error', 'drop', 'median'"))
-    if look.logs:
+    if profile.logs:
         lines += _comment("A few values are larger than all others by far in these columns:")
-        lines += _hint_of_several("log", look.logs)
-    if look.texts:
+        lines += _hint_of_several("log", profile.logs)
+    if profile.encodings:
         lines += _comment(
             "Text can be used as categories: 'onehot' for few values, 'frequency' for many:"
         )
-        lines.append(_hint("encode", look.texts))
+        lines.append(_hint("encode", profile.encodings))
     return lines
 
 
-def _kinds(look: Look) -> list[str]:
-    """Return what each feature is, as comments below the section that can decide it."""
+def _kinds(profile: TableProfile) -> list[str]:
+    """Return the kind of each feature as comments in the section that can change it."""
     lines = ["[columns]"]
     lines += _comment(
         "What each feature is, by these rows. To decide it, write a line such as: "
         "visits = 'count'. Kinds are continuous, count, share, ordinal, binary, category, ignore."
     )
-    for name, one in list(look.described.items())[:_MOST]:
-        told = ", ".join(part for part in (one.kind, one.scale) if part)
-        lines += _comment(f"{name}: {told}{f' ({one.reason})' if one.reason else ''}")
-    more = len(look.described) - _MOST
+    for name, one in list(profile.descriptions.items())[:MAX_WRITTEN_NAMES]:
+        words = ", ".join(part for part in (one.kind, one.scale) if part)
+        lines += _comment(f"{name}: {words}{f' ({one.reason})' if one.reason else ''}")
+    more = len(profile.descriptions) - MAX_WRITTEN_NAMES
     return lines + ([f"# and {more:,} more"] if more > 0 else [])
 
 
 def _line(key: str, value: Any, remark: str = "") -> str:
-    """Return a line of TOML, with a remark behind it."""
+    """Return a line of TOML with a remark."""
     text = f"{key} = {_value(value)}"
-    return f"{text:<{_REMARK - 1}} # {one_line(remark)}" if remark else text
+    return f"{text:<33} # {one_line(remark)}" if remark else text
 
 
 def _hint(key: str, value: Any, remark: str = "") -> str:
-    """Return a line that is a comment, and becomes one of TOML without its mark."""
+    """Return a commented line of TOML."""
     return f"# {_line(key, value, remark)}"
 
 
 def _hint_of_several(key: str, names: Sequence[str]) -> list[str]:
-    """Return a list as a comment, on as many lines as it needs; of a long one the first names."""
-    each = ", ".join(_value(name).replace(" ", _UNBROKEN) for name in names[:_MOST])
+    """Return the first names of a list as a comment of several lines."""
+    each = ", ".join(_value(name).replace(" ", _UNBROKEN) for name in names[:MAX_WRITTEN_NAMES])
     lines = [line.replace(_UNBROKEN, " ") for line in _comment(f"{key} = [{each}]")]
-    more = len(names) - _MOST
+    more = len(names) - MAX_WRITTEN_NAMES
     return lines + ([f"# and {more:,} more"] if more > 0 else [])
 
 
@@ -185,76 +184,76 @@ def _value(value: Any) -> str:
 
 def _comment(text: str) -> list[str]:
     safe = _UNBROKEN.join(map(one_line, text.split(_UNBROKEN)))
-    lines = textwrap.wrap(safe, _WIDTH, break_on_hyphens=False, break_long_words=False)
+    lines = textwrap.wrap(safe, 98, break_on_hyphens=False, break_long_words=False)
     return [f"# {line}" for line in lines]
 
 
-FIRST_ROWS = 10_000
-"""Rows that are looked at."""
-
-FIRST_VALUES = 2**24
-"""Of wide tables fewer rows, with so many values in all."""
-
-FEWEST_ROWS = 20
-"""Of fewer rows, nothing is said of their values."""
-
-HEAVY_TAIL, LARGE = 20.0, 100.0
-"""A column of which a logarithm may tell more: how much longer the upper half of its range is than
-the lower, without the hundredth at either end, and its largest value, at least."""
-
-_LABEL = re.compile(r"^(labels?|class(es)?|target|species|category|y)$", re.IGNORECASE)
-_TEXT = ("string", "large_string")
-
-MOST_TEXTS = 5
-"""Columns of text whose values are counted."""
-
-MOST_CLASSES = 100
-"""Different values of a column that looks like known classes."""
-
-REPEATED = 2
-"""Rows that a value of a category has at least, on average; a name has fewer."""
-
-
 @dataclass(frozen=True)
-class Look:
-    """A table as it looks by the first `n_seen` rows, whose values were looked at.
+class TableProfile:
+    """Findings in the first `n_rows` rows of a table.
 
-    `described` says what each feature is, by its column. `id` is a column that looks like an id and
-    is no feature, None if there is none, and `labels` are columns that look like known classes;
-    `logs` columns, learned from as stored, whose logarithm may tell more; `gaps` those with missing
-    values; `texts` columns of text that may be categories, with the way to encode them that suits
-    the number of their values.
+    Attributes
+    ----------
+    descriptions : dict of ColumnDescription
+        Kind and scale of each feature, by its column.
+    id : str or None
+        A column that looks like an id.
+    labels : list of str
+        Columns that look like known classes.
+    logs : list of str
+        Columns on their stored scale with extreme values, which suggest a logarithm.
+    incomplete : list of str
+        Columns with missing values.
+    encodings : dict of str
+        Text columns that can be categories, with the suitable encoding.
+
     """
 
     table: Table
-    n_seen: int
-    described: dict[str, ColumnDescription]
+    n_rows: int
+    descriptions: dict[str, ColumnDescription]
     id: str | None
     labels: list[str]
     logs: list[str]
-    gaps: list[str]
-    texts: dict[str, str]
+    incomplete: list[str]
+    encodings: dict[str, str]
 
 
-def look_at(path: str, exclude: Sequence[str] = ()) -> Look:
-    """Look at a table's columns, without those to `exclude`, and at its first rows.
+def profile_table(path: str, exclude: Sequence[str] = ()) -> TableProfile:
+    """Return the profile of a table without the columns to `exclude`.
 
-    A table of a format without row ranges, such as CSV, is converted on the way.
-
-    Errors as of `open_table`: the table is not there, or no job can read it.
+    Formats without row ranges, such as CSV, are converted first. Errors are those of a run.
     """
     with scratch("staging") as staging:
         job = parse_job(default_job(path, exclude))
         table = open_table(job.input, staging, mixed=job.is_mixed)
-        rows = max(1, min(FIRST_ROWS, FIRST_VALUES // max(len(table.columns), 1)))
-        table, _ = with_categories(table, [(0, min(rows, table.n_rows))])
-        block = next(read_blocks(table, 0, table.n_rows, rows))
+        n_rows = max(1, min(PROFILE_ROWS, PROFILE_VALUES // max(len(table.columns), 1)))
+        table, _ = with_categories(table, [(0, min(n_rows, table.n_rows))])
+        block = next(read_blocks(table, 0, table.n_rows, n_rows))
         _check_usable(job, table, block)
-        return _seen(job, table, block)
+        n_rows = len(block.X)
+        labels = [n for n in [*table.stored, *table.left_out] if _are_classes(table, n, n_rows)]
+        ids = [name for name in table.left_out if ID_NAME.search(name)]
+        ids += [name for name, why in table.left_out.items() if why == ROW_NUMBER]
+        descriptions = _descriptions(table, block)
+        logs: list[str] = []
+        if all(one.kind == "number" for one in descriptions.values()):  # no column models
+            numbers = [f.column for f in table.features if isinstance(f, Numeric)]
+            values = {name: block.X[:, table.columns.index(name)] for name in numbers}
+            logs = [n for n, x in values.items() if n not in labels and _has_a_heavy_tail(x)]
+        missing = {table.columns[k] for k in np.flatnonzero(np.isnan(block.X).any(axis=0))}
+        incomplete = [f.column for f in table.features if not missing.isdisjoint(f.names)]
+        texts = [n for n, why in table.left_out.items() if why in ("string", "large_string")]
+        texts = [name for name in texts if name not in (*ids, *labels)][:5]
+        encodings = {name: _encoding(table, name, n_rows) for name in texts}
+        encodings = {name: encoding for name, encoding in encodings.items() if encoding}
+        return TableProfile(
+            table, n_rows, descriptions, next(iter(ids), None), labels, logs, incomplete, encodings
+        )
 
 
 def _check_usable(job: Job, table: Table, block: Block) -> None:
-    """Raise what a run raises of values in the first rows; `DataError` as in `usable_rows`."""
+    """Raise the error of a run for values in the first rows."""
     usable_rows(block, table.shown, table.features, job.missing, unit=False)
     if len(block.X) < table.n_rows:
         return
@@ -265,8 +264,8 @@ def _check_usable(job: Job, table: Table, block: Block) -> None:
         raise no_values([table.columns[k] for k in empty])
 
 
-def _described(job: Job, table: Table, block: Block) -> dict[str, ColumnDescription]:
-    """Return what each feature is, by its column, as a run would decide by these rows."""
+def _descriptions(table: Table, block: Block) -> dict[str, ColumnDescription]:
+    """Return the description of each feature, as a run on these rows would choose it."""
     X, nominal = block.X.astype(np.float64), nominal_columns(table.features)
     names = [feature.column for feature in table.features]
     if any(isinstance(f, Vector) for f in table.features) or stays_as_stored(X, nominal):
@@ -275,50 +274,31 @@ def _described(job: Job, table: Table, block: Block) -> dict[str, ColumnDescript
     return dict(zip(names, described(ColumnModel.of(X, nominal), names), strict=True))
 
 
-def _seen(job: Job, table: Table, block: Block) -> Look:
-    stored = [*table.stored, *table.left_out]
-    labels = [n for n in stored if _LABEL.search(n) and _are_classes(table, n, len(block.X))]
-    ids = [name for name in table.left_out if ID_NAME.search(name)]
-    ids += [name for name, why in table.left_out.items() if why == ROW_NUMBER]
-    numbers = {
-        f.column: table.columns.index(f.column) for f in table.features if isinstance(f, Numeric)
-    }
-    logs = []
-    if len(block.X) >= FEWEST_ROWS:
-        values = {name: block.X[:, k] for name, k in numbers.items()}
-        logs = [n for n, x in values.items() if n not in labels and _has_a_heavy_tail(x)]
-    with_gaps = {table.columns[k] for k in np.flatnonzero(np.isnan(block.X).any(axis=0))}
-    gaps = [f.column for f in table.features if not with_gaps.isdisjoint(f.names)]
-    texts = [n for n, why in table.left_out.items() if why in _TEXT and n not in (*ids, *labels)]
-    ways = {name: _way(table, name, len(block.X)) for name in texts[:MOST_TEXTS]}
-    categories = {name: way for name, way in ways.items() if way}
-    kinds, found = _described(job, table, block), ids[0] if ids else None
-    if any(one.kind != "number" for one in kinds.values()):  # columns are modelled
-        logs = []
-    return Look(table, len(block.X), kinds, found, labels, logs, gaps, categories)
-
-
-def _way(table: Table, name: str, n_rows: int) -> str:
-    """Return how the first rows of a text column are best encoded; nothing where it is no category.
-
-    Those are texts that are long, the same in all rows, or another in nearly every row.
-    """
+def _encoding(table: Table, name: str, n_rows: int) -> str:
+    """Return the suitable encoding of a text column; empty if it is not a category."""
     n_values = _n_values(table, name, n_rows)
-    if n_values < 2 or (n_rows >= FEWEST_ROWS and n_values * REPEATED > n_rows):
+    if n_values < 2 or not _repeats(n_values, n_rows):
         return ""
     return "onehot" if n_values <= MOST_LEVELS else "frequency"
 
 
 def _are_classes(table: Table, name: str, n_rows: int) -> bool:
-    """Return whether a column has few values in the first rows, each of several rows."""
+    """Return True if a column has the name of known classes, and few values."""
+    if not _LABEL.search(name):
+        return False
     if not source_of(table).states_width:  # svmlight text, whose only other column is the label
         return True
     n_values = _n_values(table, name, n_rows)
-    return 1 <= n_values <= MOST_CLASSES and (n_rows < FEWEST_ROWS or n_values * REPEATED <= n_rows)
+    return 1 <= n_values <= 100 and _repeats(n_values, n_rows)
+
+
+def _repeats(n_values: int, n_rows: int) -> bool:
+    """Return True if values are repeated on average, or rows are too few to tell."""
+    return n_rows < MIN_PROFILE_ROWS or 2 * n_values <= n_rows
 
 
 def _n_values(table: Table, name: str, n_rows: int) -> int:
-    """Return how many values a column has in the first rows; 0 where these can't be counted."""
+    """Return the number of values of a column in the first rows; 0 if it can't be counted."""
     counted = ValueCounts(table, [name])
     try:
         counted.add(0, n_rows)
@@ -328,9 +308,12 @@ def _n_values(table: Table, name: str, n_rows: int) -> int:
 
 
 def _has_a_heavy_tail(x: np.ndarray) -> bool:
-    """Return whether a few of the values (n,), none below 0, are larger than all others by far."""
+    """Return True if a few of the values (n,), none below 0, are far larger than all others.
+
+    The upper half of the range is much longer than the lower half, without 1 % at either end.
+    """
     x = x[np.isfinite(x)]
-    if len(x) < FEWEST_ROWS or x.min() < 0.0 or x.max() < LARGE:
+    if len(x) < MIN_PROFILE_ROWS or x.min() < 0.0 or x.max() < 100.0:
         return False
     low, middle, high = np.quantile(x, [0.01, 0.5, 0.99])
-    return bool(high - middle > HEAVY_TAIL * (middle - low) and high > middle)
+    return bool(high - middle > 20.0 * (middle - low) and high > middle)

@@ -1,4 +1,4 @@
-"""Counts of labelled rows; those of partitions add up."""
+"""Counts of labelled rows; they add up over partitions."""
 
 from __future__ import annotations
 

@@ -246,7 +246,7 @@ class Collected:
         self.keys.append(keys[chosen])
 
     def wants(self, keys: np.ndarray) -> np.ndarray:
-        """Return which keys (n,) uint64 are in range."""
+        """Return a mask of the keys (n,) uint64 in range."""
         return (keys >= self.low) & (keys <= self.last)
 
     def arrays(self) -> dict[str, np.ndarray]:

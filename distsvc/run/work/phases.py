@@ -56,7 +56,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Steps:
-    """What every step of a run needs: its directory, the Dask client or None, the display."""
+    """The directory, the Dask client (or None) and the display of a run, for its steps."""
 
     run: RunDirectory
     client: Any

@@ -45,7 +45,7 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True)
 class Plan:
-    """How a table is read, by the driver and by every worker.
+    """The way to read a table, equal on the driver and all workers.
 
     Attributes
     ----------

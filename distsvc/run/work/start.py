@@ -20,7 +20,7 @@ class ClusterAddress:
 
 @dataclass(frozen=True)
 class Start:
-    """What a run may replace or skip.
+    """Permissions of a run to replace and to skip.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Start:
 
 
 class Display(NamedTuple):
-    """What standard error shows: nothing, sentences or lines of JSON, `verbose` with all events.
+    """The content of standard error: nothing, sentences or lines of JSON; all events if `verbose`.
 
     Lines of JSON always have all events. On a terminal, sentences stand above a bar.
     """

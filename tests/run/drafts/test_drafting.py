@@ -14,7 +14,7 @@ from distsvc.cli.main import main
 from distsvc.errors import DataError
 from distsvc.job.file import load_job
 from distsvc.run.drafts.asked_job import asked_job
-from distsvc.run.drafts.drafting import draft, look_at
+from distsvc.run.drafts.drafting import draft, profile_table
 from distsvc.run.job import run_job
 from distsvc.storage.rows.features import levels_of
 
@@ -64,22 +64,22 @@ def unbroken(text):
 
 def test_what_is_seen_of_columns():
     pq.write_table(mixed(), "t.parquet")
-    look = look_at("t.parquet")
-    assert look.id in look.table.left_out
-    assert look.labels == ["Class"]
-    assert look.logs == []
-    assert look.gaps == ["gaps"]
-    assert look.texts == {}
-    assert [*levels_of(look.table.features)] == ["country", "Class"]
-    assert look.n_seen == N
-    kinds = {name: (one.kind, one.scale) for name, one in look.described.items()}
+    profile = profile_table("t.parquet")
+    assert profile.id in profile.table.left_out
+    assert profile.labels == ["Class"]
+    assert profile.logs == []
+    assert profile.incomplete == ["gaps"]
+    assert profile.encodings == {}
+    assert [*levels_of(profile.table.features)] == ["country", "Class"]
+    assert profile.n_rows == N
+    kinds = {name: (one.kind, one.scale) for name, one in profile.descriptions.items()}
     assert kinds["bytes"] == ("continuous", "logarithm")
     assert kinds["country"][0] == kinds["rare"][0] == "binary"
 
 
 def test_logarithms_are_offered_where_columns_are_learned_from_as_stored():
     pq.write_table(mixed().select(["bytes", "plain"]), "t.parquet")
-    assert look_at("t.parquet").logs == ["bytes"]
+    assert profile_table("t.parquet").logs == ["bytes"]
     assert uncommented(draft("t.parquet"), "log") == ["bytes"]
 
 
@@ -116,10 +116,10 @@ def test_texts_are_encoded_by_how_many_values_they_have(name):
     table = pa.table({"x": np.sin(k), "plan": np.array(["a", "b", None])[k % 3], **texts})
     write = pq.write_table if name == "t.parquet" else pyarrow.csv.write_csv
     write(table, name)
-    look = look_at(name)
-    assert look.texts == {"city": "frequency"}
-    assert look.gaps == ["plan"]
-    assert look.table.columns == ("x", "plan")
+    profile = profile_table(name)
+    assert profile.encodings == {"city": "frequency"}
+    assert profile.incomplete == ["plan"]
+    assert profile.table.columns == ("x", "plan")
     assert uncommented(draft(name), "encode") == {"city": "frequency"}
 
 
@@ -163,20 +163,20 @@ def test_only_columns_of_few_values_are_offered_as_classes(name):
     table = pa.table({"x": random.normal(size=N), "y": y, "class": few, "target": y.round(3)})
     write = pq.write_table if name == "t.parquet" else pyarrow.csv.write_csv
     write(table, name)
-    assert look_at(name).labels == ["class"]
+    assert profile_table(name).labels == ["class"]
     assert f"read as {'CSV' if name == 't.csv' else 'Parquet'}." in unbroken(draft(name))
 
 
 def test_the_label_of_svmlight_text_is_offered():
     Path("t.svm").write_text("1 1:2 3:4\n-1 2:1\n")
-    assert look_at("t.svm").labels == ["label"]
+    assert profile_table("t.svm").labels == ["label"]
     assert "read as svmlight text." in unbroken(draft("t.svm"))
 
 
 @pytest.mark.parametrize("name", ["bid", "grid", "paid", "Humid"])
 def test_words_that_end_like_ids_are_none(name):
     pq.write_table(pa.table({"x": np.sin(np.arange(N)), name: np.arange(N) % 90}), "t.parquet")
-    assert look_at("t.parquet").id is None
+    assert profile_table("t.parquet").id is None
 
 
 def test_vectors_are_compared_by_direction():
