@@ -20,7 +20,7 @@ from distsvc.job.config import ChecksConfig
 from distsvc.monitoring import prometheus as metrics_file
 from distsvc.monitoring.outcome import RunOutcome
 from distsvc.report.content.comparison_parts import ColumnDrift, DriftPart, LineagePart
-from distsvc.run.nights.checks import Measured, checked
+from distsvc.run.nights.checks import RunMetrics, checked
 from distsvc.run.reporting.files import read_report
 from distsvc.storage.publishing.publication import Output
 from tests.processes import python
@@ -283,7 +283,7 @@ def test_every_number_of_a_report(published, tmp_path):
         ChecksConfig.model_validate(
             {"clusters": [1, 3], "min_rows": {"limit": 91, "level": "warn"}}
         ),
-        Measured(Stand(counts=Stand(n_rows=90, n_clusters=2))),
+        RunMetrics(Stand(counts=Stand(n_rows=90, n_clusters=2))),
     )
     model = report.model.model_copy(update={"fitted": {"agreement": 0.5}})
     outliers = report.outliers.model_copy(update={"defined": True, "share": 0.125})

@@ -17,7 +17,7 @@ from distsvc.run.labelling.labeller import PREVIOUS, RULE, Labeller
 from distsvc.run.labelling.phase import Labelled, label_table
 from distsvc.run.learning.preparation import PREPARATION
 from distsvc.run.learning.survey import survey_table
-from distsvc.run.nights.checks import Measured, reasons_to_refit
+from distsvc.run.nights.checks import RunMetrics, reasons_to_refit
 from distsvc.run.nights.comparison import DECISION, drift_of, refit_because
 from distsvc.run.nights.continuity import ids_of, labels_before
 from distsvc.run.nights.previous import Previous
@@ -92,7 +92,7 @@ def assign_table(
         raise EmptyInputError(f"{run.plan.table.shown} has no rows without a missing value")
     why = []
     if job.model.mode == "auto":
-        measured = Measured(labelled, drift=drift_of(run, labelled))
+        measured = RunMetrics(labelled, drift=drift_of(run, labelled))
         why = reasons_to_refit(job.checks, measured)
     run.write(DECISION, Result({"because": why}))
     if why:

@@ -17,7 +17,7 @@ from distsvc.models.rows.scaling import ColumnSums, Scaling
 from distsvc.models.rows.spread import ColumnSpread, known
 from distsvc.models.rows.stand_ins import repeated_columns, stand_ins, undone_log
 from distsvc.run.algorithms.algorithm import Learner
-from distsvc.run.learning.aside import RowAside
+from distsvc.run.learning.aside import OutlierRow
 from distsvc.run.learning.preparation import PREPARATION, Preparation
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.phases import Steps
@@ -183,7 +183,7 @@ def _medians(sums: ColumnSums, survey: Survey, together: Sequence[slice]) -> np.
     return np.asarray(medians)
 
 
-def outlier_row_notes(rows: Sequence[RowAside], columns: Sequence[str]) -> list[str]:
+def outlier_row_notes(rows: Sequence[OutlierRow], columns: Sequence[str]) -> list[str]:
     """Return at most one note on extreme rows, which are left out of learning."""
     if not rows:
         return []

@@ -28,7 +28,7 @@ from distsvc.storage.rows.usable import select_rows
 ASIDE, REACH = "aside", "reach"
 
 
-class RowAside(NamedTuple):
+class OutlierRow(NamedTuple):
     """Distance and number of an extreme row, its most extreme column, and the value there."""
 
     distance: float
@@ -39,7 +39,7 @@ class RowAside(NamedTuple):
 
 def far_rows(
     steps: Steps, sums: ColumnSums, pilot: np.ndarray, ends: ColumnEnds | None, found_by: Phase
-) -> list[RowAside]:
+) -> list[OutlierRow]:
     """Return the rows to leave out of learning, ordered by their numbers.
 
     They are few, and far outside the `Reach` of the pilot (m, d) in some column. They are found in
@@ -50,17 +50,17 @@ def far_rows(
     if not _reaches_out(reach, sums.least, sums.most):
         return []
     if ends is not None:
-        rows = [RowAside(*row) for row in ends.farthest(reach)]
+        rows = [OutlierRow(*row) for row in ends.farthest(reach)]
     else:
         facts = {"most": most, "phase": found_by.name}
         steps.run.write(REACH, Result(facts, vars(reach)))
-        rows = [RowAside(*row) for result in steps.map(FAR) for row in result.facts["rows"]]
+        rows = [OutlierRow(*row) for result in steps.map(FAR) for row in result.facts["rows"]]
     rows = _farthest(rows, most + 1)
     rows = rows[: how_many_aside(np.array([far.distance for far in rows]), most)]
     return sorted(rows, key=lambda far: far.row)
 
 
-def set_aside(run: RunDirectory, rows: Sequence[RowAside]) -> None:
+def set_aside(run: RunDirectory, rows: Sequence[OutlierRow]) -> None:
     """Write the numbers of the rows to leave out of learning, for all tasks."""
     run.write(ASIDE, Result({"rows": [far.row for far in rows]}))
 
@@ -100,7 +100,7 @@ def find_far_rows(run: RunDirectory, number: int) -> Result:
     reached = run.load(f"{found.facts['phase']}/{number:05d}").arrays
     if not _reaches_out(reach, reached["least"], reached["most"]):
         return Result({"rows": []})
-    rows: list[RowAside] = []
+    rows: list[OutlierRow] = []
     for block in run.plan.blocks(number):
         distances = reach.distances(block.X)
         columns = distances.argmax(axis=1)
@@ -109,7 +109,9 @@ def find_far_rows(run: RunDirectory, number: int) -> Result:
             if farthest[place] > MIN_OUTLIER_RANGES:
                 column = int(columns[place])
                 value = float(block.X[place, column])
-                rows.append(RowAside(float(farthest[place]), int(block.rows[place]), column, value))
+                rows.append(
+                    OutlierRow(float(farthest[place]), int(block.rows[place]), column, value)
+                )
     rows = _farthest(rows, most)
     return Result({"rows": rows})
 
@@ -122,6 +124,6 @@ def _reaches_out(reach: Reach, least: np.ndarray, most: np.ndarray) -> bool:
     return bool((reach.distances(np.stack([least, most])) > MIN_OUTLIER_RANGES).any())
 
 
-def _farthest(rows: list[RowAside], most: int) -> list[RowAside]:
+def _farthest(rows: list[OutlierRow], most: int) -> list[OutlierRow]:
     """Return the farthest rows, the farthest first."""
     return sorted(rows, key=lambda far: (-far.distance, far.row))[:most]

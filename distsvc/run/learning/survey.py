@@ -19,7 +19,7 @@ from distsvc.models.rows import sampling
 from distsvc.models.rows.aside import ColumnEnds
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rows.scaling import ColumnSums
-from distsvc.run.learning.aside import RowAside, far_rows, learned_blocks, rows_aside, set_aside
+from distsvc.run.learning.aside import OutlierRow, far_rows, learned_blocks, rows_aside, set_aside
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 from distsvc.run.work.plan import Plan
@@ -49,7 +49,7 @@ class Survey:
         The raw rows with the lowest keys.
     ends : ColumnEnds or None
         The most extreme rows of each column, if they were collected.
-    aside : sequence of RowAside
+    aside : sequence of OutlierRow
         Extreme rows, left out of learning.
 
     """
@@ -58,7 +58,7 @@ class Survey:
     sums: ColumnSums
     lowest: Pilot
     ends: ColumnEnds | None = None
-    aside: Sequence[RowAside] = ()
+    aside: Sequence[OutlierRow] = ()
 
     @property
     def pilot(self) -> np.ndarray:

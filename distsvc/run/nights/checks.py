@@ -27,7 +27,7 @@ NOT_MEASURED: Value = ("", None, "")
 
 
 @dataclass(frozen=True)
-class Measured:
+class RunMetrics:
     """The values of a run that checks compare with their limits.
 
     Attributes
@@ -72,7 +72,7 @@ class Check:
     side : str
         Whether the value must be "at least" or "at most" its limit, or "between" two limits.
     value : callable
-        Returns the value of a `Measured` run, for the configuration of the check.
+        Returns the value from the metrics of a run and the configuration of the check.
     places : int
         Decimal places; more are shown if rounding hides the side of a limit.
     share : bool
@@ -84,7 +84,7 @@ class Check:
 
     name: str
     side: Side
-    value: Callable[[Measured, Any], Value]
+    value: Callable[[RunMetrics, Any], Value]
     places: int = 1
     share: bool = False
     of: str = "of the rows "
@@ -107,7 +107,7 @@ class Check:
         high = math.inf if self.side == "at least" else limits[-1]
         return low <= value <= high
 
-    def outcome(self, given: Any, run: Measured, usual: bool = False) -> CheckPart:
+    def outcome(self, given: Any, run: RunMetrics, usual: bool = False) -> CheckPart:
         """Return the outcome; `usual` if the check is on without being named in the job."""
         limits, warn = (_limits(one) for one in (given.limit, given.warn))
         found = self.value(run, given)
@@ -140,7 +140,7 @@ def _limits(limit: Any) -> list[float]:
     return list(limit) if isinstance(limit, tuple) else [limit]
 
 
-def _rows_against_last(run: Measured, given: Any) -> Value:
+def _rows_against_last(run: RunMetrics, given: Any) -> Value:
     before = run.rows_before[: given.nights]
     if not before:
         return NOT_MEASURED
@@ -151,7 +151,7 @@ def _rows_against_last(run: Measured, given: Any) -> Value:
     return "rows are", run.n_rows / max(usual, 1.0), f"times {words}"
 
 
-def _nulls(run: Measured, _: Any) -> Value:
+def _nulls(run: RunMetrics, _: Any) -> Value:
     if run.dropped is not None:
         return "left out since a value is missing:", run.dropped, ""
     counts = run.labelled.counts.columns.get(OWN)
@@ -162,17 +162,17 @@ def _nulls(run: Measured, _: Any) -> Value:
     return f"missing in column {name!r}:", float(counts.missing[worst]), ""
 
 
-def _clusters(run: Measured, _: Any) -> Value:
+def _clusters(run: RunMetrics, _: Any) -> Value:
     n_clusters = run.labelled.counts.n_clusters
     return "", n_clusters, "cluster" if n_clusters == 1 else "clusters"
 
 
-def _cluster_rows(run: Measured, _: Any) -> Value:
+def _cluster_rows(run: RunMetrics, _: Any) -> Value:
     sizes = run.labelled.counts.sizes.sum(axis=1)
     return "the smallest cluster has", int(sizes[sizes > 0].min()), "rows"
 
 
-def _changed(run: Measured, new: bool) -> float | None:
+def _changed(run: RunMetrics, new: bool) -> float | None:
     """Return the share of present clusters that are new, or of previous ones that have ended."""
     if run.lineage is None or run.lineage.moved is None:
         return None
@@ -182,7 +182,7 @@ def _changed(run: Measured, new: bool) -> float | None:
     return changed / max(survived + changed, 1)
 
 
-def _ids(run: Measured, _: Any) -> Value:
+def _ids(run: RunMetrics, _: Any) -> Value:
     ids = run.labelled.ids
     if ids is None:
         return NOT_MEASURED
@@ -197,7 +197,7 @@ def _worst(part: DriftPart | ReferencePart | None) -> Value:
     return f"the population stability index of column {worst.column!r} is", worst.index, ""
 
 
-def _units(run: Measured, _: Any) -> Value:
+def _units(run: RunMetrics, _: Any) -> Value:
     if run.drift is None:
         return NOT_MEASURED
     found = [column for column in run.drift.columns if column.factor is not None]
@@ -206,14 +206,14 @@ def _units(run: Measured, _: Any) -> Value:
     return "", n, f"column{'' if n == 1 else 's'} in another unit{': ' if n else ''}{names}"
 
 
-def _new_columns(run: Measured, _: Any) -> Value:
+def _new_columns(run: RunMetrics, _: Any) -> Value:
     if run.new_columns is None:
         return NOT_MEASURED
     n, names = len(run.new_columns), some([repr(name) for name in run.new_columns])
     return "", n, f"new column{'' if n == 1 else 's'}{': ' if names else ''}{names}"
 
 
-def _plain(before: str, value: Callable[[Measured], float | None], after: str = "") -> Any:
+def _plain(before: str, value: Callable[[RunMetrics], float | None], after: str = "") -> Any:
     """Return the function of a value whose words are fixed."""
     return lambda run, _: (before, value(run), after)
 
@@ -245,7 +245,7 @@ CHECKS = (
 """All checks, in the order of manifest and report."""
 
 
-def checked(config: ChecksConfig, run: Measured, guarded: bool = False) -> list[CheckPart]:
+def checked(config: ChecksConfig, run: RunMetrics, guarded: bool = False) -> list[CheckPart]:
     """Return the outcome of every check of a job, and of the default ones if it is `guarded`."""
     own = config.given
     given = {**GUARDS.given, **own} if guarded else own
@@ -257,7 +257,7 @@ def checked(config: ChecksConfig, run: Measured, guarded: bool = False) -> list[
     ]
 
 
-def reasons_to_refit(config: ChecksConfig, run: Measured) -> list[str]:
+def reasons_to_refit(config: ChecksConfig, run: RunMetrics) -> list[str]:
     """Return the exceeded limits on drift, in words; the default limit is 0.25.
 
     That value of the population stability index means another population by convention.

@@ -31,7 +31,7 @@ from distsvc.report.content.comparison_parts import (
 from distsvc.run.labelling.labeller import COUNTED, PREVIOUS, REFERENCE
 from distsvc.run.labelling.phase import Labelled, outlier_share
 from distsvc.run.model.files import checked_model, read_labeller, read_model
-from distsvc.run.nights.checks import Measured, checked
+from distsvc.run.nights.checks import RunMetrics, checked
 from distsvc.run.nights.continuity import LINEAGE, UNCLAIMED
 from distsvc.run.nights.previous import Previous, rows_of_runs
 from distsvc.run.work.directory import Result, RunDirectory
@@ -76,7 +76,7 @@ def compare_and_check(
         lineage = lineage.model_copy(update={"followed": facts.get("followed")})
     drift, reference = drift_of(run, labelled), reference_drift(run, labelled)
     agreement = facts.get("agreement")
-    measured = Measured(labelled, lineage, drift, agreement, reference=reference)
+    measured = RunMetrics(labelled, lineage, drift, agreement, reference=reference)
     checks = _checked(run, job, previous, measured)
     warned = [check.words for check in checks if check.state == "warned"]
     notes = [*warned, *warnings, *_lineage_notes(run, job, lineage)]
@@ -92,7 +92,7 @@ def compare_and_check(
 
 
 def _checked(
-    run: RunDirectory, job: Job, previous: Previous | None, measured: Measured
+    run: RunDirectory, job: Job, previous: Previous | None, measured: RunMetrics
 ) -> list[CheckPart]:
     """Return the outcome of the job's checks, and of the guards if it continues other runs."""
     plan, nights = run.plan, job.checks.rows_against_last

@@ -62,9 +62,9 @@ class Request:
         SHA-256 of the job and the previous model.
     model : str
         SHA-256 of the previous model, or empty.
-    also : str
+    alternative : str
         Another digest under which the same run may be published.
-    kept : tuple of str
+    columns : tuple of str
         Columns of the previous run, which stay features by default.
     continued : ContinuedRun or None
         The run with the previous model.
@@ -75,8 +75,8 @@ class Request:
     output: Output
     digest: str
     model: str = ""
-    also: str = ""
-    kept: tuple[str, ...] = ()
+    alternative: str = ""
+    columns: tuple[str, ...] = ()
     continued: ContinuedRun | None = None
 
     @classmethod
@@ -85,20 +85,21 @@ class Request:
         output = Output(job.output.path)
         if previous is None:
             return cls(job, output, job.digest())
-        digest, also = with_previous(job.digest(), previous.digest), ""
+        digest, alternative = with_previous(job.digest(), previous.digest), ""
         if previous.address == output.store.address:  # published with the model before that one?
             manifest = output.manifest()
             before = manifest.previous if manifest else None
-            also = with_previous(job.digest(), before.model_sha256 if before else "")
-        kept = tuple(feature.column for feature in previous.features)
-        return cls(job, output, digest, previous.digest, also, kept, previous.continued())
+            alternative = with_previous(job.digest(), before.model_sha256 if before else "")
+        columns = tuple(feature.column for feature in previous.features)
+        more = previous.digest, alternative, columns, previous.continued()
+        return cls(job, output, digest, *more)
 
     def is_published(self, overwrite: bool) -> bool:
         """Return True if this run is published; the output may then be read-only.
 
         If not, the output must be free: errors as in `Output.check_free`.
         """
-        output, names = self.output, [self.also, self.digest]
+        output, names = self.output, [self.alternative, self.digest]
         digest = next((one for one in names if one and output.holds(one)), self.digest)
         if output.holds(digest) and output.holds(digest, self.inputs):
             output.mend()
@@ -110,7 +111,7 @@ class Request:
         """Open the job's table, with the known `features` of a model, if there are any."""
         job = self.job
         kinds, mixed = job.columns, job.is_mixed
-        return open_table(job.input, staging, job.preprocess, features, self.kept, kinds, mixed)
+        return open_table(job.input, staging, job.preprocess, features, self.columns, kinds, mixed)
 
     @cached_property
     def inputs(self) -> str:

@@ -6,7 +6,7 @@ import pytest
 from distsvc.job.config import ChecksConfig
 from distsvc.report.content.comparison_parts import StoryPart
 from distsvc.run.labelling.ids import IdReport
-from distsvc.run.nights.checks import CHECKS, Measured, checked
+from distsvc.run.nights.checks import CHECKS, RunMetrics, checked
 
 FOUND = {
     "rows": 900, "clusters": 45, "outlier_share": 0.21, "rows_moved": 0.5, "drift": 0.9123,
@@ -91,7 +91,7 @@ def measured(
     labelled = Stand(counts=counts, outlier_share=outlier_share, ids=ids, labeller=labeller)
     lineage = Stand(moved=rows_moved, clusters=STORIES)
     drifted = Stand(columns=[Stand(index=drift, column=drifted, factor=None)])
-    return Measured(labelled, lineage, drifted, agreement, dropped, before)
+    return RunMetrics(labelled, lineage, drifted, agreement, dropped, before)
 
 
 @pytest.mark.parametrize(
