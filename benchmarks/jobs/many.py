@@ -19,7 +19,7 @@ from distsvc.job.config import ClusterConfig
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 from distsvc.run.work.progress import Progress
-from distsvc.run.work.workers.cluster import connected
+from distsvc.run.work.workers.cluster import connect
 
 ROWS, COLUMNS, FILES = 50, 4, 100
 """Rows of a partition, columns, and files of the table."""
@@ -57,7 +57,7 @@ def nothing(run: RunDirectory, number: int) -> Result:
 
 def _nothing(folder: Path, n: int) -> Row:
     progress = Progress(quiet=True)
-    with connected(ClusterConfig(workers=WORKERS), 0, progress) as client:
+    with connect(ClusterConfig(workers=WORKERS), 0, progress) as client:
         read = sum(1 for _ in Steps(RunDirectory(folder), client, progress).map(NOTHING, n))
     assert read == n
     return _row(progress.phases[-1].model_dump(), n)

@@ -18,7 +18,7 @@ from distsvc.errors import InputNotFoundError
 from distsvc.job.config import ClusterConfig
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import ClusterAddress
-from distsvc.run.work.workers.cluster import connected
+from distsvc.run.work.workers.cluster import connect
 from distsvc.run.work.workers.fanout import fan_out
 from distsvc.storage.places.arrays import make_folder
 
@@ -85,7 +85,7 @@ def run_suites(
             rows = growth_rows(options, partial(_say, progress, name))
         else:
             suite, task = SUITES[name], (FitFolder(out / ".fits"), data, progress)
-            with connected(*where) as client:
+            with connect(*where) as client:
                 rows = done(suite.first(options), *task, client, f"{name}, first fits")
                 if suite.then:
                     best = suite.then(options, rows)

@@ -29,7 +29,7 @@ def names_day(text: str) -> bool:
     return "{run_date" in text
 
 
-def filled(text: str, day: datetime.date) -> str:
+def fill_date(text: str, day: datetime.date) -> str:
     """Return a text with every form of ``{run_date}`` filled in.
 
     ValueError for a range, an unknown form, or a day that is no date.
@@ -43,14 +43,14 @@ def filled(text: str, day: datetime.date) -> str:
     return _checked(FORM.sub(said, text))
 
 
-def filled_each(text: str, day: datetime.date) -> list[str]:
+def fill_each_date(text: str, day: datetime.date) -> list[str]:
     """Return a text for each day of its range, in order and without repetitions.
 
-    Several ranges in one text must be equal. Errors as in `filled`.
+    Several ranges in one text must be equal. Errors as in `fill_date`.
     """
     ranges = [found for found in FORM.finditer(text) if found["to"]]
     if not ranges:
-        return [filled(text, day)]
+        return [fill_date(text, day)]
     ends = [(_shifted(day, one["days"]), _shifted(day, one["end"])) for one in ranges]
     first, last = ends[0]
     if any(one != ends[0] for one in ends):

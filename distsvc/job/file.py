@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from distsvc.errors import InputNotFoundError, JobFileError, shown
 from distsvc.errors.urls import bare_url
 from distsvc.job.config import MODELS, ColumnKind, Job, Section, Sections
-from distsvc.job.dates import filled, filled_each, names_day, parse_day
+from distsvc.job.dates import fill_date, fill_each_date, names_day, parse_day
 
 MAX_FILE_BYTES = 4 * 2**20
 """Maximum size of a job file."""
@@ -57,7 +57,7 @@ def load_job(path: str | Path, settings: tuple[str, ...] = (), run_date: str | N
         The file is not TOML, or a key is unknown, missing or has a value that is not allowed.
 
     """
-    content = overridden(read_job(path), settings)
+    content = override(read_job(path), settings)
     return parse_job(content, source=str(path), run_date=run_date)
 
 
@@ -70,7 +70,7 @@ def read_job(path: str | Path) -> Sections:
     return content
 
 
-def overridden(
+def override(
     content: Sections, settings: Iterable[str] = (), values: Mapping[str, Any] | None = None
 ) -> Sections:
     """Return sections with other values of keys, not yet validated.
@@ -100,7 +100,7 @@ def parse_job(content: Sections, source: str = "job", run_date: str | None = Non
     return job
 
 
-def written(job: Job) -> str:
+def job_text(job: Job) -> str:
     """Return the text of a job file, with dates as they were written."""
     content = job.model_dump(mode="json", exclude_none=True)
     for (section, key), value in job.as_written.items():
@@ -246,9 +246,9 @@ def _dated(name: str, value: Any, day: datetime.date) -> Any:
     if name == PREVIOUS:
         nights = min(EARLIER_NIGHTS, day.toordinal())
         days = [day - datetime.timedelta(before) for before in range(nights)]
-        each = [filled_each(value, one)[::-1] for one in days]
+        each = [fill_each_date(value, one)[::-1] for one in days]
         return list(dict.fromkeys(one for several in each for one in several))
-    found = filled_each(value, day) if name in RANGES else [filled(value, day)]
+    found = fill_each_date(value, day) if name in RANGES else [fill_date(value, day)]
     return found[0] if len(found) == 1 else found
 
 

@@ -54,7 +54,7 @@ def run_job(
     job
         The validated job file.
     at
-        The cluster; see `distsvc.run.work.workers.cluster.connected`.
+        The cluster; see `distsvc.run.work.workers.cluster.connect`.
     start
         What may be replaced, started over or skipped.
     command

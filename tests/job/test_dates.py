@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distsvc.errors import JobFileError
-from distsvc.job.dates import MOST_DAYS, filled, filled_each, names_day, parse_day
+from distsvc.job.dates import MOST_DAYS, fill_date, fill_each_date, names_day, parse_day
 from distsvc.job.file import EARLIER_NIGHTS, parse_job
 
 DAY = datetime.date(2026, 3, 1)
@@ -31,21 +31,21 @@ DAY = datetime.date(2026, 3, 1)
     ],
 )
 def test_forms(text, expected):
-    assert filled(text, DAY) == expected
-    assert filled_each(text, DAY) == [expected]
+    assert fill_date(text, DAY) == expected
+    assert fill_each_date(text, DAY) == [expected]
 
 
 def test_a_range_is_each_of_its_days_in_order():
-    found = filled_each("in/{run_date-2d..run_date}.csv", DAY)
+    found = fill_each_date("in/{run_date-2d..run_date}.csv", DAY)
     assert found == ["in/2026-02-27.csv", "in/2026-02-28.csv", "in/2026-03-01.csv"]
-    assert filled_each("{run_date-1d..run_date-1d}", DAY) == ["2026-02-28"]
-    assert filled_each("{run_date..run_date+1d:%d}", DAY) == ["01", "02"]
+    assert fill_each_date("{run_date-1d..run_date-1d}", DAY) == ["2026-02-28"]
+    assert fill_each_date("{run_date..run_date+1d:%d}", DAY) == ["01", "02"]
 
 
 def test_ranges_in_one_text_go_side_by_side():
     text = "y={run_date-1d..run_date:%Y}/{run_date-1d..run_date:%m%d}/as-of={run_date}"
     expected = ["y=2026/0228/as-of=2026-03-01", "y=2026/0301/as-of=2026-03-01"]
-    assert filled_each(text, DAY) == expected
+    assert fill_each_date(text, DAY) == expected
 
 
 @pytest.mark.parametrize(
@@ -64,18 +64,18 @@ def test_ranges_in_one_text_go_side_by_side():
 )
 def test_what_is_no_range(text, message):
     with pytest.raises(ValueError, match=message):
-        filled_each(text, DAY)
+        fill_each_date(text, DAY)
 
 
 def test_a_day_that_is_no_date():
     with pytest.raises(ValueError, match="must hold a date, found '-99999d' around 0001-01-02"):
-        filled("{run_date-99999d}", datetime.date(1, 1, 2))
-    assert filled("{run_date-1d}", datetime.date(1, 1, 2)) == "0001-01-01"
+        fill_date("{run_date-99999d}", datetime.date(1, 1, 2))
+    assert fill_date("{run_date-1d}", datetime.date(1, 1, 2)) == "0001-01-01"
 
 
 def test_a_range_where_there_is_to_be_one_day():
     with pytest.raises(ValueError, match=r"must hold one day, .* and no range, found '\{run_date-"):
-        filled("{run_date-1d..run_date}", DAY)
+        fill_date("{run_date-1d..run_date}", DAY)
 
 
 DAYS = st.dates(datetime.date(1999, 1, 1), datetime.date(2099, 12, 31))
@@ -87,9 +87,9 @@ DAYS = st.dates(datetime.date(1999, 1, 1), datetime.date(2099, 12, 31))
 )
 def test_a_range_is_what_each_day_gives(day, first, more, form):
     last = first + more
-    found = filled_each(f"a{{run_date{first:+}d..run_date{last:+}d{form}}}b", day)
-    assert found == [filled(f"a{{run_date{n:+}d{form}}}b", day) for n in range(first, last + 1)]
-    ends = [filled(f"a{{run_date{form}}}b", day + datetime.timedelta(n)) for n in (first, last)]
+    found = fill_each_date(f"a{{run_date{first:+}d..run_date{last:+}d{form}}}b", day)
+    assert found == [fill_date(f"a{{run_date{n:+}d{form}}}b", day) for n in range(first, last + 1)]
+    ends = [fill_date(f"a{{run_date{form}}}b", day + datetime.timedelta(n)) for n in (first, last)]
     assert ends == [found[0], found[-1]]
 
 
@@ -97,7 +97,7 @@ def test_a_range_is_what_each_day_gives(day, first, more, form):
 @given(st.text("{run_date}-+.:%Y17d", max_size=30), DAYS)
 def test_nothing_of_a_date_is_left(text, day):
     try:
-        found = filled_each(text, day)
+        found = fill_each_date(text, day)
     except ValueError as caught:
         found, said = [], str(caught)
     assert found or "found" in said

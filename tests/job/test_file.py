@@ -7,7 +7,7 @@ import tomllib
 import pytest
 
 from distsvc.errors import InputNotFoundError, JobFileError
-from distsvc.job.file import load_job, overridden, parse_job, written
+from distsvc.job.file import job_text, load_job, override, parse_job
 from tests.full_job import FULL, job
 
 
@@ -191,7 +191,7 @@ def test_a_job_is_told_as_it_was_written():
     }
     job = parse_job(content, run_date="2026-03-01")
     assert len(job.continuity.previous) > 20
-    told = tomllib.loads(written(job))
+    told = tomllib.loads(job_text(job))
     assert told["input"]["path"] == "s3://b/in/{run_date}.csv"
     assert told["input"]["where"] == "day = '{run_date}'"
     assert told["continuity"] == {
@@ -202,7 +202,7 @@ def test_a_job_is_told_as_it_was_written():
     told["input"]["path"] = content["input"]["path"]
     assert parse_job(told, run_date="2026-03-01").digest() == job.digest()
     plain = parse_job({"input": {"path": "a"}, "output": {"path": "b"}}, run_date="2026-03-01")
-    assert tomllib.loads(written(plain))["job"]["run_date"] == "2026-03-01"
+    assert tomllib.loads(job_text(plain))["job"]["run_date"] == "2026-03-01"
 
 
 def test_settings_of_one_list_or_table_add_up():
@@ -211,11 +211,11 @@ def test_settings_of_one_list_or_table_add_up():
     settings = ['preprocess.log=["x"]', 'preprocess.log=["y", "x"]']
     settings += ["preprocess.encode.b=frequency", "model.seed=1", "model.seed=1"]
     settings += ["checks.max_drift.limit=0.3", "checks.max_drift.level=warn", "columns.a.b=count"]
-    found = overridden(job, settings)
+    found = override(job, settings)
     assert found["preprocess"] == {"log": ["x", "y"], "encode": {"a": "onehot", "b": "frequency"}}
     assert found["checks"] == {"max_drift": {"limit": 0.3, "level": "warn"}}
     assert found["columns"] == {"a.b": "count"}
     parse_job(found | {"columns": {}})
-    whole = overridden(job, ['preprocess.encode={c="onehot"}', "preprocess.encode.d=onehot"])
+    whole = override(job, ['preprocess.encode={c="onehot"}', "preprocess.encode.d=onehot"])
     assert whole["preprocess"]["encode"] == {"c": "onehot", "d": "onehot"}
-    assert overridden(job, ["model.seed=1", "model.seed=2"])["model"] == {"seed": 2}
+    assert override(job, ["model.seed=1", "model.seed=2"])["model"] == {"seed": 2}

@@ -20,7 +20,7 @@ from distsvc.job.config import ChecksConfig
 from distsvc.monitoring import prometheus as metrics_file
 from distsvc.monitoring.outcome import RunOutcome
 from distsvc.report.content.comparison_parts import ColumnDrift, DriftPart, LineagePart
-from distsvc.run.nights.checks import RunMetrics, checked
+from distsvc.run.nights.checks import RunMetrics, run_checks
 from distsvc.run.reporting.files import read_report
 from distsvc.storage.publishing.publication import Output
 from tests.processes import python
@@ -279,7 +279,7 @@ def test_every_number_of_a_report(published, tmp_path):
     lineage = LineagePart(
         path="before", run_id="a", mode="refit", rows=90, moved=0.25, next_id=2, clusters=STORIES
     )
-    checks = checked(
+    checks = run_checks(
         ChecksConfig.model_validate(
             {"clusters": [1, 3], "min_rows": {"limit": 91, "level": "warn"}}
         ),

@@ -14,7 +14,7 @@ import numpy as np
 
 from distsvc.errors.urls import bare_url, lake_url
 from distsvc.job.config import Job, Sections
-from distsvc.job.file import overridden, parse_job, read_job
+from distsvc.job.file import override, parse_job, read_job
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.tables.sources import SOURCES
 
@@ -41,7 +41,7 @@ def asked_job(
     if not isinstance(given, Mapping):
         source = os.fspath(given)
         content = default_job(source) if is_table(source) else read_job(source)
-    sections = overridden(_plain(content), settings, _plain(overrides or {}))
+    sections = override(_plain(content), settings, _plain(overrides or {}))
     return parse_job(sections, bare_url(source), day)
 
 

@@ -20,7 +20,7 @@ from distsvc.report.content.report import PhaseCost
 from distsvc.run.algorithms.algorithm import Forecastable, kept_rows, sample_rows
 from distsvc.run.algorithms.begin import begin
 from distsvc.run.fitting.clustering import cluster_table
-from distsvc.run.forecast.memory import Memory, check_memory, shown
+from distsvc.run.forecast.memory import Memory, check_memory, terms_text
 from distsvc.run.labelling.columns import OPTIONAL_COLUMNS
 from distsvc.run.labelling.phase import fill_output
 from distsvc.run.nights.comparison import compare_and_check
@@ -96,10 +96,10 @@ class Forecast:
             f"{self.rows:,} rows of {self.columns} columns in {self.partitions:,} partitions; "
             f"{self.tasks:,} tasks; {self.sample_rows:,} rows to learn from",
             f"reads {read}, writes {self.bytes_written / 1e6:,.0f} MB",
-            f"driver {shown(self.memory.driver)}",
+            f"driver {terms_text(self.memory.driver)}",
         ]
         if self.memory.worker:
-            told.append(f"each worker {shown(self.memory.worker)}")
+            told.append(f"each worker {terms_text(self.memory.worker)}")
         if not self.seconds:
             why = f"a trial with some of the rows failed: {self.because}"
             return [*told, f"time: not known; {why}"]

@@ -18,7 +18,7 @@ from distsvc.run.algorithms.algorithm import Forecastable, kept_rows
 from distsvc.run.algorithms.begin import begin
 from distsvc.run.labelling.columns import OPTIONAL_COLUMNS
 from distsvc.run.learning.sizes import MB, Sizes, Terms
-from distsvc.run.work.plan import choose_block_rows, cut, joined, pilot_rows
+from distsvc.run.work.plan import choose_block_rows, cut, join_parts, pilot_rows
 from distsvc.run.work.progress import mapped_memory_mb
 from distsvc.run.work.workers.cluster import Workers
 from distsvc.storage.rows.blocks import Table
@@ -30,7 +30,7 @@ MAPPED_BYTES, MAX_MAPPED_BYTES = 130 * MB, 300 * MB
 """Assumed size of mapped libraries if it is unknown, and its maximum."""
 
 DASK: Terms = {"Dask": 32 * MB}
-FIGURES = 15 * MB
+FIGURE_BYTES = 15 * MB
 ARROW_BYTES = 25 * MB
 """Freed memory that Arrow's allocator keeps for reuse."""
 
@@ -75,7 +75,7 @@ def sizes_of(job: Job, table: Table, algorithm: Forecastable | None) -> Sizes:
         n_rows=table.n_rows,
         n_columns=d,
         parts=len(parts),
-        partition_rows=max(stop - start for start, stop in joined(parts, d)),
+        partition_rows=max(stop - start for start, stop in join_parts(parts, d)),
         block_rows=job.cluster.block_rows or choose_block_rows(d),
         sample_rows=kept_rows(algorithm, table.n_rows) if algorithm else 0,
         pilot_rows=min(pilot_rows(d), table.n_rows),
@@ -95,7 +95,7 @@ def forecast_memory(job: Job, table: Table, workers: Workers, algorithm: Forecas
     steps: list[Terms] = [
         {"the pilot": 4.0 * pilot},
         {"the pilot": 2.0 * pilot} | held.driver,
-        {"the pilot": 2.0 * pilot, "the page's figures": FIGURES},
+        {"the pilot": 2.0 * pilot, "the page's figures": FIGURE_BYTES},
     ]
     return _memory(sizes, table, workers, steps, tasks)
 
@@ -164,7 +164,7 @@ def machine_bytes() -> int:
     return min(limits)
 
 
-def shown(terms: Terms) -> str:
+def terms_text(terms: Terms) -> str:
     """Return a sum with its terms, the largest first: "0.5 GB: the sample 0.3 GB + ..."."""
     parts = sorted(terms.items(), key=lambda term: -term[1])
     return f"{_size(sum(terms.values()))}: " + " + ".join(f"{n} {_size(b)}" for n, b in parts)
@@ -197,15 +197,17 @@ def _lacking(memory: Memory, workers: Workers) -> str:
     for _, limit in workers.each:
         if limit and _sum(memory.worker) > SHARE_OF_LIMIT * limit:
             return (
-                f"a worker needs {shown(memory.worker)}, more than {SHARE_OF_LIMIT:.0%} of its "
-                f"limit of {_size(limit)}"
+                f"a worker needs {terms_text(memory.worker)}, more than {SHARE_OF_LIMIT:.0%} of "
+                f"its limit of {_size(limit)}"
             )
     here = len(workers.each) if workers.here else 0
     if _sum(memory.driver) + here * _sum(memory.worker) <= machine_bytes():
         return ""
-    beside = f" and each of the {here} workers beside it {shown(memory.worker)}" if here else ""
+    beside = (
+        f" and each of the {here} workers beside it {terms_text(memory.worker)}" if here else ""
+    )
     return (
-        f"the driver needs {shown(memory.driver)}{beside}, "
+        f"the driver needs {terms_text(memory.driver)}{beside}, "
         f"more than this machine's {_size(machine_bytes())}"
     )
 

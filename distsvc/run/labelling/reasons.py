@@ -13,7 +13,7 @@ from distsvc.run.algorithms.algorithm import Columns, PilotRows
 from distsvc.run.labelling.contents import levels_of_features
 from distsvc.run.labelling.labeller import Labeller
 from distsvc.run.labelling.optional_columns import ExplainedParts, OptionalColumns
-from distsvc.run.learning.preparation import Preparation, drawn_in
+from distsvc.run.learning.preparation import Preparation, clip_rows
 from distsvc.storage.rows.blocks import Block
 from distsvc.storage.rows.features import Feature, groups_of, names_of
 
@@ -157,7 +157,7 @@ class Reasons(OptionalColumns):
         far, found = self.far, []
         if not len(far["rows"]):
             return []
-        order, shares = self.heaviest(drawn_in(preparation(far["X"])), far["labels"])
+        order, shares = self.heaviest(clip_rows(preparation(far["X"])), far["labels"])
         for i, label in enumerate(far["labels"].tolist()):
             alike = (rows.labels == label) & (rows.scores >= self.typical.least)
             usual = rows.raw[alike]

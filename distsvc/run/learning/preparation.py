@@ -140,12 +140,12 @@ def prepared_block(run: RunDirectory, block: Block, name: str = PREPARATION) -> 
         aside = np.isin(block.rows, rows_aside(run))
         if not aside.any():
             raise
-        Z[aside] = drawn_in(Z[aside])
+        Z[aside] = clip_rows(Z[aside])
         check_rows(Z, block, table.shown, table.columns)
     return Z
 
 
-def drawn_in(Z: np.ndarray) -> np.ndarray:
+def clip_rows(Z: np.ndarray) -> np.ndarray:
     """Clip prepared rows Z (n, d), so that none is too long for a rule."""
     most = float(LONGEST / np.sqrt(Z.shape[1]))
     return np.clip(Z, -most, most)

@@ -245,7 +245,7 @@ CHECKS = (
 """All checks, in the order of manifest and report."""
 
 
-def checked(config: ChecksConfig, run: RunMetrics, guarded: bool = False) -> list[CheckPart]:
+def run_checks(config: ChecksConfig, run: RunMetrics, guarded: bool = False) -> list[CheckPart]:
     """Return the outcome of every check of a job, and of the default ones if it is `guarded`."""
     own = config.given
     given = {**GUARDS.given, **own} if guarded else own
@@ -265,5 +265,5 @@ def reasons_to_refit(config: ChecksConfig, run: RunMetrics) -> list[str]:
     names = {check.name for check in CHECKS if check.tells_drift}
     if not names & config.given.keys():
         config = ChecksConfig.model_validate({"max_drift": 0.25})
-    parts = [part for part in checked(config, run) if part.name in names]
+    parts = [part for part in run_checks(config, run) if part.name in names]
     return [part.words for part in parts if part.state in ("failed", "warned")]

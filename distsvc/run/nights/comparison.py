@@ -31,7 +31,7 @@ from distsvc.report.content.comparison_parts import (
 from distsvc.run.labelling.labeller import COUNTED, PREVIOUS, REFERENCE
 from distsvc.run.labelling.phase import Labelled, outlier_share
 from distsvc.run.model.files import checked_model, read_labeller, read_model
-from distsvc.run.nights.checks import RunMetrics, checked
+from distsvc.run.nights.checks import RunMetrics, run_checks
 from distsvc.run.nights.continuity import LINEAGE, UNCLAIMED
 from distsvc.run.nights.previous import Previous, rows_of_runs
 from distsvc.run.work.directory import Result, RunDirectory
@@ -102,7 +102,7 @@ def _checked(
     if previous is not None:
         before = rows_of_runs(previous, 1 if nights is None else nights.nights)
         measured = replace(measured, rows_before=before, new_columns=_unknown_columns(run, job))
-    return checked(job.checks, measured, guarded=bool(job.continuity.previous))
+    return run_checks(job.checks, measured, guarded=bool(job.continuity.previous))
 
 
 def outlier_notes(share: float | None, parameters: Sequence[Given]) -> list[str]:

@@ -102,7 +102,7 @@ def rows_of_runs(previous: Previous, n_runs: int) -> list[int]:
     return [previous.manifest.rows, *(manifest.rows for _, manifest in earlier)]
 
 
-def labelled_by(job: Job, previous: Previous | None) -> Job:
+def with_model_settings(job: Job, previous: Previous | None) -> Job:
     """Return the job with columns and preprocessing of the previous model, unless it refits.
 
     `JobFileError` if the job's columns lack one of the model's.
@@ -123,7 +123,7 @@ def labelled_by(job: Job, previous: Previous | None) -> Job:
     return job
 
 
-def features_by(job: Job, previous: Previous | None) -> tuple[Feature, ...]:
+def model_features(job: Job, previous: Previous | None) -> tuple[Feature, ...]:
     """Return the features of the previous model, none if the job refits."""
     return () if previous is None or job.model.mode == "refit" else previous.features
 

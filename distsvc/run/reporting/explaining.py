@@ -33,7 +33,9 @@ MAX_COMPONENTS = 20
 """Maximum number of principal components that describe a vector."""
 
 
-def explained(run: RunDirectory, job: Job, rows: PilotRows, labelled: Labelled) -> ExplainedParts:
+def explanation_parts(
+    run: RunDirectory, job: Job, rows: PilotRows, labelled: Labelled
+) -> ExplainedParts:
     """Return the parts of the report that explain an answer."""
     preparation, table = Preparation.read(run), run.plan.table
     typical, levels = labelled.labeller.typical, labelled.contents.features

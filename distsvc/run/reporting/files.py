@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from distsvc.errors.extras import check_extra, is_installed
 from distsvc.job.config import Job
-from distsvc.job.file import written
+from distsvc.job.file import job_text
 from distsvc.report.content.report import ForecastPart, Report
 from distsvc.run.algorithms.algorithm import Learned
 from distsvc.run.labelling.phase import Labelled
@@ -77,7 +77,7 @@ def rename_clusters(output: Output, job: Job) -> Report:
     if report.names == job.names:
         return report
     with output.locked():
-        news = {"names": dict(job.names), "job_file": written(job)}
+        news = {"names": dict(job.names), "job_file": job_text(job)}
         report = read_report(output).model_copy(update=news)
         output.revise({PAGE: page_of(report), REPORT: json_bytes(report.dumped()).decode()})
     return report

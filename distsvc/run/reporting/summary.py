@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from distsvc import __version__
 from distsvc.job.config import Job
-from distsvc.job.file import written
+from distsvc.job.file import job_text
 from distsvc.metrics import clustering_report, indices_from_contingency
 from distsvc.models.rules.rule import Rule
 from distsvc.report.content.explained_parts import RowsPart
@@ -37,7 +37,7 @@ from distsvc.run.labelling.phase import Labelled
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.nights.comparison import Comparison
 from distsvc.run.reporting.columns import separating_columns
-from distsvc.run.reporting.explaining import explained
+from distsvc.run.reporting.explaining import explanation_parts
 from distsvc.run.reporting.pictures import labelled_pilot
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.publishing.formats import output_format
@@ -65,7 +65,7 @@ def make_report(
     clustered = rule.words.has_clusters
     features, preparation = run.plan.table.features, Preparation.read(run)
     separating = separating_columns(rows, features, labeller.ids, preparation) if clustered else []
-    parts = explained(run, job, rows, labelled)
+    parts = explanation_parts(run, job, rows, labelled)
     if command and job.as_written and "--run-date" not in command:
         command = f"{command} --run-date {job.job.run_date}"
     fitted = learned.facts
@@ -76,7 +76,7 @@ def make_report(
         title=_title(job),
         distsvc_version=__version__,
         command=command,
-        job_file=written(job),
+        job_file=job_text(job),
         finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         input=_input(run, job, counts),
         model=ModelPart(

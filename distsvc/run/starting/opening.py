@@ -16,9 +16,9 @@ from distsvc.run.nights.comparison import keep_reference
 from distsvc.run.nights.previous import (
     Previous,
     adopt,
-    features_by,
     find_previous,
-    labelled_by,
+    model_features,
+    with_model_settings,
 )
 from distsvc.run.starting.resuming import Request, begin_run
 from distsvc.run.work.directory import RunDirectory
@@ -75,7 +75,7 @@ def open_run(job: Job, start: Start, progress: Progress) -> Iterator[RunContext 
         Output(job.output.path).check_apart(path)
     check_ready(job.input, start.skip_missing)
     previous = find_previous(job.continuity, required=job.model.mode == "assign")
-    columns, job = job.input.columns, labelled_by(job, previous)
+    columns, job = job.input.columns, with_model_settings(job, previous)
     request, job = Request.of(job, previous), with_key(job, "input", "columns", columns)
     output = request.output
     with skipping(start), naming_the_section(), begin_run(request, start, progress) as run:
@@ -84,7 +84,7 @@ def open_run(job: Job, start: Start, progress: Progress) -> Iterator[RunContext 
             return
         with progress.phase("open") as meter:
             if not run.is_planned:
-                table = request.open_table(run.staging, features_by(request.job, previous))
+                table = request.open_table(run.staging, model_features(request.job, previous))
                 before = previous.features if previous is not None else ()
                 run.write_plan(Plan.of(request.job, table, before, meter))
             table = run.plan.table

@@ -16,7 +16,7 @@ from distsvc.run.work.display import LOG
 
 CHECKPOINTS = "checkpoints"
 
-SECONDS = 45.0
+CHECKPOINT_SECONDS = 45.0
 """Seconds between two checkpoints; with writing, less than a minute of work can be lost."""
 
 
@@ -49,8 +49,8 @@ class TaskCheckpoints:
         return None
 
     def keep(self, steps: int, state: Callable[[], State]) -> None:
-        """Write ``state()`` if `SECONDS` have passed, and then remove earlier checkpoints."""
-        if time.monotonic() - self._since < SECONDS:
+        """Write ``state()`` after `CHECKPOINT_SECONDS`, and then remove earlier checkpoints."""
+        if time.monotonic() - self._since < CHECKPOINT_SECONDS:
             return
         name = f"{self._folder}/{steps:012d}"
         facts, arrays = state()

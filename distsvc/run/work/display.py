@@ -108,7 +108,7 @@ def event_handler(display: Display, bar: WholeBar | None) -> logging.Handler:
 
 
 @contextmanager
-def attached(handler: logging.Handler) -> Iterator[None]:
+def attach(handler: logging.Handler) -> Iterator[None]:
     """Send the package's events to a handler inside the block."""
     level = LOG.level
     LOG.addHandler(handler)
@@ -124,7 +124,7 @@ def log_defect(error: Exception, words: str, as_json: bool) -> None:
     """Write an unexpected exception to standard error, with its traceback."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if as_json else Sentences(stamped=False))
-    with attached(handler):
+    with attach(handler):
         LOG.error("defect", exc_info=error, extra={"fields": {"error": words}})
 
 

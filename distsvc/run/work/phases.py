@@ -17,7 +17,7 @@ from distsvc.run.work.checkpoints import TaskCheckpoints
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import ANYWHERE, ClusterAddress
-from distsvc.run.work.workers.cluster import Workers, connected, workers_of
+from distsvc.run.work.workers.cluster import Workers, connect, workers_of
 from distsvc.run.work.workers.fanout import fan_out
 from distsvc.storage.rows.columns import some
 
@@ -131,7 +131,7 @@ def steps_on(
     run: RunDirectory, progress: Progress, config: ClusterConfig, at: ClusterAddress = ANYWHERE
 ) -> Iterator[Steps]:
     """Yield the steps of a planned run, on the cluster of `cluster.connected`."""
-    with connected(config, run.plan.table.nbytes, progress, at) as client:
+    with connect(config, run.plan.table.nbytes, progress, at) as client:
         yield Steps(run, client, progress)
 
 

@@ -91,7 +91,7 @@ class Plan:
         `EmptyInputError` if ``input.where`` leaves no row.
         """
         about = notes_on_columns(table) if job.input.columns is None else []
-        table, notes = with_categories(table, joined(cut(job, table), 1), before, meter)
+        table, notes = with_categories(table, join_parts(cut(job, table), 1), before, meter)
         d, parts = len(table.columns), cut(job, table)
         first_rows = max(1, min(1024, MAX_FIRST_VALUES // d))
         first = next(read_blocks(table, 0, table.n_rows, first_rows), None)
@@ -104,7 +104,7 @@ class Plan:
         return cls(
             table=table,
             parts=parts,
-            partitions=joined(parts, d),
+            partitions=join_parts(parts, d),
             block_rows=job.cluster.block_rows or choose_block_rows(d),
             missing=job.missing,
             unit=job.preprocess.scale in ("unit", "auto"),
@@ -194,7 +194,7 @@ def plan_parts(extents: Sequence[int], partition_rows: int) -> list[Range]:
     return parts
 
 
-def joined(parts: Sequence[Range], n_columns: int) -> list[Range]:
+def join_parts(parts: Sequence[Range], n_columns: int) -> list[Range]:
     """Return partitions: row ranges in which small neighbouring parts are joined.
 
     Joined parts have at most the rows of a block, and of a part of the table by `MIN_PARTITIONS`.

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from distsvc.report.content.report import PhaseCost
-from distsvc.run.work.display import LOG, attached, event_handler, phase_title, terminal_bar
+from distsvc.run.work.display import LOG, attach, event_handler, phase_title, terminal_bar
 from distsvc.run.work.start import Display
 from distsvc.storage.places.lease import Doing
 
@@ -114,7 +114,7 @@ class Progress:
                 self._shown.enter_context(closing(self._bar))
             handler = event_handler(display, self._bar)
             handler.addFilter(self._is_displayed)
-            self._shown.enter_context(attached(handler))
+            self._shown.enter_context(attach(handler))
 
     def _is_displayed(self, record: logging.LogRecord) -> bool:
         """Filter: no records of other displays; "compiling", of every process, once."""

@@ -6,7 +6,7 @@ import pytest
 from distsvc.job.config import ChecksConfig
 from distsvc.report.content.comparison_parts import StoryPart
 from distsvc.run.labelling.ids import IdReport
-from distsvc.run.nights.checks import CHECKS, RunMetrics, checked
+from distsvc.run.nights.checks import CHECKS, RunMetrics, run_checks
 
 FOUND = {
     "rows": 900, "clusters": 45, "outlier_share": 0.21, "rows_moved": 0.5, "drift": 0.9123,
@@ -65,7 +65,7 @@ FOUND = {
 )  # fmt: skip
 def test_words_tell_what_was_found_and_the_limit(check, limit, found, words):
     config = ChecksConfig.model_validate({check: limit})
-    (part,) = checked(config, measured(**(FOUND | found)))
+    (part,) = run_checks(config, measured(**(FOUND | found)))
     assert part.words == f"{check}: {words}"
     assert part.name == check
 
@@ -99,7 +99,7 @@ def measured(
 )
 def test_a_check_warns_first_and_then_holds_back(drift, state):
     config = ChecksConfig.model_validate({"max_drift": {"limit": 1.0, "warn": 0.5}})
-    (part,) = checked(config, measured(**(FOUND | {"drift": drift})))
+    (part,) = run_checks(config, measured(**(FOUND | {"drift": drift})))
     assert (part.state, part.limit, part.warn) == (state, [1.0], [0.5])
 
 
@@ -107,8 +107,8 @@ def test_usual_checks_of_a_job_with_a_run_before():
     """They are those that the job does not name, and say how to change them."""
     found = measured(**(FOUND | {"outlier_share": 0.6, "drift": 9.0, "before": [100]}))
     none = ChecksConfig()
-    assert checked(none, found) == []
-    parts = {part.name: part for part in checked(none, found, guarded=True)}
+    assert run_checks(none, found) == []
+    parts = {part.name: part for part in run_checks(none, found, guarded=True)}
     assert {name: part.state for name, part in parts.items()} == {
         "rows_against_last": "warned", "max_outlier_share": "failed", "max_rows_moved": "passed",
         "max_drift": "failed", "same_units": "passed",
@@ -116,7 +116,7 @@ def test_usual_checks_of_a_job_with_a_run_before():
     hint = "; this check is on by default, [checks] max_drift = false turns it off"
     assert parts["max_drift"].words.endswith(hint)
     own = ChecksConfig.model_validate({"max_drift": False, "max_outlier_share": 0.55})
-    parts = {part.name: part for part in checked(own, found, guarded=True)}
+    parts = {part.name: part for part in run_checks(own, found, guarded=True)}
     assert "max_drift" not in parts
     assert parts["max_outlier_share"].state == "failed"
     assert "[checks]" not in parts["max_outlier_share"].words

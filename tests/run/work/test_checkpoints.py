@@ -29,7 +29,7 @@ class Stopped(BaseException):
 
 @pytest.fixture
 def always(monkeypatch):
-    monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
+    monkeypatch.setattr(checkpoints, "CHECKPOINT_SECONDS", 0.0)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from distsvc.run.work.plan import (
     MAX_BLOCK_ROWS,
     MIN_PARTITIONS,
     choose_block_rows,
-    joined,
+    join_parts,
     plan_parts,
 )
 
@@ -81,7 +81,7 @@ def test_examples(extents, size, expected):
 def test_joined_parts_are_partitions(lengths, n_columns):
     ends = list(itertools.accumulate(lengths))
     parts = list(itertools.pairwise([0, *ends]))
-    found = joined(parts, n_columns)
+    found = join_parts(parts, n_columns)
     assert [row for one in found for row in one] == sorted(row for one in found for row in one)
     assert {start for start, _ in found} <= {start for start, _ in parts}
     assert {stop for _, stop in found} <= {stop for _, stop in parts}
@@ -95,18 +95,18 @@ def test_joined_parts_are_partitions(lengths, n_columns):
 
 def test_few_or_large_parts_stay_as_they_are():
     few = [(k * 50, k * 50 + 50) for k in range(MIN_PARTITIONS)]
-    assert joined(few, 4) == few
-    assert joined([], 4) == []
+    assert join_parts(few, 4) == few
+    assert join_parts([], 4) == []
     large = [(k * 100_000, k * 100_000 + 100_000) for k in range(1000)]
-    assert joined(large, 4) == large
+    assert join_parts(large, 4) == large
 
 
 def test_many_small_parts_are_few_partitions():
     parts = [(k * 50, k * 50 + 50) for k in range(10_000)]
-    found = joined(parts, 4)
+    found = join_parts(parts, 4)
     assert len(found) == 65
     assert {stop - start for start, stop in found[:-1]} == {7800}
-    wide = joined(parts, 10_000)  # of which a block has 419 rows
+    wide = join_parts(parts, 10_000)  # of which a block has 419 rows
     assert {stop - start for start, stop in wide[:-1]} == {400}
 
 

@@ -11,7 +11,7 @@ import pytest
 from distsvc.errors import DataError, TemporaryError
 from distsvc.job.config import ClusterConfig
 from distsvc.run.work.directory import LostWorkError, Result, RunDirectory
-from distsvc.run.work.display import attached
+from distsvc.run.work.display import attach
 from distsvc.run.work.phases import Phase, Steps, in_order, steps_on
 from distsvc.run.work.progress import Progress
 from tests.small_runs import begin, forget, small_job, three_clusters, write_table
@@ -129,7 +129,7 @@ def test_what_was_there_is_told_and_not_done_again(steps):
     records = []
     handler = logging.Handler()
     handler.emit = records.append
-    with attached(handler):
+    with attach(handler):
         steps.do(SQUARE, 5)
     assert [record.getMessage() for record in records] == ["resumed", "phase finished"]
     assert records[0].fields == {"phase": "square", "done_before": 3, "total": 5}

@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from distsvc.run.work import progress as module
-from distsvc.run.work.display import LOG, attached
+from distsvc.run.work.display import LOG, attach
 from distsvc.run.work.progress import Progress
 
 
@@ -163,7 +163,7 @@ def test_the_state_says_where_a_run_is():
 
 def test_a_quiet_run_prints_nothing_but_its_events_can_be_had(capsys):
     handler = Collecting()
-    with attached(handler):
+    with attach(handler):
         progress = Progress(quiet=True)
         progress.event("cluster", kind="this process")
         with progress.phase("survey"):

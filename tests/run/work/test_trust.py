@@ -22,7 +22,7 @@ from distsvc.run.work.progress import Meter, Progress
 from distsvc.run.work.start import ClusterAddress
 from distsvc.run.work.workers import cluster as module
 from distsvc.run.work.workers import fanout
-from distsvc.run.work.workers.cluster import compare_versions, connected, versions
+from distsvc.run.work.workers.cluster import compare_versions, connect, versions
 from distsvc.run.work.workers.fanout import fan_out
 from distsvc.storage.publishing.publication import Output
 from tests.clusters import loopback_cluster
@@ -81,7 +81,7 @@ def ports() -> set[int]:
 
 def test_another_user_gets_no_answer_and_can_write_nowhere(tmp_path):
     before = ports()
-    with connected(ClusterConfig(workers=1), 0, Progress(quiet=True)) as client:
+    with connect(ClusterConfig(workers=1), 0, Progress(quiet=True)) as client:
         [worker] = client.scheduler_info(n_workers=-1)["workers"].values()
         own = Path(worker["local_directory"])
         folders = [own, *own.parents[:2], *filter(None, [cache_folder()])]
@@ -168,7 +168,7 @@ def client_of(address, settings):
     """Connect to a scheduler with some settings of Dask."""
     with (
         dask.config.set(settings),
-        connected(ClusterConfig(), 0, Progress(quiet=True), ClusterAddress(address)),
+        connect(ClusterConfig(), 0, Progress(quiet=True), ClusterAddress(address)),
     ):
         pass
 
@@ -206,7 +206,7 @@ def test_a_wrong_tls_configuration_says_what_to_change(tls_settings, tmp_path):
 def test_tls_can_be_required(address):
     with (
         pytest.raises(JobFileError, match=rf"^--require-tls: scheduler {address} is not a tls"),
-        connected(
+        connect(
             ClusterConfig(), 0, Progress(quiet=True), ClusterAddress(address, require_tls=True)
         ),
     ):
@@ -215,7 +215,7 @@ def test_tls_can_be_required(address):
 
 def test_workers_here_satisfy_it():
     nobody = ClusterConfig(workers=0)
-    with connected(nobody, 0, Progress(quiet=True), ClusterAddress(require_tls=True)) as client:
+    with connect(nobody, 0, Progress(quiet=True), ClusterAddress(require_tls=True)) as client:
         assert client is None
 
 
@@ -239,7 +239,7 @@ def test_a_scheduler_elsewhere_without_tls_earns_a_warning(address, warned, monk
     with (
         closing(Progress(log_format="json")) as progress,
         pytest.raises(TemporaryError, match="far enough"),
-        connected(ClusterConfig(), 0, progress, ClusterAddress(address)),
+        connect(ClusterConfig(), 0, progress, ClusterAddress(address)),
     ):
         pass
     events = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
@@ -284,7 +284,7 @@ def test_processors_are_compared_before_the_start(monkeypatch, caplog):
     with (
         loopback_cluster(1) as cluster,
         caplog.at_level("WARNING", "distsvc"),
-        connected(
+        connect(
             ClusterConfig(), 0, Progress(quiet=True), ClusterAddress(cluster.scheduler_address)
         ),
     ):
@@ -298,7 +298,7 @@ def test_versions_are_compared_before_the_start(other_there):
     with (
         loopback_cluster(1) as cluster,
         pytest.raises(JobFileError, match=r"worker tcp://127.* has numpy 0\.1, this process has "),
-        connected(
+        connect(
             ClusterConfig(), 0, Progress(quiet=True), ClusterAddress(cluster.scheduler_address)
         ),
     ):

@@ -76,7 +76,7 @@ def expect_workers(config: ClusterConfig, at: ClusterAddress) -> None:
 
 
 @contextmanager
-def connected(
+def connect(
     config: ClusterConfig, n_bytes: int, progress: Progress, at: ClusterAddress = ANYWHERE
 ) -> Iterator[Any]:
     """Yield a Dask client, or None if the work is done in this process.

@@ -22,7 +22,7 @@ from distsvc.job.config import ClusterConfig
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import ClusterAddress
 from distsvc.run.work.workers import cluster as module
-from distsvc.run.work.workers.cluster import SMALL_BYTES, compare_versions, connected, versions
+from distsvc.run.work.workers.cluster import SMALL_BYTES, compare_versions, connect, versions
 from distsvc.run.work.workers.forking import REUSED_BYTES, TASKS
 from tests.clusters import loopback_cluster
 from tests.published_files import nothing_left
@@ -76,7 +76,7 @@ def no_address(monkeypatch):
 
 def address(scheduler=None, scheduler_file=None, n_bytes=0, **config):
     at = ClusterAddress(scheduler, scheduler_file)
-    with connected(ClusterConfig(**config), n_bytes, Progress(quiet=True), at) as client:
+    with connect(ClusterConfig(**config), n_bytes, Progress(quiet=True), at) as client:
         return client and client.scheduler.address
 
 
@@ -156,7 +156,7 @@ def test_workers_here_keep_freed_memory_and_have_imported_their_tasks(monkeypatc
     monkeypatch.delenv(
         "MALLOC_TRIM_THRESHOLD_", raising=False
     )  # another cluster's, of this process
-    with connected(ClusterConfig(workers=1), 0, Progress(quiet=True)) as client:
+    with connect(ClusterConfig(workers=1), 0, Progress(quiet=True)) as client:
         [found] = client.run(lambda: (dict(os.environ), set(sys.modules))).values()
     environ, modules = found
     for name in "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_":
@@ -169,7 +169,7 @@ def test_workers_here_listen_on_loopback_only(capsys):
     before = set(me.children(recursive=True))
     with (
         closing(Progress(log_format="json")) as progress,
-        connected(ClusterConfig(workers=1), 0, progress) as client,
+        connect(ClusterConfig(workers=1), 0, progress) as client,
     ):
         assert client.submit(int, "7").result() == 7
         found = {process: listening(process) for process in (me, *me.children(recursive=True))}
@@ -194,7 +194,7 @@ def tell(event):
 def test_events_of_workers_are_shown_and_compiling_once(capsys):
     with (
         closing(Progress(log_format="json")) as progress,
-        connected(ClusterConfig(workers=1), 0, progress) as client,
+        connect(ClusterConfig(workers=1), 0, progress) as client,
     ):
         for event in "compiling", "compiling", "went on", "last":
             client.submit(tell, event, pure=False).result()
@@ -213,8 +213,8 @@ def test_events_of_workers_are_shown_and_compiling_once(capsys):
 def test_the_log_says_which(capsys, one):
     with (
         closing(Progress(log_format="json")) as progress,
-        connected(ClusterConfig(), 0, progress, ClusterAddress(one)),
-        connected(ClusterConfig(workers=0), 0, progress),
+        connect(ClusterConfig(), 0, progress, ClusterAddress(one)),
+        connect(ClusterConfig(workers=0), 0, progress),
     ):
         pass
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
@@ -285,7 +285,7 @@ def test_more_workers_than_the_machine_has_memory_for(monkeypatch):
     message = "cluster.workers: expected at most 8 on this machine, found 9: each takes 128 MiB"
     with (
         pytest.raises(JobFileError, match=message),
-        connected(ClusterConfig(workers=9), 0, Progress(quiet=True)),
+        connect(ClusterConfig(workers=9), 0, Progress(quiet=True)),
     ):
         pass
 

@@ -14,7 +14,7 @@ from distributed.comm import CommClosedError
 from filelock import FileLock
 
 from distsvc.errors import DataError, PartitionFailedError, TemporaryError
-from distsvc.run.work.display import attached
+from distsvc.run.work.display import attach
 from distsvc.run.work.progress import HERE, Meter, Progress
 from distsvc.run.work.workers.fanout import IN_FLIGHT, TaskOutcome, _on_worker, fan_out
 from tests.clusters import loopback_cluster
@@ -142,7 +142,7 @@ def test_the_traceback_of_a_failure_is_logged(where, tmp_path):
     records = []
     handler = logging.Handler()
     handler.emit = records.append
-    with attached(handler), pytest.raises(PartitionFailedError):
+    with attach(handler), pytest.raises(PartitionFailedError):
         run(where, always_fails_at_4, tmp_path, range(6))
     records = [record for record in records if record.getMessage() == "task failed"]
     assert [record.fields.pop("attempt") for record in records] == [1, 2]

@@ -11,7 +11,7 @@ from distributed import Client
 from distributed.core import Status
 
 from distsvc.errors import TemporaryError
-from distsvc.run.work.display import attached
+from distsvc.run.work.display import attach
 from distsvc.run.work.progress import Meter, Progress
 from distsvc.run.work.workers import fanout as watch
 from distsvc.run.work.workers.fanout import WorkerWatch, fan_out
@@ -36,7 +36,7 @@ class Records(logging.Handler):
 @contextmanager
 def heard():
     records = Records()
-    with attached(records):
+    with attach(records):
         yield records.fields
 
 
