@@ -62,6 +62,12 @@ RandomState: TypeAlias = int | np.random.RandomState | None
 IN_MEMORY = get_args(InMemory)
 """Labellings for tables in memory only: every row can be a vertex of their graphs."""
 
+BASELINE: dict[str, Constraint] = {"n_jobs": N_JOBS, "random_state": RANDOM_STATE}
+CORE: dict[str, Constraint] = {
+    "n_jobs": N_JOBS, "verbose": VERBOSE, "random_state": RANDOM_STATE
+}  # fmt: skip
+"""The last parameters of baselines, and of the other estimators."""
+
 LINEAR: dict[str, Constraint] = {
     "solver": choice(*get_args(LinearSolver)).by_default("greedy-sweeps"),
     "share": SHARE.or_none,
@@ -89,10 +95,8 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
         "granularity": choice(*get_args(Granularity)).by_default("default"),
         "noise": FLAG.in_memory.by_default(False),
         "min_cluster_size": SIZE.or_none.in_memory,
-        "n_jobs": N_JOBS,
-        "verbose": VERBOSE,
-        "random_state": RANDOM_STATE,
-    },
+    }
+    | CORE,
     "support-vector": {
         "gamma": KERNEL_WIDTH.by_default("auto"),
         "nu": SHARE.or_none,
@@ -119,16 +123,12 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
         "merge_radius": WEIGHT.in_memory.by_default(0.1),
         "noise": FLAG.in_memory.by_default(False),
         "variant": choice(*get_args(Variant)).by_default("default"),
-        "n_jobs": N_JOBS,
-        "verbose": VERBOSE,
-        "random_state": RANDOM_STATE,
-    },
+    }
+    | CORE,
     "mixture": {
         "n_components": SIZE.or_none,
-        "n_jobs": N_JOBS,
-        "verbose": VERBOSE,
-        "random_state": RANDOM_STATE,
-    },
+    }
+    | CORE,
     "imdh": {
         "depth": count(1, 16).by_default(8),
         "n_clusters": SIZE.or_none,
@@ -144,28 +144,24 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
         "valley": WEIGHT_OR_0.by_default(4.0),
         "max_samples": count(100, MOST).or_none.by_default(1_000_000),
         "scale": choice(*get_args(TreeScale)).by_default("standard"),
-        "n_jobs": N_JOBS,
-        "verbose": VERBOSE,
-        "random_state": RANDOM_STATE,
-    },
+    }
+    | CORE,
     "linear-one-class": {"nu": SHARE.by_default(0.5)} | LINEAR,
     "linear-svdd": {"nu": SHARE.or_none, "C": WEIGHT.or_none} | LINEAR,
     "bico": {
         "n_clusters": SIZE.by_default(8),
         "size": SIZE.or_none,
         "n_init": FEW.by_default(10),
-        "n_jobs": N_JOBS,
-        "random_state": RANDOM_STATE,
-    },
+    }
+    | BASELINE,
     "spdc": {
         "window": count(50, HELD).by_default(500),
         "valley": WEIGHT_OR_0.by_default(2.0),
         "bandwidth": WEIGHT.by_default(1.06),
         "amnesia": WEIGHT_OR_0.by_default(2.0),
         "max_clusters": SIZE.by_default(128),
-        "n_jobs": N_JOBS,
-        "random_state": RANDOM_STATE,
-    },
+    }
+    | BASELINE,
     "depddp": {
         "n_clusters": SIZE.or_none,
         "bandwidth": WEIGHT.by_default(1.06),
@@ -180,18 +176,16 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
         "tol": NOT_NEGATIVE.by_default(0.0001),
         "max_iter": STEPS.by_default(300),
         "n_init": FEW.by_default(3),
-        "n_jobs": N_JOBS,
-        "random_state": RANDOM_STATE,
-    },
+    }
+    | BASELINE,
     "kmeans": {
         "n_clusters": SIZE.by_default(8),
         "init": choice(*get_args(FirstCentres)).by_default("k-means++"),
         "n_init": FEW.by_default(10),
         "max_iter": STEPS.by_default(300),
         "tol": NOT_NEGATIVE.by_default(0.0001),
-        "n_jobs": N_JOBS,
-        "random_state": RANDOM_STATE,
-    },
+    }
+    | BASELINE,
 }
 """The algorithms, and the parameters of their estimators in the order of the signatures."""
 
@@ -212,32 +206,17 @@ PARAMETERS |= {
 
 PUBLISHED: dict[str, dict[str, Any]] = {
     "support-vector": {
-        "variant": "published",
-        "solver": "bsgd",
-        "budget": 50,
-        "maintenance": "removal",
-        "projection_size": 5,
-        "stopping": "step-norm",
-        "theta": 0.01,
-        "labelling": "equilibria",
-        "bridging": False,
-        "epsilon": 0.01,
-        "segment_samples": 20,
-        "boundary_size": HELD,
+        "variant": "published", "solver": "bsgd", "budget": 50, "maintenance": "removal",
+        "projection_size": 5, "stopping": "step-norm", "theta": 0.01, "labelling": "equilibria",
+        "bridging": False, "epsilon": 0.01, "segment_samples": 20, "boundary_size": HELD,
     },
     "imdh": {
-        "alpha": 0.1,
-        "clip": 0.0,
-        "passes": 1,
-        "n_init": 1,
-        "elbow": "angle",
-        "valley": 0.0,
-        "max_samples": None,
-        "scale": "none",
+        "alpha": 0.1, "clip": 0.0, "passes": 1, "n_init": 1, "elbow": "angle", "valley": 0.0,
+        "max_samples": None, "scale": "none",
     },
     "linear-one-class": PUBLISHED_LINEAR,
     "linear-svdd": PUBLISHED_LINEAR,
-}
+}  # fmt: skip
 """The settings of the papers, by algorithm: `settings = "published"` in a job file.
 
 Pham, Le and Dang (2017), with epsilon of Pham, Le, Le and Tran (2016); Hofmeyr (2021); Chou, Lin
