@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import ClassVar, TypedDict
 
 import numpy as np
@@ -55,6 +54,10 @@ class OptionalColumns:
     ):
         self.labeller, self.preparation = labeller, preparation
         self.features, self.output = features, output
+        self.begin()
+
+    def begin(self) -> None:
+        """Set the counts of no rows."""
 
     @classmethod
     def check(cls, rule: type[Rule], output: OutputConfig) -> None:
@@ -99,9 +102,9 @@ class MissingValues(OptionalColumns):
 
     keys = ("missing",)
 
-    @cached_property
-    def _firsts(self) -> np.ndarray:
-        return groups_of(self.features)[1]
+    def begin(self) -> None:
+        """Find the first column of each feature."""
+        self.firsts = groups_of(self.features)[1]
 
     @classmethod
     def row_bytes(cls, output: OutputConfig) -> int:
@@ -112,7 +115,7 @@ class MissingValues(OptionalColumns):
         """Return the column of a block."""
         if not self.output.missing:
             return {}
-        return {"missing": np.isnan(block.X[:, self._firsts]).sum(axis=1, dtype=np.int32)}
+        return {"missing": np.isnan(block.X[:, self.firsts]).sum(axis=1, dtype=np.int32)}
 
 
 class Shares(OptionalColumns):
@@ -120,14 +123,8 @@ class Shares(OptionalColumns):
 
     keys = ("membership", "top")
 
-    def __init__(
-        self,
-        labeller: Labeller,
-        preparation: Preparation,
-        features: Sequence[Feature],
-        output: OutputConfig,
-    ):
-        super().__init__(labeller, preparation, features, output)
+    def begin(self) -> None:
+        """Set the counts of no rows."""
         self.counts = np.zeros(SHARE_BINS, np.int64)
 
     @classmethod

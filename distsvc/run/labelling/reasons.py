@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from distsvc.job.config import OutputConfig
 from distsvc.models.rules.reasons import PIECE_BYTES
 from distsvc.report.content.explained_parts import FarRow, LeadingColumn, Reason, ReasonsPart
 from distsvc.run.algorithms.algorithm import Columns, PilotRows
 from distsvc.run.labelling.contents import levels_of_features
-from distsvc.run.labelling.labeller import Labeller
 from distsvc.run.labelling.optional_columns import ExplainedParts, OptionalColumns
 from distsvc.run.learning.preparation import Preparation, clip_rows
 from distsvc.storage.rows.blocks import Block
-from distsvc.storage.rows.features import Feature, groups_of, names_of
+from distsvc.storage.rows.features import groups_of, names_of
 
 FARTHEST = 10
 """Number of rows in the report."""
@@ -35,23 +33,16 @@ class Reasons(OptionalColumns):
 
     keys = ("reasons",)
 
-    def __init__(
-        self,
-        labeller: Labeller,
-        preparation: Preparation,
-        features: Sequence[Feature],
-        output: OutputConfig,
-    ):
-        super().__init__(labeller, preparation, features, output)
-        self.rule, self.typical = labeller.rule, labeller.typical
-        self.names, self.firsts = groups_of(features)
-        self.prepared_firsts = preparation.firsts[self.firsts]
-        self.width = len(names_of(features))
+    def begin(self) -> None:
+        """Set the counts of no rows."""
+        self.rule, self.typical = self.labeller.rule, self.labeller.typical
+        self.names, self.firsts = groups_of(self.features)
+        self.prepared_firsts = self.preparation.firsts[self.firsts]
+        self.width = len(names_of(self.features))
         self.sizes = np.diff(self.firsts, append=self.width)
-        self.columns = names_of(features)
-        levels = levels_of_features(features, preparation)
+        levels = levels_of_features(self.features, self.preparation)
         self.levels = {counted.places.start: counted for counted in levels}
-        self.count = output.reasons
+        self.count = self.output.reasons
         self.counts_all = self.count > 0 or self.rule.quick_pulls
         self.leading = np.zeros(len(self.names), np.int64)
         self.far: Columns = {
