@@ -34,13 +34,10 @@ def fill_date(text: str, day: datetime.date) -> str:
 
     ValueError for a range, an unknown form, or a day that is no date.
     """
-
-    def said(found: re.Match[str]) -> str:
+    for found in FORM.finditer(text):
         if found["to"]:
             raise ValueError(f"must hold one day, {WORDS}, and no range, found {found[0]!r}")
-        return _said(found, _shifted(day, found["days"]))
-
-    return _checked(FORM.sub(said, text))
+    return fill_each_date(text, day)[0]
 
 
 def fill_each_date(text: str, day: datetime.date) -> list[str]:
@@ -49,22 +46,23 @@ def fill_each_date(text: str, day: datetime.date) -> list[str]:
     Several ranges in one text must be equal. Errors as in `fill_date`.
     """
     ranges = [found for found in FORM.finditer(text) if found["to"]]
-    if not ranges:
-        return [fill_date(text, day)]
     ends = [(_shifted(day, one["days"]), _shifted(day, one["end"])) for one in ranges]
-    first, last = ends[0]
+    first, last = ends[0] if ends else (day, day)
     if any(one != ends[0] for one in ends):
         raise ValueError(f"must have one range of days, found {text!r}")
     if not 0 <= (last - first).days < MOST_DAYS:
         raise ValueError(f"must have a range of 1 to {MOST_DAYS} days, found {ranges[0][0]!r}")
 
-    def said(found: re.Match[str], number: int) -> str:
+    def replacement(found: re.Match[str], number: int) -> str:
         at = first + datetime.timedelta(number) if found["to"] else _shifted(day, found["days"])
-        return _said(found, at)
+        return at.strftime(found["format"]) if found["format"] else at.isoformat()
 
     days = range((last - first).days + 1)
-    each = [FORM.sub(lambda found, n=n: said(found, n), text) for n in days]  # type: ignore[misc]
-    return [_checked(one) for one in dict.fromkeys(each)]
+    each = [FORM.sub(lambda found, n=n: replacement(found, n), text) for n in days]  # type: ignore[misc]
+    for one in each:
+        if names_day(one):
+            raise ValueError(f"must give the date as {WORDS}, or a range {RANGES}, found {one!r}")
+    return list(dict.fromkeys(each))
 
 
 def _shifted(day: datetime.date, days: str | None) -> datetime.date:
@@ -72,13 +70,3 @@ def _shifted(day: datetime.date, days: str | None) -> datetime.date:
         return day + datetime.timedelta(int(days[:-1])) if days else day
     except OverflowError:
         raise ValueError(f"must hold a date, found {days!r} around {day}") from None
-
-
-def _said(found: re.Match[str], day: datetime.date) -> str:
-    return day.strftime(found["format"]) if found["format"] else day.isoformat()
-
-
-def _checked(text: str) -> str:
-    if names_day(text):
-        raise ValueError(f"must give the date as {WORDS}, or a range {RANGES}, found {text!r}")
-    return text

@@ -91,20 +91,20 @@ class Forecast:
     def lines(self) -> list[str]:
         """Return the lines that the command prints."""
         read = "unknown" if self.bytes_read is None else f"{self.bytes_read / 1e6:,.0f} MB"
-        told = [f"{self.waits_for}; this is of what is there now"] if self.waits_for else []
-        told += [
+        lines = [f"{self.waits_for}; this is of what is there now"] if self.waits_for else []
+        lines += [
             f"{self.rows:,} rows of {self.columns} columns in {self.partitions:,} partitions; "
             f"{self.tasks:,} tasks; {self.sample_rows:,} rows to learn from",
             f"reads {read}, writes {self.bytes_written / 1e6:,.0f} MB",
             f"driver {terms_text(self.memory.driver)}",
         ]
         if self.memory.worker:
-            told.append(f"each worker {terms_text(self.memory.worker)}")
+            lines.append(f"each worker {terms_text(self.memory.worker)}")
         if not self.seconds:
             why = f"a trial with some of the rows failed: {self.because}"
-            return [*told, f"time: not known; {why}"]
+            return [*lines, f"time: not known; {why}"]
         phases = ", ".join(f"{name} {took:.1f} s" for name, took in self.seconds.items())
-        return [*told, f"time {sum(self.seconds.values()):.1f} s: {phases}"]
+        return [*lines, f"time {sum(self.seconds.values()):.1f} s: {phases}"]
 
 
 def forecast_job(job: Job) -> Forecast:

@@ -270,7 +270,7 @@ class ModelFile(Form):
         """Return the job that labels the table at `path` with the model."""
         given = {"path": path, "id": self.input.id}
         columns = [feature.column for feature in self.learned_from]
-        asked = {name: self.facts[name] for name in OPTIONAL_KEYS if name in self.facts}
+        optional = {name: self.facts[name] for name in OPTIONAL_KEYS if name in self.facts}
         # A model that takes missing values labels like a job of the default algorithm.
         takes_missing = self.preprocess.get("missing") == "auto"
         return parse_job(
@@ -279,7 +279,7 @@ class ModelFile(Form):
                 "preprocess": self.preprocess,
                 "model": {"algorithm": MIXED[0] if takes_missing else self.algorithm},
                 "cluster": dict(cluster or {}),
-                "output": {"path": output_path} | asked,
+                "output": {"path": output_path} | optional,
             }
         )
 

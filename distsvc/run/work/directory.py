@@ -264,8 +264,8 @@ class RunDirectory:
                 raise own_fault(reason, where) from error
             if file.startswith("results/"):
                 self.remove(of or file.removeprefix("results/").removesuffix(".npz"))
-            said = str(error).removeprefix(f"{path} can't be read: ")
-            what = "is not there" if missing else f"is damaged: {said}"
+            reason_text = str(error).removeprefix(f"{path} can't be read: ")
+            what = "is not there" if missing else f"is damaged: {reason_text}"
             again = "the same command makes it again and goes on"
             raise LostWorkError(f"{where} {what}; {again}") from error
 
