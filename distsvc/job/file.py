@@ -237,7 +237,7 @@ def _with_dates(content: Sections, source: str, run_date: str | None) -> Section
 
 
 def _dated(name: str, value: Any, day: datetime.date) -> Any:
-    """Return a key's value with the day filled in; ValueError as in `dates.filled`."""
+    """Return a key's value with the day filled in; ValueError as in `fill_date`."""
     if isinstance(value, list):
         each = [_dated(name, one, day) for one in value]
         return [one for found in each for one in (found if isinstance(found, list) else [found])]
