@@ -510,8 +510,8 @@ def backfill(
         say(as_json={"nights": nights, "go_on": go_on})
     if code:
         *before, stopped = days
-        done = f"done up to {before[-1].day}" if before else "no day is done"
-        lines = [f"error: {stopped.day}: {stopped.words}", f"stopped at {stopped.day}, {done}"]
+        so_far = f"done up to {before[-1].day}" if before else "no day is done"
+        lines = [f"error: {stopped.day}: {stopped.words}", f"stopped at {stopped.day}, {so_far}"]
         say(*lines, "to go on:", *(f"  {line}" for line in go_on), err=True)
     sys.exit(code)
 
