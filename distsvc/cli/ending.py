@@ -32,7 +32,7 @@ _received: list[int] = []
 
 
 class Stopped(SystemExit):
-    """A signal was received; if the exception is swallowed, it is raised again."""
+    """A signal was received. If swallowed, this exception is raised again."""
 
     def __init__(self, number: int):
         super().__init__(CODES[signal.Signals(number)])

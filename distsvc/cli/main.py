@@ -50,7 +50,7 @@ DAY = click.DateTime(["%Y-%m-%d"])
 
 
 class Commands(click.Group):
-    """The group of all commands; its errors about usage show neither secrets nor escapes."""
+    """The group of all commands. Its errors show neither secrets nor escapes."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Call a command."""

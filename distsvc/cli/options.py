@@ -27,7 +27,7 @@ class Place(click.ParamType):
 
 
 class WordOf(click.ParamType):
-    """One of the words that are allowed for a key of the job file."""
+    """One of the words that a key of the job allows."""
 
     name = "word"
 

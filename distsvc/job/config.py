@@ -147,7 +147,7 @@ Command = Annotated[
 
 
 class JobConfig(_Section):
-    """``[job]``: the name of the job, commands after a run, and the day of the run."""
+    """``[job]``: its name, commands after a run, and the day of a run."""
 
     name: Text = "job"
     """What metrics and lineage call the job. Default: the name of its file."""
@@ -194,7 +194,7 @@ def _kind(value: Any) -> Any:
 
 
 class ColumnKind(_Section):
-    """A key of ``[columns]``: the kind of a column's values, and the scale of its numbers."""
+    """A key of ``[columns]``: kind and scale of a column."""
 
     kind: Literal["continuous", "count", "share", "ordinal", "binary", "category", "ignore"]
     """Kind of the values; `ignore` leaves the column out."""
@@ -348,7 +348,7 @@ def _never(value: Any) -> Any:
 
 
 class _Check(_Section):
-    """A check: its limit, None if it is off, and a limit that only warns."""
+    """A check with a limit, None if it is off, and a limit for warnings."""
 
     level: Literal["error", "warn"] = "error"
 
@@ -477,7 +477,7 @@ another unit, or a single value.
 
 
 class ClusterConfig(_Section):
-    """``[cluster]``: workers, and the cut of the table; labels never depend on them."""
+    """``[cluster]``: workers and the cut of the table. Labels never depend on them."""
 
     workers: Annotated[int, Field(ge=0, le=10_000)] | None = None
     """Worker processes on this machine; 0 is this process. Default: 0 below 64 MiB, else one per

@@ -32,7 +32,7 @@ MODERATE = f"lie in [{TINY:g}, {HUGE:g}]"
 
 @dataclass(frozen=True)
 class Constraint:
-    """The allowed values of one parameter: pydantic types, and the words after "must"."""
+    """Allowed values of a parameter: pydantic types and words after "must"."""
 
     expected: str
     type: Any  # of an estimator's value

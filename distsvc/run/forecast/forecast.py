@@ -1,9 +1,9 @@
 """Forecast of a job: rows, tasks, bytes, memory, and time from two trials on part of the table.
 
 The first trial, on a few rows, measures what happens once: loading libraries and compiled code. The
-second one, on more rows, measures the time of a row. A phase that reads the table takes time with
-the rows of the busiest thread, a phase that learns with `Forecastable.work`, and any other phase
-takes the same time for every table.
+second one, on more rows, measures the time of a row. The time of a phase that reads the table is
+proportional to the rows of the busiest thread, that of a phase that learns to `Forecastable.work`.
+Other phases take the same time for every table.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def _without_time(job: Job, plan: Plan, algorithm: Forecastable, memory: Memory)
 
 @dataclass(frozen=True)
 class Trial:
-    """Phases of a job on part of the table: their costs, and the number of tasks of each.
+    """Costs and numbers of tasks of a job's phases on part of the table.
 
     Attributes
     ----------

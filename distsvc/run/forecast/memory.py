@@ -58,7 +58,7 @@ MIN_SETTINGS = {
 
 @dataclass(frozen=True)
 class Memory:
-    """Terms of the driver, and of a worker with the most threads; no worker terms without any."""
+    """Terms of the driver and, if there is one, of the largest worker."""
 
     driver: Terms
     worker: Terms

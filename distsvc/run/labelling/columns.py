@@ -90,7 +90,7 @@ def part_files(plan: Plan, number: int) -> list[str]:
 
 
 class LabelledParts:
-    """Writes the labelled parts of a partition, each as soon as it has all its rows.
+    """Writes the labelled parts of a partition, each when it is complete.
 
     Labels of two models never share a folder: `of` is the prefix of the labeller's results.
     """

@@ -52,7 +52,7 @@ class CountedLevels:
 
 @dataclass
 class ClusterContents:
-    """Contents of each cluster, of the rows of one partition or of all.
+    """Contents of each cluster in one partition or in all.
 
     Attributes
     ----------

@@ -25,9 +25,9 @@ MAX_IDS = 2**22
 
 @dataclass
 class IdCounts:
-    """Keys (n,) uint64 of the ids of each partition, and the number of missing ids.
+    """Keys of the ids of each partition, and the number of missing ids.
 
-    With `bits` above 0, the keys are those of one in 2^bits ids.
+    Keys are arrays (n,) uint64. With `bits` above 0, one in 2^bits ids has a key.
     """
 
     bits: int
@@ -74,7 +74,7 @@ class IdCounts:
 
 @dataclass(frozen=True)
 class IdReport:
-    """Numbers of rows with a shared id, among one in 2^bits ids, and without an id; an example."""
+    """Numbers of rows with shared and with missing ids, and an example."""
 
     shared: int
     missing: int

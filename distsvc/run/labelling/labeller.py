@@ -43,7 +43,7 @@ class Ids:
 
 @dataclass(frozen=True)
 class Labeller:
-    """A rule, the ids of its clusters, and the edges between which scores and values are counted.
+    """A rule, the ids of its clusters, and bin edges for counts.
 
     Attributes
     ----------
@@ -108,8 +108,8 @@ def score_edges(scores: np.ndarray, boundary: float | None) -> np.ndarray:
     """Return the edges (HISTOGRAM_BINS + 1,) float64 of a histogram of scores (m,).
 
     With a boundary between inside and outside, bins down to a few very low scores would leave one
-    bin for all other rows. So bins end 5 interquartile ranges below the lower quartile, or as far
-    below the boundary as the highest score is above it, if that is lower.
+    bin for all other rows. So bins end 5 interquartile ranges below the lower quartile. They reach
+    at least as far below the boundary as the highest score is above it.
     """
     low, high = 0.0, 1.0
     if np.isfinite(scores).all():

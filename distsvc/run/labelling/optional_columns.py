@@ -98,7 +98,7 @@ class OptionalColumns:
 
 
 class MissingValues(OptionalColumns):
-    """Number of missing features of each row; a vector or a category counts as one."""
+    """Missing features of each row; a vector or category counts once."""
 
     keys = ("missing",)
 

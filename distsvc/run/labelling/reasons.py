@@ -26,7 +26,7 @@ OF_PILOT = 200
 
 
 class Reasons(OptionalColumns):
-    """Reasons of rows far out: outliers, or rows with the lowest scores if there are none.
+    """Reasons of outliers, or of the lowest scores if there are none.
 
     With `output.reasons` of 0 there is no text, and reasons are counted only if that is quick.
     """

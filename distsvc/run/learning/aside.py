@@ -29,7 +29,7 @@ ASIDE, REACH = "aside", "reach"
 
 
 class OutlierRow(NamedTuple):
-    """Distance and number of an extreme row, its most extreme column, and the value there."""
+    """An extreme row, with its most extreme column and the value there."""
 
     distance: float
     row: int

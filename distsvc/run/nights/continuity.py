@@ -180,8 +180,8 @@ def _prepared(
 def labels_before(run: RunDirectory, survey: Survey) -> np.ndarray | None:
     """Return the labels (m,) int32 of the pilot by the previous rule; 0 for unusable rows.
 
-    None if the previous model does not describe the table: a column is in another unit, or more
-    than half of the rows are unusable or outside every cluster.
+    None if the previous model does not describe the table. Then a column is in another unit, or
+    more than half of the rows are unusable or outside.
     """
     before = Labeller.read(run, PREVIOUS)
     pilot = np.ascontiguousarray(survey.pilot[:, before.places(run.plan.table.columns)])

@@ -1,6 +1,6 @@
 """Ids whose published cluster differs from that of the previous run.
 
-The labels of both runs are split by id into buckets on disk, and joined bucket by bucket, so memory
+The labels of both runs are split by id into buckets on disk, and joined bucket by bucket. So memory
 does not grow with the number of rows.
 """
 

@@ -54,7 +54,7 @@ Note = dict[str, Any]
 
 @dataclass(frozen=True)
 class Request:
-    """A job, its output and its previous model: all that decides a run, except the table.
+    """A job, its output and its previous model, which decide a run with the table.
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ class Request:
 
 
 class Attempt:
-    """One start of a run: its name, once known, and its seconds of work with earlier starts."""
+    """One start of a run: its name and its seconds of work, with earlier starts."""
 
     def __init__(self, progress: Progress):
         self.name: str | None = None

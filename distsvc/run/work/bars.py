@@ -48,7 +48,7 @@ class AboveBar(logging.Handler):
 
 
 class WholeBar:
-    """A bar with the title of the phase, rows per second, and the time left in the phase."""
+    """A bar with the phase, its rows per second and its time left."""
 
     def __init__(self) -> None:
         self.console = Console(stderr=True)

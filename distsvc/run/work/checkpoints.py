@@ -21,7 +21,7 @@ CHECKPOINT_SECONDS = 45.0
 
 
 class TaskCheckpoints:
-    """The checkpoints of the task or step whose result will be called `name`."""
+    """The checkpoints of the task or step with the result `name`."""
 
     def __init__(self, run: RunDirectory, name: str):
         self._run, self._folder = run, f"{CHECKPOINTS}/{name}"

@@ -46,7 +46,7 @@ PLAN, STAGING = "plan.json", "staging"
 
 
 class LostWorkError(TemporaryError):
-    """A file of a run is missing or damaged; the next start writes it again."""
+    """A file of a run is missing or damaged, and will be written again."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ class Result:
 class RunDirectory:
     """The files of a run: ``plan.json``, and results by name in ``results/``.
 
-    Methods that read raise `LostWorkError` for a missing or damaged file, `TemporaryError` for a
-    file that can't be reached, and `OutputPermissionError` for one that may not be read.
+    Methods that read raise `LostWorkError` for a missing or damaged file. They raise
+    `TemporaryError` or `OutputPermissionError` for a file that can't be reached or read.
 
     Attributes
     ----------

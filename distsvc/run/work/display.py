@@ -63,7 +63,7 @@ VERBOSE_EVENTS = {"warning", "went on", "outer step"}
 
 
 class JsonLines(logging.Formatter):
-    """Formats a record as a JSON object: time, event, fields, and the traceback of an error."""
+    """Formats a record as JSON: time, event, fields, traceback of an error."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, without its end."""
@@ -75,7 +75,7 @@ class JsonLines(logging.Formatter):
 
 
 class Sentences(logging.Formatter):
-    """Formats a record as a sentence, with its time if `stamped` and its fields if `verbose`."""
+    """Formats a record as a sentence, `stamped` with its time, or `verbose`."""
 
     def __init__(self, stamped: bool, verbose: bool = False):
         super().__init__()

@@ -56,7 +56,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Steps:
-    """The directory, the Dask client (or None) and the display of a run, for its steps."""
+    """Directory, Dask client (or None) and display for the steps of a run."""
 
     run: RunDirectory
     client: Any

@@ -88,9 +88,9 @@ class Meter:
 
 
 class Progress:
-    """Logs and displays events, and stores the costs of phases; parameters as in `Display`.
+    """Logs and displays events, and stores the costs of phases.
 
-    Every event has the name of the `run`, once it is known.
+    Parameters are those of `Display`. Every event has the name of the `run`, once it is known.
     """
 
     def __init__(

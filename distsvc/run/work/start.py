@@ -40,9 +40,9 @@ class Start:
 
 
 class Display(NamedTuple):
-    """The content of standard error: nothing, sentences or lines of JSON; all events if `verbose`.
+    """The content of standard error: nothing, sentences, or lines of JSON.
 
-    Lines of JSON always have all events. On a terminal, sentences stand above a bar.
+    Lines of JSON have all events, sentences only if `verbose`. A terminal also has a bar.
     """
 
     quiet: bool = False

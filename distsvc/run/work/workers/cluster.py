@@ -55,7 +55,7 @@ WORKER_BYTES = 2**27
 
 @dataclass(frozen=True)
 class Workers:
-    """The threads and the memory limit in bytes, 0 for none, of each worker.
+    """Threads and memory limit of each worker, in bytes, 0 for none.
 
     Without workers, the driver does the tasks. Workers `here` were started by the driver.
     """
@@ -81,10 +81,10 @@ def connect(
 ) -> Iterator[Any]:
     """Yield a Dask client, or None if the work is done in this process.
 
-    The cluster is the first of: the scheduler of `at`; the address in ``DASK_SCHEDULER_ADDRESS`` or
-    Dask's configuration; the scheduler file of `at`; workers on this machine, bound to loopback and
-    protected by TLS. ``cluster.workers`` is their number; by default it is 0 for a table below
-    `SMALL_BYTES`, otherwise one per core that this process may use.
+    The scheduler is the first of: that of `at`; the address in ``DASK_SCHEDULER_ADDRESS`` or Dask's
+    configuration; the scheduler file of `at`. Without any, workers start on this machine, bound to
+    loopback and protected by TLS. ``cluster.workers`` is their number. By default it is 0 for a
+    table below `SMALL_BYTES`, otherwise one per core that this process may use.
 
     Raises
     ------

@@ -36,7 +36,7 @@ Task = Callable[[str, int], int]
 
 
 class TaskOutcome(NamedTuple):
-    """Outcome of a task: rows or error, worker, its peak memory, seconds of compilation."""
+    """Rows or error of a task, its worker, peak memory, seconds of compilation."""
 
     number: int
     rows: int = 0
@@ -251,7 +251,7 @@ SILENT_SECONDS, MOVED_SECONDS = 30.0, 120.0
 
 
 class WorkerSeen(NamedTuple):
-    """State of a worker in its scheduler; bytes of memory in use, and their limit or 0."""
+    """State of a worker in its scheduler, with memory in use and its limit."""
 
     threads: int
     status: str
@@ -268,7 +268,7 @@ class WorkerSeen(NamedTuple):
 
 
 class WorkerWatch:
-    """Checks the workers from time to time, and ends the run if none of them works.
+    """Checks the workers, and ends the run if none of them works.
 
     A worker near its memory limit is paused: it is alive, but never finishes.
     """

@@ -23,7 +23,7 @@ def is_lean() -> bool:
 
 
 class _WithoutPandas(MetaPathFinder):
-    """Hides pandas: pyarrow would import it with its first array, a tenth of all import time."""
+    """Hides pandas, which pyarrow would import with its first array."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:
         if fullname == "pandas":
