@@ -115,10 +115,9 @@ def test_standard_input_is_a_job_file():
     assert found.stdout == b"out\n", found.stderr
 
 
-@pytest.mark.parametrize("path", ["/dev/null", "/dev/zero"])
-def test_a_device_is_none(path):
-    with pytest.raises(JobFileError, match="expected a file or a pipe, found a device"):
-        load_job(path)
+def test_an_endless_file_is_none():
+    with pytest.raises(JobFileError, match="expected at most 4194304 bytes, found more"):
+        load_job("/dev/zero")
 
 
 @pytest.mark.parametrize("path", ["a\0b", "n" * 300, "/".join(["n" * 200] * 30)])
