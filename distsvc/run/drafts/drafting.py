@@ -27,10 +27,10 @@ from distsvc.storage.places.arrays import write_text
 from distsvc.storage.places.scratch import scratch
 from distsvc.storage.rows.blocks import Block, Table
 from distsvc.storage.rows.categories import MOST_LEVELS
-from distsvc.storage.rows.codes import ID_NAME, ROW_NUMBER
-from distsvc.storage.rows.columns import some
+from distsvc.storage.rows.columns import truncated
 from distsvc.storage.rows.features import Numeric, Vector, nominal_columns
-from distsvc.storage.rows.usable import no_values, usable_rows
+from distsvc.storage.rows.id_detection import ID_NAME, ROW_NUMBER
+from distsvc.storage.rows.usable import no_values_error, usable_rows
 from distsvc.storage.tables.counting import ValueCounts
 from distsvc.storage.tables.opening import open_table, read_blocks
 from distsvc.storage.tables.sources import source_of
@@ -110,7 +110,7 @@ def _columns(profile: TableProfile) -> list[str]:
     lines += _hint_of_several("columns", table.stored)
     if table.left_out:
         why = [f"{name} ({reason})" for name, reason in table.left_out.items()]
-        lines += _comment(f"These are none: {some(why)}.")
+        lines += _comment(f"These are none: {truncated(why)}.")
     if profile.id is not None:
         lines.append(_hint("id", profile.id, "looks like an id: copied to the labels"))
     remark = "looks like known classes: scores the result, and is no feature"
@@ -127,7 +127,7 @@ def _preprocess(profile: TableProfile) -> list[str]:
         lines.append(_hint("scale", "auto", remark))
     if profile.incomplete:
         lines += _comment(
-            f"Values are missing in {some(profile.incomplete)}; they stay missing, unless:"
+            f"Values are missing in {truncated(profile.incomplete)}; they stay missing, unless:"
         )
         lines.append(_hint("missing", "median", "or 'drop', which leaves such rows out"))
     else:
@@ -261,7 +261,7 @@ def _check_usable(job: Job, table: Table, block: Block) -> None:
         raise too_few_rows(table.n_rows)
     empty = np.flatnonzero(np.isnan(block.X).all(axis=0))
     if len(empty):
-        raise no_values([table.columns[k] for k in empty])
+        raise no_values_error([table.columns[k] for k in empty])
 
 
 def _descriptions(table: Table, block: Block) -> dict[str, ColumnDescription]:

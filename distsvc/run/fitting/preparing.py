@@ -58,7 +58,7 @@ def prepare(
         together = one_hot_columns(table.features)
         missing = missing_values(table.features, survey.n_rows - survey.sums.counts)
         if missing:
-            listed = some([f"{name} ({rows:,})" for name, rows in missing.items()])
+            listed = truncated([f"{name} ({rows:,})" for name, rows in missing.items()])
             steps.progress.event("missing values", columns=listed)
         scaling, notes = make_scaling(config, survey, table.columns, together)
         if config.scale == "auto":
@@ -189,8 +189,8 @@ def outlier_row_notes(rows: Sequence[OutlierRow], columns: Sequence[str]) -> lis
         return []
     named = [f"row {far.row} ({columns[far.column]} = {far.value:,.6g})" for far in rows]
     return [
-        f"set aside, as far from all other rows: {some(named, MAX_NAMED)}; nothing was learned "
-        "from these, and they are labelled like any other"
+        f"set aside, as far from all other rows: {truncated(named, MAX_NAMED)}; nothing was "
+        "learned from these, and they are labelled like any other"
     ]
 
 
@@ -215,7 +215,7 @@ def extreme_column_notes(survey: Survey, kind: str, features: Sequence[Feature])
     as_log = [name for name, column in found.items() if column.near_as_log and name in numbers]
     named = [f"{name} ({_range_words(column)})" for name, column in found.items()]
     return [
-        f"a few far rows decide the scale of {some(named, MAX_NAMED)}, and all others look "
+        f"a few far rows decide the scale of {truncated(named, MAX_NAMED)}, and all others look "
         f"alike there: {_advice(as_log, len(found))}"
     ]
 
@@ -261,8 +261,8 @@ def sentinel_notes(
     if missing == "error":
         keys += " and missing = 'median' (or 'drop')"
     return [
-        f"numbers that may stand for missing values: {some(named, MAX_NAMED)}; if they do, give "
-        f"{keys} in [preprocess]"
+        f"numbers that may stand for missing values: {truncated(named, MAX_NAMED)}; if they do, "
+        f"give {keys} in [preprocess]"
     ]
 
 

@@ -18,7 +18,12 @@ from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.plan import Plan
 from distsvc.storage.places.store import Store
 from distsvc.storage.publishing.formats import output_format
-from distsvc.storage.publishing.formats.columns import COLUMNS, PartWriter, meanings, part_file
+from distsvc.storage.publishing.formats.columns import (
+    PUBLISHED_COLUMNS,
+    PartWriter,
+    meanings,
+    part_file,
+)
 from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.features import Feature
 from distsvc.storage.tables.opening import Block, id_type
@@ -53,7 +58,7 @@ def check_optional(rule: type[Rule], output: OutputConfig) -> None:
 def published_names(rule: type[Rule], output: OutputConfig) -> list[str]:
     """Return the published columns except the row: those of the rule, and optional ones."""
     given = output.optional()
-    return [*rule.meanings, *(column.name for column in COLUMNS if given.get(column.key))]
+    return [*rule.meanings, *(column.name for column in PUBLISHED_COLUMNS if given.get(column.key))]
 
 
 def check_output(job: Job, table: Table, algorithm: AlgorithmJob) -> None:

@@ -16,7 +16,7 @@ from distsvc.errors.forms import Form, parsed
 from distsvc.job.config import MIXED, OPTIONAL_KEYS, Job
 from distsvc.job.file import parse_job
 from distsvc.job.parameters import PARAMETERS
-from distsvc.models.nights.drift import NEEDS as COLUMN_NEEDS
+from distsvc.models.nights.drift import DRIFT_FIELDS
 from distsvc.models.rules.fields import ArrayField, check_fields, real, whole
 from distsvc.models.rules.rule import Rule
 from distsvc.run.algorithms import RULES, rule_named
@@ -50,8 +50,8 @@ from distsvc.storage.publishing.manifest import (
     listed,
     read_manifest,
 )
-from distsvc.storage.rows.columns import some
-from distsvc.storage.rows.features import Description, Feature, names_of, restored
+from distsvc.storage.rows.columns import truncated
+from distsvc.storage.rows.features import Description, Feature, names_of, restore
 from distsvc.storage.rows.where import where_columns
 from distsvc.storage.tables.opening import numbers_apart, open_table
 from distsvc.storage.tables.sources import source_of
@@ -186,7 +186,7 @@ def known_features(
 
 MODEL_VERSION = 9
 
-NEEDS = COLUMN_NEEDS | {
+NEEDS = DRIFT_FIELDS | {
     "ids": ArrayField("int32", "k", least=0),
     "score_edges": ArrayField("float64", str(HISTOGRAM_BINS + 1)),
     "score_counts": ArrayField("int64", str(HISTOGRAM_BINS), least=0),
@@ -209,7 +209,7 @@ def _one_of(names: list[str]) -> AfterValidator:
 
 
 def _named_once(features: list[Any]) -> list[Any]:
-    each = restored(features)
+    each = restore(features)
     columns, names = [feature.column for feature in each], names_of(each)
     if len(set(columns)) < len(columns) or len(set(names)) < len(names) or "" in columns:
         raise ValueError("expected names, each once, found one twice, or without a letter")
@@ -259,7 +259,7 @@ class ModelFile(Form):
     @property
     def learned_from(self) -> tuple[Feature, ...]:
         """The features that the model was learned from."""
-        return restored(self.features)
+        return restore(self.features)
 
     @property
     def rule(self) -> type[Rule]:

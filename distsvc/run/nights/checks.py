@@ -201,7 +201,9 @@ def _units(run: RunMetrics, _: Any) -> Value:
     if run.drift is None:
         return NOT_MEASURED
     found = [column for column in run.drift.columns if column.factor is not None]
-    names = some([f"{column.column!r} is {column.times} the previous run's" for column in found])
+    names = truncated(
+        [f"{column.column!r} is {column.times} the previous run's" for column in found]
+    )
     n = len(found)
     return "", n, f"column{'' if n == 1 else 's'} in another unit{': ' if n else ''}{names}"
 
@@ -209,7 +211,7 @@ def _units(run: RunMetrics, _: Any) -> Value:
 def _new_columns(run: RunMetrics, _: Any) -> Value:
     if run.new_columns is None:
         return NOT_MEASURED
-    n, names = len(run.new_columns), some([repr(name) for name in run.new_columns])
+    n, names = len(run.new_columns), truncated([repr(name) for name in run.new_columns])
     return "", n, f"new column{'' if n == 1 else 's'}{': ' if names else ''}{names}"
 
 

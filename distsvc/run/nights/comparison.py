@@ -37,7 +37,7 @@ from distsvc.run.nights.previous import Previous, rows_of_runs
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.storage.places.store import Store, store_of
 from distsvc.storage.publishing.manifest import read_manifest
-from distsvc.storage.rows.columns import some
+from distsvc.storage.rows.columns import truncated
 from distsvc.storage.tables.opening import new_columns, unchosen_columns
 
 MAX_OUTSIDE, NU_TOLERANCE = 0.25, 0.05
@@ -139,7 +139,7 @@ def _lineage_notes(run: RunDirectory, job: Job, lineage: LineagePart | None) -> 
     extra = _unknown_columns(run, job)
     if extra:
         notes.append(
-            f"ignored, since the model of the run before does not know them: {some(extra)}; "
+            f"ignored, since the model of the run before does not know them: {truncated(extra)}; "
             "a refit takes them if input.columns names all features"
         )
     return notes
@@ -262,7 +262,7 @@ def keep_reference(
     if not common:
         raise DataError(
             f"continuity.reference: expected a run with columns of this table, found none of "
-            f"{some([repr(name) for name in labeller.columns])} at {path}"
+            f"{truncated([repr(name) for name in labeller.columns])} at {path}"
         )
     facts = {"path": path, "run_id": manifest.run_id, "run_date": manifest.run_date}
     counts = {name: arrays[name][common] for name in ("column_edges", "column_counts")}

@@ -73,7 +73,7 @@ def _write_lineage(
     before = Labeller.read(run, PREVIOUS)
     ids_before = before.ids.tolist()
     shared, scores = _in_common(run, rule, survey, PREVIOUS)
-    numbered = partial(continued, ids_before, shared=shared, match=config.min_overlap)
+    numbered = partial(match_clusters, ids_before, shared=shared, match=config.min_overlap)
     found, facts = numbered(before.next_id), Facts()
     new = np.flatnonzero(found.ids >= before.next_id).tolist()
     if new and lineage is not None:
@@ -126,7 +126,9 @@ def _returned(
     return found
 
 
-def _in_common(run: RunDirectory, rule: Rule, survey: Survey, of: str) -> tuple[Shared, np.ndarray]:
+def _in_common(
+    run: RunDirectory, rule: Rule, survey: Survey, of: str
+) -> tuple[LabelOverlap, np.ndarray]:
     """Return the overlap of a rule's clusters with an earlier model's, on rows of the sample.
 
     Also return the counts (bins,) int64 of the earlier model's scores. `of` is its prefix.

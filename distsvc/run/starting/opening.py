@@ -29,9 +29,9 @@ from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.lineages import Lineage, later_runs
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.rows.blocks import Table
-from distsvc.storage.rows.columns import some
+from distsvc.storage.rows.columns import truncated
 from distsvc.storage.tables.opening import fingerprint, shown_columns
-from distsvc.storage.tables.ready import check_ready
+from distsvc.storage.tables.sources import check_ready
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import ANYWHERE, ClusterAddress
 from distsvc.run.work.workers.cluster import Workers, connect, workers_of
 from distsvc.run.work.workers.fanout import fan_out
-from distsvc.storage.rows.columns import some
+from distsvc.storage.rows.columns import truncated
 
 Task = Callable[..., Result]
 """A function of run directory and number; a sequential task also takes `TaskCheckpoints`."""
@@ -88,7 +88,7 @@ class Steps:
         """Do a phase without reading its results; errors as in `map`."""
         missing = self._missing(phase, list(self._numbers(phase, n)))
         if missing:
-            named, where = some(list(map(str, missing)), 10), self.run.address
+            named, where = truncated(list(map(str, missing)), 10), self.run.address
             raise TemporaryError(f"{phase.name}: results {named} are not in {where}")
 
     def work_out(self, name: str, function: Work) -> Result:

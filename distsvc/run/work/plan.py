@@ -19,10 +19,10 @@ from distsvc.models.rows.sampling import PILOT_ROWS
 from distsvc.run.work.progress import Meter
 from distsvc.storage.places.store import store_of
 from distsvc.storage.rows.blocks import Block, Table
-from distsvc.storage.rows.categories import CODES, Category, Uncounted
+from distsvc.storage.rows.categories import AS_CODES, Category, Uncounted
 from distsvc.storage.rows.columns import check_names
 from distsvc.storage.rows.features import Feature
-from distsvc.storage.rows.usable import chosen, unusable, usable_rows
+from distsvc.storage.rows.usable import infinite_value_error, select_rows, usable_rows
 from distsvc.storage.tables.counting import ValueCounts
 from distsvc.storage.tables.opening import notes_on_columns, read_blocks
 
@@ -142,7 +142,7 @@ class Plan:
         start, stop = self.partitions[number]
         shown, features = self.table.shown, self.table.features
         for block in read_blocks(self.table, start, stop, self.block_rows, **columns):
-            yield chosen(block, usable_rows(block, shown, features, self.missing, self.unit))
+            yield select_rows(block, usable_rows(block, shown, features, self.missing, self.unit))
 
     def parts_of(self, number: int) -> range:
         """Return the numbers of a partition's parts."""
@@ -234,7 +234,7 @@ def with_categories(
     uncounted = {f.column: f for f in table.features if isinstance(f, Uncounted)}
     if not uncounted:
         return table, []
-    as_codes = {name for name, feature in uncounted.items() if feature.kind == CODES}
+    as_codes = {name for name, feature in uncounted.items() if feature.kind == AS_CODES}
     counting = ValueCounts(table, list(uncounted), as_codes)
     if meter is not None:
         meter.begin(len(partitions))
@@ -285,6 +285,6 @@ def _more_other_values(known: Category, counts: dict[str, int]) -> list[str]:
         return []
     return [
         f"{rest:.1%} of the rows have a new or rare value of {known.column!r}, which counts as "
-        f"'other' ({known.rest:.1%} when the categories were chosen); a run without "
+        f"'other' ({known.rest:.1%} when the categories were select_rows); a run without "
         "continuity.previous chooses them anew, and its cluster ids start at 0"
     ]
