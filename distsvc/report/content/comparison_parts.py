@@ -1,11 +1,11 @@
-"""The parts of a report that compare a run with the one before."""
+"""The parts of a report that compare a run with the previous one."""
 
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from distsvc.report.content.parts import (
     Known,
@@ -14,12 +14,9 @@ from distsvc.report.content.parts import (
     ReportPart,
     Size,
     Unsaid,
-    check_lengths,
 )
 
 State = Literal["passed", "warned", "failed", "not measured"]
-
-
 Side = Literal["at least", "at most", "between"]
 Limits = Annotated[list[float], Field(min_length=1, max_length=2)]
 
@@ -27,8 +24,7 @@ Limits = Annotated[list[float], Field(min_length=1, max_length=2)]
 class CheckPart(ReportPart):
     """The outcome of a check: the value found, the limit, and both in words.
 
-    The value is to lie on a `side` of the limit, or between two; beyond `warn`, if there is such a
-    limit, is a warning.
+    A value beyond `warn` is a warning.
     """
 
     name: str
@@ -40,16 +36,21 @@ class CheckPart(ReportPart):
     state: State
     words: str
 
+    @property
+    def sentence(self) -> str:
+        """The words without the name of the check."""
+        return self.words.removeprefix(f"{self.name}: ")
+
     def told(self) -> dict[str, object]:
-        """Return what an event tells of it."""
-        told = {"check": self.name, "state": self.state, "level": self.level}
-        return told | {"found": self.found, "limit": self.limit}
+        """Return the fields of an event."""
+        fields = {"check": self.name, "state": self.state, "level": self.level}
+        return fields | {"found": self.found, "limit": self.limit}
 
 
 class StoryPart(ReportPart):
     """The end of a cluster, or its origin (`distsvc.models.nights.continuity.ClusterEvent`).
 
-    `rows_before` are its rows in the table of the previous run, `rows_after` those in this table.
+    `rows_before` are its rows in the table of the previous run, `rows_after` those in this one.
     """
 
     id: Label
@@ -61,38 +62,48 @@ class StoryPart(ReportPart):
 
     @property
     def is_new(self) -> bool:
-        """Whether its id was given now, for the first time."""
+        """Whether its id is used for the first time."""
         return self.event == "appeared" or (self.event == "split" and self.rows_after > 0)
 
     @property
     def has_ended(self) -> bool:
-        """Whether its id was that of a cluster before, and is no more."""
+        """Whether its id is no longer that of a cluster."""
         return self.event not in ("survived", "returned") and not self.is_new
 
 
 class Moves(ReportPart):
-    """Rows by their ids before and now: an entry for every two clusters that share some."""
+    """Counts of rows by earlier and present id, for all pairs of clusters that share rows."""
 
+    _equally_long = ("before", "after", "rows")
     before: list[Label]
     after: list[Label]
     rows: list[Size]
 
-    @model_validator(mode="after")
-    def _lengths(self) -> Self:
-        check_lengths(self.before, self.after, self.rows)
-        return self
-
 
 class LineagePart(ReportPart):
-    """The clusters beside those of the run before.
+    """The clusters compared with those of the previous run.
 
-    `path` and `run_id` are of the run before, None where none was published; `not_published` is
-    the run that should have been it. By mode ``assign`` its model labelled the rows, by
-    ``refit`` a new one was learned, although the old one might have done: `because` says why.
-    `followed` is whether its clusters are those of the run before, since no others were clearly
-    better; None where that was not asked. Of the `rows` that both models labelled, `moved` is the
-    share whose id is another now; None where there is one model. `next_id` is above every id that
-    was ever given.
+    Attributes
+    ----------
+    path, run_id : str or None
+        The previous run, if any.
+    mode : {"refit", "assign"}
+        Whether a new model was learned, or the previous one labelled the rows.
+    because : list of str
+        Reasons for a new model where the previous one was tried first.
+    not_published : str or None
+        The output that should have been the previous run.
+    rows : int
+        Rows that both models labelled.
+    moved : float or None
+        Share of `rows` with another id now; None if there is one model.
+    followed : bool or None
+        Whether the previous clusters were kept because no answer was clearly better.
+    next_id : int
+        Lower bound of all ids that are still free.
+    clusters : list of StoryPart
+    moves : Moves or None
+
     """
 
     path: str | None
@@ -109,9 +120,9 @@ class LineagePart(ReportPart):
 
 
 class ColumnDrift(ReportPart):
-    """A column: population stability index, and share of missing values before and now.
+    """Drift of a column: population stability index, and shares of missing values.
 
-    `factor` is the one by which all values grew, as in another unit; None for other columns.
+    `factor` is the ratio of the values to the previous ones if their unit changed.
     """
 
     column: str
@@ -132,10 +143,7 @@ class ColumnDrift(ReportPart):
 
 
 class ReferencePart(ReportPart):
-    """The distance of the table from that of a run that stays the same, the reference.
-
-    The column that drifted most comes first. `run_date` is the day of that run.
-    """
+    """Drift from the table of a fixed reference run; the column that drifted most comes first."""
 
     path: str
     run_id: str
@@ -144,10 +152,9 @@ class ReferencePart(ReportPart):
 
 
 class DriftPart(ReportPart):
-    """The distance of the table from the one that the model before was learned from.
+    """Drift from the table of the previous model; the column that drifted most comes first.
 
-    The column that drifted most comes first. `score` is the population stability index of the
-    scores that the model before gives to `score_rows` rows.
+    `score` is the population stability index of the previous model's scores of `score_rows` rows.
     """
 
     columns: list[ColumnDrift]

@@ -16,22 +16,19 @@ from distsvc.report.content.parts import (
     check_lengths,
 )
 
-MOST_SHARE_BINS = 1_000
-"""More than that is never written."""
-
 
 class LeadingColumn(ReportPart):
-    """A column, and the rows far out of which it is the first reason."""
+    """A column, and the number of outliers of which it is the first reason."""
 
     column: str
     rows: Size
 
 
 class Reason(ReportPart):
-    """A column's share of all that takes a row out, the row's value there, and a typical one.
+    """A column's share of a row's outlier score, the row's value there, and a typical value.
 
-    Of a vector there are so many numbers, `width`, in place of a value. Of categories the column
-    names the row's own, and `held` is the share of its cluster's rows that have it.
+    A vector has its length, `width`, in place of a value. For a category, `column` names the row's
+    own, and `held` is the share of its cluster's rows with the same one.
     """
 
     column: str
@@ -52,9 +49,9 @@ class FarRow(ReportPart):
 
 
 class ReasonsPart(ReportPart):
-    """Reasons of outliers, or of rows near a border: the columns that do most, the farthest rows.
+    """Reasons of outliers, or of rows near a border: the leading columns, the farthest rows.
 
-    `counted` is the number of rows of a sample that `leading` is of, None where it is of all.
+    `counted` is the number of sampled rows that `leading` counts, None if it counts all rows.
     """
 
     leading: list[LeadingColumn]
@@ -63,22 +60,22 @@ class ReasonsPart(ReportPart):
 
 
 class MembershipPart(ReportPart):
-    """Shares of their own clusters in rows, and in words what such a share is (`meaning`).
+    """Memberships of rows in their own clusters, and the `meaning` of a membership in words.
 
-    `counts` are rows by that share, from 0 to 1 in steps of equal width.
+    `counts` is a histogram from 0 to 1 with bins of equal width.
     """
 
     meaning: str
-    counts: Annotated[list[Size], Field(min_length=2, max_length=MOST_SHARE_BINS)]
+    counts: Annotated[list[Size], Field(min_length=2)]
 
     def above(self, share: float) -> float:
-        """Return the part of the rows whose share is at least `share`, the edge of a step."""
+        """Return the share of rows with a membership of at least `share`, the edge of a bin."""
         first = round(share * len(self.counts))
         return sum(self.counts[first:]) / max(sum(self.counts), 1)
 
 
 class Spread(ReportPart):
-    """The quartiles of some rows in a column, and the share of them in a range."""
+    """The quartiles of rows in a column, and their share in a range."""
 
     lower: Number
     median: Number
@@ -95,10 +92,18 @@ class Spread(ReportPart):
 class ProfileColumn(ReportPart):
     """One column of a cluster's profile.
 
-    The range is open where `low` or `high` is None. `inside` is of the cluster's rows,
-    `outside` of the others, and `apart` the difference of their shares in the range: how well
-    that tells them apart. Of a value of categories, `present` is whether the range is of the
-    rows that have it, or of all others.
+    Attributes
+    ----------
+    column : str
+    apart : float
+        Share of the cluster's rows in the range, less that of all other rows.
+    low, high : float or None
+        The range; None if it is open.
+    inside, outside : Spread
+        Quartiles of the cluster's rows, and of all others.
+    present : bool or None
+        For a category, whether the range is of the rows that have it, or of all others.
+
     """
 
     column: str
@@ -109,6 +114,11 @@ class ProfileColumn(ReportPart):
     outside: Spread
     present: Unsaid[bool | None] = None
 
+    @property
+    def level(self) -> str:
+        """The name of the column, negated where the range is of rows without the category."""
+        return f"not {self.column}" if self.present is False else self.column
+
 
 class TypicalRow(ReportPart):
     """A row by its number in the table, with its values in the columns of a profile."""
@@ -118,7 +128,7 @@ class TypicalRow(ReportPart):
 
 
 class ProfilePart(ReportPart):
-    """A cluster's profile: its rows in the sample, columns, the best first, typical rows."""
+    """A cluster's profile: its rows in the sample, its best columns first, typical rows."""
 
     label: Label
     rows: Size
@@ -133,18 +143,16 @@ class ProfilePart(ReportPart):
 
 
 class ColumnPart(ReportPart):
-    """A stored column of the table, and what each cluster has in it.
+    """A stored column of the table, with its values by cluster.
 
     Attributes
     ----------
     column : str
     kind, scale, reason : str
-        What the column is, the scale that learners see, and why; a column that is no `feature` has
-        the reason why.
+        Kind of the column, scale for learners, and why; or why it is no feature.
     feature : bool
-        Whether the clusters were found by it.
     missing : int
-        Missing values.
+        Number of missing values.
     explained : float or None
         Share of the column's spread that lies between clusters, without the share that chance
         explains: of the variance of ranks, or of the Gini impurity of levels.
@@ -156,11 +164,11 @@ class ColumnPart(ReportPart):
     quartiles : list of list of float
         Lower quartile, median and upper quartile of each cluster, of a sample.
     leaning : list of float
-        Cliff's delta of each cluster: how often its rows lie above others, less how often below.
+        Cliff's delta of each cluster.
     absent : list of int
         Missing values of each cluster.
     filled : float or None
-        The value that missing ones were replaced by.
+        The value in place of missing ones.
 
     """
 
@@ -181,6 +189,11 @@ class ColumnPart(ReportPart):
     absent: Unsaid[list[Size]] = Field(default=[])
     filled: Unsaid[Known] = None
 
+    @property
+    def explained_share(self) -> float:
+        """The explained share, 0 if it is unknown."""
+        return self.explained or 0.0
+
     @model_validator(mode="after")
     def _levels(self) -> Self:
         for row in self.rows:
@@ -191,8 +204,10 @@ class ColumnPart(ReportPart):
 class ColumnsPart(ReportPart):
     """Columns of the table by clusters (k), the largest clusters first.
 
-    `sample` is the number of rows that medians are of. `n_hidden` columns are not listed.
+    Medians are of `sample` rows. `n_hidden` columns are not listed.
     """
+
+    _equally_long = ("label", "size")
 
     label: list[Label]
     size: list[Size]
@@ -202,7 +217,6 @@ class ColumnsPart(ReportPart):
 
     @model_validator(mode="after")
     def _clusters(self) -> Self:
-        check_lengths(self.label, self.size)
         for column in self.columns:
             for each in (column.rows, column.quartiles, column.leaning, column.absent):
                 if each:
@@ -211,17 +225,21 @@ class ColumnsPart(ReportPart):
 
 
 class ProfilesPart(ReportPart):
-    """Profiles of clusters, the largest first, in so many rows of a sample."""
+    """Profiles of clusters, the largest first, in a sample of `rows`."""
 
     rows: Size
     clusters: Annotated[list[ProfilePart], Field(min_length=1)]
 
+    @property
+    def has_categories(self) -> bool:
+        """Whether any profile has a category."""
+        return any(one.present is not None for part in self.clusters for one in part.columns)
+
 
 class RowsPart(ReportPart):
-    """The way to the rows of a cluster: a query, and the labels of a small table as CSV.
+    """The query for the rows of a cluster, and the labels of a small table as CSV.
 
-    The columns of `csv` are the id or row, label, score and outlier flag; it is empty for a larger
-    table.
+    The columns of `csv` are the id or row, label, score and outlier flag; large tables have none.
     """
 
     query: str

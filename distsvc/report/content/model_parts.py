@@ -1,8 +1,4 @@
-"""The parts of ``report.json`` that only some models have.
-
-They are a domain of novelty, a tree of splits, a vote of level trees, and the choice between
-algorithms.
-"""
+"""The parts of ``report.json`` that only some models have."""
 
 from __future__ import annotations
 
@@ -21,13 +17,10 @@ from distsvc.report.content.parts import (
     check_lengths,
 )
 
-MOST_BRANCHES = 5000
-"""More than that are never written: there are fewer support vectors."""
-
 SPLIT, LEAF = "a split", "a cluster"
 """Tags of the two kinds of nodes; errors leave them out of a field's name."""
 
-Grid = Annotated[list[Number], Field(min_length=2, max_length=2000)]
+Grid = Annotated[list[Number], Field(min_length=2)]
 Point = Annotated[list[Finite], Field(min_length=2, max_length=2)]
 
 
@@ -56,37 +49,41 @@ class Term(ReportPart):
 
 
 class Density(ReportPart):
-    """A density at rising places; empty where there is none."""
+    """A density y at rising places x; empty if there is none."""
 
+    _equally_long = ("x", "y")
     x: list[Number]
     y: list[Number]
 
-    @model_validator(mode="after")
-    def _places(self) -> Self:
-        check_lengths(self.x, self.y)
-        return self
-
 
 class NodeSample(ReportPart):
-    """Projections of some of a node's rows, and the rows' clusters."""
+    """Projections of sampled rows of a node, and the rows' clusters."""
 
+    _equally_long = ("x", "label")
     x: list[Number]
     label: list[Label]
 
-    @model_validator(mode="after")
-    def _rows(self) -> Self:
-        check_lengths(self.x, self.label)
-        return self
-
 
 class SplitNode(ReportPart):
-    """A node that is split: its id, those of its parent and its two sides, and the split.
+    """A node that is split.
 
-    The split of rank 1 matters most. `gain` is the share of the sample's sum of squares that it
-    removes, `valley` the density there over the lower of the peaks of its sides. `direction`
-    holds the heaviest columns, heaviest first, and `others` is how many more have a weight. The
-    place of the split is in the unit of `density` and `sample`. Rows and share are of the
-    sample.
+    Attributes
+    ----------
+    id, parent, below, above : int
+        Ids of the node, its parent and its two sides.
+    rank : int
+        1 for the most important split.
+    gain : float
+        Share of the sample's sum of squares that the split removes.
+    valley : float
+        Density at the split, divided by the lower of the peaks on both sides.
+    direction : list of Term
+        The heaviest columns, heaviest first; `others` more have a weight.
+    split : float
+        Place of the split, in the unit of `density` and `sample`.
+    rows, share : int, float
+        Of the sample.
+
     """
 
     id: int
@@ -126,8 +123,9 @@ TreeNode = Annotated[
 
 
 class Curve(ReportPart):
-    """The share of the sum of squares left within so many clusters; the number chosen, and why."""
+    """Share of the sum of squares within clusters by their number; the chosen one, and why."""
 
+    _equally_long = ("clusters", "share")
     clusters: list[Size]
     share: list[Number]
     chosen: Size
@@ -135,17 +133,15 @@ class Curve(ReportPart):
 
     @model_validator(mode="after")
     def _one_cluster_first(self) -> Self:
-        check_lengths(self.clusters, self.share)
         if self.clusters != list(range(1, len(self.clusters) + 1)):
             raise ValueError("expected clusters from 1 on, found others")
         return self
 
 
 class ClusterRule(ReportPart):
-    """The conditions that rows of a cluster meet, all of them.
+    """The conditions that rows of a cluster meet.
 
-    `conditions` name the heaviest columns, scaled as the job says; `whole` are the same with all
-    columns, or very many, in the units of the table.
+    `conditions` have the heaviest columns, scaled; `whole` all columns in the table's units.
     """
 
     label: Label
@@ -162,7 +158,7 @@ class TreePart(ReportPart):
 
     @model_validator(mode="after")
     def _a_tree(self) -> Self:
-        """Check that nodes have ids of their own, and that all hang from the root."""
+        """Check that ids are unique, and that all nodes are below the root."""
         by_id = {node.id: node for node in self.nodes}
         reached, waiting = {self.nodes[0].id}, [self.nodes[0]]
         while waiting:
@@ -178,13 +174,24 @@ class TreePart(ReportPart):
 
 
 class Branch(ReportPart):
-    """One branch of a level tree, its heights as shares of the tree's top.
+    """A branch of a level tree; heights are shares of the tree's top.
 
-    `birth` and `death` are the heights of its peak and of the valley where it joins its parent,
-    `mass` is the share of all rows that it has there, and `z` how many standard errors the peak
-    lies above the valley; the root has no parent and no z. One that is `kept` is a cluster,
-    then with a label. `profile` holds pairs [height, share]: the share of rows that reach each
-    height, which fall.
+    Attributes
+    ----------
+    id : int
+    parent : int or None
+        None for the root.
+    birth, death : float
+        Heights of its peak, and of the valley where it joins its parent.
+    mass : float
+        Share of all rows at `death`.
+    z : float or None
+        Height of the peak above the valley in standard errors; None for the root.
+    kept : bool
+        Whether it is a cluster, then with a label.
+    profile : list of [height, share]
+        Share of rows that reach each height; heights fall.
+
     """
 
     id: Label
@@ -199,15 +206,15 @@ class Branch(ReportPart):
 
 
 class LevelTreePart(ReportPart):
-    """A tree of level sets: the branches to draw, the root first, and how many more there are."""
+    """A tree of level sets: the branches to draw, the root first; `n_hidden` more exist."""
 
     top: Finite = 0.0
-    branches: Annotated[list[Branch], Field(max_length=MOST_BRANCHES)] = Field(default_factory=list)
+    branches: list[Branch] = Field(default_factory=list)
     n_hidden: Size = 0
 
     @model_validator(mode="after")
     def _a_tree(self) -> Self:
-        """Check that branches have ids of their own, and that none is above itself."""
+        """Check that ids are unique, and that no branch is its own ancestor."""
         parents = {branch.id: branch.parent for branch in self.branches}
         if len(parents) < len(self.branches):
             raise ValueError("expected branches of different ids")
@@ -225,7 +232,7 @@ class LevelTreePart(ReportPart):
 
 
 class LevelModel(ReportPart):
-    """One of the models that voted: whether it supports the answer, whether its tree is drawn."""
+    """A model that voted: whether it supports the answer, and whether its tree is drawn."""
 
     gamma: Known
     C: Known
@@ -237,10 +244,10 @@ class LevelModel(ReportPart):
 
 
 class CandidatePart(ReportPart):
-    """The best answer of so many clusters, and what speaks for it.
+    """The best answer with `n_clusters`.
 
-    Its standing is a share of the winner's, its votes are one of the most that any has. What it
-    separates of the near pairs of rows is a share of what it separates of all pairs.
+    `standing` is relative to the winner's, `votes` to the maximum. `separated` is the share of
+    near pairs of rows that it separates, divided by that of all pairs.
     """
 
     n_clusters: Size
@@ -253,7 +260,7 @@ class CandidatePart(ReportPart):
 
 
 class Granularity(ReportPart):
-    """The answer at one granularity, which says how many rows to judge valleys by."""
+    """The answer at one granularity: the number of rows by which valleys are judged."""
 
     name: str
     n_clusters: Size
@@ -274,7 +281,7 @@ class LevelsPart(ReportPart):
 
 
 class Considered(ReportPart):
-    """An algorithm that was asked, and the clusters that it found."""
+    """An algorithm that was tried, and its number of clusters."""
 
     algorithm: str
     n_clusters: Size
@@ -282,12 +289,12 @@ class Considered(ReportPart):
 
 
 class AlternativePart(ReportPart):
-    """The best of the other answers, beside the clusters (k) of the run.
+    """The best of the other answers, compared with the clusters (k) of the run.
 
     Attributes
     ----------
     view : str
-        The view that proposed it, as in `Considered.algorithm`.
+        As in `Considered.algorithm`.
     n_clusters : int
     chance : float
         Probability that the run's answer describes another sample better.
@@ -298,6 +305,7 @@ class AlternativePart(ReportPart):
 
     """
 
+    _equally_long = ("label", "rows")
     view: str
     n_clusters: Size
     chance: Number
@@ -306,7 +314,6 @@ class AlternativePart(ReportPart):
 
     @model_validator(mode="after")
     def _clusters(self) -> Self:
-        check_lengths(self.label, self.rows)
         for row in self.rows:
             if len(row) != self.n_clusters:
                 raise ValueError(f"expected rows of {self.n_clusters} clusters, found {len(row)}")
@@ -314,7 +321,7 @@ class AlternativePart(ReportPart):
 
 
 class ChoicePart(ReportPart):
-    """The chosen algorithm, the reason, and the likeness of the answers (adjusted Rand index)."""
+    """The choice of an algorithm; `likeness` is the answers' adjusted Rand index."""
 
     why: str
     considered: list[Considered]

@@ -1,4 +1,4 @@
-"""A night of a lineage: its figures, and in some words what it made of the run before it."""
+"""A night of a lineage: its figures, and its comparison with the previous run in words."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from distsvc.report.content.comparison_parts import LineagePart
 from distsvc.report.content.report import Report
 
 MOST_IDS = 5
+"""Maximum number of ids that are listed."""
 
 
 class Night(BaseModel):
-    """A night of a job: what is published at its output, and what checks hold back there.
+    """A night of a job: the published run of its output, and the candidates held back there.
 
-    Where nothing is published, or it can't be read, there is no `run_id`, and `odd` says why. What
-    a run does not measure is None. `new`, `back` and `gone` are ids, `failed` and `warned` names of
-    checks, `held` runs; `drift` is the largest population stability index, of `drifted`, and
+    If nothing is published, or it can't be read, `run_id` is empty and `odd` has the reason.
+    Unmeasured values are None. `new`, `back` and `gone` are ids, `failed` and `warned` names of
+    checks, `held` runs. `drift` is the largest population stability index, of column `drifted`.
     `sizes` are the rows of each cluster by id.
     """
 
@@ -44,28 +45,27 @@ class Night(BaseModel):
 
     @property
     def checked(self) -> str:
-        """How the checks ended: which failed and warned, else how many passed."""
-        said = [f"{name} failed" for name in self.failed]
-        said += [f"{name} warned" for name in self.warned]
-        return ", ".join(said) or (f"{self.passed} passed" if self.passed else "")
+        """The checks that failed and warned, else the number that passed."""
+        names = [f"{name} failed" for name in self.failed]
+        names += [f"{name} warned" for name in self.warned]
+        return ", ".join(names) or (f"{self.passed} passed" if self.passed else "")
 
     @property
     def came(self) -> str:
-        """The ids that are new, and those that are back."""
+        """The ids of clusters that are new or came back."""
         back = f"{some_ids(self.back)} back" if self.back else ""
         return ", ".join(filter(None, [some_ids(self.new), back]))
 
     @property
     def drift_and_column(self) -> str:
-        """The largest drift and its column, nothing where it is not measured."""
+        """The largest drift and its column, empty if it is not measured."""
         return "" if self.drift is None else f"{self.drift:.2f} {self.drifted}"
 
 
 def words_of_night(report: Report) -> list[str]:
-    """Return in words how a run compares with the one before, and how its checks ended.
+    """Return the comparison with the previous run, and the outcome of checks, in words.
 
-    Rows that moved, ids that are new, back, split or gone, the column that drifted most, and
-    checks; nothing where there is no run before and no check.
+    These are rows that moved, ids that are new, back, split or gone, the largest drift, and checks.
     """
     found = [] if report.lineage is None else _words_of_ids(report.lineage)
     if report.drift and report.drift.columns:
@@ -97,7 +97,7 @@ def _words_of_ids(lineage: LineagePart) -> list[str]:
 
 
 def some_ids(ids: list[int]) -> str:
-    """Return ids in words: the first few, and how many more there are."""
+    """Return the first few ids, and the number of further ones, in words."""
     more = len(ids) - MOST_IDS
     shown = ", ".join(map(str, ids[:MOST_IDS]))
     return f"{shown} and {more:,} more" if more > 0 else shown

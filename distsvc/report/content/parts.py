@@ -1,14 +1,13 @@
-"""Parts of ``report.json``: frozen pydantic models that check types strictly, and their fields.
+"""The base of all parts of ``report.json``, and the types of their fields.
 
-Numbers that can be unknown are None, and NaN reads as None. Fields with a default may be missing
-from a file.
+Unknown numbers are None, and NaN reads as None. Fields with a default may be missing from a file.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence, Sized
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -17,6 +16,7 @@ from pydantic import (
     JsonValue,
     SerializerFunctionWrapHandler,
     model_serializer,
+    model_validator,
 )
 
 from distsvc.errors.forms import Form
@@ -32,7 +32,7 @@ def _finite(number: object) -> object:
 
 
 Size = Annotated[int, Field(ge=0, le=2**63 - 1)]
-"""A number of things."""
+"""A count."""
 
 Label = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
 """A cluster's label, or the number of a branch."""
@@ -47,11 +47,11 @@ Known = Annotated[float | None, AfterValidator(_known)]
 """A number, or None where it is not known."""
 
 Finite = Annotated[float, BeforeValidator(_finite)]
-"""A number; what is none reads as 0."""
+"""A finite number; None, NaN and infinity read as 0."""
 
 
 def check_lengths(*parts: Sized) -> None:
-    """Raise ValueError unless all parts, which belong together item by item, are as long."""
+    """Raise ValueError unless all lists have the same length."""
     lengths = [len(part) for part in parts]
     if len(set(lengths)) > 1:
         raise ValueError(f"expected lists as long as each other, found the lengths {lengths}")
@@ -60,11 +60,19 @@ def check_lengths(*parts: Sized) -> None:
 _UNSAID = "unsaid"
 Value = TypeVar("Value")
 Unsaid = Annotated[Value, _UNSAID]
-"""A field that is not in the JSON where it holds its default."""
+"""A field that is left out of the JSON if it has its default."""
 
 
 class ReportPart(Form):
     """A part of the report."""
+
+    _equally_long: ClassVar[tuple[str, ...]] = ()
+    """Names of the lists that belong together item by item."""
+
+    @model_validator(mode="after")
+    def _check_equally_long(self) -> Self:
+        check_lengths(*(getattr(self, name) for name in self._equally_long))
+        return self
 
     @model_serializer(mode="wrap")
     def _said(self, dump: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
@@ -78,16 +86,13 @@ Some = TypeVar("Some", bound=ReportPart)
 
 
 def relabelled(part: Some, ids: Sequence[int]) -> Some:
-    """Return a part whose clusters are named by their ids: every `label` in it is an index there.
-
-    ``label`` is what all parts call a cluster's, or a list of them.
-    """
+    """Return a part with ids in place of labels, in every field `label`; labels are indices."""
     known = {name: _relabelled(name, value, ids) for name, value in part}
     return part.model_copy(update={k: v for k, v in known.items() if v is not None})
 
 
 def _relabelled(name: str, value: Any, ids: Sequence[int]) -> Any:
-    """Return another value for a field, or None where it stays."""
+    """Return the new value of a field, None if it stays."""
     if isinstance(value, ReportPart):
         return relabelled(value, ids)
     if name == "label" and value is not None:

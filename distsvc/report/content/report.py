@@ -1,4 +1,4 @@
-"""The whole of ``report.json``, as a frozen model that is written and read."""
+"""The whole of ``report.json``, as a frozen model."""
 
 from __future__ import annotations
 
@@ -38,23 +38,18 @@ from distsvc.report.content.parts import (
     ReportPart,
     Size,
     Unsaid,
-    check_lengths,
     relabelled,
 )
 
-MOST_BINS, MOST_POINTS, MOST_PHASES = 10_000, 200_000, 10_000
-"""More than that is never written."""
-
-
 Drawn = Annotated[float, Field(ge=-1e150, le=1e150)]
-"""A number on an axis; of larger ones the differences would be infinite."""
+"""A number on an axis; differences of larger ones would be infinite."""
 
 
 class InputPart(ReportPart):
     """The table: its path or paths, rows used and read, and the columns that were clustered.
 
-    Of a table with a log, `state` is the version or snapshot that was read. `left_out` says why
-    other columns were not used. `missing` are the missing values of the columns that have some.
+    `state` is the version or snapshot of a table with a log. `left_out` has the reason by unused
+    column, `missing` the number of missing values by column, if there are any.
     """
 
     path: str | Annotated[list[str], Field(min_length=2)]
@@ -69,14 +64,14 @@ class InputPart(ReportPart):
 
     @property
     def shown_path(self) -> str:
-        """The path; of several the first one."""
+        """The first path, and the number of further ones."""
         if isinstance(self.path, str):
             return self.path
         return f"{self.path[0]} and {len(self.path) - 1} more"
 
 
 class ModelPart(ReportPart):
-    """The algorithm, its parameters, and the numbers that the fit arrived at."""
+    """The algorithm, its parameters, and fitted numbers."""
 
     algorithm: str
     parameters: dict[str, JsonValue]
@@ -84,7 +79,7 @@ class ModelPart(ReportPart):
 
 
 class ClusterRow(ReportPart):
-    """One cluster: its rows, their share of all, and how many of them lie outside."""
+    """One cluster: its rows, their share of all, and its outliers."""
 
     label: Label
     rows: Size
@@ -99,11 +94,10 @@ class ClusterRow(ReportPart):
 
 
 class OutlierPart(ReportPart):
-    """The rows outside, and what that means.
+    """The outliers.
 
-    `defined` is whether rows inside are told from rows outside at all, `only` whether nothing
-    else is told of rows, as there are no clusters. `meaning` is a paragraph on what the score
-    is; nothing where it is the decision value f(x).
+    `defined` is whether the model detects outliers, `only` whether it has no clusters. `meaning`
+    explains the score; it is empty for the decision value f(x).
     """
 
     rows: Size
@@ -114,15 +108,14 @@ class OutlierPart(ReportPart):
 
 
 class ScoreHistogram(ReportPart):
-    """A histogram of the scores: the counts of rows between each edge and the next.
+    """A histogram of the scores; without counts nothing is drawn.
 
-    Without counts there is nothing to draw. `heading` is that of the page's section, `title`
-    what stands below the axis, nothing for decision values. `boundary` is the score that
-    divides rows inside from rows outside, if any does.
+    `heading` is that of the page's section, `title` that of the axis, empty for decision values.
+    `boundary` is the score below which a row is an outlier, if any.
     """
 
-    edges: Annotated[list[Drawn], Field(max_length=MOST_BINS + 1)]
-    counts: Annotated[list[Size], Field(max_length=MOST_BINS)]
+    edges: list[Drawn]
+    counts: list[Size]
     heading: Unsaid[str] = "Inside or outside"
     title: Unsaid[str] = ""
     boundary: Unsaid[Number | None] = 0.0
@@ -140,31 +133,26 @@ class ScoreHistogram(ReportPart):
 
 
 class Sample(ReportPart):
-    """Rows in a plane; `label`, `outlier`, `x` and `y` have one entry each.
+    """Sampled rows in a plane.
 
-    Its kind is ``columns`` (two of them), ``single`` (a column, and the score upwards),
-    ``clusters`` (directions in which the clusters lie apart) or ``pca``, then with the shares of
-    variance that the two components have (`explained`). `axes` are the names of x and y, and
-    `beyond` counts rows outside that lie too far out to be drawn.
+    The plane is two ``columns``, a ``single`` column and the score, directions that separate the
+    ``clusters``, or ``pca``, then with the components' `explained` shares of variance. `axes` are
+    the names of x and y, and `beyond` counts outliers that are too far out to be drawn.
     """
 
+    _equally_long = ("label", "outlier", "x", "y")
     kind: Literal["columns", "single", "pca", "clusters"]
     axes: Annotated[list[str], Field(min_length=2, max_length=2)]
     explained: Unsaid[Annotated[list[Number], Field(min_length=2, max_length=2)] | None] = None
     beyond: Unsaid[Size] = 0
     label: list[Label]
     outlier: list[bool]
-    x: Annotated[list[Number], Field(max_length=MOST_POINTS)]
+    x: list[Number]
     y: list[Number]
-
-    @model_validator(mode="after")
-    def _rows(self) -> Self:
-        check_lengths(self.label, self.outlier, self.x, self.y)
-        return self
 
 
 class IndexValue(ReportPart):
-    """A validity index: None where it is not defined; its standard error where it is sampled."""
+    """A validity index, None if it is not defined; its standard error if it is sampled."""
 
     value: Known
     rows: Size | None = None
@@ -182,17 +170,14 @@ class PhaseCost(ReportPart):
 
 
 class TermPart(ReportPart):
-    """A term of a forecast of memory: what it is for, and MB."""
+    """A term of a forecast of memory, in MB."""
 
     name: str
     mb: Cost
 
 
 class ForecastPart(ReportPart):
-    """The memory that was forecast before anything was read, as sums of terms.
-
-    `worker` is that of each worker; it has no terms where there were none.
-    """
+    """The memory forecast of the driver and of each worker, as sums of terms."""
 
     driver: list[TermPart]
     worker: list[TermPart]
@@ -201,8 +186,8 @@ class ForecastPart(ReportPart):
 class Report(ReportPart):
     """The whole of ``report.json``; parts that only some models have may be None.
 
-    `names` are those that the job gives to clusters, by their ids as text. `doubts` are reasons to
-    doubt the clusters, as ends of sentences, the strongest first.
+    `names` are the job's names of clusters, by id. `doubts` are reasons to doubt the clusters, as
+    ends of sentences, the strongest first.
     """
 
     title: str
@@ -236,7 +221,7 @@ class Report(ReportPart):
     checks: list[CheckPart] = Field(default_factory=list)
     held: Unsaid[bool] = False
     publish_command: Unsaid[str | None] = None
-    phases: Annotated[list[PhaseCost], Field(max_length=MOST_PHASES)]
+    phases: list[PhaseCost]
     _was_there: bool = PrivateAttr(default=False)
 
     def __repr__(self) -> str:
@@ -247,18 +232,18 @@ class Report(ReportPart):
     __str__ = __repr__
 
     def of_before(self) -> Self:
-        """Return the report of a result that was published before, and not made now."""
+        """Return the report, marked as that of an earlier result."""
         found = self.model_copy()
         found._was_there = True
         return found
 
     @property
     def was_there(self) -> bool:
-        """Whether the result was published before the run that was asked for it."""
+        """Whether the result was published by an earlier run."""
         return self._was_there
 
     def with_phases(self, phases: Sequence[PhaseCost]) -> Self:
-        """Return the report with what each phase took."""
+        """Return the report with the costs of phases."""
         return self.model_copy(update={"phases": list(phases)})
 
     def with_ids(self, ids: Sequence[int]) -> Self:
@@ -276,9 +261,8 @@ class Report(ReportPart):
 
     @classmethod
     def parsed(cls, content: object, name: str) -> Self:
-        """Return the report that JSON holds.
+        """Return the report of parsed JSON.
 
-        Raises `DataError` for other content: it names the file `name` and the first field
-        that is wrong.
+        Raises `DataError` for other content, with the file `name` and the first wrong field.
         """
         return parsed(cls, content, name, "the report", (SPLIT, LEAF))
