@@ -1,4 +1,4 @@
-"""Numbers, times, untrusted text and long tables on the page and in its figures; its templates."""
+"""Formats of numbers, times, untrusted text and long tables, as filters of the templates."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 TEMPLATES = Path(__file__).parent / "templates"
 
 MAX_ROWS = 20
-"""Lines of a table that are seen at once; one more is, too, rather than folded alone."""
+"""Rows of a table that are not folded away; one more is shown rather than folded alone."""
 
 
 def one_line(text: object, length: int) -> str:
@@ -115,32 +115,40 @@ def value(content: object) -> str:
 
 
 class Caption(NamedTuple):
-    """What stands below a figure, and what is folded away there: how to read it."""
+    """The text below a figure, and folded away how to read it."""
 
     text: str = ""
     more: str = ""
 
 
-class FoldedTable(NamedTuple):
-    """Lines of a table that are seen at once, and those that are folded away."""
+Row = TypeVar("Row")
 
-    first: Sequence[NamedTuple]
-    rest: Sequence[NamedTuple]
+
+class FoldedTable(NamedTuple, Generic[Row]):
+    """The first rows of a table, and the rest, which is folded away below a summary."""
+
+    first: Sequence[Row]
+    rest: Sequence[Row]
     summary: str
 
 
-def folded(rows: Sequence[NamedTuple], more: str, most: int = MAX_ROWS) -> FoldedTable:
-    """Fold the lines beyond `most` away, unless there is only one."""
-    n_first = len(rows) if len(rows) <= most + 1 else most
-    first, rest = rows[:n_first], rows[n_first:]
-    return FoldedTable(first, rest, f"{count(len(rest))} {more}")
+def folded(rows: Sequence[Row], more: str, limit: int = MAX_ROWS) -> FoldedTable[Row]:
+    """Fold the rows beyond `limit` away, unless there is only one."""
+    n_first = len(rows) if len(rows) <= limit + 1 else limit
+    return FoldedTable(rows[:n_first], rows[n_first:], f"{count(len(rows) - n_first)} {more}")
+
+
+FILTERS: tuple[Callable[..., object], ...] = (
+    count, folded, listed, megabytes, moment, number, one_line, percent, seconds, short_name,
+    things, value,
+)  # fmt: skip
 
 
 @functools.cache
 def template(name: str, **filters: Callable[..., Any]) -> Template:
-    """Return the template of that name, compiled once; what it is given is escaped, and required.
+    """Return a template, compiled once; its text is escaped, and variables are required.
 
-    Its filters are those of the page, and some more.
+    Its filters are `FILTERS` and those given.
     """
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
@@ -149,6 +157,5 @@ def template(name: str, **filters: Callable[..., Any]) -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    own = (count, percent, value, seconds, megabytes, moment, number)
-    environment.filters |= {of.__name__: of for of in own} | filters
+    environment.filters |= {one.__name__: one for one in FILTERS} | filters
     return environment.get_template(name)

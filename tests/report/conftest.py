@@ -1,19 +1,18 @@
 import pytest
 
-from distsvc.report import page
-from distsvc.report.figures import levels, moves, tree
+from distsvc.report.figures import clusters, levels, moves, tree
 
 
 @pytest.fixture
 def no_figures(monkeypatch):
-    """Leave out what the page draws of every run; it takes longer than all the rest."""
-    parts = [part._replace(figure=lambda _: None) for part in page.PARTS]
-    monkeypatch.setattr(page, "PARTS", parts)
+    """Leave out the figures of every run; they take longer than all the rest."""
+    for name in ("plane", "score_histogram", "membership", "phase_costs"):
+        monkeypatch.setattr(clusters, name, lambda *_: None)
 
 
 @pytest.fixture
 def undrawn(no_figures, monkeypatch):
-    """Leave the figures out where a test looks only at the page's own text."""
+    """Leave all figures out where a test looks only at the page's own text."""
     drawings = (levels, "level_tree"), (tree, "tree"), (tree, "curve"), (moves, "alluvial")
     for module, name in drawings:
         monkeypatch.setattr(module, name, lambda *_: None)

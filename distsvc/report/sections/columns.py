@@ -13,7 +13,7 @@ from distsvc.report.formats import listed, number, percent, short_name
 MAX_COMPARED = 24
 """Maximum number of columns in the table of clusters."""
 
-SAYS_NOTHING = 0.01
+MIN_EXPLAINED = 0.01
 """Explained share of a column's spread below which it says nothing about the clusters."""
 
 CARRIES = 0.2
@@ -23,13 +23,26 @@ SLIGHT = 0.1
 """Difference below which a cell is not coloured: Cliff's delta, or of shares."""
 
 MIN_ABSENT = 0.05
-"""Difference of a cluster's share of missing values to that of all rows from which it is named."""
+"""Minimum difference between a cluster's share of missing values and that of all rows to name."""
 
-LONGEST_NAME = 60
+MAX_NAME = 60
+"""Maximum number of characters of a name."""
 
 
 class ComparedCell(NamedTuple):
-    """A cell: its text and more of it, its colour, and a number by which clusters differ."""
+    """The cell of a cluster in the table by columns.
+
+    Attributes
+    ----------
+    text, more : str
+    side : str
+        "high" or "low" if the cell is coloured, else empty.
+    strength : float
+        Opacity of the colour, from 0 to 1.
+    place : float
+        The number by which two clusters are compared.
+
+    """
 
     text: str
     more: str
@@ -39,63 +52,27 @@ class ComparedCell(NamedTuple):
 
 
 class ComparedRow(NamedTuple):
-    """A row: a column, or a level of one (`level`), in each cluster and in all."""
+    """A column, or one level of it, in each cluster."""
 
-    column: str
     level: str
     note: str
-    whole: str
     cells: list[ComparedCell]
 
 
-class ColumnComparison(NamedTuple):
-    """The table of clusters by column: each has a row, or one for each level.
-
-    The features come first, then `others`, and apart those that say nothing about the clusters.
-    """
-
-    labels: list[int]
-    columns: list[list[ComparedRow]]
-    others: list[list[ComparedRow]]
-    silent: list[list[ComparedRow]]
-    sample: int
-    has_shares: bool
-    has_numbers: bool
-    hidden: str
+def by_explained(columns: Sequence[ColumnPart]) -> list[ColumnPart]:
+    """Return columns, those that carry the division first."""
+    return sorted(columns, key=lambda one: -one.explained_share)
 
 
-def comparison(found: ColumnsPart) -> ColumnComparison | None:
-    """Return the table of several clusters by column, those that carry the division first."""
+def comparable(found: ColumnsPart) -> list[ColumnPart]:
+    """Return the columns with values by cluster, in the order of the table."""
     if len(found.label) < 2:
-        return None
-    told = [one for one in found.columns if one.rows or one.quartiles]
-    order = sorted(told, key=lambda one: -(one.explained or 0.0))
-    shown = order[:MAX_COMPARED]
-    if not shown:
-        return None
-    silent = [one for one in shown if (one.explained or 0.0) < SAYS_NOTHING]
-    silent = silent if len(silent) < len(shown) else []
-    telling = [one for one in shown if one not in silent]
-
-    def rows_of(some: Sequence[ColumnPart]) -> list[list[ComparedRow]]:
-        return [_rows(one, found.size) for one in some]
-
-    n_hidden = len(order) - len(shown) + found.n_hidden
-    return ColumnComparison(
-        found.label,
-        rows_of([one for one in telling if one.feature]),
-        rows_of([one for one in telling if not one.feature]),
-        rows_of(silent),
-        found.sample,
-        any(one.rows for one in shown),
-        any(one.quartiles for one in shown),
-        f"{n_hidden:,} more columns are not shown." if n_hidden else "",
-    )
+        return []
+    return by_explained([one for one in found.columns if one.rows or one.quartiles])
 
 
-def _rows(one: ColumnPart, sizes: Sequence[int]) -> list[ComparedRow]:
+def compared_rows(one: ColumnPart, sizes: Sequence[int]) -> list[ComparedRow]:
     """Return the rows of a column: its medians, or the shares of its levels."""
-    name = short_name(one.column, LONGEST_NAME)
     absent = _absent(one, sizes)
     if one.quartiles:
         places = _standardised(one)
@@ -105,36 +82,25 @@ def _rows(one: ColumnPart, sizes: Sequence[int]) -> list[ComparedRow]:
                 zip(one.quartiles, one.leaning, places, strict=True)
             )
         ]
-        return [ComparedRow(name, "", absent, "", cells)]
+        return [ComparedRow("", absent, cells)]
     counts = np.array(one.rows, np.float64)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
-    whole = counts.sum(axis=0) / max(counts.sum(), 1.0)
-    levels = range(len(one.levels))
-    if len(one.levels) == 2:
-        levels = range(_positive(one.levels), _positive(one.levels) + 1)
+    rest = np.maximum(counts.sum() - counts.sum(axis=1), 1.0)
+    levels = [_positive(one.levels)] if len(one.levels) == 2 else range(len(one.levels))
     rows = []
     for level in levels:
-        others = (counts[:, level].sum() - counts[:, level]) / np.maximum(
-            counts.sum() - counts.sum(axis=1), 1.0
-        )
+        others = (counts[:, level].sum() - counts[:, level]) / rest
         cells = [
             _share_cell(float(share), float(share - other))
             for share, other in zip(shares[:, level], others, strict=True)
         ]
-        rows.append(
-            ComparedRow(
-                name,
-                short_name(one.levels[level], LONGEST_NAME),
-                absent if level == levels[0] else "",
-                percent(float(whole[level])),
-                cells,
-            )
-        )
+        name = short_name(one.levels[level], MAX_NAME)
+        rows.append(ComparedRow(name, absent if level == levels[0] else "", cells))
     return rows
 
 
 def _positive(levels: Sequence[str]) -> int:
-    """Return which of two levels stands for a flag: the affirmed one, else the last."""
+    """Return the index of the level that affirms, of two; else the last."""
     words = [level.lower() for level in levels]
     return next((k for k, word in enumerate(words) if word in ("yes", "true", "y", "1", "t")), 1)
 
@@ -174,82 +140,37 @@ def _missing(one: ColumnPart, sizes: Sequence[int], k: int) -> str:
 
 
 def _absent(one: ColumnPart, sizes: Sequence[int]) -> str:
-    """Return how many values are missing, and what was used in their place."""
+    """Return the share of missing values, and the value that replaced them."""
     if not one.missing:
         return ""
     filled = "" if one.filled is None else f", filled with {number(one.filled)}"
     return f"{percent(one.missing / max(sum(sizes), one.missing))} missing{filled}"
 
 
-class ListedColumn(NamedTuple):
-    """A line of the list of columns; `bar` is the explained share in percent."""
-
-    column: str
-    kind: str
-    reason: str
-    missing: str
-    explained: str
-    bar: float
-
-
-class ColumnList(NamedTuple):
-    """The list of columns, and in sentences which carry the division and which say nothing."""
-
-    summary: list[str]
-    rows: list[ListedColumn]
-    others: list[tuple[str, str]]
-    has_division: bool
-    has_missing: bool
-
-
-def column_list(found: ColumnsPart) -> ColumnList:
-    """Return the list of features by what they say about the clusters, and of other columns."""
-    features = [one for one in found.columns if one.feature]
-    features.sort(key=lambda one: -(one.explained or 0.0))
-    several, n_rows = len(found.label) > 1, max(sum(found.size), 1)
-    rows = [
-        ListedColumn(
-            short_name(one.column, LONGEST_NAME),
-            ", ".join(part for part in (one.kind, one.scale) if part),
-            one.reason,
-            percent(min(1.0, one.missing / n_rows)) if one.missing else "",
-            _explained(one.explained),
-            100.0 * (one.explained or 0.0),
-        )
-        for one in features
-    ]
-    rest = (one for one in found.columns if not one.feature)
-    others = [(short_name(one.column, LONGEST_NAME), one.reason) for one in rest]
-    return ColumnList(
-        _summary(features) if several else [],
-        rows,
-        others,
-        several,
-        any(one.missing for one in features),
-    )
-
-
-def _explained(share: float | None) -> str:
+def explained_text(share: float | None) -> str:
+    """Format the share of a column's spread that lies between clusters."""
     if share is None:
         return "–"
-    return "nothing" if share < SAYS_NOTHING else f"{100 * share:.0f}\u00a0%"
+    return "nothing" if share < MIN_EXPLAINED else f"{100 * share:.0f}\u00a0%"
 
 
-def _summary(features: Sequence[ColumnPart]) -> list[str]:
-    """Return which columns carry the division, and which say nothing, as sentences."""
+def summary(features: Sequence[ColumnPart]) -> list[str]:
+    """Return the columns that carry the division, and those that say nothing, as sentences."""
     known = [one for one in features if one.explained is not None]
-    carry = [one.column for one in known if (one.explained or 0.0) >= CARRIES]
-    silent = [one.column for one in known if (one.explained or 0.0) < SAYS_NOTHING]
-    told = []
+    carry = [one.column for one in known if one.explained_share >= CARRIES]
+    silent = [one.column for one in known if one.explained_share < MIN_EXPLAINED]
+    sentences = []
     if carry:
-        told.append(f"{_names(carry)} {'carries' if len(carry) == 1 else 'carry'} the division.")
+        verb = "carries" if len(carry) == 1 else "carry"
+        sentences.append(f"{_names(carry)} {verb} the division.")
     if silent:
-        told.append(f"{_names(silent)} {'says' if len(silent) == 1 else 'say'} nothing about it.")
-    return told
+        verb = "says" if len(silent) == 1 else "say"
+        sentences.append(f"{_names(silent)} {verb} nothing about it.")
+    return sentences
 
 
 def _names(columns: Sequence[str], most: int = 8) -> str:
-    names = [short_name(name, LONGEST_NAME) for name in columns[:most]]
+    names = [short_name(name, MAX_NAME) for name in columns[:most]]
     if len(columns) > most:
         names.append(f"{len(columns) - most:,} more")
     return listed(names)

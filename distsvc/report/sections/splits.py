@@ -1,105 +1,16 @@
-"""The page's sections on a tree of splits: the tree, its curve, and rules."""
+"""The page's words on a tree of splits, and on its curve."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from distsvc.report.content.model_parts import Curve, TreeNode, TreePart
-from distsvc.report.content.report import ClusterRow
+from distsvc.report.content.model_parts import Curve, TreeNode
 from distsvc.report.figures import tree
-from distsvc.report.formats import Caption, FoldedTable, count, folded, one_line
-
-LONGEST_CONDITION, LONGEST_WHOLE = 400, 2_000
-LONGEST_SEEN = 160
-"""Characters of a condition that is not folded away."""
+from distsvc.report.formats import Caption, count
 
 
-class SplitRow(NamedTuple):
-    """A line of the table of splits; `others` columns are not in the direction."""
-
-    rank: int
-    rows: int
-    gain: float
-    valley: float
-    direction: str
-    others: int
-
-
-class RuleRow(NamedTuple):
-    """A line of the table of rules."""
-
-    label: int
-    share: float
-    conditions: list[str]
-    whole: list[str]
-
-
-class SplitsSection(NamedTuple):
-    """A tree of splits: the tree as SVG, `width` inches wide, and its splits in numbers."""
-
-    drawing: str | None
-    width: float
-    caption: Caption
-    splits: list[SplitRow]
-
-
-class RulesSection(NamedTuple):
-    """The rules, whether they are in the table's units, and whether that takes much room."""
-
-    rules: FoldedTable
-    has_units: bool
-    is_long: bool
-
-
-class CurveSection(NamedTuple):
-    """The sums of squares by number of clusters, as SVG."""
-
-    drawing: str
-    caption: Caption
-
-
-def section(found: TreePart, clusters: Sequence[ClusterRow]) -> SplitsSection:
-    """Return the tree; clusters come largest first, and the text of `found` is untrusted."""
-    nodes = found.nodes
-    splits = [
-        SplitRow(n.rank, n.rows, n.gain, n.valley, tree.direction(n.direction), n.others)
-        for n in tree.splits(nodes)
-    ]
-    return SplitsSection(
-        drawing=tree.tree(nodes, clusters) if splits else None,
-        width=tree.width(nodes) if splits else 0,
-        caption=_caption(nodes) if splits else Caption(),
-        splits=splits,
-    )
-
-
-def curve(found: TreePart) -> CurveSection | None:
-    """Return the curve that the number of clusters was chosen by, if there is one."""
-    if not found.curve.clusters:
-        return None
-    return CurveSection(tree.curve(found.curve), _curve_caption(found.curve))
-
-
-def rules(found: TreePart, clusters: Sequence[ClusterRow]) -> RulesSection | None:
-    """Return the rule of each cluster, whose text is untrusted."""
-    shares = {row.label: row.share for row in clusters}
-    rows = [
-        RuleRow(
-            rule.label,
-            shares.get(rule.label, 0.0),
-            [one_line(text, LONGEST_CONDITION) for text in rule.conditions],
-            [one_line(text, LONGEST_WHOLE) for text in rule.whole],
-        )
-        for rule in found.rules
-    ]
-    longest = max((len(text) for row in rows for text in row.whole), default=0)
-    table = folded(rows, "more rules")
-    return RulesSection(table, longest > 0, longest > LONGEST_SEEN) if rows else None
-
-
-def _caption(nodes: Sequence[TreeNode]) -> Caption:
-    """Say how to read the tree, and what is left out of the drawing."""
+def caption(nodes: Sequence[TreeNode]) -> Caption:
+    """Return how to read the tree, and which splits are not drawn."""
     n_splits, drawn = len(tree.splits(nodes)), tree.shown_splits(nodes)
     sentences = [
         "Rows left of a panel's line go down the left branch, all others down the right one. A "
@@ -124,7 +35,8 @@ def _caption(nodes: Sequence[TreeNode]) -> Caption:
     return Caption(" ".join(sentences), " ".join(more))
 
 
-def _curve_caption(found: Curve) -> Caption:
+def curve_caption(found: Curve) -> Caption:
+    """Return how to read the curve, and where it ends if that is not drawn."""
     end, last = tree.shown_clusters(found), max(found.clusters)
     text = (
         "The sum of squares that remains within clusters, as a share of that of the whole sample, "

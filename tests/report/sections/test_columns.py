@@ -5,8 +5,8 @@ import re
 import pytest
 
 from distsvc.errors import DataError
-from distsvc.report.sections.columns import column_list, comparison
-from tests.report.reports import Page, make_report, page_text, rendered, typed
+from distsvc.report.sections.columns import compared_rows
+from tests.report.reports import make_report, page_text, rendered, typed
 
 pytestmark = pytest.mark.usefixtures("no_figures")
 
@@ -31,21 +31,24 @@ def with_columns(*columns, label=(0, 1), size=(1000, 500)):
     return report | {"columns": part}
 
 
-def compared(report):
-    return comparison(typed(report).columns)
+def row_of(column):
+    part = typed(with_columns(column)).columns
+    (row,) = compared_rows(part.columns[0], part.size)
+    return row
 
 
-def test_a_number_has_its_medians_and_a_flag_its_share():
-    found = compared(with_columns(AGE, PREMIUM))
-    ((age,),), ((premium,),) = found.columns, found.silent
+def test_a_number_has_its_medians():
+    age = row_of(AGE)
     assert [cell.text for cell in age.cells] == ["34", "58"]
     assert [cell.side for cell in age.cells] == ["low", "high"]
     assert age.cells[1].more.replace("\u00a0", " ") == "50 to 63; 18.0 % missing"
     assert age.note.replace("\u00a0", " ") == "6.7 % missing"
-    assert (premium.level, [cell.text for cell in premium.cells]) == (
-        "yes",
-        ["35.0\u00a0%", "33.8\u00a0%"],
-    )
+
+
+def test_a_flag_has_the_share_of_its_affirmative_level():
+    premium = row_of(PREMIUM)
+    assert premium.level == "yes"
+    assert [cell.text for cell in premium.cells] == ["35.0\u00a0%", "33.8\u00a0%"]
     assert [cell.side for cell in premium.cells] == ["", ""]
 
 
@@ -57,11 +60,10 @@ def test_values_that_were_filled_in_are_marked():
 def test_columns_that_are_no_features_come_last_with_a_row_for_each_level():
     levels = {"levels": ["DE", "<b>FR", "IT"], "rows": [[8, 1, 1], [1, 8, 1]]}
     report = with_columns(COUNTRY | levels, AGE)
-    found = compared(report)
-    assert [rows[0].column for rows in found.columns] == ["age"]
-    assert [row.level for row in found.others[0]] == ["DE", "<b>FR", "IT"]
-    html = rendered(report)
-    assert "By columns that are not features" in Page(html).text
+    html, text = rendered(report), page_text(report)
+    assert "Column 0 1 age 6.7 % missing 34 " in text
+    other = "By columns that are not features Column 0 1 country DE 80.0 % 10.0 % <b>FR 10.0 % 80"
+    assert other in text
     assert "<b>FR" not in html
 
 
@@ -83,20 +85,17 @@ def test_one_cluster_is_compared_with_none_but_its_columns_are_listed():
     report = make_report(1) | {
         "columns": {"label": [0], "size": [1500], "sample": 900, "columns": [one]}
     }
-    assert compared(report) is None
     text = page_text(report)
+    assert "Clusters by column" not in text
     assert "Columns Column Used as Missing age count, logarithm whole numbers" in text
     assert "carries the division" not in text
 
 
 def test_the_list_says_which_columns_carry_the_division_and_which_say_nothing():
-    found = column_list(typed(with_columns(PREMIUM, AGE, COUNTRY)).columns)
-    assert found.summary == ["age carries the division.", "premium says nothing about it."]
-    assert [(row.column, row.explained) for row in found.rows] == [
-        ("age", "41\u00a0%"),
-        ("premium", "nothing"),
-    ]
-    assert found.others == [("country", "input.exclude")]
+    text = page_text(with_columns(PREMIUM, AGE, COUNTRY))
+    assert "Columns age carries the division. premium says nothing about it. Column" in text
+    assert "age count, logarithm whole numbers 6.7 % 41 % premium binary nothing" in text
+    assert "1 column is not a feature country input.exclude" in text
 
 
 def test_ids_take_the_place_of_labels():

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from distsvc.report.sections.profiles import MOST_TOLD, SEEN, section
+from distsvc.report.sections.profiles import MAX_CARDS, MAX_UNFOLDED, bars
 from tests.report.reports import Page, make_profiles, make_report, page_text, rendered, typed
 
 pytestmark = pytest.mark.usefixtures("no_figures")
@@ -16,9 +16,8 @@ def with_profiles(n_clusters, told=None):
     return report
 
 
-def section_of(report):
-    found = typed(report)
-    return section(found.profiles, found.clusters)
+def first_bars(report):
+    return bars(typed(report).profiles.clusters[0].columns[0])
 
 
 def test_a_profile_in_words():
@@ -42,38 +41,35 @@ def test_a_profile_in_words():
 def test_ranges_in_words(low, high, words):
     report = with_profiles(2)
     report["profiles"]["clusters"][0]["columns"][0] |= {"low": low, "high": high}
-    assert (
-        section_of(report).cards.first[0].lines[0].range
-        == f"{words}: 99.0\u00a0% (others 1.5\u00a0%)"
-    )
+    assert f" {words}: 99.0 % (others 1.5 %)" in page_text(report)
 
 
 def test_bars_lie_within_the_drawing():
-    line = section_of(with_profiles(2)).cards.first[0].lines[0]
-    for bar in line.inside, line.outside:
+    own, other = first_bars(with_profiles(2))
+    for bar in own, other:
         assert 0.0 < bar.left <= bar.median <= bar.left + bar.width < 100.0
-    assert line.outside.width > 10 * line.inside.width
+    assert other.width > 10 * own.width
 
 
 def test_equal_quartiles_are_drawn_in_the_middle():
     report = with_profiles(2)
     flat = {"lower": 3.0, "median": 3.0, "upper": 3.0, "share": 0.5}
     report["profiles"]["clusters"][0]["columns"][0] |= {"inside": flat, "outside": flat}
-    assert section_of(report).cards.first[0].lines[0].inside == pytest.approx((50.0, 0.0, 50.0))
+    assert first_bars(report)[0] == pytest.approx((50.0, 0.0, 50.0))
 
 
 def test_a_value_of_categories_is_told_by_its_shares():
     report = with_profiles(2)
-    assert not section_of(report).has_categories
+    assert "For a category" not in page_text(report)
     columns = report["profiles"]["clusters"][0]["columns"]
     columns[0] |= {"column": "country=DE", "present": True, "low": 1.0, "high": 1.0}
-    lines = section_of(report).cards.first[0].lines
-    assert (lines[0].column, lines[0].medians) == ("country=DE", "")
-    assert lines[0].range == "99.0\u00a0% (others 1.5\u00a0%)"
-    assert lines[0].inside.width > 50 * lines[0].outside.width
+    text = page_text(report)
+    assert "(50.0 %) country=DE 99.0 % (others 1.5 %) 2 typical rows" in text
+    assert "For a category, the bar is the share" in text
+    own, other = first_bars(report)
+    assert own.width > 50 * other.width
     columns[0]["present"] = False
-    assert section_of(report).cards.first[0].lines[0].column == "not country=DE"
-    assert "For a category, the bar is the share" in page_text(report)
+    assert "(50.0 %) not country=DE 99.0 %" in page_text(report)
 
 
 def test_typical_rows_have_a_level_or_not():
@@ -81,7 +77,7 @@ def test_typical_rows_have_a_level_or_not():
     profile = report["profiles"]["clusters"][0]
     profile["columns"][0] |= {"column": "plan=pro", "present": True}
     profile["typical"] = [{"row": 1, "values": [1.0]}, {"row": 2, "values": [0.0]}]
-    assert [row.values for row in section_of(report).cards.first[0].typical] == [["yes"], ["no"]]
+    assert "Row plan=pro 1 yes 2 no" in page_text(report)
 
 
 def test_a_flag_alone_does_not_name_a_cluster():
@@ -89,40 +85,40 @@ def test_a_flag_alone_does_not_name_a_cluster():
     flag = {"column": "premium=yes", "present": True, "low": 1.0, "high": 1.0}
     first = report["profiles"]["clusters"][0]
     first["columns"] = [first["columns"][0] | flag]
-    names = [card.name for card in section_of(report).cards.first]
-    assert names == ["premium=yes, otherwise like the others", "high width"]
+    text = page_text(report)
+    assert "0: premium=yes, otherwise like the others · 750 rows" in text
+    assert "1: high width · 750 rows" in text
 
 
 def test_many_clusters_are_folded():
-    found = section_of(with_profiles(60))
-    assert (len(found.cards.first), len(found.cards.rest)) == (SEEN, 60 - SEEN)
     html = rendered(with_profiles(60))
-    assert f"<summary>{60 - SEEN} more clusters</summary>" in html
-    assert html.count('class="profile"') == 60
+    first, rest = html.split(f"<summary>{60 - MAX_UNFOLDED} more clusters</summary>")[-2:]
+    assert first.count('class="profile"') == MAX_UNFOLDED
+    assert rest.count('class="profile"') == 60 - MAX_UNFOLDED
     assert Page(html).open == []
-    assert section_of(with_profiles(SEEN + 1)).cards.rest == []
+    assert "1 more clusters" not in rendered(with_profiles(MAX_UNFOLDED + 1))
 
 
 def test_clusters_are_in_the_order_of_their_sizes():
     report = with_profiles(3)
     report["profiles"]["clusters"].reverse()
     report["clusters"] = [report["clusters"][k] for k in (1, 2, 0)]
-    assert [card.label for card in section_of(report).cards.first] == [1, 2, 0]
+    assert re.findall(r'<h3 id="cluster-(\d)"', rendered(report)) == ["1", "2", "0"]
 
 
-def test_clusters_that_nothing_is_told_of_are_counted():
+def test_clusters_without_a_profile_are_counted():
     text = page_text(with_profiles(5, told=3))
     assert "2 smaller clusters not shown here." in text
 
 
 def test_a_page_of_very_many_clusters_tells_of_the_largest():
-    report = with_profiles(MOST_TOLD + 5)
+    report = with_profiles(MAX_CARDS + 5)
     html = rendered(report)
-    assert html.count('class="profile-card"') == MOST_TOLD
+    assert html.count('class="profile-card"') == MAX_CARDS
     assert "5 smaller clusters not shown here." in page_text(report)
     targets, ids = (set(re.findall(f'{of}"#?(cluster-\\d+)"', html)) for of in ("href=", "id="))
     assert targets == ids
-    assert len(ids) == MOST_TOLD
+    assert len(ids) == MAX_CARDS
 
 
 def test_names_stand_in_the_table_of_sizes_and_lead_to_profiles():
