@@ -1,4 +1,4 @@
-"""The nights of a lineage, one after the other, as manifests and reports tell them."""
+"""The nights of a lineage, from manifests and reports, as a table and a page."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ HEADER = (
     "date", "run", "rows", "clusters", "outside", "moved", "new", "gone", "drift", "checks",
     "seconds", "held",
 )  # fmt: skip
-UNKNOWN = "-"
 
 
 def history(path: str) -> list[Night]:
     """Return the nights below a folder of outputs, by job and date.
 
-    Outputs are looked for as `distsvc.storage.publishing.retention.retain` does. An output that
-    can't be read is a night that says so; one where nothing is published or held back is none.
+    Outputs are searched as `distsvc.storage.publishing.retention.retain` does. The night of an
+    output that can't be read has the error in `odd`. Outputs where nothing is published or held
+    back are left out.
 
     Raises
     ------
     JobFileError
-        The folder is one that holds all else, too, such as a home.
+        The folder is too broad, such as a home folder.
     InputNotFoundError
         No output is below `path`.
 
@@ -72,14 +72,14 @@ def _night(output: Output) -> Night | None:
         clusters=manifest.clusters,
         held=held,
     )
-    return known.model_copy(update=_told(report))
+    return known.model_copy(update=_from_report(report))
 
 
-def _told(report: Report) -> dict[str, object]:
-    """Return what a report tells of its night."""
+def _from_report(report: Report) -> dict[str, object]:
+    """Return the fields of a night that come from its report."""
     stories = report.lineage.clusters if report.lineage and report.lineage.path else []
     states = {check.name: check.state for check in report.checks}
-    told: dict[str, object] = {
+    fields: dict[str, object] = {
         "outside": report.outliers.share if report.outliers.defined else None,
         "moved": report.lineage.moved if report.lineage else None,
         "new": [one.id for one in stories if one.is_new],
@@ -93,19 +93,19 @@ def _told(report: Report) -> dict[str, object]:
     }
     if report.drift and report.drift.columns:
         worst = report.drift.columns[0]
-        told |= {"drift": worst.index, "drifted": worst.column}
-    return told
+        fields |= {"drift": worst.index, "drifted": worst.column}
+    return fields
 
 
 def write_page(nights: list[Night], path: str) -> None:
-    """Write the page on nights to a file, with a link to the page of each that is on this disk.
+    """Write the page on nights to a file, with links to the pages of nights on this disk.
 
     Raises
     ------
     JobFileError
-        The file is not one of this machine, but in a bucket, or its folder is not there.
+        The path is a URL, or its folder does not exist.
     OutputPermissionError
-        It may not be written.
+        The file may not be written.
 
     """
     if "://" in path:
@@ -117,7 +117,7 @@ def write_page(nights: list[Night], path: str) -> None:
 
 
 def _link(night: Night, folder: Path) -> str:
-    """Return the address, seen from a folder, of a night's page: nothing where it has none."""
+    """Return the address of a night's page relative to a folder, empty if it has none."""
     if not night.run_id or "://" in night.output:
         return ""
     page = os.path.relpath(Path(night.output).absolute() / PAGE, folder)
@@ -129,19 +129,14 @@ def in_lines(nights: list[Night]) -> list[str]:
     rows = [HEADER, *map(_cells, nights)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(HEADER))]
     lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-    jobs = [night.job for night in nights]
-    if len(set(jobs)) == 1:
-        return [line + _why(night) for line, night in zip(lines, [None, *nights], strict=True)]
-    found = [lines[0]]
-    for i, night in enumerate(nights):
-        if i == 0 or night.job != jobs[i - 1]:
+    has_headings = len({night.job for night in nights}) > 1
+    found, job = lines[:1], None
+    for night, line in zip(nights, lines[1:], strict=True):
+        if has_headings and night.job != job:
             found.append(f"{night.job or 'no name'}:")
-        found.append(lines[i + 1] + _why(night))
+        found.append(line + (f"  {night.output}: {night.odd}" if night.odd else ""))
+        job = night.job
     return found
-
-
-def _why(night: Night | None) -> str:
-    return f"  {night.output}: {night.odd}" if night is not None and night.odd else ""
 
 
 def _cells(night: Night) -> tuple[str, ...]:
@@ -149,23 +144,19 @@ def _cells(night: Night) -> tuple[str, ...]:
     cells = (
         night.date,
         night.run_id,
-        _number(night.rows),
-        _number(night.clusters),
-        _share(night.outside),
-        _share(night.moved),
+        _text(night.rows, ","),
+        _text(night.clusters, ","),
+        _text(night.outside, ".1%"),
+        _text(night.moved, ".1%"),
         night.came,
         some_ids(night.gone),
         night.drift_and_column,
         night.checked,
-        "" if night.seconds is None else f"{night.seconds:.1f}",
+        _text(night.seconds, ".1f"),
         ", ".join(night.held),
     )
-    return tuple(cell or UNKNOWN for cell in cells)
+    return tuple(cell or "-" for cell in cells)
 
 
-def _number(value: int | None) -> str:
-    return "" if value is None else f"{value:,}"
-
-
-def _share(value: float | None) -> str:
-    return "" if value is None else f"{value:.1%}"
+def _text(value: float | None, form: str) -> str:
+    return "" if value is None else f"{value:{form}}"
