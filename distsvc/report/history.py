@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -11,83 +11,53 @@ from distsvc import __version__
 from distsvc.report.content.night import Night, some_ids
 from distsvc.report.figures import drawing
 from distsvc.report.figures import nights as figures
-from distsvc.report.formats import Caption, FoldedTable, count, one_line, percent, template, things
+from distsvc.report.formats import FoldedTable, one_line, template, things
 
 SHOWN = 31
-"""Nights that the table lists at once, the last ones."""
-
-TRENDS = (
-    "A ring is a night with a check that failed (red) or warned (orange). A gap is a night without "
-    "a published run."
-)
-
-
-class NightRow(NamedTuple):
-    """A line of the table of nights; `state` is that of the checks, `link` the page's address."""
-
-    date: str
-    link: str
-    rows: str
-    clusters: str
-    outside: str
-    moved: str
-    new: str
-    gone: str
-    drift: str
-    seconds: str
-    checks: str
-    state: str
+"""Number of nights, the last ones, that the table does not fold away."""
 
 
 class JobSection(NamedTuple):
-    """The nights of a job: a sentence, the drawings, and the table."""
+    """The nights of a job: a sentence, the drawings, and the table of nights and links."""
 
     job: str
     summary: str
     trends: str
-    trends_caption: Caption
     river: str
-    river_caption: Caption
-    table: FoldedTable
+    n_joined: int
+    table: FoldedTable[tuple[Night, str]]
 
 
 def render_history(nights: Sequence[Night], links: Sequence[str]) -> str:
-    """Return the page on nights, by job and date; `links` are of their pages, empty for none.
+    """Return the page on nights, by job and date, with the links of their pages, empty for none.
 
     The nights' text is untrusted, and escaped.
     """
-    linked = list(zip(nights, links, strict=True))
+    linked = zip(nights, links, strict=True)
     sections = [
-        _section(job, [one for one, _ in several], [link for _, link in several])
-        for job, group in groupby(linked, key=lambda pair: pair[0].job)
-        if (several := list(group))
+        _section(job, list(group)) for job, group in groupby(linked, key=lambda pair: pair[0].job)
     ]
     alone = one_line(nights[0].job, 300) if len(sections) == 1 else ""
-    return template("history.html", themed=drawing.themed).render(
+    return template("history.html", themed=drawing.themed, some_ids=some_ids).render(
         title=f"History of {alone}" if alone else "History", sections=sections, version=__version__,
         theme=drawing.THEME,
         made=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )  # fmt: skip
 
 
-def _section(job: str, nights: Sequence[Night], links: Sequence[str]) -> JobSection:
+def _section(job: str, linked: Sequence[tuple[Night, str]]) -> JobSection:
+    nights = [night for night, _ in linked]
     dated = [night for night in nights if _is_day(night.date)]
-    told = [night for night in dated if night.sizes]
-    rows = [_row(one, link) for one, link in zip(nights, links, strict=True)][::-1]
-    shown = figures.bands(told)
-    ids = {one for night in told for one in night.sizes}
-    river = "The share of the rows of each cluster, by its id."
-    if len(ids) > len(shown):
-        river += f" {things(len(ids) - len(shown), 'smaller cluster')} are joined, in grey."
-    earlier = things(len(rows) - SHOWN, "earlier night")
+    with_sizes = [night for night in dated if night.sizes]
+    ids = {one for night in with_sizes for one in night.sizes}
+    rows = linked[::-1]
     return JobSection(
         job=one_line(job, 300) or "Nights without a name",
         summary=_summary(nights),
         trends=figures.trends(dated) if dated else "",
-        trends_caption=Caption(TRENDS),
-        river=figures.river(told) if told else "",
-        river_caption=Caption(river),
-        table=FoldedTable(rows[:SHOWN], rows[SHOWN:], earlier),
+        river=figures.river(with_sizes) if with_sizes else "",
+        n_joined=len(ids) - len(figures.bands(with_sizes)),
+        table=FoldedTable(rows[:SHOWN], rows[SHOWN:], things(len(rows) - SHOWN, "earlier night")),
     )
 
 
@@ -100,35 +70,10 @@ def _summary(nights: Sequence[Night]) -> str:
         text += f", {first}" if first == last else f", from {first} to {last}"
     if held:
         text += f"; {things(held, 'night')} with candidates that checks hold back"
-    new, gone = (sum(len(getattr(n, kind)) for n in published) for kind in ("new", "gone"))
+    new, gone = sum(len(n.new) for n in published), sum(len(n.gone) for n in published)
     if new or gone:
         text += f". {things(new, 'cluster')} came, {things(gone, 'cluster')} went"
     return f"{text}."
-
-
-def _row(night: Night, link: str) -> NightRow:
-    said = [said for said in (night.odd, night.checked) if said]
-    state = "failed" if night.failed or night.held else "warned" if night.warned else "passed"
-    if night.held:
-        said.append(f"held: {', '.join(night.held)}")
-    return NightRow(
-        date=night.date or "–",
-        link=link,
-        rows=_known(night.rows, count),
-        clusters=_known(night.clusters, count),
-        outside=_known(night.outside, percent),
-        moved=_known(night.moved, percent),
-        new=night.came,
-        gone=some_ids(night.gone),
-        drift=one_line(night.drift_and_column, 40),
-        seconds=_known(night.seconds, lambda value: f"{value:.1f}"),
-        checks=one_line(", ".join(said), 300),
-        state=state,
-    )
-
-
-def _known(value: float | None, shown: Callable[[float], str]) -> str:
-    return "" if value is None else shown(value)
 
 
 def _is_day(date: str) -> bool:

@@ -10,20 +10,15 @@ from distsvc.report.content.report import Report
 from distsvc.report.formats import one_line
 
 LONGEST = 110
-"""Characters of a warning that is not folded."""
-
-LONGEST_WHOLE = 2_000
-
-TAKES_MISSING = ("auto", "mixture")
-"""Algorithms that take missing values."""
+"""Maximum number of characters of a warning that is not folded."""
 
 NUMBER = r"[-−]?\d[\d,.]*(?:e[+-]?\d+)?"
 
 
 class AdviceRow(NamedTuple):
-    """A warning: its first clause, the whole of it where that is longer, and what helps.
+    """A warning: its first clause, the whole text if that is longer, and what helps.
 
-    `toml` is a line of a job file, to stand in the section `where`.
+    `toml` is a line for the section `where` of a job file.
     """
 
     line: str
@@ -36,20 +31,17 @@ def rows(texts: Iterable[str], report: Report) -> list[AdviceRow]:
     """Return the lines of warnings, whose text is untrusted."""
     found = []
     for text in texts:
-        whole = one_line(text, LONGEST_WHOLE)
-        line = whole if len(whole) <= LONGEST else one_line(_first(whole), LONGEST)
+        whole = one_line(text, 2_000)
+        line = whole
+        if len(whole) > LONGEST:  # its first clause
+            line = one_line(re.split(r"; |: these |: row | \(", whole, maxsplit=1)[0], LONGEST)
         where, toml = _helping(whole, report)
         found.append(AdviceRow(line, "" if line == whole else whole, toml, where))
     return found
 
 
-def _first(text: str) -> str:
-    """Return the first clause of a sentence."""
-    return re.split(r"; |: these |: row | \(", text, maxsplit=1)[0]
-
-
 def _helping(text: str, report: Report) -> tuple[str, str]:
-    """Return the section and the line that help, empty where none is known."""
+    """Return the section and the line that help, empty if none is known."""
     for words, where, line in ADVICE:
         if words in text:
             return where, line if isinstance(line, str) else line(text, report)
@@ -57,14 +49,15 @@ def _helping(text: str, report: Report) -> tuple[str, str]:
 
 
 def _without_column(text: str, _: Report) -> str:
-    """Return the key that leaves out the column which alone divides clusters."""
+    """Return the key that leaves out the one column that divides clusters."""
     found = re.search(r"differ only in (.+)\. To ignore it", text)
     return f"exclude = [{_quoted(found.group(1))}]" if found else ""
 
 
 def _missing(_: str, report: Report) -> str:
     """Return the policy for missing values that loses least."""
-    return 'missing = "auto"' if report.model.algorithm in TAKES_MISSING else 'missing = "drop"'
+    takes_missing = report.model.algorithm in ("auto", "mixture")
+    return f'missing = "{"auto" if takes_missing else "drop"}"'
 
 
 def _quoted(name: str) -> str:
@@ -78,7 +71,7 @@ def _stand_ins(text: str, _: Report) -> str:
 
 
 def _far_value(text: str, _: Report) -> str:
-    """Return the value of far rows as one that stands for missing ones, if all have the same."""
+    """Return the value of far rows as a sentinel, if all have the same."""
     values = set(re.findall(rf" = ({NUMBER})\)", text))
     return f"missing_values = [{values.pop().replace(',', '')}]" if len(values) == 1 else ""
 
@@ -111,4 +104,4 @@ ADVICE: tuple[tuple[str, str, str | Callable[[str, Report], str]], ...] = (
     ("training ended before its tolerance", "model", _more_steps),
     ("share their id with another row", "checks", "unique_id = true"),
 )
-"""What a warning says, the section of the job file, and the line in it that helps."""
+"""Text of a warning, the section of the job file, and the line that helps."""

@@ -5,23 +5,23 @@ from __future__ import annotations
 from distsvc.report.content.report import Report
 from distsvc.report.formats import percent, things
 
-UNLIKELY = 0.1
-"""Chance that another sample gives the answer, below which it is unclear if a split is faint."""
+MIN_AGREEMENT = 0.1
+"""Chance that another sample gives the answer; below, a faint split makes the answer unclear."""
 
-FAINT = 2.0
-"""z of the least clear split, in standard errors, below which it may be an accident."""
+FAINT_Z = 2.0
+"""z of the weakest split, in standard errors, below which it may be an accident."""
 
-FEW = 0.25
-"""Share of the models that find the answer, up to which it is unclear."""
+MIN_SUPPORT = 0.25
+"""Share of models that find the answer, up to which the answer is unclear."""
 
-CLOSE = 0.9
-"""Chance that the answer is better than the next, below which that is nearly as good."""
+MIN_CHANCE = 0.9
+"""Chance that the answer beats the next one; below, the next one is nearly as good."""
 
-MANY = 10
-"""Clusters of every good division, from which on it is their number that is unclear."""
+MANY_CLUSTERS = 10
+"""Minimum number of clusters in all good divisions, for only their number to be unclear."""
 
-GOOD = 0.8
-"""Standing of a good division, as a share of the winner's."""
+GOOD_STANDING = 0.8
+"""Minimum standing of a good division, relative to the winner's."""
 
 
 def n_clusters(report: Report) -> str:
@@ -35,9 +35,9 @@ def doubt(report: Report) -> str:
 
 
 def rival(report: Report) -> str:
-    """Return that another answer is nearly as good, as the end of a sentence; empty if none is."""
+    """Return another answer that is nearly as good, as the end of a sentence; empty if none is."""
     other = report.choice.alternative if report.choice else None
-    if other is None or other.chance >= CLOSE or other.n_clusters == len(report.clusters):
+    if other is None or other.chance >= MIN_CHANCE or other.n_clusters == len(report.clusters):
         return ""
     if report.model.parameters.get("n_clusters") is not None:
         return ""
@@ -53,13 +53,12 @@ def brief(report: Report) -> str:
 
 
 def good_numbers(report: Report) -> list[int]:
-    """Return the numbers of clusters of all good divisions where each has many; else nothing.
-
-    Without structure few clusters are as good as many.
-    """
+    """Return the numbers of clusters of all good divisions if each has many, else nothing."""
     candidates = report.levels.candidates if report.levels else []
-    good = [row.n_clusters for row in candidates if row.winner or (row.standing or 0.0) >= GOOD]
-    return sorted(good) if good and min(good) >= MANY else []
+    good = [
+        row.n_clusters for row in candidates if row.winner or (row.standing or 0.0) >= GOOD_STANDING
+    ]
+    return sorted(good) if good and min(good) >= MANY_CLUSTERS else []
 
 
 def answer(report: Report) -> str:
@@ -90,7 +89,7 @@ def answer(report: Report) -> str:
 
 
 def _others(report: Report) -> str:
-    """Return how many clusters other good divisions have, up to the doubt about the best one."""
+    """Return the range of clusters of other good divisions, as a part of a sentence."""
     numbers = good_numbers(report)
     if len(numbers) < 2:
         return "but "
@@ -98,28 +97,26 @@ def _others(report: Report) -> str:
 
 
 def is_asked(report: Report) -> bool:
-    """Whether the job gave the number of clusters, and it was found."""
+    """Return True if the job gave the number of clusters, and it was found."""
     asked = report.model.parameters.get("n_clusters")
     return isinstance(asked, int) and asked == len(report.clusters) > 1
 
 
 def why_unclear(report: Report) -> str:
-    """Return why the clusters may not be real, as the end of a sentence; nothing where they may.
+    """Return the reason why the clusters may not be real, as the end of a sentence, or nothing.
 
-    A number of clusters that was asked for is not in doubt, nor an answer whose reliability is not
-    known, as that of older runs.
+    It is empty if the job gave the number of clusters, and for older runs without `agreement`.
     """
     levels, facts = report.levels, report.model.fitted
     chance, support = facts.get("agreement"), facts.get("support")
-    known = isinstance(chance, float) and isinstance(support, float)
     asked = report.model.parameters.get("n_clusters") is not None
-    if levels is None or not known or asked or len(report.clusters) < 2:
+    if levels is None or asked or len(report.clusters) < 2:
         return ""
-    assert isinstance(chance, float)
-    assert isinstance(support, float)
-    if support <= FEW:
+    if not (isinstance(chance, float) and isinstance(support, float)):
+        return ""
+    if support <= MIN_SUPPORT:
         return f"only {percent(support)} of the models agree"
     z = next((row.z for row in levels.candidates if row.winner), None)
-    if chance < UNLIKELY and z is not None and z < FAINT:
+    if chance < MIN_AGREEMENT and z is not None and z < FAINT_Z:
         return f"another sample gives it with a chance of only {percent(chance)}"
     return ""

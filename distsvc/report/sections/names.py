@@ -1,4 +1,4 @@
-"""Names of clusters in a few words, as "high bytes, low duration", by what sets them apart."""
+"""Names of clusters by the columns that set them apart, as "high bytes, low duration"."""
 
 from __future__ import annotations
 
@@ -10,60 +10,54 @@ from distsvc.report.content.explained_parts import ProfileColumn, ProfilePart
 from distsvc.report.content.report import Report
 from distsvc.report.formats import number, one_line, percent, short_name
 
-LONGEST = 40
-"""Characters of a column's name."""
+MAX_COLUMN_NAME = 40
+"""Maximum number of characters of a column's name."""
 
-LONGEST_NAME = 60
-"""Maximum number of characters of a name that the job gives."""
+LOG_SHARE = "log(share(", "))"
+"""Text around the name of a column that is encoded by the frequency of its values."""
 
-SHARE = "log(share(", "))"
-"""Around the name of a column whose values are told by how frequent they are."""
-
-ALONE = ", otherwise like the others"
-"""End of the name of a cluster that only one flag or category sets apart."""
-
-IN_NAME, MOST_IN_NAME = 2, 4
-"""Columns in a name, and in one that would be another cluster's, too."""
+NAME_COLUMNS, MAX_NAME_COLUMNS = 2, 4
+"""Number of columns in a name, and its maximum if several clusters would have the same name."""
 
 
 def cluster_names(report: Report) -> dict[int, str]:
     """Return the name of each cluster by its id: the job's, or one by its columns.
 
-    Clusters with neither a name in the job nor a profile have none.
+    Clusters without a name in the job and without a profile have none.
     """
     found = names(report.profiles.clusters) if report.profiles else {}
     given = {row.label: report.names.get(str(row.label)) for row in report.clusters}
-    return found | {label: one_line(name, LONGEST_NAME) for label, name in given.items() if name}
+    return found | {label: one_line(name, 60) for label, name in given.items() if name}
 
 
 def names(found: Sequence[ProfilePart]) -> dict[int, str]:
-    """Return the name of each cluster by its label; nothing of one that no column sets apart.
+    """Return the name of each cluster by its label, empty if no column sets it apart.
 
-    Clusters that would be called the same have more columns in their names, then numbers.
+    Equal names get more columns, then ranges.
     """
-    named: dict[int, str] = {}
+    unique: dict[int, str] = {}
     waiting = list(found)
-    for n_columns in range(IN_NAME, MOST_IN_NAME + 1):
-        told = {one.label: _name(one.columns[:n_columns]) for one in waiting}
-        again = {name for name, n in Counter(told.values()).items() if n > 1}
-        named |= {label: name for label, name in told.items() if name not in again}
-        waiting = [one for one in waiting if told[one.label] in again]
-    exact = {one.label: ", ".join(map(range_words, one.columns[:IN_NAME])) for one in waiting}
-    return named | exact
+    for n_columns in range(NAME_COLUMNS, MAX_NAME_COLUMNS + 1):
+        named = {one.label: _name(one.columns[:n_columns]) for one in waiting}
+        repeated = {name for name, n in Counter(named.values()).items() if n > 1}
+        unique |= {label: name for label, name in named.items() if name not in repeated}
+        waiting = [one for one in waiting if named[one.label] in repeated]
+    exact = {one.label: ", ".join(map(range_words, one.columns[:NAME_COLUMNS])) for one in waiting}
+    return unique | exact
 
 
 def _name(columns: Sequence[ProfileColumn]) -> str:
     """Return the name of a cluster; a flag alone does not describe it."""
     alone = len(columns) == 1 and columns[0].present is not None
-    return ", ".join(map(words, columns)) + (ALONE if alone else "")
+    return ", ".join(map(words, columns)) + (", otherwise like the others" if alone else "")
 
 
 def words(column: ProfileColumn) -> str:
-    """Return where a cluster lies in a column in a word or two: "high bytes", "country=DE"."""
+    """Return the place of a cluster in a column in a word or two: "high bytes", "country=DE"."""
     inside, outside = column.inside, column.outside
     if column.present is not None:
         return _short(column.column) if column.present else f"not {_short(column.column)}"
-    if (frequent := _inner(column.column, *SHARE)) is not None:
+    if (frequent := _inner(column.column, *LOG_SHARE)) is not None:
         return f"{'common' if inside.median >= outside.median else 'rare'} {frequent}"
     name = _short(column.column)
     if column.low is not None and column.low == column.high:
@@ -81,10 +75,10 @@ def range_words(column: ProfileColumn) -> str:
     """Return the range of a cluster in a column: "bytes 12 to 40"."""
     if column.present is not None:
         return words(column)
-    if (frequent := _inner(column.column, *SHARE)) is not None:
+    if (frequent := _inner(column.column, *LOG_SHARE)) is not None:
         share = percent(min(1.0, math.exp(column.inside.median)))
         return f"{frequent} with {share} of the rows"
-    return f"{short_name(column.column, LONGEST)} {limits(column)}"
+    return f"{short_name(column.column, MAX_COLUMN_NAME)} {limits(column)}"
 
 
 def limits(column: ProfileColumn) -> str:
@@ -99,10 +93,10 @@ def limits(column: ProfileColumn) -> str:
 
 def _short(column: str) -> str:
     """Return a column's name without its logarithm."""
-    return short_name(_inner(column, "log(", ")") or column, LONGEST)
+    return short_name(_inner(column, "log(", ")") or column, MAX_COLUMN_NAME)
 
 
 def _inner(column: str, begin: str, end: str) -> str | None:
-    """Return what stands in a column's name between two parts, None of other columns."""
+    """Return the text between two parts of a column's name, None if it has other parts."""
     fits = column.startswith(begin) and column.endswith(end) and len(column) > len(begin + end)
     return column[len(begin) : -len(end)] if fits else None
