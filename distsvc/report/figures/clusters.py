@@ -1,4 +1,4 @@
-"""The report's figures of every run: each takes a part of the report and returns one SVG string."""
+"""The figures of every run, as SVG strings of parts of the report."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def plane(
         Adds the domain of novelty {f >= 0} and the model's vectors, as in figures 1 to 3 of Pham,
         Le and Dang.
     boundary
-        The score that parts inside from outside; of use to the kind ``"single"`` only.
+        The score below which rows are outliers, for the kind ``"single"``.
 
     """
     figure = Figure(figsize=(WIDTH, 5.0), layout="constrained")
@@ -111,7 +111,7 @@ def plane(
 
 @drawn
 def score_histogram(scores: ScoreHistogram) -> Figure:
-    """Draw how the scores are spread, on both sides of the boundary where there is one."""
+    """Draw the histogram of scores, with the boundary if there is one."""
     figure = Figure(figsize=(WIDTH, 3.0), layout="constrained")
     axes = figure.add_subplot()
     cuts, heights = np.asarray(scores.edges, float), np.asarray(scores.counts, float)
@@ -151,7 +151,7 @@ def score_histogram(scores: ScoreHistogram) -> Figure:
 
 @drawn
 def membership(counts: Sequence[int]) -> Figure:
-    """Draw how many rows have which share of their own cluster, from 0 to 1."""
+    """Draw the histogram of memberships from 0 to 1."""
     figure = Figure(figsize=(WIDTH, 2.6), layout="constrained")
     axes = figure.add_subplot()
     heights = np.asarray(counts, float)
@@ -225,7 +225,7 @@ def _vectors(axes: Axes, picture: DomainPart) -> list[Artist]:
 
 
 def _frame(axes: Axes, x: NDArray[np.float64], y: NDArray[np.float64], kind: str) -> None:
-    """Keep the shape of the data when both axes have a similar range."""
+    """Use equal units on both axes if their ranges are similar."""
     if kind == "single" or len(x) == 0:
         return
     spans = np.ptp(x), np.ptp(y)
@@ -234,7 +234,7 @@ def _frame(axes: Axes, x: NDArray[np.float64], y: NDArray[np.float64], kind: str
 
 
 class Badge(NamedTuple):
-    """A cluster's number in points from the corner of the axes, and the row that it points to."""
+    """Places of a cluster's number and of its row, in points from the corner of the axes."""
 
     label: int
     at: tuple[float, float]
@@ -247,11 +247,11 @@ def badges(
     shown: Sequence[int],
     room: tuple[float, float],
 ) -> list[Badge]:
-    """Place the numbers of clusters beside their rows, apart from each other and from most rows.
+    """Place the numbers of clusters so that they cover few rows and none of the others.
 
-    `places` (n, 2) are rows in points, and `room` is the width and height of the axes. A number
-    tries rings around the row nearest to the middle of its cluster, and takes the place that
-    covers fewest rows; far places count as some rows, too. One that finds no place is left out.
+    `places` (n, 2) are rows in points, and `room` is the width and height of the axes. Candidates
+    lie on rings around the row nearest to a cluster's median. The one that covers fewest rows is
+    taken; distance counts as some rows, too. A number without a free place is left out.
     """
     tree, found = cKDTree(places), list[Badge]()
     turns = np.linspace(0.0, 2.0 * np.pi, 16, endpoint=False)

@@ -1,7 +1,7 @@
-"""What all figures of the report share: colours, style, and how one becomes an SVG string.
+"""Colours and style of all figures of the report, and their conversion to SVG strings.
 
-The same input gives the same bytes. Text stays text (escaped, and never read as mathematics), so
-that the page's font applies and a reader can search it.
+The same input gives the same bytes. Text stays text, escaped and without mathematics, so that the
+page's font applies and a reader can search it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ THEME = {
     light: (f"c{k}", dark)
     for k, (light, dark) in enumerate(zip(COLOURS, DARK_COLOURS, strict=True))
 }
-"""Of each colour the name of its variable on the page, and what it is on a dark page."""
+"""Name of the page's variable for each colour, and its value on a dark page."""
 STEPS = [1, 2, 2.5, 5, 10]  # between ticks
 WIDTH = 5.6  # inches; small, so that the text stays legible on a phone
 RASTER_DPI = 200
@@ -96,9 +96,9 @@ STYLE: dict[Any, Any] = {
 
 
 def cluster_colours(clusters: Sequence[ClusterRow]) -> dict[int, str]:
-    """Return the colour of each label: by its id, so that it has the same one every night.
+    """Return the colour of each label by its id, so that it stays the same every night.
 
-    If two ids would have the same colour, it is by rank; the largest cluster comes first.
+    If two ids would have the same colour, colours are by rank; the largest cluster comes first.
     """
     places = [row.label % len(COLOURS) for row in clusters]
     if len(set(places)) < len(places):
@@ -118,7 +118,7 @@ def ink_on(colour: str) -> str:
 def drawn(draw: Callable[Arguments, Figure]) -> Callable[Arguments, str]:
     """Draw in the report's style, whatever the user's matplotlib settings, and return the SVG.
 
-    Where matplotlib is not installed it is a line that says so.
+    Without matplotlib it returns `NOT_DRAWN`.
     """
 
     @functools.wraps(draw)
@@ -139,10 +139,7 @@ def drawn(draw: Callable[Arguments, Figure]) -> Callable[Arguments, str]:
 
 
 def as_figure(draw: Callable[..., str], *args: Any) -> Figure:
-    """Return the figure that a function of the report draws, with the paper of the page behind it.
-
-    `draw` is decorated by `drawn`; `args` are its arguments.
-    """
+    """Return the figure of a function that is decorated by `drawn`, on the page's background."""
     check_extra("matplotlib", "report", "a figure")
     with mpl.rc_context():
         mpl.rcdefaults()
@@ -157,31 +154,27 @@ def as_figure(draw: Callable[..., str], *args: Any) -> Figure:
 
 
 def _png(figure: Figure) -> bytes:
-    """Return a figure as PNG, as a notebook shows it."""
+    """Return a figure as PNG for a notebook."""
     stream = io.BytesIO()
-    figure.savefig(stream, format="png", dpi=NOTEBOOK_DPI, bbox_inches="tight")
+    figure.savefig(stream, format="png", dpi=144, bbox_inches="tight")
     return stream.getvalue()
 
 
-NOTEBOOK_DPI = 144
-"""Resolution of a figure in a notebook, in dots per inch."""
-
-
 def variable(colour: str) -> str:
-    """Return a colour as the page has it: a variable, which may be another on a dark page."""
+    """Return the page's variable for a colour."""
     name, _ = THEME.get(colour, ("", ""))
     return f"var(--{name})" if name else colour
 
 
 def themed(svg: str) -> str:
-    """Return an SVG whose colours are the page's."""
+    """Return an SVG with the page's variables in place of colours."""
     return re.sub(r"(?<=: )#[0-9a-f]{6}\b", lambda found: variable(found.group()), svg)
 
 
 def _inline(svg: str, name: str) -> str:
-    """Cut a stand-alone SVG file down to an element that scales and whose ids are its own.
+    """Return an SVG file as an element that scales, with unique ids.
 
-    Decimals that nobody sees are left out, and a line from a point to itself is a dot.
+    Invisible decimals are left out, and a line from a point to itself becomes a dot.
     """
     svg = svg[svg.index("<svg") :]
     head, end, body = svg.partition(">")
@@ -197,16 +190,16 @@ def _inline(svg: str, name: str) -> str:
 
 
 def count_axis(axis: Axis) -> None:
-    """Write numbers of things on an axis, few and without decimals."""
+    """Write few counts on an axis."""
     axis.set_major_locator(MaxNLocator(4, integer=True, steps=STEPS))
     axis.set_major_formatter(FuncFormatter(lambda value, _: compact(value)))
 
 
 class Dots(PathPatch):
-    """Points as lines without a length, whose round ends SVG draws."""
+    """Points as lines of length zero, whose round ends SVG draws."""
 
     def lengthen(self) -> None:
-        """Give the lines a length that nobody sees: other formats leave out what has none."""
+        """Give the lines an invisible length; formats other than SVG omit lines of length zero."""
         path = self.get_path()
         vertices = np.array(path.vertices, np.float64)
         if self.axes is not None:
@@ -224,7 +217,7 @@ def dots(
     size: float,
     zorder: float = 2,
 ) -> None:
-    """Draw points as one path of round line ends: a tenth of the bytes of a marker for each."""
+    """Draw points as one path of round line ends, a tenth of the bytes of markers."""
     path = Path(np.repeat(np.column_stack([x, y]), 2, axis=0), [Path.MOVETO, Path.LINETO] * len(x))
     path.should_simplify = False
     patch = Dots(

@@ -1,8 +1,8 @@
-"""The report's figure of a level tree: hills of density that show why there are so many clusters.
+"""The figure of a level tree as hills of density. Lengths are inches.
 
-A hill is a branch of the tree: as wide at each level as its share of the rows there. What has
-merged with it stands to its right, on common ground below the level at which they met. So every
-hill has a slot of its own from top to bottom, and no two texts can meet. Lengths are inches.
+A hill is a branch of the tree, at each level as wide as its share of the rows. Hills that merge
+with it stand to its right, on common ground below their valley. So every hill has a slot of its
+own from top to bottom, and no two texts overlap.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TICK_ROOM = 0.2
 
 
 class Hill(NamedTuple):
-    """One branch of the tree, its levels as shares of the highest one and falling."""
+    """A branch of the tree; levels are shares of the highest one, and fall."""
 
     id: int
     parent: int | None
@@ -119,7 +119,7 @@ def width(tree: LevelTreePart) -> float:
 
 
 def hills(tree: LevelTreePart) -> list[Hill]:
-    """Return the branches, the root first; what is out of range is made good."""
+    """Return the branches, the root first, with values clipped to their ranges."""
     top = max([tree.top, *(branch.birth for branch in tree.branches)])
     ids = {branch.id for branch in tree.branches}
     found: list[Hill] = []
@@ -172,7 +172,7 @@ class Scale:
         return HEIGHT * np.log1p(np.asarray(level) / self.fine) / np.log1p(1 / self.fine)
 
     def ticks(self) -> dict[float, str]:
-        """Return heights and what to write there."""
+        """Return the labels of the axis by height."""
         named = {1.0: "highest", 0.0: "none"}
         named |= {10.0**-k: f"1/{10**k:,}" for k in (1, 2, 3, 4)}
         named |= {10.0**-k: f"1/{10 ** (k - 6):,} M" for k in (6, 8, 10, 12)}
@@ -252,7 +252,7 @@ def _width(shown: Sequence[Hill]) -> float:
 
 
 def _layout(shown: Sequence[Hill], room: float) -> Slot:
-    """Give each hill a slot as wide as its share of the rows, but for the narrowest ones."""
+    """Give each hill a slot as wide as its share of the rows, or of the minimum width."""
     below: dict[int, list[Hill]] = {hill.id: [] for hill in shown}
     for hill in shown:
         if hill.parent is not None:
@@ -287,7 +287,7 @@ def _layout(shown: Sequence[Hill], room: float) -> Slot:
 
 
 def unit_length(peaks: Sequence[float], late: float, room: float, narrowest: float) -> float:
-    """Return the inches for all rows at which slots, none too narrow, and growth fill the room."""
+    """Return the inches for all rows at which slots of a minimum width fill the room."""
     shares = sorted(peaks)
     for n_narrow in range(len(shares) + 1):
         rest = sum(shares[n_narrow:]) + late

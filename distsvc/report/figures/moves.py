@@ -1,7 +1,7 @@
-"""The report's figure of rows that moved: clusters of the run before, and those of this run.
+"""The figure of rows that moved from clusters of the previous run to those of this run.
 
-Both are bars, as long as their rows. A band from one to another is as wide as the rows that both
-have, in the colour of where it leads. Lengths are inches.
+Clusters are bars, and a band is as wide as the number of rows that two clusters share. Lengths are
+inches.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ MOST_ROOM = 1.75  # for texts beside the bars
 LONGEST_ID = 20
 
 Id = int | None
-"""Of a cluster; None stands for the others."""
+"""A cluster's id; None for all others together."""
 
 
 class Flow(NamedTuple):
-    """Rows by the clusters that are drawn of the run before (lists) and of this run (entries).
+    """Counts of rows by drawn clusters before and after.
 
-    `others` are the numbers of clusters that are joined on either side.
+    `others` are the numbers of clusters that are joined on both sides.
     """
 
     before: list[Id]
@@ -48,9 +48,9 @@ class Flow(NamedTuple):
 
 
 def flow(moves: Moves) -> Flow:
-    """Join the clusters of moves into "others", but for those that most rows left or joined.
+    """Join all clusters into "others", which come last, except those with most moved rows.
 
-    The others come last. A cluster that none of the rows is in is left out.
+    Clusters without rows are left out.
     """
     sizes = _sums(moves.before, moves.rows), _sums(moves.after, moves.rows)
     shown = _shown(sizes, moves)
@@ -65,7 +65,7 @@ def flow(moves: Moves) -> Flow:
 
 
 def _sums(ids: Sequence[int], rows: Iterable[float]) -> dict[int, float]:
-    """Return the rows of each id that has some."""
+    """Return the sum of rows of each id that has any."""
     found: dict[int, float] = {}
     for one, n in zip(ids, rows, strict=True):
         if n > 0:
@@ -74,7 +74,7 @@ def _sums(ids: Sequence[int], rows: Iterable[float]) -> dict[int, float]:
 
 
 def _shown(sizes: tuple[dict[int, float], dict[int, float]], moves: Moves) -> set[int]:
-    """Return the ids that are drawn: half for what moved, and then the largest."""
+    """Return the ids that are drawn: half by moved rows, then the largest."""
     if max(map(len, sizes)) <= MAX_SHOWN + 1:
         return {one for side in sizes for one in side}
     pairs = zip(moves.before, moves.after, moves.rows, strict=True)
@@ -97,7 +97,7 @@ def _kept(side: Mapping[int, float], shown: set[int]) -> list[Id]:
 
 
 def _untangled(found: Flow) -> Flow:
-    """Put the largest clusters first on the left, and on the right those that get their rows."""
+    """Sort the left side by size, and the right side by the mean place of its rows on the left."""
     before = sorted(
         range(len(found.before)),
         key=lambda i: (found.before[i] is None, -found.rows[i].sum(), i),
@@ -125,10 +125,9 @@ class Bar(NamedTuple):
 
 @drawing.drawn
 def alluvial(found: Flow, notes: Sequence[Mapping[int, str]], colours: Mapping[int, str]) -> Figure:
-    """Draw who went where, of one row at least.
+    """Draw the moves of at least one row.
 
-    `notes` are written beside clusters of the run before, and beside those of this run, by id;
-    the colours are those of the clusters of this run, by id.
+    `notes` are texts by id for both sides, `colours` those of this run's clusters by id.
     """
     ids, shares = (found.before, found.after), found.rows / found.rows.sum()
     sides = shares.sum(axis=1), shares.sum(axis=0)
@@ -193,7 +192,7 @@ def _draw_bands(
     ends: tuple[float, float],
     colours: Mapping[int, str],
 ) -> None:
-    """Draw a band for every pair of clusters; they leave, and arrive, in the order of the bars."""
+    """Draw a band for every pair of clusters, in the order of the bars on both sides."""
     starts = np.cumsum(widths, axis=1) - widths + np.array([[bar.top] for bar in bars[0]])
     stops = np.cumsum(widths, axis=0) - widths + np.array([bar.top for bar in bars[1]])
     largest = (widths == widths.max(axis=1)[:, None]) | (widths == widths.max(axis=0))

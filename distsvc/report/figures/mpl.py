@@ -1,7 +1,6 @@
-"""What the figures use of matplotlib, which comes with the extra ``report``.
+"""The names of matplotlib that figures use; it comes with the extra ``report``.
 
-Without it the names are there, so that sections can ask figures for numbers, but nothing is drawn
-(`distsvc.report.figures.drawing.drawn`).
+Without it the names exist, but nothing is drawn (`distsvc.report.figures.drawing.drawn`).
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING or HAS_MATPLOTLIB:
 else:
 
     class Absent:
-        """In the place of all that is not installed."""
+        """A placeholder of everything that is not installed."""
 
     mpl: Any = Absent
     mdates: Any = Absent
@@ -35,22 +34,7 @@ else:
     PathPatch = Rectangle = Path = FuncFormatter = MaxNLocator = Bbox = TransformedBbox = Absent
 
 __all__ = [
-    "HAS_MATPLOTLIB",
-    "Artist",
-    "Axes",
-    "Axis",
-    "Bbox",
-    "Circle",
-    "FancyBboxPatch",
-    "Figure",
-    "FuncFormatter",
-    "Line2D",
-    "MaxNLocator",
-    "Patch",
-    "Path",
-    "PathPatch",
-    "Rectangle",
-    "TransformedBbox",
-    "mdates",
-    "mpl",
-]
+    "HAS_MATPLOTLIB", "Artist", "Axes", "Axis", "Bbox", "Circle", "FancyBboxPatch", "Figure",
+    "FuncFormatter", "Line2D", "MaxNLocator", "Patch", "Path", "PathPatch", "Rectangle",
+    "TransformedBbox", "mdates", "mpl",
+]  # fmt: skip

@@ -15,26 +15,25 @@ from distsvc.report.figures.mpl import Axes, Figure, FuncFormatter, MaxNLocator,
 from distsvc.report.formats import compact, percent
 
 ROW, HEAD, FOOT = 0.95, 0.1, 0.35
-"""Heights in inches: of a measure, and of what is above and below all of them."""
+"""Heights of a measure, and of the space above and below all measures, in inches."""
 
 LEFT, RIGHT = 0.62, 0.12
 RIVER = 3.2
-MOST_BANDS = 12
-"""Clusters of the river that have a band of their own; all others are grey."""
+MAX_BANDS = 12
+"""Maximum number of clusters with a band of their own; the others are grey."""
 
-LEAST_LABELLED = 0.05
-"""Share of the rows, in its widest place, of a cluster whose id is written into its band."""
+MIN_BAND_SHARE = 0.05
+"""Minimum share of the rows, at a band's widest place, for its id to be written there."""
 
-EDGE, NEAR, NEAR_UP = 0.02, 0.04, 0.06
-"""Shares of the width and height that an id keeps from the sides, and from another id; half of its
-own width is as much as the first."""
+EDGE_GAP, ID_GAP, ID_GAP_UP = 0.02, 0.04, 0.06
+"""Distances of an id from the sides and from other ids, as shares of the width and the height."""
 
 LINE, FAILED, WARNED = COLOURS[0], "#c92a2a", "#d97706"
-FEW_NIGHTS = 60
-"""Up to so many nights have a dot each."""
+MAX_DOTS = 60
+"""Maximum number of nights that have a dot each."""
 
-FEW_DATES = 4
-"""Up to so many dates are all written out."""
+MAX_DATES = 4
+"""Maximum number of dates that are all written out."""
 
 Measure = tuple[str, Callable[[Night], float | None], Callable[[float], str]]
 
@@ -50,7 +49,7 @@ MEASURES: tuple[Measure, ...] = (
 
 @drawn
 def trends(nights: Sequence[Night]) -> Figure:
-    """Draw a measure a row over the dates; nights whose checks failed or warned have a ring."""
+    """Draw one measure in each row by date; nights whose checks failed or warned have a ring."""
     height = HEAD + ROW * len(MEASURES) + FOOT
     figure = Figure(figsize=(WIDTH, height))
     days = _days(nights)
@@ -77,12 +76,12 @@ def trends(nights: Sequence[Night]) -> Figure:
 
 
 def _line(axes: Axes, days: np.ndarray, values: np.ndarray, nights: Sequence[Night]) -> None:
-    """Draw a line that has a gap where nothing is known."""
+    """Draw a line with gaps where values are unknown."""
     axes.plot(days, values, color=LINE, linewidth=1.2)
     known = np.isfinite(values)
     neighbours = np.append(False, known[:-1]) | np.append(known[1:], False)
     alone = known & ~neighbours
-    dots = known if len(nights) <= FEW_NIGHTS else alone
+    dots = known if len(nights) <= MAX_DOTS else alone
     axes.plot(days[dots], values[dots], "o", color=LINE, markersize=2.6)
     for colour, marked in (
         (WARNED, [bool(night.warned) and not night.failed for night in nights]),
@@ -95,7 +94,7 @@ def _line(axes: Axes, days: np.ndarray, values: np.ndarray, nights: Sequence[Nig
 
 @drawn
 def river(nights: Sequence[Night]) -> Figure:
-    """Draw the shares of the clusters over the dates, a band for each id that many rows had."""
+    """Draw the shares of the clusters by date, with a band for each of the largest."""
     figure = Figure(figsize=(WIDTH, RIVER))
     bottom = FOOT / RIVER
     axes = figure.add_axes(
@@ -128,23 +127,23 @@ def river(nights: Sequence[Night]) -> Figure:
 def _place(
     days: np.ndarray, low: np.ndarray, high: np.ndarray, taken: Sequence[tuple[float, float]]
 ) -> tuple[float, float] | None:
-    """Return where a band's id is written: where it is widest, off the edges and other ids."""
+    """Return the widest place of a band that is off the edges and other ids, for its id."""
     if len(days) == 2:  # between the two
         low, high = low.mean(keepdims=True), high.mean(keepdims=True)
         days, first, span = days.mean(keepdims=True), days[0], np.ptp(days)
     else:
         first, span = days[0], np.ptp(days)
-    if len(days) > FEW_DATES:  # the band is as wide all along the text
-        reach = max(1, round(EDGE * len(days)))
+    if len(days) > MAX_DATES:  # the band is as wide all along the text
+        reach = max(1, round(EDGE_GAP * len(days)))
         low, high = _over(low, reach, np.max), _over(high, reach, np.min)
     width = high - low
     for i in np.argsort(-width, kind="stable"):
         x, y = (days[i] - first) / span, (low[i] + high[i]) / 2
-        if width[i] < LEAST_LABELLED:
+        if width[i] < MIN_BAND_SHARE:
             break
-        near = any(abs((other - first) / span - x) < NEAR and abs(at - y) < NEAR_UP
+        near = any(abs((other - first) / span - x) < ID_GAP and abs(at - y) < ID_GAP_UP
                    for other, at in taken)  # fmt: skip
-        if EDGE <= x <= 1 - EDGE and not near:
+        if EDGE_GAP <= x <= 1 - EDGE_GAP and not near:
             return float(days[i]), float(y)
     return None
 
@@ -156,19 +155,16 @@ def _over(values: np.ndarray, reach: int, extreme: Callable[..., np.ndarray]) ->
 
 
 def bands(nights: Sequence[Night]) -> list[int]:
-    """Return the ids that have a band, in their order: the largest now, and those of all nights.
-
-    Half of the bands are of the last night.
-    """
+    """Return the ids with a band: half by size in the last night, the others by all nights."""
     total: dict[int, float] = {}
     for night in nights:
         rows = max(sum(night.sizes.values()), 1)
         for one, n in night.sizes.items():
             total[one] = total.get(one, 0.0) + n / rows
     last = nights[-1].sizes if nights else {}
-    now = sorted(last, key=lambda one: (-last[one], one))[: MOST_BANDS // 2]
+    now = sorted(last, key=lambda one: (-last[one], one))[: MAX_BANDS // 2]
     others = sorted(total.keys() - set(now), key=lambda one: (-total[one], one))
-    return sorted([*now, *others[: MOST_BANDS - len(now)]])
+    return sorted([*now, *others[: MAX_BANDS - len(now)]])
 
 
 def _days(nights: Sequence[Night]) -> np.ndarray:
@@ -186,7 +182,7 @@ def _dates(axes: Axes, days: np.ndarray, last: bool) -> None:
     """Write dates below the last axes only."""
     axes.set_xlim(days[0] - 0.5, days[-1] + 0.5)
     whole = np.unique(np.floor(days))
-    if len(whole) <= FEW_DATES:
+    if len(whole) <= MAX_DATES:
         axes.set_xticks(whole)
         axes.xaxis.set_major_formatter(mdates.DateFormatter("%Y-%m-%d"))
     else:

@@ -1,4 +1,4 @@
-"""The figure of profiles: the columns that tell each cluster from all others."""
+"""The figure of profiles: the columns that distinguish each cluster."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _cluster(axes: Axes, one: ProfilePart, size: ClusterRow | None, colour: str)
 
 
 def _column(axes: Axes, column: ProfileColumn, y: float, colour: str) -> None:
-    """Draw the bars of a column, and say the medians or the shares that they have."""
+    """Draw the bars of a column, and write their medians or shares."""
     inside, outside = column.inside, column.outside
     if column.present is not None:  # a value of categories: the share of the rows that have it
         for of, at, shade in ((inside, y + BAR, colour), (outside, y + OTHERS, GREY)):

@@ -1,6 +1,6 @@
-"""The report's figures of a tree of splits: the tree, and how many clusters it was cut to.
+"""The figures of a tree of splits, and of its number of clusters.
 
-Lengths are inches and y points down, so that arithmetic keeps text, chips and panels apart.
+Lengths are inches, and y points down.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ REASONS = {
 
 
 class DrawnNode(NamedTuple):
-    """The position of a node: its level, and the leaves it spans, counted from the left."""
+    """A node's level, and the leaves below it, counted from the left."""
 
     node: TreeNode
     level: int
@@ -105,11 +105,7 @@ def direction(
 
 @drawing.drawn
 def tree(nodes: Sequence[TreeNode], clusters: Sequence[ClusterRow]) -> Figure:
-    """Draw the splits as panels from the first down to the clusters.
-
-    The root is the first node, and the largest cluster comes first: a cluster's rank is its
-    colour.
-    """
+    """Draw the splits as panels above their clusters; root and largest cluster come first."""
     places = _places(nodes)
     unit, colours = _leaf_width(places), drawing.cluster_colours(clusters)
     tops = _tops(places)
@@ -142,7 +138,7 @@ def tree(nodes: Sequence[TreeNode], clusters: Sequence[ClusterRow]) -> Figure:
 
 @drawing.drawn
 def curve(found: Curve) -> Figure:
-    """Draw the share of the sum of squares that is left within clusters, and the chosen number."""
+    """Draw the sum of squares within clusters by their number, and the chosen number."""
     figure = Figure(figsize=(drawing.WIDTH, 3.2), layout="constrained")
     axes = figure.add_subplot()
     end, chosen = shown_clusters(found), found.chosen
@@ -294,7 +290,7 @@ def _chip(
     middle: float,
     top: float,
 ) -> None:
-    """Draw a cluster, or a box that stands for several, with its share."""
+    """Draw a cluster, or a box for several, with its share."""
     one = isinstance(node, LeafNode)
     shade = colours.get(labels[0], GREY) if one else CARD
     across = CHIP_WIDTH * (0.75 if one else 1)
@@ -326,7 +322,7 @@ def _chip(
 
 
 def _cells(text: str) -> int:
-    """Return the room that a text takes, in characters of usual width."""
+    """Return the width of a text in characters."""
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 

@@ -40,8 +40,8 @@ def test_the_largest_now_and_of_all_nights_have_bands():
     told = [night(day, sizes=sizes) for day in range(1, 9)]
     odd = night(9, sizes=dict.fromkeys(range(50, 60), 1000))
     last = night(10, sizes={0: 900, 30: 700, 1: 10})
-    half = figures.MOST_BANDS // 2
-    assert figures.bands(told) == [*range(20 - figures.MOST_BANDS, 20)]
+    half = figures.MAX_BANDS // 2
+    assert figures.bands(told) == [*range(20 - figures.MAX_BANDS, 20)]
     found = figures.bands([*told, odd, last])
     assert {0, 1, 30} < set(found)
     assert not set(found) & set(range(50, 60)), "one odd night takes no band from those that stay"
