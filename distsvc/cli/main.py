@@ -37,7 +37,7 @@ from distsvc.cli.options import (
 from distsvc.errors import one_line
 from distsvc.errors.urls import bare_text
 from distsvc.job.dates import MOST_DAYS
-from distsvc.published.calling import run_told
+from distsvc.published.calling import run_and_announce
 from distsvc.run.work.start import ClusterAddress, Display, Start
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def run(
     display = display_of(options)
     overrides, at = split_options(settings, options)
     with failing_cleanly(display):
-        job, report = run_told(
+        job, report = run_and_announce(
             job_file,
             run_date,
             settings,
@@ -296,7 +296,7 @@ def status(output_path: str, as_json: bool) -> None:
         from distsvc.published import status as statuses
 
         found = statuses.status(output_path)
-        lines = statuses.in_words(found)
+        lines = statuses.status_lines(found)
     say(*lines, as_json=as_json and found)
 
 
@@ -369,7 +369,7 @@ def history(folder: str, page: str | None, as_json: bool) -> None:
         from distsvc.published import history as histories
 
         nights = histories.history(folder)
-        lines = histories.in_lines(nights)
+        lines = histories.history_lines(nights)
         if page:
             histories.write_page(nights, page)
     say(*lines, as_json=as_json and {"nights": [night.model_dump() for night in nights]})
@@ -503,7 +503,7 @@ def backfill(
             if not as_json:
                 say(day.line())
         code = days[-1].exit_code
-        go_on = backfills.going_on(days[-1], until, again) if code else []
+        go_on = backfills.resume_commands(days[-1], until, again) if code else []
     if as_json:
         keys = "day", "output", "state", "words", "exit_code", "held"
         nights = [{key: getattr(day, key) for key in keys} for day in days]

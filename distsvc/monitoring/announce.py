@@ -1,7 +1,7 @@
-"""Telling others of a run: a file of metrics for Prometheus, events for OpenLineage.
+"""Announcements of a run: metrics for Prometheus, events for OpenLineage, the job's commands.
 
-Neither can fail a run, nor hold it up for more than some seconds: what goes wrong here is a warning
-on standard error. What is told by neither is not imported.
+None of them can fail a run or delay it for more than some seconds: their errors are warnings on
+standard error. Their packages are imported only if they are used.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from distsvc.report.content.report import Report
 
 SWITCHES = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG", "OPENLINEAGE__TRANSPORT")
-"""Beginnings of the environment variables that ask for OpenLineage's events."""
+"""Prefixes of the environment variables that configure OpenLineage."""
 
 
 @contextmanager
-def watched(job_file: str, metrics_file: str | None = None) -> Iterator[Announcer]:
-    """Tell others of a run, however it ends: of its beginning, its end, and what came out.
+def announced(job_file: str, metrics_file: str | None = None) -> Iterator[Announcer]:
+    """Announce the start, the end and the result of a run, however it ends.
 
     `job_file` names the job until it is read; metrics are written to `metrics_file`, if any.
     """
-    watch = Announcer(job_file, metrics_file)
+    announcer = Announcer(job_file, metrics_file)
     try:
-        yield watch
-        watch.tell(None)
+        yield announcer
+        announcer.finish(None)
     except BaseException as error:
-        watch.tell(error)
+        announcer.finish(error)
         raise
 
 
@@ -55,8 +55,8 @@ class Announcer:
         self._events: Events | None = None
         self._began = time.monotonic()
 
-    def begins(self, job: Job) -> Job:
-        """Tell that a run of the job begins; return the job."""
+    def start(self, job: Job) -> None:
+        """Announce that a run of the job begins."""
         self._job = job
         if lineage_is_wanted():
             try:
@@ -70,20 +70,18 @@ class Announcer:
                 )
             except Exception as error:
                 warn(f"OpenLineage: no events are sent: {named(error)}")
-        return job
 
-    def ends(self, report: Report) -> Report:
-        """Keep what came out of the run; return it."""
+    def add_report(self, report: Report) -> None:
+        """Store the run's report, to be announced at the end."""
         self._report = report
-        return report
 
-    def tell(self, error: BaseException | None) -> None:
-        """Tell how the run ended."""
+    def finish(self, error: BaseException | None) -> None:
+        """Announce the end of the run."""
         outcome = RunOutcome.of(error, self._report, time.monotonic() - self._began)
         if self._file is not None:
             outcome = replace(outcome, **self._state())
             self._write_metrics(self._file, outcome)
-        if self._job is not None:
+        if self._job is not None and _has_hooks(self._job):
             self._call_hook(self._job, outcome)
         if self._events is not None:
             events, self._events = self._events, None
@@ -92,9 +90,7 @@ class Announcer:
                 warn(f"OpenLineage: {wrong}")
 
     def _call_hook(self, job: Job, outcome: RunOutcome) -> None:
-        """Call the command that the job has for how the run ended."""
-        if not _hooked(job):
-            return
+        """Call the job's command for this outcome."""
         from distsvc.monitoring import hooks
 
         if outcome.published and self._report is not None and self._report.was_there:
@@ -104,7 +100,7 @@ class Announcer:
             warn(f"[job] on_{hooks.event_of(outcome)}: {wrong}")
 
     def _state(self) -> dict[str, Any]:
-        """Return the run date, and how many candidates wait at the output, if that is known."""
+        """Return the run date, and the number of candidates at the output if it is known."""
         if self._job is None:
             return {}
         from distsvc.storage.publishing.publication import Output
@@ -123,12 +119,12 @@ class Announcer:
             warn(f"--metrics-file: {exit_code_and_message(error)[1]}")
 
 
-def _hooked(job: Job) -> bool:
+def _has_hooks(job: Job) -> bool:
     return bool(job.job.on_published or job.job.on_held or job.job.on_failed)
 
 
 def lineage_is_wanted() -> bool:
-    """Return whether OpenLineage's environment variables ask for its events."""
+    """Return True if OpenLineage is configured by environment variables."""
     if os.environ.get("OPENLINEAGE_DISABLED", "").strip().lower() == "true":
         return False
     return any(value and name.startswith(SWITCHES) for name, value in os.environ.items())

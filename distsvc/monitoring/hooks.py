@@ -1,4 +1,4 @@
-"""The commands that a job asks for once a run is published, held back, or has failed."""
+"""The job's commands after a run is published, held back, or has failed."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ if TYPE_CHECKING:
     from distsvc.job.config import Job
     from distsvc.monitoring.outcome import RunOutcome
 
-LONGEST_S = 60.0
-"""Seconds that a command may take."""
+TIMEOUT_S = 60.0
+"""Maximum duration of a command, in seconds."""
 
-NO_FAILURE = (SkippedError.exit_code, 129, 130, 143)
-"""Exit codes of runs that were skipped, or stopped by somebody."""
+NO_FAILURE = (0, SkippedError.exit_code, 129, 130, 143)
+"""Exit codes of runs that succeeded, were skipped, or were stopped by a signal."""
 
 Event = Literal["published", "held", "failed"]
 
 
 def event_of(outcome: RunOutcome) -> Event | None:
-    """Return what came of a run; None where nothing did."""
+    """Return the event of an outcome, None for skipped and stopped runs."""
     if outcome.published:
         return "published"
     if outcome.exit_code == CheckFailedError.exit_code:
         return "held"
-    return None if outcome.exit_code in (0, *NO_FAILURE) else "failed"
+    return None if outcome.exit_code in NO_FAILURE else "failed"
 
 
 def call(job: Job, outcome: RunOutcome) -> str:
-    """Call the command for what came of a run, if the job has one; return what went wrong.
+    """Call the job's command for an outcome, if any; return its failure in words.
 
-    The run's facts are in its environment, by names that begin with ``DISTSVC_``. There is no
-    shell, its output goes to standard error, and after `LONGEST_S` its process group is killed.
+    The command runs without a shell. Its environment has the `facts`, its output goes to standard
+    error, and after `TIMEOUT_S` its process group is killed.
     """
     event = event_of(outcome)
     command = getattr(job.job, f"on_{event}") if event else ()
@@ -53,21 +53,21 @@ def call(job: Job, outcome: RunOutcome) -> str:
     except OSError as error:
         return f"{command[0]!r} can't be run: {error.strerror or error}"
     try:
-        code = started.wait(LONGEST_S)
+        code = started.wait(TIMEOUT_S)
     except BaseException as error:
         with suppress(OSError):  # its children, too
             os.killpg(started.pid, signal.SIGKILL)
         started.wait()
         if not isinstance(error, subprocess.TimeoutExpired):
             raise
-        return f"stopped after {LONGEST_S:.0f} s, with the processes that it started"
+        return f"stopped after {TIMEOUT_S:.0f} s, with the processes that it started"
     return f"{command[0]!r} ended with exit code {code}" if code else ""
 
 
 def facts(job: Job, outcome: RunOutcome, event: Event) -> dict[str, str]:
-    """Return the variables that tell of a run; what is not known is empty."""
+    """Return the environment variables ``DISTSVC_*`` of a run; unknown values are empty."""
     report, output = outcome.report, job.output.path
-    told = {
+    values = {
         "EVENT": event,
         "JOB": job.job.name,
         "RUN_DATE": job.job.run_date,
@@ -81,5 +81,5 @@ def facts(job: Job, outcome: RunOutcome, event: Event) -> dict[str, str]:
         "EXIT_CODE": outcome.exit_code,
         "ERROR": outcome.error,
     }
-    text = {name: "" if value is None else str(value) for name, value in told.items()}
+    text = {name: "" if value is None else str(value) for name, value in values.items()}
     return {f"DISTSVC_{name}": value.replace("\0", "") for name, value in text.items()}

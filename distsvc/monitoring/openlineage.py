@@ -1,7 +1,7 @@
-"""Events of a run for OpenLineage: that it started, and how it ended.
+"""Events for OpenLineage at the start and the end of a run.
 
-A thread sends them, with whatever transport OpenLineage's environment variables configure, and
-nobody waits long for it: a transport may hang.
+A thread sends them, by the transport of OpenLineage's environment variables, since a transport may
+hang.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from distsvc.monitoring.outcome import RunOutcome
 from distsvc.report.content.comparison_parts import CheckPart
 from distsvc.report.content.report import Report
 
-PATIENCE = 3.0
-"""Seconds that the end of a run waits for its events to be sent."""
+SEND_TIMEOUT_S = 3.0
+"""Maximum time at the end of a run for sending its events, in seconds."""
 
 PRODUCER = f"urn:distsvc:{__version__}"
 NAMESPACE = "distsvc"
@@ -57,20 +57,20 @@ class Events:
         self._thread.start()
 
     def end(self, outcome: RunOutcome) -> str:
-        """Send how the run ended; return what went wrong with any event, or nothing."""
+        """Send the end of the run; return the first failure of an event in words, or nothing."""
         state = ol.RunState.FAIL if outcome.exit_code else ol.RunState.COMPLETE
         try:
             self._waiting.put(self._event(state, outcome))
         except Exception as error:
             self._wrong = named(error)
         self._waiting.put(None)
-        self._thread.join(PATIENCE)
+        self._thread.join(SEND_TIMEOUT_S)
         if self._thread.is_alive() and not self._wrong:
-            return f"not every event was sent within {PATIENCE:.0f} s of the end of the run"
+            return f"not every event was sent within {SEND_TIMEOUT_S:.0f} s of the end of the run"
         return self._wrong
 
     def _send(self) -> None:
-        """Send what waits until there is no more to come; keep what goes wrong first."""
+        """Send events until None; store the first failure."""
         client = None
         while (event := self._waiting.get()) is not None:
             try:
@@ -80,7 +80,7 @@ class Events:
                 self._wrong = self._wrong or f"an event was not sent: {named(error)}"
         try:
             if client is not None:
-                client.close(PATIENCE)
+                client.close(SEND_TIMEOUT_S)
         except Exception as error:
             self._wrong = self._wrong or named(error)
 
@@ -102,8 +102,8 @@ class Events:
 def dataset_name(path: str) -> tuple[str, str]:
     """Return namespace and name of a dataset by OpenLineage's rules.
 
-    Of a glob it is the folder that all files are in, of a chained URL the last link, of a table of
-    Delta Lake or Iceberg its folder, or the catalog and the name in it.
+    A glob has the name of its folder, a chained URL that of its last link, and a table of Delta
+    Lake or Iceberg that of its folder, or its name in the catalog.
     """
     lake = lake_url(path)
     if lake.kind == "iceberg" and not lake.path.endswith(".metadata.json"):
@@ -139,7 +139,7 @@ def _run_facets(job: Job, outcome: RunOutcome | None) -> dict[str, RunFacet]:
 
 
 def _inputs(job: Job, outcome: RunOutcome | None) -> list[ol.InputDataset]:
-    """Return the input's datasets; the first has the checks, as far as they were measured."""
+    """Return the input's datasets; the first has the checks that were measured."""
     found = [ol.InputDataset(*dataset_name(path)) for path in job.input.paths]
     report = outcome.report if outcome else None
     checks = [c for c in report.checks if c.state != "not measured"] if report else []

@@ -1,4 +1,4 @@
-"""The outcome of a run, as others are told of it."""
+"""The outcome of a run, to be announced."""
 
 from __future__ import annotations
 
@@ -19,19 +19,34 @@ if TYPE_CHECKING:
 
 
 Reason = Literal["late", "missing", "temporary", "failure"]
-"""Kinds of failures: the input is not complete yet, it does not exist, the same command may succeed
-later for another reason, or somebody has to look."""
+"""Kinds of failures: the input is incomplete, or missing; the same command may succeed later for
+another reason; or a person has to look."""
 
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """The outcome of a run: the exit code of the process, if nothing else happens to it.
+    """The outcome of a run.
 
-    `error` is why it failed, in one line and without secrets, or empty. `report` is that of the
-    result, also where a check holds it back; `published` whether it is published, now or before.
-    `ended` is Unix time, and `seconds` what the run took. `run_date` is the day that it was for,
-    ``YYYY-MM-DD``, and `candidates` how many results are held back at its output, None where it is
-    not known. `page` is that of a result which is held back, and `reason` the kind of a failure.
+    Attributes
+    ----------
+    exit_code : int
+    error : str
+        The error in one line and without secrets, or empty.
+    report : Report or None
+        The result's report, also if a check holds it back.
+    published : bool
+        Whether the result is published, now or before.
+    ended, seconds : float
+        End in Unix time, and duration.
+    run_date : str or None
+        ``YYYY-MM-DD``.
+    candidates : int or None
+        Number of results held back at the output, None if unknown.
+    page : str
+        The page of a result that is held back.
+    reason : str or None
+        Kind of a failure.
+
     """
 
     exit_code: int
@@ -47,7 +62,7 @@ class RunOutcome:
 
     @classmethod
     def of(cls, error: BaseException | None, report: Report | None, seconds: float) -> RunOutcome:
-        """Return how a run ended, with an error or a report of what is published."""
+        """Return the outcome of a run that ended with an error or a report."""
         code, words = exit_code_and_message(error)
         held, page = None, ""
         if isinstance(error, CheckFailedError):

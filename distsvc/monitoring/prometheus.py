@@ -1,6 +1,6 @@
-"""The file of metrics that a run leaves for Prometheus, in its text format.
+"""The file of a run's metrics in Prometheus' text format.
 
-The textfile collector of node_exporter reads it, at any moment, so it is whole at any moment.
+The textfile collector of node_exporter may read it at any moment, so it is replaced whole.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PREFIX, JOB = "distsvc_", "job"
 LAST_SUCCESS = "last_success_timestamp_seconds"
 LAST_CHECK = "last_check_timestamp_seconds"
 KEPT = (LAST_SUCCESS, LAST_CHECK)
-"""Metrics that a run without them carries over from the file."""
+"""Metrics that are carried over from the file if the run does not set them."""
 
 METRICS = {
     LAST_SUCCESS: "Unix time at which a run last ended with a published result.",
@@ -53,21 +53,18 @@ METRICS = {
     "exit_code": "Exit code of the last run.",
     "build_info": "1, of the version of distsvc that ran.",
 }
-"""Every metric, without the prefix, and what it is."""
+"""Description of every metric, by its name without the prefix."""
 
 LABELS = {"check_found": "check", "check_least": "check", "check_most": "check"}
 LABELS |= {"build_info": "version"}
-"""The label that some metrics have besides the job."""
+"""The label of metrics that have one besides the job."""
 
 Values = dict[str, float | dict[str, float]]
-"""Values of metrics; of one with a label, those by its values."""
-
-MOST_BYTES = 2**20
-"""Of a file that is read; ours has about two thousand."""
+"""Values of metrics, by label value for metrics with a label."""
 
 
 class Families:
-    """Hands metrics to a registry as they are; `Gauge` would share them with other processes."""
+    """Collector of fixed metrics; a `Gauge` might be shared with other processes."""
 
     def __init__(self, job: str, values: Values):
         self._job, self._values = job, values
@@ -88,22 +85,26 @@ class Families:
 
 
 def write_metrics(path: Path, job: str | None, stem: str, outcome: RunOutcome) -> None:
-    """Write how a run ended to a file whose folder is there, in place of the run before.
+    """Write the outcome of a run to a file in an existing folder.
 
-    `job` is the job's name, None where the job file could not be read: it is then that in the file,
-    or `stem` where that tells none.
+    If `job` is None, since the job file could not be read, the name is that of the file's only job,
+    else `stem`.
 
-    `JobFileError` where the path is that of a folder or a device, `OutputPermissionError` or
-    `TemporaryError` where it can't be written.
+    Raises
+    ------
+    JobFileError
+        The path is a folder or a device.
+    OutputPermissionError, TemporaryError
+        It can't be written.
+
     """
     if path.exists() and not path.is_file():
         raise JobFileError(f"{path} is not a file")
-    before = _kept(path)
+    previous = _last_times(path)
     if job is None:
-        job = next(iter(before)) if len(before) == 1 else stem
+        job = next(iter(previous)) if len(previous) == 1 else stem
     job = job.encode(errors="replace").decode()
-    values = _values(outcome)
-    values = {**before.get(job, {}), **values}
+    values = previous.get(job, {}) | _values(outcome)
     registry = CollectorRegistry()
     registry.register(Families(job, values))
     text = generate_latest(registry)
@@ -111,7 +112,7 @@ def write_metrics(path: Path, job: str | None, stem: str, outcome: RunOutcome) -
 
 
 def _values(outcome: RunOutcome) -> Values:
-    """Return what is known of a run."""
+    """Return the known metrics of a run."""
     known: Values = {
         "last_run_timestamp_seconds": outcome.ended,
         "duration_seconds": outcome.seconds,
@@ -131,7 +132,7 @@ def _values(outcome: RunOutcome) -> Values:
 
 
 def _found(report: Report) -> Values:
-    """Return what a report tells; what the run did not measure is left out."""
+    """Return the metrics of a report that were measured."""
     worst = report.drift.columns[:1] if report.drift else []
     stories = report.lineage.clusters if report.lineage else None
     agreement = report.model.fitted.get("agreement")
@@ -153,7 +154,7 @@ def _found(report: Report) -> Values:
 
 
 def _of_checks(report: Report) -> Values:
-    """Return what checks found, and what they expect."""
+    """Return the values and limits of checks."""
     found: dict[str, dict[str, float]] = {}
     for check in report.checks:
         if check.found is None:
@@ -166,11 +167,10 @@ def _of_checks(report: Report) -> Values:
     return {**found}
 
 
-def _kept(path: Path) -> dict[str, Values]:
-    """Return what a file tells of each job that is carried over; nothing of one that is damaged."""
+def _last_times(path: Path) -> dict[str, Values]:
+    """Return the metrics `KEPT` of each job in a file, none if it is damaged."""
     try:
-        with open(path, "rb") as stream:
-            text = stream.read(MOST_BYTES).decode()
+        text = path.read_text(encoding="utf-8")
         samples = [s for family in text_string_to_metric_families(text) for s in family.samples]
     except Exception:  # whatever is wrong with it, it is about to be replaced
         return {}

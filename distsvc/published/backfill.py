@@ -1,4 +1,4 @@
-"""The same job for every day of a range, the oldest first, each continuing the one before."""
+"""The same job for every day of a range, the oldest first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from distsvc.errors import CheckFailedError, JobFileError, SkippedError
 from distsvc.errors.faults import DEFECT, exit_code_and_message
 from distsvc.job.config import Job
 from distsvc.job.dates import MOST_DAYS
-from distsvc.monitoring.announce import watched
+from distsvc.monitoring.announce import announced
 from distsvc.published.held import candidates
 from distsvc.report.content.night import words_of_night
 from distsvc.report.content.report import Report
@@ -31,10 +31,19 @@ Reprocess = Literal["none", "failed", "completed"]
 class BackfilledDay:
     """The outcome of a day of a backfill.
 
-    `state` is ``published``; ``kept``, what was published before; ``skipped``, since its input is
-    not ready; ``held`` by a check; or ``failed``. `words` are what came of the night, or why.
-    `exit_code` is 0 where the next day may follow, or that of the error, and `held` the run that is
-    held back.
+    Attributes
+    ----------
+    day, output : str
+    state : str
+        ``kept`` if it was published before, ``skipped`` if its input is not ready, ``held`` if a
+        check held it back.
+    words : str
+        The result, or the reason.
+    exit_code : int
+        That of the error; 0 if the next day may follow.
+    held : str or None
+        The run that is held back.
+
     """
 
     day: str
@@ -45,7 +54,7 @@ class BackfilledDay:
     held: str | None = None
 
     def line(self) -> str:
-        """Return it as a line for people; why the backfill stops here is told elsewhere."""
+        """Return the day as a line for people."""
         words = f"run {self.held}" if self.held else f"exit code {self.exit_code}"
         return f"{self.day}  {self.state:<9}  {words if self.exit_code else self.words}"
 
@@ -62,31 +71,30 @@ def backfill(
     metrics_file: str | None = None,
     display: Display = SHOWN,
 ) -> Iterator[BackfilledDay]:
-    """Run a job for every day from `first` to `last`; yield what became of each.
+    """Run a job for every day from `first` to `last`; yield the outcomes.
 
-    The first that a check holds back, or that fails, is the last.
+    A backfill ends at the first day that a check holds back, or that fails.
 
     Parameters
     ----------
     job_of
         Returns the job of a day, ``YYYY-MM-DD``.
     reprocess
-        ``none``: only days of which nothing is published. ``failed``: also those of which
-        something is, and whose last try since was held back or interrupted. ``completed``: all;
-        what is published is replaced.
+        ``none``: days without a published result. ``failed``: also published days whose last try
+        was held back or interrupted. ``completed``: all days.
     at, start
-        As of `distsvc.run.job.run_job`; `reprocess` says what is replaced.
+        As of `distsvc.run.job.run_job`; `reprocess` decides about replacing.
     commands
-        Returns what the page of a day names as the way to run it again.
+        Returns the command for running a day again, for its page.
     metrics_file
-        Where Prometheus' metrics are written, after every day that is run.
+        File of Prometheus' metrics, written after every day that is run.
     display
-        How the progress of the days is shown.
+        Display of the progress.
 
     Raises
     ------
     JobFileError
-        The job file is not valid, or its output is not another one for every day.
+        The job file is not valid, or two days have the same output.
     ValueError
         `first` is after `last`, or the range has more than `MOST_DAYS` days.
 
@@ -100,10 +108,13 @@ def backfill(
             continue
         try:
             name = job.job.name
-            with closing(Progress(*display)) as progress, watched(name, metrics_file) as announcer:
-                asked = announcer.begins(job)
-                report = run_job(asked, at, start, command=commands(day), progress=progress)
-                announcer.ends(report)
+            with (
+                closing(Progress(*display)) as progress,
+                announced(name, metrics_file) as announcer,
+            ):
+                announcer.start(job)
+                report = run_job(job, at, start, command=commands(day), progress=progress)
+                announcer.add_report(report)
             state: Literal["kept", "published"] = "kept" if report.was_there else "published"
             done = BackfilledDay(day, job.output.path, state, _words(report))
         except Exception as error:
@@ -116,10 +127,10 @@ def backfill(
             return
 
 
-def going_on(stopped: BackfilledDay, last: str, commands: Callable[[str], str]) -> list[str]:
-    """Return the commands by which a backfill goes on after the day that stopped it.
+def resume_commands(stopped: BackfilledDay, last: str, commands: Callable[[str], str]) -> list[str]:
+    """Return the commands that resume a backfill after the day that stopped it.
 
-    `commands` returns that of a backfill from a day.
+    `commands` returns the command of a backfill from a day.
     """
     if stopped.held is None:
         return [commands(stopped.day)]
@@ -134,7 +145,7 @@ def going_on(stopped: BackfilledDay, last: str, commands: Callable[[str], str]) 
 def _jobs(
     job_of: Callable[[str], Job], first: datetime.date, last: datetime.date
 ) -> dict[str, Job]:
-    """Return the jobs by their days, which have an output each."""
+    """Return the jobs by day; each has an output of its own."""
     if first > last:
         raise ValueError(f"expected a first day before the last, found {first} and {last}")
     count = (last - first).days + 1
@@ -157,7 +168,7 @@ def _jobs(
 
 
 def _is_wanted(output: Output, reprocess: Reprocess) -> bool:
-    """Return whether the day of an output is to be run."""
+    """Return True if the day of an output is to be run."""
     manifest = output.manifest()
     if manifest is None or reprocess == "completed":
         return True

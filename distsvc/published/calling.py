@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from distsvc.errors import InputNotFoundError
-from distsvc.monitoring.announce import watched
+from distsvc.monitoring.announce import announced
 from distsvc.run.work.start import SHOWN, ClusterAddress, Display, Start
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ def run(
     metrics_file: str | None = None,
     progress: bool = False,
 ) -> Run:
-    """Cluster a table as ``distsvc run`` does, and return what is published.
+    """Cluster a table as ``distsvc run`` does, and return the published run.
 
-    Where the same job has published already, nothing is computed.
+    If the same job has published already, nothing is computed.
 
     Parameters
     ----------
@@ -50,30 +50,30 @@ def run(
         until the returned `Run` is deleted, or at ``overrides["output.path"]``, where the result of
         an earlier table is replaced. A named index of pandas is the id.
     run_date : str, datetime.date or None, default=None
-        What ``{run_date}`` stands for: ``"YYYY-MM-DD"`` or a date; today by default.
+        The value of ``{run_date}``: ``"YYYY-MM-DD"`` or a date; today by default.
     overrides : dict or None, default=None
         Values of keys by their names, such as ``{"model.seed": 1}``.
     scheduler : str or None, default=None
         The address of a Dask scheduler; by default workers on this machine, as the job says.
     scheduler_file : str or None, default=None
-        A file that a Dask scheduler wrote.
+        The file of a Dask scheduler.
     require_tls : bool, default=False
-        Whether a scheduler whose address is not ``tls://`` is refused.
+        Refuse a scheduler whose address is not ``tls://``.
     overwrite : bool, default=False
-        Whether something else that is published at the output is replaced.
+        Replace the result of another job at the output.
     fresh : bool, default=False
-        Whether to start over where an earlier run was interrupted, which otherwise goes on.
+        Start over instead of resuming an interrupted run.
     skip_missing : bool, default=False
-        Whether an input that is not there yet is to be skipped (`distsvc.errors.SkippedError`).
+        Skip an input that does not exist yet (`distsvc.errors.SkippedError`).
     skip_empty : bool, default=False
-        Whether one that has no rows is.
+        Skip an input without rows.
     continue_from : str, path or None, default=None
-        The output of the published run whose cluster ids go on, in place of
+        The output of the published run whose cluster ids are continued, in place of
         ``continuity.previous``.
     metrics_file : str or None, default=None
-        Where Prometheus' metrics are written.
+        File for Prometheus' metrics.
     progress : bool, default=False
-        Whether to show on standard error how far the run is.
+        Show the progress on standard error.
 
     Returns
     -------
@@ -83,12 +83,11 @@ def run(
     Raises
     ------
     DistsvcError
-        One of those of `distsvc.errors`, which say what can go wrong; `CheckFailedError` where a
-        check holds the result back.
+        An error of `distsvc.errors`; `CheckFailedError` if a check holds the result back.
 
     See Also
     --------
-    load : What is published already.
+    load : Loads a published run.
 
     Examples
     --------
@@ -110,9 +109,9 @@ def run(
     from distsvc.published.run import load
 
     _refuse_workers()
-    with _spooled(job, overrides) as (given, overrides, frame):
-        asked, _ = run_told(
-            given,
+    with _spooled(job, overrides) as (source, overrides, frame):
+        published, _ = run_and_announce(
+            source,
             run_date,
             overrides=overrides or {},
             at=ClusterAddress(scheduler, scheduler_file, require_tls),
@@ -122,7 +121,7 @@ def run(
             continue_from=None if continue_from is None else os.fspath(continue_from),
             display=Display(quiet=not progress),
         )
-        return frame.kept_by(load(asked.output.path))
+        return frame.attach(load(published.output.path))
 
 
 class ArrowStream(Protocol):
@@ -134,15 +133,15 @@ class ArrowStream(Protocol):
 
 @dataclass
 class _Frame:
-    """A table in memory while it is clustered, and the folder of its copy, if there is one."""
+    """A table in memory, and the folder of its copy, if there is one."""
 
     table: Any = None
     folder: Path | None = None
     replaces: bool = False
     kept: bool = False
 
-    def kept_by(self, run: Run) -> Run:
-        """Return a run that has the table, and the folder if the result is there."""
+    def attach(self, run: Run) -> Run:
+        """Return the run with the table, and with the folder if the result is there."""
         run._frame = self.table
         if self.folder is not None and Path(run.path).is_relative_to(self.folder):
             self.kept = True
@@ -152,7 +151,7 @@ class _Frame:
 
 @contextmanager
 def _spooled(job: Any, overrides: Mapping[str, Any] | None) -> Iterator[tuple[Any, Any, _Frame]]:
-    """Yield what to run: the path of a copy of a table in memory, or the job as it is."""
+    """Yield the path of a copy of a table in memory, or the job as it is."""
     if not hasattr(job, "__arrow_c_stream__"):
         yield job, overrides, _Frame()
         return
@@ -170,30 +169,30 @@ def _spooled(job: Any, overrides: Mapping[str, Any] | None) -> Iterator[tuple[An
         table = table.cast(pa.schema(kinds, table.schema.metadata))
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise DataError(f"the table can't be read as Arrow: {error}") from None
-    frame = _Frame(table, new_scratch(FRAME))
-    assert frame.folder is not None
-    keys: dict[str, Any] = {"output.path": str(frame.folder / "out")}
+    folder = new_scratch(FRAME)
+    frame = _Frame(table, folder)
+    keys: dict[str, Any] = {"output.path": str(folder / "out")}
     index = (table.schema.pandas_metadata or {}).get("index_columns", ())
     named = [name for name in index if isinstance(name, str) and not name.startswith("__index_")]
     if len(named) == 1:
         keys["input.id"] = named[0]
     keys |= overrides or {}
     try:
-        file = frame.folder / "table.parquet"
+        file = folder / "table.parquet"
         write_whole(file, lambda stream: pq.write_table(table, stream))
         frame.replaces = _is_of_frame(str(keys["output.path"]))
         yield str(file), keys, frame
     finally:
         if not frame.kept:
-            shutil.rmtree(frame.folder, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 FRAME = "frame"
-"""The word in the names of temporary folders of tables in memory."""
+"""Word in the names of temporary folders of tables in memory."""
 
 
 def _is_of_frame(path: str) -> bool:
-    """Return whether the run that is published at an output clustered a table in memory."""
+    """Return True if the run that is published at an output clustered a table in memory."""
     from distsvc.storage.publishing.publication import Output
 
     found = Output(path).manifest()
@@ -202,7 +201,7 @@ def _is_of_frame(path: str) -> bool:
     return Path(source).parent.name.startswith(f"distsvc-{FRAME}-")
 
 
-def run_told(
+def run_and_announce(
     job: str | os.PathLike[str] | Mapping[str, Any],
     run_date: Any,
     settings: Iterable[str] = (),
@@ -215,13 +214,13 @@ def run_told(
     continue_from: str | None = None,
     display: Display = SHOWN,
 ) -> tuple[Job, Report]:
-    """Run the job that is asked for, and tell others of it; return it and its report.
+    """Run a job with announcements; return the job and its report.
 
-    The command line and `run` come here; parameters are theirs, and those of
+    The command line and `run` call this function; parameters are theirs, and those of
     `distsvc.run.drafts.asked_job.asked_job` and `distsvc.run.job.run_job`.
     """
     name = os.fspath(job) if isinstance(job, (str, os.PathLike)) else "job"
-    with watched(name, metrics_file) as announcer:
+    with announced(name, metrics_file) as announcer:
         from distsvc.run.drafts.asked_job import asked_job, is_table, with_free_output
         from distsvc.run.work.progress import Progress
         from distsvc.run.work.workers.cluster import expect_workers
@@ -237,12 +236,13 @@ def run_told(
                 taken, wanted = wanted.output.path, with_free_output(wanted)
                 if taken != wanted.output.path:
                     progress.event("another output", taken=taken, path=wanted.output.path)
-            asked = announcer.begins(wanted)
-            expect_workers(asked.cluster, at)
+            announcer.start(wanted)
+            expect_workers(wanted.cluster, at)
             from distsvc.run.job import run_job  # while the workers import, too
 
-            report = run_job(asked, at, start, command=command, progress=progress)
-        return asked, announcer.ends(report)
+            report = run_job(wanted, at, start, command=command, progress=progress)
+        announcer.add_report(report)
+        return wanted, report
 
 
 def _published(path: str) -> str:
@@ -258,7 +258,7 @@ def _published(path: str) -> str:
 
 
 def _refuse_workers() -> None:
-    """Raise RuntimeError in a worker that runs the script of its driver, to import it."""
+    """Raise RuntimeError in a worker that imports the script of its driver."""
     import multiprocessing
 
     if getattr(multiprocessing.current_process(), "_inheriting", False):
@@ -269,10 +269,10 @@ def _refuse_workers() -> None:
 
 
 def _call(job: Any, run_date: Any, overrides: Mapping[str, Any] | None) -> str:
-    """Return the call, as the page shows how to run it again."""
-    given = repr(dict(job)) if isinstance(job, Mapping) else "table"
+    """Return the call of `run`, for the page."""
+    first = repr(dict(job)) if isinstance(job, Mapping) else "table"
     if isinstance(job, (str, os.PathLike)):
-        given = repr(os.fspath(job))
-    words = [given, *([f"run_date={str(run_date)!r}"] if run_date is not None else [])]
+        first = repr(os.fspath(job))
+    words = [first, *([f"run_date={str(run_date)!r}"] if run_date is not None else [])]
     words += [f"overrides={dict(overrides)!r}"] if overrides else []
     return f"distsvc.run({', '.join(words)})"

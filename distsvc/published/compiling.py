@@ -1,4 +1,4 @@
-"""Kernels compiled ahead: small jobs that together call all that jobs can call."""
+"""Compilation of kernels ahead of time, by small jobs that together call all of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from distsvc.storage.places.arrays import write_text, write_whole
 from distsvc.storage.places.scratch import scratch
 
 ROWS, WIDTH = 1_200, 32
-"""Of the table, and of the vectors in a column of it."""
+"""Number of rows of the table, and length of the vectors in its column of vectors."""
 
 MODELS: dict[str, Section] = {
     "auto": {"effort": "fast"},
@@ -42,21 +42,21 @@ MODELS: dict[str, Section] = {
     "depddp": {"algorithm": "depddp"},
     "spdc": {"algorithm": "spdc"},
 }
-"""A ``[model]`` for each way to learn, by the name of its job."""
+"""A ``[model]`` for each way to learn, by job name."""
 
 SCALES = {"plane": "minmax", "sparse": "none", "imdh": "unit", "wide": "robust"}
-"""Scales that are not the default, so that each has a job."""
+"""Scales other than the default, so that each has a job."""
 
 
 def compile_kernels(progress: Progress) -> Path:
-    """Run small jobs whose kernels are compiled and kept; return the folder that keeps them.
+    """Run small jobs that fill the cache of compiled kernels; return its folder.
 
-    `OutputPermissionError` where there is no folder that may be written.
+    Raises `OutputPermissionError` if there is no writable folder.
     """
-    kept = cache_folder()
-    if kept is None or not os.access(kept, os.W_OK):
+    cache = cache_folder()
+    if cache is None or not os.access(cache, os.W_OK):
         raise OutputPermissionError(
-            f"compiled code can't be kept in {kept or 'the folder for temporary files'}; set "
+            f"compiled code can't be kept in {cache or 'the folder for temporary files'}; set "
             "NUMBA_CACHE_DIR to a folder that may be written"
         )
     with scratch("compile") as folder, progress.phase("compile") as meter:
@@ -65,11 +65,11 @@ def compile_kernels(progress: Progress) -> Path:
         for sections in jobs:
             run_job(parse_job(sections))
             meter.finished(ROWS)
-    return kept
+    return cache
 
 
 def _jobs(folder: Path) -> Iterator[Sections]:
-    """Write the tables, and yield the jobs; one goes on from another."""
+    """Write the tables, and yield the jobs; one continues another."""
     table, lines = folder / "table.parquet", folder / "table.svm"
     _write(table, lines)
     for name, model in MODELS.items():
@@ -96,7 +96,7 @@ def _jobs(folder: Path) -> Iterator[Sections]:
 
 
 def _write(table: Path, lines: Path) -> None:
-    """Write three groups of rows with ids that are texts, as Parquet and as svmlight text."""
+    """Write three groups of rows with text ids, as Parquet and as svmlight text."""
     random = np.random.default_rng(0)
     group = random.integers(0, 3, ROWS)
     X = 9.0 + 6.0 * np.eye(4)[group] + random.normal(0.0, 1.0, (ROWS, 4))

@@ -35,7 +35,7 @@ DUCKDB_SUFFIXES = (".duckdb", ".ddb", ".db")
 
 @dataclass(frozen=True)
 class ExportedNights:
-    """The nights and rows of an exported table, and the words that locate it."""
+    """The nights and rows of an exported table, and its name in words."""
 
     nights: int
     rows: int
@@ -152,7 +152,7 @@ def _nights(path: str) -> list[_Night]:
 
 
 def _night(output: Output) -> _Night | None:
-    """Return what is published at an output; None for nothing, and for predictions."""
+    """Return the published night of an output; None for predictions, and if there is none."""
     manifest = output.manifest()
     if manifest is None or not any(file.name == REPORT for file in manifest.files):
         return None
@@ -160,7 +160,7 @@ def _night(output: Output) -> _Night | None:
 
 
 def _id_type(nights: Sequence[_Night]) -> pa.DataType:
-    """Return a type that has the ids of all nights."""
+    """Return a common type of all nights' ids."""
     kinds = [pa.schema([("id", night.id_type())]) for night in nights]
     try:
         return pa.unify_schemas(kinds, promote_options="permissive").field("id").type
@@ -178,7 +178,7 @@ def _id_type(nights: Sequence[_Night]) -> pa.DataType:
 
 
 def _target(to: str) -> tuple[Any, str]:
-    """Return the function that writes a target, and the words that locate the table."""
+    """Return the function that writes a target, and the table's name in words."""
     shown, lake = checked_url(to), lake_url(to)
     if lake.kind == "delta" and not lake.pin:
         required("deltalake", "delta", shown)

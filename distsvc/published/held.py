@@ -1,4 +1,4 @@
-"""Candidates that a check held back: what is known of them, and publishing one all the same."""
+"""Candidates that a check held back: list them, and publish one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from distsvc.storage.publishing.publication import Output
 
 
 class HeldRun(BaseModel):
-    """A candidate that a check held back: the checks that failed, and where its page is."""
+    """A candidate that a check held back, with the failed checks and the path of its page."""
 
     run_id: str
     created: str
@@ -41,15 +41,15 @@ def candidates(output: Output) -> list[HeldRun]:
 def publish_held(path: str, run_id: str) -> Manifest:
     """Publish a candidate that a check held back; return its manifest.
 
-    Its page and its report are made anew. They say that it was published although checks failed.
-    Other candidates of the output are given up. A candidate that is published already stays so.
+    Its new page and report have a warning with the failed checks. Other candidates of the output
+    are dropped. A candidate that is published already stays published.
 
     Raises
     ------
     InputNotFoundError
-        No such candidate is held back; names those that are.
+        No such candidate is held back; the error names the others.
     DataError
-        One of its files is not there, or not as its manifest lists it.
+        One of its files is missing, or differs from its manifest.
     TemporaryError, OutputPermissionError
         Another run holds the output, or it can't be written.
 
@@ -75,23 +75,22 @@ def _overridden(output: Output, manifest: Manifest) -> dict[str, str]:
     place = output.store
     path = place.local(listed(place, manifest, REPORT).lasting)
     report = Report.parsed(read_json(path), str(path))
-    names = {check.name for check in report.failed}
-    listed_as = {check.name for check in manifest.failed}
-    if names != listed_as:
+    expected, found = (sorted({check.name for check in one.failed}) for one in (report, manifest))
+    if expected != found:
         raise DataError(
             f"manifest of candidate {manifest.run_id}: expected the failed checks that its report "
-            f"has, {shown(sorted(names))}, found {shown(sorted(listed_as))}"
+            f"has, {shown(expected)}, found {shown(found)}"
         )
     failed = "; ".join(check.words for check in report.failed)
-    told = f"published although these checks failed: {failed}"
-    warnings = [told] if failed and told not in report.warnings else []
-    news = {"held": False, "publish_command": None, "warnings": [*warnings, *report.warnings]}
-    report = report.model_copy(update=news)
+    warning = f"published although these checks failed: {failed}"
+    warnings = [warning] if failed and warning not in report.warnings else []
+    changes = {"held": False, "publish_command": None, "warnings": [*warnings, *report.warnings]}
+    report = report.model_copy(update=changes)
     return {PAGE: page_of(report), REPORT: json_bytes(report.dumped()).decode()}
 
 
 def waiting_at(output: Output) -> dict[str, Manifest]:
-    """Return the candidates; one that is published may still be listed, after a kill."""
+    """Return the candidates, without the published one, which may be listed after a kill."""
     published = output.run_id
     return {name: one for name, one in output.held().items() if name != published}
 

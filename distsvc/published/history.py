@@ -124,7 +124,7 @@ def _link(night: Night, folder: Path) -> str:
     return quote(page.replace(os.sep, "/"))
 
 
-def in_lines(nights: list[Night]) -> list[str]:
+def history_lines(nights: list[Night]) -> list[str]:
     """Return a table for people: a line for each night, below the name of its job."""
     rows = [HEADER, *map(_cells, nights)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(HEADER))]

@@ -44,10 +44,10 @@ def predict_table(
 ) -> Manifest:
     """Label another table with a published model and publish the labels; return the manifest.
 
-    The table at `path` needs the model's columns; others that it has are ignored, and named in an
-    event. Labels are the ids of the run `published`, whose model it is; they go to `output_path`.
-    `settings` are keys of ``[cluster]``. The other parameters are those of `ClusterAddress`,
-    `Start` and `distsvc.run.job.run_job`.
+    The table at `path` needs the model's columns; other columns are ignored and named in an event.
+    Labels are the ids of the run `published`, and go to `output_path`. `settings` are keys of
+    ``[cluster]``. The other parameters are those of `ClusterAddress`, `Start` and
+    `distsvc.run.job.run_job`.
     """
     progress = progress or Progress(quiet=True)
     source, output = Output(published).store, Output(output_path)

@@ -1,4 +1,4 @@
-"""Two ways back: publish the previous result of an output again, or withdraw the present one."""
+"""Publish the previous result of an output again, or withdraw the present one."""
 
 from __future__ import annotations
 
@@ -17,43 +17,42 @@ from distsvc.storage.publishing.publication import REPLACED, Output
 
 
 def roll_back(path: str) -> Manifest:
-    """Publish the run that the one at an output has replaced; return its manifest.
+    """Publish the replaced run of an output again; return its manifest.
 
-    Its files stay until another run is published there, or `gc` tidies the output. What is
-    published now is kept likewise, so that a second call undoes the first.
+    The files of a replaced run stay until another run is published there, or `gc` tidies the
+    output. So a second call undoes the first.
 
     Raises
     ------
     InputNotFoundError
-        Nothing is published at `path`, or nothing that it replaced is kept.
+        Nothing is published at `path`, or no replaced run is left.
     DataError
-        A file of the run before is not as its manifest lists it.
+        A file of the replaced run differs from its manifest.
     TemporaryError, OutputPermissionError
         Another run holds the output, or it can't be written.
 
     """
     output = Output(path)
-    _before(output)  # before anything is written
+    _replaced(output)  # raises before anything is written
     with output.locked():
-        before = _before(output)
-        for file in before.files:
+        replaced = _replaced(output)
+        for file in replaced.files:
             checked(output.store, file)
-        output.check_free(before.job_sha256, overwrite=True)
-        return output.publish(before, again=True)
+        output.check_free(replaced.job_sha256, overwrite=True)
+        return output.publish(replaced, again=True)
 
 
 def withdraw(path: str) -> tuple[Manifest, list[str]]:
     """Publish nothing at an output; its run becomes a candidate, which can be published again.
 
-    Later nights go on from the night before it, as if it had not been published. Those that went on
-    from it already stay as they are.
+    Later nights continue the night before it, except those that are published already.
 
     Returns
     -------
     Manifest
         That of the run.
     list of str
-        The dates and addresses of the published runs that went on from it, the oldest first.
+        The dates and addresses of published runs that continue it, the oldest first.
 
     Raises
     ------
@@ -73,8 +72,8 @@ def withdraw(path: str) -> tuple[Manifest, list[str]]:
     return manifest, [f"{one.run_date} ({address})" for address, one in later]
 
 
-def _before(output: Output) -> Manifest:
-    """Return the manifest of the run that the one at an output has replaced."""
+def _replaced(output: Output) -> Manifest:
+    """Return the manifest of the run that was replaced last."""
     now = output.run_id
     if not now:
         raise InputNotFoundError(f"no run is published at {output.shown}")

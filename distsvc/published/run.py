@@ -1,4 +1,4 @@
-"""A published run in Python: labels, model and report, of what its manifest lists."""
+"""A published run in Python: its labels, model and report."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from distsvc.storage.tables.sources import source_of
 class Run:
     """A published run.
 
-    It is the one that was published when it was loaded: one that replaces it later is another.
-    Files are compared with the manifest's sizes and checksums when they are first read.
+    It stays the run that was loaded, even if another one replaces it at its output. Files are
+    compared with the manifest's sizes and checksums when they are first read.
 
     Attributes
     ----------
     path : str
-        Of the output, as it was given.
+        The path of the output.
     manifest : dict
         The content of ``manifest.json``.
 
     See Also
     --------
-    load : Returns one.
-    distsvc.run : Makes and returns one.
+    load : Loads a run.
+    distsvc.run : Runs a job.
 
     Examples
     --------
@@ -73,7 +73,7 @@ class Run:
         Raises
         ------
         DataError
-            The run has none, since it labelled rows by another's model, or it is damaged.
+            It is damaged, or the run has none since it used another run's model.
 
         """
         path = self._local(self._listed(REPORT))
@@ -86,7 +86,7 @@ class Run:
         Raises
         ------
         DataError
-            The run has none, since it labelled rows by another's model, or it is damaged.
+            It is damaged, or the run has none since it used another run's model.
         JobFileError
             It was written by another version.
 
@@ -95,7 +95,7 @@ class Run:
 
     @cached_property
     def model_folder(self) -> Path:
-        """The folder of the model's files, ready to be read; errors as of `model`."""
+        """The local folder of the model's files; raises the errors of `model`."""
         self._listed(FILES[0])
         return checked_model(self._store, self._manifest)
 
@@ -103,10 +103,9 @@ class Run:
     def files(self) -> list[str]:
         """The Parquet files of the labels, in their order, as absolute paths or URLs.
 
-        Once another run is published, they are the paths that stay until ``distsvc gc`` or the run
-        after that.
-        For ``polars.read_parquet``, DuckDB's ``read_parquet`` and ``spark.read.parquet``. Labels
-        in Zarr are many small files that no such reader takes: `DataError`; see `labels`.
+        They are for ``polars.read_parquet``, DuckDB's ``read_parquet`` and ``spark.read.parquet``;
+        labels in Zarr raise `DataError`. After another run is published, they are the paths that
+        stay until ``distsvc gc`` or the run after that.
         """
         files = label_files(self._manifest)
         if not all(one.name.endswith(".parquet") for one in files):
@@ -124,33 +123,33 @@ class Run:
         *,
         join: bool = False,
     ) -> pa.Table:
-        """Return what is published of every row, in the order of the job's table.
+        """Return the published columns of every row, in the order of the job's table.
 
-        Memory is that of the answer, and of one file besides.
+        The memory is that of the result and of one file.
 
         Parameters
         ----------
         columns : str, list of str or None, default=None
-            Published columns, in the order wanted, or one; all when not given.
+            Published columns in the order of the result; all by default.
         filter : str, pyarrow.compute.Expression or None, default=None
-            Which rows: an expression, such as ``pc.field("score") < 0``, or a text in the language
-            of ``input.where``, such as ``"outlier == true"``.
+            Condition of the rows: an expression, such as ``pc.field("score") < 0``, or a text in
+            the language of ``input.where``, such as ``"outlier == true"``.
         join : bool, default=False
-            Whether each row has the columns of the job's table, too, before its own. Of CSV and
-            Zarr these are the columns that the job uses. The table is read into memory. A column of
-            the table with the name of a published one gets ``_input`` behind its name.
+            Add the columns of the job's table, which is read into memory, before the published
+            ones; for CSV and Zarr only those that the job uses. ``_input`` is appended to the name
+            of a column if it is also that of a published one.
 
         Returns
         -------
         pyarrow.Table
             The row's number or its id, ``label`` int32, ``score`` float32, ``outlier`` bool, and
-            what else the job publishes.
+            further columns of the job.
 
         Raises
         ------
         DataError
-            No column is called so, the filter does not suit its columns, a file is damaged, or with
-            `join` the table has changed since the run, or rows share an id.
+            A column is missing, the filter does not suit its columns, or a file is damaged; with
+            `join`, the table has changed since the run, or rows share an id.
         JobFileError
             The text of the filter can't be parsed.
 
@@ -186,7 +185,7 @@ class Run:
         return joined
 
     def _table(self) -> pa.Table:
-        """Return the job's table, all of its rows, as long as it has not changed since."""
+        """Return the job's table; raise `DataError` if it has changed since the run."""
         if self._frame is not None:
             return self._frame
         known: tuple[str, ...] = ()
@@ -209,7 +208,7 @@ class Run:
             return pa.concat_tables(parts, promote_options="permissive")
 
     def _local(self, name: str) -> Path:
-        """Return where a listed file can be read; it is compared with the list once."""
+        """Return the local path of a listed file, which is checked once."""
         if name not in self._checked:
             file = next(one for one in self._manifest.files if one.file == name)
             self._checked[name] = checked(self._store, file)
@@ -223,16 +222,16 @@ class Run:
         return listed(self._store, self._manifest, name).file
 
     def __repr__(self) -> str:
-        return f"<distsvc run {self.path}: {self._told()}>"
+        return f"<distsvc run {self.path}: {self._counts()}>"
 
-    def _told(self) -> str:
+    def _counts(self) -> str:
         k = self._manifest.clusters
         return f"{k} cluster{'s' * (k != 1)} in {self._manifest.rows:,} rows"
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the clusters, the share outside, where the page is."""
+        """Return the clusters, the share outside and the path of the page, for a notebook."""
         page = f"{self.path.rstrip('/')}/{PAGE}"
-        head = f"<p><b>{escape(self.path)}</b>: {self._told()}"
+        head = f"<p><b>{escape(self.path)}</b>: {self._counts()}"
         try:
             report = self.report
         except DataError:
@@ -242,9 +241,9 @@ class Run:
         rows = "".join(
             f"<tr><td>{c.label}</td><td>{c.rows:,}</td><td>{c.share:.1%}</td>"
             f"<td>{c.outliers:,}</td></tr>"
-            for c in report.clusters[:SHOWN]
+            for c in report.clusters[:20]
         )
-        more = len(report.clusters) - SHOWN
+        more = len(report.clusters) - 20
         rest = f"<p>and {more} more clusters</p>" if more > 0 else ""
         titles = "".join(f"<th>{name}</th>" for name in ("label", "rows", "share", "outside"))
         table = f"<table><thead><tr>{titles}</tr></thead><tbody>{rows}</tbody></table>{rest}"
@@ -252,15 +251,12 @@ class Run:
         return f"{head}; the page is {escape(page)}</p>{table}{warnings}"
 
 
-SHOWN = 20
-"""Clusters that a notebook shows."""
-
 JOINED_ROWS = 65_536
-"""Rows of the job's table that are decoded at a time to be joined."""
+"""Number of rows of the job's table that are decoded at a time for a join."""
 
 
 def load(path: str | os.PathLike[str]) -> Run:
-    """Return what is published at an output.
+    """Load the published run of an output.
 
     Parameters
     ----------
@@ -270,20 +266,19 @@ def load(path: str | os.PathLike[str]) -> Run:
     Returns
     -------
     Run
-        The one that is published now; one that replaces it later is another.
 
     Raises
     ------
     InputNotFoundError
         No run is published there.
     JobFileError
-        It was published by another version, or the path can be no output's.
+        It was published by another version, or the path can't be that of an output.
     DataError
         The manifest is damaged.
 
     See Also
     --------
-    run : Runs a job first, where that is needed.
+    run : Runs a job first, if needed.
 
     Examples
     --------

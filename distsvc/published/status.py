@@ -20,7 +20,7 @@ STOP = "now", "why", "phase", "done", "total", "seconds"
 
 
 class PublishedRun(TypedDict):
-    """What the manifest says of a run."""
+    """The published run, as in its manifest."""
 
     run_id: str
     created: str
@@ -29,10 +29,7 @@ class PublishedRun(TypedDict):
 
 
 class RunningRun(TypedDict):
-    """Who holds an output, with the last sign of life.
-
-    `alive` is None for a process of another machine: its next sign of life tells.
-    """
+    """The process that holds an output; `alive` is None for one of another machine."""
 
     process: int | None
     host: str | None
@@ -43,7 +40,7 @@ class RunningRun(TypedDict):
 
 
 class InterruptedRun(TypedDict):
-    """A run that can go on, with the results that are kept of each phase."""
+    """A run that can be resumed, with the number of results of each phase."""
 
     run_id: str
     begun: str | None
@@ -52,7 +49,7 @@ class InterruptedRun(TypedDict):
 
 
 class Status(TypedDict):
-    """What is known of an output; `held` are the candidates that a check held back."""
+    """The state of an output; `held` are the candidates that a check held back."""
 
     output: str
     published: PublishedRun | None
@@ -62,9 +59,9 @@ class Status(TypedDict):
 
 
 def status(path: str) -> Status:
-    """Return what is known of an output, as what JSON can hold; nothing is changed or waited for.
+    """Return the state of an output, as JSON values.
 
-    `InputNotFoundError` where no run ever wrote, `DataError` where a manifest is damaged.
+    Raises `InputNotFoundError` if no run ever wrote there, `DataError` for a damaged manifest.
     """
     output = Output(path)
     manifest = output.manifest()
@@ -112,8 +109,8 @@ def status(path: str) -> Status:
     }
 
 
-def in_words(found: Status) -> list[str]:
-    """Return a status as lines for people."""
+def status_lines(found: Status) -> list[str]:
+    """Return the state of an output as lines for people."""
     published, running = found["published"], found["running"]
     lines = ["published: nothing"]
     if published:

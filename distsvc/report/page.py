@@ -62,8 +62,9 @@ def _hills(report: Report) -> str | None:
 
 
 def _moves(report: Report) -> str | None:
-    colours = drawing.cluster_colours(report.clusters)
-    return report.lineage and lineage.drawing(report.lineage, colours)
+    if report.lineage is None:
+        return None
+    return lineage.drawing(report.lineage, drawing.cluster_colours(report.clusters))
 
 
 def _splits(report: Report) -> str | None:

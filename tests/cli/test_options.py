@@ -50,7 +50,7 @@ def asked(monkeypatch):
         jobs.append(asked_job(given, run_date, settings, overrides))
         raise SystemExit
 
-    monkeypatch.setattr("distsvc.cli.main.run_told", stop)
+    monkeypatch.setattr("distsvc.cli.main.run_and_announce", stop)
     return jobs
 
 

@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from distsvc.errors import DistsvcError
 from distsvc.published.predict import predict_table
 from distsvc.published.run import load
-from distsvc.published.status import in_words, status
+from distsvc.published.status import status, status_lines
 from distsvc.run.job import run_job
 from distsvc.run.reporting.files import rewrite_page
 from distsvc.storage.places.folder import Folder
@@ -278,7 +278,7 @@ def read_back(copy: Path) -> None:
     assert len(run.labels("label", filter="label >= 0")) == ROWS, "labels of other rows"
     assert sum(pq.read_metadata(file).num_rows for file in run.files) == ROWS, "other files"
     assert run.report.input.n_rows == ROWS
-    assert in_words(status(str(copy)))
+    assert status_lines(status(str(copy)))
     assert json.dumps(run.manifest, allow_nan=False)
     assert repr(run)
     assert repr(run.model)

@@ -53,7 +53,7 @@ def clean_environment(monkeypatch):
 
 @pytest.fixture
 def patient(monkeypatch):
-    monkeypatch.setattr(lineage_events, "PATIENCE", 60.0)
+    monkeypatch.setattr(lineage_events, "SEND_TIMEOUT_S", 60.0)
 
 
 @pytest.fixture(scope="module")
@@ -229,7 +229,7 @@ def test_a_server_that_dies_midway(published, monkeypatch, patient, succeeds):
 
 def test_a_server_that_does_not_answer(published, monkeypatch):
     job, report = published
-    monkeypatch.setattr(lineage_events, "PATIENCE", 0.01)
+    monkeypatch.setattr(lineage_events, "SEND_TIMEOUT_S", 0.01)
     ending(monkeypatch, lambda: report)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))

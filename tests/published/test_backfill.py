@@ -13,7 +13,7 @@ from distsvc.cli.main import main
 from distsvc.errors import CheckFailedError, DataError, DistsvcError, JobFileError, TemporaryError
 from distsvc.job.file import load_job
 from distsvc.published import backfill as backfills
-from distsvc.published.backfill import backfill, going_on
+from distsvc.published.backfill import backfill, resume_commands
 from distsvc.run.job import run_job
 from distsvc.run.work.start import Display, Start
 from distsvc.storage.publishing.publication import Output
@@ -150,7 +150,7 @@ def test_a_night_that_fails_stops_it_unless_it_may_be_left_out(
     assert [night.state for night in found] == states
     assert found[-1].exit_code == code
     if code:
-        assert going_on(found[-1], DAYS[2], lambda day: f"from {day}") == [f"from {DAYS[1]}"]
+        assert resume_commands(found[-1], DAYS[2], lambda day: f"from {day}") == [f"from {DAYS[1]}"]
 
 
 def test_a_day_may_be_left_out_and_the_command_to_go_on_says_so_too(job_file, monkeypatch):
@@ -195,7 +195,7 @@ def test_days_that_are_none(job_file, days):
 
 def test_nothing_is_left_to_do_after_the_last_night():
     night = backfills.BackfilledDay(DAYS[0], "out/x", "held", "words", 76, "run-1")
-    assert going_on(night, DAYS[0], str) == ["distsvc publish out/x --held run-1"]
+    assert resume_commands(night, DAYS[0], str) == ["distsvc publish out/x --held run-1"]
 
 
 def test_the_last_day_of_all_is_a_day(job_file, tmp_path):
@@ -205,7 +205,7 @@ def test_the_last_day_of_all_is_a_day(job_file, tmp_path):
     )
     assert (done.day, done.state) == ("9999-12-31", "published")
     held = replace(done, state="held", exit_code=76, held="r1")
-    assert going_on(held, "9999-12-31", str) == [f"distsvc publish {done.output} --held r1"]
+    assert resume_commands(held, "9999-12-31", str) == [f"distsvc publish {done.output} --held r1"]
 
 
 def test_more_days_than_anyone_means_are_refused_at_once(job_file):

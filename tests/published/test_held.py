@@ -13,7 +13,7 @@ from distsvc.cli.main import main
 from distsvc.errors import CheckFailedError, DataError, DistsvcError, InputNotFoundError
 from distsvc.published import held
 from distsvc.published.held import publish_held
-from distsvc.published.status import in_words, status
+from distsvc.published.status import status, status_lines
 from distsvc.run.job import run_job
 from distsvc.run.reporting.files import read_report
 from distsvc.run.work.start import Start
@@ -59,8 +59,8 @@ def test_a_candidate_is_told_and_published(tmp_path):
     assert [check["name"] for check in told["failed"]] == ["min_rows"]
     page = Path(told["page"]).read_text()
     assert f"<code>distsvc publish {job.output.path} --held {run_id}</code>" in page
-    assert f"held back: run {run_id} of 20" in in_words(found)[1]
-    assert "at least 1,000 expected; see " in in_words(found)[1]
+    assert f"held back: run {run_id} of 20" in status_lines(found)[1]
+    assert "at least 1,000 expected; see " in status_lines(found)[1]
 
     said = CliRunner().invoke(main, ["publish", job.output.path, "--held", run_id])
     assert said.exit_code == 0, said.output

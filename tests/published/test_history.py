@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from distsvc.cli.main import main
 from distsvc.errors import CheckFailedError, InputNotFoundError, JobFileError
-from distsvc.published.history import HEADER, history, in_lines
+from distsvc.published.history import HEADER, history, history_lines
 from tests.jobs.shop import FIRST, SECOND, THIRD, Shop, rows
 
 pytestmark = pytest.mark.usefixtures("quick_page")
@@ -82,7 +82,7 @@ def test_a_page_is_a_file_of_this_machine(nights, tmp_path):
 def test_nights_of_several_jobs_stand_apart(nights):
     known = history(str(nights.folder / "out"))
     named = [one.model_copy(update={"job": "b" if one.held else "a"}) for one in known]
-    lines = in_lines(sorted(named, key=lambda one: (one.job, one.date)))
+    lines = history_lines(sorted(named, key=lambda one: (one.job, one.date)))
     assert (lines[1], lines[4]) == ("a:", "b:")
 
 

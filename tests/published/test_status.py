@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from distsvc.cli.main import main
 from distsvc.errors import DataError, InputNotFoundError
-from distsvc.published.status import in_words, status
+from distsvc.published.status import status, status_lines
 from distsvc.run.job import run_job
 from distsvc.run.starting.opening import open_run
 from distsvc.run.work.phases import Phase
@@ -54,7 +54,7 @@ def test_a_published_run(job):
     assert found["running"] is None
     assert found["interrupted"] == []
     assert found["published"]["rows"] == 1500
-    [line] = in_words(found)
+    [line] = status_lines(found)
     assert line.startswith(f"published: run {found['published']['run_id']} of 20")
 
 
@@ -66,7 +66,7 @@ def test_a_run_that_is_under_way(job):
         assert found["running"]["alive"] is True
         assert found["running"]["doing"]["run"] == begun.run.name
         assert found["interrupted"] == []
-        assert "phase survey, 2 of 5 done" in in_words(found)[1]
+        assert "phase survey, 2 of 5 done" in status_lines(found)[1]
 
 
 def test_a_run_that_was_interrupted(job, monkeypatch):
@@ -75,7 +75,7 @@ def test_a_run_that_was_interrupted(job, monkeypatch):
     [run] = found["interrupted"]
     assert run["kept"] == {"label": 2, "survey": 5}
     assert run["stopped"]["why"] == "KeyboardInterrupt"
-    assert "kept: label 2, survey 5" in in_words(found)[1]
+    assert "kept: label 2, survey 5" in status_lines(found)[1]
     assert (found["published"], found["running"]) == (None, None)
 
 
@@ -89,7 +89,7 @@ def test_a_run_whose_process_is_gone(job, monkeypatch):
     found = status(job.output.path)
     assert found["running"] is None
     assert found["interrupted"][0]["stopped"]["now"] == "later"
-    assert "(killed); phase label, 2 of 5 done" in in_words(found)[1]
+    assert "(killed); phase label, 2 of 5 done" in status_lines(found)[1]
     elsewhere = dead | {"host": "elsewhere"}
     output.runs.put("holder.json", json.dumps(elsewhere).encode())
     assert status(job.output.path)["running"]["alive"] is None
