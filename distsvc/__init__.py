@@ -6,7 +6,7 @@ The public names are listed here. Estimators and runs are imported when first us
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# The package before the function of its name: importing the package binds the name, too.
+# Import the package before the function of the same name, since the import binds the name.
 import distsvc.run  # noqa: F401
 from distsvc.published.calling import run
 
@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # type checkers are told the names above, and no others
+if not TYPE_CHECKING:  # type checkers use the imports above
 
     def __getattr__(name: str) -> Any:
         if name in _HOMES:

@@ -1,4 +1,4 @@
-"""The command ``distsvc``, which is ``python -m distsvc``, too."""
+"""The command ``distsvc``, or ``python -m distsvc``."""
 
 import os
 import signal
@@ -12,14 +12,14 @@ from distsvc.run.work.workers.lean import lean
 
 
 def main() -> None:
-    """Run the command line so that signals end it, from the first import on."""
+    """Run the command line; signals end it from the first import on."""
     _open_streams()
     lean()
     stoppable(_command)
 
 
 def _open_streams() -> None:
-    """Open closed standard streams, so that no file of a run takes their place."""
+    """Open closed standard streams, so that no other file gets their numbers."""
     for number in 0, 1, 2:
         try:
             os.fstat(number)

@@ -1,7 +1,4 @@
-"""The algorithms that the papers compare theirs with, as scikit-learn estimators.
-
-The public names are listed here and imported when first used.
-"""
+"""The papers' baselines as scikit-learn estimators, imported when first used."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -24,7 +21,7 @@ _HOMES = {
 __all__ = ["BICO", "SPDC", "DePDDP", "FuzzyCMeans", "KMeans"]
 
 
-if not TYPE_CHECKING:  # type checkers are told the names above, and no others
+if not TYPE_CHECKING:  # type checkers use the imports above
 
     def __getattr__(name: str) -> Any:
         if name in _HOMES:

@@ -1,7 +1,7 @@
 """Validity indices of a clustering, with and without known classes.
 
-One convention for unlabelled rows, those with a negative label: the indices that compare with
-known classes keep them, as one cluster of their own; the indices that measure distances drop them.
+Rows with a negative label are unlabelled. Indices that compare with known classes count them as one
+cluster; indices that measure distances drop them.
 """
 
 from __future__ import annotations
@@ -15,26 +15,31 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array
 from scipy.spatial.distance import cdist, pdist
 
-SAMPLED_PAIRS = 1_000_000  # pairs drawn over all clusters too large to sum exactly
-LEAST_PAIRS = 10_000  # pairs drawn in each such cluster at least
-BLOCK_DISTANCES = 4_000_000  # distances held at once, 32 MB
+SAMPLED_PAIRS = 1_000_000
+"""Number of pairs that are drawn in all clusters that are too large to sum exactly."""
+
+MIN_PAIRS = 10_000
+"""Minimum number of pairs that are drawn in each of these clusters."""
+
+BLOCK_DISTANCES = 4_000_000
+"""Maximum number of distances in memory at a time (32 MB)."""
 
 
 class Index(NamedTuple):
-    """The description of one index for a reader.
+    """The description of an index.
 
     Parameters
     ----------
     title : str
-        Its name.
+        The name.
     direction : {"higher", "lower"}
-        Which values are better.
+        The better direction.
     definition : str
-        What it is, in a sentence.
+        The definition in a sentence.
 
     See Also
     --------
-    clustering_report : All indices of a clustering.
+    clustering_report : Computes all indices of a clustering.
 
     Examples
     --------
@@ -94,9 +99,9 @@ def clustering_report(
     Parameters
     ----------
     X : array of shape (n_rows, n_features)
-        The rows, on the scale on which distances are meant.
+        The rows, on the scale of the distances.
     labels : array of shape (n_rows,)
-        The cluster of each row; negative means unlabelled (see the module's text).
+        The cluster of each row; negative if it is unlabelled.
     y_true : array of shape (n_rows,) or None, default=None
         The known class of each row.
 
@@ -104,12 +109,12 @@ def clustering_report(
     -------
     dict
         ``n_clusters``, ``compactness`` and ``davies_bouldin``; with `y_true` also ``purity``,
-        ``rand_index``, ``adjusted_rand_index`` and ``normalized_mutual_information``. An index
-        that is not defined is NaN.
+        ``rand_index``, ``adjusted_rand_index`` and ``normalized_mutual_information``. Undefined
+        indices are NaN.
 
     See Also
     --------
-    compactness, davies_bouldin, purity : Single indices.
+    compactness, davies_bouldin, purity : Compute single indices.
 
     Examples
     --------
@@ -150,7 +155,7 @@ def contingency_table(labels: ArrayLike, y_true: ArrayLike) -> Any:
 
     See Also
     --------
-    indices_from_contingency : Indices of such a table.
+    indices_from_contingency : Computes indices of such a table.
 
     Examples
     --------
@@ -194,12 +199,12 @@ def indices_from_contingency(table: Any) -> dict[str, float]:
     Notes
     -----
     Pham, Le and Dang, section 5.2. Departure: purity divides N_ij by the rows of the *cluster*,
-    N_i, where the paper prints N_j; only so it is a share of the rows. Single-cluster and
+    N_i, where the paper prints N_j; only N_i makes it a share of the rows. Single-cluster and
     single-row cases follow scikit-learn.
 
     See Also
     --------
-    clustering_report : Of labels instead of counts.
+    clustering_report : Takes labels instead of counts.
 
     Examples
     --------
@@ -264,7 +269,7 @@ def purity(labels: ArrayLike, y_true: ArrayLike) -> float:
 
     See Also
     --------
-    indices_from_contingency : The definition, and where it departs from the paper.
+    indices_from_contingency : Has the definition, and its departure from the paper.
 
     Examples
     --------
@@ -289,31 +294,31 @@ def compactness(
     Parameters
     ----------
     X : array of shape (n_rows, n_features)
-        The rows; the index has their unit, so it depends on how the columns were scaled.
+        The rows; the index has their unit, so it depends on the scale of the columns.
     labels : array of shape (n_rows,)
         The cluster of each row; rows with a negative label are dropped.
     max_rows : int, default=10000
-        Clusters of up to so many rows are summed exactly. A larger one is estimated from pairs
-        drawn uniformly with replacement.
+        Maximum number of rows of a cluster that is summed exactly. Larger clusters are estimated
+        from pairs drawn uniformly with replacement.
     random_state : int, default=0
-        Seed of that draw.
+        Seed of the pairs.
     return_error : bool, default=False
-        Return ``(value, standard_error)``; the error is 0 when every cluster was summed exactly.
+        Return ``(value, standard_error)``; the error is 0 if all clusters are summed exactly.
 
     Returns
     -------
     float or tuple of two floats
-        NaN when no row is labelled.
+        NaN if no row is labelled.
 
     Notes
     -----
     Pham, Le and Dang, section 5.2. Departures: each pair counts once, as the divisor
-    N_k (N_k - 1) / 2 asks (the printed sum runs over ordered pairs and would double the index);
-    a cluster of one row, where the paper has 0 / 0, adds 0.
+    N_k (N_k - 1) / 2 implies (the printed sum over ordered pairs would double the index); a cluster
+    of one row, 0 / 0 in the paper, adds 0.
 
     See Also
     --------
-    davies_bouldin : Spread beside distance.
+    davies_bouldin : Computes an index of spread and distance.
 
     Examples
     --------
@@ -334,7 +339,7 @@ def compactness(
         members = rows[order[start : start + size]]
         start += size
         if size > max_rows:
-            n_pairs = max(LEAST_PAIRS, SAMPLED_PAIRS * size // n_sampled)
+            n_pairs = max(MIN_PAIRS, SAMPLED_PAIRS * size // n_sampled)
             mean, error = _sampled_mean_distance(members, n_pairs, rng)
             total += size * mean
             variance += (size * error) ** 2
@@ -350,8 +355,7 @@ def compactness(
 def davies_bouldin(X: ArrayLike, labels: ArrayLike) -> float:
     """Return the Davies-Bouldin index of the labelled rows; smaller is better.
 
-    Pham, Le and Dang, section 5.2; their tables print this index as "larger is better", against its
-    definition.
+    Pham, Le and Dang, section 5.2; their tables print "larger is better", against the definition.
 
     Parameters
     ----------
@@ -367,7 +371,7 @@ def davies_bouldin(X: ArrayLike, labels: ArrayLike) -> float:
 
     See Also
     --------
-    sklearn.metrics.davies_bouldin_score : The same but for the last bits, if all are labelled.
+    sklearn.metrics.davies_bouldin_score : Differs in the last bits only, if all are labelled.
 
     Examples
     --------
@@ -380,7 +384,7 @@ def davies_bouldin(X: ArrayLike, labels: ArrayLike) -> float:
     clusters, of = np.unique(kept, return_inverse=True)
     if not 2 <= len(clusters) <= len(rows) - 1:
         return math.nan
-    # To import scikit-learn's takes longer than a small job may.
+    # Importing scikit-learn would take longer than a small job.
     groups = [rows[of == k] for k in range(len(clusters))]
     centres = np.array([group.mean(axis=0) for group in groups])
     pairs = zip(groups, centres, strict=True)

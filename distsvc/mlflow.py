@@ -1,8 +1,8 @@
-"""A published model in MLflow: logged, registered, and loaded again without pickle.
+"""Published models in MLflow: logged, registered, and loaded again without pickle.
 
-What MLflow keeps is the two files of a published model, JSON and arrays. As `mlflow.pyfunc` loads
-it, the model takes raw rows, such as a pandas DataFrame, and returns a DataFrame of the columns
-that a job publishes. Needs ``pip install 'distsvc[mlflow]'``.
+MLflow stores the two files of a published model, JSON and arrays. Models of `mlflow.pyfunc` take
+raw rows, such as a pandas DataFrame, and return a DataFrame of the published columns. Needs
+``pip install 'distsvc[mlflow]'``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FLAVOR_NAME = "distsvc"
 
 _KINDS = {"int32": "integer", "int64": "long", "float": "float", "bool": "boolean"}
-"""MLflow's names of the types of published columns; all others are text."""
+"""MLflow's names of types of published columns; other types are text."""
 
 
 def log_model(run: Run | str | os.PathLike[str], name: str = "model", **options: Any) -> Any:
@@ -34,12 +34,11 @@ def log_model(run: Run | str | os.PathLike[str], name: str = "model", **options:
     Parameters
     ----------
     run : Run, str or path
-        A run, or the path of one.
+        A run or its path.
     name : str, default="model"
-        What the model is called there.
+        The name of the model in MLflow.
     **options
-        Those of `save_model`, and of ``mlflow.models.Model.log``, such as
-        ``registered_model_name``.
+        Options of `save_model` and ``mlflow.models.Model.log``, such as ``registered_model_name``.
 
     Returns
     -------
@@ -48,11 +47,11 @@ def log_model(run: Run | str | os.PathLike[str], name: str = "model", **options:
     Raises
     ------
     DistsvcError
-        As of `distsvc.load`, and of the run's ``model``.
+        The errors of `distsvc.load`, and of the run's ``model``.
 
     See Also
     --------
-    load_model : The way back.
+    load_model : Loads a logged model.
 
     Examples
     --------
@@ -77,26 +76,26 @@ def save_model(
     pip_requirements: Any = None,
     **options: Any,
 ) -> None:
-    """Save the model of a published run as one of MLflow's, to a folder that is not there yet.
+    """Save the model of a published run as an MLflow model, to a new folder.
 
     Parameters
     ----------
     run : Run, str or path
-        A run, or the path of one.
+        A run or its path.
     path : str or path
         The folder.
     mlflow_model : mlflow.models.Model or None, default=None
-        The description that is added to.
+        The description to extend.
     signature : mlflow.models.ModelSignature or None, default=None
-        By default the columns that the model needs, of any type of number, and its id.
+        By default the model's columns, of any type of number, and its id.
     pip_requirements : list of str or None, default=None
         By default this version of distsvc.
     **options
-        Those of ``mlflow.pyfunc.save_model``, such as ``metadata`` and ``input_example``.
+        Options of ``mlflow.pyfunc.save_model``, such as ``metadata`` and ``input_example``.
 
     See Also
     --------
-    log_model : Saves it in a run of MLflow's.
+    log_model : Saves it in a run of MLflow.
 
     Examples
     --------
@@ -131,14 +130,14 @@ def save_model(
 
 
 def load_model(model_uri: str, dst_path: str | None = None) -> Model:
-    """Return a logged model as that of a run: `distsvc.published.saved_model.Model`.
+    """Load a logged model as a `distsvc.published.saved_model.Model`.
 
     Parameters
     ----------
     model_uri : str
-        As MLflow names it, such as ``models:/shuttle/1`` or ``runs:/ID/model``, or a folder.
+        MLflow's URI, such as ``models:/shuttle/1`` or ``runs:/ID/model``, or a folder.
     dst_path : str or None, default=None
-        Where it is downloaded to, if that matters.
+        The folder of the download.
 
     Returns
     -------
@@ -146,7 +145,7 @@ def load_model(model_uri: str, dst_path: str | None = None) -> Model:
 
     See Also
     --------
-    log_model : The way there.
+    log_model : Logs a model.
 
     Examples
     --------
@@ -165,18 +164,18 @@ def load_model(model_uri: str, dst_path: str | None = None) -> Model:
 
 
 def _load_pyfunc(path: str) -> _Labels:
-    """Return what `mlflow.pyfunc.load_model` wraps."""
+    """Return the model for `mlflow.pyfunc.load_model`."""
     return _Labels(Model.read(Path(path)))
 
 
 class _Labels:
-    """Gives MLflow the published columns of raw rows."""
+    """MLflow's interface to a model."""
 
     def __init__(self, model: Model):
         self._model = model
 
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> pd.DataFrame:
-        """Return a row of published columns for each row; a DataFrame's index stays."""
+        """Return the published columns of raw rows, with the index of a DataFrame."""
         import pandas as pd
 
         labels = self._model.label(model_input).to_pandas()
@@ -184,7 +183,7 @@ class _Labels:
         return labels.set_index(model_input.index) if is_frame else labels
 
     def get_raw_model(self) -> Model:
-        """Return the model that `unwrap_python_model` and the like ask for."""
+        """Return the model, for MLflow's `unwrap_python_model`."""
         return self._model
 
 
@@ -193,7 +192,7 @@ def _taken(run: Run | str | os.PathLike[str]) -> Run:
 
 
 def _signature(model: Model) -> Any:
-    """Return the columns that a model takes and gives; it checks their values itself."""
+    """Return the input and output columns of a model, which checks their values itself."""
     from mlflow.models import ModelSignature
     from mlflow.types.schema import AnyType, ColSpec, Schema
 

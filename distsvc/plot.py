@@ -1,7 +1,6 @@
-"""The page's figures for Python: of a fitted estimator, and of a published run.
+"""The page's figures for fitted estimators and published runs, as figures of matplotlib.
 
-Every function returns a figure of matplotlib, which a notebook shows and ``savefig`` writes. They
-need the extra ``report``: ``pip install 'distsvc[report]'``.
+They need the extra ``report``: ``pip install 'distsvc[report]'``.
 """
 
 from __future__ import annotations
@@ -23,16 +22,15 @@ if TYPE_CHECKING:
 
 __all__ = ["clusters", "profiles", "tree"]
 
-MOST_ROWS = 3000
-"""Rows that are drawn, at random."""
+MAX_DRAWN = 3000
+"""Maximum number of rows that are drawn, at random."""
 
 
 def tree(model: Any) -> Figure:
-    """Draw the tree of a model: why there are so many clusters.
+    """Draw the tree of a model, which explains its number of clusters.
 
-    A level tree is drawn as hills of density that run together, of which the coloured ones are
-    clusters. A tree of hyperplanes is drawn as its splits, each with the density of its rows along
-    the direction of the split.
+    A level tree is drawn as hills of density, in colour if they are clusters. A tree of hyperplanes
+    is drawn as its splits, each with the density of its rows along its direction.
 
     Parameters
     ----------
@@ -46,11 +44,11 @@ def tree(model: Any) -> Figure:
     Raises
     ------
     ValueError
-        The model has no tree that could be drawn.
+        The model has no tree with a split or a hill.
 
     See Also
     --------
-    clusters : The rows, by their clusters.
+    clusters : Draws the rows by cluster.
 
     Examples
     --------
@@ -64,7 +62,12 @@ def tree(model: Any) -> Figure:
     from distsvc.report.figures import drawing, levels
     from distsvc.report.figures import tree as trees
 
-    hills, splits, sizes = _parts_of_run(model) if _is_run(model) else _parts_of_fit(model)
+    if _is_run(model):
+        report = model.report
+        hills = report.levels.tree if report.levels else None
+        splits, sizes = report.tree, report.clusters
+    else:
+        hills, splits, sizes = _parts_of_fit(model)
     if splits is not None and len(splits.nodes) > 1:
         return drawing.as_figure(trees.tree, splits.nodes, sizes)
     if hills is not None and hills.branches:
@@ -75,18 +78,17 @@ def tree(model: Any) -> Figure:
 
 
 def clusters(model: Any, X: Any) -> Figure:
-    """Draw rows in a plane, each in the colour of its cluster; rows outside are grey.
+    """Draw rows in a plane in the colours of their clusters; outliers are grey.
 
-    The plane is that of the page: two columns, one column and the score, directions in which the
-    clusters lie apart, or the first two principal components.
+    The plane has two columns, one column and the score, directions that separate the clusters, or
+    the first two principal components, as on the page.
 
     Parameters
     ----------
     model : estimator that clusters, Run, or the model of a run
         Fitted, or published.
     X : array-like or table of shape (n, d)
-        Rows in memory: as `predict` takes them, so raw ones for a run. Of more than 3000, so many
-        are drawn, at random.
+        Rows in memory, as for `predict`; raw ones for a run. At most 3000 random rows are drawn.
 
     Returns
     -------
@@ -95,11 +97,11 @@ def clusters(model: Any, X: Any) -> Figure:
     Raises
     ------
     ValueError
-        The model has no clusters, or X has not its columns.
+        The model has no clusters, or X lacks a column.
 
     See Also
     --------
-    tree : Why there are so many clusters.
+    tree : Draws the tree of a model.
 
     Examples
     --------
@@ -125,15 +127,15 @@ def clusters(model: Any, X: Any) -> Figure:
 
 
 def profiles(run: Run) -> Figure:
-    """Draw what sets each cluster of a published run apart: the columns that tell it best.
+    """Draw the columns that distinguish each cluster of a published run best.
 
-    In each column a bar goes from the lower to the upper quartile of the cluster's rows, above that
-    of all others, with marks at the medians.
+    In each column, a bar between the quartiles of the cluster's rows is above that of all others,
+    with marks at the medians.
 
     Parameters
     ----------
     run : Run
-        Published, as `distsvc.load` returns it.
+        A run of `distsvc.load`.
 
     Returns
     -------
@@ -142,11 +144,11 @@ def profiles(run: Run) -> Figure:
     Raises
     ------
     ValueError
-        The run has no profiles, since it has one cluster or none.
+        The run has no profiles, since it has fewer than two clusters.
 
     See Also
     --------
-    clusters : Rows by their clusters.
+    clusters : Draws rows by cluster.
 
     Examples
     --------
@@ -199,18 +201,10 @@ def _cluster_rows(labels: np.ndarray, counts: np.ndarray) -> list[ClusterRow]:
     return [ClusterRow(label=label, rows=n, share=n / total) for label, n in rows]
 
 
-def _parts_of_run(
-    run: Run,
-) -> tuple[LevelTreePart | None, TreePart | None, list[ClusterRow]]:
-    report = run.report
-    hills = None if report.levels is None else report.levels.tree
-    return hills, report.tree, report.clusters
-
-
 def _parts_of_fit(
     model: Any,
 ) -> tuple[LevelTreePart | None, TreePart | None, list[ClusterRow]]:
-    """Return what there is to draw of a fitted estimator's tree, and its clusters."""
+    """Return the parts of a fitted estimator's tree, and its clusters."""
     from distsvc.models.automatic.engine import AutomaticEngine
     from distsvc.models.hyperplanes.engine import TreeEngine
     from distsvc.models.rows.passes import ClusterEstimator
@@ -244,7 +238,7 @@ def _column_names(model: Any, d: int) -> list[str]:
 
 
 def _shown_rows(model: Any, X: Any) -> _Rows:
-    """Return rows that a model labels, `MOST_ROWS` at most."""
+    """Return at most `MAX_DRAWN` rows, labelled by a model."""
     from sklearn.utils.validation import check_is_fitted
 
     from distsvc.models.baselines.estimator import Baseline
@@ -276,7 +270,7 @@ def _shown_rows(model: Any, X: Any) -> _Rows:
 
 
 def _array_of(model: Any, X: Any) -> np.ndarray:
-    """Return rows of X (n, d) as an array, `MOST_ROWS` at most."""
+    """Return at most `MAX_DRAWN` rows of X (n, d) as an array."""
     from distsvc.models.rows.passes import given
     from distsvc.models.rows.validation import validated
 
@@ -289,7 +283,7 @@ def _array_of(model: Any, X: Any) -> np.ndarray:
 
 
 def _some(n: int) -> np.ndarray:
-    """Return the numbers of the rows that are drawn of n, ascending."""
-    if n <= MOST_ROWS:
+    """Return the numbers of the rows to draw, ascending."""
+    if n <= MAX_DRAWN:
         return np.arange(n)
-    return np.sort(np.random.default_rng(0).choice(n, MOST_ROWS, replace=False))
+    return np.sort(np.random.default_rng(0).choice(n, MAX_DRAWN, replace=False))

@@ -136,7 +136,7 @@ def test_clusters_of_many_rows_are_a_sample(level_tree):
     X = np.tile(make_moons(500, noise=0.05, random_state=1)[0], (10, 1))
     figure = plot.clusters(level_tree, X)
     crosses = len(figure.axes[0].collections[0].get_offsets())
-    assert dots(figure) + crosses == plot.MOST_ROWS
+    assert dots(figure) + crosses == plot.MAX_DRAWN
 
 
 def test_clusters_of_a_run_take_raw_rows(run):

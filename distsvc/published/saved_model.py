@@ -1,4 +1,4 @@
-"""A published model in Python: it labels raw rows, wherever they are, as its job labelled them."""
+"""A published model in Python, which labels raw rows as its job did."""
 
 from __future__ import annotations
 
@@ -29,46 +29,45 @@ from distsvc.storage.rows.given_rows import NAME, array_columns, given_blocks, g
 from distsvc.storage.rows.usable import select_rows, usable_rows
 
 UNLABELLED = -1
-"""In place of a label, of a row that the job would have left out."""
+"""Label of a row that the job would have left out."""
 
 
 class Model:
-    """Labels raw rows: it fills in and scales them as its job did, and gives published ids.
+    """The model of a published run, which labels raw rows.
 
-    Rows are raw: as the job's table stored them. They are a table that has `columns` by name, from
-    pyarrow, polars, pandas, DuckDB, or whatever has ``__arrow_c_stream__``, whose other columns are
-    ignored; or an array (n, d) with `array_columns` in their order. Where the job leaves out rows
-    with missing values (``missing = "drop"``), such a row has no label: `UNLABELLED` or null, and
-    no score. All methods take rows in blocks, so that beside X and the answer they need little
-    memory. Of a dask array `predict`, `score_samples` and `predict_proba` return a dask array with
-    the same chunks of rows, and of a dask dataframe a series, or for shares a dataframe whose
-    columns are `ids`, with the same index; nothing is computed before that is asked for.
+    Raw rows are as in the job's table: a table with `columns`, from pyarrow, polars, pandas, DuckDB
+    or anything with ``__arrow_c_stream__``, or an array (n, d) of `array_columns`. They are imputed
+    and scaled as in the job. If the job leaves out rows with missing values
+    (``missing = "drop"``), such a row has no score, and the label `UNLABELLED` or null. All methods
+    work in blocks of rows. For dask arrays and dataframes `predict`, `score_samples` and
+    `predict_proba` return lazy arrays with the same chunks of rows, or lazy series and dataframes
+    with the same index.
 
-    All methods raise `distsvc.errors.DataError` where X is no table or array, has not the model's
-    columns, or holds what the job would have refused: infinity, or a missing value where
-    ``missing = "error"``. The message names row and column.
+    All methods raise `distsvc.errors.DataError` if X is no table or array, lacks a column, or has a
+    value that the job refuses: infinity, or a missing one with ``missing = "error"``. The message
+    names row and column.
 
     Attributes
     ----------
     columns : tuple of str
-        The columns that a table needs.
+        The required columns of a table.
     array_columns : tuple of str
-        Those of an array: the same, and in place of a vector each of its values.
+        The columns of an array, where each value of a vector has its own.
     id : str or None
-        The column that `predict_batches` passes on.
+        The column of ids, which `predict_batches` passes on.
     algorithm : str
     parameters : dict
-        The estimator's.
+        The parameters of the estimator.
     ids : ndarray of shape (k,), int32
         The published labels of the clusters.
     n_clusters : int
-        Those of them that have rows in the job's table.
+        The number of clusters with rows in the job's table.
     published : pyarrow.Schema
-        The columns that `predict_batches` yields, besides the id.
+        The columns of `predict_batches`, without the id.
 
     See Also
     --------
-    distsvc.load : Its ``model`` is one.
+    distsvc.load : Loads a run with its model.
 
     Examples
     --------
@@ -99,7 +98,7 @@ class Model:
 
     @classmethod
     def read(cls, folder: Path) -> Model:
-        """Return the model of a folder with ``model.json`` and its arrays.
+        """Read the model from a folder with ``model.json`` and its arrays.
 
         Parameters
         ----------
@@ -119,7 +118,7 @@ class Model:
 
         See Also
         --------
-        distsvc.load : The run, with its model.
+        distsvc.load : Loads a run with its model.
 
         Examples
         --------
@@ -139,16 +138,16 @@ class Model:
         Parameters
         ----------
         X : array or table of shape (n, d)
-            Raw rows: an array with `array_columns` in their order, or a table that has `columns`.
+            Raw rows.
 
         Returns
         -------
         labels : ndarray of shape (n,), int32
-            Published ids; `UNLABELLED` for a row that the job would have left out.
+            Published ids; `UNLABELLED` for rows that the job would have left out.
 
         See Also
         --------
-        predict_batches : All published columns, of a stream.
+        predict_batches : Returns all published columns.
 
         Examples
         --------
@@ -167,7 +166,7 @@ class Model:
         Parameters
         ----------
         X : array or table of shape (n, d)
-            Raw rows, as `predict` takes them.
+            Raw rows.
 
         Returns
         -------
@@ -189,23 +188,22 @@ class Model:
         return self._values(X, RowValues("score", np.float32))
 
     def predict_proba(self, X: Any) -> Any:
-        """Return the shares of all clusters in raw rows, in the order of `ids`.
-
-        A row's shares add up to 1.
+        """Return the memberships of raw rows in all clusters, in the order of `ids`.
 
         Parameters
         ----------
         X : array or table of shape (n, d)
-            Raw rows, as `predict` takes them.
+            Raw rows.
 
         Returns
         -------
         shares : ndarray of shape (n, k), float32
+            The sum of each row is 1.
 
         Raises
         ------
         DataError
-            The model only tells rows inside from rows outside.
+            The model has no clusters.
 
         See Also
         --------
@@ -228,22 +226,22 @@ class Model:
         return self._values(X, RowValues("share", np.float32, self.ids.tolist()))
 
     def predict_batches(self, X: Any) -> Iterator[pa.RecordBatch]:
-        """Yield the columns that a job publishes of raw rows, batch by batch, in their order.
+        """Yield the published columns of raw rows, batch by batch.
 
         Parameters
         ----------
         X : array, table or stream of batches
-            Raw rows; a stream is read as far as it is asked for.
+            Raw rows; a stream is read lazily.
 
         Yields
         ------
         pyarrow.RecordBatch
-            ``label``, ``score``, ``outlier`` and what else is published, after the id where the
-            model has one and X, too. A batch of X becomes one batch, or several if it is long.
+            ``label``, ``score``, ``outlier`` and further published columns, after the id if model
+            and X have one. A long batch of X is divided.
 
         See Also
         --------
-        label : All of them as one table.
+        label : Returns one table.
 
         Examples
         --------
@@ -270,7 +268,7 @@ class Model:
             yield pa.record_batch(arrays if ids is None else {self.id: ids} | arrays)
 
     def label(self, X: Any) -> pa.Table:
-        """Return all that `predict_batches` yields as one table.
+        """Return the published columns of raw rows as one table.
 
         Parameters
         ----------
@@ -283,8 +281,7 @@ class Model:
 
         See Also
         --------
-        predict : The clusters alone.
-        predict_batches : The same of a stream, batch by batch.
+        predict_batches : Yields batches.
 
         Examples
         --------
@@ -299,20 +296,20 @@ class Model:
         return pa.Table.from_batches(batches, None if batches else self.published)
 
     def _read(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the usable rows of X, raw and as the rule sees them, both (m, d)."""
+        """Return the usable rows of X, raw and prepared, both (m, d)."""
         rows = self._rows(X)
         blocks = [(block.X, self._prepared(block, rows)) for _, _, block in self._blocks(rows)]
         raw, prepared = zip(*blocks, strict=True)
         return np.concatenate(raw), np.concatenate(prepared)
 
     def _values(self, X: Any, answer: RowValues) -> Any:
-        """Return the values of raw rows, as lazy as these are."""
+        """Return the values of raw rows, lazily if the rows are lazy."""
         rows = self._rows(X)
         of_part = partial(self._of_part, answer)
         return rows.map_parts(of_part, answer) if rows.lazy else of_part(rows)
 
     def _of_part(self, answer: RowValues, rows: Input) -> np.ndarray:
-        """Return the values of rows that are not lazy, wherever they are."""
+        """Return the values of rows that are not lazy."""
         parts, missing = [], UNLABELLED if answer.name == "label" else np.nan
         for _, known, block in self._blocks(rows):
             found = self._found(answer.name, self._prepared(block, rows))
@@ -332,7 +329,7 @@ class Model:
         return given_rows(X, self._features, choose_block_rows(len(self._numbers)))
 
     def _blocks(self, rows: Input) -> Iterator[tuple[pa.Array | None, np.ndarray, Block]]:
-        """Yield ids of rows, which of them (n,) bool are labelled, and the block of these."""
+        """Yield the ids of rows, a mask (n,) of labelled rows, and their block."""
         unit = self._preparation.scaling.kind == "unit"
         for block in given_blocks(rows, self._features, self.id, self._missing_values):
             known = usable_rows(block, rows.shown, self._features, self._missing, unit)
@@ -352,7 +349,7 @@ class Model:
         return columns
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: clusters and columns, and folded the parameters."""
+        """Return clusters, columns and folded parameters, for a notebook."""
         about = {
             "algorithm": self.algorithm,
             "clusters": truncated([str(one) for one in self.ids.tolist()]) or "none",
