@@ -11,17 +11,7 @@ from distsvc.report.content.report import Report
 from distsvc.report.figures import clusters as figures
 from distsvc.report.figures import drawing, levels, tree
 from distsvc.report.formats import TEMPLATES, template
-from distsvc.report.sections import (
-    basics,
-    choice,
-    columns,
-    consensus,
-    drift,
-    headline,
-    lineage,
-    profiles,
-    splits,
-)
+from distsvc.report.sections import basics, clusters, headline, models, nights
 from distsvc.report.sections import names as naming
 
 
@@ -64,7 +54,7 @@ def _hills(report: Report) -> str | None:
 def _moves(report: Report) -> str | None:
     if report.lineage is None:
         return None
-    return lineage.drawing(report.lineage, drawing.cluster_colours(report.clusters))
+    return nights.draw_moves(report.lineage, drawing.cluster_colours(report.clusters))
 
 
 def _splits(report: Report) -> str | None:
@@ -109,7 +99,7 @@ PARTS = (
     PagePart(
         "model/levels",
         lambda r: f"Why {headline.n_clusters(r)}",
-        lambda r: r.levels and consensus.is_shown(r.levels) and r.levels,
+        lambda r: r.levels and models.is_shown(r.levels) and r.levels,
         _hills,
     ),
     PagePart("model/choice", "Why this answer", lambda r: r.choice),
@@ -176,14 +166,10 @@ def render_page(report: Report) -> str:
             if content
         ],
         basics=basics,
-        choice=choice,
-        columns=columns,
-        consensus=consensus,
-        drift=drift,
+        clusters=clusters,
         levels=levels,
-        lineage=lineage,
+        models=models,
         naming=naming,
-        profiles=profiles,
-        splits=splits,
+        nights=nights,
         tree=tree,
     )

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from distsvc.errors import DataError
-from distsvc.report.sections.columns import compared_rows
+from distsvc.report.sections.clusters import compared_rows
 from tests.report.reports import make_report, page_text, rendered, typed
 
 pytestmark = pytest.mark.usefixtures("no_figures")

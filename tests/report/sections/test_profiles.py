@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from distsvc.report.sections.profiles import MAX_CARDS, MAX_UNFOLDED, bars
+from distsvc.report.sections.clusters import MAX_CARDS, MAX_UNFOLDED, bars
 from tests.report.reports import Page, make_profiles, make_report, page_text, rendered, typed
 
 pytestmark = pytest.mark.usefixtures("no_figures")

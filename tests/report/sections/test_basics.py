@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import distsvc
-from distsvc.report.sections.advice import ADVICE, LONGEST, rows
+from distsvc.report.sections.basics import ADVICE, LONGEST, advice
 from tests.report.reports import make_levels_report, make_report, page_text, rendered, typed
 
 SOURCES = [
@@ -43,27 +43,27 @@ def test_the_words_are_those_of_a_warning(words):
     ],
 )  # fmt: skip
 def test_the_line_that_helps(text, toml, where):
-    (row,) = rows([text], typed(make_report()))
+    (row,) = advice([text], typed(make_report()))
     assert (row.toml, row.where) == (toml, where)
 
 
 def test_names_are_quoted():
     text = 'Clusters 0 and 1 differ only in a\\b"c. To ignore it: --exclude ...'
-    (row,) = rows([text], typed(make_report()))
+    (row,) = advice([text], typed(make_report()))
     assert row.toml == 'exclude = ["a\\\\b\\"c"]'
 
 
 def test_missing_values_need_not_be_dropped_where_the_algorithm_takes_them():
     report = make_report()
     report["model"]["algorithm"] = "auto"
-    (row,) = rows(["3 missing values were replaced by their columns' medians"], typed(report))
+    (row,) = advice(["3 missing values were replaced by their columns' medians"], typed(report))
     assert row.toml == 'missing = "auto"'
 
 
 def test_a_long_warning_is_one_line_and_the_rest_is_folded():
     long = "set aside, as far from all other rows: " + "row 1 (x = 1), " * 20 + "; nothing"
     report = make_report() | {"warnings": [long, "short"]}
-    row, short = rows(report["warnings"], typed(report))
+    row, short = advice(report["warnings"], typed(report))
     assert len(row.line) <= LONGEST
     assert row.whole == long
     assert (short.line, short.whole) == ("short", "")

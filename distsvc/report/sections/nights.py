@@ -1,10 +1,15 @@
-"""The page's words on clusters since the previous run."""
+"""The page's words on clusters and columns since the previous run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from distsvc.report.content.comparison_parts import LineagePart, StoryPart
+from distsvc.report.content.comparison_parts import (
+    ColumnDrift,
+    DriftPart,
+    LineagePart,
+    StoryPart,
+)
 from distsvc.report.figures import moves
 from distsvc.report.formats import (
     MAX_ROWS,
@@ -17,6 +22,45 @@ from distsvc.report.formats import (
     things,
 )
 
+STABLE_INDEX, CHANGED_INDEX = 0.1, 0.25
+"""Population stability indices up to which a column is stable, and above which it changed much."""
+
+
+def drift_summary(columns: Sequence[ColumnDrift]) -> str:
+    """Return how many columns have changed, as a sentence."""
+    much = sum(column.index > CHANGED_INDEX for column in columns)
+    some = sum(column.index > STABLE_INDEX for column in columns) - much
+    columns_in_all = things(len(columns), "column")
+    parts = [
+        f"{count(n)} {'has' if n == 1 else 'have'} changed {how}"
+        for n, how in ((much, "much"), (some, "some"))
+        if n
+    ]
+    if not parts:
+        return f"None of {columns_in_all} has drifted."
+    return f"Of {columns_in_all}, {listed(parts)}."
+
+
+def index_text(index: float) -> str:
+    """Format a population stability index."""
+    return f"{index:.3f}" if index < 9.9995 else f"{index:,.4g}"
+
+
+def scores_and_outliers(found: DriftPart) -> Iterator[str]:
+    """Yield sentences that compare scores and outliers with those of the previous run."""
+    if found.score is not None and found.score_rows:
+        yield (
+            f"The index of the earlier model's scores of {things(found.score_rows, 'row')} is "
+            f"{index_text(found.score)}."
+        )
+    before, after = found.outlier_share_before, found.outlier_share_after
+    if before is not None and after is not None:
+        was = f"{percent(before)} of the rows lay outside every cluster before"
+        yield f"{was}, {percent(after)} do now."
+    elif after is not None:
+        yield f"{percent(after)} of the rows lie outside every cluster now."
+
+
 MAX_SURVIVORS = 10
 """Maximum number of clusters that continue, for them to be listed unfolded."""
 
@@ -24,14 +68,10 @@ MAX_OTHERS = 8
 """Maximum number of ids in a sentence or cell."""
 
 ENDED = {"split": "split", "absorbed": "absorbed", "disappeared": "gone"}
-ORDER = {"split": 0, "absorbed": 1, "disappeared": 2, "returned": 4, "appeared": 5, "survived": 6}
-SPLIT_OFF = 3
-
-FOLLOWED = "A new model was learned; no answer is clearly better than the earlier one"
-LEFT = "The earlier answer was given up because nearly all models of this table vote for another"
+ORDER = ("split", "absorbed", "disappeared", "split off", "returned", "appeared", "survived")
 
 
-def flow(found: LineagePart) -> moves.Flow | None:
+def moved_rows(found: LineagePart) -> moves.Flow | None:
     """Return the rows that moved, for the drawing; None if there are fewer than two clusters."""
     if found.moves is None or found.mode == "assign" or not found.rows:
         return None
@@ -40,21 +80,21 @@ def flow(found: LineagePart) -> moves.Flow | None:
     return flow if several and flow.rows.sum() > 0 else None
 
 
-def drawing(found: LineagePart, colours: Mapping[int, str]) -> str | None:
+def draw_moves(found: LineagePart, colours: Mapping[int, str]) -> str | None:
     """Draw the rows that moved, in the colours of this run's clusters by id."""
-    moved = flow(found)
-    if moved is None:
+    flow = moved_rows(found)
+    if flow is None:
         return None
     before = {s.id: ENDED[s.event] for s in found.clusters if s.event in ENDED and not s.is_new}
     after = {s.id: "new" for s in found.clusters if s.is_new}
-    return moves.alluvial(moved, (before, after), colours)
+    return moves.alluvial(flow, (before, after), colours)
 
 
-def caption(found: LineagePart) -> Caption:
+def moves_caption(found: LineagePart) -> Caption:
     """Return how to read the drawing, and which clusters are joined there."""
-    moved = flow(found)
+    flow = moved_rows(found)
     text = "A band is as wide as the number of rows that two clusters share."
-    sides = zip(moved.others if moved else (), ("the run before", "this run"), strict=False)
+    sides = zip(flow.others if flow else (), ("the run before", "this run"), strict=False)
     joined = [f"{count(n)} of {side}" for n, side in sides if n]
     if joined:
         text += f" {' and '.join(joined)} with few changes are joined, in grey."
@@ -62,7 +102,7 @@ def caption(found: LineagePart) -> Caption:
     return Caption(text, more)
 
 
-def summary(found: LineagePart) -> str:
+def lineage_summary(found: LineagePart) -> str:
     """Return how many clusters continue, and how many rows moved, as sentences."""
     kinds = ["new" if story.is_new else story.event for story in found.clusters]
     old = [
@@ -87,7 +127,12 @@ def summary(found: LineagePart) -> str:
     came = f"; cluster{'s' * (len(back) > 1)} {listed(back)} came back" if back else ""
     text = f"{text}; {_new(new)}{came}"
     if found.followed is not None:
-        text += f". {FOLLOWED if found.followed else LEFT}"
+        text += ". " + (
+            "A new model was learned; no answer is clearly better than the earlier one"
+            if found.followed
+            else "The earlier answer was given up because nearly all models of this table vote for "
+            "another"
+        )
     if found.moved is None or not found.rows:
         return f"{text}."
     share = "None" if found.moved == 0 else percent(found.moved)
@@ -120,7 +165,7 @@ def stories(found: Sequence[StoryPart]) -> FoldedTable[StoryPart]:
 
 
 def _order(story: StoryPart) -> int:
-    return SPLIT_OFF if story.event == "split" and story.is_new else ORDER[story.event]
+    return ORDER.index("split off" if story.event == "split" and story.is_new else story.event)
 
 
 def event(story: StoryPart) -> str:
@@ -144,6 +189,6 @@ def _ids(ids: Sequence[int]) -> str:
     return listed(names) if names else "others"
 
 
-def sizes(found: Sequence[StoryPart]) -> FoldedTable[StoryPart]:
+def by_size(found: Sequence[StoryPart]) -> FoldedTable[StoryPart]:
     """Return the table of clusters by their rows now."""
     return folded(sorted(found, key=lambda s: (-s.rows_after, s.id)), "more clusters")
