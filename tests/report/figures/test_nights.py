@@ -58,7 +58,7 @@ def test_ids_do_not_overlap():
     low = [0.8 + 0 * days, 0.85 + 0 * days]
     taken = [figures._place(days, low[0], low[0] + 0.05, [])]
     second = figures._place(days, low[1], low[1] + 0.05, taken)
-    assert abs(second[0] - taken[0][0]) / (days[-1] - days[0]) >= figures.NEAR
+    assert abs(second[0] - taken[0][0]) / (days[-1] - days[0]) >= figures.ID_GAP
 
 
 def test_an_id_is_written_where_its_band_is_wide_all_along_it():
@@ -68,7 +68,7 @@ def test_an_id_is_written_where_its_band_is_wide_all_along_it():
     high[100] = 0.9
     low[200:], high[200:] = 0.2 + 0.2 * (days[200:] - 200), 0.4 + 0.2 * (days[200:] - 200)
     x, y = figures._place(days, low, high, [])
-    reach = figures.EDGE * 365
+    reach = figures.EDGE_GAP * 365
     assert y == pytest.approx(0.25)
     assert x + reach < 200
     high[:] = low + 0.01
