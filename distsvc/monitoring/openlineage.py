@@ -37,10 +37,8 @@ SEND_TIMEOUT_S = 3.0
 """Maximum time at the end of a run for sending its events, in seconds."""
 
 PRODUCER = f"urn:distsvc:{__version__}"
-NAMESPACE = "distsvc"
 
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
-_BUCKETS = {"s3", "gs"}
 _GLOB = re.compile(r"/[^/]*[*?\[].*")
 
 
@@ -90,7 +88,7 @@ class Events:
             eventTime=datetime.datetime.now(datetime.UTC).isoformat(),
             run=ol.Run(runId=self._run_id, facets=_run_facets(self._job, outcome)),
             job=ol.Job(
-                namespace=os.environ.get("OPENLINEAGE_NAMESPACE") or NAMESPACE,
+                namespace=os.environ.get("OPENLINEAGE_NAMESPACE") or "distsvc",
                 name=self._job.job.name,
             ),
             inputs=_inputs(self._job, outcome),
@@ -119,7 +117,9 @@ def dataset_name(path: str) -> tuple[str, str]:
     scheme = _SCHEMES.get(parts.scheme, parts.scheme)
     rest = url.partition("://")[2].partition("/")[2]  # urlsplit would cut it at a ?, too
     name = _GLOB.sub("", f"/{rest}").rstrip("/")
-    return f"{scheme}://{parts.netloc}", (name.lstrip("/") if scheme in _BUCKETS else name) or "/"
+    return f"{scheme}://{parts.netloc}", (
+        name.lstrip("/") if scheme in ("s3", "gs") else name
+    ) or "/"
 
 
 def _run_facets(job: Job, outcome: RunOutcome | None) -> dict[str, RunFacet]:

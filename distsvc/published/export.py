@@ -30,8 +30,6 @@ from distsvc.storage.publishing.retention import AT_ONCE, check_folder, outputs_
 TABLE = "nights"
 """The name of the table in a DuckDB file."""
 
-DUCKDB_SUFFIXES = (".duckdb", ".ddb", ".db")
-
 
 @dataclass(frozen=True)
 class ExportedNights:
@@ -184,7 +182,7 @@ def _target(to: str) -> tuple[Any, str]:
         required("deltalake", "delta", shown)
         return partial(_write_delta, lake.path), shown
     suffix = Path(to).suffix.lower()
-    if lake.kind or "://" in to or suffix not in (".parquet", *DUCKDB_SUFFIXES):
+    if lake.kind or "://" in to or suffix not in (".parquet", ".duckdb", ".ddb", ".db"):
         raise JobFileError(
             f"--to: expected a file of this machine, NAME.parquet or NAME.duckdb, or a Delta "
             f"table, delta://PATH, found {shown}"

@@ -16,8 +16,6 @@ from distsvc.run.starting.resuming import (
 from distsvc.storage.places.lease import Doing, is_gone, read_holder
 from distsvc.storage.publishing.publication import BEGUN, RUNS, Output
 
-STOP = "now", "why", "phase", "done", "total", "seconds"
-
 
 class PublishedRun(TypedDict):
     """The published run, as in its manifest."""
@@ -71,14 +69,10 @@ def status(path: str) -> Status:
     gone = is_gone(holder) if holder else True
     running: RunningRun | None = None
     if holder and not gone:
-        running = {
-            "process": holder.process,
-            "host": holder.host,
-            "since": holder.since,
-            "now": holder.now,
-            "doing": holder.doing,
-            "alive": None if gone is None else True,
-        }
+        running = RunningRun(
+            process=holder.process, host=holder.host, since=holder.since, now=holder.now,
+            doing=holder.doing, alive=None if gone is None else True,
+        )  # fmt: skip
     doing = (holder and holder.doing) or {}
     interrupted: list[InterruptedRun] = []
     for run in interrupted_runs(output):
@@ -87,19 +81,19 @@ def status(path: str) -> Status:
         stopped = read_note(run, STOPPED)
         if holder and gone and doing.get("run") == run.name:
             stopped = doing | {"now": holder.now, "why": "killed"}
-        known = {name: stopped.get(name) for name in STOP}
+        known = {
+            name: stopped.get(name) for name in ("now", "why", "phase", "done", "total", "seconds")
+        }
         begun = read_note(run, BEGUN).get("begun")
         interrupted.append(
             {"run_id": run.name, "begun": begun, "kept": kept_results(run), "stopped": known}
         )
     published: PublishedRun | None = None
     if manifest is not None:
-        published = {
-            "run_id": manifest.run_id,
-            "created": manifest.created,
-            "rows": manifest.rows,
-            "clusters": manifest.clusters,
-        }
+        published = PublishedRun(
+            run_id=manifest.run_id, created=manifest.created, rows=manifest.rows,
+            clusters=manifest.clusters,
+        )  # fmt: skip
     return {
         "output": output.store.address,
         "published": published,

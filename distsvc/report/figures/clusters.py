@@ -43,7 +43,6 @@ MAX_SHOWN = 100  # clusters that get a number in a figure
 BADGE = 7.5  # points: half of a number's box
 RINGS = (0.0, 14.0, 20.0, 28.0, 38.0, 50.0, 64.0)  # points from a row to its cluster's number
 FAR = 4.0  # points that count as much as a row that is covered
-UNITS_OF_TIME = ((3600, "hours"), (60, "minutes"), (1, "seconds"))
 
 
 @drawn
@@ -173,7 +172,8 @@ def phase_costs(phases: Sequence[PhaseCost]) -> Figure:
     time, memory = figure.subplots(1, 2, sharey=True)
     at = np.arange(len(phases))
     durations = np.array([row.seconds for row in phases], float)
-    size, unit = next((s, u) for s, u in UNITS_OF_TIME if s == 1 or durations.max() >= 3 * s)
+    units = ((3600, "hours"), (60, "minutes"), (1, "seconds"))
+    size, unit = next((s, u) for s, u in units if s == 1 or durations.max() >= 3 * s)
     time.barh(at, durations / size, color=COLOURS[0], height=0.62)
     time.set_yticks(at, [one_line(row.name, 22) for row in phases])
     time.set_ylim(len(phases) - 0.4, -0.6)

@@ -71,11 +71,9 @@ THEME = {
 """Name of the page's variable for each colour, and its value on a dark page."""
 STEPS = [1, 2, 2.5, 5, 10]  # between ticks
 WIDTH = 5.6  # inches; small, so that the text stays legible on a phone
-RASTER_DPI = 200
 NOT_DRAWN = (
     "<p>This figure is not drawn: it needs matplotlib, which comes with distsvc[report].</p>"
 )
-LEAST_LENGTH = 1e-3  # of a dot, in units of all that is drawn with it
 STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": AXIS,
@@ -132,7 +130,7 @@ def drawn(draw: Callable[Arguments, Figure]) -> Callable[Arguments, str]:
             warnings.filterwarnings("ignore", message="Glyph .* missing from font")
             svg = io.StringIO()
             nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-            draw(*args, **kwargs).savefig(svg, format="svg", dpi=RASTER_DPI, metadata=nothing)
+            draw(*args, **kwargs).savefig(svg, format="svg", dpi=200, metadata=nothing)
         return _inline(svg.getvalue(), name)
 
     return figure_as_svg
@@ -203,7 +201,7 @@ class Dots(PathPatch):
         path = self.get_path()
         vertices = np.array(path.vertices, np.float64)
         if self.axes is not None:
-            vertices[1::2] += LEAST_LENGTH * np.asarray(self.axes.viewLim.size)
+            vertices[1::2] += 1e-3 * np.asarray(self.axes.viewLim.size)
         path = Path(vertices, path.codes)
         path.should_simplify = False
         self.set_path(path)

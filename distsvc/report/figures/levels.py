@@ -29,11 +29,7 @@ BESIDE, HEIGHT, BELOW, MARGIN = 0.9, 3.1, 0.56, 0.06  # the axis of levels, the 
 HEAD, GROUND = 0.22, 0.36  # room for a number on the highest hill, for a z under the lowest valley
 GAP, NARROWEST, ROOMY = 0.04, 0.16, 0.36  # between slots; a slot at least, and where there is room
 DIGIT = 0.66  # the width of one in units of its font size
-LONGEST_LABEL = 6
-FINEST = 8  # below this part of the lowest cluster's top, heights are as levels, not logarithms
-LOWEST = 1e-12
 MAX_POINTS = 60  # of an outline
-TICK_ROOM = 0.2
 
 
 class Hill(NamedTuple):
@@ -160,12 +156,12 @@ def drawn_hills(found: Sequence[Hill]) -> list[Hill]:
 
 
 class Scale:
-    """Heights of levels: as their logarithm, but with room for 0 at the bottom."""
+    """Heights of levels: logarithmic, but linear below an eighth of the lowest cluster's top."""
 
     def __init__(self, shown: Sequence[Hill]) -> None:
         lowest_top = min(hill.birth for hill in shown if hill.kept)
         lowest_valley = min((hill.death for hill in shown[1:]), default=0.0)
-        self.fine = max(lowest_top / FINEST, 2 * lowest_valley, LOWEST)
+        self.fine = max(lowest_top / 8, 2 * lowest_valley, 1e-12)
 
     def __call__(self, level: Any) -> Any:
         """Return the height of a level, or of an array of them."""
@@ -180,7 +176,7 @@ class Scale:
         taken: dict[float, str] = {}
         for level, name in named.items():
             height = float(self(level))
-            if all(abs(height - other) > TICK_ROOM for other in taken):
+            if all(abs(height - other) > 0.2 for other in taken):
                 taken[height] = name
         return taken
 
@@ -233,7 +229,7 @@ def _joins(found: Sequence[Hill]) -> dict[int, float]:
 
 
 def _label(hill: Hill) -> str:
-    return "" if hill.label is None else one_line(hill.label, LONGEST_LABEL)
+    return "" if hill.label is None else one_line(hill.label, 6)
 
 
 def _extent(text: str) -> float:

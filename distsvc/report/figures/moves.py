@@ -22,14 +22,10 @@ from distsvc.report.formats import one_line, percent, things
 Array = NDArray[np.float64]
 
 MAX_SHOWN = 20  # clusters of each run; one more is drawn, not joined into "others"
-LOWEST, HIGHEST, ROOMY = 1.8, 6.6, 0.34  # heights of all bars, and of a slot
 HEAD, FOOT = 0.3, 0.04
 GAP, WIDEST_GAP, NARROWEST = 0.05, 0.35, 0.165  # between slots, of a slot
 BAR = 0.13  # the width of a bar
-FINEST, HAIR = 0.002, 0.007  # narrower bands are left out, but for the widest one of each bar
-TEXT, SMALL, DIGIT = 9.5, 7.0, 0.56  # sizes of text; the width of a digit in units of its size
-MOST_ROOM = 1.75  # for texts beside the bars
-LONGEST_ID = 20
+TEXT = 9.5  # size
 
 Id = int | None
 """A cluster's id; None for all others together."""
@@ -131,10 +127,10 @@ def alluvial(found: Flow, notes: Sequence[Mapping[int, str]], colours: Mapping[i
     """
     ids, shares = (found.before, found.after), found.rows / found.rows.sum()
     sides = shares.sum(axis=1), shares.sum(axis=0)
-    height = min(HIGHEST, max(LOWEST, ROOMY * max(map(len, ids)) + 0.9))
+    height = min(6.6, max(1.8, 0.34 * max(map(len, ids)) + 0.9))
     texts = [_texts(*side) for side in zip(ids, sides, found.others, notes, strict=True)]
-    longest = DIGIT * max(len(text) for side in texts for text in side)
-    size = max(SMALL, min(TEXT, 72 * MOST_ROOM / longest))
+    longest = 0.56 * max(len(text) for side in texts for text in side)  # digits, in font sizes
+    size = max(7.0, min(TEXT, 72 * 1.75 / longest))
     room = size * longest / 72 + 0.08
     figure = Figure(figsize=(drawing.WIDTH, height + HEAD))
     axes = figure.add_axes((0, 0, 1, 1))
@@ -165,7 +161,7 @@ def _texts(ids: Sequence[Id], shares: Array, n_others: int, notes: Mapping[int, 
     """Return the texts beside the bars of one side."""
     texts = []
     for one, share in zip(ids, shares, strict=True):
-        name = things(n_others, "other") if one is None else one_line(one, LONGEST_ID)
+        name = things(n_others, "other") if one is None else one_line(one, 20)
         note = "" if one is None else notes.get(one, "")
         texts.append(f"{name} ({percent(share)})" + (f", {note}" if note else ""))
     return texts
@@ -196,8 +192,9 @@ def _draw_bands(
     starts = np.cumsum(widths, axis=1) - widths + np.array([[bar.top] for bar in bars[0]])
     stops = np.cumsum(widths, axis=0) - widths + np.array([bar.top for bar in bars[1]])
     largest = (widths == widths.max(axis=1)[:, None]) | (widths == widths.max(axis=0))
-    for i, j in np.argwhere((widths > FINEST) | (largest & (widths > 0))):
-        band = _band(ends, starts[i, j], stops[i, j], max(widths[i, j], HAIR))
+    # Invisible bands are left out, except the widest one of each bar.
+    for i, j in np.argwhere((widths > 0.002) | (largest & (widths > 0))):
+        band = _band(ends, starts[i, j], stops[i, j], max(widths[i, j], 0.007))
         colour = _colour(found.after[j], colours)
         axes.add_patch(PathPatch(band, facecolor=colour, alpha=0.45, linewidth=0))
 

@@ -12,8 +12,7 @@ from distsvc.report.formats import number, percent, short_name, things
 
 MOST_CLUSTERS = 12  # that are drawn, the largest
 MOST_COLUMNS = 5  # of each, the best
-LINE, HEAD, MARGIN = 0.42, 0.42, 0.12  # inches: a column, a cluster's heading, beside a range
-LONGEST_NAME = 24
+HEAD, MARGIN = 0.42, 0.12  # height of a heading in inches; space beside a range
 BAR, OTHERS = 0.17, -0.2  # where the bars of the cluster and of all others are
 
 
@@ -28,7 +27,7 @@ def profiles(part: ProfilesPart, clusters: Sequence[ClusterRow]) -> Figure:
     told = sorted(part.clusters, key=lambda one: place.get(one.label, len(place)))
     shown = [one for one in told if one.columns][:MOST_CLUSTERS]
     rows = [min(len(one.columns), MOST_COLUMNS) for one in shown]
-    heights = [HEAD + LINE * n for n in rows] or [HEAD]
+    heights = [HEAD + 0.42 * n for n in rows] or [HEAD]
     figure = Figure(figsize=(WIDTH, sum(heights)), layout="constrained")
     grid = figure.subplots(max(len(shown), 1), 1, squeeze=False, height_ratios=heights)
     for axes, one in zip(grid[:, 0], shown, strict=False):
@@ -44,7 +43,7 @@ def _cluster(axes: Axes, one: ProfilePart, size: ClusterRow | None, colour: str)
     for line, column in enumerate(columns):
         _column(axes, column, -float(line), colour)
     axes.set(xlim=(0.0, 1.0), ylim=(0.5 - len(columns), 0.5), xticks=[])
-    names = [short_name(column.column, LONGEST_NAME) for column in columns]
+    names = [short_name(column.column, 24) for column in columns]
     axes.set_yticks([-float(line) for line in range(len(columns))], names)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)

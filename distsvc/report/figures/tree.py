@@ -49,9 +49,6 @@ BADGE, LINE = 0.11, 0.17  # the radius of a split's number; the height of a line
 HEAD = 2 * BADGE + 2 * LINE + 0.07  # what stands above a panel
 CHIP_WIDTH, CHIP_HEIGHT, STRIP = 0.7, 0.27, 0.06
 FONT = 9
-CHARACTER = 0.55 * FONT / 72  # the mean width of one
-NUMBER = "#5a6775"  # behind the number of a split
-GOLDEN = 0.6180339887498949
 REASONS = {
     "elbow": "at the elbow",
     "agreement": "on which trees agree",
@@ -237,14 +234,14 @@ def _labels(node: TreeNode, by_id: Mapping[int, TreeNode]) -> Iterator[int]:
 
 def _head(canvas: Axes, node: SplitNode, middle: float, top: float, across: float) -> None:
     """Write a split's number, its rows and its direction above its panel."""
-    canvas.add_patch(Circle((middle, top + BADGE), BADGE, color=NUMBER, linewidth=0, zorder=2))
+    canvas.add_patch(Circle((middle, top + BADGE), BADGE, color="#5a6775", linewidth=0, zorder=2))
     canvas.text(
         middle, top + BADGE, str(node.rank), color="white", fontsize=FONT, fontweight="bold",
         ha="center", va="center_baseline", zorder=3,
     )  # fmt: skip
     lines = (
         f"n = {compact(node.rows)}, {percent(node.share)}",
-        direction(node.direction, node.others, 2, across / CHARACTER),
+        direction(node.direction, node.others, 2, across / (0.55 * FONT / 72)),
     )
     for i, text in enumerate(lines):
         low = top + 2 * BADGE + i * LINE
@@ -270,7 +267,8 @@ def _panel(figure: Figure, node: SplitNode, colours: Mapping[int, str], box: Bbo
         heights: NDArray[np.float64] = np.maximum(np.interp(x, grid, density), 0.1)
     else:
         heights = np.full(len(x), 0.9)
-    heights = heights * (0.06 + 0.9 * (GOLDEN * np.arange(1, len(x) + 1) % 1))
+    golden = 0.6180339887498949  # its multiples modulo 1 are spread evenly
+    heights = heights * (0.06 + 0.9 * (golden * np.arange(1, len(x) + 1) % 1))
     size = float(np.clip(30 * (box.width / max(1, len(x))) ** 0.5, 1.8, 3.6))
     for label in sorted(set(labels.tolist())):
         own = labels == label

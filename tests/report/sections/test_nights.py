@@ -198,10 +198,6 @@ def test_sixty_clusters():
     assert "41 of the run before and 41 of this run with few changes are joined, in grey" in text
 
 
-def test_the_same_page_again():
-    assert rendered(make_night_report()) == rendered(make_night_report())
-
-
 @pytest.mark.usefixtures("undrawn")
 def test_many_changes_fold_away():
     lineage = make_lineage() | {

@@ -1,7 +1,4 @@
-import copy
 import re
-
-import pytest
 
 from distsvc.report.figures import drawing, tree
 from tests.report.reports import Page, make_report, make_tree_report, page_text, rendered, typed
@@ -16,19 +13,6 @@ def test_sections_with_and_without_a_tree():
     without = rendered(make_report())
     for heading in ("Splits", "Why 3 clusters", "Rules", "How clear"):
         assert f"<h2>{heading}</h2>" not in without
-
-
-@pytest.mark.parametrize(("n_clusters", "chain"), [(2, False), (10, True), (40, False)])
-def test_page_is_well_formed_and_the_same_again(n_clusters, chain):
-    report = make_tree_report(n_clusters, chain=chain)
-    before = copy.deepcopy(report)
-    html = rendered(report)
-    assert report == before
-    assert rendered(report) == html
-    ids = [content for name, content in Page(html).attributes if name == "id"]
-    assert len(ids) == len(set(ids))
-    targets = re.findall(r'(?:href="#|url\(#)([^")]+)', html)
-    assert set(targets) <= set(ids)
 
 
 def test_no_split_is_said_in_words():
