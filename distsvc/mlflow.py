@@ -63,8 +63,8 @@ def log_model(run: Run | str | os.PathLike[str], name: str = "model", **options:
     """
     from mlflow.models import Model as Logged
 
-    flavor = sys.modules[__name__]
-    return Logged.log(artifact_path=None, name=name, flavor=flavor, run=_taken(run), **options)
+    flavor, run = sys.modules[__name__], run if isinstance(run, Run) else load(run)
+    return Logged.log(artifact_path=None, name=name, flavor=flavor, run=run, **options)
 
 
 def save_model(
@@ -108,7 +108,7 @@ def save_model(
     import mlflow.pyfunc
     from mlflow.models import Model as Saved
 
-    run = _taken(run)
+    run = run if isinstance(run, Run) else load(run)
     described = mlflow_model if mlflow_model is not None else Saved()
     described.add_flavor(FLAVOR_NAME, distsvc_version=__version__, run_id=run.manifest["run_id"])
     described.signature = _signature(run.model) if signature is None else signature
@@ -185,10 +185,6 @@ class _Labels:
     def get_raw_model(self) -> Model:
         """Return the model, for MLflow's `unwrap_python_model`."""
         return self._model
-
-
-def _taken(run: Run | str | os.PathLike[str]) -> Run:
-    return run if isinstance(run, Run) else load(run)
 
 
 def _signature(model: Model) -> Any:

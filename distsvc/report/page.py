@@ -122,16 +122,6 @@ PARTS = (
 """All parts of the page, from top to bottom."""
 
 
-class PageSection(NamedTuple):
-    """A section of the page, as its template takes it."""
-
-    id: str
-    name: str
-    heading: str
-    part: object
-    figure: object
-
-
 SCRIPT = (TEMPLATES / "page.js").read_text(encoding="utf-8")
 """Sorts and filters tables, and compares two clusters; the page works without it, too."""
 
@@ -155,13 +145,13 @@ def render_page(report: Report) -> str:
         colours={label: drawing.variable(colour) for label, colour in colours.items()},
         grey=drawing.variable(drawing.GREY),
         sections=[
-            PageSection(
-                id=part.name.rpartition("/")[2],
-                name=part.name,
-                heading=part.heading if isinstance(part.heading, str) else part.heading(report),
-                part=content,
-                figure=part.figure(report),
-            )
+            {
+                "id": part.name.rpartition("/")[2],
+                "name": part.name,
+                "heading": part.heading if isinstance(part.heading, str) else part.heading(report),
+                "part": content,
+                "figure": part.figure(report),
+            }
             for part, content in contents
             if content
         ],
