@@ -42,7 +42,7 @@ METRICS = {
     "drift_max": "Largest population stability index of any column.",
     "clusters_appeared": "Clusters whose ids are new.",
     "clusters_disappeared": "Clusters of the run before whose ids have ended.",
-    "agreement": "Chance that another sample has the answer, or how far trees agree.",
+    "agreement": "Chance that another sample has the answer.",
     "warnings": "Warnings of the last run.",
     "failed_checks": "Checks that hold the last run's result back.",
     "warned_checks": "Checks that did not pass, and only warn.",

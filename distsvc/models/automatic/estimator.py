@@ -72,10 +72,10 @@ class AutoClustering(MixedClusterEstimator):
     why_ : str
         Why, in sentences.
     agreement_ : float
-        Probability that the answer describes the table better than the next different proposal
-        (Vuong 1989). Where columns stay as they are, the probability that another sample gives this
-        answer, up to an adjusted Rand index of 0.8; with `n_clusters` the share of the models, or
-        of the runs of k-means, that find it.
+        Probability that another sample of the table gives this answer, up to an adjusted Rand index
+        of 0.8: that the answer is better than the next different proposal (Vuong 1989). If columns
+        stay as they are, estimated as by `SupportVectorClustering`; with `n_clusters` the share of
+        the models, or of the runs of k-means, that give the answer.
     likeness_ : float or None
         Adjusted Rand index of the answer and the next different proposal; None if there is none.
     notes_ : list of str

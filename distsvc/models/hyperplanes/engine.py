@@ -12,7 +12,7 @@ from distsvc.errors import UnusableRowsError
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.hyperplanes.tree import ClusterTree, Cut, GrowingTree, elbow, valley
 from distsvc.models.rows import sampling
-from distsvc.models.rows.agreement import rand_indices
+from distsvc.models.rows.agreement import SAME_ANSWER, rand_indices
 from distsvc.models.rows.checkpoints import (
     MAX_STATE_COUNT,
     NO_CHECKPOINT,
@@ -194,8 +194,10 @@ class TreeEngine:
         valleys = [self._valleys(cut) for cut in cuts[:VALLEY_RESTARTS]]
         self.clearest_valley = float(max(z.max(initial=0.0) for z in valleys))
         cuts, alike = self._agreeing_cuts(cuts)
-        self.restart, self.agreement = most_agreeing(alike)
+        self.restart = most_agreeing(alike)
         cut = self._final_cut(cuts[self.restart])
+        own = alike[self.restart]
+        self.agreement = share_alike(own if cut.n_clusters > 1 else np.ones_like(own))
         self.valleys = self._valleys(cut)
         self.cut, self.n_clusters = self._unscaled(cut), cut.n_clusters
         self.n_samples = round(float(trees[self.restart].counts.sum()))
@@ -349,17 +351,22 @@ class TreeStream:
         self.engine.choose([self.growing])
 
 
-def most_agreeing(alike: np.ndarray) -> tuple[int, float]:
-    """Return the labelling that agrees most with the others, and its mean agreement with them.
+def most_agreeing(alike: np.ndarray) -> int:
+    """Return the number of the labelling that agrees most with the others, the first of several.
 
-    `alike` (m, m) are the adjusted Rand indices of the labellings. The mean is NaN if m is 1.
+    `alike` (m, m) are the adjusted Rand indices of the labellings.
+    """
+    mean = (alike.sum(axis=1) - 1.0) / max(len(alike) - 1, 1)
+    return int(np.argmax(mean.round(12)))
+
+
+def share_alike(alike: np.ndarray) -> float:
+    """Return the share of the other labellings that are the same answer as one of m labellings.
+
+    `alike` (m,) are its adjusted Rand indices, with itself, too. The share of none is NaN.
     """
     m = len(alike)
-    if m == 1:
-        return 0, float("nan")
-    mean = ((alike.sum(axis=1) - 1.0) / (m - 1)).round(12)
-    best = int(np.argmax(mean))
-    return best, float(mean[best])
+    return float((np.count_nonzero(alike > SAME_ANSWER) - 1) / (m - 1)) if m > 1 else float("nan")
 
 
 def _mean_agreement(alike: np.ndarray) -> float:

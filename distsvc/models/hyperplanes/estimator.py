@@ -121,8 +121,8 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
         The nodes with their hyperplanes, rows and sums of squares, and the order of splits. Rows
         are relative to ``centre_``; sums of squares are of the scaled columns.
     agreement_ : float
-        Mean adjusted Rand index of the chosen tree's clusters with those of the other restarts; NaN
-        with one restart. If it is low, another order of the rows gives other clusters.
+        Probability that another sample of the table gives this answer, up to an adjusted Rand index
+        of 0.8: the share of the other restarts that do; NaN with one restart.
     valleys_ : ndarray of shape (k - 1,), float64
         z of every split of the answer, by importance.
     clearest_valley_ : float

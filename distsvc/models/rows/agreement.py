@@ -8,6 +8,9 @@ import numpy as np
 
 from distsvc.kernels.agreement import pairs_together
 
+SAME_ANSWER = 0.8
+"""Adjusted Rand index above which two labellings are the same answer."""
+
 
 def rand_indices(labels: Sequence[np.ndarray]) -> np.ndarray:
     """Return the adjusted Rand index (m, m) float64 of all pairs of m labellings (n,).

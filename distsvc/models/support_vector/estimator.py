@@ -213,7 +213,7 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         The winner's tree: births, deaths, masses, z, depths of its branches (level tree only).
     agreement_ : float
         Estimated probability that another sample of the table gives this answer, up to an adjusted
-        Rand index of 0.8, calibrated on halves of labelled sets (level tree only). With
+        Rand index of 0.8 (level tree only): calibrated on halves of labelled sets. With
         `n_clusters`, the share of the models with this answer.
     candidates_ : list of dict
         The best proposal for each number of clusters (level tree only): ``n_clusters``,

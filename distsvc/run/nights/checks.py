@@ -33,7 +33,7 @@ class RunMetrics:
     Attributes
     ----------
     agreement : float or None
-        The chance that the answer holds, or the agreement of trees.
+        The chance that another sample has the answer.
     dropped : float or None
         Share of the rows dropped for missing values, if known.
     rows_before : sequence of int

@@ -68,8 +68,8 @@ def compare_and_check(
 ) -> Comparison:
     """Compare a labelled run with the previous one, and do the job's checks.
 
-    The fit's `facts` may have ``agreement``: the chance that the answer holds, or the agreement of
-    trees. ``followed`` says whether the previous run's answer was kept.
+    The fit's `facts` may have ``agreement``: the chance that another sample has the answer.
+    ``followed`` says whether the previous run's answer was kept.
     """
     lineage = _lineage(run, job, previous, labelled)
     if lineage is not None:

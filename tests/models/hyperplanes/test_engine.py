@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.metrics import adjusted_rand_score
 
-from distsvc.models.hyperplanes.engine import TreeEngine, most_agreeing
+from distsvc.models.hyperplanes.engine import TreeEngine, most_agreeing, share_alike
 from distsvc.models.hyperplanes.tree import elbow
 from distsvc.models.rows import sampling
 from distsvc.models.rows.agreement import rand_indices
@@ -175,7 +175,8 @@ def test_agreement():
     X = np.concatenate([blobs()[0], gaussian(1000, 3, 1) * 5.0])
     found = [estimator(n_init=n, n_clusters=7).fit(X).agreement_ for n in (1, 2, 5)]
     assert np.isnan(found[0])
-    assert all(0.0 <= agreement < 0.99 for agreement in found[1:])
+    assert found[1] in (0.0, 1.0)
+    assert found[2] in (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 def test_the_partition_that_agrees_most():
@@ -185,24 +186,30 @@ def test_the_partition_that_agrees_most():
     near = np.where(rng.random(200) < 0.1, rng.integers(4, size=200), common)
     renamed = np.array([2, 0, 3, 1])[common]
     partitions = [odd, near, common, renamed]
-    best, agreement = most_agreeing(rand_indices(partitions))
+    alike = rand_indices(partitions)
+    best = most_agreeing(alike)
     assert best in (2, 3)  # equals but for the names
-    expected = np.mean([adjusted_rand_score(common, other) for other in (odd, near, renamed)])
-    assert agreement == pytest.approx(expected)
-    assert most_agreeing(rand_indices(partitions[:3][::-1]))[0] == 0
-    assert most_agreeing(rand_indices([odd, common]))[0] == 0
+    indices = [adjusted_rand_score(common, other) for other in (odd, near, renamed)]
+    assert share_alike(alike[best]) == np.mean(np.array(indices) > 0.8) == pytest.approx(2 / 3)
+    assert most_agreeing(rand_indices(partitions[:3][::-1])) == 0
+    assert most_agreeing(rand_indices([odd, common])) == 0
 
 
 def test_agreement_of_few():
     labels = np.array([0, 1, 1, 2])
-    best, agreement = most_agreeing(rand_indices([labels]))
-    assert best == 0
-    assert np.isnan(agreement)
-    assert most_agreeing(rand_indices([labels] * 3)) == (0, pytest.approx(1.0))
-    assert most_agreeing(rand_indices([np.zeros(4, int)] * 2)) == (0, pytest.approx(1.0))
-    assert most_agreeing(rand_indices([np.zeros(1, int)] * 2)) == (0, pytest.approx(1.0))
     crossed = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
-    assert most_agreeing(rand_indices(crossed)) == (0, pytest.approx(-0.5))
+    assert most_agreeing(rand_indices([labels])) == most_agreeing(rand_indices(crossed)) == 0
+    assert np.isnan(share_alike(rand_indices([labels])[0]))
+    assert share_alike(rand_indices(crossed)[0]) == 0.0
+    for equal in ([labels] * 3, [np.zeros(4, int)] * 2, [np.zeros(1, int)] * 2):
+        alike = rand_indices(equal)
+        assert (most_agreeing(alike), share_alike(alike[0])) == (0, 1.0)
+
+
+@one_cluster_is_fine
+def test_all_restarts_agree_on_one_cluster():
+    model = estimator(n_init=5, valley=1e6).fit(gaussian())
+    assert (model.n_clusters_, model.agreement_) == (1, 1.0)
 
 
 @pytest.mark.parametrize("clip", [0.5, 1.0, 5.0])

@@ -14,7 +14,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from distsvc.models.rows.agreement import rand_indices
+from distsvc.models.rows.agreement import SAME_ANSWER, rand_indices
 from distsvc.models.rows.mass import FLAT
 from distsvc.models.support_vector.level_tree.proposals import (
     Proposal,
@@ -28,8 +28,7 @@ from distsvc.models.support_vector.level_tree.tree import LevelTree
 VOTE_ROWS = 700
 """Rows on which candidates are compared with each other."""
 
-AGREEMENT = 0.8
-"""The adjusted Rand index above which two clusterings are the same answer."""
+AGREEMENT = SAME_ANSWER
 
 LOW_SUPPORT = 0.5
 """Share of the members that find the answer, up to which it is doubtful."""
