@@ -10,7 +10,7 @@ FULL = {
         "columns": ["a", "b"],
         "exclude": ["c"],
         "id": "row_id",
-        "label": "label",
+        "classes": "label",
         "where": "split == 0",
     },
     "preprocess": {

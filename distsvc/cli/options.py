@@ -92,8 +92,8 @@ SHORT_OPTIONS: dict[str, tuple[str, Any, str, str]] = {
         "model.min_cluster_rows", click.IntRange(1), "N",
         "The least rows of a cluster; a smaller one goes with its nearest one.",
     ),
-    "label": (
-        "input.label", str, "NAME", "The column of known classes; it only scores the result."
+    "classes": (
+        "input.classes", str, "NAME", "The column of known classes; it only scores the result."
     ),
     "id": ("input.id", str, "NAME", "The column of ids, copied to the labels."),
     "out": ("output.path", Place(), "OUT", "Where the result goes, instead of out/NAME."),
@@ -121,9 +121,14 @@ SHORT_OPTIONS: dict[str, tuple[str, Any, str, str]] = {
 SHORT = {name: key for name, (key, *_) in SHORT_OPTIONS.items()}
 
 
+OLD_FLAGS = {"classes": ("--label",)}
+"""Earlier names of options, which still work."""
+
+
 def _short_option(name: str) -> Any:
     _, kind, metavar, words = SHORT_OPTIONS[name]
-    return click.option(f"--{name.replace('_', '-')}", type=kind, metavar=metavar, help=words)
+    flags = (f"--{name.replace('_', '-')}", *OLD_FLAGS.get(name, ()))
+    return click.option(*flags, type=kind, metavar=metavar, help=words)
 
 
 EXCLUDE = _short_option("exclude")
@@ -202,8 +207,10 @@ def split_options(
     """
     given = {name: options.pop(name) for name in SHORT if name in options}
     keys = {SHORT[name]: value for name, value in given.items() if value is not None}
+    from distsvc.job.file import present_name
+
     for setting in settings:
-        key = setting.partition("=")[0].strip()
+        key = present_name(setting.partition("=")[0].strip())
         if key in keys:
             name = next(name for name, of in SHORT.items() if of == key)
             name = name.replace("_", "-")

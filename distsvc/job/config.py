@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
-    AliasChoices,
     BeforeValidator,
     Field,
     GetCoreSchemaHandler,
@@ -111,8 +110,9 @@ class InputConfig(_Section):
     """Columns that are no features. Default: none."""
     id: Text | None = None
     """A column that is copied to the output. Default: the row's number."""
-    label: Text | None = None
-    """A column of known classes, used only to score the result."""
+    classes: Text | None = None
+    """A column of known classes, used only to score the result. `label` is the old name of this
+    key."""
     where: str | None = None
     """A condition on columns: the rows to use. Default: all."""
     ready: Annotated[Text, AfterValidator(_relative)] | None = None
@@ -322,9 +322,7 @@ class ContinuityConfig(_Section):
 
     previous: Annotated[tuple[PathOrUrl, ...], Field(strict=False), BeforeValidator(_several)] = ()
     """A published run whose cluster ids go on; with a date, that of another night."""
-    min_overlap: Annotated[
-        float, Field(gt=0.0, le=1.0, validation_alias=AliasChoices("min_overlap", "match"))
-    ] = 0.3
+    min_overlap: Annotated[float, Field(gt=0.0, le=1.0)] = 0.3
     """The least overlap (Jaccard, on the same rows) for a cluster to keep its id. `match` is the
     old name of this key."""
     memory: Annotated[int, Field(ge=0, le=366)] = 7
@@ -584,10 +582,10 @@ class Job(_Section):
 
     @model_validator(mode="after")
     def _sections_that_do_not_go_together(self) -> Job:
-        algorithm, label = self.model.algorithm, self.input.label
-        if label is not None and label in (self.input.columns or ()):
+        algorithm, classes = self.model.algorithm, self.input.classes
+        if classes is not None and classes in (self.input.columns or ()):
             raise ValueError(
-                f"input.columns names {label!r}, the input.label: a label only scores clusters"
+                f"input.columns names {classes!r}, the input.classes: classes only score clusters"
             )
         self._check_categories()
         self._check_kinds()
@@ -618,7 +616,7 @@ class Job(_Section):
 
     def _check_categories(self) -> None:
         columns, log = self.input.columns, self.preprocess.log
-        apart = {self.input.label: "input.label", self.input.id: "input.id"}
+        apart = {self.input.classes: "input.classes", self.input.id: "input.id"}
         for name in self.preprocess.encode:
             if name in apart:
                 raise ValueError(f"preprocess.encode names {name!r}, the {apart[name]}")
@@ -643,7 +641,7 @@ class Job(_Section):
         for name, key in (used | typed).items():
             if name in ignored:
                 raise ValueError(f"{ignored[name]} leaves out {name!r}, which {key} uses")
-        apart = {given.label: "input.label", given.id: "input.id"}
+        apart = {given.classes: "input.classes", given.id: "input.id"}
         for name in typed:
             if name in apart:
                 raise ValueError(f"columns.{name}: {name!r} is the {apart[name]}, and no feature")
@@ -654,6 +652,10 @@ class Job(_Section):
         """Return a SHA-256 of all keys that decide labels, without the previous run."""
         content = self.model_dump(mode="json", exclude=UNDECIDING)
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+RENAMED = {("input", "label"): "classes", ("continuity", "match"): "min_overlap"}
+"""Present names of keys, by section and old name."""
 
 
 def with_key(job: Job, section: str, key: str, value: Any) -> Job:

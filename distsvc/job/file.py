@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from distsvc.errors import InputNotFoundError, JobFileError, shown
 from distsvc.errors.urls import bare_url
-from distsvc.job.config import MODELS, ColumnKind, Job, Section, Sections
+from distsvc.job.config import MODELS, RENAMED, ColumnKind, Job, Section, Sections
 from distsvc.job.dates import fill_date, fill_each_date, names_day, parse_day
 
 MAX_FILE_BYTES = 4 * 2**20
@@ -78,7 +78,7 @@ def override(
     `settings` are as in `load_job`, `values` by the names of keys, such as ``model.seed``. Several
     settings of a list or a table add up; otherwise the last one counts.
     """
-    content = {name: dict(of) if isinstance(of, dict) else of for name, of in content.items()}
+    content = _renamed(content, "job")
     for name, value in _added_up(content, settings).items():
         _put(content, name, value, "--set", f"{name!r}", "=value")
     for name, value in (values or {}).items():
@@ -88,6 +88,7 @@ def override(
 
 def parse_job(content: Sections, source: str = "job", run_date: str | None = None) -> Job:
     """Validate the sections of a job; errors as in `load_job`."""
+    content = _renamed(content, source)
     dated = _with_dates(content, source, run_date)
     try:
         job = Job.model_validate(dated)
@@ -98,6 +99,22 @@ def parse_job(content: Sections, source: str = "job", run_date: str | None = Non
             if value != dated[section][key] and [value] != dated[section][key]:
                 job.as_written[section, key] = value
     return job
+
+
+def _renamed(content: Sections, source: str) -> Sections:
+    """Return a copy of sections in which keys with an old name have their present one."""
+    found: Sections = {}
+    for section, of in content.items():
+        found[section] = dict(of) if isinstance(of, dict) else of
+    for (section, old), name in RENAMED.items():
+        table = found.get(section)
+        if isinstance(table, dict) and old in table:
+            if name in table:
+                raise JobFileError(
+                    f"{source}: {section}.{name} and {section}.{old}, its old name, are both given"
+                )
+            table[name] = table.pop(old)
+    return found
 
 
 def job_text(job: Job) -> str:
@@ -201,7 +218,7 @@ def _put(content: Sections, name: str, value: Any, by: str, found: str, more: st
     table = content.setdefault(section, {})
     if not isinstance(table, dict):
         raise JobFileError(f"{by} {name}: {section} is not a section of the job file")
-    table[key] = value
+    table[RENAMED.get((section, key), key)] = value
 
 
 def _value(text: str) -> Any:
@@ -326,6 +343,12 @@ def known_keys() -> dict[str, tuple[str, ...]]:
                 found = keys.get(f"{section}.{key}", ())
                 keys[f"{section}.{key}"] = tuple(dict.fromkeys((*found, *_words(of.annotation))))
     return keys | {"model.algorithm": tuple(MODELS)}
+
+
+def present_name(name: str) -> str:
+    """Return the present name of a ``section.key``, which may be an old one."""
+    section, _, key = name.partition(".")
+    return f"{section}.{RENAMED.get((section, key), key)}"
 
 
 def keys_named(name: str) -> list[str]:

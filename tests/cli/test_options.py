@@ -20,7 +20,7 @@ VALUES = {
     "clusters": (5, 5),
     "max_clusters": (5, 5),
     "min_cluster_rows": (50, 50),
-    "label": ("y", "y"),
+    "classes": ("y", "y"),
     "id": ("name", "name"),
     "out": ("there", "there"),
     "columns": ("a, b", ("a", "b")),
@@ -87,7 +87,7 @@ def test_short_forms_together_override_a_job_file(asked, tmp_path):
 def test_a_table_is_clustered_by_short_forms_alone(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pyarrow.csv.write_csv(make_table("gaussians4"), "table.csv")
-    words = ["--clusters", "3", "--label", "label", "--out", "here", "--algorithm", "bico"]
+    words = ["--clusters", "3", "--classes", "label", "--out", "here", "--algorithm", "bico"]
     found = CliRunner().invoke(main, ["run", "table.csv", *words])
     assert found.exit_code == 0, found.output
     assert found.stdout.startswith("3 clusters in 1,200 rows")

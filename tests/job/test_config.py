@@ -339,7 +339,7 @@ WRONG = {
         ([1, 2], "must be a valid string, found 1"),
     ],
     "input.id": [(3, "must be a valid string, found 3")],
-    "input.label": [(3, "must be a valid string, found 3")],
+    "input.classes": [(3, "must be a valid string, found 3")],
     "input.ready": [("../a", "must be the name of a file below the path")],
     "input.where": [(True, "must be a valid string, found True")],
     "preprocess.scale": [

@@ -126,7 +126,7 @@ def test_the_day_is_filled_in_in_every_text_of_three_sections():
             "path": "in/{run_date:%Y}/t.parquet",
             "columns": ["a{run_date:%m}", "b"],
             "id": "i{run_date-1d:%d}",
-            "label": "{run_date}",
+            "classes": "{run_date}",
             "where": "day == '{run_date-1d}'",
         },
         output={"path": "out/{run_date}"},
@@ -137,7 +137,7 @@ def test_the_day_is_filled_in_in_every_text_of_three_sections():
         "columns": ("a03", "b"),
         "exclude": (),
         "id": "i28",
-        "label": "2026-03-01",
+        "classes": "2026-03-01",
         "where": "day == '2026-02-28'",
     }
     assert found.output.path == "out/2026-03-01"

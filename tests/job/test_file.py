@@ -109,7 +109,7 @@ def test_run_date_that_is_no_date(file, date):
 
 
 OTHER = {
-    "input": {"path": "x", "columns": ["b"], "id": "x", "label": "x", "where": "x == 1"},
+    "input": {"path": "x", "columns": ["b"], "id": "x", "classes": "x", "where": "x == 1"},
     "preprocess": {"scale": "none", "missing": "drop", "encode": {}},
     "model": {
         "mode": "refit",
@@ -203,6 +203,16 @@ def test_a_job_is_told_as_it_was_written():
     assert parse_job(told, run_date="2026-03-01").digest() == job.digest()
     plain = parse_job({"input": {"path": "a"}, "output": {"path": "b"}}, run_date="2026-03-01")
     assert tomllib.loads(job_text(plain))["job"]["run_date"] == "2026-03-01"
+
+
+def test_old_names_of_keys_are_their_present_ones():
+    old = {"input": {"path": "a", "label": "y"}, "continuity": {"match": 0.5}}
+    job = parse_job(old | {"output": {"path": "b"}})
+    assert (job.input.classes, job.continuity.min_overlap) == ("y", 0.5)
+    for found in (overridden(old, ["input.classes=z"]), overridden(old, ["input.label=z"])):
+        assert found["input"] == {"path": "a", "classes": "z"}
+    with pytest.raises(JobFileError, match=r"input\.classes and input\.label, its old name"):
+        parse_job({"input": {"path": "a", "label": "y", "classes": "y"}})
 
 
 def test_settings_of_one_list_or_table_add_up():

@@ -114,7 +114,7 @@ def _columns(profile: TableProfile) -> list[str]:
     if profile.id is not None:
         lines.append(_hint("id", profile.id, "looks like an id: copied to the labels"))
     remark = "looks like known classes: scores the result, and is no feature"
-    return lines + [_hint("label", name, remark) for name in profile.labels[:3]]
+    return lines + [_hint("classes", name, remark) for name in profile.labels[:3]]
 
 
 def _preprocess(profile: TableProfile) -> list[str]:

@@ -74,7 +74,7 @@ def write_model(run: RunDirectory, job: Job, learned: Learned, labelled: Labelle
         "parameters": learned.parameters,
         "features": run.plan.table.to_dict()["features"],
         "chosen_columns": job.input.columns is not None,
-        "input": job.input.model_dump(include={"id", "label", "where"}),
+        "input": {"id": job.input.id, "label": job.input.classes, "where": job.input.where},
         "preprocess": job.preprocess.model_dump() | {"missing": job.missing},
         "facts": preparation.facts | facts | run.plan.output.optional(),
     }

@@ -156,8 +156,8 @@ def merge_schemas(
 
 
 def other_columns(config: InputConfig) -> list[str]:
-    """Return the columns that a job uses besides the features: id, label and those of `where`."""
-    names = [config.id, config.label, *where_columns(config.where)]
+    """Return the columns that a job uses besides the features: id, classes, those of `where`."""
+    names = [config.id, config.classes, *where_columns(config.where)]
     return [name for name in dict.fromkeys(names) if name is not None]
 
 
@@ -170,7 +170,7 @@ def choose_features(
     """Return the feature columns, and check every other column that the job names.
 
     Without ``input.columns`` these are, in the table's order, the columns of numbers, booleans,
-    decimals, durations and vectors, and those of `categories`. Excluded are the id, the label, the
+    decimals, durations and vectors, and those of `categories`. Excluded are the id, the classes, the
     columns of ``where``, partition keys, an index of pandas, columns without a name, and `ignored`
     ones.
 
@@ -183,14 +183,14 @@ def choose_features(
         ``input.columns`` names a column twice.
     """
     path = config.shown
-    used = [("input.id", config.id), ("input.label", config.label)]
+    used = [("input.id", config.id), ("input.classes", config.classes)]
     used += [("input.where", name) for name in where_columns(config.where)]
     for key, column in used:
         if column is not None:
             _check(column, key, path, scan)
-    if config.label is not None and pa.types.is_nested(scan.types[config.label]):
+    if config.classes is not None and pa.types.is_nested(scan.types[config.classes]):
         raise DataError(
-            f"input.label: column {config.label!r} of {path} is {scan.shown[config.label]}, "
+            f"input.classes: column {config.classes!r} of {path} is {scan.shown[config.classes]}, "
             "expected one value in a row"
         )
     given = config.columns or ()
@@ -288,7 +288,8 @@ def exclusion_reasons(
 ) -> dict[str, str]:
     """Return the reason why each other column is no feature."""
     uses = dict.fromkeys(where_columns(config.where), "of input.where")
-    uses |= {n: f"input.{field}" for field, n in (("label", config.label), ("id", config.id)) if n}
+    named = (("classes", config.classes), ("id", config.id))
+    uses |= {name: f"input.{field}" for field, name in named if name}
     uses = {**ignored, **uses}
     used, listed = set(features), set(scan.default)
 

@@ -135,7 +135,7 @@ def open_table(
     table = Table(
         layout=scan.layout,
         id=config.id,
-        label=config.label,
+        label=config.classes,
         where=config.where,
         sources=scan.sources or tuple(location.address for location in locations),
         versions=versions,

@@ -116,10 +116,10 @@ def _check_job(config: InputConfig) -> None:
     for field, value in (("id", config.id), ("where", config.where)):
         if value is not None:
             raise JobFileError(f"input.{field}: svmlight text can't have it, found {value!r}")
-    if config.label not in (None, SVM_LABEL):
+    if config.classes not in (None, SVM_LABEL):
         raise JobFileError(
-            f"input.label: the label of svmlight text is named {SVM_LABEL!r}, found "
-            f"{config.label!r}"
+            f"input.classes: svmlight text has its classes in {SVM_LABEL!r}, found "
+            f"{config.classes!r}"
         )
     if SVM_LABEL in (config.columns or ()):
         raise JobFileError(

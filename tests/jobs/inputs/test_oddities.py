@@ -278,7 +278,7 @@ def test_an_id_named_row(folder):
 
 
 def test_a_label_among_the_features():
-    refused("job: input.columns names 'y', the input.label", input={
+    refused("job: input.columns names 'y', the input.classes", input={
         "path": "in.parquet", "columns": ["x", "y"], "label": "y"
     })  # fmt: skip
 

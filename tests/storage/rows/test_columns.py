@@ -67,7 +67,7 @@ def test_names_with_dots_and_spaces(tmp_path):
         ({"columns": ["row_id"]}, r"column 'row_id' of .* is string, expected a numeric"),
         ({"columns": ["label"]}, r"column 'label' of .* is string, expected a numeric"),
         ({"id": "rowid"}, r"input.id: .*no column 'rowid'; did you mean 'row_id'\?"),
-        ({"label": "labels"}, r"input.label: .*did you mean 'label'\?"),
+        ({"label": "labels"}, r"input.classes: .*did you mean 'label'\?"),
         ({"where": "splt == 1"}, r"input.where: .*no column 'splt'; did you mean 'split'\?"),
         ({"where": "row_id == 1"}, r"input.where compares column 'row_id' \(string\) with 1"),
     ],

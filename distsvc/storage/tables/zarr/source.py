@@ -91,7 +91,7 @@ class Zarr(Source):
             return _scan_group(place, arrays, node.attrs.get("columns"), wanted)
         if others:
             raise DataError(
-                f"{place.shown} is a lone array; input.id, input.label and input.where need a "
+                f"{place.shown} is a lone array; input.id, input.classes and input.where need a "
                 f"Zarr group with an array for each column (here {', '.join(others)})"
             )
         return _scan_array(place, node)
