@@ -19,7 +19,7 @@ LONGEST = 110
 class AdviceRow(NamedTuple):
     """A warning: its first clause, the whole text if that is longer, and what helps.
 
-    `toml` is a line for the section `where` of a job file.
+    `toml` are lines for the section `where` of a job file.
     """
 
     line: str
@@ -55,26 +55,23 @@ def _without_column(text: str, _: Report) -> str:
     return f"exclude = [{_quoted(found.group(1))}]" if found else ""
 
 
-def _missing(_: str, report: Report) -> str:
-    """Return the policy for missing values that loses least."""
-    takes_missing = report.model.algorithm in ("auto", "mixture")
-    return f'missing = "{"auto" if takes_missing else "drop"}"'
-
-
 def _quoted(name: str) -> str:
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def _stand_ins(text: str, _: Report) -> str:
+    """Return the values as missing ones, and the policy for these if the job needs another."""
     found = re.search(r"missing_values = \[[^]]*\]", text)
-    return found.group() if found else ""
+    more = '\nmissing = "median"' if "missing = 'median'" in text else ""
+    return found.group() + more if found else ""
 
 
-def _far_value(text: str, _: Report) -> str:
-    """Return the value of far rows as a sentinel, if all have the same."""
-    values = set(re.findall(r" = ([-−]?\d[\d,.]*(?:e[+-]?\d+)?)\)", text))
-    return f"missing_values = [{values.pop().replace(',', '')}]" if len(values) == 1 else ""
+def _far_rows(text: str, _: Report) -> str:
+    """Return the logarithm of the columns if the text advises it for all, else a robust scale."""
+    found = re.search(r": use preprocess\.log = \[([^]]*)\]", text)
+    names = re.findall(r"'([^']*)'", found.group(1)) if found else []
+    return f"log = [{', '.join(map(_quoted, names))}]" if names else 'scale = "robust"'
 
 
 def _nu(_: str, report: Report) -> str:
@@ -91,19 +88,15 @@ def _more_steps(_: str, report: Report) -> str:
 
 
 ADVICE: tuple[tuple[str, str, str | Callable[[str, Report], str]], ...] = (
-    ("missing values were replaced by", "preprocess", _missing),
     ("may stand for missing values", "preprocess", _stand_ins),
-    ("set aside, as far from all other rows", "preprocess", _far_value),
-    ("a few far rows decide the scale", "preprocess", 'scale = "robust"'),
+    ("extreme values decide the scale", "preprocess", _far_rows),
     ("differ only in", "input", _without_column),
     ("divides rows by their lengths", "preprocess", 'scale = "standard"'),
     ("Weak evidence", "model", 'effort = "thorough"'),
     ("the job did not ask for so many", "model", _nu),
     ("no model can tell", "model", _found),
-    ("passes through a valley of the density", "model", "n_clusters = 2"),
     ("the origin lies among the rows", "model", 'algorithm = "linear-svdd"'),
     ("training ended before its tolerance", "model", _more_steps),
-    ("share their id with another row", "checks", "unique_id = true"),
 )
 """Text of a warning, the section of the job file, and the line that helps."""
 

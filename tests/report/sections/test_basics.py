@@ -28,15 +28,19 @@ def test_the_words_are_those_of_a_warning(words):
         ("the number of clusters depends on how fine one looks: 7 (coarse), 14 (default)", "", ""),
         ("Clusters 0 and 1 differ only in width. To ignore it: --exclude width",
          'exclude = ["width"]', "input"),
-        ("3 missing values were replaced by their columns' medians", 'missing = "drop"',
-         "preprocess"),
+        ("3 missing values were replaced by their columns' medians", "", ""),
         ("numbers that may stand for missing values: -9999 in x; if they do, give missing_values = "
          "[-9999, 1e+20] in [preprocess]", "missing_values = [-9999, 1e+20]", "preprocess"),
-        ("set aside, as far from all other rows: row 1 (x = 1e+07), row 9 (x = 1e+07)",
-         "missing_values = [1e+07]", "preprocess"),
-        ("set aside, as far from all other rows: row 1 (x = 1e+07), row 9 (x = 2e+07)", "",
-         "preprocess"),
+        ("numbers that may stand for missing values: -9 in x; if they do, give missing_values = "
+         "[-9] and missing = 'median' (or 'drop') in [preprocess]",
+         'missing_values = [-9]\nmissing = "median"', "preprocess"),
+        ("set aside, as far from all other rows: row 1 (x = 1e+07), row 9 (x = 1e+07)", "", ""),
+        ("the answer is one cluster: none of the 3 splits at the elbow, in any tree, passes "
+         "through a valley of the density", "", ""),
         ("a few far rows decide the scale of x (99 %)", 'scale = "robust"', "preprocess"),
+        ("a few far rows decide the scale of x, y: preprocess.log = ['x', 'y'] suits values of so "
+         "many sizes; or preprocess.scale = 'robust' draws far values in", 'log = ["x", "y"]',
+         "preprocess"),
         ("2.1% of the rows lie outside, and the job did not ask for so many", "nu = 0.021",
          "model"),
         ("something else", "", ""),
@@ -53,13 +57,6 @@ def test_names_are_quoted():
     assert row.toml == 'exclude = ["a\\\\b\\"c"]'
 
 
-def test_missing_values_need_not_be_dropped_where_the_algorithm_takes_them():
-    report = make_report()
-    report["model"]["algorithm"] = "auto"
-    (row,) = advice(["3 missing values were replaced by their columns' medians"], typed(report))
-    assert row.toml == 'missing = "auto"'
-
-
 def test_a_long_warning_is_one_line_and_the_rest_is_folded():
     long = "set aside, as far from all other rows: " + "row 1 (x = 1), " * 20 + "; nothing"
     report = make_report() | {"warnings": [long, "short"]}
@@ -70,6 +67,14 @@ def test_a_long_warning_is_one_line_and_the_rest_is_folded():
     html = rendered(report)
     assert f"<details><summary>{row.line}</summary>" in html
     assert "<li>short</li>" in html
+
+
+def test_two_lines_that_help_are_told_apart():
+    text = (
+        "may stand for missing values: -9 in x; give missing_values = [-9] and missing = 'median'"
+    )
+    html = rendered(make_report() | {"warnings": [text]})
+    assert "<code>missing_values = [-9]</code> and <code>missing = " in html
 
 
 def test_doubts_help_too():
