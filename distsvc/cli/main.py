@@ -179,14 +179,14 @@ def run(
         say(as_json=report.dumped())
         return
     from distsvc.report.content.night import words_of_night
-    from distsvc.report.sections.headline import brief, doubt, why_unclear
+    from distsvc.report.sections.headline import best_guess, brief, doubt, why_unclear
 
     seconds = sum(phase.seconds for phase in report.phases)
     alone = report.outliers.only
     clusters = "" if alone else f"{brief(report)} in "
     reason = "" if alone else doubt(report).replace("\u00a0", "")  # as in "2.1%"
     if why_unclear(report):
-        reason = f" (the best division has {len(report.clusters):,}; {reason})"
+        reason = f" ({best_guess(report)}; {reason})"
     elif reason:
         reason = f", but {reason}"
     where = outside(report, "" if alone else " every cluster")

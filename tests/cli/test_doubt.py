@@ -14,8 +14,8 @@ from tests.report.reports import make_levels_report, typed
     [
         (
             0.1,
-            "no clear clusters in 1,500 rows (the best division has 3; only 10.0% of the models "
-            "agree), 2.1% outside every",
+            "no reliable clusters in 1,500 rows (the labels are a best guess with 3 groups; only "
+            "10.0% of the models agree), 2.1% outside every",
         ),
         (0.9, "3 clusters in 1,500 rows, 2.1% outside every"),
     ],

@@ -49,7 +49,12 @@ def brief(report: Report) -> str:
     """Return the answer in a few words: how many clusters, or that there are no clear ones."""
     if not why_unclear(report):
         return n_clusters(report)
-    return "many clusters of unsure number" if good_numbers(report) else "no clear clusters"
+    return "probably many small clusters" if good_numbers(report) else "no reliable clusters"
+
+
+def best_guess(report: Report) -> str:
+    """Return what the labels are where `why_unclear`, as the end of a sentence."""
+    return f"the labels are a best guess with {len(report.clusters):,} groups"
 
 
 def good_numbers(report: Report) -> list[int]:
@@ -70,8 +75,8 @@ def answer(report: Report) -> str:
     found = f"{n_clusters(report)} in {rows}"
     if unclear:
         head = brief(report)
-        found = f"{head[0].upper()}{head[1:]} in {rows}: the best division has "
-        found += f"{len(report.clusters):,}, {_others(report)}{unclear}"
+        found = f"{head[0].upper()}{head[1:]} in {rows}: {best_guess(report)}, {_others(report)}"
+        found += unclear
     elif is_asked(report):
         found = f"{n_clusters(report)}, as asked for, in {rows}"
     if reason and not unclear:
@@ -93,7 +98,7 @@ def _others(report: Report) -> str:
     numbers = good_numbers(report)
     if len(numbers) < 2:
         return "but "
-    return f"others that are nearly as good {numbers[0]:,} to {numbers[-1]:,}, and "
+    return f"other good answers have {numbers[0]:,} to {numbers[-1]:,}, and "
 
 
 def is_asked(report: Report) -> bool:

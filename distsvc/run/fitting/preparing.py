@@ -189,8 +189,8 @@ def outlier_row_notes(rows: Sequence[OutlierRow], columns: Sequence[str]) -> lis
         return []
     named = [f"row {far.row} ({columns[far.column]} = {far.value:,.6g})" for far in rows]
     return [
-        f"set aside, as far from all other rows: {truncated(named, MAX_NAMED)}; nothing was "
-        "learned from these, and they are labelled like any other"
+        f"extreme rows: {truncated(named, MAX_NAMED)}; ignored while learning, and labelled like "
+        "any other"
     ]
 
 
@@ -215,8 +215,8 @@ def extreme_column_notes(survey: Survey, kind: str, features: Sequence[Feature])
     as_log = [name for name, column in found.items() if column.near_as_log and name in numbers]
     named = [f"{name} ({_range_words(column)})" for name, column in found.items()]
     return [
-        f"a few far rows decide the scale of {truncated(named, MAX_NAMED)}, and all others look "
-        f"alike there: {_advice(as_log, len(found))}"
+        f"extreme values decide the scale of {truncated(named, MAX_NAMED)}: use "
+        f"{_advice(as_log, len(found))}"
     ]
 
 
@@ -286,17 +286,17 @@ def _number(value: float) -> str:
 
 def _range_words(column: ColumnSpread) -> str:
     bulk = (
-        f"are {column.low:,.6g}"
+        f"{column.low:,.6g}"
         if column.low == column.high
-        else f"lie from {column.low:,.6g} to {column.high:,.6g}"
+        else f"between {column.low:,.6g} and {column.high:,.6g}"
     )
-    return f"95 of 100 rows {bulk}, the farthest is {column.farthest:,.6g}"
+    return f"95 % of the rows {bulk}, the farthest {column.farthest:,.6g}"
 
 
 def _advice(as_log: list[str], n: int) -> str:
-    robust = "preprocess.scale = 'robust' draws far values in"
+    robust = "preprocess.scale = 'robust'"
     if not as_log:
         return robust
     few = [*map(repr, as_log[:MAX_NAMED]), *(["..."] if len(as_log) > MAX_NAMED else [])]
-    rest = "" if len(as_log) == n else " for these"
-    return f"preprocess.log = [{', '.join(few)}] suits values of so many sizes{rest}; or {robust}"
+    log = f"preprocess.log = [{', '.join(few)}]"
+    return f"{log}, or {robust}" if len(as_log) == n else f"{robust}, or for some columns {log}"

@@ -170,9 +170,9 @@ def choose_features(
     """Return the feature columns, and check every other column that the job names.
 
     Without ``input.columns`` these are, in the table's order, the columns of numbers, booleans,
-    decimals, durations and vectors, and those of `categories`. Excluded are the id, the classes, the
-    columns of ``where``, partition keys, an index of pandas, columns without a name, and `ignored`
-    ones.
+    decimals, durations and vectors, and those of `categories`. Excluded are the id, the classes,
+    the columns of ``where``, partition keys, an index of pandas, columns without a name, and
+    `ignored` ones.
 
     Raises
     ------

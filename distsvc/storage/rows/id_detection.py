@@ -18,7 +18,7 @@ MIN_ROWS_TO_DROP = 50
 SPOTS, SPOT_ROWS = 8, 512
 """Number of ranges of a table whose values are tested, and rows of each."""
 
-ROW_NUMBER = "another value in nearly every row, as a row number or an id has"
+ROW_NUMBER = "looks like an id: nearly every value is different"
 DATE = "dates written as numbers, such as 20261120"
 PRODUCT = "product codes such as EAN, by their check digits"
 CODE = "an id or a code, by its name and its whole numbers"

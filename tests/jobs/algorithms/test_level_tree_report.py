@@ -155,10 +155,7 @@ def test_doubts_are_warnings_of_the_run_and_told_once(flat, tmp_path, monkeypatc
     (tmp_path / "job.toml").write_text(tomli_w.dumps(content))
     found = CliRunner().invoke(main, ["run", str(tmp_path / "job.toml")])
     assert found.exit_code == 0, found.output
-    doubt = (
-        "the number of clusters depends on how fine one looks: 1 (coarse), 3 (default), 3 (fine); "
-        "choose with granularity"
-    )
+    doubt = "the number of clusters depends on the granularity: 1 (coarse), 3 (default), 3 (fine)"
     lines = found.stdout.splitlines()
     assert lines[1:] == [f"warning: {doubt}", f"{tmp_path}/out/report.html"]
     report = read_report(Output(tmp_path / "out"))

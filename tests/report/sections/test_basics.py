@@ -25,7 +25,7 @@ def test_the_words_are_those_of_a_warning(words):
     ("text", "toml", "where"),
     [
         ("not used as features: 'id' (a row number)", "", ""),
-        ("the number of clusters depends on how fine one looks: 7 (coarse), 14 (default)", "", ""),
+        ("the number of clusters depends on the granularity: 7 (coarse), 14 (default)", "", ""),
         ("Clusters 0 and 1 differ only in width. To ignore it: --exclude width",
          'exclude = ["width"]', "input"),
         ("3 missing values were replaced by their columns' medians", "", ""),
@@ -34,13 +34,13 @@ def test_the_words_are_those_of_a_warning(words):
         ("numbers that may stand for missing values: -9 in x; if they do, give missing_values = "
          "[-9] and missing = 'median' (or 'drop') in [preprocess]",
          'missing_values = [-9]\nmissing = "median"', "preprocess"),
-        ("set aside, as far from all other rows: row 1 (x = 1e+07), row 9 (x = 1e+07)", "", ""),
+        ("extreme rows: row 1 (x = 1e+07), row 9 (x = 1e+07); ignored while learning", "", ""),
         ("the answer is one cluster: none of the 3 splits at the elbow, in any tree, passes "
          "through a valley of the density", "", ""),
-        ("a few far rows decide the scale of x (99 %)", 'scale = "robust"', "preprocess"),
-        ("a few far rows decide the scale of x, y: preprocess.log = ['x', 'y'] suits values of so "
-         "many sizes; or preprocess.scale = 'robust' draws far values in", 'log = ["x", "y"]',
-         "preprocess"),
+        ("extreme values decide the scale of x (99 %): use preprocess.scale = 'robust', or for "
+         "some columns preprocess.log = ['y']", 'scale = "robust"', "preprocess"),
+        ("extreme values decide the scale of x, y: use preprocess.log = ['x', 'y'], or "
+         "preprocess.scale = 'robust'", 'log = ["x", "y"]', "preprocess"),
         ("2.1% of the rows lie outside, and the job did not ask for so many", "nu = 0.021",
          "model"),
         ("something else", "", ""),
@@ -58,7 +58,7 @@ def test_names_are_quoted():
 
 
 def test_a_long_warning_is_one_line_and_the_rest_is_folded():
-    long = "set aside, as far from all other rows: " + "row 1 (x = 1), " * 20 + "; nothing"
+    long = "extreme rows: " + "row 1 (x = 1), " * 20 + "; ignored while learning"
     report = make_report() | {"warnings": [long, "short"]}
     row, short = advice(report["warnings"], typed(report))
     assert len(row.line) <= LONGEST

@@ -1,4 +1,4 @@
-"""The first sentence: the answer, that it was asked for, and that there are no clear clusters."""
+"""The first sentence: the answer, that it was asked for, and that clusters are not reliable."""
 
 import pytest
 
@@ -40,8 +40,8 @@ def with_trust(chance, support, z=4.0, **parameters):
 )
 def test_no_clear_clusters(chance, support, z, doubt):
     assert said(with_trust(chance, support, z)) == (
-        f"No clear clusters in 1,500 rows: the best division has 3, but {doubt}; 2.1 % of the rows "
-        "lie outside every cluster."
+        "No reliable clusters in 1,500 rows: the labels are a best guess with 3 groups, but "
+        f"{doubt}; 2.1 % of the rows lie outside every cluster."
     )
 
 
@@ -71,12 +71,12 @@ def test_one_cluster_is_no_doubt():
     [
         (
             {89: 1.0, 80: 0.9, 94: 0.8},
-            "Many clusters of unsure number",
-            "nearly as good 80 to 94, and",
+            "Probably many small clusters",
+            "other good answers have 80 to 94, and",
         ),
-        ({89: 1.0, 2: 0.7}, "Many clusters of unsure number", ", but"),
-        ({89: 1.0, 2: 0.8}, "No clear clusters", ", but"),
-        ({9: 1.0, 12: 0.9}, "No clear clusters", ", but"),
+        ({89: 1.0, 2: 0.7}, "Probably many small clusters", ", but"),
+        ({89: 1.0, 2: 0.8}, "No reliable clusters", ", but"),
+        ({9: 1.0, 12: 0.9}, "No reliable clusters", ", but"),
     ],
 )
 def test_many_clusters_of_unsure_number(candidates, head, others):
@@ -86,7 +86,9 @@ def test_many_clusters_of_unsure_number(candidates, head, others):
         row | {"n_clusters": k, "standing": standing, "winner": standing == 1.0}
         for k, standing in candidates.items()
     ]
-    assert said(report).startswith(f"{head} in 1,500 rows: the best division has 3, ")
+    assert said(report).startswith(
+        f"{head} in 1,500 rows: the labels are a best guess with 3 groups, "
+    )
     assert f"{others} only 10.0 % of the models agree" in said(report)
     assert brief(typed(report)) == head[0].lower() + head[1:]
 

@@ -102,8 +102,8 @@ WARNED = {
         {},
         "Weak evidence: only",
     ),
-    "a row set aside": (with_rows([1e6, 0.0]), LEVELS, {}, "set aside, as far from all other rows"),
-    "far rows": (with_rows(*[[1e6, 0.0]] * 12), TREES, {}, "a few far rows decide the scale of x0"),
+    "a row set aside": (with_rows([1e6, 0.0]), LEVELS, {}, "extreme rows: row "),
+    "far rows": (with_rows(*[[1e6, 0.0]] * 12), TREES, {}, "extreme values decide the scale of x0"),
     "a constant": (three_clusters(600) * [1.0, 0.0], LEVELS, {}, "constant columns carry no inf"),
     "a missing value": (
         with_rows([np.nan, 0.0]),

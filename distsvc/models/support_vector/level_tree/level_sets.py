@@ -210,14 +210,10 @@ class LevelSets:
         counts = {name: other.n_clusters for name, other in self.answers.items()}
         if min(counts.values()) * 2 <= max(counts.values()):
             listed = ", ".join(f"{k} ({name})" for name, k in counts.items())
-            found.append(
-                f"the number of clusters depends on how fine one looks: {listed}; choose with "
-                "granularity"
-            )
+            found.append(f"the number of clusters depends on the granularity: {listed}")
         if split and answer.support <= LOW_SUPPORT / 2:
             found.append(
-                "density may be the wrong way to divide this table, as where classes overlap, "
-                "values are few or lie on a lattice, or many columns matter: try algorithm = "
-                "'imdh', or fewer columns"
+                "density clustering may not suit this table (overlapping groups or few distinct "
+                "values)"
             )
         return found

@@ -358,7 +358,7 @@ class WorkerWatch:
 def _idle_reason(workers: dict[str, WorkerSeen]) -> str:
     paused = [worker for worker in workers.values() if worker.status == "paused"]
     if not paused:
-        return "no worker is left"
+        return "all workers are gone: start workers, then the same command; work is kept"
     worst = max(paused, key=lambda worker: worker.used / (worker.limit or 1))
     used, limit = worst.used, worst.limit
     share = f" at {used / limit:.0%} of their limit of {limit / 1e6:.0f} MB" if limit else ""

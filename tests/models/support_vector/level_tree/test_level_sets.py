@@ -142,7 +142,7 @@ def test_very_low_support_is_said_with_what_to_try():
     trees = [tree_of([5.0, 0.0]), *[tree_of([0.0, 0.0])] * 4]
     doubts = level_sets(trees).doubts()
     assert doubts[0].startswith("Weak evidence: only 20 %")
-    assert "try algorithm = 'imdh', or fewer columns" in doubts[-1]
+    assert "density clustering may not suit this table" in doubts[-1]
 
 
 def test_answers_that_differ_widely_are_said():

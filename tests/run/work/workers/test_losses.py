@@ -65,8 +65,8 @@ def watch_of(answers):
             {"a": worker("paused", 330e6), "b": worker("paused", 100e6)},
             "all workers are paused for want of memory at 82% of their limit of 400 MB: raise",
         ),
-        ({}, "no worker is left"),
-        ({"a": worker("closing")}, "no worker is left"),
+        ({}, "all workers are gone"),
+        ({"a": worker("closing")}, "all workers are gone"),
         (TimeoutError(), "the scheduler does not answer"),
     ],
 )
@@ -114,7 +114,7 @@ def test_no_workers_and_dasks_own_settings(tmp_path):
         dask.config.set({"distributed.scheduler.no-workers-timeout": None}),
         loopback_cluster(0) as cluster,
         Client(cluster, set_as_default=False) as client,
-        pytest.raises(TemporaryError, match="no worker is left"),
+        pytest.raises(TemporaryError, match="all workers are gone"),
     ):
         label(client, tmp_path)
 
