@@ -38,6 +38,7 @@ from distsvc.run.learning.preparation import Preparation
 from distsvc.run.nights.comparison import Comparison
 from distsvc.run.reporting.columns import separating_columns
 from distsvc.run.reporting.explaining import explanation_parts
+from distsvc.run.reporting.functions import doubt_of_functions, function_pairs
 from distsvc.run.reporting.pictures import labelled_pilot
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.publishing.formats import output_format
@@ -88,7 +89,11 @@ def make_report(
         outliers=_outliers(rule, counts),
         score_histogram=_histogram(rule, labeller.score_edges, counts),
         warnings=list(dict.fromkeys([*run.plan.notes, *learned.warnings, *notes])),
-        doubts=[one.clause for one in separating] + _doubts_of_missing(parts, labeller.ids),
+        doubts=[
+            *(one.clause for one in separating),
+            *_doubts_of_missing(parts, labeller.ids),
+            *(doubt_of_functions(function_pairs(rows, features)) if counts.n_clusters > 1 else ()),
+        ],
         sample=rows.sample,
         indices=_indices(rows, counts) if counts.classes and clustered else None,
         phases=[],
