@@ -15,7 +15,7 @@ from distsvc.errors import DistsvcError
 
 QUICK = ("kernels", "visual", "mdh_null", "structureless")
 WITHOUT_DATA = ("forecast", "flag", "nights", "wide", "membership_cost", "cuts", "pins", "calls",
-    "realistic", "stream")  # fmt: skip
+    "realistic", "advice", "stream")  # fmt: skip
 HOMES = {
     "methods.kernels": ("kernels",),
     "methods.calls": ("calls",),
@@ -46,6 +46,7 @@ HOMES = {
     "jobs.assign": ("assign",),
     "quality.categories": ("categories",),
     "realistic.run": ("realistic",),
+    "realistic.advice": ("advice",),
     "jobs.lazy": ("lazy",),
     "nights.drift": ("drift_null", "drift_workers"),
     "jobs.wide": ("wide",),

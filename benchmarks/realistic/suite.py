@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 from benchmarks.realistic.added import ADDED, added_table
 from benchmarks.realistic.generated import DESIGNS, GENERATED, generated_table
+from benchmarks.realistic.kinds import KINDS, kind_table
 from benchmarks.realistic.one_class import SHAPES, one_class_table
 from benchmarks.realistic.real import REAL, real_table
 from benchmarks.realistic.tables import KnownTable
 
 MADE_GROUPS = ("generated", "added", "one-class")
-GROUPS = (*MADE_GROUPS, "real")
+GROUPS = (*MADE_GROUPS, "kinds", "real")
 
 
 class TableKey(NamedTuple):
@@ -22,7 +23,7 @@ class TableKey(NamedTuple):
     group: str
     name: str
     source: str
-    """Module that makes the table: "generated", "added", "one-class" or "real"."""
+    """Module that makes the table: "generated", "added", "one-class", "kinds" or "real"."""
     arguments: tuple[str | int, ...]
 
 
@@ -34,11 +35,17 @@ def keys_of(groups: Sequence[str] = GROUPS) -> list[TableKey]:
         keys.append(TableKey(group, f"{domain}-{variant}", "generated", (domain, variant)))
     keys += [TableKey("added", f"{kind}-{v}", "added", (kind, v)) for kind, v in ADDED]
     keys += [TableKey("one-class", f"one-{shape}", "one-class", (shape,)) for shape in SHAPES]
+    keys += [TableKey("kinds", f"kind-{name}", "kinds", (name,)) for name in KINDS]
     keys += [TableKey("real", name, "real", (name,)) for name in REAL]
     return [key for key in keys if key.group in groups]
 
 
-MAKERS = {"generated": generated_table, "added": added_table, "one-class": one_class_table}
+MAKERS = {
+    "generated": generated_table,
+    "added": added_table,
+    "one-class": one_class_table,
+    "kinds": kind_table,
+}
 
 
 def table_of(key: TableKey, seed: int = 0, data: Path | None = None) -> KnownTable:
