@@ -137,7 +137,7 @@ def test_standard_error_has_sentences_unless_told_otherwise(job, tmp_path, monke
     run = ["run", str(job), "--out"]
     found = CliRunner().invoke(main, [*run, f"{tmp_path}/a"])
     assert found.exit_code == 0, found.output
-    assert "No workers, one process: " in found.stderr
+    assert "Using one core: " in found.stderr
     assert "{" not in found.stderr
     found = CliRunner().invoke(main, [*run, f"{tmp_path}/b", "--quiet"])
     assert (found.exit_code, found.stderr) == (0, "")

@@ -188,7 +188,7 @@ def _fields(record: logging.LogRecord) -> Fields:
 def _cluster(fields: Fields) -> str:
     kind, address = fields["kind"], fields.get("address")
     if kind == "this process":
-        return f"No workers, one process: {fields['because']}."
+        return f"Using one core: {fields['because']}."
     if kind == "scheduler":
         dashboard = fields.get("dashboard")
         return f"Scheduler {address}" + (f"; its dashboard is {dashboard}." if dashboard else ".")

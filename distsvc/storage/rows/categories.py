@@ -69,7 +69,8 @@ class Category(_Categories):
     @property
     def shown(self) -> str:
         values = f"{len(self.known)} value{'' if len(self.known) == 1 else 's'}"
-        return f"{self.column} ({values}, {self.rest:.1%} {BUCKET})"
+        rest = f", {self.rest:.1%} {BUCKET}" if self.rest else ""
+        return f"{self.column} ({values}{rest})"
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:

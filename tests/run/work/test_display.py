@@ -101,7 +101,7 @@ def test_a_terminal_has_one_bar_and_sentences_above_it(clock):
                 time.sleep(0.02)  # another thread draws the bar
         progress.event("warning", because="the end is near")
     shown = terminal.getvalue()
-    assert "No workers, one process: " in shown.replace("\x1b[2K", "")
+    assert "Using one core: " in shown.replace("\x1b[2K", "")
     assert "unknown: text [red]" in shown
     assert "Train models" in shown
     assert "20 rows/s, 0:01:30 left" in shown

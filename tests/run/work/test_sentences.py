@@ -59,7 +59,7 @@ def test_every_phase_has_a_title():
         (
             "cluster",
             {"kind": "this process", "because": "the table is small"},
-            "No workers, one process: the table is small.",
+            "Using one core: the table is small.",
         ),
         ("cluster", {"kind": "1 workers here", "address": "a"}, "1 worker on this machine."),
         ("cluster", {"kind": "2 workers here", "address": "a"}, "2 workers on this machine."),
