@@ -192,7 +192,7 @@ class Nights:
 
     def begins(self) -> None:
         self.table()
-        self.run(0, "ids from 0", "cluster ids start at 0")
+        self.run(0, "ids from 0", "ids start at 0")
         self.same()
         self.run(0, "already published: 5 clusters in")
         self.day += 1

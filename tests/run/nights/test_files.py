@@ -30,7 +30,8 @@ def test_what_the_files_of_two_nights_say(shop):
         ],
         "moves": None,
     }
-    wanted = f"nothing is published at {shop.out('2026-02-27')} or before: cluster ids start at 0"
+    before = shop.out("2026-02-27")
+    wanted = f"first night: nothing is published at {before} or before, ids start at 0"
     assert wanted in first.warnings
     assert "previous" not in shop.manifest(FIRST)
     assert not [path for path in listed(shop.out(FIRST)) if path.name == "drift.json"]
