@@ -45,7 +45,7 @@ def test_types_that_turn_into_numbers(tmp_path):
 
 def test_columns_of_where_label_and_id_are_no_features_unless_named(tmp_path):
     pq.write_table(pa.table({"i": [1], "y": [2], "split": [3], "x": [4]}), tmp_path / "t.parquet")
-    names = {"id": "i", "label": "y", "where": "split == 3"}
+    names = {"id": "i", "classes": "y", "where": "split == 3"}
     assert opened(tmp_path / "t.parquet", tmp_path, **names).columns == ("x",)
     table = opened(tmp_path / "t.parquet", tmp_path, columns=["split", "x"], **names)
     assert table.columns == ("split", "x")
@@ -67,7 +67,7 @@ def test_names_with_dots_and_spaces(tmp_path):
         ({"columns": ["row_id"]}, r"column 'row_id' of .* is string, expected a numeric"),
         ({"columns": ["label"]}, r"column 'label' of .* is string, expected a numeric"),
         ({"id": "rowid"}, r"input.id: .*no column 'rowid'; did you mean 'row_id'\?"),
-        ({"label": "labels"}, r"input.classes: .*did you mean 'label'\?"),
+        ({"classes": "labels"}, r"input.classes: .*did you mean 'label'\?"),
         ({"where": "splt == 1"}, r"input.where: .*no column 'splt'; did you mean 'split'\?"),
         ({"where": "row_id == 1"}, r"input.where compares column 'row_id' \(string\) with 1"),
     ],
@@ -94,7 +94,7 @@ def test_a_wrong_job_is_told(tmp_path, fields, message):
 def test_no_numeric_column(tmp_path):
     pq.write_table(pa.table({"s": ["a"], "y": [1]}), tmp_path / "t.parquet")
     with pytest.raises(DataError, match=r"no numeric column .* found s \(string\), y \(int64\)"):
-        opened(tmp_path / "t.parquet", tmp_path, label="y")
+        opened(tmp_path / "t.parquet", tmp_path, classes="y")
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_number_types_may_differ_between_files_and_a_column_may_be_null_in_one(t
     three = {"x": [Decimal("1.5")], "y": pa.nulls(1), "k": pa.array([1], pa.uint16())}
     for name, data in (("a", one), ("b", two), ("c", three)):
         pq.write_table(pa.table(data), tmp_path / f"{name}.parquet")
-    table = opened(tmp_path, tmp_path, id="k", label="y")
+    table = opened(tmp_path, tmp_path, id="k", classes="y")
     _, X, ids, labels = everything(table)
     np.testing.assert_array_equal(X, [[1], [2.5], [1.5]])
     assert ids == [7, 2**40, 1]

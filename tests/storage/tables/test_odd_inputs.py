@@ -177,14 +177,14 @@ def test_a_value_of_csv_that_is_no_number(tmp_path, bad, row):
         with pytest.raises(DataError, match=message) as caught:
             opened(tmp_path / "t.csv", tmp_path, **given)
         assert one_line(f"found {bad!r} (1)") in str(caught.value)
-    for given in ({"columns": ["y"]}, {"label": "x"}, {"id": "x"}, {"where": "x != '1'"}):
+    for given in ({"columns": ["y"]}, {"classes": "x"}, {"id": "x"}, {"where": "x != '1'"}):
         assert opened(tmp_path / "t.csv", tmp_path, **given).columns == ("y",)
 
 
 def test_columns_left_out_are_named_with_why(tmp_path):
     lines = "".join(f"{k},n{k},{k % 2},{k},{k}\n" for k in range(9))
     (tmp_path / "t.csv").write_text("row,name,kind,split,x\n" + lines)
-    table = opened(tmp_path / "t.csv", tmp_path, id="row", label="kind", where="split > 2")
+    table = opened(tmp_path / "t.csv", tmp_path, id="row", classes="kind", where="split > 2")
     assert shown_columns(table) == {
         "used": "x",
         "left_out": "row (input.id), name (string), kind (input.classes), split (of input.where)",

@@ -19,7 +19,7 @@ from tests.small_tables import everything, opened, sample
 
 def test_extents_sizes_and_json(layouts):
     folder, _ = layouts["several files"]
-    table = opened(folder, folder, id="row_id", label="label", where="split != 0")
+    table = opened(folder, folder, id="row_id", classes="label", where="split != 0")
     assert table.layout.extents == (50, 50, 20, 1, 33, 33, 33, 33, 33, 14)
     assert table.n_rows == 300
     assert table.columns == ("a", "b", "c", "flag")

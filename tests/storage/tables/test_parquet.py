@@ -51,7 +51,7 @@ def test_hive_folders_are_columns(tmp_path):
     path = tmp_path / "data"
     table = opened(path, tmp_path)
     assert (table.columns, table.left_out["split"]) == (("x",), "a partition key")
-    table = opened(path, tmp_path, columns=["x", "split"], label="city", where="split == 1")
+    table = opened(path, tmp_path, columns=["x", "split"], classes="city", where="split == 1")
     rows, X, _, labels = everything(table, block_rows=3)
     assert rows.tolist() == [2, 3, 4, 5]
     np.testing.assert_array_equal(X, [[3, 1], [3.5, 1], [2, 1], [2.5, 1]])
@@ -214,7 +214,7 @@ for place, bit in [(18, 1), (20, 1), (26, 2), (28, 0), (42, 2), (58, 1), (220, 5
     assert subprocess.run(command, check=False).returncode == 0
 
 
-@pytest.mark.parametrize("use", ["id", "label", "where"])
+@pytest.mark.parametrize("use", ["id", "classes", "where"])
 def test_text_that_is_no_utf8_is_refused_where_it_is_used(tmp_path, use):
     words = pa.array([b"caf\xe9" if k % 7 == 0 else b"tea" for k in range(60)], pa.binary())
     text = pa.Array.from_buffers(pa.string(), 60, words.buffers())

@@ -146,7 +146,7 @@ def test_named_columns_small_tables_and_the_last_feature_stay(tmp_path):
     assert opened(tmp_path / "t.parquet", tmp_path).columns == ("x",)
     named = opened(tmp_path / "t.parquet", tmp_path, columns=["row"])
     assert (named.columns, notes_on_columns(named)) == (("row",), [])
-    assert opened(tmp_path / "t.parquet", tmp_path, label="x").columns == ("row",)
+    assert opened(tmp_path / "t.parquet", tmp_path, classes="x").columns == ("row",)
     pq.write_table(data.slice(0, 49), tmp_path / "few.parquet")
     assert opened(tmp_path / "few.parquet", tmp_path).columns == ("row", "x")
 
@@ -212,7 +212,7 @@ def test_text_of_numbers_is_read_as_numbers(tmp_path, kind):
     np.testing.assert_array_equal(everything(table)[1][:, 0], numbers)
     named = opened(tmp_path / "t.parquet", tmp_path, columns=["t"])
     np.testing.assert_array_equal(everything(named)[1][:, 0], numbers)
-    assert opened(tmp_path / "t.parquet", tmp_path, label="t").columns == ("x",)
+    assert opened(tmp_path / "t.parquet", tmp_path, classes="t").columns == ("x",)
 
 
 TEXTS = {

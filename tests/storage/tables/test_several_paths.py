@@ -38,8 +38,8 @@ def days(tmp_path):
 
 
 def test_files_folders_and_globs_are_read_in_their_order(days):
-    whole = opened(days, "all", id="row_id", label="label", where="split != 0")
-    fields = {"id": "row_id", "label": "label", "where": "split != 0"}
+    whole = opened(days, "all", id="row_id", classes="label", where="split != 0")
+    fields = {"id": "row_id", "classes": "label", "where": "split != 0"}
     listed = opened(days, *(f"all/{d}{p}.parquet" for d in range(3) for p in range(2)), **fields)
     mixed = opened(days, "day=0", "day=1/*.parquet", "day=2/0.parquet", "day=2/1.parquet", **fields)
     for table in listed, mixed:

@@ -42,7 +42,7 @@ def table_at(path, staging, **given):
 
 @pytest.mark.parametrize("name", ["a.svm", "a.libsvm", "a.svmlight.gz", "a.svm.bz2"])
 def test_rows_are_read(tmp_path, name):
-    table = table_at(write(tmp_path / name), tmp_path / "staging", label="label")
+    table = table_at(write(tmp_path / name), tmp_path / "staging", classes="label")
     assert table.columns == ("f1", "f2", "f3")
     assert table.layout.format == "svmlight"
     assert table.n_rows == 3
@@ -110,8 +110,8 @@ def test_what_svmlight_text_can_not_have(tmp_path):
         table_at(path, tmp_path / "staging", id="row")
     with pytest.raises(JobFileError, match=r"input\.where: svmlight text can't have it"):
         table_at(path, tmp_path / "staging", where="f1 > 0")
-    with pytest.raises(JobFileError, match="named 'label', found 'y'"):
-        table_at(path, tmp_path / "staging", label="y")
+    with pytest.raises(JobFileError, match="in 'label', found 'y'"):
+        table_at(path, tmp_path / "staging", classes="y")
     with pytest.raises(JobFileError, match=r"input\.columns: expected features .* found 'label'"):
         table_at(path, tmp_path / "staging", columns=("f1", "label"))
 

@@ -17,7 +17,7 @@ from tests.small_tables import everything, opened
 def test_csv_with_quotes_newlines_and_missing_values(tmp_path):
     text = 'id,x,note,ok,y\n007,1,"a, ""b""\nc",true,2\n008,,"",false,NA\n009,2.5,NA,true,nan\n'
     (tmp_path / "t.csv").write_text(text)
-    table = opened(tmp_path / "t.csv", tmp_path, id="id", label="note")
+    table = opened(tmp_path / "t.csv", tmp_path, id="id", classes="note")
     assert table.columns == ("x", "ok", "y")
     assert table.layout.format == "csv"
     assert table.layout.path.startswith(str(tmp_path / "staging"))
@@ -33,7 +33,7 @@ def test_csv_with_quotes_newlines_and_missing_values(tmp_path):
 def test_an_empty_text_is_missing(tmp_path):
     text = 'x,id,name\n1,a,NA\n2,,""\n3,c,\n4,d,e\n'
     (tmp_path / "t.csv").write_text(text)
-    given = {"columns": ["x"], "id": "id", "label": "name"}
+    given = {"columns": ["x"], "id": "id", "classes": "name"}
     _, _, ids, labels = everything(opened(tmp_path / "t.csv", tmp_path, **given))
     assert ids == ["a", None, "c", "d"]
     assert labels == ["NA", None, None, "e"]
@@ -48,7 +48,7 @@ def test_several_csv_files_packed_or_not(tmp_path):
     (folder / "b.csv").write_text("x,y\n3,\n")
     (folder / "a.csv.gz").write_bytes(gzip.compress(b"x,y\n1,u\n") + gzip.compress(b"2,v\n"))
     (folder / "notes.txt").write_text("skipped")
-    table = opened(folder, tmp_path, label="y")
+    table = opened(folder, tmp_path, classes="y")
     _, X, _, labels = everything(table)
     np.testing.assert_array_equal(X.ravel(), [1, 2, 3])
     assert labels[:2] == ["u", "v"]

@@ -44,7 +44,7 @@ def ids_of(table: Table) -> list[int]:
 
 
 def test_the_live_rows_of_the_latest_version(table, tmp_path):
-    found = opened(f"delta://{table}", tmp_path, id="id", label="key")
+    found = opened(f"delta://{table}", tmp_path, id="id", classes="key")
     assert found.columns == ("x",)
     assert found.left_out["day"] == "a partition key"
     assert found.shown == f"delta://{table}?version=1"
@@ -313,7 +313,7 @@ def catalog(warehouse):
 
 def test_an_iceberg_table(catalog, tmp_path):
     table = catalog.load_table("db.t")
-    found = opened(f"iceberg://{table.metadata_location}", tmp_path, id="id", label="key")
+    found = opened(f"iceberg://{table.metadata_location}", tmp_path, id="id", classes="key")
     assert (found.columns, found.left_out["day"]) == (("wave", "x"), "a partition key")
     _, X, ids, keys = everything(found)
     assert sorted(ids) == [*range(20), *range(25, 30), 50, 51, 52]

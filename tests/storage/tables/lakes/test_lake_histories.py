@@ -254,7 +254,7 @@ def check_history(history: Any, folder: Path, steps: int, run: bool = True) -> i
 def check_rows(url: str, expected: pa.Table, folder: Path) -> None:
     """Compare all columns of all rows of a table, by their ids."""
     names = [n for n in expected.column_names if n not in ("id", "key")]
-    given = {"path": url, "columns": names, "id": "id", "label": "key"}
+    given = {"path": url, "columns": names, "id": "id", "classes": "key"}
     table = open_table(parse_job({"input": given, "output": {"path": "-"}}).input, folder)
     assert table.n_rows == len(expected)
     blocks = list(read_blocks(table, 0, table.n_rows, 17, with_ids=True, with_labels=True))

@@ -79,7 +79,7 @@ def test_a_zarr_group(tmp_path):
     names[:] = np.array([f"n{i}" for i in range(10)], dtype=object)
     zarr.open_group(path / "inner", mode="w")
     assert opened(path, tmp_path).columns == ("a", "b", "keep", "y")
-    table = opened(path, tmp_path, id="name", label="y", where="keep == true and name != 'n2'")
+    table = opened(path, tmp_path, id="name", classes="y", where="keep == true and name != 'n2'")
     assert table.columns == ("a", "b")
     assert table.layout.extents == (10,)
     rows, X, ids, labels = everything(table, 1, 9, 3)
@@ -138,7 +138,7 @@ def test_an_array_of_two_dimensions_in_a_group_is_a_column_of_vectors(tmp_path):
     np.testing.assert_array_equal(everything(table)[1], np.c_[np.arange(10), X])
 
 
-@pytest.mark.parametrize("fields", [{"id": "f0"}, {"label": "f0"}, {"where": "f0 > 1"}])
+@pytest.mark.parametrize("fields", [{"id": "f0"}, {"classes": "f0"}, {"where": "f0 > 1"}])
 def test_a_lone_array_has_no_other_columns(tmp_path, fields):
     zarr.create_array(tmp_path / "a.zarr", data=np.zeros((4, 2)))
     with pytest.raises(DataError, match=r"a.zarr is a lone array; .* need a Zarr group .*here f0"):
