@@ -18,7 +18,9 @@ from tests.small_tables import LAYOUTS, everything, matrix, opened
 def test_blocks_hold_the_rows_of_the_range(layouts, layout, where, cut, block_rows):
     folder, data = layouts[layout]
     start, stop = min(cut), max(cut)
-    table = opened(folder, folder, id="row_id", classes="label", where=where, columns=["c", "a", "b"])
+    table = opened(
+        folder, folder, id="row_id", classes="label", where=where, columns=["c", "a", "b"]
+    )
     rows, X, ids, labels = everything(table, start, stop, block_rows)
 
     expected = data.append_column("row", pa.array(np.arange(300))).slice(start, stop - start)
