@@ -41,5 +41,10 @@ def doubt_of_functions(pairs: Sequence[tuple[str, str]]) -> list[str]:
     """Return a clause about pairs of columns, or none."""
     if not pairs:
         return []
-    more = f", as are {len(pairs) - 1} more pairs of columns" if len(pairs) > 1 else ""
-    return [f"{pairs[0][0]} and {pairs[0][1]} are functions of each other{more}"]
+    clause = f"{pairs[0][0]} and {pairs[0][1]} are functions of each other"
+    if len(pairs) == 1:
+        return [clause]
+    more = len(pairs) - 1
+    return [
+        f"{clause}, as {'is 1 more pair' if more == 1 else f'are {more} more pairs'} of columns"
+    ]

@@ -37,3 +37,6 @@ def test_the_doubt_is_one_clause():
     assert doubt_of_functions(many) == [
         "a and b are functions of each other, as are 2 more pairs of columns"
     ]
+    assert doubt_of_functions(many[:2]) == [
+        "a and b are functions of each other, as is 1 more pair of columns"
+    ]
