@@ -130,7 +130,7 @@ def scores(frame: pd.DataFrame, classes: np.ndarray, keys: Mapping[str, Any]) ->
 
 def pieces_of(report: Any) -> Iterator[Advice]:
     """Yield the advice of a report: lines of its page, and keys in its warnings."""
-    from distsvc.report.sections.advice import rows as page_rows
+    from distsvc.report.sections.basics import advice as page_rows
 
     for number, text in enumerate(report.warnings):
         found: list[dict[str, Any]] = []

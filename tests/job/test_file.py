@@ -209,7 +209,7 @@ def test_old_names_of_keys_are_their_present_ones():
     old = {"input": {"path": "a", "label": "y"}, "continuity": {"match": 0.5}}
     job = parse_job(old | {"output": {"path": "b"}})
     assert (job.input.classes, job.continuity.min_overlap) == ("y", 0.5)
-    for found in (overridden(old, ["input.classes=z"]), overridden(old, ["input.label=z"])):
+    for found in (override(old, ["input.classes=z"]), override(old, ["input.label=z"])):
         assert found["input"] == {"path": "a", "classes": "z"}
     with pytest.raises(JobFileError, match=r"input\.classes and input\.label, its old name"):
         parse_job({"input": {"path": "a", "label": "y", "classes": "y"}})
