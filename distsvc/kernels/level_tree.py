@@ -1,10 +1,13 @@
-"""The tree of level sets: components of {f >= level} as the level falls, and their significance.
+"""Tree of the level sets {f >= level}, and the significance of its splits.
 
-Vertices are joined by edges with heights; taken in the order of falling heights, edges join
-components. A component is born at the level where it first has a given mass; when two born ones
-meet, the one born lower dies, and that edge is a split. The edges that joined components are a
-spanning tree in which every path has the highest possible lowest edge, so leaving some splits out
-of it leaves exactly the clusters that those splits keep apart.
+The vertices of a graph are joined by edges with heights. Edges are taken by falling height, and
+each one joins two components or none. A component is born at the level at which it first has a
+given mass. When two born components meet, the one born at the lower level dies; that edge is a
+split.
+
+The edges that joined components are a maximum spanning tree: each of its paths has the highest
+possible lowest edge. Removing split edges from the tree therefore leaves the clusters that those
+splits separate.
 """
 
 import numpy as np
@@ -15,36 +18,49 @@ from distsvc.kernels.rbf import BATCH, LOG2_E, MAX_SQUARED_DISTANCE, exp2, lowes
 from distsvc.kernels.union_find import root_of
 
 FIXED = 2.0**30
-"""Differences of kernel values are summed as whole numbers of 1 / FIXED, so that sums merge in any
-order and are the same for every cut of a table. 2^33 rows fit."""
+"""Units per 1 in fixed-point sums of kernel values. Integer sums do not depend on the order of the
+rows or on the partitions of the table. Sums of up to 2^33 rows fit int64."""
 
 EXACT_SUM_ROWS = 2**20
-"""Rows whose sums are exact in float64 too, being whole numbers below 2^53; loops over them fill
-the processor's vector registers, which those over int64 do not."""
+"""Number of rows per partial sum in float64. These sums are whole numbers below 2^53, thus exact,
+and their loops vectorise better than loops over int64."""
 
 APART = np.float32(1.001)
-"""Bounds of two sums are told apart by more than this factor."""
+"""Minimum ratio of two bounds of kernel sums for a decision without the sums. It is far above the
+rounding error of a sum."""
 
 INFINITE = np.float32(np.inf).view(np.int32)
 
 
 @kernel
 def merge_components(heights, mass, pairs, edge_heights, least_mass):
-    """Join components along edges in the order given, which is that of falling heights.
+    """Join components along edges, which are sorted by falling height.
 
-    heights (n,) float32 and mass (n,) float64 of the vertices, pairs (m, 2) int64, edge_heights
-    (m,) float32, least_mass float64. The graph is connected. A component that was born is a branch;
-    branches are numbered in the order of their births, and the one that never dies is the root. Of
-    two that meet the one born lower dies, of two born at one level the one with the lower peak.
+    A component that was born is a branch. Branches are numbered in the order of their births; the
+    root is the branch that never dies. If two branches meet, the one with the lower birth level
+    dies, and in a tie the one with the lower peak.
+
+    Parameters
+    ----------
+    heights : (n,) float32
+        Heights of the vertices.
+    mass : (n,) float64
+        Masses of the vertices.
+    pairs : (m, 2) int64
+        Edges of a connected graph.
+    edge_heights : (m,) float32
+        Heights of the edges, falling.
+    least_mass : float64
+        Minimum mass of a branch.
 
     Returns
     -------
     tree : (n - 1,) int64
-        Numbers of the edges that joined two components, in that order.
+        Indices of the edges that joined two components, in their order.
     births, peaks, masses : (b,) float32, int64, float64
-        Of every branch: level of its birth, highest vertex and mass when it died.
+        Birth level, highest vertex, and mass at death of each branch.
     parents, joints : (b,) int64
-        The branch that each one met, and the place in `tree` of the edge; -1 for the root.
+        Branch that survived the branch, and index into `tree` of their edge; -1 for the root.
 
     """
     n = heights.size
@@ -106,9 +122,9 @@ def merge_components(heights, mass, pairs, edge_heights, least_mass):
 
 @kernel
 def forest_parts(n, edges, kept):
-    """Return the part (n,) int32 of every vertex when only the `kept` edges of a graph are left.
+    """Return the component (n,) int32 of every vertex in the graph of the `kept` edges.
 
-    edges (m, 2) int64, kept (m,) bool. Parts are numbered by their first vertices.
+    edges (m, 2) int64, kept (m,) bool. Components are numbered by their first vertices.
     """
     parent = np.arange(n)
     for e in range(edges.shape[0]):
@@ -129,12 +145,14 @@ def forest_parts(n, edges, kept):
 
 @kernel
 def add_differences(X, peaks, saddles, gamma, sums, ties=False):
-    """Add D = K(peak, x) - K(saddle, x) and more of the rows of X to the sums of every split.
+    """Add the kernel sums of rows X, for the test of every split, to `sums`.
 
-    X (n, d) float32, peaks and saddles (d, s) float32, gamma float64, sums (4, s) int64: of D, of
-    D^2, of the rows, and of K(peak, x), all but the third in units of 1 / FIXED. A row that lies on
-    the peak or on the saddle is left out, unless `ties` count: what it says of the density there
-    is only that it is there, where no other row is the same.
+    X (n, d) float32, peaks and saddles (d, s) float32, gamma float64. With D = K(peak, x) -
+    K(saddle, x), sums (4, s) int64 are of D, D^2, the number of rows, and K(peak, x); all but the
+    number of rows in units of 1 / FIXED.
+
+    Unless `ties`, rows exactly at the peak or the saddle are skipped: a support vector is itself a
+    row, which would raise the density at its own place.
     """
     n, s = X.shape[0], peaks.shape[1]
     scale = -np.float32(gamma) * LOG2_E
@@ -172,15 +190,15 @@ def add_differences(X, peaks, saddles, gamma, sums, ties=False):
 
 @kernel
 def vote(X, S, a, ends, gamma):
-    """Return which group of vectors has the largest weighted kernel sum at every row, (n,) int32.
+    """Return the group of vectors with the largest weighted kernel sum at each row, (n,) int32.
 
-    X (n, d) float32, S (d, B) float32, a (B,) float32, positive, ends (k,) int64: group c is the
-    vectors from ends[c - 1] to ends[c]. Of equal groups it is the first. Exponents are shifted by
-    the nearest vector's, so that a row far from all of them belongs to the nearest one's group.
+    X (n, d) float32, S (d, B) float32, a (B,) float32, positive, gamma float64. Group c is the
+    vectors from ends[c - 1] to ends[c], ends (k,) int64. The first of equal groups wins.
 
-    The nearest vector's group has at least the least of its weights, another at most all of its
-    own, at its nearest vector's distance: most rows are settled by that, and their sums are not
-    worked out. The bounds are apart by far more than rounding moves a sum.
+    Exponents are shifted by the distance of the nearest vector, so that sums of distant rows do not
+    vanish. Bounds decide most rows without their sums. The lower bound of the nearest vector's
+    group is the smallest of its weights. The upper bound of another group is all its weight at the
+    distance of its nearest vector.
     """
     n, b, k = X.shape[0], S.shape[1], ends.size
     scale = -np.float32(gamma) * LOG2_E

@@ -1,9 +1,8 @@
-"""Choosing among the cuts of several models' level trees without labels, by a vote.
+"""Vote that chooses, without labels, among the cuts of several models' level trees.
 
-The proposal that agrees best with those of all models wins, unless it cuts through clusters. A
-split that the rows hold shows at several widths of the kernel and in several subspaces; one that a
-sample's accidents made does not. What is proposed, and what speaks for it besides the votes, is in
-`proposals`.
+The cut that agrees best with the cuts of all models wins, unless it cuts through clusters. A split
+that the table has appears at several kernel widths and in several subspaces; a split by chance does
+not. Module `proposals` makes the cuts and computes their other criteria.
 """
 
 from __future__ import annotations
@@ -26,54 +25,55 @@ from distsvc.models.support_vector.level_tree.proposals import (
 from distsvc.models.support_vector.level_tree.tree import LevelTree
 
 VOTE_ROWS = 700
-"""Rows on which candidates are compared with each other."""
-
-AGREEMENT = SAME_ANSWER
+"""Maximum number of rows on which candidates are compared with each other."""
 
 LOW_SUPPORT = 0.5
-"""Share of the members that find the answer, up to which it is doubtful."""
+"""Share of models with the answer, up to which the answer is doubtful."""
 
 LEAST_STANDING = 0.1
-"""Of a winner, below which the answer is one cluster: rows without clusters give less."""
+"""Minimum score per model of a winner; below it the answer is one cluster."""
 
 FLAT_STANDING, LOWEST_STANDING = 2.5, 0.04
-"""The same in 2 or 3 columns, times the root of the number of rows; and never less."""
+"""Minimum score per model in 2 or 3 columns: the first divided by sqrt(rows), but at least the
+second."""
 
 STANDING_OF_MANY = 0.45
-"""There, times the number of clusters, it is enough: fine partitions are never as alike."""
+"""Score per model times number of clusters that is enough in 2 or 3 columns, because fine
+partitions agree less."""
 
 CLEAR_Z = 3.5
-"""Of the clearest split in one column, below which it is one cluster: there few neighbours are
-parted by any cut, and all models see the same accidents."""
+"""Minimum z of the clearest split in one column; below it the answer is one cluster. Scores mislead
+there: any cut separates few neighbours, and all models use the same column."""
 
 EVEN_STANDING, STEEPNESS = 0.45, 2.6
-"""Of a winner, with which another sample gives the same answer as often as not; and how fast that
-chance grows with the standing: by this power, in odds."""
+"""Score per model at which another sample gives the same answer with probability 1/2, and the power
+of the score in the odds. Tuned on halves of labelled sets."""
 
 EVEN_NEARNESS, STEEPNESS_OF_ONE = 0.5, 1.5
-"""The same of one cluster, by how near a winner came to what it needs."""
+"""Likewise for one cluster, by the ratio of the winner's score to its minimum."""
 
 EVEN, PREFERRED = 0.5, 0.9
-"""What makes a winner clearly better than the answer of the run before: the chance that another
-sample has it, and the share of the models that vote more for it."""
+"""Minimum probability that another sample has the winner, and minimum share of models that vote
+more for it, to replace the previous answer."""
 
 CERTAIN, FEWER = 0.9, 0.9
-"""What makes it so even where fewer models do: that chance, and below how many times its votes the
-answer of the run before has. Nights whose clusters only seem to change have .95 to 1.04 times."""
+"""Probability from which fewer models suffice, and maximum ratio of the previous answer's votes to
+the winner's in that case."""
 
 LISTED = 12
-"""Most numbers of clusters that an answer tells of."""
+"""Maximum number of candidates in `Answer.candidates`."""
 
 REFERENCE_ROWS = {"coarse": 3_000, "default": 30_000, "fine": 2**62}
-"""Rows that z is scaled down to: the fewer, the fewer splits are significant."""
+"""Maximum number of rows to which z is scaled, by granularity; fewer rows leave fewer splits
+significant."""
 
 
 class Candidate(TypedDict):
-    """The best proposal for a number of clusters."""
+    """Best proposal for a number of clusters."""
 
     n_clusters: int
-    standing: float  # a share of the winner's
-    votes: float  # a share of the most that any has
+    standing: float  # relative to the winner's
+    votes: float  # relative to the maximum
     separated: float  # of `VoteRows`
     support: float
     z: float
@@ -82,7 +82,7 @@ class Candidate(TypedDict):
 
 @dataclass(frozen=True)
 class Rival:
-    """The best candidate that is another answer; `share` is its standing, of the winner's."""
+    """Best candidate that is another answer; `share` is its score relative to the winner's."""
 
     n_clusters: int
     share: float
@@ -90,20 +90,37 @@ class Rival:
 
 @dataclass(frozen=True)
 class Answer:
-    """The winner of a vote: the branches (b,) bool of a model's tree that are `kept` as clusters.
+    """Winner of a vote.
 
-    `support` is the share of the members with a candidate whose adjusted Rand index with the winner
-    is above 0.8; 1 where nothing is significant in any of them. `z` is that of the least
-    significant split that is kept; NaN for one cluster. `supporters` says of each member whether it
-    supports the answer. `standing` is the winner's, a member; that of a winner which was too low is
-    told, too. `rival` is the best candidate whose adjusted Rand index with the winner is not above
-    0.8. `agreement` is the chance that another sample of as many rows gives this answer, up to that
-    index, as it was between halves of labelled sets; the support where the number of clusters is
-    given.
+    Attributes
+    ----------
+    member : int
+        Model of the winner's tree.
+    kept : ndarray of shape (b,), bool
+        Branches of the tree that are clusters.
+    support : float
+        Share of the models with a candidate whose adjusted Rand index with the winner is above 0.8;
+        1 if no model has a significant split.
+    z : float
+        z of the least significant split that is kept; NaN for one cluster.
+    candidates : list of Candidate
+        Best proposals, by number of clusters.
+    supporters : list of bool
+        Whether each model supports the answer.
+    standing : float
+        Score of the winner per model, also if it was too low.
+    rival : Rival or None
+        Best candidate whose adjusted Rand index with the winner is at most 0.8.
+    agreement : float
+        Estimated probability that another sample of as many rows gives this answer, up to that
+        index. The support if the number of clusters is given.
+    last : Answer or None
+        Cut of a tree that reproduces the previous answer; None if there is no such cut.
+    likeness : float or None
+        Adjusted Rand index of `last` with the previous answer.
+    clear : bool
+        Whether the winner is clearly better than `last`.
 
-    Where there is an answer before, `last` is what a tree has of it, with the adjusted Rand index
-    `likeness`; None where no tree can divide the rows so. `clear` is whether the winner is clearly
-    better.
     """
 
     member: int
@@ -121,7 +138,7 @@ class Answer:
 
     @property
     def n_clusters(self) -> int:
-        """Clusters."""
+        """Number of clusters."""
         return int(self.kept.sum())
 
 
@@ -134,20 +151,22 @@ def elect(
     least_standing: float = LEAST_STANDING,
     before: np.ndarray | None = None,
 ) -> Answer:
-    """Let the trees vote, with z scaled from n_rows to `reference` rows.
+    """Return the winner of a vote of the trees, with z scaled from n_rows to `reference` rows.
 
-    The votes of a candidate p are sum_q w_q max(ARI(p, q), 0)^3 over all candidates q. The winner
-    has the highest standing, its votes times its merit: sqrt(entropy) / (1 + separated / 0.03).
-    Candidates are the `proposals` of the trees, or their `cuts_into` a number of clusters. Without
-    that number the answer is one cluster where nothing is significant, and where the winner's
-    standing, a tree, is too low: below `least_standing`; in 2 or 3 columns below 2.5 / sqrt(n), and
-    below 0.45 / k for k clusters. In one column the clearest split decides, by its z >= 3.5.
+    Candidate p has sum_q w_q max(ARI(p, q), 0)^3 votes, over all candidates q. Its score is its
+    votes times its merit, sqrt(entropy) / (1 + separated / 0.03); the highest score wins.
+    Candidates are the `proposals` of the trees, or with `n_clusters` their `cuts_into`.
 
-    `before` (m,) are the labels of the first rows in the answer of the run before. The cut of a
-    tree that is most like them stands beside the winner, without a vote. Left for the winner is it
-    only where another sample would rather have that than not, and nine in ten models vote more for
-    it; or where another sample almost surely has it, and it has clearly more votes. Some models see
-    few directions, in which a cluster that is new need not show.
+    Without `n_clusters`, the answer is one cluster if no split is significant or the winner's score
+    per model is too low. The minimum is `least_standing`. For k clusters in 2 or 3 columns it is
+    min(max(2.5 / sqrt(n), 0.04), 0.45 / k). In one column the clearest split needs z >= 3.5
+    instead.
+
+    `before` (m,) are the labels of the first rows in the previous answer. The most similar cut of a
+    tree is compared with the winner, without a vote of its own. The winner replaces it only if
+    another sample has the winner with probability 1/2, and nine in ten models vote more for it.
+    Alternatively, that probability is 0.9 and the winner has clearly more votes: models in few
+    directions can miss a new cluster.
     """
     scale = float(np.sqrt(min(1.0, reference / n_rows)))
     if n_clusters is None:
@@ -161,7 +180,7 @@ def elect(
         return vote.answer
     cut, likeness = most_like(trees, before, scale, rows)
     winner = vote.answer
-    if len(np.unique(before)) == 1:
+    if len(np.unique(before)) == 1:  # one cluster has no votes to compare
         none = [row | {"winner": False} for row in winner.candidates]
         last = _one_cluster(trees, none, [], vote.highest, vote.nearness)
         clear = winner.n_clusters > 1 and winner.agreement >= EVEN
@@ -177,7 +196,7 @@ def elect(
 
 
 class _Vote:
-    """The votes of candidates, and the answer of the best one, or of a `given` one of them."""
+    """Votes of candidates, and the answer of the best, or of candidate `given`."""
 
     def __init__(
         self,
@@ -204,13 +223,13 @@ class _Vote:
         self.nearness = self._nearness(least_standing)
 
     def preferring(self, one: int, other: int) -> float:
-        """Return the share of the models that vote more for a candidate than for another."""
+        """Return the share of the models that vote more for candidate `one` than for `other`."""
         more = (self.shares[one] - self.shares[other]) * self.weights
         by_model = np.bincount(self.owner, weights=more)[np.unique(self.owner[self.asked])]
         return float(np.mean(by_model > 0.0))
 
     def _nearness(self, least_standing: float) -> float:
-        """Return how near the best comes to what it needs."""
+        """Return the ratio of the best candidate's score, or z in one column, to its minimum."""
         winner = self.found[self.best]
         if self.d == 1:
             clearest = np.sort(self.trees[winner.member].z[winner.kept])[-2:][0]
@@ -222,7 +241,7 @@ class _Vote:
 
     @property
     def answer(self) -> Answer:
-        """The answer of the best candidate: one cluster where it does not stand high enough."""
+        """Answer of the best candidate, or one cluster if its score is too low."""
         trees, found, best, standing = self.trees, self.found, self.best, self.standing
         winner, supported = found[best], (self.agreement > AGREEMENT) & self.asked
         support = np.array([np.unique(self.owner[row]).size for row in supported]) / len(trees)
@@ -248,13 +267,16 @@ class _Vote:
 
 
 def _chance(times: float, power: float) -> float:
-    """Return the chance whose odds are a power of what is so many times the even one."""
+    """Return x^p / (1 + x^p): logistic in log x."""
     odds = times**power
     return odds / (1.0 + odds)
 
 
 def chance_of_one(nearness: float) -> float:
-    """Return the chance that another sample has one cluster, too, by how near a winner came."""
+    """Return the probability that another sample has one cluster, too.
+
+    `nearness` is the ratio of the winner's score to its minimum.
+    """
     return 1.0 - _chance(nearness / EVEN_NEARNESS, STEEPNESS_OF_ONE)
 
 
@@ -265,7 +287,7 @@ def _listed(
     support: np.ndarray,
     best: int,
 ) -> list[Candidate]:
-    """Return what `Answer.candidates` tells of candidates, by number of clusters."""
+    """Return `Answer.candidates`: the best of each number of clusters."""
     counts = np.array([candidate.n_clusters for candidate in found])
     table: list[Candidate] = []
     for k in np.unique(counts).tolist():
@@ -293,6 +315,7 @@ def _one_cluster(
     standing: float,
     nearness: float,
 ) -> Answer:
+    """Return the answer of one cluster: the root of the middle model."""
     middle = len(trees) // 2
     kept = trees[middle].parents < 0
     share = float(np.mean(supporters)) if supporters else 0.0

@@ -1,9 +1,8 @@
-"""The few directions of many columns that the models of a level tree see rows by.
+"""Few leading directions of many columns, along which models use the rows.
 
-Up to 40 columns these are the leading principal components. Of more, variance alone can mislead: a
-direction of noise that is wider than the clusters are apart comes first and tells nothing. Near
-rows mostly belong to the same cluster, so a direction in which rows differ much more than near rows
-do tells clusters apart.
+Up to 40 columns these are the leading principal components. With more, a wide direction of noise
+can come before the directions that separate clusters. Near rows mostly belong to the same cluster.
+Clusters therefore differ along directions in which any rows differ much more than near rows do.
 """
 
 from __future__ import annotations
@@ -18,42 +17,44 @@ from distsvc.models.rows.mass import FLAT
 from distsvc.models.rows.neighbours import nearest_others
 
 MOST_COMPONENTS = 20
+"""Maximum number of directions."""
+
 
 NARROW = 2 * MOST_COMPONENTS
-"""Columns, at most, of which principal components are enough."""
+"""Maximum number of columns for which principal components are used as they are."""
 
 SEARCHED = 100
-"""Principal components, at most, among whose directions the telling ones are looked for."""
+"""Maximum number of principal components in whose span the separating directions are searched."""
 
 MOST_COVARIANCES = 4096
-"""Columns, at most, of which principal components are found by their covariances."""
+"""Maximum number of columns for which principal components are computed from covariances."""
 
 NEAREST = 5
-"""Near rows of a row that it is compared with."""
+"""Number of nearest rows with which each row is compared."""
 
 SHRUNK = 0.1
-"""Share of the scatter of near rows that is spread evenly over all directions, so that narrow
-directions of few rows are not blown up."""
+"""Shrinkage of the scatter of near rows to a multiple of the identity. Without it, directions in
+which a few near rows happen to be equal would win."""
 
 TAIL = 0.01
 """Share of a column's rows in each of its two tails."""
 
 MOST_IN_TAILS = 0.15
-"""Share of all variance, at most, that comes from how far the tails reach. A normal column has
-.04; where rare values decide the scale of columns it is more, and near rows tell little."""
+"""Maximum share of the variance due to the tails. Above it, rare values decide the scales of
+columns, and near rows are no guide."""
 
 
 def leading_directions(pilot: np.ndarray) -> np.ndarray:
-    """Return directions (q, d) float32 of pilot rows (m, d) float32, q <= 20, the leading first.
+    """Return the leading directions (q, d) float32 of pilot rows (m, d) float32, q <= 20.
 
-    Up to 3 columns these are the columns. Up to 40, and where tails decide the scales of columns,
-    they are the leading principal components. Elsewhere they solve T v = r S v for the largest r,
-    where T says in which directions any rows differ and S in which near rows do; v^T S v = 1, and
-    they are not orthogonal. The entry of largest size is positive. Pilot rows are in random order.
+    Pilot rows are in random order. Up to 3 columns the directions are the columns. Up to 40, and if
+    tails decide the scales of columns, they are the leading principal components. Otherwise they
+    solve T v = r S v for the largest r, with the scatter T of any rows and S of near rows. These
+    are not orthogonal, and v^T S v = 1. The entry of largest magnitude is positive.
     """
     if pilot.shape[1] <= FLAT:
         return np.eye(pilot.shape[1], dtype=np.float32)
-    with threadpool_limits(1):  # of wide rows several would give other last bits
+    with threadpool_limits(1):  # the last bits depend on the number of threads
         wide = pilot.astype(np.float64)
         principal = principal_components(wide)
         found = principal[:, :MOST_COMPONENTS].T
@@ -67,8 +68,8 @@ def leading_directions(pilot: np.ndarray) -> np.ndarray:
 def principal_components(rows: np.ndarray) -> np.ndarray:
     """Return the leading principal components (d, <= 100) of rows (m, d) float64.
 
-    Beyond `MOST_COVARIANCES` columns they come from the products of rows, which are fewer, since
-    the time for covariances grows with the cube of the columns. There those without variance are 0.
+    Beyond `MOST_COVARIANCES` columns they come from the products of the rows, because the time for
+    covariances grows with the cube of the columns. Components without variance are 0 there.
     """
     if rows.shape[1] <= MOST_COVARIANCES:
         _, vectors = np.linalg.eigh(np.cov(rows.T))
@@ -83,7 +84,7 @@ def principal_components(rows: np.ndarray) -> np.ndarray:
 
 
 def placed(coordinates: np.ndarray, directions: np.ndarray) -> np.ndarray:
-    """Return the shortest rows (n, d) that have the coordinates (n, q) along directions (q, d)."""
+    """Return the shortest rows (n, d) with the coordinates (n, q) along directions (q, d)."""
     wide = directions.astype(np.float64)
     if np.allclose(wide @ wide.T, np.eye(len(wide)), atol=1e-4):
         return coordinates @ directions
@@ -91,7 +92,7 @@ def placed(coordinates: np.ndarray, directions: np.ndarray) -> np.ndarray:
 
 
 def _telling_directions(rows: np.ndarray) -> np.ndarray | None:
-    """Return directions (<= 20, p) of rows (m, p); None where near rows are all equal."""
+    """Return separating directions (<= 20, p) of rows (m, p); None if near rows are all equal."""
     near, far = near_scatter(rows), scatter_of_pairs(rows)
     if near is None or far is None:
         return None
@@ -101,17 +102,17 @@ def _telling_directions(rows: np.ndarray) -> np.ndarray | None:
 
 
 def near_scatter(rows: np.ndarray) -> np.ndarray | None:
-    """Return in which directions rows (m, p) float64 differ from near ones, (p, p) float64.
+    """Return the scatter (p, p) of rows (m, p) float64 about near rows; None if all are equal.
 
-    It is the mean of u u^T over the differences of rows to the 5 nearest of each, scaled to length
-    1, so that no few of them decide. None where all are equal.
+    It is the mean of u u^T over the differences u of each row to its 5 nearest, scaled to length 1,
+    and then to trace 1. Unit lengths keep a few rows from deciding.
     """
     _, numbers = nearest_others(rows, min(NEAREST, len(rows) - 1))
     return _mean_scatter(rows, numbers.T)
 
 
 def scatter_of_pairs(rows: np.ndarray) -> np.ndarray | None:
-    """Return in which directions rows (m, p) float64, in random order, differ from any others."""
+    """Return the scatter (p, p) of differences of any rows (m, p) float64, in random order."""
     numbers = np.arange(len(rows))
     shifts = range(1, min(NEAREST, len(rows) - 1) + 1)
     return _mean_scatter(rows, [np.roll(numbers, shift) for shift in shifts])
@@ -130,7 +131,7 @@ def _mean_scatter(rows: np.ndarray, others: Iterable[np.ndarray]) -> np.ndarray 
 
 
 def _share_in_tails(rows: np.ndarray) -> float:
-    """Return the share of the variance of rows (m, d) that goes when both tails are cut short."""
+    """Return the share of the variance of rows (m, d) that clipping both tails removes."""
     variance = rows.var(axis=0).sum()
     if not variance > 0.0:
         return 0.0

@@ -1,9 +1,9 @@
-"""The engine of the level tree: several models, the trees of their level sets, and a vote.
+"""Engine of the level tree: several models, the trees of their level sets, and a vote.
 
 | step | where |
 |---|---|
-| which models, from the pilot | `ensemble.make_ensemble` |
-| train each and grow its tree | `LevelTreeEngine.grow` |
+| choose models from the pilot | `ensemble.make_ensemble` |
+| train each and grow its tree | `Ensemble.grow` |
 | test the trees' splits on the table's rows | `LevelTree.add_differences` |
 | vote among the trees' cuts | `LevelTreeEngine.choose` |
 """
@@ -38,22 +38,38 @@ from distsvc.models.support_vector.level_tree.tree import LevelTree
 
 
 class LevelTreeEngine(SupportVectorEngine):
-    """Clusters are the branches of a tree of level sets whose splits are significant.
+    """Clusters are branches of a tree of level sets with significant splits.
 
-    It sees rows along few leading directions, where there are many features.
+    Attributes
+    ----------
+    ensemble : Ensemble
+        Models to train.
+    view : ndarray of shape (m, q), float32
+        Pilot rows along the leading directions.
+    levels : LevelSets
+        Tested trees and the answer.
+    rule : LevelRule
+        Rule that labels rows.
+    least_standing : float
+        Minimum score of a winner, as in `elect`.
+    before : ndarray of shape (n,), or None
+        Labels of the first pilot rows in the previous answer.
+    follow : bool or None
+        As in `LevelSets`.
+
     """
 
-    ensemble: Ensemble  # the models to train
-    view: np.ndarray  # (m, q) float32, the pilot as the models see it
-    levels: LevelSets  # the tested trees, and the answer
+    ensemble: Ensemble
+    view: np.ndarray
+    levels: LevelSets
     rule: LevelRule
     least_standing = LEAST_STANDING
-    before: np.ndarray | None = None  # (m,) labels of the first pilot rows in the run before
-    follow: bool | None = None  # as of `LevelSets`
+    before: np.ndarray | None = None
+    follow: bool | None = None
     _grown: Sequence[tuple[LevelTree, np.ndarray]]
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
-        """Settle the centre and the models from pilot rows (m, d), in the order of their keys."""
+        """Set the centre and the models from pilot rows (m, d), in the order of their keys."""
         super().set_pilot(pilot, n_rows)
         given, gamma = self.parameters, self.parameters.gamma
         self.ensemble = make_ensemble(
@@ -72,22 +88,22 @@ class LevelTreeEngine(SupportVectorEngine):
         self.view = self.ensemble.view(self.pilot)
 
     def go_on_from(self, labels: np.ndarray) -> None:
-        """Prefer the answer of the run before, which gave `labels` (m,) to the first pilot rows."""
+        """Prefer the previous answer, with `labels` (m,) of the first pilot rows."""
         self.before = labels
 
     def key_ranges(self, n_rows: int) -> Ranges:
-        """Return the key ranges of the blocks of an epoch: at most `max_iter` of the rows."""
+        """Return the key ranges of an epoch's blocks: at most `max_iter` rows of `n_rows`."""
         return sampling.key_blocks(n_rows, min(n_rows, self.parameters.max_iter))
 
     def sample_ranges(self, n_rows: int) -> Ranges:
-        """Return those, or of more rows, where splits are tested on more."""
+        """Return the key ranges of all rows that models learn from or test splits on."""
         return sampling.key_blocks(n_rows, rows_of_sample(n_rows, self.parameters.max_iter))
 
     def choose(self, trees: Sequence[LevelTree], sums: Sequence[np.ndarray]) -> None:
-        """Let the trees of all models vote, and take the winner's cut as the rule.
+        """Let the trees of all models vote, and use the winner's cut as the rule.
 
-        The sums (4, b) of each are of the rows that it was tested on, and z is for so many: scaled
-        to more it would take accidents of these rows for significant.
+        The sums (4, b) of each tree are of its tested rows. z is for this number of rows: scaled to
+        more it would count chance differences of these rows as significant.
         """
         given, n_tested = self.parameters, self.ensemble.tested_rows
         tested = [tree.tested(part, n_tested) for tree, part in zip(trees, sums, strict=True)]
@@ -101,7 +117,7 @@ class LevelTreeEngine(SupportVectorEngine):
         self.settle(levels)
 
     def settle(self, levels: LevelSets) -> None:
-        """Take an answer as the rule, in place of the one before, and note what is doubtful."""
+        """Use `levels` as the answer, with its rule and notes."""
         self.levels, self.notes = levels, list(self._earlier)
         tree, boundary = levels.tree, levels.boundary
         self.gamma, self.C = tree.gamma, self.ensemble.members[levels.answer.member].C
@@ -115,7 +131,7 @@ class LevelTreeEngine(SupportVectorEngine):
         self._note_doubts()
 
     def rule_of(self, levels: LevelSets) -> LevelRule:
-        """Return the rule of a cut of the trees, with the answer's scores."""
+        """Return the rule of a cut of the trees, with the scores of `levels`."""
         components, score = self.ensemble.components, self.levels.score
         return LevelRule.of(components, levels.tree, levels.part, levels.nearest, score)
 
@@ -128,7 +144,7 @@ class LevelTreeEngine(SupportVectorEngine):
     ) -> np.ndarray:
         """Return clusters (n,) int32 of seen rows (n, q) in another cut of the trees.
 
-        One of the first three says which (`LevelSets.cut`, `LevelSets.kept_by`).
+        Give exactly one of the first three (`LevelSets.cut`, `LevelSets.kept_by`).
         """
         levels = self.levels if n_clusters is None else self.levels.cut(n_clusters)
         kept = levels.answer.kept if n_clusters is not None else levels.kept_by(level, significance)
@@ -137,12 +153,12 @@ class LevelTreeEngine(SupportVectorEngine):
 
     @property
     def support_vectors(self) -> np.ndarray:
-        """Centred support vectors (B, d) float32 of the winner."""
+        """Centred support vectors (B, d) float32 of the answer's tree."""
         S = self.levels.tree.S
         return placed(S.T, self.ensemble.components[: len(S)])
 
     def fitted_facts(self) -> Facts:
-        """Return the numbers that the fit arrived at, for its report."""
+        """Return results of the fit for its report."""
         tree, answer = self.levels.tree, self.levels.answer
         facts: Facts = {} if self.before is None else {"followed": self.levels.follows}
         return facts | {
@@ -157,14 +173,14 @@ class LevelTreeEngine(SupportVectorEngine):
             "n_clusters": answer.n_clusters,
         }
 
-    # Of an estimator.
+    # Methods for estimators in memory.
 
     def seen(self, X: np.ndarray) -> np.ndarray:
         """Return the coordinates (n, q) float32 of rows X (n, d) along the leading directions."""
         return self.ensemble.view(self.centred(X))
 
     def learn(self, rows: np.ndarray, keys: np.ndarray, n_rows: int) -> None:
-        """Train all models on seen rows (m, q) with their keys (m,), grow trees and test these."""
+        """Train all models on seen rows (m, q) with their keys (m,); grow and test their trees."""
         order = np.argsort(keys)
         ranked, ranked_keys = rows[order], keys[order]
 
@@ -180,7 +196,7 @@ class LevelTreeEngine(SupportVectorEngine):
         self._grown = on_threads(grown, range(len(ensemble.members)), self.n_jobs)
 
     def find_clusters(self, parts: Parts, n_rows: int) -> None:
-        """Let the tested trees vote; further rows of the table are not looked at."""
+        """Let the tested trees vote; the parts are not read."""
         (trees, sums), self._grown = zip(*self._grown, strict=True), []
         self.choose(trees, sums)
 
@@ -209,7 +225,7 @@ class LevelTreeEngine(SupportVectorEngine):
 
 
 def check_cut(n_clusters: int | None, level: float | None, significance: float | None) -> None:
-    """Raise ValueError unless exactly one of the three is given, and can be used."""
+    """Raise ValueError unless exactly one of the three is given and valid."""
     if sum(value is not None for value in (n_clusters, level, significance)) != 1:
         raise ValueError("give one of n_clusters, level and significance")
     if n_clusters is not None:

@@ -1,7 +1,7 @@
-"""The models of a choice without labels: their parameters, training and weights.
+"""Models of a vote without labels: parameters, training and weights.
 
-They differ in the kernel's width and in the number of leading directions. Each is an independent
-task: a sequential pass over its own stream of rows, and the growing of its tree.
+Models differ in kernel width and in the number of leading directions. Each is an independent task:
+a sequential pass over its own stream of rows, and the growing of its tree.
 """
 
 from __future__ import annotations
@@ -27,26 +27,32 @@ from distsvc.models.support_vector.level_tree.tree import LevelTree, LowestPoint
 Blocks = Callable[[int, sampling.Ranges, int], Iterable[np.ndarray]]
 
 STEPS, FEWEST_STEPS, STEPS_A_ROW = 20_000, 4_000, 5
-"""Steps of stochastic gradient descent of a member: most, fewest, and for each row of the table."""
+"""Number of steps of stochastic gradient descent per model: maximum, minimum, and number per row of
+the table."""
 
 PASSES = 500
-"""Most passes over a table that has few rows."""
+"""Maximum number of passes over a table."""
 
 PENALTY = 2.0
-"""C of the members: small, so that f is a density estimate and not yet flat where rows abound."""
+"""Default C of the models. It is small, so that f is a density estimate and not flat in dense
+regions."""
 
 BUDGET = 200
+"""Default maximum number of support vectors of a model."""
+
 
 SUBSPACES = (2, 3, 4, 6, 8, 12, 16)
+"""Numbers of leading directions, with one group of models each."""
+
 
 SIGNIFICANCE_ROWS = 100_000
-"""Rows that each member's splits are tested on, where the table has so many. With more, splits that
-matter to nobody would be significant."""
+"""Maximum number of rows on which a model's splits are tested. With more, irrelevant splits would
+be significant."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """The number of models: octaves about the middle gamma, their repeats, and subspaces."""
+    """Number of models: octaves about the middle gamma, repeats, and subspaces."""
 
     octaves: Sequence[float]
     repeats: int
@@ -64,7 +70,7 @@ EFFORTS = {
 
 @dataclass(frozen=True)
 class Member:
-    """One model to train: its leading components, its kernel and its trade-off."""
+    """Model to train: number of leading directions, kernel parameter and penalty."""
 
     n_components: int
     gamma: float
@@ -73,17 +79,20 @@ class Member:
 
 @dataclass
 class Growing(DescentProgress):
-    """A member that is trained, and then finds the lowest points of its tree's edges."""
+    """Training state of a member, with the lowest points of its tree's edges."""
 
     points: LowestPoints | None = None
 
     def state(self) -> State:
-        """Return facts and arrays; `restored` takes them back."""
+        """Return facts and arrays for `restored`."""
         facts, arrays = super().state()
         return facts, arrays | (vars(self.points) if self.points is not None else {})
 
     def restored(self, facts: Facts, arrays: dict[str, np.ndarray]) -> Growing:
-        """Return the member whose `state` these are, of the same descent; errors as there."""
+        """Return the member with this `state`, of the same descent.
+
+        Raises as `DescentProgress.restored`.
+        """
         points = None
         if "heights" in arrays:
             check_fields(forms_of(LowestPoints), arrays, {"q": self.descent.vectors.shape[0]})
@@ -94,13 +103,26 @@ class Growing(DescentProgress):
 
 @dataclass(frozen=True)
 class Ensemble:
-    """The models to train; the same on the driver and on every worker.
+    """Models to train, equal on the driver and on every worker.
 
-    Rows are projected on `components` (q, d) float32, the leading directions first. Each member has
-    `budget` support vectors and does `steps` steps; `maintenance` and `projection_size` are
-    those of `StochasticGradient`. Members learn from, and test their splits on, the `sample_rows`
-    rows of the table with the lowest keys. `ties` is whether the table is few points, each many
-    rows: then rows that lie on a peak tell how dense it is.
+    Attributes
+    ----------
+    components : ndarray of shape (q, d), float32
+        Directions on which rows are projected, the leading ones first.
+    members : list of Member
+    budget : int or None
+        Maximum number of support vectors of a member.
+    maintenance, projection_size : str, int
+        As in `StochasticGradient`.
+    steps : int
+        Number of steps of a member.
+    seed : int
+    sample_rows : int
+        Members learn from, and are tested on, this number of rows: those with the lowest keys.
+    ties : bool
+        Whether the table consists of few points with many rows each. Rows at a peak then count in
+        the test.
+
     """
 
     components: np.ndarray
@@ -114,12 +136,12 @@ class Ensemble:
     ties: bool = False
 
     def facts(self) -> Facts:
-        """Return all but the components as plain values; `restored` takes them back."""
+        """Return all fields except the components as plain values, for `restored`."""
         return vars(self) | {"components": None, "members": [vars(m) for m in self.members]}
 
     @classmethod
     def restored(cls, facts: Facts, components: np.ndarray) -> Ensemble:
-        """Return the ensemble that `facts` and its components stand for."""
+        """Return the ensemble from its `facts` and components."""
         members = [Member(**member) for member in facts["members"]]
         return cls(**facts | {"components": components, "members": members})
 
@@ -135,12 +157,11 @@ class Ensemble:
         blocks: Blocks,
         checkpoint: Checkpoint = NO_CHECKPOINT,
     ) -> LevelTree:
-        """Train a member on a stream of rows of its own, and grow its tree.
+        """Train a member on its own stream of rows, and grow its tree.
 
-        ``blocks(stream, ranges, first)`` are viewed rows (n, q) float32 of ranges of keys, from
-        number `first` of these on, in the order that the number of the stream gives; every pass
-        takes the ranges in another order. Branches are weighed by the pilot's viewed rows (m, q)
-        float32.
+        ``blocks(stream, ranges, first)`` yields viewed rows (n, q) float32 of the key ranges from
+        index `first` on, shuffled by the number of the stream. Every pass takes the ranges in
+        another order. Masses of branches are counted on the pilot's viewed rows (m, q) float32.
         """
         member = self.members[number]
         growing = self._train(number, ranges, blocks, checkpoint)
@@ -186,13 +207,13 @@ class Ensemble:
 
     @property
     def tested_rows(self) -> int:
-        """Rows that the splits of a member are tested on."""
+        """Number of rows on which the splits of a member are tested."""
         return min(self.sample_rows, SIGNIFICANCE_ROWS)
 
     def tested_ranges(self, number: int, n_rows: int) -> sampling.Ranges:
-        """Return the ranges of keys of the rows that test the splits of a member, in blocks.
+        """Return the key ranges, in blocks, of the rows that test the splits of a member.
 
-        They are a part of the sample of a table of `n_rows`, another for each member where the
+        They are a part of the sample of a table of `n_rows`. Members have different parts if the
         sample has more rows than are tested.
         """
         high = sampling.key_threshold(n_rows, self.sample_rows)
@@ -200,14 +221,14 @@ class Ensemble:
             return sampling.cut_keys(0, high, self.tested_rows)
         share = self.tested_rows / self.sample_rows
         start, width = high * number // len(self.members), int(high * share)
-        over = max(start + width - high, 0)  # and so many keys from the lowest on
+        over = max(start + width - high, 0)  # wraps around to the lowest keys
         ranges = sampling.cut_keys(start, start + width - over, self.tested_rows)
         return ranges + (sampling.cut_keys(0, over, self.tested_rows) if over else [])
 
     def test(self, number: int, tree: LevelTree, n_rows: int, blocks: Blocks) -> np.ndarray:
-        """Return the sums (4, b) int64 of a member's tree that `LevelTree.tested` takes.
+        """Return the sums (4, b) int64 of a member's tree for `LevelTree.tested`.
 
-        `blocks` are as those of `grow`, of a table of `n_rows`.
+        `blocks` are as in `grow`, of a table of `n_rows`.
         """
         sums = tree.no_differences()
         for block in blocks(0, self.tested_ranges(number, n_rows), 0):
@@ -216,16 +237,12 @@ class Ensemble:
 
 
 def rows_of_sample(n_rows: int, max_iter: int) -> int:
-    """Return the rows that members learn from, or test their splits on, of a table of `n_rows`."""
+    """Return the number of rows that members learn from or are tested on."""
     return min(n_rows, max(max_iter, SIGNIFICANCE_ROWS))
 
 
 def steps_of_member(n_rows: int, max_iter: int) -> int:
-    """Return the steps of a member for a table of `n_rows`, `max_iter` at most.
-
-    Five a row: more show a small table nothing new. Only tables of some rows are passed over so
-    often that 500 passes are less.
-    """
+    """Return the number of steps of a member for a table of `n_rows`, at most `max_iter`."""
     return min(max_iter, STEPS, max(FEWEST_STEPS, STEPS_A_ROW * n_rows), PASSES * n_rows)
 
 
@@ -243,14 +260,15 @@ def make_ensemble(
     seed: int,
     n_jobs: int | None = 1,
 ) -> Ensemble:
-    """Decide which models to train from pilot rows (m, d) float32 of a table of `n_rows`.
+    """Return the models to train, from pilot rows (m, d) float32 of a table of `n_rows`.
 
-    With `gammas` there is one model for each, of all features. Without, models lie around the
-    middle gamma of `density_gamma` in up to 8 subspaces: of more than 3 features the leading 2, 3,
-    4, 6, 8, 12 and 16 directions of `leading_directions`, and all of them up to 20. A density
-    estimate needs more rows with every dimension, and a table's clusters often lie in few. Between
-    few points, each many rows, no density can be estimated: kernels are so narrow there that every
-    point is a peak.
+    With `gammas` there is one model for each, in all features. Otherwise models lie around the
+    middle gamma of `density_gamma` in up to 8 subspaces. For more than 3 features these are the 2,
+    3, 4, 6, 8, 12 and 16 leading directions of `leading_directions`, and all of them up to 20. A
+    density estimate needs more rows with every dimension, and clusters often lie in few.
+
+    If the table consists of few points with many rows each, `parting_gamma` gives a kernel so
+    narrow that every point is a peak.
     """
     d, points = pilot.shape[1], few_points(pilot)
     components = np.eye(d, dtype=np.float32) if gammas is not None else leading_directions(pilot)

@@ -1,4 +1,4 @@
-"""The answer of the level tree: the models, the vote among their cuts, and the labels of rows."""
+"""Answer of the level tree: models, vote among their cuts, and labels of rows."""
 
 from __future__ import annotations
 
@@ -22,46 +22,73 @@ from distsvc.models.support_vector.level_tree.proposals import VoteRows
 from distsvc.models.support_vector.level_tree.tree import LevelTree, Voter
 
 NEAR_ROWS = 3_000
-"""Rows among which a cut is looked at for near ones that it separates."""
+"""Maximum number of pilot rows on which proposed cuts are compared."""
 
 LOWEST = 0.1
-"""Share of the median level at which the clusters were born, which is the level 0 of f."""
+"""Level at which f is 0, relative to the median birth level of the clusters. Used if g does not
+reach the configured level."""
 
 NEARLY = 0.8
-"""Share of the winner's standing, from which on the best other answer is told."""
+"""Minimum score of the second answer, relative to the winner's, for the report to mention it."""
 
 FAR_APART = 0.14
-"""Share of rows that kernel vote and nearest support vector label differently, from which on
-clusters have no clear borders."""
+"""Maximum share of pilot rows whose vote differs from the nearest support vector's cluster. Above
+it a note says that clusters have no clear borders."""
 
 
 @dataclass(frozen=True)
 class LevelSets:
-    """The tested trees of several models, and the answer that won.
+    """Tested trees of several models, and the cut that won.
 
-    `level` is that of g at which f is 0, where g reaches it; None for a tenth of the median of the
-    levels at which the clusters were born. `nu` is the share of the pilot that lies outside; None
-    for rows as `NeighbourScore` sees them. With `nearest` rows take the cluster of their nearest
-    support vector, not that of the vote. `before` (m,) are the labels of the pilot's first rows in
-    the answer of the run before, which is left only for one that is clearly better; `follow` says
-    that it is taken, or not, whatever the vote. `voting` are the rows of the vote, which remember
-    what they were asked, for other answers of the same trees; None makes them.
+    Attributes
+    ----------
+    ensemble : Ensemble
+    trees : sequence of LevelTree
+        Trees with z and depths, in the order of the ensemble's members.
+    pilot : ndarray of shape (m, q), float32
+        Pilot rows along the leading directions.
+    n_rows : int
+        Number of rows that the trees' z are for.
+    granularity : str
+        Key of `REFERENCE_ROWS`.
+    level : float or None
+        Level of g at which f is 0, if g reaches it. None: `LOWEST` of the median birth level.
+    nu : float or None
+        Share of the pilot outside. None: the limit of `NeighbourScore`.
+    nearest : bool
+        Label rows by their nearest support vector instead of the vote.
+    n_clusters : int or None
+        Given number of clusters; None to choose it.
+    least_standing : float
+        Minimum score of a winner; below it the answer is one cluster.
+    before : ndarray of shape (n,), or None
+        Labels of the first pilot rows in the previous answer, which only a clearly better one
+        replaces.
+    follow : bool or None
+        Whether the previous answer is used; None for the decision of the vote.
+    n_jobs : int or None
+        Number of threads.
+    asked : sequence of str
+        Granularities to compute answers for.
+    voting : VoteRows
+        Rows of the vote with their cache, shared by answers of the same trees; created if None.
+
     """
 
     ensemble: Ensemble
     trees: Sequence[LevelTree]
-    pilot: np.ndarray  # (m, q) float32, viewed
-    n_rows: int  # that the trees' z is for
-    granularity: str  # a key of `REFERENCE_ROWS`
+    pilot: np.ndarray
+    n_rows: int
+    granularity: str
     level: float | None
     nu: float | None
     nearest: bool = False
-    n_clusters: int | None = None  # wanted; None to find their number
-    least_standing: float = LEAST_STANDING  # of a winner, below which there is one cluster
+    n_clusters: int | None = None
+    least_standing: float = LEAST_STANDING
     before: np.ndarray | None = None
     follow: bool | None = None
     n_jobs: int | None = 1
-    asked: Sequence[str] = tuple(REFERENCE_ROWS)  # granularities
+    asked: Sequence[str] = tuple(REFERENCE_ROWS)
     voting: VoteRows = field(default=None, compare=False)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
@@ -71,7 +98,7 @@ class LevelSets:
 
     @cached_property
     def answers(self) -> dict[str, Answer]:
-        """The answer for every granularity asked; equal ones where the table has few rows."""
+        """Answer by granularity, for those in `asked`; equal ones if the table has few rows."""
         found: dict[int, Answer] = {}
         answers = {}
         for name in self.asked:
@@ -86,33 +113,33 @@ class LevelSets:
 
     @property
     def answer(self) -> Answer:
-        """The answer for the granularity asked for."""
+        """Answer at the granularity of these settings."""
         winner = self.winner
         return winner.last if self.follows and winner.last is not None else winner
 
     @property
     def winner(self) -> Answer:
-        """The answer that won the vote."""
+        """Answer that won the vote."""
         return self.answers[self.granularity]
 
     @property
     def follows(self) -> bool:
-        """Whether the answer is that of the run before, cut again."""
+        """Whether the answer is the previous one, cut again from these trees."""
         follow = not self.winner.clear if self.follow is None else self.follow
         return follow and self.winner.last is not None
 
     @property
     def tree(self) -> LevelTree:
-        """The winner's tree."""
+        """Tree of the answer."""
         return self.trees[self.answer.member]
 
     def rows(self, view: np.ndarray) -> np.ndarray:
-        """Return the components of viewed rows (n, q) that the winner sees."""
+        """Return the leading components of viewed rows (n, q) that the answer's tree uses."""
         return np.ascontiguousarray(view[:, : self.tree.S.shape[0]])
 
     @cached_property
     def boundary(self) -> float:
-        """The level of g at which f is 0."""
+        """Level of g at which f is 0."""
         tree = self.tree
         highest = float(tree.heights.max())
         if self.level is not None and highest >= self.level:
@@ -121,27 +148,27 @@ class LevelSets:
 
     @cached_property
     def score(self) -> NeighbourScore:
-        """The score of rows, negative outside."""
+        """Outlier score of rows, negative outside."""
         labels = self.voter.labels(self.rows(self.pilot))
         return NeighbourScore.of(self.pilot, labels, self.nu)
 
     @cached_property
     def part(self) -> np.ndarray:
-        """Cluster (B,) of every support vector of the winner."""
+        """Cluster (B,) of every support vector of the answer's tree."""
         return self.numbered(self.answer.kept)
 
     @cached_property
     def voter(self) -> Voter:
-        """The answer's labels of the winner's rows."""
+        """Voter that labels rows by the answer."""
         return self.labeller(self.part)
 
     def labeller(self, part: np.ndarray) -> Voter:
-        """Return the voter for the winner's rows by clusters (B,) of its support vectors."""
+        """Return the voter for clusters (B,) of the support vectors of the answer's tree."""
         tree = self.tree
         return Voter(tree.S, tree.a, tree.gamma, part, nearest=self.nearest)
 
     def numbered(self, kept: np.ndarray) -> np.ndarray:
-        """Return clusters (B,) of the support vectors, 0 the largest as counted on the pilot."""
+        """Return clusters (B,) of the support vectors, numbered by falling size on the pilot."""
         part = self.tree.parts(kept)
         label = self.labeller(part).labels(self.rows(self.pilot))
         sizes = np.bincount(label, minlength=int(kept.sum()))
@@ -156,10 +183,7 @@ class LevelSets:
         return np.ascontiguousarray(self.tree.S[:, order[first]].T)
 
     def cut(self, n_clusters: int) -> LevelSets:
-        """Return the answer of the vote among all models' cuts into so many clusters.
-
-        It is kept for the next who asks.
-        """
+        """Return the cached answer of a vote among all models' cuts into `n_clusters`."""
         if n_clusters not in self._cuts:
             self._cuts[n_clusters] = replace(self, n_clusters=n_clusters, asked=[self.granularity])
         return self._cuts[n_clusters]
@@ -170,15 +194,16 @@ class LevelSets:
 
     @cached_property
     def blind(self) -> Answer:
-        """The answer if no number of clusters were given."""
+        """Answer without a given number of clusters."""
         if self.n_clusters is None:
             return self.answer
         return replace(self, n_clusters=None, asked=[self.granularity]).answer
 
     def kept_by(self, level: float | None, significance: float | None) -> np.ndarray:
-        """Return the branches (b,) bool of the winner's tree that a cut keeps.
+        """Return the branches (b,) bool of the answer's tree that a cut keeps.
 
-        Give one: the components of {x : f(x) >= level}, or all whose z is at least `significance`.
+        Give one of them: `level` of f, for the components of {x : f(x) >= level}, or
+        `significance`, the minimum z.
         """
         if significance is not None:
             return self.tree.z >= significance
@@ -194,7 +219,7 @@ class LevelSets:
         return float((self.part[nearest] != vote).mean())
 
     def doubts(self) -> list[str]:
-        """Return doubts about the answer, in sentences; the last says what to try."""
+        """Return doubts about the answer, in sentences; the last one says what to try."""
         answer, found = self.answer, []
         split = answer.n_clusters > 1
         if split and answer.support <= LOW_SUPPORT:

@@ -1,8 +1,8 @@
-"""Scores of rows by the mean distance to their nearest neighbours (Angiulli and Pizzuti 2002).
+"""Outlier scores by the mean distance to nearest neighbours (Angiulli and Pizzuti 2002).
 
-Neighbours are searched among some rows of the table, as in Sugiyama and Borgwardt (2013). In a
+Neighbours are searched among a sample of the table, as in Sugiyama and Borgwardt (2013). In a
 normal cluster the logarithm of this distance is about normal above its median, in any number of
-columns. So the median and one quantile of each cluster tell how many of its rows lie beyond a
+columns. The median and one quantile of a cluster thus estimate how many of its rows lie beyond a
 distance.
 """
 
@@ -16,43 +16,45 @@ from scipy.special import ndtr, ndtri
 from distsvc.kernels.nearness import log_nearness
 
 POINTS, NEIGHBOURS = 500, 35
-"""Rows among which neighbours are searched, and how many count."""
+"""Number of rows among which neighbours are searched, and number of neighbours."""
 
 OUTSIDE = 0.004
-"""Share of the rows of normal clusters that is outside."""
+"""Share of the rows of normal clusters outside the limit."""
 
 TAIL_SHARES = 0.15, 0.05
-"""Low quantiles from which a cluster's standard deviation is estimated. The first is for all rows;
-the second for the rows that the first limit leaves inside."""
+"""Low quantiles for the estimate of a cluster's standard deviation: first for all rows, then for
+the rows inside the first limit."""
 
 MIN_SHARE = 0.1
-"""Minimum size of a cluster that says what is usual, relative to the mean size."""
+"""Minimum size of a cluster for the limit, relative to the mean size; smaller ones may be outliers.
+"""
 
 LEAST_UNIT = 1e-3
 """Minimum standard deviation of nearness in a cluster."""
 
 HALVINGS = 50
-"""Halvings of the interval in which the limit is searched."""
+"""Number of bisections in the search for the limit."""
 
 SHORTEST = 0.05
-"""Share of the rows with the shortest distances, which count as equally near: duplicates."""
+"""Share of the rows with the shortest distances that count as equally near, because of duplicates.
+"""
 
 LOWEST = -3e38
-"""Least score: float32 has nothing below."""
+"""Minimum score: finite in float32."""
 
 
 @dataclass(frozen=True)
 class NeighbourScore:
-    """Scores of rows, negative outside.
+    """Score of rows by near rows, negative outside.
 
     Attributes
     ----------
     points : ndarray of shape (q, m), float32
         Rows of the table, feature by feature.
     least : float
-        Squared distance below which rows count as equally near.
+        Mean squared distance below which rows count as equally near.
     limit : float
-        Nearness at which rows begin to be outside: minus the logarithm of the distance.
+        Nearness of the outlier limit. Nearness is minus the logarithm of the distance.
     unit : float
         Standard deviation of nearness in a cluster, the unit of scores.
 
@@ -67,7 +69,7 @@ class NeighbourScore:
     def of(cls, view: np.ndarray, labels: np.ndarray, nu: float | None) -> NeighbourScore:
         """Return the score from the labels (m,) of viewed pilot rows (m, q) float32.
 
-        With `nu` that share of these rows is outside.
+        With `nu`, the limit is set so that this share of the pilot is outside.
         """
         n_points = max(min(len(view), POINTS), NEIGHBOURS + 1)
         points = np.ascontiguousarray(np.resize(view, (n_points, view.shape[1])).T)
@@ -103,10 +105,7 @@ class NeighbourScore:
 def _usual(
     near: np.ndarray, labels: np.ndarray, tail: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return sizes, medians and standard deviations (k,) of nearness (m,) in the larger clusters.
-
-    What has fewer rows may be outliers.
-    """
+    """Return sizes, medians and standard deviations (k,) of nearness (m,) in larger clusters."""
     sizes = np.bincount(labels)
     large = np.flatnonzero(sizes >= MIN_SHARE * sizes[sizes > 0].mean())
     found = np.array([np.quantile(near[labels == c], (0.5, tail)) for c in large])
@@ -117,7 +116,8 @@ def _usual(
 def _limit(sizes: np.ndarray, middles: np.ndarray, units: np.ndarray) -> float:
     """Return the nearness below which `OUTSIDE` of the clusters' rows is expected.
 
-    It lies more than a standard deviation below the median of each cluster.
+    The bisection stays more than a standard deviation below every median, where the normal model
+    holds.
     """
     below = float((middles + float(ndtri(0.01 * OUTSIDE)) * units).min())
     above = float((middles - units).min())

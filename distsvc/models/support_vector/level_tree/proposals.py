@@ -1,8 +1,8 @@
-"""The cuts that level trees of several models propose, with their weights and merits.
+"""Cuts that the level trees of several models propose, with weights and merits.
 
-Every tree ranks its splits twice, by how significant and by how deep they are, and proposes the
-numbers of clusters after which the next split is clearly weaker. What a cut does to rows that are
-near to each other tells more: a cut through a cluster separates many of them.
+Every tree ranks its splits twice, by significance and by depth. It proposes the numbers of clusters
+after which the next split is clearly weaker. The merit of a cut also depends on near rows: a cut
+through a cluster separates many of them.
 """
 
 from __future__ import annotations
@@ -22,29 +22,32 @@ from distsvc.models.rows.threads import on_threads
 from distsvc.models.support_vector.level_tree.tree import LevelTree
 
 PROPOSALS = 6
-"""Most candidates of one member by each of its two rankings."""
+"""Maximum number of candidates of one model from each ranking."""
 
 LEAST_Z, ENOUGH_Z = 1.0, 3.0
-"""A split below the first is never proposed; above the second, all are equally good."""
+"""Minimum z of a proposed split, and z above which all splits count as equally significant."""
 
 DEPTH_WEIGHT = 0.3
-"""The weight of a proposal by depth, where one by significance weighs 1."""
+"""Weight of a proposal by depth, relative to one by significance."""
 
 LEAST_WEIGHT = 1e-6
+"""Minimum weight of a proposal."""
+
 FAINT_Z = 0.05
+"""Minimum z in the weight of a cut into a given number of clusters."""
+
 
 NEAREST = 10
-"""Neighbours of a row that a cut may separate from it."""
+"""Number of nearest neighbours of a row for `VoteRows.separated`."""
 
 LARGE_SHARE = 0.03
-"""Share of the near pairs that a cut separates, of all pairs that it does, which halves its
-standing."""
+"""Value of `VoteRows.separated` that halves a candidate's score."""
 
 
 class VoteRows:
-    """The viewed pilot rows (m, q) float32, m > 1, on which candidates are compared; it caches.
+    """Viewed pilot rows (m, q) float32, m > 1, for comparing cuts, with a cache.
 
-    Trees are asked on `n_jobs` threads.
+    Trees label the rows on `n_jobs` threads.
     """
 
     def __init__(self, view: np.ndarray, n_jobs: int | None = 1):
@@ -52,11 +55,11 @@ class VoteRows:
         self._asked: dict[tuple[int, bytes], tuple[np.ndarray, float, float]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is pickled: not what can be found again."""
+        """Return the state to pickle, without the cache."""
         return {"view": self.view, "n_jobs": self.n_jobs, "_asked": {}}
 
     def under(self, number: int, tree: LevelTree, kept: bytes) -> tuple[np.ndarray, float, float]:
-        """Return the labels (m,) int32 under a cut of a tree, `separated` and `entropy`."""
+        """Return the labels (m,) int32 by a cut of a tree, their `separated` and `entropy`."""
         if (number, kept) not in self._asked:
             seen = np.ascontiguousarray(self.view[:, : tree.S.shape[0]])
             labels = tree.voter(np.frombuffer(kept, bool)).labels(seen)
@@ -65,16 +68,15 @@ class VoteRows:
 
     @cached_property
     def near(self) -> np.ndarray:
-        """The numbers (m, k) int64 of the rows nearest to each, 10 where there are so many."""
+        """Indices (m, k) int64 of the rows nearest to each row, k <= 10."""
         k = min(NEAREST + 1, len(self.view))
         near = cKDTree(self.view).query(self.view, k=k)[1].reshape(len(self.view), k)
         return np.ascontiguousarray(near[:, 1:])
 
     def separated(self, labels: np.ndarray) -> float:
-        """Return how much nearer than others pairs of rows are that labels (m,) keep together.
+        """Return the share of near pairs that labels (m,) separate, relative to all pairs.
 
-        The share of the near pairs that they separate, of the share of all pairs that they do: 1
-        for labels by chance, 0 where clusters lie apart.
+        It is about 1 for random labels, and 0 if every row has its neighbours' label.
         """
         shares = np.bincount(labels) / len(labels)
         all_pairs = 1.0 - float((shares * shares).sum())
@@ -83,27 +85,36 @@ class VoteRows:
 
 
 def entropy(labels: np.ndarray) -> float:
-    """Return the entropy of clusters' shares of the rows, in nats, from labels (m,)."""
+    """Return the entropy in nats of clusters' shares of the rows, from labels (m,)."""
     shares = np.bincount(labels) / len(labels)
     shares = shares[shares > 0.0]
     return float(-(shares * np.log(shares)).sum())
 
 
 def merit_of(entropy: float, separated: float) -> float:
-    """Return sqrt(entropy) / (1 + separated / 0.03).
-
-    It is more for several clusters, and less for a cut through one.
-    """
+    """Return sqrt(entropy) / (1 + separated / 0.03): high for even clusters with clear borders."""
     return float(np.sqrt(max(entropy, 1e-3)) / (1.0 + separated / LARGE_SHARE))
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """A cut that a member proposes.
+    """Cut that a model proposes.
 
-    Its vote has a `weight`; `z` is that of the least significant split kept, infinite for one
-    cluster. `kept` (b,) bool are the branches that are clusters, `labels` (m,) int32 the clusters
-    of the vote's rows, `separated` and `entropy` those of the labels.
+    Attributes
+    ----------
+    member : int
+        Index of the model.
+    weight : float
+        Weight of its vote.
+    z : float
+        z of the least significant split that is kept; infinite for one cluster.
+    kept : ndarray of shape (b,), bool
+        Branches that are clusters.
+    labels : ndarray of shape (m,), int32
+        Clusters of the vote's rows.
+    separated, entropy : float
+        `VoteRows.separated` and `entropy` of the labels.
+
     """
 
     member: int
@@ -116,22 +127,22 @@ class Proposal:
 
     @property
     def n_clusters(self) -> int:
-        """Clusters."""
+        """Number of clusters."""
         return int(self.kept.sum())
 
     @property
     def merit(self) -> float:
-        """The factor of its votes, `merit_of`."""
+        """Factor of its votes, `merit_of`."""
         return merit_of(self.entropy, self.separated)
 
 
 def proposals(trees: Sequence[LevelTree], scale: float, rows: VoteRows) -> list[Proposal]:
-    """Return the cuts that trees propose, their z multiplied by `scale`.
+    """Return the cuts that trees propose, with their z multiplied by `scale`.
 
-    Splits ranked by z: keeping the first k - 1 is a candidate when the last of them has z >= 1,
-    with the weight log((min(z_k, 3) + 1/2) / (min(z_{k+1}, 3) + 1/2)): how clearly they are set
-    apart from the next one. Splits with z >= 1 ranked by depth: the weight is 0.3 times what the
-    last is deeper than the next. What both propose has both weights.
+    By z: the first k - 1 splits are a candidate if the last of them has z >= 1. Its weight is
+    log((min(z_k, 3) + 1/2) / (min(z_{k+1}, 3) + 1/2)), the gap to the next split. By depth, among
+    splits with z >= 1: the weight is 0.3 times the difference in depth to the next. A cut from both
+    rankings has the sum of the weights.
     """
 
     def proposed(number: int) -> list[Proposal]:
@@ -145,11 +156,11 @@ def proposals(trees: Sequence[LevelTree], scale: float, rows: VoteRows) -> list[
 def cuts_into(
     trees: Sequence[LevelTree], n_clusters: int, scale: float, rows: VoteRows
 ) -> list[Proposal]:
-    """Return the trees' cuts into so many clusters, or the most that any tree has.
+    """Return the trees' cuts into `n_clusters`, or into the maximum that any tree has.
 
-    Each offers three: its most significant splits; those that are left when of all with z >= 1 the
-    smallest clusters are joined to others; and the deepest. A cut weighs as much as the z of the
-    least significant split that it keeps, the last 0.3 times that.
+    Each tree offers three cuts. The first keeps the most significant splits. The second starts from
+    all splits with z >= 1 and merges the smallest clusters. The third keeps the deepest splits. The
+    weight of a cut is the z of its least significant split, and 0.3 times that for the third.
     """
     n_clusters = min(n_clusters, max(tree.n_branches for tree in trees))
 
@@ -174,8 +185,8 @@ def cuts_into(
 def _of_all(
     proposed: Callable[[int], list[Proposal]], trees: Sequence[LevelTree], rows: VoteRows
 ) -> list[Proposal]:
-    """Return what all trees propose, by their numbers."""
-    _ = rows.near  # found once, before threads want it
+    """Return the proposals of all trees, in the order of the trees."""
+    _ = rows.near  # fill the cache before threads start
     found = on_threads(proposed, range(len(trees)), rows.n_jobs)
     return list(chain.from_iterable(found))
 
@@ -187,7 +198,7 @@ def _candidates(
     scale: float,
     rows: VoteRows,
 ) -> list[Proposal]:
-    """Return the cuts that a member offers with their weights; those of one cut are added up."""
+    """Return the cuts offered with their weights, which are added for equal cuts."""
     found: list[Proposal] = []
     weights: dict[bytes, float] = {}
     for kept, weight in offered:
@@ -203,10 +214,10 @@ def _candidates(
 def most_like(
     trees: Sequence[LevelTree], labels: np.ndarray, scale: float, rows: VoteRows
 ) -> tuple[Proposal, float]:
-    """Return the cut of any tree that is most like `labels` (m,) of the first rows; it has no vote.
+    """Return the cut of any tree that is most like `labels` (m,) of the first rows, and its ARI.
 
-    And their adjusted Rand index. Of each tree as many clusters are joined as make pairs of rows
-    more alike, and those that cost least until there are no more than labels.
+    In each tree, clusters are merged while that makes more pairs of rows agree. Then the least
+    harmful merges follow, until there are no more clusters than labels. The cut's weight is 0.
     """
     labels = np.unique(labels[: len(rows.view)], return_inverse=True)[1]
     found: list[tuple[Proposal, float]] = []
@@ -218,9 +229,10 @@ def most_like(
 
 
 def _with_rows(number: int, tree: LevelTree, kept: np.ndarray, rows: VoteRows) -> np.ndarray:
-    """Return the branches (b,) bool without those of clusters to which no row goes.
+    """Return the branches (b,) bool without clusters that label no row.
 
-    A cluster of few support vectors can lose all its rows to one that others were joined to.
+    A cluster of few support vectors can lose all its rows to a neighbour that was merged with
+    others.
     """
     while True:
         sizes = np.bincount(rows.under(number, tree, kept.tobytes())[0], minlength=kept.sum())
@@ -233,7 +245,7 @@ def _with_rows(number: int, tree: LevelTree, kept: np.ndarray, rows: VoteRows) -
 
 
 def _joined_like(number: int, tree: LevelTree, labels: np.ndarray, rows: VoteRows) -> np.ndarray:
-    """Return the branches (b,) bool whose cut is like labels (m,), joined two by two."""
+    """Return the branches (b,) bool whose cut is like labels (m,), by greedy merges."""
     kept = np.ones(tree.n_branches, bool)
     part = rows.under(number, tree, kept.tobytes())[0][: len(labels)]
     k = int(labels.max()) + 1
@@ -243,6 +255,7 @@ def _joined_like(number: int, tree: LevelTree, labels: np.ndarray, rows: VoteRow
     open_ = np.ones(len(own), bool)
     while open_.any():
         one, other = counts[ends[open_, 0]], counts[ends[open_, 1]]
+        # Pairs of rows that each merge makes agree, minus those that it makes disagree.
         gain = 2.0 * (one * other).sum(axis=1) - one.sum(axis=1) * other.sum(axis=1)
         best = int(np.argmax(gain))
         if gain[best] < 0.0 and kept.sum() <= k:
@@ -281,9 +294,9 @@ def _by_depth(tree: LevelTree, scale: float) -> Iterator[tuple[np.ndarray, float
 def _strongest(
     tree: LevelTree, order: np.ndarray, weights: np.ndarray
 ) -> Iterator[tuple[np.ndarray, float]]:
-    """Yield the branches of the cuts that weigh most; all but one cluster, the first.
+    """Yield the cuts with the largest weights, except one cluster.
 
-    That is no candidate, because a model that is too narrow or too wide always proposes it.
+    One cluster is no candidate, because a model that is too narrow or too wide always proposes it.
     """
     weights[0] = 0.0
     for i in np.argsort(-weights, kind="stable")[:PROPOSALS]:
@@ -292,7 +305,7 @@ def _strongest(
 
 
 def _deep(tree: LevelTree, scale: float) -> np.ndarray:
-    """Return the branches by falling depth, those with z >= 1 before all others."""
+    """Return the branches by falling depth, those with z >= 1 first."""
     faint = scale * tree.z < LEAST_Z
     return np.lexsort((-tree.depths, faint))
 
@@ -300,10 +313,10 @@ def _deep(tree: LevelTree, scale: float) -> np.ndarray:
 def _joined(
     number: int, tree: LevelTree, n_clusters: int, scale: float, rows: VoteRows
 ) -> np.ndarray:
-    """Return the branches left of all with z >= 1 when small clusters are joined to others.
+    """Return the branches left of all with z >= 1 after small clusters are merged.
 
-    The smallest is joined across its highest saddle, until there are `n_clusters`; a few rows of
-    noise then take no cluster of the number given.
+    The smallest cluster merges across its highest saddle until there are `n_clusters`. A few rows
+    of noise thus use none of the given number.
     """
     clear = int((scale * tree.z >= LEAST_Z).sum())
     kept = tree.most_significant(max(n_clusters, clear))

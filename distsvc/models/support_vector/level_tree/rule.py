@@ -1,4 +1,4 @@
-"""The rule of a cut of the level tree, and the scores of rows."""
+"""Rule of a cut of the level tree, and the scores of rows."""
 
 from __future__ import annotations
 
@@ -19,14 +19,21 @@ from distsvc.models.support_vector.level_tree.neighbour_score import LEAST_UNIT,
 from distsvc.models.support_vector.level_tree.tree import LevelTree, Voter
 
 TRUSTED, MOST_TRUSTED = 0.25, 2.0
-"""The power of a kernel sum in a share, for a kernel much narrower than the clusters; at most."""
+"""Power of a kernel sum in a share for a kernel much narrower than the clusters, and the maximum
+power."""
 
 
 @dataclass(frozen=True)
 class Scored:
-    """The fields of a rule that scores rows by `NeighbourScore`.
+    """Fields of a rule that scores rows by `NeighbourScore`.
 
-    Rows are projected on `components`, and scored by their distances from `near_points`.
+    Attributes
+    ----------
+    components : ndarray of shape (c, d), float32
+        Directions on which rows are projected.
+    near_points, near_least, near_limit, near_unit
+        Fields of `NeighbourScore`.
+
     """
 
     components: Annotated[np.ndarray, ArrayField("float32", "c d", row_major=False)]
@@ -51,11 +58,11 @@ class Scored:
 
     @cached_property
     def neighbour_score(self) -> NeighbourScore:
-        """The score of rows by their components."""
+        """Score of rows by their components."""
         return NeighbourScore(self.near_points, self.near_least, self.near_limit, self.near_unit)
 
     def check_components(self, *names: str) -> None:
-        """Raise DataError where vectors have more components than rows are projected on."""
+        """Raise DataError if arrays have more components than rows are projected on."""
         for name in ("near_points", *names):
             found, most = len(getattr(self, name)), len(self.components)
             if found > most:
@@ -64,11 +71,21 @@ class Scored:
 
 @dataclass(frozen=True)
 class LevelRule(Scored, Rule):
-    """The cluster whose support vectors have the largest weighted kernel sum at a row.
+    """Cluster whose support vectors have the largest weighted kernel sum at a row.
 
-    Support vectors S, feature by feature on the first q components, have the weights `a` in g(x) =
-    sum_j a_j K(s_j, x) and the clusters `part`. With `nearest` rows take the cluster of their
-    nearest support vector instead.
+    Attributes
+    ----------
+    S : ndarray of shape (q, B), float32
+        Support vectors on the first q components, feature by feature.
+    a : ndarray of shape (B,), float32
+        Weights in g(x) = sum_j a_j K(s_j, x).
+    part : ndarray of shape (B,), int64
+        Clusters of the support vectors.
+    gamma : float
+        Parameter of the kernel.
+    nearest : bool
+        Label rows by their nearest support vector instead.
+
     """
 
     form: ClassVar[str] = "level-tree"
@@ -103,13 +120,13 @@ class LevelRule(Scored, Rule):
         nearest: bool,
         score: NeighbourScore,
     ) -> LevelRule:
-        """Return the rule of a cut of a tree, parts (B,) int64, and what scores rows."""
+        """Return the rule of a cut of a tree, with parts (B,) int64 and the score of rows."""
         scored = cls.fields_of(components, score)
         return cls(S=tree.S, a=tree.a, part=part, gamma=tree.gamma, nearest=nearest, **scored)
 
     @property
     def n_clusters(self) -> int:
-        """Clusters; each has a support vector."""
+        """Number of clusters; each has a support vector."""
         return int(self.part.max()) + 1
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
@@ -119,13 +136,13 @@ class LevelRule(Scored, Rule):
         return {"label": self._voted(view), "score": score, "outlier": score < 0.0}
 
     def labels(self, Z: np.ndarray) -> np.ndarray:
-        """Return the labels (n,) int32 of centred rows Z (n, d) float32, without their scores."""
+        """Return the labels (n,) int32 of centred rows Z (n, d) float32."""
         return self._voted(project(Z, self.components[: len(self.S)]))
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
         """Return the shares (n, k) float32 of all clusters in centred rows Z (n, d) float32.
 
-        With `nearest` they are as those of `BoundaryRule`, of the support vectors.
+        With `nearest` they are computed from the nearest support vectors, as in `BoundaryRule`.
         """
         S, a, ends = self._grouped
         view = project(Z, self.components[: len(S)])
@@ -134,7 +151,7 @@ class LevelRule(Scored, Rule):
         return vote_shares(view, S, a, ends, float(self.gamma), self._power)
 
     def check(self) -> None:
-        """Raise DataError where vectors have more components than rows are projected on."""
+        """Raise DataError if vectors have more components than rows are projected on."""
         self.check_components("S")
 
     def _voted(self, view: np.ndarray) -> np.ndarray:
@@ -142,10 +159,10 @@ class LevelRule(Scored, Rule):
 
     @cached_property
     def _power(self) -> float:
-        """The power of a cluster's kernel sum in its share of a row.
+        """Power of a cluster's kernel sum in its share of a row.
 
-        A kernel of variance h^2 widens clusters of variance s^2, so that the logarithm of the ratio
-        of two sums is about s^2 / (s^2 + h^2) of what it should be. That is undone.
+        A kernel of variance h^2 widens clusters of variance s^2. The logarithm of the ratio of two
+        sums shrinks to about s^2 / (s^2 + h^2) of its value; the power corrects that.
         """
         weights, V, inside = self.a.astype(np.float64), self.S.T.astype(np.float64), 0.0
         for c in range(self.n_clusters):
@@ -158,7 +175,7 @@ class LevelRule(Scored, Rule):
 
     @cached_property
     def _grouped(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The support vectors cluster by cluster, their weights, and where each cluster ends."""
+        """Support vectors cluster by cluster, their weights, and the end of each cluster."""
         order, ends = grouped(self.part)
         return np.ascontiguousarray(self.S[:, order]), self.a[order], ends
 

@@ -1,19 +1,20 @@
-"""The tree of level sets of g: the clusters at every level, and the significance of each split.
+"""Tree of the level sets of g: clusters at every level, and the significance of each split.
 
 g(x) = sum_j a_j K(s_j, x) is the weighted kernel sum over the support vectors of one decision
-function f = g - 1; `f.sums` computes g. {x : g(x) >= level} falls into components, whose tree over
-all levels contains the clusters of classical support vector clustering, those at level 1, as one
-answer among many. It is built over the support vectors: neighbours are joined by edges as high as
-the lowest value of g on them. Splits are kept or undone afterwards, so another number of clusters
-needs no training.
+function f = g - 1; `f.sums` computes g. The components of {x : g(x) >= level}, over all levels,
+form a tree. Classical support vector clustering is its cut at level 1.
+
+The vertices are the support vectors. Each is joined to near ones, by edges as high as the lowest
+value of g found on them. Another number of clusters needs no training: splits are kept or undone
+afterwards.
 
 | here | meaning |
 |---|---|
-| branch | a component, from the level where it has its least mass down to where it is joined |
-| joint, saddle | the edge that joins a branch to a higher one, and the lowest point of that edge |
+| branch | a component, from the level where it has its minimum mass to where it merges |
+| joint, saddle | the edge at which a branch merges, and the lowest point of that edge |
 | peak | the highest support vector of a branch |
-| z | how many standard errors the density at the peak is above that at the saddle |
-| depth | by how much it is above it, as a logarithm |
+| z | density at the peak minus density at the saddle, in standard errors |
+| depth | minus the logarithm of their ratio, saddle / peak |
 """
 
 from __future__ import annotations
@@ -30,69 +31,78 @@ from distsvc.models.rules.fields import ArrayField
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction, Nearest
 
 NEIGHBOURS = 10
-EDGE_PLACES = 0.25, 0.5, 0.625
-"""Places on an edge, from 0 to 1, at which g is evaluated.
+"""Number of nearest neighbours to which each support vector is joined."""
 
-They are not even: all quarters of an edge that spans four points of a lattice are points.
-"""
+EDGE_PLACES = 0.25, 0.5, 0.625
+"""Positions on an edge, from 0 to 1, at which g is evaluated. They are uneven, because all quarters
+of an edge across four lattice points would be lattice points."""
 
 EMPTY = 0.05
-"""Share of the density at the peak that is added to that at the saddle: below it, all saddles are
-about equally deep."""
+"""Ridge on the saddle's density relative to the peak's, which limits the depth of empty saddles."""
 
 PIECE_WORK = 2**33
-"""Features of vectors that are looked at in one piece of work: some seconds."""
+"""Number of kernel values times features per piece of work between two checkpoints: some seconds.
+"""
 
 
 @dataclass(frozen=True)
 class LowestPoints:
-    """The lowest values (m,) float32 of g on the first m edges, and the places (m, q) float32."""
+    """Lowest values of g on the first m edges.
+
+    Attributes
+    ----------
+    heights : ndarray of shape (m,), float32
+        Values of g.
+    places : ndarray of shape (m, q), float32
+        Points at which g has these values.
+
+    """
 
     heights: Annotated[np.ndarray, ArrayField("float32", "m")]
     places: Annotated[np.ndarray, ArrayField("float32", "m q")]
 
     @classmethod
     def none(cls, n_features: int) -> LowestPoints:
-        """Return those of no edge."""
+        """Return the empty value, for no edges."""
         return cls(np.zeros(0, np.float32), np.zeros((0, n_features), np.float32))
 
     def and_those(self, more: LowestPoints) -> LowestPoints:
-        """Return them with those of the edges that follow."""
+        """Return these points followed by `more`."""
         heights = np.concatenate([self.heights, more.heights])
         return LowestPoints(heights, np.concatenate([self.places, more.places]))
 
 
 @dataclass(frozen=True)
 class LevelTree:
-    """The branches of one decision function. Its root is the branch whose parent is -1.
+    """Branches of one decision function; the root's parent is -1.
 
     Attributes
     ----------
     S : ndarray of shape (q, B), float32
         Support vectors, feature by feature: the vertices.
     a : ndarray of shape (B,), float32
-        Their weights.
+        Weights of the support vectors.
     gamma : float
+        Parameter of the kernel.
     heights : ndarray of shape (B,), float32
         g(x) = sum_j a_j K(s_j, x) at the vertices.
     edges : ndarray of shape (B - 1, 2), int64
-        A spanning tree of the vertices, in the order of falling heights.
+        Spanning tree of the vertices, by falling height.
     edge_heights : ndarray of shape (B - 1,), float32
-        The lowest value of g found on each edge.
+        Lowest value of g found on each edge.
     births, deaths : ndarray of shape (b,), float32
-        Levels of g between which a branch is a component of its own; the root's death is 0.
+        Levels of g between which a branch is a separate component; the root's death is 0.
     masses : ndarray of shape (b,), float64
         Share of the rows in a branch when it dies.
     peaks, parents, joints : ndarray of shape (b,), int64
-        Vertex, branch, and place in `edges`; the root's parent and joint are -1.
+        Vertex, branch, and index into `edges`; the root's parent and joint are -1.
     saddles : ndarray of shape (q, b), float32
-        The lowest point of each joint; the root's is its peak.
+        Lowest point of each joint; the root's is its peak.
     z : ndarray of shape (b,), float64
-        Significance of each split; the root is split from nothing, and its z is infinite. Empty
-        before the tree is `tested`.
+        Significance of each split; infinite for the root. Empty until `tested`.
     depths : ndarray of shape (b,), float64
-        Depth of each split: -log(saddle / peak + 0.05), of kernel density estimates from the rows;
-        the root's is infinite. Empty before the tree is `tested`.
+        Depth of each split: -log(saddle / peak + 0.05), of kernel density estimates from the rows.
+        Infinite for the root. Empty until `tested`.
 
     """
 
@@ -123,8 +133,8 @@ class LevelTree:
     ) -> LevelTree:
         """Build the tree of f; a branch has at least `least_mass` of the rows (n, q) float32.
 
-        Rows count for their nearest support vector. `begun` are the points of the first edges;
-        ``watch`` is told of those so far, every few seconds.
+        Each row counts for its nearest support vector. `begun` are the points of the first edges
+        from a checkpoint. ``watch`` is called with the points so far, every few seconds.
         """
         V = np.ascontiguousarray(f.S.T)
         heights = f.sums(V)
@@ -155,53 +165,53 @@ class LevelTree:
 
     @property
     def n_branches(self) -> int:
-        """Branches, the root among them: the most clusters that there can be."""
+        """Number of branches with the root: the maximum number of clusters."""
         return len(self.births)
 
     def no_differences(self) -> np.ndarray:
-        """Return the sums (4, b) int64 of no rows."""
+        """Return sums (4, b) int64 of zeros."""
         return np.zeros((4, self.n_branches), np.int64)
 
     def add_differences(self, X: np.ndarray, sums: np.ndarray, ties: bool = False) -> None:
         """Add rows to the `sums` (4, b) int64 that `tested` takes, in units of 1 / FIXED.
 
-        Of every branch: sum of D, sum of D^2, number of rows, sum of K(peak, x), with D as there.
-        Rows X (n, q or more) float32 are in the features of the model; further ones are ignored.
-        Rows that lie on a peak or saddle count with `ties` only.
+        The sums of each branch are of D, D^2, the number of rows, and K(peak, x), where D = K(peak,
+        x) - K(saddle, x). Rows X are (n, q) float32 or wider; further features are ignored. Rows
+        exactly at a peak or saddle count only with `ties`.
         """
         rows = np.ascontiguousarray(X[:, : self.S.shape[0]])
         peaks = np.ascontiguousarray(self.S[:, self.peaks])
         kernels.add_differences(rows, peaks, self.saddles, self.gamma, sums, ties)
 
     def most_significant(self, n_clusters: int) -> np.ndarray:
-        """Return which branches (b,) bool are kept for a number of clusters: those of largest z."""
+        """Return the `n_clusters` branches with the largest z, as (b,) bool."""
         kept = np.zeros(self.n_branches, bool)
         kept[np.argsort(-self.z, kind="stable")[:n_clusters]] = True
         return kept
 
     def components_at(self, level: float) -> np.ndarray:
-        """Return which branches (b,) bool are components of {x : g(x) >= level}.
+        """Return the branches that are components of {x : g(x) >= level}, as (b,) bool.
 
-        The root, whose peak is the highest, is one of them, or the only branch where there is none.
+        The root is always included, also if g is below the level everywhere.
         """
         alive = (self.births >= level) & (self.deaths < level)
         return alive | (self.parents < 0)
 
     def parts(self, kept: np.ndarray) -> np.ndarray:
-        """Return the part (B,) int32 of every support vector when some branches (b,) are kept.
+        """Return the part (B,) int32 of every support vector if the branches (b,) are `kept`.
 
-        There are as many parts as kept branches; the root has to be one of them.
+        There are as many parts as kept branches. The root must be one of them.
         """
         joined = np.ones(len(self.edges), bool)
         joined[self.joints[kept & (self.parents >= 0)]] = False
         return kernels.forest_parts(len(self.heights), self.edges, joined)
 
     def voter(self, kept: np.ndarray) -> Voter:
-        """Return what labels rows with the clusters of the `kept` branches, by number of part."""
+        """Return the voter whose labels are the parts of the `kept` branches."""
         return Voter(self.S, self.a, self.gamma, self.parts(kept))
 
     def tested(self, sums: np.ndarray, n_rows: int) -> LevelTree:
-        """Return the tree with z, for `n_rows` rows, and depth of every split, from sums (4, b).
+        """Return the tree with z, for `n_rows` rows, and depths, from sums (4, b).
 
         z = mean(D) / se(D) with D = K(peak, x) - K(saddle, x).
         """
@@ -218,10 +228,10 @@ class LevelTree:
 
 
 class Voter:
-    """Labels rows by kernel vote: the cluster whose support vectors have the largest sum there.
+    """Labels rows by the cluster with the largest kernel sum.
 
     Support vectors S (q, B) float32 have the weights a (B,) float32 and the clusters `part` (B,).
-    With `nearest`, rows take the cluster of their nearest support vector instead.
+    With `nearest`, rows get the cluster of their nearest support vector instead.
     """
 
     def __init__(
@@ -243,16 +253,16 @@ class Voter:
 
 
 def neighbours(V: np.ndarray) -> np.ndarray:
-    """Return the edges (m, 2) int64 of a symmetric nearest-neighbour graph of V (n, q), connected.
+    """Return the edges (m, 2) int64 of a connected graph of the nearest neighbours of V (n, q).
 
-    Each vertex is joined to its 10 nearest. Where that leaves several components, each is joined
-    to the rest by the shortest edge there is, until one is left.
+    Each vertex is joined to its 10 nearest. If the graph has several components, the smallest is
+    joined to the rest by the shortest edge, until one component is left.
     """
     n = len(V)
     k = min(NEIGHBOURS + 1, n)
     near = cKDTree(V).query(V, k=k)[1].reshape(n, k)
     ends = np.column_stack([np.repeat(np.arange(n), k), near.ravel()])
-    low, high = np.sort(ends[ends[:, 0] != ends[:, 1]], axis=1).T
+    low, high = np.sort(ends[ends[:, 0] != ends[:, 1]], axis=1).T  # symmetric, without loops
     pairs = np.column_stack(np.divmod(np.unique(low * n + high), n))
     while True:
         part = kernels.forest_parts(n, pairs, np.ones(len(pairs), bool))
@@ -269,7 +279,7 @@ def neighbours(V: np.ndarray) -> np.ndarray:
 def _lowest_points(
     f: DecisionFunction, V: np.ndarray, heights: np.ndarray, pairs: np.ndarray
 ) -> LowestPoints:
-    """Return the lowest value of g on every edge, at its ends and 3 inner points, and where."""
+    """Return the lowest value of g found on every edge, at its ends and 3 inner points."""
     start, end = V[pairs[:, 0]], V[pairs[:, 1]]
     at_end = heights[pairs[:, 1]] < heights[pairs[:, 0]]
     lowest = np.where(at_end, heights[pairs[:, 1]], heights[pairs[:, 0]])
