@@ -1,4 +1,4 @@
-"""How clearly rows hang together along a graph, by which one scale is chosen of two."""
+"""Score of the graph's answer, which chooses between two scalings."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.support_vector.boundary.base import Parameters
 
 ROWS = 3_000
-"""Rows that are asked, at most."""
+"""Maximum number of rows in the graph."""
 
 
 def clarity(rows: np.ndarray, seed: int) -> float:
-    """Return the standing of the answer that a graph of the first rows (m, d) float64 gives.
+    """Return the score of the answer from a graph of the first of the rows (m, d) float64.
 
-    0 where it has one cluster or there is no graph. Rows are in random order.
+    Rows are in random order. 0 if the answer is one cluster or there is no graph.
     """
     engine = GraphEngine(Parameters.of(completed("support-vector", {})), seed)
     some = rows[:ROWS]

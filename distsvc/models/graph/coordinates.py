@@ -1,13 +1,13 @@
-"""Diffusion coordinates: rows placed by how they hang together along a graph of near rows.
+"""Diffusion coordinates: positions of rows by their connections in a nearest-neighbour graph.
 
-A walk goes from a row to one of its nearest neighbours, rather to the nearer ones. Rows between
-which it goes often, in few steps or many, have similar entries in the leading eigenvectors of the
-walk, however their clusters wind through many columns.
+A random walk steps from a row to one of its nearest neighbours, more often to nearer ones. Rows
+that the walk connects in few steps have similar entries in its leading eigenvectors. This holds for
+clusters of any shape in many columns.
 
 Source: Coifman and Lafon 2006, section 2.4, with the local scales of Zelnik-Manor and Perona 2004.
-Departures: the graph has the nearest neighbours alone; coordinates add up all numbers of steps
-instead of taking one; and the walk restarts from a random row now and then, so that a graph in
-pieces has coordinates, too.
+Departures: the graph has edges to nearest neighbours only. Coordinates sum over all numbers of
+steps instead of one. The walk sometimes restarts at a random row, so that a disconnected graph has
+coordinates, too.
 """
 
 from __future__ import annotations
@@ -23,31 +23,36 @@ from distsvc.models.graph.slow_modes import slowest_modes
 from distsvc.models.rows.neighbours import nearest_others
 
 NEIGHBOURS = 15
+"""Number of nearest neighbours to which each point is joined."""
+
 
 SCALED_BY = 7
-"""The nearest neighbour whose distance is a row's local scale."""
+"""Rank of the neighbour whose distance is a row's local scale."""
 
 LEAST_WEIGHT = 1e-9
-"""Of an edge between rows that are near each other only for want of nearer ones."""
+"""Minimum weight of an edge, so that isolated points stay connected."""
 
 MOST_COORDINATES = 20
+"""Number of diffusion coordinates."""
+
 
 RESTARTS = 1e-3
-"""Share of the steps after which the walk is at a random row."""
+"""Probability per step that the walk restarts at a random row."""
 
 FEWEST_POINTS = 100
-"""Points, at least, of a graph that tells anything."""
+"""Minimum number of points for a graph."""
 
 
 MOST_TIED = 0.1
-"""Share of the points, at most, whose 15th and 16th neighbours are equally near. On a lattice it is
-arbitrary which of them counts, and so would be the clusters."""
+"""Maximum share of the points whose 15th and 16th neighbours are equally near. On a lattice the
+choice between them would be arbitrary, and so would the clusters."""
 
 ROUNDING = 1e-5
+"""Relative tolerance for equal distances."""
 
 
 class Without(StrEnum):
-    """Why points have no coordinates."""
+    """Reason for which points have no coordinates."""
 
     FEW = "few"
     LATTICE = "lattice"
@@ -55,18 +60,19 @@ class Without(StrEnum):
 
 
 def diffusion_coordinates(points: np.ndarray, n_jobs: int | None = 1) -> np.ndarray | Without:
-    """Return the coordinates (m, 20) float32 of different points (m, p), the leading first.
+    """Return the coordinates (m, 20) float32 of distinct points (m, p), the leading first.
 
-    Coordinate i is psi_i sqrt(l_i / (1 - l_i)), with l_i the largest eigenvalues of the walk below
-    1 and psi_i its right eigenvectors, of mean square 1 in the walk's stationary distribution. The
-    entry of largest size is positive. There are none of fewer than 100 points, of a lattice, and of
-    points whose graph is in more pieces than there are coordinates: where all 20 walks are slower
-    than restarts, they say which pieces were found, and not how these lie. `n_jobs` threads look
-    for neighbours.
+    Coordinate i is psi_i sqrt(l_i / (1 - l_i)). l_i are the largest eigenvalues of the walk below
+    1, and psi_i its right eigenvectors, of mean square 1 in the stationary distribution. The entry
+    of largest magnitude is positive.
+
+    A `Without` is returned for fewer than 100 points, for a lattice, and for a graph in more pieces
+    than there are coordinates. In that case all 20 modes only identify pieces. The neighbour search
+    uses `n_jobs` threads.
     """
     if len(points) < FEWEST_POINTS:
         return Without.FEW
-    with threadpool_limits(1):  # several would give other last bits
+    with threadpool_limits(1):  # the last bits depend on the number of threads
         graph = neighbour_graph(points, n_jobs)
         if graph is None:
             return Without.LATTICE
@@ -78,11 +84,10 @@ def diffusion_coordinates(points: np.ndarray, n_jobs: int | None = 1) -> np.ndar
 
 
 def neighbour_graph(points: np.ndarray, n_jobs: int | None = 1) -> csr_array | None:
-    """Return the weights (m, m) float64, symmetric, of the edges between near points (m, p).
+    """Return the symmetric edge weights (m, m) float64 of near points (m, p); None for a lattice.
 
-    A point is joined to its 15 nearest, with the weight exp(-r^2 / (s t)), where r is the distance
-    and s and t are the local scales of the two: the distances to the 7th neighbour. None for a
-    lattice.
+    A point is joined to its 15 nearest with the weight exp(-r^2 / (s t)), where r is the distance.
+    s and t are the local scales of the two points: the distances to their 7th neighbours.
     """
     m, k = len(points), NEIGHBOURS
     distances, numbers = nearest_others(points, k + 1, n_jobs)
@@ -99,10 +104,7 @@ def neighbour_graph(points: np.ndarray, n_jobs: int | None = 1) -> csr_array | N
 
 
 def _walk_vectors(weights: csr_array) -> np.ndarray | None:
-    """Return the scaled eigenvectors (m, 20) float64 of the walk with these weights (m, m).
-
-    None of a graph in pieces.
-    """
+    """Return the scaled eigenvectors (m, 20) float64 of the walk; None for too many pieces."""
     order = reverse_cuthill_mckee(weights, symmetric_mode=True)  # near rows are near in memory
     weights = weights[order][:, order]
     degrees = weights.sum(axis=1)
@@ -115,7 +117,7 @@ def _walk_vectors(weights: csr_array) -> np.ndarray | None:
     values, vectors = modes
     values = np.maximum(values, 1e-6)
     psi = vectors / stationary[:, None]
-    # A further step, exact for points that the walk hardly visits, whose entries are rounded away.
+    # One more step restores the entries of rarely visited points, which rounding has removed.
     psi = (weights @ psi) / degrees[:, None] / values
     kept = (1.0 - RESTARTS) * values
     psi *= np.sqrt(kept / (1.0 - kept))

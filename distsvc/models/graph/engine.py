@@ -1,11 +1,11 @@
-"""The engine of graph views: a level tree of diffusion coordinates, and landmarks for other rows.
+"""Engine of graph views: a level tree of diffusion coordinates, and landmarks for other rows.
 
 | step | where |
 |---|---|
-| which rows, and along which axes they are near | `GraphEngine.key_ranges`, `set_pilot` |
-| coordinates of these rows | `GraphEngine.place` |
-| clusters of the coordinates | `LevelTreeEngine`, as of a table of few columns |
-| landmarks, which label other rows | `GraphEngine.rule` |
+| choose rows and axes | `GraphEngine.key_ranges`, `set_pilot` |
+| compute coordinates of these rows | `GraphEngine.place` |
+| cluster the coordinates | `LevelTreeEngine` |
+| label other rows by landmarks | `GraphEngine.rule` |
 """
 
 from __future__ import annotations
@@ -32,28 +32,50 @@ from distsvc.models.support_vector.level_tree.level_sets import LevelSets
 from distsvc.models.support_vector.level_tree.tree import LevelTree
 
 GRAPH_ROWS = 20_000
-"""Most rows of a graph."""
+"""Maximum number of rows in a graph."""
 
 LEAST_STANDING = 0.15
-"""Of a winner, below which the answer is one cluster: a graph finds clusters more easily."""
+"""Minimum score of a winner; below it the answer is one cluster. It is higher than for columns,
+because a graph finds clusters more easily."""
 
 LANDMARKS = 2_000
-"""Fewest rows that label others, where the graph has so many."""
+"""Minimum number of landmarks, if the graph has enough points."""
 
 COMPARED = 60_000
-"""Values, at most, that a row is compared with, where more landmarks than the fewest are kept."""
+"""Maximum number of landmarks times axes, if that allows more than `LANDMARKS`."""
 
 OF_EACH = 20
-"""Rows, at least, that label others, of a cluster that has so many."""
+"""Minimum number of landmarks of each cluster with enough points."""
 
 
 class GraphEngine:
     """Clusters rows by the level tree of their diffusion coordinates.
 
-    Rows are near each other along `axes` (p, d): all columns, or their 100 principal components.
-    Equal rows are one point: else what is repeated would be a cluster by itself. The `points` (m,
-    p) float32, in the order of their `keys` (m,), have the `coordinates` (m, q) float32, which
-    `tree` clusters; None where they have none, and `without` says why. Row i is ``point_of[i]``.
+    Equal rows are one point; otherwise repeated rows would be a cluster of their own.
+
+    Attributes
+    ----------
+    axes : ndarray of shape (p, d), float32
+        Axes for distances: all columns, or the leading 100 principal components.
+    keys : ndarray of shape (m,), uint64
+        Keys of the points, ascending.
+    points : ndarray of shape (m, p), float32
+        Distinct rows along the axes, in the order of their keys.
+    point_of : ndarray of shape (n,), int64
+        Index of the point of each row.
+    coordinates : ndarray of shape (m, q), float32, or None
+        Diffusion coordinates of the points.
+    without : Without or None
+        Reason if there are no coordinates.
+    tree : LevelTreeEngine
+        Engine that clusters the coordinates.
+    placed : bool
+        Whether points were set.
+    before : ndarray or None
+        Labels of the first rows in the previous answer.
+    n_jobs : int or None
+        Number of threads, which changes no answer.
+
     """
 
     axes: np.ndarray
@@ -63,9 +85,9 @@ class GraphEngine:
     coordinates: np.ndarray | None
     without: Without | None
     tree: LevelTreeEngine
-    placed: bool  # whether points were taken
-    before: np.ndarray | None  # (m,) labels of the first rows in the answer of the run before
-    n_jobs: int | None = 1  # threads, which change no answer
+    placed: bool
+    before: np.ndarray | None
+    n_jobs: int | None = 1
     least_standing = LEAST_STANDING
 
     def __init__(self, parameters: Parameters, seed: int):
@@ -74,21 +96,21 @@ class GraphEngine:
         self.coordinates = self.without = None
 
     def key_ranges(self, n_rows: int) -> Ranges:
-        """Return the ranges of keys of the graph's rows, of a table of so many."""
+        """Return the key ranges of the graph's rows, in a table of `n_rows`."""
         return sampling.key_blocks(n_rows, min(n_rows, GRAPH_ROWS))
 
     def set_pilot(self, pilot: np.ndarray) -> None:
-        """Settle the axes from centred pilot rows (m, d) float32, in the order of their keys."""
+        """Set the axes from centred pilot rows (m, d) float32, in the order of their keys."""
         d = pilot.shape[1]
         if d <= SEARCHED:
             self.axes = np.eye(d, dtype=np.float32)
             return
-        with threadpool_limits(1):  # several would give other last bits
+        with threadpool_limits(1):  # the last bits depend on the number of threads
             found = principal_components(pilot.astype(np.float64))
         self.axes = np.ascontiguousarray(found.T, np.float32)
 
     def place(self, Z: np.ndarray, keys: np.ndarray) -> None:
-        """Find the coordinates of centred rows Z (m, d) float32, in the order of keys (m,)."""
+        """Compute the coordinates of centred rows Z (m, d) float32, in the order of keys (m,)."""
         points, first, point_of = _different(project(Z, self.axes))
         coordinates = diffusion_coordinates(points, self.n_jobs)
         if not isinstance(coordinates, Without) and _two_valued(Z):
@@ -102,7 +124,7 @@ class GraphEngine:
         point_of: np.ndarray,
         coordinates: np.ndarray | Without,
     ) -> None:
-        """Take points (m, p) along the axes, whose coordinates (m, q) are known, or are none."""
+        """Set the points (m, p) along the axes and their coordinates (m, q), if they have any."""
         self.points, self.keys, self.point_of = points, keys, point_of
         self.placed = True
         self.coordinates = self.without = None
@@ -120,12 +142,12 @@ class GraphEngine:
 
     @property
     def seen(self) -> np.ndarray:
-        """The coordinates (m, q) float32 as the models see them."""
+        """Coordinates (m, q) float32 along the leading directions."""
         assert self.coordinates is not None
         return self.tree.seen(self.coordinates)
 
     def learn(self) -> None:
-        """Train all models on the coordinates, and choose."""
+        """Train all models on the coordinates, and choose the answer."""
         if self.coordinates is None:
             return
         ensemble, view = self.tree.ensemble, self.seen
@@ -141,10 +163,9 @@ class GraphEngine:
         return self._numbered(found)[0]
 
     def numbers(self, found: LevelSets) -> np.ndarray:
-        """Return the number (k,) int32 that each cluster of a cut has in `labels`.
+        """Return the label (k,) int32 in `labels` of each cluster of a cut; -1 for empty ones.
 
-        The tree counts clusters on other rows, so it may number them otherwise. Those without rows
-        have none, which is -1.
+        The tree numbers clusters by their sizes on its pilot, which can differ.
         """
         return self._numbered(found)[1]
 
@@ -157,10 +178,9 @@ class GraphEngine:
         return number[labels], number
 
     def rule(self, labels: np.ndarray, scored: dict[str, Any]) -> LandmarkRule:
-        """Return the rule of labels (m,) of the points, with the fields of `Scored`.
+        """Return the rule for labels (m,) of the points, with the fields of `Scored`.
 
-        All points of a small graph are landmarks; of a larger one the first, which are in random
-        order, and the first of each cluster.
+        Landmarks are the first points, which are in random order, and the first of each cluster.
         """
         most = max(LANDMARKS, COMPARED // self.points.shape[1])
         kept = _rank_in_cluster(labels) < OF_EACH
@@ -176,9 +196,9 @@ def grow(
     keys: np.ndarray,
     checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> tuple[LevelTree, np.ndarray]:
-    """Train a model on viewed coordinates (m, q) in the order of keys (m,); grow and test its tree.
+    """Train a model, grow its tree, and return the tree and its test sums (4, b) int64.
 
-    Return the tree, and the sums (4, b) int64 of its splits.
+    The coordinates `view` (m, q) are in the order of keys (m,).
     """
 
     def blocks(stream: int, some: Ranges, first: int) -> Iterator[np.ndarray]:
@@ -190,10 +210,7 @@ def grow(
 
 
 def _different(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the different rows (k, p) of some (m, p), where each is first, and which each is.
-
-    They are in the order of their first places (k,); the last are their numbers (m,) for the rows.
-    """
+    """Return unique rows (k, p) in first-seen order, first indices (k,), and inverse (m,)."""
     _, first, number = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty(len(order), np.int64)
@@ -202,12 +219,12 @@ def _different(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _two_valued(rows: np.ndarray) -> bool:
-    """Return whether no column of rows (m, d) has more than two values."""
+    """Return True if no column of rows (m, d) has more than two values."""
     return bool(np.all((rows == rows.min(axis=0)) | (rows == rows.max(axis=0))))
 
 
 def _rank_in_cluster(labels: np.ndarray) -> np.ndarray:
-    """Return how many rows before each have its label, (m,) int64, from labels (m,)."""
+    """Return the number (m,) int64 of earlier rows with the same label, from labels (m,)."""
     order = np.argsort(labels, kind="stable")
     sizes = np.bincount(labels)
     ranks = np.empty(len(labels), np.int64)

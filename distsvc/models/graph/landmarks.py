@@ -1,4 +1,4 @@
-"""The rule of clusters that landmarks stand for: a row goes with the nearest."""
+"""Rule of the nearest landmark: a row gets its cluster."""
 
 from __future__ import annotations
 
@@ -20,16 +20,26 @@ from distsvc.models.support_vector.boundary.rule import GAMMA, SOFTENED, grouped
 from distsvc.models.support_vector.level_tree.rule import LevelRule, Scored
 
 AMONG = 4_000
-"""Landmarks among which is looked for how far they are apart."""
+"""Maximum number of landmarks for the estimate of their spacing."""
 
 
 @dataclass(frozen=True)
 class LandmarkRule(Scored, Rule):
-    """The cluster of the nearest landmark along some axes; scores are the level tree's.
+    """Cluster of the nearest landmark along some axes, with the level tree's scores.
 
-    Landmarks (m, p) are rows of the table on the `axes`, or centres of clusters, `cluster` (m,)
-    their clusters. `gamma` is that of a kernel as wide as landmarks are apart, by which shares fall
-    with distance. Rows are drawn along `plane_axes`.
+    Attributes
+    ----------
+    axes : ndarray of shape (p, d), float32
+        Axes on which rows are projected.
+    landmarks : ndarray of shape (m, p), float32
+        Rows of the table on the axes, or centres of clusters.
+    cluster : ndarray of shape (m,), int32
+        Clusters of the landmarks.
+    gamma : float
+        Parameter of a kernel as wide as the spacing of the landmarks, for shares.
+    plane_axes : ndarray of shape (2, d), float32
+        Axes of the plane in which rows are drawn.
+
     """
 
     form: ClassVar[str] = "landmarks"
@@ -56,10 +66,9 @@ class LandmarkRule(Scored, Rule):
         labels: np.ndarray,
         scored: dict[str, Any],
     ) -> LandmarkRule:
-        """Return the rule of landmarks (m, p) on axes (p, d), and their clusters (m,) int32.
+        """Return the rule of landmarks (m, p) on axes (p, d) with their clusters (m,) int32.
 
-        Points (n, p) with labels (n,) say where clusters show best; `scored` are the fields of
-        `Scored`.
+        Points (n, p) with labels (n,) determine the plane; `scored` are the fields of `Scored`.
         """
         return cls(
             axes=axes,
@@ -72,7 +81,7 @@ class LandmarkRule(Scored, Rule):
 
     @property
     def n_clusters(self) -> int:
-        """Clusters; each has a landmark."""
+        """Number of clusters; each has a landmark."""
         return int(self.cluster.max()) + 1
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
@@ -81,11 +90,11 @@ class LandmarkRule(Scored, Rule):
         return {"label": self.labels(Z), "score": score, "outlier": score < 0.0}
 
     def labels(self, Z: np.ndarray) -> np.ndarray:
-        """Return the labels (n,) int32 of centred rows Z (n, d) float32, without their scores."""
+        """Return the labels (n,) int32 of centred rows Z (n, d) float32."""
         return self._nearest(project(Z, self.axes))
 
     def plane(self, Z: np.ndarray) -> np.ndarray:
-        """Return the places (n, 2) float32 of centred rows Z (n, d) where clusters show best."""
+        """Return the positions (n, 2) float32 of centred rows Z (n, d) in the drawn plane."""
         return project(Z, self.plane_axes)
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
@@ -94,12 +103,12 @@ class LandmarkRule(Scored, Rule):
         return nearest_shares(project(Z, self.axes), points, ends, SOFTENED * self.gamma)
 
     def check(self) -> None:
-        """Raise DataError where vectors have more components than rows are projected on."""
+        """Raise DataError if vectors have more components than rows are projected on."""
         self.check_components()
 
     @cached_property
     def _grouped(self) -> tuple[np.ndarray, np.ndarray]:
-        """The landmarks cluster by cluster, axis by axis, and where each cluster ends."""
+        """Landmarks sorted by cluster, axis by axis, and the end of each cluster."""
         order, ends = grouped(self.cluster)
         return np.ascontiguousarray(self.landmarks[order].T), ends
 
@@ -109,7 +118,7 @@ class LandmarkRule(Scored, Rule):
 
 
 def _narrow_gamma(landmarks: np.ndarray) -> float:
-    """Return the gamma of a kernel as wide as the landmarks (k, p) are apart, in the median."""
+    """Return the gamma of a kernel as wide as the median spacing of the landmarks (k, p)."""
     some = landmarks[:AMONG]
     if len(some) < 2:
         return 1.0

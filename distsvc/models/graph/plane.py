@@ -1,4 +1,4 @@
-"""The plane in which clusters along a graph are drawn."""
+"""Plane in which the clusters of a graph are drawn."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from scipy.linalg import eigh
 from threadpoolctl import threadpool_limits
 
 SHRUNK = 0.1
-"""Share of the scatter inside clusters that is spread evenly over all directions."""
+"""Shrinkage of the within-class scatter to a multiple of the identity."""
 
 SLIGHT = 1e-6
-"""Of the scatter inside clusters, what is added to that between them."""
+"""Ridge on the between-class scatter, relative to the within-class scatter."""
 
 
 def telling_plane(rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the two directions (2, p) float32 along which rows (m, p) show their clusters best.
+    """Return the two directions (2, p) float32 of rows (m, p) that separate labels (m,) best.
 
-    The clusters, labels (m,), lie farthest apart there for their width (Fisher 1936). Of two
-    clusters the second direction is the widest of those that are left. Directions have length 1.
-    Up to two components are directions themselves, and of one the second is 0. Where the rows of a
-    cluster are all equal, the clusters lie farthest apart along the directions.
+    They are Fisher's discriminants (1936), of length 1. The second direction of two clusters is the
+    widest of the rest. With up to two components the plane is spanned by the components; with one,
+    the second direction is 0.
     """
     if rows.shape[1] <= 2:
         return np.eye(2, rows.shape[1], dtype=np.float32)

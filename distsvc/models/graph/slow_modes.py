@@ -1,13 +1,13 @@
-"""The slowest modes of a random walk: the leading eigenvectors of a large sparse matrix.
+"""Slowest modes of a random walk: leading eigenvectors of a large sparse matrix.
 
-A polynomial that is small on all of the spectrum but its upper end is applied to a block of
-vectors, again and again; between the times, the best vectors of the block's space are found.
-Methods that follow one vector, such as Lanczos's, may miss some of several modes that are equally
-slow, and each piece of a graph is such a mode.
+A polynomial that is small on the spectrum except its upper end is applied to a block of vectors.
+The best vectors in the span of the block are then computed, and both steps repeat. Methods that
+follow one vector, such as Lanczos's, can miss some of several equally slow modes, and each piece of
+a graph is such a mode.
 
 Source: Chebyshev-filtered subspace iteration, Zhou, Saad, Tiago and Chelikowsky 2006. Departures:
-there are twelve vectors to spare, the polynomial is worked out in float32, its degree follows from
-the spectrum, and a mode is known once what it loses in a step of the walk is.
+the block has twelve spare vectors. The polynomial is computed in float32, and its degree follows
+from the spectrum. The error is relative to the mode's decay per step.
 """
 
 from __future__ import annotations
@@ -18,15 +18,18 @@ from scipy.sparse import csr_array
 from distsvc.kernels.diffusion import N_DIFFUSED, walk_on
 
 AMPLIFIED = 8.0
-"""Logarithm of how much more the polynomial enlarges the slowest mode than the block's last."""
+"""Logarithm of the growth of the slowest mode by the polynomial, relative to the block's last mode.
+"""
 
 FEWEST_STEPS, MOST_STEPS = 2, 100
-"""Steps of the walk between two looks at the block: the degree of the polynomial."""
+"""Minimum and maximum degree of the polynomial: steps of the walk per iteration."""
 
 LOOKS = 20
+"""Maximum number of iterations."""
+
 
 EXACT = 1e-3
-"""Error of a step, at most, in parts of what the mode loses in one."""
+"""Maximum error of a mode, relative to its decay per step."""
 
 
 def slowest_modes(
@@ -34,9 +37,9 @@ def slowest_modes(
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the k largest eigenvalues (k,), descending, and eigenvectors (m, k), both float64.
 
-    The matrix (m, m) float64 is symmetric, with eigenvalues from -1 to 1, and 1 belongs to the
-    vector `stationary` (m,) of length 1, which is left out; m is at least 32 and k at most 20. None
-    where the k-th eigenvalue is above 1 - `restarts`, which is known long before the vectors are.
+    The matrix (m, m) float64 is symmetric, with eigenvalues from -1 to 1, m >= 32 and k <= 20. The
+    eigenvector `stationary` (m,) of 1, of length 1, is excluded. None if the k-th eigenvalue is at
+    least 1 - `restarts`, which is known long before the vectors are.
     """
     parts = similar.data.astype(np.float32), similar.indices, similar.indptr
     block = np.random.default_rng(0).normal(size=(len(stationary), N_DIFFUSED))
@@ -49,7 +52,7 @@ def slowest_modes(
         walked -= np.outer(stationary, stationary @ walked)
         values, turns = np.linalg.eigh(block.T @ walked)
         values, turns = values[::-1], turns[:, ::-1]
-        if values[k - 1] >= 1.0 - restarts:  # and true eigenvalues are not lower
+        if values[k - 1] >= 1.0 - restarts:  # Ritz values are lower bounds
             return None
         block = block @ turns
         wrong = np.linalg.norm(walked @ turns[:, :k] - block[:, :k] * values[:k], axis=0)
@@ -62,10 +65,7 @@ def slowest_modes(
 def _filtered(
     parts: tuple[np.ndarray, np.ndarray, np.ndarray], block: np.ndarray, low: float, high: float
 ) -> np.ndarray:
-    """Return the Chebyshev polynomial on [-1, low] of the matrix times a block (m, 32) float32.
-
-    Its degree is such that what belongs to the eigenvalue `high` grows as it should.
-    """
+    """Return the Chebyshev polynomial on [-1, low] of the matrix times a block (m, 32) float32."""
     half, middle = 0.5 * (low + 1.0), 0.5 * (low - 1.0)
     growth = np.arccosh((high - middle) / half)
     steps = int(np.clip(AMPLIFIED / growth, FEWEST_STEPS, MOST_STEPS))
