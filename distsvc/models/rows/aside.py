@@ -1,4 +1,4 @@
-"""Rows so far from all others that nothing should be learned from them."""
+"""Rows so far from all others that models should not learn from them."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from distsvc.models.rows.mass import least_mass
 from distsvc.models.rows.spread import known
 
 MAX_OUTLIER_ROWS = 8
-"""Rows that are set aside, at most."""
+"""Maximum number of rows that are ignored in learning."""
 
 MIN_OUTLIER_RANGES = 3.0
-"""Least distance from the other rows, in ranges of these."""
+"""Minimum distance of ignored rows from the others, in ranges of the others."""
 
 KEPT_EXTREMES = MAX_OUTLIER_ROWS + 1
-"""Values at either end of a column that are enough to find the rows that lie farthest."""
+"""Number of extreme values kept at either end of a column."""
 
 HEADS = 64, 1024
-"""Rows of a block that are looked at first, so that few of the rest come near an end."""
+"""Rows of a block that are compared first; they raise the limits that later rows must exceed."""
 
 FARTHER = 10.0
-"""Minimum ratio to the distance of the other rows, if more than `MAX_OUTLIER_ROWS` lie so far."""
+"""Minimum ratio of successive distances, if more than `MAX_OUTLIER_ROWS` rows are so far away."""
 
 
 def most_aside(n_rows: int) -> int:
-    """Return how many rows may be set aside, of a table or a pilot of `n_rows`.
+    """Return the maximum number of ignored rows, of a table or a pilot of `n_rows`.
 
     They are too few for a cluster, and a tenth of the rows at most.
     """
@@ -36,10 +36,10 @@ def most_aside(n_rows: int) -> int:
 
 
 def how_many_aside(distances: np.ndarray, most: int) -> int:
-    """Return how many rows are set aside, those that lie farthest: `most` at most.
+    """Return the number of the farthest rows to ignore: `most` at most.
 
-    `distances` (m,) float64 descending are those above `MIN_OUTLIER_RANGES`; of more than
-    most + 1, the first.
+    `distances` (m,) float64 are the distances above `MIN_OUTLIER_RANGES`, descending; at least the
+    first most + 1 of them.
     """
     for k in range(min(most, len(distances)), 0, -1):
         if k == len(distances) or distances[k - 1] > FARTHER * distances[k]:
@@ -49,9 +49,9 @@ def how_many_aside(distances: np.ndarray, most: int) -> int:
 
 @dataclass(frozen=True)
 class Reach:
-    """The range of nearly all values of every column: from `low` to `high`, (d,) float64.
+    """Range of nearly all values of every column, `low` to `high`, (d,) float64.
 
-    A column in which these are equal does not tell how far a row is.
+    Columns in which both are equal give no distance.
     """
 
     low: np.ndarray
@@ -59,7 +59,7 @@ class Reach:
 
     @classmethod
     def of(cls, pilot: np.ndarray) -> Reach:
-        """Return that of pilot rows (m, d), less the `most_aside` lowest and highest values."""
+        """Return the range of pilot rows (m, d), less the `most_aside` extremes at either end."""
         low, high = np.zeros((2, pilot.shape[1]))
         for k, values in enumerate(known(pilot)):
             n = most_aside(len(values))
@@ -69,24 +69,24 @@ class Reach:
         return cls(low, high)
 
     def distances(self, X: np.ndarray) -> np.ndarray:
-        """Return how far values X (n, d) lie outside, in the ranges of their columns; 0 for NaN."""
+        """Return the distances of X (n, d) from their column's range, in ranges; 0 for NaN."""
         width = np.where(self.high > self.low, self.high - self.low, np.inf)
         with np.errstate(invalid="ignore", over="ignore"):
             return np.fmax(np.fmax(X - self.high, self.low - X) / width, 0.0)
 
 
 class ColumnEnds:
-    """The extreme values of every column of the rows seen, with their rows.
+    """Extreme values of every column, with their rows.
 
-    `KEPT_EXTREMES` values at each end contain the `KEPT_EXTREMES` most extreme rows by any `Reach`.
-    Of equal values the first are kept. Rows are seen in the order of their numbers.
+    Rows are added in the order of their numbers; the first of equal values are kept. For any
+    `Reach`, the column extremes contain the `KEPT_EXTREMES` most extreme rows.
 
     Attributes
     ----------
     values : ndarray of shape (2, d, KEPT_EXTREMES), float64
-        The lowest of each column, ascending, and the negatives of the highest; else infinite.
+        Lowest values of each column, ascending, and negatives of the highest; infinite if unused.
     rows : ndarray of shape (2, d, KEPT_EXTREMES), int64
-        Their rows, -1 where there is none.
+        Rows of the values, -1 if unused.
 
     """
 
@@ -95,16 +95,19 @@ class ColumnEnds:
 
     @classmethod
     def empty(cls, d: int) -> ColumnEnds:
-        """Return those of no rows."""
+        """Return the extremes of no rows."""
         return cls(
             np.full((2, d, KEPT_EXTREMES), np.inf), np.full((2, d, KEPT_EXTREMES), -1, np.int64)
         )
 
     def add(self, X: np.ndarray, rows: np.ndarray) -> None:
-        """See rows X (n, d) with their numbers (n,); NaN is no value."""
+        """Add rows X (n, d) with their numbers (n,); NaN is skipped."""
         edges = [0, *(n for n in HEADS if n < len(X)), len(X)]
         for first, last in itertools.pairwise(edges):
-            part, limits = X[first:last], self.values[:, :, -1].astype(X.dtype)  # no value is lost
+            part, limits = (
+                X[first:last],
+                self.values[:, :, -1].astype(X.dtype),
+            )  # exact
             for side, beyond in enumerate((part < limits[0], part > -limits[1])):
                 places, columns = np.divmod(np.flatnonzero(beyond), X.shape[1])
                 for column in np.unique(columns):
@@ -116,7 +119,7 @@ class ColumnEnds:
                     self.values[side, column], self.rows[side, column] = ends[kept], numbers[kept]
 
     def merge(self, other: ColumnEnds) -> None:
-        """See the rows that `other` has seen, all of which come after those seen here."""
+        """Add the extremes of later rows."""
         values = np.concatenate([self.values, other.values], axis=2)
         rows = np.concatenate([self.rows, other.rows], axis=2)
         kept = np.argsort(values, axis=2, kind="stable")[:, :, :KEPT_EXTREMES]
@@ -124,10 +127,9 @@ class ColumnEnds:
         self.rows = np.take_along_axis(rows, kept, axis=2)
 
     def farthest(self, reach: Reach) -> list[tuple[float, int, int, float]]:
-        """Return the rows that lie farther out than `MIN_OUTLIER_RANGES`, the farthest first.
+        """Return at most `KEPT_EXTREMES` rows beyond `MIN_OUTLIER_RANGES`, the farthest first.
 
-        They are `KEPT_EXTREMES` at most. Of each the distance, the row, the column where it is so
-        far, and its value there.
+        Each is (distance, row, column of the largest distance, value there).
         """
         side, column, place = np.nonzero(self.rows >= 0)
         values = np.where(side == 1, -1.0, 1.0) * self.values[side, column, place]

@@ -1,7 +1,7 @@
-"""States of a learner and its positions in its stream, from which it can go on.
+"""States of a learner and its positions in a stream, from which it resumes.
 
-A learner asks for its last state before it begins, and offers the present one after every piece of
-work. The caller decides what becomes of it; in memory nothing does.
+A learner requests its last state before it begins, and offers its state after every piece of work.
+The caller decides whether to store it; learners in memory store nothing.
 """
 
 from __future__ import annotations
@@ -15,29 +15,30 @@ import numpy as np
 from distsvc.models.rules.fields import Facts, check_fields, forms_of, whole
 
 State = tuple[Facts, dict[str, np.ndarray]]
-"""Facts, and arrays, which are used before the learner goes on."""
+"""Facts and arrays; the arrays are used before the learner continues."""
 
 T = TypeVar("T")
 Restore = Callable[[Facts, dict[str, np.ndarray]], T]
 
 MAX_STATE_COUNT = 2**62
+"""Maximum of counts in a state."""
 
 
 class Checkpoint(Protocol):
-    """The states of one learner."""
+    """Stored states of one learner."""
 
     def last(self, restore: Restore[T]) -> T | None:
-        """Return what `restore` makes of the last state that it takes, None where there is none.
+        """Return `restore` of the last valid state; None if there is none.
 
         `restore` raises DataError for a state of another form, before it changes anything.
         """
 
     def keep(self, steps: int, state: Callable[[], State]) -> None:
-        """Take note that so many steps are done, of which ``state()`` is the outcome."""
+        """Store ``state()``, or skip it, after `steps` steps."""
 
 
 class NoCheckpoint:
-    """Keeps nothing."""
+    """Stores nothing."""
 
     def last(self, restore: Restore[T]) -> T | None:
         """Return None."""
@@ -51,29 +52,29 @@ NO_CHECKPOINT = NoCheckpoint()
 
 @dataclass
 class Position:
-    """A position in a stream: the epoch, the block in it, and the rows fed of that, from 0."""
+    """Position in a stream: epoch, block in it, and rows fed of the block, from 0."""
 
     epoch: Annotated[int, whole(0, MAX_STATE_COUNT)] = 0
     block: Annotated[int, whole(0, MAX_STATE_COUNT)] = 0
     row: Annotated[int, whole(0, MAX_STATE_COUNT)] = 0
 
     def facts(self) -> dict[str, int]:
-        """Return it as JSON can hold it; `restored` takes it back."""
+        """Return the position as JSON values for `restored`."""
         return dict(vars(self))
 
     @classmethod
     def restored(cls, facts: Mapping[str, Any]) -> Position:
-        """Return the position that `facts` stands for; `DataError` where it is none."""
+        """Return the position from its `facts`; DataError if they are invalid."""
         check_fields(forms_of(Position), facts, {})
         return cls(facts["epoch"], facts["block"], facts["row"])
 
     def pieces(
         self, blocks: Iterable[np.ndarray], most: Callable[[], int] = lambda: MAX_STATE_COUNT
     ) -> Iterator[np.ndarray]:
-        """Yield what is left of the epoch in pieces of at most ``most()`` rows.
+        """Yield the rest of the epoch in pieces of at most ``most()`` rows.
 
-        `blocks` are the epoch's, from this position on. The position is behind a piece as soon as
-        that is yielded, and at the next epoch in the end.
+        `blocks` start at this position. The position moves behind a piece before the piece is
+        yielded, and to the next epoch at the end.
         """
         for block in blocks:
             while self.row < len(block):

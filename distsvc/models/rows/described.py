@@ -1,6 +1,6 @@
-"""What an estimator says of the rows of its fit, found when it is first asked for.
+"""Attributes of an estimator about the rows of its fit, computed on first access.
 
-How sure each row is of its cluster, and how far out it is, takes as long as some fits do.
+Probabilities and outlier scores take as long as some fits do.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from sklearn.base import BaseEstimator
 from distsvc.models.rows.threads import of_blocks
 
 LAZY_ATTRIBUTES = ("probabilities_", "outlier_scores_")
+"""Names of the attributes that are computed on first access."""
+
 
 N_EXEMPLARS = 5
 """Maximum number of exemplars of a cluster."""
@@ -25,9 +27,17 @@ OfRows = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class HeldRows:
-    """Rows (n, d) of a fit, which nobody changes, and what finds the values (m,) of rows (m, d).
+    """Rows of a fit and functions of them.
 
-    `sure` finds the shares of rows in their own clusters, `far` how far out they are.
+    Attributes
+    ----------
+    rows : ndarray of shape (n, d)
+        Rows, which are never changed.
+    sure : callable
+        Function from rows (m, d) to their shares (m,) in their own clusters.
+    far : callable
+        Function from rows (m, d) to their outlier scores (m,).
+
     """
 
     rows: np.ndarray
@@ -36,10 +46,10 @@ class HeldRows:
 
 
 class DescribesRows(BaseEstimator):
-    """An estimator that describes the rows of its `fit`.
+    """Estimator with lazy attributes of the rows of its `fit`.
 
-    These are `probabilities_`, `outlier_scores_` and `exemplars_`.
-    It holds the rows until both were asked for, or it is pickled or copied.
+    These are `probabilities_`, `outlier_scores_` and `exemplars_`. The rows are stored until both
+    of the first two are computed, or the estimator is pickled or copied.
     """
 
     n_jobs: int | None
@@ -48,32 +58,29 @@ class DescribesRows(BaseEstimator):
 
     @cached_property
     def probabilities_(self) -> Any:
-        """The share of its own cluster in every row of `fit`; found when it is first asked for."""
+        """Share of its own cluster in every row of `fit`, computed on first access."""
         return self._of_held("probabilities_")
 
     @cached_property
     def outlier_scores_(self) -> Any:
-        """How far out every row of `fit` is; found when it is first asked for."""
+        """Outlier score of every row of `fit`, computed on first access."""
         return self._of_held("outlier_scores_")
 
     @property
     def exemplars_(self) -> list[np.ndarray]:
-        """The rows of `fit` that are deepest inside each cluster: their numbers, by cluster."""
+        """Indices of the rows of `fit` deepest inside each cluster, by cluster."""
         labels, scores = np.asarray(self.labels_), np.asarray(self.outlier_scores_)
         members = (np.flatnonzero(labels == label) for label in range(int(labels.max()) + 1))
         return [rows[np.argsort(scores[rows], kind="stable")[:N_EXEMPLARS]] for rows in members]
 
     def _hold(self, rows: np.ndarray, sure: OfRows, far: OfRows) -> None:
-        """Hold rows (n, d) to find their values when asked; those of an earlier fit are forgotten.
-
-        `sure` and `far` are as of `HeldRows`.
-        """
+        """Store rows (n, d) and their functions as in `HeldRows`, and drop earlier values."""
         for name in LAZY_ATTRIBUTES:
             self.__dict__.pop(name, None)
         self._held = HeldRows(rows, sure, far)
 
     def _forget_rows(self) -> None:
-        """Forget what is known of the rows of `fit`, which more rows make untrue."""
+        """Drop all values of the rows of `fit`, which more rows invalidate."""
         for name in ("labels_", "_held", *LAZY_ATTRIBUTES):
             self.__dict__.pop(name, None)
 
@@ -88,7 +95,7 @@ class DescribesRows(BaseEstimator):
         return found
 
     def __getstate__(self) -> Any:
-        """Return what is pickled: the values of the rows, and not the rows."""
+        """Return the state to pickle: the values of the rows without the rows."""
         if self._held is not None:
             for name in LAZY_ATTRIBUTES:
                 getattr(self, name)

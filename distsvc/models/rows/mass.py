@@ -1,46 +1,46 @@
-"""The rows that a cluster needs at least, and tables of a few points that have as many each."""
+"""Minimum size of a cluster, and tables of a few points with many rows each."""
 
 from __future__ import annotations
 
 import numpy as np
 
 FLAT = 3
-"""Up to so many features there are no subspaces: all features are looked at as they are."""
+"""Maximum number of features for which models use no subspaces."""
 
 
 def least_mass(n_rows: int, n_components: int) -> float:
-    """Return the rows that a component needs to count as born, of `n_rows`.
+    """Return the minimum number of rows of a component, of `n_rows`, to count as born.
 
-    max(5, 0.3 sqrt(n)) tells a cluster from an accident in the plane. In many dimensions every
-    support vector is a mode, if only of its own kernel, and a share is asked for as well: 0.2 % in
-    4 to 8, 1 % in more.
+    max(5, 0.3 sqrt(n)) separates clusters from chance in the plane. In many dimensions every
+    support vector is a mode of its own kernel. The minimum is therefore also 0.2 % of the rows in 4
+    to 8 dimensions, and 1 % in more.
     """
     share = 0.0 if n_components <= FLAT else 0.002 if n_components <= 8 else 0.01
     return max(5.0, 0.3 * np.sqrt(n_rows), share * n_rows)
 
 
 MAX_FEW_POINTS = 50
-"""Distinct rows that are few, at most."""
+"""Maximum number of distinct points."""
 
 MIN_REPEATED_SHARE = 0.8
-"""Share of the rows, at least, that are one of few points."""
+"""Minimum share of the rows at these points."""
 
 NAMES = 5
-"""Points, at most, that are names even where their values are evenly spaced."""
+"""Up to this number of distinct points count as categories, even if evenly spaced."""
 
 SPACING_TOLERANCE = 1e-3
-"""Share of a step by which evenly spaced values may be off."""
+"""Relative tolerance for evenly spaced values."""
 
 LOOK = 500
-"""Rows that show at once that a table is not a few points."""
+"""Number of first rows for a quick rejection."""
 
 
 def few_points(rows: np.ndarray) -> np.ndarray | None:
-    """Return the points (k, d) that rows (n, d), in random order, are repeats of, if these are few.
+    """Return the points (k, d) that rows (n, d), in random order, repeat; None if there are many.
 
-    There are 2 to 50, of as many rows as a component in the plane needs, and 80 % of all rows lie
-    on them. Even so more than 5 points are not few where a column has evenly spaced values: that is
-    a scale, of counts, ratings or rounded values, and rounding makes no clusters.
+    There are 2 to 50 points, each with the minimum number of rows of a component in the plane, and
+    with 80 % of all rows in total. More than 5 points are rejected if a column has evenly spaced
+    values: counts, ratings and rounded values are no categories.
     """
     look = rows[:LOOK]
     if len(np.unique(look, axis=0)) > MAX_FEW_POINTS + (1.0 - MIN_REPEATED_SHARE) * len(look):
@@ -57,7 +57,7 @@ def few_points(rows: np.ndarray) -> np.ndarray | None:
 
 
 def _is_scale(values: np.ndarray) -> bool:
-    """Return whether values (k,) are three or more and evenly spaced, with or without gaps."""
+    """Return True if values (k,) are three or more and evenly spaced, with or without gaps."""
     steps = np.diff(np.unique(values.astype(np.float64)))
     if len(steps) < 2:
         return False

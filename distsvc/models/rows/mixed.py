@@ -1,4 +1,4 @@
-"""The base of estimators that take tables with categories and missing values."""
+"""Base of estimators for tables with categories and missing values."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from distsvc.models.rows.threads import of_blocks
 
 
 class MixedClusterEstimator(OutlierEstimator):
-    """An estimator whose engine models the columns of a table."""
+    """Estimator whose engine models the columns of a table."""
 
     n_jobs: int | None
-    _rows: np.ndarray | None  # prepared, of `fit`; None where they were read block by block
+    _rows: np.ndarray | None  # prepared rows of `fit`; None if read block by block
 
     @property
     def _allowed(self) -> dict[str, Any]:
-        """Missing values are allowed: a mixture integrates over them."""
+        """Options of scikit-learn's check: a mixture integrates over missing values."""
         return {"ensure_all_finite": "allow-nan"}
 
     def __sklearn_tags__(self) -> Any:
@@ -33,7 +33,8 @@ class MixedClusterEstimator(OutlierEstimator):
     def _as_numbers(self, X: Any, reset: bool) -> Any:
         """Return a table in memory with text or missing values as numbers and codes (n, d).
 
-        In `fit`, if `reset`, levels follow from the table; other tables have the codes of these.
+        With `reset`, in `fit`, the levels of categories are stored; later tables use the same
+        codes.
         """
         if reset:
             self._levels: tuple[Levels | None, ...] | None = None
@@ -50,7 +51,7 @@ class MixedClusterEstimator(OutlierEstimator):
         return mixed.rows
 
     def _nominal(self, d: int) -> np.ndarray:
-        """Return whether each of d columns holds codes of categories, (d,) bool."""
+        """Return whether each of d columns has codes of categories, (d,) bool."""
         levels = self._levels or (None,) * d
         return np.array([of is not None for of in levels], bool)
 

@@ -1,7 +1,7 @@
-"""The nearest other rows of every row, exactly.
+"""Exact nearest other rows of every row.
 
-By a tree of boxes where columns are few; by products with all rows where they are many, which a
-tree would look at anyway. scikit-learn has both, but importing it takes longer than a small job.
+The search uses a tree of boxes for few columns, and inner products with all rows for many, where a
+tree saves nothing. Importing scikit-learn would take longer than a small job.
 """
 
 from __future__ import annotations
@@ -15,23 +15,27 @@ from distsvc.models.rows.threads import on_threads
 
 Found = tuple[np.ndarray, np.ndarray]
 Search = Callable[[int], Found]
-"""Finds the nearest of a block of rows, whose first is given."""
+"""Function from the first row of a block to the block's nearest rows."""
 
 FEW_COLUMNS = 8
+"""Maximum number of columns for the tree of boxes."""
+
 NEIGHBOUR_BLOCK_ROWS = 128
+"""Number of rows per block of the search."""
+
 
 FLOAT32_SPACING = 2.0**-23
-"""Twice the unit of float32."""
+"""Spacing of float32 at 1: twice the unit roundoff."""
 
 
 def nearest_others(
     rows: np.ndarray, k: int, n_jobs: int | None = 1
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distances (m, k) float64 to the k nearest others of rows (m, p), k < m.
+    """Return the distances (m, k) float64 of rows (m, p) to their k nearest others, k < m.
 
-    And their numbers (m, k) int64; both ascend by distance. Rows are shorter than 1e18. `n_jobs`
-    threads do blocks of rows, which changes nothing; sums are on one thread each if the caller
-    says so.
+    The second result is the indices (m, k) int64; both ascend by distance. Rows are shorter than
+    1e18. Blocks of rows run on `n_jobs` threads, which does not change results. The caller limits
+    the threads of BLAS.
     """
     rows = np.ascontiguousarray(rows, np.float64)
     search = (_in_boxes if rows.shape[1] <= FEW_COLUMNS else _by_products)(rows, k)
@@ -50,7 +54,7 @@ def _in_boxes(rows: np.ndarray, k: int) -> Search:
         block = rows[first : first + NEIGHBOUR_BLOCK_ROWS]
         distances, numbers = tree.query(block, k + 1)
         itself = numbers == np.arange(first, first + len(block))[:, None]
-        itself[~itself.any(axis=1), -1] = True  # one of many equal rows: others came before it
+        itself[~itself.any(axis=1), -1] = True  # many equal rows: the row itself may be missing
         return distances[~itself].reshape(-1, k), numbers[~itself].reshape(-1, k)
 
     return search
@@ -59,9 +63,9 @@ def _in_boxes(rows: np.ndarray, k: int) -> Search:
 def _by_products(rows: np.ndarray, k: int) -> Search:
     """Return the search of a block by its inner products with all rows.
 
-    A product in float32 is wrong by no more than p + 2 times the unit of float32 times half the sum
-    of the two squared lengths; four more are for what is added. So a lower bound of each distance
-    is known, and the few that may count are worked out in float64.
+    The rounding error of a float32 product is at most (p + 2) u (|x|^2 + |y|^2) / 2, with u the
+    float32 spacing; p + 6 also covers the sums. This gives a lower bound of each distance. Only
+    distances whose bound is low enough are computed in float64.
     """
     rows = rows - rows.mean(axis=0)
     single = rows.astype(np.float32)

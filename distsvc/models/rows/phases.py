@@ -1,4 +1,4 @@
-"""The phases of a fit, told as they end where an estimator is verbose."""
+"""Timing lines of a fit's phases for verbose estimators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Phases:
         self._began = perf_counter()
 
     def ended(self, phase: str) -> float:
-        """Tell that a phase has ended, and how long it took; return the time."""
+        """Print the phase and its duration if verbose; return the time."""
         now = perf_counter()
         if self._told:
             print(f"[{self._name}] {phase}: {now - self._began:.1f} s", flush=True)

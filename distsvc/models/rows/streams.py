@@ -1,4 +1,4 @@
-"""The base of estimators that also learn from a stream of blocks."""
+"""Base of estimators that also learn from a stream of blocks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Self
 
 
 class StreamEstimator:
-    """An estimator that also learns from a stream, one block of rows at a time."""
+    """Estimator that also learns from a stream, one block of rows at a time."""
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn from the next rows of a stream.

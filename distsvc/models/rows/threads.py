@@ -1,6 +1,6 @@
-"""Independent pieces of work on threads: their results do not depend on how many there are.
+"""Independent tasks on threads; results do not depend on the number of threads.
 
-Kernels let go of the interpreter's lock, so that threads are enough and nothing is copied.
+Kernels release the interpreter's lock, so that threads suffice and nothing is copied.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ R = TypeVar("R")
 
 
 def on_threads(function: Callable[[T], R], items: Iterable[T], n_jobs: int | None) -> list[R]:
-    """Return what a function makes of each item, in their order.
+    """Return the function's result for each item, in order.
 
-    `n_jobs` is the number of threads as scikit-learn has it: None is 1 unless
-    `joblib.parallel_config` says otherwise, -1 all processors. One item is not worth a thread.
+    `n_jobs` is the number of threads as in scikit-learn: None is 1 unless `joblib.parallel_config`
+    sets it, -1 all processors. A single item runs on the calling thread.
     """
     several = list(items)
     threads = min(_threads(n_jobs), len(several)) if len(several) > 1 else 1
@@ -40,10 +40,10 @@ def on_threads(function: Callable[[T], R], items: Iterable[T], n_jobs: int | Non
 
 
 def _threads(n_jobs: int | None) -> int:
-    """Return the threads that `n_jobs` means; joblib is asked where it may know better.
+    """Return the number of threads for `n_jobs`.
 
-    Importing it takes longer than many a small table does. Nobody has configured what nobody has
-    imported.
+    joblib is imported only if needed, because its import is slow: its configuration can't differ
+    from the default unless it was imported.
     """
     if n_jobs == 1:
         return 1
@@ -57,9 +57,9 @@ def _threads(n_jobs: int | None) -> int:
 def of_blocks(
     function: Callable[[np.ndarray], np.ndarray], X: np.ndarray, n_jobs: int | None
 ) -> np.ndarray:
-    """Return a function's values (n, ...) for rows X (n, d), n > 0, found block by block.
+    """Return a function's values (n, ...) for rows X (n, d), n > 0, computed block by block.
 
-    The blocks are the same for any `n_jobs`, and have at most `block_rows` rows.
+    Blocks have at most `block_rows` rows and are the same for any `n_jobs`.
     """
     found = on_threads(function, cut(X, block_rows(X.shape[1])), n_jobs)
     return found[0] if len(found) == 1 else np.concatenate(found)
