@@ -1,9 +1,8 @@
-"""Uniform samples that depend on nothing but the seed and the rows' numbers.
+"""Uniform samples that depend only on the seed and the rows' numbers.
 
-Every row of a table has a key, 64 bits that a seed and the row's number determine. The rows in the
-order of their keys are a random permutation of the table; the rows whose keys lie below a threshold
-are a uniform sample without replacement. So a sample can be drawn in any partition, in any order,
-and merged, and is always the same.
+Every row of a table has a 64-bit key, a function of the seed and the row's number. The rows in the
+order of their keys are a random permutation of the table. The rows with keys below a threshold are
+a uniform sample without replacement. The sample is therefore the same for any partition and order.
 """
 
 from __future__ import annotations
@@ -20,23 +19,23 @@ from distsvc.job.constraints import RANDOM_STATE
 from distsvc.kernels.texts import hash_texts
 
 SAMPLE_BYTES = 2**28
-"""Of a sample's rows as float32, where a learner does not ask for less."""
+"""Maximum size of a sample as float32 in bytes, unless the learner requires less."""
 
 FEWEST_SAMPLED = 20_000
-"""Rows of a sample, however wide they are, that a learner may have."""
+"""Number of rows that a sample may have for any number of columns."""
 
 Ranges = list[tuple[int, int]]
 """Ranges of keys [low, high)."""
 
 BLOCK_ROWS = 8192
-"""Rows that are fed to a learner at a time, on average."""
+"""Mean number of rows per block fed to a learner."""
 
 PILOT_ROWS = 10_000
-"""Rows, those with the lowest keys, that everything but learning itself is decided on."""
+"""Maximum number of pilot rows: those with the lowest keys, from which settings are chosen."""
 
 
 def seed_of(random_state: Any) -> int:
-    """Return the seed that a random_state stands for: itself, or a number drawn from it."""
+    """Return the seed of a random_state: the number itself, or a number drawn from it."""
     RANDOM_STATE.check("random_state", random_state)
     if isinstance(random_state, Integral):
         return int(random_state)
@@ -58,18 +57,18 @@ def row_keys(seed: int, rows: np.ndarray) -> np.ndarray:
 
 
 def text_keys(data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Return keys (n,) uint64 of texts: those of the seed 0 of their 64-bit hashes.
+    """Return keys (n,) uint64 of texts: the keys for seed 0 of their 64-bit hashes.
 
-    data (m,) uint8 are their bytes, and those of text i lie from offsets[i] to offsets[i + 1], of
-    (n + 1,) int64.
+    data (m,) uint8 are the bytes of all texts; text i is from offsets[i] to offsets[i + 1], (n +
+    1,) int64.
     """
     hashes = np.empty(len(offsets) - 1, np.uint64)
-    hash_texts(np.array(data), np.array(offsets), hashes)  # copies that are writable: one form
+    hash_texts(np.array(data), np.array(offsets), hashes)  # writable copies: one compiled version
     return row_keys(0, hashes)
 
 
 def rows_of(seed: int, keys: np.ndarray) -> np.ndarray:
-    """Return the numbers (n,) int64 of the rows that have `keys` (n,) uint64: `row_keys` undone."""
+    """Return the row numbers (n,) int64 of `keys` (n,) uint64: the inverse of `row_keys`."""
     start = np.random.SeedSequence(seed).generate_state(1, np.uint64)
     z: np.ndarray = _unshifted(keys, 31) * np.uint64(pow(0x94D049BB133111EB, -1, 2**64))
     z = _unshifted(z, 27) * np.uint64(pow(0xBF58476D1CE4E5B9, -1, 2**64))
@@ -78,19 +77,19 @@ def rows_of(seed: int, keys: np.ndarray) -> np.ndarray:
 
 
 def most_rows(n_columns: int) -> int:
-    """Return the most rows of so many columns that a sample may have."""
+    """Return the maximum number of rows of a sample with `n_columns` columns."""
     return max(SAMPLE_BYTES // (4 * max(n_columns, 1)), FEWEST_SAMPLED)
 
 
 def key_threshold(n_rows: int, n_wanted: int) -> int:
-    """Return the number below which the keys of about `n_wanted` of `n_rows` rows lie, or 2^64."""
+    """Return the key, or 2^64, below which about `n_wanted` of `n_rows` rows have their keys."""
     return 2**64 if n_wanted >= n_rows else 2**64 * n_wanted // n_rows
 
 
 def key_blocks(n_rows: int, n_wanted: int, n_held_out: int = 0) -> list[tuple[int, int]]:
-    """Cut the keys of a sample of `n_wanted` of `n_rows` rows into ranges of about BLOCK_ROWS rows.
+    """Return the key ranges, of about BLOCK_ROWS rows, of a sample of `n_wanted` rows.
 
-    The sample begins behind the `n_held_out` rows, about, with the lowest keys.
+    The sample starts after about `n_held_out` rows with the lowest keys.
     """
     low = key_threshold(n_rows, n_held_out) if n_held_out else 0
     high = key_threshold(n_rows, n_held_out + n_wanted)
@@ -98,21 +97,21 @@ def key_blocks(n_rows: int, n_wanted: int, n_held_out: int = 0) -> list[tuple[in
 
 
 def cut_keys(low: int, high: int, n_rows: int) -> Ranges:
-    """Cut a range of keys, in which about so many rows lie, into ranges of about BLOCK_ROWS."""
+    """Split a range of keys with about `n_rows` rows into ranges of about BLOCK_ROWS rows."""
     n_blocks = max(-(-n_rows // BLOCK_ROWS), 1)
     edges = [low + (high - low) * b // n_blocks for b in range(n_blocks + 1)]
     return list(itertools.pairwise(edges))
 
 
 def slice_by_key(sorted_keys: np.ndarray, low: int, high: int) -> slice:
-    """Return where the keys in [low, high) stand in an ascending array of keys."""
+    """Return the slice of the keys in [low, high) in an ascending array of keys."""
     first = np.searchsorted(sorted_keys, np.uint64(low))
     last = sorted_keys.size if high >= 2**64 else np.searchsorted(sorted_keys, np.uint64(high))
     return slice(int(first), int(last))
 
 
 def epoch_order(seed: int, epoch: int, block: int, n: int) -> np.ndarray:
-    """Return the order of a block's n rows in an epoch; the first epoch takes them by key."""
+    """Return the order of a block's n rows in an epoch; by key in the first epoch."""
     if epoch == 0:
         return np.arange(n)
     sequence = np.random.SeedSequence(seed, spawn_key=(epoch, block))
@@ -122,9 +121,9 @@ def epoch_order(seed: int, epoch: int, block: int, n: int) -> np.ndarray:
 def memory_blocks(
     X: np.ndarray, keys: np.ndarray, ranges: Ranges, seed: int, epoch: int, first: int = 0
 ) -> Iterator[np.ndarray]:
-    """Yield the blocks of an epoch over a table in memory, from number `first` on.
+    """Yield the blocks of an epoch over a table X in memory, from index `first` on.
 
-    `keys` (ascending) are those of X.
+    `keys` of X ascend.
     """
     for number in range(first, len(ranges)):
         block = X[slice_by_key(keys, *ranges[number])]
@@ -135,9 +134,9 @@ def memory_blocks(
 def in_order_of_keys(
     rows: list[np.ndarray], keys: list[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows (n, d) and keys (n,) of parts in the order of keys; empty the list `rows`.
+    """Return the rows (n, d) and keys (n,) of parts, sorted by key; the list `rows` is emptied.
 
-    The first part tells the rows' type. They are put in place one by one, hardly held twice.
+    The dtype is that of the first part. Each part is freed after it is copied, which limits memory.
     """
     all_keys, shape, dtype = np.concatenate(keys), rows[0].shape[1:], rows[0].dtype
     order = np.argsort(all_keys)
@@ -147,7 +146,7 @@ def in_order_of_keys(
 
 
 def in_places(X: np.ndarray, parts: Iterable[np.ndarray], order: np.ndarray) -> np.ndarray:
-    """Write the rows of parts, which `order` (n,) sorts, into X (n, d); return it."""
+    """Write the rows of parts into X (n, d) in the sorted `order` (n,), and return X."""
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     first = 0
@@ -158,7 +157,7 @@ def in_places(X: np.ndarray, parts: Iterable[np.ndarray], order: np.ndarray) -> 
 
 
 def lowest(keys: np.ndarray, n: int) -> np.ndarray:
-    """Return the places of the n lowest keys, in ascending order of keys."""
+    """Return the indices of the n lowest keys, in ascending order of keys."""
     if n < keys.size:
         places = np.argpartition(keys, n)[:n]
         return places[np.argsort(keys[places])]
@@ -167,7 +166,7 @@ def lowest(keys: np.ndarray, n: int) -> np.ndarray:
 
 @dataclass
 class Reservoir:
-    """The rows with the lowest keys of a stream, PILOT_ROWS at most, in ascending order of keys."""
+    """Rows of a stream with the PILOT_ROWS lowest keys, in ascending order."""
 
     seed: int
     rows: np.ndarray
@@ -176,11 +175,11 @@ class Reservoir:
 
     @classmethod
     def empty(cls, seed: int, n_features: int) -> Reservoir:
-        """Return the reservoir of a stream that has not begun."""
+        """Return the reservoir of a stream without rows."""
         return cls(seed, np.zeros((0, n_features), np.float32), np.zeros(0, np.uint64))
 
     def add(self, X: np.ndarray) -> None:
-        """Take in the next rows (n, d) float32 of the stream."""
+        """Add the next rows (n, d) float32 of the stream."""
         keys = row_keys(self.seed, np.arange(self.n_seen, self.n_seen + len(X)))
         self.n_seen += len(X)
         rows, keys = np.concatenate([self.rows, X]), np.concatenate([self.keys, keys])

@@ -1,4 +1,4 @@
-"""Column statistics that merge exactly, and the scaling made from them."""
+"""Column statistics that merge exactly, and the scaling computed from them."""
 
 from __future__ import annotations
 
@@ -21,30 +21,31 @@ from distsvc.models.rows.spread import known, middle_and_spread
 from distsvc.models.rows.validation import LONGEST
 
 SCALING_ROUNDING = 2.0**-48
-"""Largest range of a column that counts as constant, relative to its values: 16 roundings."""
+"""Maximum range of a constant column, relative to its values: 16 roundings."""
 
 PIECE_VALUES = 2**15
-"""Values of float32 that are turned into float64 at a time."""
+"""Number of float32 values converted to float64 at a time."""
 
 SCALE_KINDS = ("standard", "minmax", "robust", "unit", "none")
 
 ROBUST_LIMIT, ROBUST_BEND = 5.0, 0.25
-"""Spreads from the median at which robust scaling begins to draw values in, and how softly."""
+"""Number of spreads from the median beyond which robust scaling compresses values, and softness of
+the bend."""
 
 MIN_SCALED_RANGE = 1e-15
-"""Least range of a scaled column's values: of less, float32 does not hold the squares."""
+"""Minimum range of a scaled column, so that squares are representable in float32."""
 
 
 def check_finite(Z: np.ndarray) -> None:
-    """Raise UnusableRowsError where rows Z (n, d) float32 are too large for a learner."""
+    """Raise UnusableRowsError if rows Z (n, d) float32 have infinite values or NaN."""
     if not np.isfinite(Z).all():
         raise UnusableRowsError("values are not finite in float32; scale the features")
 
 
 def float64_pieces(X: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield rows X (n, d), with their places, as the kernels want them: float64, C order, writable.
+    """Yield rows X (n, d) and their slices in the kernels' layout: float64, C order, writable.
 
-    Others are copied some at a time, which stay in a cache.
+    Other layouts are copied in pieces that fit into a cache.
     """
     if X.dtype == np.float64 and X.flags.c_contiguous and X.flags.writeable:
         yield slice(0, len(X)), X
@@ -57,12 +58,19 @@ def float64_pieces(X: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
 
 @dataclass
 class ColumnSums:
-    """Exact sums of every column of the rows seen so far, which merge in any order.
+    """Exact sums of every column, which merge in any order.
 
-    `shift` (d,) float64 is subtracted from every value; sums merge only when it is the same. It
-    should lie near the data: squares are taken of x - shift, rounded once to float64. `first` and
-    `second` are sums of x - shift and of (x - shift)^2 in units of 2^-1074; `least` and `most` (d,)
-    float64 the extremes, `counts` (d,) int64 the values that were not missing (NaN).
+    Attributes
+    ----------
+    shift : ndarray of shape (d,), float64
+        Value near the data that is subtracted from every value. Sums merge only if it is equal.
+    first, second : list of int
+        Sums of x - shift and of (x - shift)^2, each square rounded once, in units of 2^-1074.
+    least, most : ndarray of shape (d,), float64
+        Extremes.
+    counts : ndarray of shape (d,), int64
+        Number of values that are not missing (NaN).
+
     """
 
     shift: np.ndarray
@@ -80,10 +88,10 @@ class ColumnSums:
         return cls(shift, [0] * d, [0] * d, bounds, -bounds, np.zeros(d, np.int64))
 
     def add(self, X: np.ndarray) -> tuple[int, int] | None:
-        """Add a block (n, d), float64 or float32; NaN is left out.
+        """Add a block (n, d), float64 or float32; NaN is skipped.
 
-        Returns the place (row, column) of the first infinite value, or of one too far from the
-        shift for its square to be a float64; the sums are then of no use.
+        Returns the (row, column) of the first infinite value, or value whose squared distance from
+        the shift overflows. The sums are invalid after that.
         """
         digits = np.zeros((2, X.shape[1], DIGITS), np.int64)
         for place, piece in float64_pieces(X):
@@ -117,13 +125,13 @@ class ColumnSums:
 
     @property
     def constant(self) -> np.ndarray:
-        """Columns (d,) bool without variation, but for a few rounding errors."""
+        """Columns (d,) bool whose values are equal up to rounding."""
         size = np.maximum(np.abs(self.least), np.abs(self.most))
         with np.errstate(invalid="ignore"):  # of columns without values
             return ~(self.most - self.least > SCALING_ROUNDING * size)
 
     def mean_and_variance(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return means and population variances, (d,) float64, of exact sums rounded at the end."""
+        """Return means and population variances, (d,) float64, from exact sums."""
         means, variances = np.zeros(self.shift.size), np.zeros(self.shift.size)
         for k, n in enumerate(self.counts):
             if n:
@@ -136,11 +144,19 @@ class ColumnSums:
 
 @dataclass(frozen=True)
 class Scaling:
-    """The scaling of raw rows: missing values filled, then (x - centre) / scale.
+    """Scaling of raw rows: fill missing values, then (x - centre) / scale.
 
-    Arrays are (d,) float64. A column that is constant, but for rounding, has scale 1 and so becomes
-    0. Of the kind ``unit`` a row is divided by its length instead; of the kind ``robust`` values
-    beyond `ROBUST_LIMIT` are drawn in, z to 5 + log(1 + 4 (z - 5)) / 4, which keeps their order.
+    Constant columns have scale 1 and become 0. For kind ``unit`` a row is divided by its length
+    instead. For kind ``robust``, z beyond `ROBUST_LIMIT` becomes 5 + log(1 + 4 (z - 5)) / 4, which
+    keeps the order.
+
+    Attributes
+    ----------
+    centre, scale, fill : ndarray of shape (d,), float64
+        Centre, divisor, and replacement of missing values.
+    kind : str
+        One of `SCALE_KINDS`.
+
     """
 
     centre: np.ndarray
@@ -150,7 +166,7 @@ class Scaling:
 
     @classmethod
     def from_sums(cls, sums: ColumnSums, kind: str, fill: np.ndarray) -> Scaling:
-        """Make a scaling of any kind but ``robust``."""
+        """Return the scaling of any kind but ``robust``."""
         mean, variance = sums.mean_and_variance()
         constant = sums.constant
         if kind == "standard":
@@ -166,10 +182,10 @@ class Scaling:
 
     @classmethod
     def robust(cls, sums: ColumnSums, pilot: np.ndarray, fill: np.ndarray) -> Scaling:
-        """Make one of the kind ``robust``, by pilot rows (m, d) float64.
+        """Return the scaling of kind ``robust``, from pilot rows (m, d) float64.
 
-        Columns are centred at the median, and divided by the spread that `middle_and_spread` finds.
-        Where the pilot has one value only, that is the distance of the farthest of all rows.
+        Columns are centred at the median and divided by their `middle_and_spread`. If all pilot
+        values of a column are equal, the scale is the largest distance of any row from them.
         """
         centre, _ = sums.mean_and_variance()
         scale = np.zeros_like(centre)
@@ -183,12 +199,11 @@ class Scaling:
         return cls(centre, np.where(scale > 0.0, scale, 1.0), fill, "robust")
 
     def together(self, sums: ColumnSums, groups: Sequence[slice]) -> Scaling:
-        """Return a scaling in which the one-hot columns of each of some groups weigh as one column.
+        """Return a scaling in which each group of one-hot columns weighs as much as one column.
 
-        They get one scale. With ``minmax`` rows of different values have the distance 1. Where
-        columns are scaled to the variance 1, or to what is like it, the variances of the group
-        have the sum 1: so two random rows have as large a squared distance in them, on average, as
-        in any other column. Otherwise they stay 0 and 1.
+        A group has one scale. With ``minmax``, rows of different categories have distance 1. With
+        ``standard`` and ``robust``, the variances of a group sum to 1. Two random rows then differ
+        by as much in the group as in any other column, on average. Other kinds stay 0 and 1.
         """
         if self.kind in ("unit", "none") or not groups:
             return self
@@ -201,17 +216,17 @@ class Scaling:
 
     @property
     def is_linear(self) -> bool:
-        """Whether the mean of scaled rows is that of the rows, scaled."""
+        """Whether the mean of scaled rows equals the scaled mean."""
         return self.kind not in ("robust", "unit")
 
     def check(self, sums: ColumnSums, columns: Sequence[str]) -> None:
-        """Check that a learner's arithmetic can hold the scaled rows whose sums these are.
+        """Check that scaled rows with these sums are representable for the learner.
 
         Raises
         ------
         UnusableRowsError
-            Scaled rows may be longer than `LONGEST`, or a column's range is below
-            `MIN_SCALED_RANGE`; where columns are not scaled, the range of all.
+            Scaled rows may be longer than `LONGEST`, or the range of a column is below
+            `MIN_SCALED_RANGE`. For kind ``none`` it is the largest range of all columns.
 
         """
         if self.kind == "unit":
@@ -271,7 +286,7 @@ class Scaling:
         return Z
 
     def raw(self, Z: np.ndarray) -> np.ndarray:
-        """Return the rows (n, d) float64 that are scaled to Z; of the kind ``unit``, Z itself."""
+        """Return the inverse of `apply` for Z (n, d), float64; Z itself for kind ``unit``."""
         if self.kind == "robust":
             beyond = np.maximum(np.abs(Z) - ROBUST_LIMIT, 0.0)
             away = np.minimum(np.abs(Z), ROBUST_LIMIT) + ROBUST_BEND * np.expm1(

@@ -1,8 +1,7 @@
-"""Median and spread of a column, whatever values a few far rows have.
+"""Median and robust scale of a column, which a few extreme rows don't influence.
 
-Both follow from the pilot, so they are the same however a table is cut. A quartile of 10,000 rows
-lies within .01 of its place among all rows, and the spread of a normal column within 2.5 % of the
-right one, in 19 of 20 cases. Of a table that has no more rows both are exact.
+Both are computed from the pilot, so that they are the same for any partition of a table. They are
+exact if the table has no more rows than the pilot.
 """
 
 from __future__ import annotations
@@ -13,32 +12,44 @@ from dataclasses import dataclass
 import numpy as np
 
 WIDTHS = {0.25: 1.34898, 0.1: 2.56310, 0.05: 3.28971, 0.025: 3.91993, 0.01: 4.65270}
-"""The width of a normal column between two quantiles, in standard deviations, by their share."""
+"""Width between two symmetric quantiles of a normal column, in standard deviations, by tail share.
+"""
 
 RUNGS = (0.25, 0.1, 0.05, 0.01)
-"""The quantiles that a spread follows from: the first ones that differ."""
+"""Tail shares of the quantiles for the spread; the first pair that differs is used."""
 
 BULK_TAIL = 0.025
-"""Share of the rows on either side of the bulk, of which a few may be far ones."""
+"""Share of the rows on either side of the bulk; they can include extreme rows."""
 
 LOST = 5.0
-"""The standard deviation of all rows, in spreads of the bulk, from which the bulk is lost."""
+"""Minimum ratio of the standard deviation to the bulk's spread at which extreme rows decide the
+scale."""
 
 MIN_FAR_SPREADS, MIN_FAR_DEVIATIONS = 1000.0, 20.0
-"""Least distance of a far row: in spreads of the bulk, or in standard deviations of all rows."""
+"""Minimum distance of an extreme row, in spreads of the bulk, or in standard deviations of all
+rows."""
 
 MAX_LOG_SPREADS = 20.0
-"""Its largest distance, in spreads of the bulk, where logarithms are taken of both."""
+"""Maximum distance of the farthest row after a logarithm, in spreads of the bulk."""
 
 
 @dataclass(frozen=True)
 class ColumnSpread:
-    """Statistics of a column that tell whether a few far rows decide its scale.
+    """Statistics for whether a few extreme rows decide a column's scale.
 
-    `middle` is the median, `low` and `high` are the ends of the bulk: all rows but `BULK_TAIL` on
-    either side. `spread` is that of the bulk; of a normal column it is the standard deviation.
-    `farthest` is the value farthest from the median and `deviation` the standard deviation, of all
-    rows.
+    Attributes
+    ----------
+    low, high : float
+        Ends of the bulk: all rows but `BULK_TAIL` on either side.
+    middle : float
+        Median.
+    spread : float
+        Spread of the bulk: the standard deviation of a normal column.
+    farthest : float
+        Value farthest from the median, among all rows.
+    deviation : float
+        Standard deviation of all rows.
+
     """
 
     low: float
@@ -50,7 +61,10 @@ class ColumnSpread:
 
     @classmethod
     def of(cls, values: np.ndarray, least: float, most: float, deviation: float) -> ColumnSpread:
-        """Return that of the pilot's values (m,), m > 0, and the ends and deviation of all rows."""
+        """Return the statistics of pilot values (m,), m > 0, with those of all rows.
+
+        `least`, `most` and `deviation` are of all rows.
+        """
         share = min(max(BULK_TAIL, 1.0 / max(len(values) - 1, 1)), 0.25)
         low, middle, high = map(float, np.quantile(values, [share, 0.5, 1.0 - share]))
         spread = (high - low) / WIDTHS[BULK_TAIL] or _of_others(values, middle)
@@ -58,7 +72,7 @@ class ColumnSpread:
         return cls(low, middle, high, spread, farthest, deviation)
 
     def decided(self, kind: str) -> bool:
-        """Return whether a few far rows decide its scale of the kind standard or minmax."""
+        """Return True if a few extreme rows decide the scale for `kind` standard or minmax."""
         far, spread = abs(self.farthest - self.middle), self.spread
         if not spread:
             return False
@@ -69,7 +83,7 @@ class ColumnSpread:
 
     @property
     def near_as_log(self) -> bool:
-        """Whether all values are of one sign, and the logarithm brings the farthest near."""
+        """Whether all values have one sign, and a logarithm brings the farthest near."""
         ends = np.array([self.low, self.middle, self.high, self.farthest])
         if min(ends) < 0.0 < max(ends):
             return False
@@ -78,11 +92,11 @@ class ColumnSpread:
 
 
 def middle_and_spread(values: np.ndarray) -> tuple[float, float]:
-    """Return the median and the spread of values (m,), m > 0; the spread of equal ones is 0.
+    """Return the median and the spread of values (m,), m > 0; the spread of equal values is 0.
 
-    A normal column's spread is its standard deviation. It follows from the quartiles, or, where
-    these are equal, from the first wider quantiles that differ. Where 98 of 100 values are equal,
-    it is the median distance of the others from them.
+    The spread estimates the standard deviation of a normal column. It uses the quartiles or, if
+    they are equal, the first wider pair of quantiles that differ. If none do, it is the median
+    distance of the other values from the median.
     """
     middle = float(np.median(values))
     for share in RUNGS:
@@ -93,12 +107,12 @@ def middle_and_spread(values: np.ndarray) -> tuple[float, float]:
 
 
 def known(pilot: np.ndarray) -> Iterable[np.ndarray]:
-    """Yield the values of each column of pilot rows (m, d), those that are not missing."""
+    """Yield the values of each column of pilot rows (m, d) that are not missing."""
     return (column[~np.isnan(column)] for column in pilot.T)
 
 
 def _of_others(values: np.ndarray, middle: float) -> float:
-    """Return the median distance from the middle of the values that differ from it, if any do."""
+    """Return the median distance of values that differ from `middle`; 0 if none do."""
     away = np.abs(values - middle)
     away = away[away > 0.0]
     return float(np.median(away)) if away.size else 0.0

@@ -1,15 +1,16 @@
-"""Numbers that may stand for missing values, such as -9999, by the values of a column.
+"""Sentinel values such as -9999, which represent missing values in a column.
 
-They follow from the pilot, so they are the same however a table is cut. A number is named where
-it comes up in one of a hundred rows and one of these holds:
+They are found in the pilot, so that they are the same for any partition of a table. A number is
+reported if at least one in a hundred rows has it, and one of these holds:
 
-* it lies outside the range of the others by more than that range, or by three times that range
-  where it is none that programs usually write for a missing value;
-* it is one that they write for a missing value, and ten times as frequent as any other; of -1 this
-  counts only where others are lower, as columns are scaled to [-1, 1], too;
-* it is -1, and the others, of which there are many, are not negative.
+* It lies outside the range of the other values by more than that range, or by three times that
+range if it is not a usual sentinel.
+* It is a usual sentinel and ten times as frequent as any other value. For -1 this needs lower
+values, because columns are also scaled to [-1, 1].
+* It is -1, and the others are many and not negative.
 
-The bars were set on tables of measurements, counts and codes, most of which have no such number.
+The thresholds were set on tables of measurements, counts and codes, most of which have no
+sentinels.
 """
 
 from __future__ import annotations
@@ -21,26 +22,27 @@ import numpy as np
 from distsvc.models.rows.aside import MIN_OUTLIER_RANGES
 
 MIN_SENTINEL_ROWS, MIN_SENTINEL_SHARE = 5, 0.01
-"""In which a number comes up, at least."""
+"""Minimum number and share of the rows with the value."""
 
 MANY_VALUES = 10
-"""Different values of a column, from which on one that lies apart need not be of `USUAL`."""
+"""Minimum number of distinct values for a sentinel that is not in `USUAL`."""
 
 MIN_FREQUENCY_RATIO = 10.0
-"""How much more frequent than any other one of `USUAL` is that lies among the others."""
+"""Minimum frequency of a usual sentinel inside the range of the others, relative to any other
+value."""
 
 ENDS = 0.01
-"""Share of the other rows on either side that their range does not count."""
+"""Share of the other rows on either side that their range excludes."""
 
 MINUS_ONE = -1.0
 NINES = tuple(sign * (10.0**digits - 1.0) for digits in range(2, 7) for sign in (1, -1))
 USUAL = (MINUS_ONE, *NINES, -32768.0, -2147483648.0, 1e20, 1e30, 9.969209968386869e36)
-"""The last one is netCDF's."""
+"""Usual sentinels; the last one is netCDF's."""
 
 
 @dataclass(frozen=True)
 class StandIn:
-    """A number, its share of the rows, and the range of nearly all others."""
+    """Sentinel value, its share of the rows, and the range of nearly all others."""
 
     value: float
     share: float
@@ -49,10 +51,10 @@ class StandIn:
 
 
 def repeated_columns(pilot: np.ndarray) -> np.ndarray:
-    """Return the columns (k,) int64 of pilot rows (m, d) that alone may have `stand_ins`.
+    """Return the columns (k,) int64 of pilot rows (m, d) in which `stand_ins` are possible.
 
-    One of `USUAL` comes up there often, or an end of the column that lies apart. Of a wide table
-    that leaves few.
+    A usual sentinel is frequent there, or a separate end of the column. The check is fast for wide
+    tables.
     """
     low, high = np.fmin.reduce(pilot, axis=0), np.fmax.reduce(pilot, axis=0)
     least = np.maximum(MIN_SENTINEL_ROWS, MIN_SENTINEL_SHARE * (~np.isnan(pilot)).sum(axis=0))
@@ -68,9 +70,9 @@ def repeated_columns(pilot: np.ndarray) -> np.ndarray:
 
 
 def stand_ins(values: np.ndarray) -> list[StandIn]:
-    """Return the numbers among the known values (m,) of a column that may stand for missing ones.
+    """Return the possible sentinels among the known values (m,) of a column.
 
-    Zero is none of them: it is a count, or an amount, in too many tables.
+    Zero is never one, because it is a count or an amount in many tables.
     """
     if not values.size:
         return []
@@ -88,12 +90,12 @@ def stand_ins(values: np.ndarray) -> list[StandIn]:
 
 
 def _candidates(least: float, most: float) -> list[float]:
-    """Return the ends of a column, and those of `USUAL` between them, in order; 0 is left out."""
+    """Return the ends of a column and the usual sentinels between them, sorted, without 0."""
     return sorted({least, most, *(x for x in USUAL if least < x < most)} - {0.0})
 
 
 def undone_log(values: np.ndarray) -> np.ndarray:
-    """Return the numbers of which sign(x) log(1 + |x|) is given; those of `USUAL` exactly."""
+    """Return the inverse of sign(x) log(1 + |x|); usual sentinels exactly."""
     x = np.copysign(np.expm1(np.abs(values)), values)
     for usual in USUAL:
         x[np.isclose(x, usual, rtol=1e-9, atol=0.0)] = usual
@@ -105,7 +107,7 @@ def _is_usual(value: float) -> bool:
 
 
 def _apart(value: float, n_rows: int, others: np.ndarray) -> tuple[float, float] | None:
-    """Return the range of the other values (m,) where one, of so many rows, is none of them."""
+    """Return the range of the other values (m,) if `value` is a sentinel, else None."""
     distinct, counts = np.unique(others, return_counts=True)
     least, most = float(distinct[0]), float(distinct[-1])
     low, high = map(float, np.quantile(others, [ENDS, 1.0 - ENDS]))
