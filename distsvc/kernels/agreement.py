@@ -1,4 +1,4 @@
-"""Counts for the comparison of clusterings of the same rows."""
+"""Counts for comparing clusterings of the same rows."""
 
 import numpy as np
 
@@ -7,9 +7,9 @@ from distsvc.kernels.jit import kernel
 
 @kernel
 def pairs_together(labels, sizes):
-    """Return the numbers (m, m) int64 of pairs of rows that two clusterings both keep together.
+    """Return the number of row pairs that two clusterings both keep together, (m, m) int64.
 
-    labels (m, n) int32 are those of m clusterings, from 0 to below sizes (m,) int32.
+    labels (m, n) int32 are of m clusterings, from 0 to below sizes (m,) int32.
     """
     m, n = labels.shape
     most = np.int64(sizes.max())
@@ -30,7 +30,7 @@ def pairs_together(labels, sizes):
 
 @kernel
 def parted(labels, near):
-    """Return the number of pairs of a row and a neighbour with different labels.
+    """Return the number of (row, neighbour) pairs with different labels.
 
     labels (n,) int32; near (n, k) int64 are the neighbours of each row.
     """

@@ -1,4 +1,4 @@
-"""Mixtures of normals fitted to the counts of cells, and tables of monotone maps."""
+"""Mixtures of normals fitted to histograms, and tables of monotone maps."""
 
 import math
 
@@ -8,6 +8,7 @@ from distsvc.kernels.jit import inlined, kernel
 from distsvc.kernels.lanes import ROWS_AT_ONCE
 
 MIN_PROBABILITY = 1e-300
+"""Minimum probability of a cell, so that logarithms are finite."""
 
 
 @inlined
@@ -24,12 +25,12 @@ def normal_pdf(z):
 
 @kernel
 def fit_cells(edges, counts, weights, means, sds, least_sd, max_steps, tolerance):
-    """Fit k normals to counts of cells by expectation maximisation; return the log-likelihood.
+    """Fit k normals to the counts of cells by expectation maximisation; return the log-likelihood.
 
-    edges (m + 1,) float64 ascending, the first -inf and the last inf, are the borders of m cells;
-    counts (m,) float64. weights, means and sds (k,) float64 hold the start and receive the fit. A
-    normal is no narrower than `least_sd`, nor than the finite cell that holds its mean. Iterations
-    end when the log-likelihood gains less than `tolerance`.
+    edges (m + 1,) float64 are the ascending borders of m cells, from -inf to inf; counts (m,)
+    float64. weights, means and sds (k,) float64 contain the start and receive the fit. The minimum
+    standard deviation is `least_sd` or the width of the finite cell with the mean. Iterations end
+    when the log-likelihood gains less than `tolerance`.
     """
     m, k = counts.shape[0], means.shape[0]
     chance = np.empty((m, k))
@@ -49,7 +50,7 @@ def fit_cells(edges, counts, weights, means, sds, least_sd, max_steps, tolerance
                     cdf, pdf = normal_cdf(z), normal_pdf(z)
                     zpdf = z * pdf
                 inside = cdf - cdf_low
-                if z_low > 0.0:  # the upper tail keeps its digits
+                if z_low > 0.0:  # 1 - cdf would cancel digits
                     upper = 0.0 if z == np.inf else normal_cdf(-z)
                     inside = normal_cdf(-z_low) - upper
                 inside = max(inside, MIN_PROBABILITY)
@@ -94,7 +95,7 @@ def fit_cells(edges, counts, weights, means, sds, least_sd, max_steps, tolerance
 def interpolate(x, knots, values, out):
     """Set out (n,) to the piecewise linear map of x (n,) with values (g,) at ascending knots (g,).
 
-    Beyond the outermost knots the outermost slopes go on; NaN stays NaN. All float64.
+    The outermost slopes continue beyond the knots; NaN stays NaN. All float64.
     """
     n, g = x.shape[0], knots.shape[0]
     slopes = np.empty(g - 1)
@@ -105,7 +106,7 @@ def interpolate(x, knots, values, out):
         m = min(ROWS_AT_ONCE, n - start)
         low[:] = 0
         size = g - 1
-        while size > 1:  # all searches halve at once, since each waits for its own last step
+        while size > 1:  # searches run side by side, to hide their latency
             half = size >> 1
             for t in range(m):
                 low[t] += half if knots[low[t] + half] <= x[start + t] else 0

@@ -4,16 +4,16 @@ from distsvc.kernels.jit import kernel
 from distsvc.kernels.lanes import fma
 
 N_DIFFUSED = 32
-"""Vectors that walk at once. Their number is part of the compiled code, which is faster so."""
+"""Number of vectors per call, a compile-time constant for speed."""
 
 
 @kernel
 def walk_on(weights, numbers, starts, X, Z, a, b, c):
     """Set Z to a W X + b X - c Z.
 
-    X and Z are (m, 32) float32; W (m, m) is symmetric and sparse: row i has `weights` float32 at
-    the columns `numbers` int32 from ``starts[i]`` to ``starts[i + 1]``, int32. The factors a, b and
-    c are float32.
+    X and Z are (m, 32) float32; W (m, m) is symmetric and sparse. Row i of W has `weights` float32
+    at the columns `numbers` int32 from ``starts[i]`` to ``starts[i + 1]``, int32. The factors a, b
+    and c are float32.
     """
     for i in range(X.shape[0]):
         for k in range(N_DIFFUSED):

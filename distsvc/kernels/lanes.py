@@ -1,9 +1,9 @@
-"""Sums with a fixed order and fused products with one rounding, equal on every processor.
+"""Sums in a fixed order and fused products with one rounding, equal on every processor.
 
 A compiler that may reorder a sum makes as many partial sums as fit into vector registers, and fuses
-products if the processor can, so that the last bits depend on the processor. Here both are
-explicit. Element j goes to partial sum j % 32 for any width of registers, the partial sums are
-added by halves, and the last elements get 8 partial sums, then one.
+products if the processor can. The last bits then depend on the processor. Here both are explicit:
+element j goes to partial sum j % 32 for any register width. Partial sums are added by halves. The
+last elements get 8 partial sums, then one.
 
 Processors without fused products compute `fma` in software, slowly, with the same result. Without
 compilation, results are equal up to rounding.
@@ -22,7 +22,7 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload
 
 LANES = 32, 8, 1
-"""Numbers of partial sums, each for the elements that do not fill the one before."""
+"""Numbers of partial sums; each is for the elements that remain from the previous number."""
 ROWS_AT_ONCE = 32
 """Rows of a table whose sums are computed together, each in its own element of a vector."""
 
@@ -48,7 +48,7 @@ def _of_projection(builder: ir.IRBuilder, v: Any, x: Any, y: Any) -> list[tuple[
 def _sums(terms: Callable[..., list[tuple[Any, Any]]], n_sums: int, *arrays: types.Array) -> Any:
     """Return the signature and the code of sums over the elements of arrays of equal length.
 
-    `terms` returns the two factors, which are vectors, of every sum's next terms.
+    `terms` returns the two factors, as vectors, of the next terms of every sum.
     """
     if any(not isinstance(a, types.Array) or a.ndim != 1 or a.layout != "C" for a in arrays):
         raise TypingError(f"expected contiguous arrays of one dimension, found {arrays}")
@@ -206,7 +206,7 @@ def _fma(_: Any, a: Any, b: Any, c: Any) -> Any:
     return a(a, b, c), lambda _context, builder, _signature, values: builder.fma(*values)
 
 
-# Compiled code calls these, plain Python the functions above.
+# Compiled code calls these; plain Python calls the functions above.
 _total = intrinsic(lambda _, x: _sums(_of_total, 1, x))
 _dot = intrinsic(lambda _, x, y: _sums(_of_dot, 1, x, y))
 _square_distance = intrinsic(lambda _, x, y: _sums(_of_distance, 1, x, y))

@@ -1,10 +1,11 @@
-"""Exact sums of columns, their scaling, and counts between edges.
+"""Exact sums of columns, scaling of rows, and counts between edges.
 
 Sums depend neither on the order of rows nor on partitions. A float64 is a whole number of units of
-2^-1074. A sum is a number in base 2^32 whose digits are 64-bit integers with room for carries, so
-adding never rounds, and sums are merged by adding their digits. Most values in a chunk of a column
-are within a few powers of ten of each other. These are added as floats first, in three parts that
-do not round, which takes no longer than reading them.
+2^-1074. A sum is a number in base 2^32 with 64-bit digits that have room for carries, so that
+adding never rounds. Sums merge by adding their digits.
+
+Most values in a chunk of a column are within a few powers of ten of each other. Such values are
+first added as floats, in three parts that do not round, which is as fast as reading them.
 """
 
 import numpy as np
@@ -16,7 +17,8 @@ MAX_CHUNK_ROWS, CHUNK_VALUES, MIN_CHUNK_ROWS = 4096, 2**15, 128
 """Maximum rows added at a time, number of values that fit into a cache, and minimum rows."""
 
 LEAST_EXPONENT, MOST_EXPONENT = 100, 2030
-"""Range of the biased float64 exponent of the largest square for which the units are numbers."""
+"""Range of the biased float64 exponent of the largest square within which the units are finite and
+normal."""
 
 LOW_WORD_MASK = np.uint64(0xFFFFFFFF)
 
@@ -105,7 +107,7 @@ def _add_parts(x, n, shift, bound, digits):
 
 @inlined
 def _see(X, least, most, counts):
-    """Update the bounds and counts of every column with the known values of rows X (n, d)."""
+    """Update the extremes and counts of every column with the known values of rows X (n, d)."""
     for i in range(X.shape[0]):
         for k in range(X.shape[1]):
             x = X[i, k]
@@ -118,10 +120,10 @@ def _see(X, least, most, counts):
 def add_block(X, shift, digits, least, most, counts):
     """Add a block to the sums of x - shift and of (x - shift)^2 of every column.
 
-    X (n, d) float64; shift (d,) float64, the same for every block of a table, near the data, since
-    the square is rounded once; digits (2, d, DIGITS) int64, least and most (d,) float64 and counts
-    (d,) int64 are changed in place. NaN means missing and is left out. Returns the first place
-    (row, column) of an infinite value, or of a value whose square overflows, or (-1, -1). Digits
+    X (n, d) float64. shift (d,) float64 is equal for all blocks of a table, and near the data,
+    because squares are rounded once. digits (2, d, DIGITS) int64, least and most (d,) float64 and
+    counts (d,) int64 are changed in place. NaN means missing and is skipped. Returns the (row,
+    column) of the first infinite value, or value whose square overflows, or (-1, -1). Digits
     overflow after 2^30 rows unless they are normalised in between.
     """
     n, d = X.shape
@@ -177,9 +179,10 @@ def scale_rows(X, centre, scale, fill, origin, out):
 
 @kernel
 def robust_rows(X, centre, scale, fill, origin, far, bend, out):
-    """As `scale_rows`, but compress scaled values beyond `far` before subtracting `origin`.
+    """Write rows as `scale_rows` does, but compress scaled values beyond `far`.
 
-    A value z > far becomes far + bend log(1 + (z - far) / bend), and symmetrically below -far.
+    A value z > far becomes far + bend log(1 + (z - far) / bend), and symmetrically below -far,
+    before `origin` is subtracted.
     """
     n, d = X.shape
     for i in range(n):

@@ -1,4 +1,4 @@
-"""The nearest of a fixed set of points, exactly."""
+"""Exact search for the nearest of a fixed set of points."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ BOUND_FACTOR = np.float32(0.9999)
 
 TWO, ABOVE = np.float32(2.0), np.float32(1.000001)
 SKIP_ROWS = 128
-"""Rows that are skipped together if none of them is near."""
+"""Number of rows that are skipped together if none is near."""
 
 
 @inlined
@@ -31,13 +31,13 @@ def _box_distances(low, high, x, out):
 
 @kernel
 def nearest_point(X, P, numbers, low, high):
-    """Return for every row of X (n, d) float32 the number (n,) int32 of the nearest point.
+    """Return the index (n,) int32 of the nearest point to every row of X (n, d) float32.
 
-    Points are stored in cells: P (c, d, w) float32, with infinity in unused places; numbers (c, w)
-    int32 are the points' numbers, ascending in a cell; low and high (d, c) float32 are the boxes of
-    the cells. The cell with the nearest box is searched first, and boxes farther away than the best
-    point so far are skipped. Distances are Euclidean; the lowest number wins ties. They are
-    compared as integers, which have the order of non-negative floats and a vectorised minimum.
+    Points are stored in cells: P (c, d, w) float32, with infinity in unused places. numbers (c, w)
+    int32 are the points' indices, ascending in a cell; low and high (d, c) float32 are the boxes of
+    the cells. The cell with the nearest box is searched first. Boxes farther away than the best
+    point so far are skipped. Distances are Euclidean; the lowest index wins ties. They are compared
+    as integers, which have the order of non-negative floats and a vectorised minimum.
     """
     n = X.shape[0]
     n_cells, _, width = P.shape
@@ -74,11 +74,11 @@ def nearest_point(X, P, numbers, low, high):
 
 @kernel
 def nearest_cluster(X, P, numbers, clusters, low, high):
-    """Return for every row of X (n, d) float32 the cluster (n,) int32 of the nearest point.
+    """Return the cluster (n,) int32 of the nearest point to every row of X (n, d) float32.
 
-    Cells are as in `nearest_point`, and all points of cell c are in clusters[c], (c,) int32. A row
-    is settled by the cell with the nearest box if no cell of another cluster may have a point as
-    near as that: most rows are not near a border. Other rows search all cells.
+    Cells are as in `nearest_point`, and all points of cell c are in clusters[c], (c,) int32. The
+    cell with the nearest box decides, unless a cell of another cluster may have a point as near.
+    Most rows are far from a border; other rows search all cells.
     """
     n = X.shape[0]
     n_cells, _, width = P.shape
@@ -126,9 +126,9 @@ def keep_nearest(products, lows, rows, first, distances, numbers):
 
     products (b, m) float32 are the inner products of rows ``first``, ``first + 1``, ... with all
     rows (m, p) float64. With lows (m,) float32, ``lows[i] + lows[j] - 2 products[i, j]`` is a lower
-    bound of the squared distance, which is computed only if the bound is below the k-th lowest.
-    ``distances`` (b, k) float64 are squared and start as infinity; numbers (b, k) are int64. The
-    first of equal distances are used.
+    bound of the squared distance. The distance is computed only if the bound is below the k-th
+    lowest. ``distances`` (b, k) float64 are squared and start as infinity; numbers (b, k) are
+    int64. The first of equal distances are used.
     """
     (b, m), k = products.shape, distances.shape[1]
     for i in range(b):

@@ -1,4 +1,4 @@
-"""Logarithms of the distances of rows to the nearest of some points."""
+"""Logarithms of the mean distances of rows to the nearest of some points."""
 
 import numpy as np
 
@@ -7,14 +7,14 @@ from distsvc.kernels.lanes import total
 from distsvc.kernels.rbf import BATCH, squared_distances
 
 DROPPED_BITS = np.int32(12)
-"""Last bits of a float32 that the search leaves out: 0.05 % of a squared distance."""
+"""Number of low bits of a float32 that the search ignores: 0.05 % of a squared distance."""
 
 
 @inlined
 def _kth_lowest(bits, k):
-    """Return the k-th lowest of bits, with its last 12 bits 0, and 1 where the lowest is 0, else 0.
+    """Return the k-th lowest of non-negative bits, rounded down, and 1 if the lowest is 0, else 0.
 
-    One that is 0 is not counted. Bits are not negative.
+    One zero is not counted. Rounding clears the low `DROPPED_BITS`.
     """
     lowest, highest = bits[0], bits[0]
     for j in range(bits.shape[0]):
@@ -36,12 +36,12 @@ def _kth_lowest(bits, k):
 
 @kernel
 def log_nearness(X, P, k, least, out):
-    """Set out[i] to minus the logarithm of the mean distance of x_i to the k nearest of points.
+    """Set out[i] to minus the logarithm of the mean distance of x_i to the k nearest points.
 
-    X (n, d) float32, P (d, m) float32, m > k, out (n,) float64. Squares are averaged; the result is
-    right to 0.05 %. A point that x lies on is left out once, for a point is near others, not near
-    itself. Means below `least`, float32 and positive, count as that. A row with distances that are
-    not numbers gets NaN.
+    X (n, d) float32, P (d, m) float32, m > k, out (n,) float64. The mean is the root of the mean
+    square, within 0.05 %. If x_i is equal to points, one of them is skipped: x_i itself may be
+    among the points. Mean squares below `least`, float32 and positive, count as `least`. Rows with
+    NaN distances get NaN.
     """
     n, m = X.shape[0], P.shape[1]
     squares = np.empty((BATCH, m), np.float32)
@@ -52,7 +52,7 @@ def log_nearness(X, P, k, least, out):
             squared_distances(P, m, X[first + r], squares[r])
         for r in range(rows):
             farthest, on_point = _kth_lowest(bits[r], k)
-            others = np.int32(k + on_point)  # as far as the k-th
+            others = np.int32(k + on_point)  # neighbours as far as the k-th
             for j in range(m):
                 nearer = bits[r, j] < farthest
                 others = np.int32(others - np.int32(nearer))

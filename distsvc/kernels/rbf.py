@@ -1,8 +1,8 @@
 """Values of the Gaussian kernel K(s, x) = exp(-gamma ||s - x||^2), and their weighted sums.
 
-Support vectors are stored feature by feature, ``S[k, j]`` = feature k of vector j, so that the
-loops over vectors run along contiguous memory and fill the processor's vector registers. Values
-are float32. A row's result depends on that row alone, whichever block it came in.
+Support vectors are stored feature by feature, ``S[k, j]`` = feature k of vector j. Loops over
+vectors thus run along contiguous memory and vectorise. Values are float32. A row's result depends
+on that row alone, not on its block.
 """
 
 import numpy as np
@@ -43,9 +43,9 @@ TERMS = 32
 def exp2(t):
     """Return 2^t in float32 for t <= 0, with a relative error below 3e-7.
 
-    2^0 is exactly 1. Below 2^-100 the result is 2^-100, which times a weight is still a normal
-    number: arithmetic on subnormal ones is a hundred times slower. The whole part of t goes to the
-    exponent bits, the rest through the Taylor polynomial of degree 6 on [-1/2, 1/2].
+    2^0 is exactly 1. Below t = -100 the result is 2^-100: times a weight it is still a normal
+    number, and arithmetic on subnormals is slow. The integer part of t becomes the exponent bits.
+    The rest uses the Taylor polynomial of degree 6 on [-1/2, 1/2].
     """
     t = max(t, MIN_EXPONENT)
     whole = np.int32(t - ONE_HALF)
@@ -136,7 +136,7 @@ def _first_eight(S, n, x, out):
 
 @inlined
 def lowest(bits):
-    """Return the least of an array of int32, the highest int32 of none."""
+    """Return the minimum of an int32 array; the maximum int32 if empty."""
     low = MAX_BITS
     for j in range(bits.shape[0]):
         low = min(low, bits[j])
@@ -145,7 +145,7 @@ def lowest(bits):
 
 @inlined
 def least_square(squares):
-    """Return the least of squared distances, finite; integers have the same order."""
+    """Return the minimum of squared distances, finite, by the order of their bits."""
     return min(np.int32(lowest(squares.view(np.int32))).view(np.float32), MAX_SQUARED_DISTANCE)
 
 

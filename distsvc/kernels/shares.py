@@ -1,4 +1,4 @@
-"""The shares of all clusters in a row: of votes, by nearest points, or down a tree."""
+"""Shares of all clusters in a row: by votes, nearest points, or a tree of hyperplanes."""
 
 import math
 
@@ -25,7 +25,7 @@ def vote_shares(X, S, a, ends, gamma, power):
 
     X (n, d), S (d, B), a (B,) float32, positive, ends (k,) int64 as in `level_tree.vote`. Shares
     are proportional to the groups' sums to the `power` (float64). Exponents are shifted by the
-    nearest vector's, so that rows far from all vectors have shares, too.
+    nearest vector's, so that sums of distant rows do not vanish.
     """
     n, b = X.shape[0], S.shape[1]
     scale = -np.float32(gamma) * LOG2_E
@@ -51,10 +51,11 @@ def vote_shares(X, S, a, ends, gamma, power):
 
 @kernel
 def nearest_shares(X, S, ends, scale):
-    """Return the shares (n, k) float32 of groups of points by their points nearest to each row.
+    """Return the shares (n, k) float32 of groups of points by the point nearest to each row.
 
     X (n, d), S (d, B) float32, ends (k,) int64: group c is the points from ends[c - 1] to ends[c].
-    Shares are proportional to exp(-scale r^2) with r the distance to a group's nearest point.
+    Shares are proportional to exp(-scale r^2), where r is the distance to the nearest point of a
+    group.
     """
     n, b = X.shape[0], S.shape[1]
     factor = -np.float32(scale) * LOG2_E
@@ -77,8 +78,8 @@ def path_shares(X, V, thresholds, widths, children, labels, shares):
     """Add the shares of the leaves of a tree of hyperplanes in rows to `shares` (n, k) float32.
 
     X (n, d), V (nodes, d) float32, thresholds and widths (nodes,) float64, children (nodes, 2)
-    int32, negative in leaves, else later nodes, labels (nodes,) int32. The first child gets the
-    part 1 / (1 + exp((V.x - threshold) / width)) of a node's share.
+    int32: later nodes, or negative in leaves; labels (nodes,) int32. The first child gets 1 / (1 +
+    exp((V.x - threshold) / width)) of a node's share.
     """
     nodes = V.shape[0]
     arrived = np.empty(nodes)
@@ -100,10 +101,10 @@ def path_shares(X, V, thresholds, widths, children, labels, shares):
 
 @kernel
 def largest_others(shares, labels, others, other_shares):
-    """Set others and other_shares (n, m), int32 and float32, to the largest besides the labels.
+    """Set others and other_shares (n, m), int32 and float32, to the largest other shares.
 
-    shares (n, k) float32 are overwritten with -1 where used; labels (n,) int32; m < k. The largest
-    comes first, ties in the order of clusters.
+    shares (n, k) float32 are overwritten with -1 where used; labels (n,) int32 are the rows' own
+    clusters; m < k. Shares descend; ties are in the order of clusters.
     """
     for i in range(shares.shape[0]):
         row = shares[i]
