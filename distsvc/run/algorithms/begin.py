@@ -1,4 +1,4 @@
-"""The algorithm of a job, by its parameters."""
+"""Choice of a job's algorithm by its parameters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from distsvc.storage.rows.blocks import Table
 
 
 def begin(job: Job, table: Table) -> AlgorithmJob:
-    """Return the algorithm of a job, its parameters checked; `ParameterError` for a wrong one."""
+    """Return the algorithm of a job with checked parameters; ParameterError for invalid ones."""
     parameters = completed(job.model.algorithm, job.model.parameters())
     for kind in ALGORITHMS:
         algorithm = kind.begin(job, table, parameters)

@@ -1,8 +1,8 @@
 """Graph views as phases of a job.
 
-1. ``graph``: the driver finds the coordinates of up to 20,000 rows along a graph of near rows.
-2. ``learn-graph``: every model is a task, which learns from the coordinates, grows a tree and
-   tests its splits on them.
+1. ``graph``: the driver computes the diffusion coordinates of up to 20,000 rows.
+2. ``learn-graph``: each model is a task. It learns from the coordinates, grows a tree and tests its
+splits on them.
 3. ``vote-graph``: the driver counts the votes.
 """
 
@@ -34,18 +34,18 @@ WITHOUT = "without"
 
 
 class Graph:
-    """The engine of graph views in a job; it has no rule of its own."""
+    """Engine of graph views in a job; it has no rule of its own."""
 
     def __init__(self, engine: GraphEngine):
         self.engine = engine
         engine.n_jobs = driver_threads()
 
     def fit(self, steps: Steps, survey: Survey) -> None:
-        """Place rows along a graph, train the models and let them vote."""
+        """Compute coordinates, train the models and let them vote."""
         engine, run = self.engine, steps.run
         ranges = engine.key_ranges(survey.n_rows)
         placed = steps.work_out(GRAPH, partial(self._place, run, ranges))
-        if not engine.placed:  # but in an earlier start of the run
+        if not engine.placed:  # computed before the run was resumed
             kept, reason = placed.arrays, placed.facts.get(WITHOUT)
             coordinates = kept["coordinates"] if reason is None else Without(reason)
             engine.take(kept["points"], kept["keys"], kept["point_of"], coordinates)
@@ -58,13 +58,13 @@ class Graph:
             engine.tree.choose(trees, sums)
 
     def work(self, n_rows: int) -> dict[str, float]:
-        """Return the rows that a model takes, and the pairs of near rows in the graph."""
+        """Return the number of row pairs in the graph, and of steps of a model."""
         m = min(n_rows, GRAPH_ROWS)
         steps = float(steps_of_member(m, self.engine.parameters.max_iter))
         return {GRAPH: float(m) ** 2, LEARN_GRAPH.name: steps}
 
     def held(self, sizes: Sizes) -> Held:
-        """Return the rows of the graph, its edges and eigenvectors, and what a model takes."""
+        """Return the memory of the graph's rows, edges and eigenvectors, and of a model."""
         m = min(sizes.n_rows, GRAPH_ROWS)
         p = min(sizes.n_columns, SEARCHED)
         rows = {"the graph's rows": 4.0 * m * (2 * sizes.n_columns + p)}

@@ -1,8 +1,8 @@
-"""Rows of wide tables as the models of a level tree see them, kept by a reading of their own.
+"""Rows of wide tables along the models' directions, stored by a separate pass.
 
-Models see a row by 20 components at most. Where a table has many more columns, one reading projects
-the rows of the sample. What it leaves is small; the rows themselves would be read again and again.
-Where columns are few, the survey keeps the sample as the table has it, and this reading is saved.
+Models use at most 20 components of a row. If a table has many more columns, one pass projects the
+rows of the sample and stores the small result, so that wide rows are not read again. If columns are
+few, the survey stores the sample as it is, without this pass.
 """
 
 from __future__ import annotations
@@ -25,15 +25,25 @@ from distsvc.run.work.phases import Phase, Steps
 ENSEMBLE = "ensemble"
 
 WIDE = 2 * MOST_COMPONENTS
-"""Columns, at most, of tables whose rows are not kept as models see them."""
+"""Maximum number of columns of tables whose rows are not projected in advance."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """The models to train, the rows of the table, and the ranges of keys that are learned from.
+    """Models to train, with the rows that they learn from.
 
-    `viewed` is whether rows are kept as models see them, and `view` (m, q) float32 the pilot,
-    viewed.
+    Attributes
+    ----------
+    ensemble : Ensemble
+    n_rows : int
+        Number of rows in the table.
+    ranges : list of (int, int)
+        Key ranges of the rows that models learn from.
+    viewed : bool
+        Whether projected rows are stored.
+    view : ndarray of shape (m, q), float32
+        Projected pilot.
+
     """
 
     ensemble: Ensemble
@@ -44,7 +54,7 @@ class Training:
 
     @classmethod
     def read(cls, run: RunDirectory) -> Training:
-        """Return the training of a run."""
+        """Return the training stored in a run."""
         found = run.read(ENSEMBLE)
         known, arrays = found.facts, found.arrays
         ensemble = Ensemble.restored(known["ensemble"], arrays["components"])
@@ -52,20 +62,20 @@ class Training:
         return cls(ensemble, known["n_rows"], ranges, known["viewed"], arrays["view"])
 
     def write(self, run: RunDirectory) -> None:
-        """Keep it for all tasks."""
+        """Store the training for all tasks."""
         facts = {"ensemble": self.ensemble.facts(), "n_rows": self.n_rows, "ranges": self.ranges}
         arrays = {"components": self.ensemble.components, "view": self.view}
         run.write(ENSEMBLE, Result(facts | {"viewed": self.viewed}, arrays))
 
     def collected(self) -> Collected:
-        """Return an empty sample of viewed rows."""
+        """Return an empty sample of projected rows."""
         last = key_threshold(self.n_rows, self.ensemble.sample_rows) - 1
         return Collected(len(self.ensemble.components), "float32", last=last)
 
     def blocks(
         self, run: RunDirectory, epoch: int, ranges: Ranges, first: int
     ) -> Iterator[np.ndarray]:
-        """Yield the blocks of an epoch, (n, q) float32, viewed, from number `first` on."""
+        """Yield the projected blocks (n, q) float32 of an epoch, from index `first` on."""
         if self.viewed:
             kept = [keyed_rows(run, name) for name in parts(run, VIEWS, GATHER_VIEWS)]
             yield from keyed_blocks(
@@ -77,13 +87,13 @@ class Training:
 
 
 def keep_views(steps: Steps) -> None:
-    """Keep the rows of the sample as models see them."""
+    """Store the projected rows of the sample."""
     steps.do(VIEWS)
     gather(steps, GATHER_VIEWS)
 
 
 def view_partition(run: RunDirectory, number: int) -> Result:
-    """Keep a partition's rows of the sample as models see them, in the order of their keys."""
+    """Return a partition's projected rows of the sample, in the order of their keys."""
     training, n_rows = Training.read(run), 0
     ensemble, kept = training.ensemble, training.collected()
     for block, keys in learned_blocks(run, number):
@@ -95,7 +105,7 @@ def view_partition(run: RunDirectory, number: int) -> Result:
 
 
 def gather_views(run: RunDirectory, number: int) -> Result:
-    """Put neighbouring partitions' viewed rows of the sample together, in the order of keys."""
+    """Merge the projected samples of neighbouring partitions, in the order of keys."""
     return gathered(run, VIEWS, number, Training.read(run).collected())
 
 

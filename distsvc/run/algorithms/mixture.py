@@ -1,6 +1,6 @@
-"""A mixture of normals and categories as a job.
+"""Mixture of normals and categories as a job.
 
-1. The survey draws the pilot, which is all that is learned from.
+1. The survey draws the pilot; the model learns from these rows only.
 2. ``train``: the driver searches for the number of components.
 3. The mixture, a few arrays, labels the table.
 """
@@ -24,18 +24,18 @@ from distsvc.run.work.phases import Steps
 from distsvc.storage.rows.blocks import Table
 
 MAX_POSTERIORS = 100
-"""Arrays of posteriors in memory at a time: those of all starts of all forms of covariances."""
+"""Maximum number of posterior arrays in memory: all starts of all covariance shapes."""
 
 
 class MixtureJob(AlgorithmJob):
-    """Mixtures of normals and categories."""
+    """Job of a mixture of normals and categories."""
 
     rules = (ComponentRule,)
     engine: MixtureEngine
 
     @classmethod
     def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> MixtureJob | None:
-        """Return the algorithm of a job for a mixture."""
+        """Return the algorithm of a job for a mixture, else None."""
         if job.model.algorithm != "mixture":
             return None
         return cls(parameters, MixtureEngine(parameters, job.model.seed))
@@ -47,7 +47,7 @@ class MixtureJob(AlgorithmJob):
         return self.engine.rule
 
     def held(self, sizes: Sizes) -> Held:
-        """Return the pilot, as it is stored and as a mixture sees it, and posteriors."""
+        """Return the memory of the pilot, its copies in the mixture, and posteriors."""
         rows = min(PILOT_ROWS, sizes.sample_rows)
         own = 6.0 * sizes.row_bytes * rows + 8.0 * MAX_POSTERIORS * rows
         return Held({"the pilot, and posteriors": own})

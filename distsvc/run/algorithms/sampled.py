@@ -1,8 +1,8 @@
-"""The baselines of the papers, estimators in memory, as jobs.
+"""Baselines of the papers, which are estimators in memory, as jobs.
 
-1. The survey draws a sample, which is the whole of a smaller table.
-2. ``train``: the driver fits the estimator on it.
-3. Its rule, a few arrays, labels the table.
+1. The survey draws a sample, or all of a smaller table.
+2. ``train``: the driver fits the estimator to the sample.
+3. The rule, a few arrays, labels the table.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from distsvc.storage.rows.blocks import Table
 
 
 class Sampled(AlgorithmJob):
-    """An estimator that knows nothing of jobs."""
+    """Job of an estimator in memory."""
 
     rules = (Centres, Splits)
     engine: SampledEngine
 
     @classmethod
     def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> Sampled | None:
-        """Return the algorithm of a job for any baseline."""
+        """Return the algorithm of a job for any baseline, else None."""
         from distsvc.models.baselines.estimator import Baseline
         from distsvc.models.estimators import ESTIMATORS
 
@@ -46,13 +46,13 @@ class Sampled(AlgorithmJob):
         return cls(parameters, engine)
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
-        """Fit the sample; the rule is a few arrays."""
+        """Fit the estimator to the sample and return its rule."""
         trained = steps.work_out(TRAINED, partial(self._train, steps.run))
         self.engine.restore(trained.facts, trained.arrays)
         return self.engine.rule
 
     def held(self, sizes: Sizes) -> Held:
-        """Return the sample, and the estimator's copy of it, or its few columns a cluster."""
+        """Return the memory of the sample, and of the estimator's copy or cluster columns."""
         from distsvc.models.baselines.bico import BICO, POINTS_A_CLUSTER
         from distsvc.models.baselines.fuzzy import FuzzyCMeans
 
