@@ -1,7 +1,6 @@
-"""The forms of a saved model's arrays and facts, checked before anything is computed with them.
+"""Forms of a saved model's arrays and facts, checked before they are used.
 
-Kernels read memory without looking at bounds, so that an index out of range is not an error there
-but another answer.
+Kernels don't check bounds, so an index out of range would silently give a wrong answer.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ from distsvc.errors import DataError
 from distsvc.errors.forms import worded
 
 Facts: TypeAlias = dict[str, Any]
-"""Values that JSON can hold, by name: what is known of a rule or a fit beside its arrays."""
+"""JSON values by name: properties of a rule or a fit besides its arrays."""
 
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
 class ArrayField:
-    """An array of finite numbers.
+    """Array of finite numbers.
 
-    The `shape` has the names of the dimensions, apart from each other by spaces, or their sizes.
-    Those of one name are equal in all arrays of a rule, and at least 1.
+    `shape` has the names or sizes of the dimensions, separated by spaces. Dimensions of one name
+    are equal in all arrays of a rule, and at least 1.
     """
 
     dtype: str  # to the bit: a kernel has one compiled form
@@ -67,7 +66,7 @@ class ArrayField:
 
 @dataclass(frozen=True)
 class ClustersField(ArrayField):
-    """Clusters, numbered from 0 without gaps; -1 where there is none, if `least` is."""
+    """Clusters, numbered from 0 without gaps; -1 for none, if `least` is -1."""
 
     least: float = 0
 
@@ -81,10 +80,10 @@ class ClustersField(ArrayField):
 
 @dataclass(frozen=True)
 class ChildrenField(ArrayField):
-    """The children (m, 2) of each node of a binary tree, or (-1, -1): the root, 0, comes first."""
+    """Children (m, 2) of each node of a binary tree, or (-1, -1); node 0 is the root."""
 
     def check(self, value: Any, sizes: dict[str, int]) -> None:
-        """Raise ValueError for what is no tree: a cycle, a node that has two parents or none."""
+        """Raise ValueError for a cycle, or a node with two parents or none."""
         super().check(value, sizes)
         inner = np.flatnonzero((value != -1).any(axis=1))
         below = value[inner]
@@ -96,7 +95,7 @@ class ChildrenField(ArrayField):
 
 @dataclass(frozen=True)
 class Fact:
-    """A value that JSON can hold, of one of pydantic's types."""
+    """JSON value of one of pydantic's types."""
 
     type: Any
     kind = "fact"
@@ -114,7 +113,7 @@ class Fact:
 
 
 Field = ArrayField | Fact
-"""A field of a rule, or of what belongs to it."""
+"""Field of a rule, or of its companion data."""
 
 FLAG = Fact(bool)
 
@@ -132,7 +131,7 @@ def whole(least: int, most: int) -> Fact:
 
 @cache
 def forms_of(cls: Any) -> dict[str, Field]:
-    """Return the forms that the annotations of a class give to its fields, by name."""
+    """Return the forms in the annotations of a class, by field name."""
     hints = get_type_hints(cls, include_extras=True)
     return {name: of.__metadata__[0] for name, of in hints.items() if hasattr(of, "__metadata__")}
 
@@ -140,12 +139,12 @@ def forms_of(cls: Any) -> dict[str, Field]:
 def check_fields(
     fields: Mapping[str, Field], values: Mapping[str, Any], sizes: dict[str, int]
 ) -> None:
-    """Check values against the fields of the same names; `sizes` takes those of dimensions.
+    """Check values against the fields of the same names; add their dimensions to `sizes`.
 
     Raises
     ------
     DataError
-        A value is missing or has another form; names the field.
+        A value is missing or has another form; the message names the field.
 
     """
     for name, field in fields.items():

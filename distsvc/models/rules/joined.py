@@ -1,7 +1,7 @@
-"""Rules some of whose clusters are joined, since they are small or too many.
+"""Rules with merged clusters, because clusters are small or too many.
 
-A joined rule has all fields of the rule that it is made of, and one more: the cluster that each of
-the rule's clusters belongs to. So it is saved and restored as any other.
+A joined rule has all fields of its base rule, and the merged cluster of each of its clusters. It is
+saved and restored like other rules.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FORM = "joined-"
 
 @cache
 def joined_form(base: type[Rule]) -> type[Rule]:
-    """Return the class of joined rules that are made of a class of rules."""
+    """Return the class of joined rules based on a class of rules."""
     into = (INTO, Annotated[np.ndarray, ClustersField("int32", "joined")])
     own = {"form": FORM + base.form, "made_of": base, "quick_pulls": False}
     name = f"Joined{base.__name__}"
@@ -34,7 +34,7 @@ def joined_form(base: type[Rule]) -> type[Rule]:
 
 
 def joined(rule: Rule, into: np.ndarray) -> Rule:
-    """Return a rule whose cluster c is a part of cluster ``into[c]``, (k,) int32 without gaps."""
+    """Return a rule in which cluster c is a part of ``into[c]``, (k,) int32 without gaps."""
     return _made(type(rule), _fields(rule) | {INTO: into.astype(np.int32)})
 
 
@@ -47,20 +47,20 @@ def _fields(rule: Rule) -> dict[str, Any]:
 
 
 class _Joined:
-    """The methods of a joined rule: those of its parts, with other labels."""
+    """Methods of a joined rule: those of its parts, with merged labels."""
 
     made_of: type[Rule]
     joined_into: np.ndarray
 
     @cached_property
     def parts(self) -> Rule:
-        """The rule that it is made of."""
+        """Base rule."""
         known = {one.name: getattr(self, one.name) for one in fields(self.made_of)}  # type: ignore[arg-type]
         return self.made_of(**known)
 
     @property
     def n_clusters(self) -> int:
-        """Clusters after joining."""
+        """Number of clusters after merging."""
         return int(self.joined_into.max()) + 1
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
@@ -89,7 +89,7 @@ class _Joined:
         return total
 
     def plane(self, Z: np.ndarray) -> np.ndarray | None:
-        """Return the places (n, 2) of prepared rows Z (n, d) in the plane of the parts, if any."""
+        """Return the positions (n, 2) of rows Z (n, d) in the plane of the parts, or None."""
         return self.parts.plane(Z)
 
     def seen(self, Z: np.ndarray) -> np.ndarray:
@@ -99,11 +99,11 @@ class _Joined:
     def pulls(
         self, Z: np.ndarray, labels: np.ndarray, typical: Typical, firsts: np.ndarray
     ) -> np.ndarray:
-        """Return how far each group of columns takes rows from their clusters, by scores."""
+        """Return the pull (n, g) of each group of columns, from scores."""
         return Rule.pulls(self, Z, labels, typical, firsts)  # type: ignore[arg-type]
 
     def check(self) -> None:
-        """Raise DataError where the fields do not go together."""
+        """Raise DataError if the fields are inconsistent."""
         self.parts.check()
         if len(self.joined_into) != self.parts.n_clusters:
             raise DataError(
@@ -117,18 +117,19 @@ class _Joined:
 
 
 MIN_SHARE = 0.01
-"""Mean share of another cluster in a cluster's rows from which on the shares say which is near."""
+"""Minimum mean share of another cluster in a cluster's rows, for shares to decide which is nearest.
+"""
 
 
 def clusters_to_join(
     rule: Rule, Z: np.ndarray, max_clusters: int | None, min_rows: float
 ) -> np.ndarray | None:
-    """Return the cluster (k,) int32 that each cluster of a rule belongs to; None to join none.
+    """Return the merged cluster (k,) int32 of each cluster of a rule; None if none are merged.
 
-    The smallest cluster goes with its nearest one as long as there are more than `max_clusters`, or
-    it has fewer than `min_rows` of the rows Z (m, d). The nearest cluster is the one with the
-    largest share in its rows, or the one with the nearest median if no share reaches `MIN_SHARE`.
-    Joined clusters are numbered by their rows, the largest first.
+    The smallest cluster is merged into its nearest one, while there are more than `max_clusters`,
+    or it has fewer than `min_rows` of the rows Z (m, d). The nearest cluster has the largest share
+    in its rows. If no share reaches `MIN_SHARE`, it is the cluster with the nearest median. Merged
+    clusters are numbered by falling size.
     """
     k = rule.n_clusters
     labels, most = rule.labels(Z), k if max_clusters is None else max_clusters
@@ -170,7 +171,7 @@ def _shares(rule: Rule, Z: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def _distances(rows: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
-    """Return the distances (k, k) of the medians of clusters; of all rows for one without rows."""
+    """Return the distances (k, k) of the medians of clusters; an empty one has that of all rows."""
     members = [rows[labels == c] for c in range(k)]
     middles = np.array([np.median(one if len(one) else rows, axis=0) for one in members])
     return np.linalg.norm(middles[:, None].astype(np.float64) - middles, axis=2)

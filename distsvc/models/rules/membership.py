@@ -10,10 +10,10 @@ from distsvc.kernels.shares import largest_others
 from distsvc.models.rules.rule import Rule
 
 PIECE_BYTES = 2**22
-"""Of the shares of all clusters that are in memory at a time."""
+"""Maximum size in bytes of the shares of all clusters in memory."""
 
 SOFT = 0.15
-"""The width of a hyperplane that shares rows out, in standard deviations of its node's rows."""
+"""Width of the soft hyperplanes for shares, in standard deviations of the node's rows."""
 
 BY_HYPERPLANES = (
     "every hyperplane of the tree divides the row between its sides, 1 / (1 + exp(-t / 0.15)) of "

@@ -1,9 +1,8 @@
-"""Profiles of clusters: for every column the one range that tells a cluster's rows from others.
+"""Profiles of clusters: the range of each column that best separates a cluster from other rows.
 
-How well a range tells is the share of the cluster's rows in it less the share of the others': the
-index of Youden (1950). The best range of a column has a J of 1 where it holds the whole cluster and
-nothing else, and about 0 where the column says nothing. It does not change with the scale of the
-column, nor with how far its tails reach.
+The quality of a range is the index J of Youden (1950): the share of the cluster's rows in it minus
+the share of the other rows. J is 1 if the range contains exactly the cluster, and about 0 if the
+column is unrelated. It does not depend on the scale of the column or its tails.
 """
 
 from __future__ import annotations
@@ -14,32 +13,40 @@ from dataclasses import dataclass
 import numpy as np
 
 BINS = 256
-"""Pieces of a column, with as many rows in each, at whose borders ranges begin and end."""
+"""Number of equally frequent bins of a column, whose borders are the ends of ranges."""
 
 BY_CHANCE, SURE = 2.5, 0.9
-"""In units of sqrt(1 / n + 1 / m), the J that columns of n and m like rows pass by chance in fewer
-than one of a thousand; and one that is believed of however few rows."""
+"""Minimum J of a column in units of sqrt(1 / n + 1 / m), and J that is always enough. Unrelated
+columns of n and m rows pass the first in fewer than one of a thousand cases."""
 
 RELEVANT = 1 / 3
-"""Of the J of the best column: what tells less beside it is left out."""
+"""Minimum J of a column, relative to the best column."""
 
 IN_PROFILE = 5
-"""Columns of a profile, at most."""
+"""Maximum number of columns in a profile."""
 
 TYPICAL = 5
-"""Rows that show what a cluster is like."""
+"""Maximum number of typical rows of a cluster."""
 
 TOLD_APART = 2
-"""Decimals of J to which columns tell alike."""
+"""Decimals of J that are compared; columns equal in these are ties."""
 
 
 @dataclass(frozen=True)
 class ColumnRange:
-    """One column of a profile, by its position.
+    """Column of a profile.
 
-    `apart` is J of the range from `low` to `high`; an end is infinite where it is the column's
-    least or greatest value. `inside` and `outside` (4,) float64 are the quartiles of the cluster's
-    rows and of the others, and their shares in the range.
+    Attributes
+    ----------
+    place : int
+        Index of the column.
+    apart : float
+        J of the range.
+    low, high : float
+        Range; an end is infinite if it is the minimum or maximum of the column.
+    inside, outside : ndarray of shape (4,), float64
+        Quartiles of the cluster's and of the other rows, and their shares in the range.
+
     """
 
     place: int
@@ -52,7 +59,7 @@ class ColumnRange:
 
 @dataclass(frozen=True)
 class ClusterProfile:
-    """A cluster's most telling columns, the best first, and the positions of typical rows."""
+    """Columns that separate a cluster best, and indices of typical rows."""
 
     label: int
     n_rows: int
@@ -74,16 +81,16 @@ def profiles(
     Parameters
     ----------
     X, Z : ndarray of shape (m, d)
-        Rows as the table has them, NaN where a value is missing, and prepared.
+        Rows as stored, with NaN for missing values, and prepared.
     labels : ndarray of shape (m,), int
     usual : ndarray of shape (m,), bool
-        Rows that may be typical; others of a cluster that has none.
+        Rows that may be typical. If a cluster has none, all its rows may be.
     centres : ndarray of shape (k, d), float64
-        Typical rows are the nearest to these, which are prepared.
+        Prepared centres; the rows nearest to them are typical.
     most : int
-        Clusters that get one.
+        Maximum number of profiles.
     together
-        Columns of 0 and 1, of which one at most is told: that which tells most.
+        Groups of one-hot columns; a profile has the best column of each.
 
     """
     sizes = np.bincount(labels, minlength=len(centres))
@@ -107,7 +114,7 @@ def profiles(
 
 
 def _keep_best(apart: np.ndarray, ranges: np.ndarray) -> None:
-    """Set J (c, w) to 0 in all columns but the best, the rows at 1 before those at 0 in a tie."""
+    """Set J (c, w) to 0 except in the best column; ties prefer a range at 1."""
     order = np.round(apart, TOLD_APART) + 0.1 * 10.0**-TOLD_APART * (ranges[:, :, 0] > 0.0)
     others = np.arange(apart.shape[1]) != order.argmax(axis=1)[:, None]
     apart[others] = 0.0
@@ -116,10 +123,9 @@ def _keep_best(apart: np.ndarray, ranges: np.ndarray) -> None:
 def best_ranges(
     X: np.ndarray, labels: np.ndarray, chosen: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return J (c, d) of the best range of each column, and the ranges (c, d, 2) themselves.
+    """Return J (c, d) of the best range of each column, and the ranges (c, d, 2).
 
-    They are those of the clusters `chosen`, of which none has all rows X (m, d). Missing values
-    (NaN) are left out.
+    They are for the clusters `chosen`, none of which has all rows X (m, d). NaN is skipped.
     """
     d, k = X.shape[1], int(labels.max()) + 1
     apart, ranges = np.zeros((len(chosen), d)), np.zeros((len(chosen), d, 2))
@@ -140,7 +146,7 @@ def best_ranges(
         shares[(sizes == 0).ravel() | (sizes == m).ravel()] = 0.0
         risen = np.cumsum(shares, axis=1)
         before = np.concatenate([np.zeros((len(chosen), 1)), risen[:, :-1]], axis=1)
-        lowest = np.minimum.accumulate(before, axis=1)
+        lowest = np.minimum.accumulate(before, axis=1)  # best range: maximum sum of a run of bins
         last = (risen - lowest).argmax(axis=1)
         at = np.arange(len(chosen)), last
         apart[:, j] = np.clip((risen - lowest)[at], 0.0, 1.0)
@@ -150,11 +156,10 @@ def best_ranges(
 
 
 def leanings(X: np.ndarray, labels: np.ndarray, chosen: Sequence[int]) -> np.ndarray:
-    """Return how much higher the rows of clusters lie in each column than all others, (c, d).
+    """Return Cliff's delta (1993) of the rows of clusters against all others, by column, (c, d).
 
-    It is Cliff's delta (1993): how often a row of a cluster lies above one of the others, less how
-    often below; 1 is always above, -1 always below. None of the clusters `chosen` has all rows X
-    (m, d), whose labels are (m,).
+    Delta is the probability that a row of the cluster lies above another row, minus the probability
+    that it lies below. None of the clusters `chosen` has all rows X (m, d), with labels (m,).
     """
     m, found = len(X), np.zeros((len(chosen), X.shape[1]))
     members = [labels == c for c in chosen]
@@ -176,9 +181,9 @@ def ranks(x: np.ndarray) -> np.ndarray:
 def _columns(
     X: np.ndarray, inside: np.ndarray, apart: np.ndarray, ranges: np.ndarray
 ) -> list[ColumnRange]:
-    """Return the columns that set rows apart by more than chance does, the best first.
+    """Return the columns that separate rows by more than chance, the best first.
 
-    Equally telling columns are in the order of the distance of medians, in quartile ranges.
+    Ties are in the order of the distance of medians, in quartile ranges.
     """
     n, m = np.count_nonzero(inside), np.count_nonzero(~inside)
     least = max(min(BY_CHANCE * np.sqrt(1.0 / n + 1.0 / m), SURE), RELEVANT * apart.max())
@@ -205,7 +210,7 @@ def _described(x: np.ndarray, low: float, high: float) -> np.ndarray:
 
 
 def _distance(column: ColumnRange) -> float:
-    """Return the distance of medians by the mean of the distances between quartiles."""
+    """Return the distance of the medians in units of the mean quartile range."""
     inside, outside = column.inside, column.outside
     spread = 0.5 * (inside[2] - inside[0] + outside[2] - outside[0])
     away = abs(inside[1] - outside[1])

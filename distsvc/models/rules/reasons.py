@@ -1,9 +1,9 @@
-"""Reasons of low scores: the columns in which a row differs from the rows of its cluster.
+"""Reasons of low scores: columns in which a row differs from the rows of its cluster.
 
-A column counts twice, or a group of columns that belong together. The row, with the cluster's
-typical value in that column, may come nearer to a usual score; and the typical row, with the row's
-value there, may fall from one. The first alone says nothing where two columns are far off, for
-either keeps the row outside; the second alone nothing where only the combination is odd.
+The pull of a column, or of a group of columns, is the mean of two effects. One is the gain in score
+if the row gets the cluster's typical value there. The other is the loss if the typical row gets the
+row's value. The first misses two columns that are both far off, because either keeps the row
+outside. The second misses odd combinations of usual values.
 """
 
 from __future__ import annotations
@@ -14,19 +14,25 @@ from dataclasses import dataclass
 import numpy as np
 
 PIECE_BYTES = 2**20
-"""Of the rows that are scored at a time."""
+"""Size in bytes of the rows that are scored at a time."""
 
 LOWEST = 0.01
-"""Share of the rows, by their scores, that are explained where there are no outliers."""
+"""Share of the rows with the lowest scores that are explained if the model detects no outliers."""
 
 
 @dataclass(frozen=True)
 class Typical:
     """Usual values and scores of the pilot's rows.
 
-    `values` (k, d) float64 are the medians of every column of prepared rows in every cluster;
-    `score` is the median of the scores: whatever is above it is usual. Rows with a score below
-    `least` are explained; it is 0 where these are the outliers.
+    Attributes
+    ----------
+    values : ndarray of shape (k, d), float64
+        Medians of the prepared columns in each cluster.
+    score : float
+        Median score; higher scores are usual.
+    least : float
+        Rows with lower scores are explained; 0 if these are the outliers.
+
     """
 
     values: np.ndarray
@@ -37,9 +43,9 @@ class Typical:
     def of(
         cls, Z: np.ndarray, labelled: Mapping[str, np.ndarray], k: int, has_outliers: bool
     ) -> Typical:
-        """Return what is typical of prepared rows Z (m, d) with their labels and scores.
+        """Return the typical values of prepared rows Z (m, d) with their labels and scores.
 
-        Rows of low scores are left out, and a cluster that has no others is like all rows.
+        Rows of low scores are excluded. A cluster without other rows gets the medians of all rows.
         """
         labels, scores = labelled["label"], labelled["score"]
         if not np.isfinite(scores).all():
@@ -59,19 +65,19 @@ def pulls(
     top: float,
     firsts: np.ndarray,
 ) -> np.ndarray:
-    """Return how much each group of columns takes rows from their typical rows, (m, g) float64.
+    """Return the pull of each group of columns on rows, (m, g) float64; see the module.
 
     Parameters
     ----------
     scores
-        Gives the scores (n,) of rows (n, d).
+        Function that returns the scores (n,) of rows (n, d).
     Z : ndarray of shape (m, d), float32 or float64
     usual : ndarray of shape (m, d)
-        The typical row of each, of the same type.
+        Typical row for each row, of the same dtype.
     top : float
-        A score that is as usual; higher ones count as this.
+        Usual score; higher scores are clipped to it.
     firsts : ndarray of shape (g,), int
-        The first column of each group, rising from 0; a group goes up to the next.
+        First column of each group, ascending from 0; a group extends to the next.
 
     """
 

@@ -1,7 +1,7 @@
-"""Rules: they label rows, whatever the algorithm, by a few arrays and facts that are saved.
+"""Rules label rows, for any algorithm, by a few arrays and facts that are saved.
 
-A rule is all of a model that workers and later tables need. Every algorithm ends in one, and a
-published model is a rule with the scaling of its rows (`distsvc.models.rows.scaling`).
+A rule is the part of a model that workers and later tables need. A published model is a rule with
+the scaling of its rows (`distsvc.models.rows.scaling`).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from distsvc.models.rules.reasons import Typical, pulls
 
 @dataclass(frozen=True)
 class ScoreWords:
-    """The page's words on a rule's score and its outliers.
+    """Page's words on a rule's score and its outliers.
 
-    Where there are clusters and outliers, the page says before `meaning`, a paragraph on the score,
-    how many rows lie outside. `meaning` and `axis` are empty for the words on decision values f(x).
+    `meaning` is a paragraph on the score, after the number of rows outside. `meaning` and `axis`
+    are empty for the words on decision values f(x).
     """
 
     has_outliers: bool = True
@@ -34,10 +34,10 @@ class ScoreWords:
 
 
 class Rule(ABC):
-    """Labels rows by its fields, which are arrays, or facts: what JSON can hold.
+    """Labels rows by its fields, which are arrays or JSON values.
 
-    A subclass is a frozen dataclass, whose fields are annotated with their forms; ``d`` is the
-    number of columns in a form.
+    A subclass is a frozen dataclass with fields annotated by their forms; ``d`` is the number of
+    columns in a form.
     """
 
     form: ClassVar[str]  # the rule's name in saved models
@@ -51,7 +51,7 @@ class Rule(ABC):
     @property
     @abstractmethod
     def n_clusters(self) -> int:
-        """Clusters; labels are below it."""
+        """Number of clusters; labels are below it."""
 
     @abstractmethod
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
@@ -62,43 +62,43 @@ class Rule(ABC):
         """
 
     def labels(self, Z: np.ndarray) -> np.ndarray:
-        """Return the labels (n,) int32 of prepared rows Z (n, d), those of `label`, alone."""
+        """Return the labels (n,) int32 of prepared rows Z (n, d), as in `label`."""
         return self.label(Z)["label"]
 
     def scores(self, Z: np.ndarray) -> np.ndarray:
-        """Return the scores (n,) float32 of prepared rows Z (n, d), those of `label`, alone."""
+        """Return the scores (n,) float32 of prepared rows Z (n, d), as in `label`."""
         return self.unrounded_scores(Z).astype(np.float32, copy=False)
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
         """Return the shares (n, k) float32 of all clusters in prepared rows Z (n, d).
 
-        They are at least 0, and a row's add up to 1. Where `shared` is empty there are none.
+        They are at least 0, and those of a row sum to 1. Rules with empty `shared` have none.
         """
         raise NotImplementedError
 
     def plane(self, Z: np.ndarray) -> np.ndarray | None:
-        """Return the places (n, 2) of prepared rows Z (n, d) in a plane of the rule's own, if any.
+        """Return the positions (n, 2) of prepared rows Z (n, d) in the rule's own plane, or None.
 
-        It shows clusters that lie apart for the rule but not along the columns.
+        The plane separates clusters that no pair of columns separates.
         """
         return None
 
     def seen(self, Z: np.ndarray) -> np.ndarray:
-        """Return prepared rows Z (n, d) along the directions (n, q) that the rule looks at."""
+        """Return prepared rows Z (n, d) along the directions (n, q) that the rule uses."""
         return Z
 
     def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
-        """Return the scores (n,) of prepared rows Z (n, d) as precise as the rule has them."""
+        """Return the scores (n,) of prepared rows Z (n, d) in the rule's full precision."""
         return self.label(Z)["score"]
 
     def pulls(
         self, Z: np.ndarray, labels: np.ndarray, typical: Typical, firsts: np.ndarray
     ) -> np.ndarray:
-        """Return how far each group of columns takes rows Z (n, d) from their clusters.
+        """Return the pull of each group of columns on rows Z (n, d), away from their clusters.
 
-        `labels` (n,) are the rows', and `firsts` (g,) the first columns of groups; the result is
-        (n, g) float64. The unit is that of the score; it is negative where a group brings a row
-        nearer. In general it takes 2 g scores a row; see `distsvc.models.rules.reasons`.
+        `labels` (n,) are of the rows, and `firsts` (g,) the first columns of groups; the result is
+        (n, g) float64 in units of the score. It is negative if a group draws a row nearer. The
+        default takes 2 g scores per row; see `distsvc.models.rules.reasons`.
         """
         usual = typical.values[labels].astype(Z.dtype)
         return pulls(self.unrounded_scores, Z, usual, typical.score, firsts)
@@ -108,19 +108,19 @@ class Rule(ABC):
         return {n: v for n, v in self._values().items() if isinstance(v, np.ndarray)}
 
     def facts(self) -> Facts:
-        """Return the other fields, by name."""
+        """Return the fields that are not arrays, by name."""
         return {n: v for n, v in self._values().items() if not isinstance(v, np.ndarray)}
 
     @classmethod
     def restored(
         cls, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray], d: int | None = None
     ) -> Self:
-        """Return the rule of `d` columns that `facts` and `arrays` hold, among others.
+        """Return the rule of `d` columns from `facts` and `arrays`, which may contain more.
 
         Raises
         ------
         DataError
-            A field is missing or has another form; says which.
+            A field is missing or has another form; the message names it.
 
         """
         sizes = {} if d is None else {"d": d}
@@ -132,7 +132,7 @@ class Rule(ABC):
         return rule
 
     def check(self) -> None:  # noqa: B027 - most rules have nothing more to check
-        """Raise DataError where the fields, each right in itself, do not go together."""
+        """Raise DataError if fields that are valid alone are inconsistent."""
 
     def _values(self) -> dict[str, object]:
         return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
