@@ -1,4 +1,4 @@
-"""The algorithms of a job, each in a module of its own."""
+"""Algorithms of jobs, one module each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RULES |= {form.form: form for form in map(joined_form, RULES.values())}
 
 
 def rule_named(form: str) -> type[Rule]:
-    """Return the rule of that form; `DataError` where there is none."""
+    """Return the class of rules with this form; DataError if there is none."""
     if form not in RULES:
         raise DataError(f"fact algorithm: expected the form of a rule, found {form!r}")
     return RULES[form]

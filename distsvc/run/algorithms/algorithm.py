@@ -1,4 +1,4 @@
-"""An algorithm as a job: it learns, forecasts time and memory, and describes its answer.
+"""Interface of an algorithm as a job: fit, forecast of time and memory, and report.
 
 The algorithms are listed in `distsvc.run.algorithms`.
 """
@@ -27,17 +27,29 @@ from distsvc.run.work.phases import Steps
 from distsvc.storage.rows.blocks import Table
 
 TRAINED = "train"
-"""The step, and its result, of an algorithm that the driver trains on the sample."""
+"""Step, and its result, of an algorithm that the driver trains on the sample."""
 
 Columns = dict[str, Any]
-"""Published columns by name: arrays, or lists of what an array can't hold."""
+"""Published columns by name: arrays, or lists of other values."""
 
 
 @dataclass(frozen=True)
 class PilotRows:
-    """The labelled pilot: raw (m, d) float64, prepared X (m, d), labels (m,) and scores (m,).
+    """Labelled pilot.
 
-    `numbers` (m,) int64 are the rows' in the table; `sample` is what the page draws of them.
+    Attributes
+    ----------
+    numbers : ndarray of shape (m,), int64
+        Numbers of the rows in the table.
+    raw : ndarray of shape (m, d), float64
+        Rows as stored.
+    X : ndarray of shape (m, d)
+        Prepared rows.
+    labels, scores : ndarray of shape (m,)
+        Labels and scores.
+    sample : Sample
+        Rows that the page draws.
+
     """
 
     numbers: np.ndarray
@@ -49,7 +61,7 @@ class PilotRows:
 
 
 class Parts(TypedDict, total=False):
-    """The parts of the report that only some algorithms have, by their names there."""
+    """Parts of the report that only some algorithms have, by name."""
 
     picture: DomainPart | None
     tree: TreePart
@@ -59,12 +71,25 @@ class Parts(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Learned:
-    """The answer of an algorithm as model and report describe it, besides the rule.
+    """Answer of an algorithm for model and report, besides the rule.
 
-    `algorithm` is the one that has the answer, `parameters` are the estimator's, and `facts` the
-    numbers that the fit arrived at. `warnings` are for the top of the page. `arrays` are published
-    beside the rule's; rows are labelled without them. `parts` returns the parts of the report that
-    only this algorithm has. `folder` is the published model that was used in place of a new one.
+    Attributes
+    ----------
+    algorithm : str
+        Algorithm with the answer.
+    parameters : dict
+        Parameters of the estimator.
+    facts : dict
+        Results of the fit.
+    warnings : list of str
+        Sentences for the top of the page.
+    arrays : dict of ndarray
+        Arrays that are published besides the rule's, and not needed for labels.
+    parts : callable
+        Returns the parts of the report that only this algorithm has.
+    folder : Path or None
+        Published model that was used instead of a new one.
+
     """
 
     algorithm: str
@@ -77,62 +102,62 @@ class Learned:
 
 
 class Sampling(Protocol):
-    """Learns from a sample, and ends in a rule.
+    """Learns from a sample, and results in a rule.
 
-    `rules` are the forms of its answer; all take rows of one type and publish the same columns. The
-    `engine` learns, and keeps the numbers that `fit` arrives at, and notes for the page.
+    `rules` are the possible forms of its answer; all take rows of one type and publish equal
+    columns. The `engine` learns, and has the results of `fit` and notes for the page.
     """
 
     rules: ClassVar[tuple[type[Rule], ...]]
     engine: Engine
 
     def sample_ranges(self, n_rows: int) -> Ranges:
-        """Return the ranges of keys of the rows that the survey keeps as the table has them."""
+        """Return the key ranges of the rows that the survey stores."""
         return self.engine.key_ranges(n_rows)
 
 
 class Learner(Sampling, Protocol):
-    """Fits a table; `all_rows` is whether rows count that lie far from all others."""
+    """Fits a table; `all_rows` is whether far outliers are included."""
 
     all_rows: ClassVar[bool] = False
 
     def go_on_from(self, labels: np.ndarray) -> None:
-        """Prefer the answer of the run before, which gave `labels` (m,) to the pilot's rows.
+        """Prefer the previous answer, with `labels` (m,) of the pilot's rows.
 
-        Algorithms whose answers are not chosen among several do without.
+        Algorithms with only one answer ignore it.
         """
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
-        """Learn, in phases on workers and steps of the driver; return the rule that labels rows."""
+        """Fit in phases on workers and steps of the driver; return the rule that labels rows."""
 
     def learned(self, job: Job) -> Learned:
         """Return the description of the answer, after `fit`."""
 
 
 class Forecastable(Sampling, Protocol):
-    """Says before a fit how long it takes and how much it holds.
+    """Forecasts time and memory before a fit.
 
-    `readings` are the phases of `fit` that read the table. A phase that is neither among these nor
-    in `work` takes the same time for every table.
+    `readings` are the phases of `fit` that read the table. Phases that are neither in `readings`
+    nor in `work` take the same time for every table.
     """
 
     readings: tuple[str, ...] = ()
 
     def work(self, n_rows: int) -> dict[str, float]:
-        """Return how much the phases that learn from so many rows have to do, in any unit."""
+        """Return the work of the phases that learn from `n_rows` rows, in any unit."""
         return {TRAINED: float(sample_rows(self, n_rows))}
 
     def intensity(self, n_rows: int) -> float:
-        """Return how much `readings` do with a row besides reading it, in any unit, after `fit`."""
+        """Return the work of `readings` per row besides reading, in any unit, after `fit`."""
         return 1.0
 
     def held(self, sizes: Sizes) -> Held:
-        """Return the largest things in memory while `fit` is at work, besides rows being read."""
+        """Return the largest objects in memory during `fit`, besides rows being read."""
         return Held()
 
 
 class AlgorithmJob(Learner, Forecastable, Protocol):
-    """An algorithm, or several with the same phases, with the `parameters` of one job."""
+    """Algorithm, or several with equal phases, with the `parameters` of a job."""
 
     parameters: Given
 
@@ -141,13 +166,13 @@ class AlgorithmJob(Learner, Forecastable, Protocol):
 
     @classmethod
     def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> Self | None:
-        """Return the algorithm of a job, its parameters checked; None if the job names another.
+        """Return the algorithm of a job; None if the job names another.
 
-        `parameters` are all that the estimator has, with those that the job gives.
+        `parameters` are all parameters of the estimator, checked.
         """
 
     def learned(self, job: Job) -> Learned:
-        """Return the parameters, facts and notes, which every algorithm has, and `parts`."""
+        """Return parameters, facts, notes and `parts`, which every algorithm has."""
         facts, notes = self.engine.fitted_facts(), self.engine.notes
         return Learned(job.model.algorithm, self.parameters, facts, notes, parts=self.parts)
 
@@ -157,12 +182,12 @@ class AlgorithmJob(Learner, Forecastable, Protocol):
 
 
 def sample_rows(algorithm: Sampling, n_rows: int) -> int:
-    """Return the rows, about, that an algorithm learns from in a table of so many."""
+    """Return the approximate number of rows that an algorithm learns from, of `n_rows`."""
     return _rows_of(algorithm.engine.key_ranges(n_rows), n_rows)
 
 
 def kept_rows(algorithm: Sampling, n_rows: int) -> int:
-    """Return the rows, about, that the survey of a table of so many keeps for an algorithm."""
+    """Return the approximate number of rows that the survey stores, of `n_rows`."""
     return _rows_of(algorithm.sample_ranges(n_rows), n_rows)
 
 

@@ -1,6 +1,6 @@
-"""The default of a job: views of a table, and the choice of one.
+"""Default algorithm of a job: views of a table, and the choice among them.
 
-1. All views see one survey and one preparation; the graph's rows are a part of the sample.
+1. All views use one survey and one preparation; the graph's rows are a part of the sample.
 2. Columns that stay as stored have level trees, which learn in their phases.
 3. The graph learns in its phases.
 4. The driver fits the mixture of modelled columns, and chooses.
@@ -35,7 +35,7 @@ from distsvc.storage.rows.blocks import Table
 
 
 class Automatic(AlgorithmJob):
-    """The views of a table, one of which has the answer."""
+    """Views of a table, one of which has the answer."""
 
     rules = (LevelRule, LandmarkRule, MixtureRule)
     engine: AutomaticEngine
@@ -48,19 +48,19 @@ class Automatic(AlgorithmJob):
 
     @classmethod
     def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> Automatic | None:
-        """Return the algorithm of a job that names none."""
+        """Return the algorithm of a job that names none, else None."""
         if job.model.algorithm != "auto":
             return None
         engine = AutomaticEngine(parameters, job.model.seed)
         return cls(engine, parameters, job, table)
 
     def sample_ranges(self, n_rows: int) -> Ranges:
-        """Return the ranges of the level tree, or of the graph, if these are more."""
+        """Return the key ranges of the level tree or of the graph, whichever are more."""
         several = [self.levels.sample_ranges(n_rows), self.engine.graph.key_ranges(n_rows)]
         return max(several, key=lambda ranges: ranges[-1][1])
 
     def go_on_from(self, labels: np.ndarray) -> None:
-        """Prefer the answer of the run before, in the vote."""
+        """Prefer the previous answer in the choice."""
         self.engine.go_on_from(labels)
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
@@ -74,7 +74,7 @@ class Automatic(AlgorithmJob):
         return self.engine.rule
 
     def learned(self, job: Job) -> Learned:
-        """Return the description of the chosen family, and the reason for the choice."""
+        """Return the description of the chosen view, and the reason for the choice."""
         engine, answer = self.engine, self.engine.answer
         learned = super().learned(job)
         alone = self.levels.learned(job) if engine.columns is None else None
@@ -101,21 +101,21 @@ class Automatic(AlgorithmJob):
         return replace(learned, facts=engine.fitted_facts(), warnings=engine.notes, parts=parts)
 
     def work(self, n_rows: int) -> dict[str, float]:
-        """Return the work of both."""
+        """Return the work of the level tree and the graph."""
         return self.levels.work(n_rows) | self.graph.work(n_rows)
 
     def intensity(self, n_rows: int) -> float:
-        """Return that of the level tree."""
+        """Return the intensity of the level tree."""
         return self.levels.intensity(n_rows)
 
     def held(self, sizes: Sizes) -> Held:
-        """Return the memory of both."""
+        """Return the memory of the level tree and the graph."""
         first, second = (one.held(sizes) for one in (self.levels, self.graph))
         return Held(first.driver | second.driver, first.worker | second.worker)
 
 
 def alternative_part(decision: ViewDecision | None, labels: np.ndarray) -> AlternativePart | None:
-    """Return the best other answer, beside the published labels (m,) of the pilot's rows."""
+    """Return the best other answer with its overlap with the published labels (m,)."""
     other = None if decision is None else decision.alternative
     if decision is None or other is None:
         return None

@@ -1,8 +1,8 @@
-"""Support vector clustering by the tree of level sets, whose models vote.
+"""Support vector clustering by trees of level sets, with a vote of the models.
 
-1. ``views``, of wide tables only: one reading keeps the sample as the models see it.
-2. ``learn``: every model is a task, which streams the sample, grows a tree of level sets, and
-   tests its splits on rows of the sample.
+1. ``views``, for wide tables only: one pass stores the sample along the models' directions.
+2. ``learn``: each model is a task. It streams the sample, grows a tree of level sets, and tests its
+splits on rows of the sample.
 3. ``vote``: the driver counts the votes.
 """
 
@@ -46,7 +46,7 @@ SUMS = "sums"
 
 
 class LevelTrees(SupportVectorJob):
-    """Models that differ in width and subspace, and a vote among the cuts of their trees."""
+    """Models of several widths and subspaces, and the vote among their cuts."""
 
     rules = (LevelRule,)
     engine_type = LevelTreeEngine
@@ -56,12 +56,12 @@ class LevelTrees(SupportVectorJob):
 
     @classmethod
     def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> LevelTrees | None:
-        """Return the algorithm of a job for the level tree."""
+        """Return the algorithm of a job for the level tree, else None."""
         begun = super().begin(job, table, parameters)
         return begun.of_table(job, table) if begun else None
 
     def of_table(self, job: Job, table: Table) -> LevelTrees:
-        """Settle whether rows are kept as models see them, and the threads of the driver's work."""
+        """Set whether projected rows are stored, and the driver's number of threads."""
         self.engine.n_jobs = driver_threads()
         self.viewed = self.engine.parameters.gamma == "auto" and len(table.columns) > WIDE
         self.matched_rows = MATCHED_ROWS if job.continuity.previous else 1
@@ -69,17 +69,17 @@ class LevelTrees(SupportVectorJob):
         return self
 
     def sample_ranges(self, n_rows: int) -> Ranges:
-        """Return the engine's ranges, or those of matched rows where rows are kept viewed."""
+        """Return the engine's key ranges; of matched rows if projected rows are stored."""
         if not self.viewed:
             return self.engine.sample_ranges(n_rows)
         return sampling.key_blocks(n_rows, min(self.matched_rows, n_rows))
 
     def go_on_from(self, labels: np.ndarray) -> None:
-        """Prefer the answer of the run before, in the vote."""
+        """Prefer the previous answer in the vote."""
         self.engine.go_on_from(labels)
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
-        """Train the models and test the splits of their trees, and let them vote."""
+        """Train the models, test the splits of their trees, and let them vote."""
         engine, ensemble = self.engine, self.engine.ensemble
         n_rows, ranges = survey.n_rows, engine.key_ranges(survey.n_rows)
         Training(ensemble, n_rows, ranges, self.viewed, engine.view).write(steps.run)
@@ -91,18 +91,18 @@ class LevelTrees(SupportVectorJob):
         return engine.rule
 
     def work(self, n_rows: int) -> dict[str, float]:
-        """Return the rows that a model takes, as many for every table but small ones."""
+        """Return the number of steps of a model, which is equal for all but small tables."""
         return {LEARN.name: float(steps_of_member(n_rows, self.engine.parameters.max_iter))}
 
     def intensity(self, n_rows: int) -> float:
-        """Return the share of the rows that are kept as models see them."""
+        """Return the share of the rows that is projected and stored."""
         return rows_of_sample(n_rows, self.engine.parameters.max_iter) / n_rows
 
     def held(self, sizes: Sizes) -> Held:
-        """Return the support vectors of a model, and the stream that it learns from.
+        """Return the memory of a model's support vectors, and of the stream that it learns from.
 
-        Where rows are kept as models see them, a partition's are there twice while they are put in
-        order, and those that a model learns from are mapped.
+        If projected rows are stored, a partition's rows exist twice while they are sorted. The rows
+        that a model learns from are memory-mapped.
         """
         given, q = self.engine.parameters, min(sizes.n_columns, MOST_COMPONENTS)
         most = min(STEPS, given.max_iter)
@@ -116,13 +116,13 @@ class LevelTrees(SupportVectorJob):
         return Held(model, held_stream(sizes) | model | viewed)
 
     def parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
-        """Return the hills of density, the votes, and the domain of novelty."""
+        """Return the report's parts: level sets with their votes, and the domain of novelty."""
         domain = domain_part(run, self.engine, pilot.sample)
         return Parts(picture=domain, levels=levels_part(self.engine.levels))
 
 
 def learn(run: RunDirectory, number: int, checkpoint: Checkpoint) -> Result:
-    """Train one model on the sample, in an order of its own; grow and test its tree."""
+    """Train one model on the sample in its own order; grow and test its tree."""
     training = Training.read(run)
     ensemble = training.ensemble
     blocks = partial(training.blocks, run)
@@ -134,17 +134,17 @@ LEARN = Phase("learn", learn, sequential=True)
 
 
 def tree_result(tree: LevelTree, ensemble: Ensemble, sums: np.ndarray) -> Result:
-    """Return the result of a task that trained a model; `tree_of` and `sums_of` take it back."""
+    """Return the result of a task that trained a model, for `tree_of` and `sums_of`."""
     arrays = {name: value for name, value in vars(tree).items() if isinstance(value, np.ndarray)}
     return Result({"gamma": tree.gamma}, arrays | {SUMS: sums}, rows=ensemble.steps)
 
 
 def tree_of(result: Result) -> LevelTree:
-    """Return the tree of one model, not tested yet."""
+    """Return the untested tree of one model."""
     arrays = {name: value for name, value in result.arrays.items() if name != SUMS}
     return LevelTree(gamma=result.facts["gamma"], **arrays)
 
 
 def sums_of(result: Result) -> np.ndarray:
-    """Return the sums (4, b) of the rows that test the splits of one model's tree."""
+    """Return the sums (4, b) that test the splits of one model's tree."""
     return result.arrays[SUMS]
