@@ -1,10 +1,11 @@
-"""Support vector clustering as the papers have it: one model, whose boundary decides.
+"""Support vector clustering as in the papers: one model, whose boundary decides.
 
 SVC and FSVC are trained and labelled on the driver, on a sample in memory. For the others:
 
 1. ``train``: the driver descends on a stream of the sample.
-2. ``boundary``: workers read the table for the rows near the boundary; ``climb``: to equilibria.
-3. ``segments``: equilibria are joined where the segments between them stay inside.
+2. ``boundary``: workers read the table for the rows near the boundary. ``climb``: these rows climb
+to equilibria.
+3. ``segments``: equilibria are joined if the segments between them stay inside.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from distsvc.run.work.phases import Phase, Steps
 from distsvc.storage.rows.blocks import Table
 
 SYSTEM_ROWS = 20_000
-"""Most rows, about, that SVC and FSVC are fitted on, as jobs: their time grows with the square."""
+"""Approximate maximum number of rows for SVC and FSVC as jobs; their time grows with the square."""
 
 THREAD_CLIMBS = 4
 """Number of climbing tasks for each thread of the cluster, as rows take unequal time."""
@@ -46,13 +47,13 @@ MAX_CLIMB_ROWS = 1024
 """Maximum number of rows of a climbing task, so that a loss repeats little work."""
 
 EXACT_BYTES = 16.0 * EXACT_ROWS**2
-"""Of the kernel values of the exact solver, at most."""
+"""Maximum size in bytes of the exact solver's kernel values."""
 
 STARTS, VERTICES = "starts", "vertices"
 
 
 class BoundaryModel(SupportVectorJob):
-    """Phase one and phase two of Pham, Le and Dang (2017)."""
+    """Phases one and two of Pham, Le and Dang (2017)."""
 
     rules = (BoundaryRule,)
     readings = ("boundary",)
@@ -61,7 +62,7 @@ class BoundaryModel(SupportVectorJob):
 
     @classmethod
     def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> BoundaryModel | None:
-        """Return the algorithm of a job; SVC and FSVC look at a sample."""
+        """Return the algorithm of a job, else None; SVC and FSVC use a sample."""
         begun = super().begin(job, table, parameters)
         if begun is not None and begun.engine.parameters.labelling in IN_MEMORY:
             begun.engine.most_rows = SYSTEM_ROWS
@@ -105,12 +106,12 @@ class BoundaryModel(SupportVectorJob):
         return Result(facts | engine.decision_facts(), arrays, rows=engine.n_iter)
 
     def work(self, n_rows: int) -> dict[str, float]:
-        """Return the most steps of the descent, or the square of the exact solver's rows."""
+        """Return the maximum steps of the descent, or the square of the exact solver's rows."""
         given = self.engine.parameters
         return {TRAINED: float(n_rows) ** 2 if given.solver == "exact" else float(given.max_iter)}
 
     def held(self, sizes: Sizes) -> Held:
-        """Return the solver's kernel values and vectors, and the rows near the boundary."""
+        """Return the memory of kernel values and vectors, and of the rows near the boundary."""
         given, n = self.engine.parameters, sizes.sample_rows
         near = 6.0 * min(given.boundary_size, sizes.n_rows) * (sizes.row_bytes + 64)
         kernel = 4.0 * min(n, PENALTY_ROWS) ** 2
@@ -127,18 +128,18 @@ class BoundaryModel(SupportVectorJob):
         return Held(driver, {"rows near the boundary": near})
 
     def learned(self, job: Job) -> Learned:
-        """Return the equilibria and their clusters besides."""
+        """Return the description of the answer, with the equilibria and their clusters."""
         engine = self.engine
         arrays = {"equilibria": engine.equilibria, "equilibrium_labels": engine.equilibrium_labels}
         return replace(super().learned(job), arrays=arrays)
 
     def parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
-        """Return the domain of novelty of a table with two columns."""
+        """Return the domain of novelty if the table has two columns."""
         return Parts(picture=domain_part(run, self.engine, pilot.sample))
 
 
 def find_boundary(run: RunDirectory, number: int) -> Result:
-    """Collect a partition's rows of the extended boundary."""
+    """Return a partition's rows of the extended boundary."""
     f, trained = _decision(run)
     epsilon, limit = trained.facts["epsilon"], trained.facts["boundary_size"]
     boundary, n_rows = Boundary.empty(f), 0
@@ -150,9 +151,10 @@ def find_boundary(run: RunDirectory, number: int) -> Result:
 
 
 def cut_climbs(steps: Steps, X: np.ndarray) -> int:
-    """Write the rows X (n, d) to climb from, cut for the present workers; return the tasks.
+    """Write the rows X (n, d) of each climbing task; return the number of tasks.
 
-    A resumed run keeps its cut, whatever its workers. Ends of another cut are removed.
+    The number depends on the present workers. A resumed run keeps its tasks for any workers.
+    Results of other tasks are removed.
     """
     run = steps.run
     if not run.has(STARTS):
@@ -164,7 +166,7 @@ def cut_climbs(steps: Steps, X: np.ndarray) -> int:
 
 
 def climb_tasks(n_rows: int, n_threads: int) -> int:
-    """Return the number of tasks that climb from so many rows on so many threads."""
+    """Return the number of climbing tasks for `n_rows` on `n_threads` threads."""
     return min(n_rows, max(THREAD_CLIMBS * n_threads, math.ceil(n_rows / MAX_CLIMB_ROWS)))
 
 
@@ -177,7 +179,7 @@ def climb(run: RunDirectory, number: int) -> Result:
 
 
 def join_vertices(run: RunDirectory, number: int) -> Result:
-    """Find the connected pairs in one block of the pairs of equilibria and support vectors."""
+    """Return the connected pairs in one block of the pairs of equilibria and support vectors."""
     f, trained = _decision(run)
     vertices = run.read(VERTICES).arrays["vertices"]
     pairs = labelling.connected_pairs(f, vertices, number, trained.facts["segment_samples"])
@@ -190,7 +192,7 @@ SEGMENTS = Phase("segments", join_vertices)
 
 
 def _decision(run: RunDirectory) -> tuple[DecisionFunction, Result]:
-    """Return the trained decision function, and the result with the numbers of phase two."""
+    """Return the trained decision function, and the result with the facts of phase two."""
     trained = run.read(TRAINED)
     arrays = trained.arrays
     return DecisionFunction(arrays["S"], arrays["a"], trained.facts["gamma"]), trained

@@ -1,14 +1,14 @@
 """iMDH (incremental minimum density hyperplanes): each splits the rows at a valley of the density.
 
-1. ``learn``, a phase: every tree is a task, which streams the sample in an order of its own.
-2. The driver prunes the trees and keeps the one that agrees most with the others.
-3. The report draws its splits and writes every cluster's conditions.
+1. ``learn``, a phase: each tree is a task, which streams the sample in its own order.
+2. The driver prunes the trees and selects the one that agrees most with the others.
+3. The report draws its splits and lists every cluster's conditions.
 
-The engine does the mathematics and knows nothing of files; its rule is the published model, which
-labels rows. A row's key is a hash, and the sample is the rows whose keys lie in `key_ranges`. The
-engine's answer is `cut`, a pruned view of its `cluster_tree`: both have the same nodes, which are
-positions in their arrays, parents first. The page shows the paper's numbers instead (1 is the root,
-below i are 2 i and 2 i + 1), which are `cluster_tree.numbers`; `cut.labels` are clusters, or -1.
+The engine is independent of files; its rule is the published model, which labels rows. A row's key
+is a hash, and the sample is the rows with keys in `key_ranges`. The engine's answer is `cut`, a
+pruned view of its `cluster_tree`. Both have the same nodes: indices into their arrays, parents
+first. The page shows the paper's numbers instead (1 is the root, below i are 2 i and 2 i + 1),
+`cluster_tree.numbers`. `cut.labels` are clusters, or -1.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ DENSITY_POINTS = 81
 HEAVIEST = 5
 IN_RULES = 3
 MOST_TERMS = 40
-"""Columns of a rule in the table's units."""
+"""Maximum number of columns in a condition in the table's units."""
 
 
 class Hyperplanes(AlgorithmJob):
-    """Restarts from other orders of the rows; the one that agrees most with the others is kept."""
+    """Trees from several orders of the rows; the most typical is used."""
 
     rules = (TreeRule,)  # the classes of models that it may end in
     engine: TreeEngine
 
     @classmethod
     def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> Hyperplanes | None:
-        """Return the algorithm of a job for iMDH."""
+        """Return the algorithm of a job for iMDH, else None."""
         if job.model.algorithm != "imdh":
             return None
         check_parameters(job.model.algorithm, parameters)
@@ -70,7 +70,7 @@ class Hyperplanes(AlgorithmJob):
         return cls(parameters, engine)
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
-        """Learn the trees, prune them and keep the one that agrees most with the others."""
+        """Learn and prune the trees, and select the one that agrees most with the others."""
         engine, n_rows = self.engine, survey.n_rows
         scale = {} if engine.scale is None else {"scale": engine.scale}
         steps.run.write(LEARNERS, Result({"parameters": self.parameters, "n_rows": n_rows}, scale))
@@ -88,12 +88,12 @@ class Hyperplanes(AlgorithmJob):
         )
 
     def work(self, n_rows: int) -> dict[str, float]:
-        """Return the rows that a tree learns from in all passes, and counts."""
+        """Return the number of rows, in all passes, that a tree learns from."""
         rows = sample_rows(self, n_rows)
         return {LEARN.name: float((self.engine.n_passes(n_rows) + 1) * rows)}
 
     def held(self, sizes: Sizes) -> Held:
-        """Return the bytes of the trees, and of the stream that one learns from."""
+        """Return the memory of the trees, and of the stream that one learns from."""
         tree = 2 ** self.parameters["depth"] * (2 * sizes.row_bytes + 64)
         trees = {"trees of hyperplanes": 3.0 * self.engine.n_restarts(sizes.n_rows) * tree}
         rows = sample_rows(self, sizes.n_rows)
@@ -102,7 +102,7 @@ class Hyperplanes(AlgorithmJob):
 
 
 def learn(run: RunDirectory, restart: int, checkpoint: Checkpoint) -> Result:
-    """Learn one tree of hyperplanes from the whole sample, in an order of its own."""
+    """Learn one tree of hyperplanes from the whole sample, in its own order."""
     learners = run.read(LEARNERS)
     facts = learners.facts
     engine, n_rows = TreeEngine(facts["parameters"], run.plan.seed), facts["n_rows"]
@@ -126,10 +126,10 @@ def tree_part(
     labels: np.ndarray,
     preparation: Preparation | None = None,
 ) -> TreePart:
-    """Return the pruned tree to draw, the curve of sums of squares and every cluster's rule.
+    """Return the pruned tree to draw, the curve of sums of squares, and every cluster's rule.
 
-    Z (m, d) float32 are prepared rows, `labels` (m,) their clusters. With the preparation, rules
-    are told in the table's units, too.
+    Z (m, d) float32 are prepared rows, `labels` (m,) their clusters. With `preparation`, rules are
+    also in the table's units.
     """
     cut, tree = engine.cut, engine.cluster_tree
     total = float(tree.sums_of_squares[0])
@@ -185,7 +185,7 @@ def _split(
     distances: np.ndarray,
     labels: np.ndarray,
 ) -> SplitNode:
-    """Return a node that is split, with distances (n,) from it and labels (n,) of its rows."""
+    """Return an inner node, with distances (n,) from its hyperplane and labels (n,) of its rows."""
     tree, weights = engine.cluster_tree, engine.cluster_tree.V[node]
     below, above = map(int, engine.cut.children[node])
     squares, total = tree.sums_of_squares, float(tree.sums_of_squares[0])
@@ -209,13 +209,13 @@ def _split(
 
 
 def _node(tree: ClusterTree, node: int, parent: int | None) -> dict[str, Any]:
-    """Return the fields of every node."""
+    """Return the fields that every node has."""
     rows, share = round(float(tree.counts[node])), float(tree.counts[node] / float(tree.counts[0]))
     return {"id": int(tree.numbers[node]), "parent": parent, "rows": rows, "share": share}
 
 
 def _heaviest(weights: np.ndarray) -> np.ndarray:
-    """Return the columns of the largest weights (d,), those without any left out."""
+    """Return the columns of the largest weights (d,), without zeros."""
     heavy = np.argsort(-np.abs(weights), kind="stable")[:HEAVIEST]
     return heavy[weights[heavy] != 0.0]
 
@@ -229,7 +229,7 @@ def _chosen_by(engine: TreeEngine) -> str:
 
 
 def _density(x: np.ndarray) -> Density:
-    """Return a kernel estimate of the density of x (n,), by Scott's rule, but for the tails."""
+    """Return a kernel density estimate of x (n,) without its tails, by Scott's rule."""
     if len(x) < 2 or x.std() == 0.0:
         return Density(x=[], y=[])
     width = 1.06 * x.std() * len(x) ** -0.2
@@ -242,7 +242,7 @@ def _density(x: np.ndarray) -> Density:
 
 
 def _combination(weights: np.ndarray, heavy: np.ndarray, columns: Sequence[str]) -> str:
-    """Write the heaviest terms of a linear combination: "0.81 f3 − 0.42 f7 + …"."""
+    """Return the heaviest terms of a linear combination: "0.81 f3 − 0.42 f7 + …"."""
     terms: list[str] = []
     for k in heavy:
         sign = "−" if weights[k] < 0.0 else "+"
@@ -261,11 +261,11 @@ def _in_units(
     preparation: Preparation,
     sign: str,
 ) -> str:
-    """Return the condition that prepared rows z have w.z below or above a threshold, for raw rows.
+    """Return the condition on raw rows for w.z below or above a threshold.
 
-    `weights` are w (d,). The heaviest column has the factor 1; of more than `MOST_TERMS` columns
-    the heaviest are written. Values that ``robust`` draws in are not, and those of rows of length 1
-    are compared with the row's length.
+    `weights` are w (d,), for prepared rows z. The heaviest column has the factor 1; at most
+    `MOST_TERMS` columns are written. The condition excludes values that ``robust`` scaling
+    compresses. For kind ``unit`` it compares with the row's length.
     """
     scaling, w = preparation.scaling, weights.astype(np.float64)
     unit = scaling.kind == "unit"
@@ -289,7 +289,7 @@ def _in_units(
 
 
 def _exact(value: float) -> str:
-    """Write a number with five digits, and without a power of ten where that is short."""
+    """Return a number with five digits, without an exponent if that is short."""
     return f"{value:.5g}".replace("-", "−")
 
 

@@ -1,4 +1,4 @@
-"""A level tree in the report: branches to draw, candidates, reasons and doubts."""
+"""Level tree in the report: branches to draw, candidates, reasons and doubts."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from distsvc.report.content.model_parts import (
 )
 
 LISTED = 40
-"""Branches listed, at least those that are kept."""
+"""Maximum number of branches listed; all kept branches are listed."""
 
 PROFILE_POINTS = 40
 
 
 def levels_part(found: LevelSets, numbers: np.ndarray | None = None) -> LevelsPart:
-    """Return the part of the page about a vote; `numbers` (k,) are those of its clusters there.
+    """Return the page's part about a vote; `numbers` (k,) are the labels of its clusters.
 
-    They are the vote's own where none are given, and -1 for a cluster without rows.
+    The default is the vote's own numbers; -1 is a cluster without rows.
     """
     if numbers is None:
         numbers = np.arange(found.answer.n_clusters)
@@ -68,7 +68,7 @@ def _models(found: LevelSets) -> list[LevelModel]:
 
 
 def _tree(found: LevelSets, numbers: np.ndarray) -> LevelTreePart:
-    """Return the branches, the root first: all that are kept, and the most significant others."""
+    """Return the branches, the root first: all kept ones, and the most significant others."""
     tree, kept = found.tree, found.answer.kept
     order = np.lexsort((-tree.z, ~kept))
     listed = order[: max(LISTED, int(kept.sum()))]
@@ -106,7 +106,7 @@ def _tree(found: LevelSets, numbers: np.ndarray) -> LevelTreePart:
 
 
 def _bottlenecks(tree: LevelTree, start: int) -> np.ndarray:
-    """Return the lowest edge (B,) on the way from a vertex to every other in the spanning tree."""
+    """Return the lowest edge (B,) on the path from a vertex to every other in the spanning tree."""
     n = len(tree.heights)
     beside: list[list[tuple[int, float]]] = [[] for _ in range(n)]
     for (a, b), height in zip(tree.edges.tolist(), tree.edge_heights.tolist(), strict=True):
@@ -125,9 +125,9 @@ def _bottlenecks(tree: LevelTree, start: int) -> np.ndarray:
 
 
 def _profile(levels: np.ndarray, n_rows: int) -> list[list[float]]:
-    """Return [level, share of `n_rows` that reach it], the levels (m,) of a branch's rows falling.
+    """Return [level, share of `n_rows` at or above it], for falling levels (m,) of a branch's rows.
 
-    Levels have six digits, however low they are: a figure shows their logarithms.
+    Levels have six significant digits, because a figure shows their logarithms.
     """
     if not levels.size:
         return []

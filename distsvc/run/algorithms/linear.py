@@ -1,8 +1,8 @@
-"""Linear one-class models: a hyperplane or a ball that most rows lie within.
+"""Linear one-class models: a hyperplane or a ball with most rows inside.
 
-1. ``train``: the driver solves the sample in memory, which is the whole of a smaller table.
-2. ``begin``: a reading gives every row of a larger table its first alpha.
-3. ``pass``, again and again: the driver descends on few rows, a reading finds the next ones.
+1. ``train``: the driver solves the sample in memory, or all of a smaller table.
+2. ``begin``: one reading gives every row of a larger table its first alpha.
+3. ``pass``, repeatedly: the driver descends on few rows, and a reading finds the next ones.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ PROBLEMS: dict[str, type[LinearEngine]] = {
 KEEPS_ZEROS = PreprocessConfig(scale="none", missing="error")
 
 VECTORS = 14
-"""Of the solver, as long as the sample: alpha, gradients, squares, orders and their copies."""
+"""Number of the solver's vectors of sample length: alpha, gradients, squares, orders and copies."""
 
 
 class Linear(AlgorithmJob):
-    """Two problems with one solver; `PROBLEMS` names their engines."""
+    """Two problems with one solver; `PROBLEMS` has their engines."""
 
     rules = (OneClassRule, BallRule)
     all_rows = True  # nu is a share of them
@@ -50,7 +50,7 @@ class Linear(AlgorithmJob):
 
     @classmethod
     def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> Linear | None:
-        """Return the algorithm of a job for a linear one-class model."""
+        """Return the algorithm of a job for a linear one-class model, else None."""
         if job.model.algorithm not in PROBLEMS:
             return None
         check_parameters(job.model.algorithm, parameters)
@@ -62,7 +62,10 @@ class Linear(AlgorithmJob):
         return cls(parameters, engine)
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
-        """Solve the sample in memory; where it is not the table, all rows in passes from there."""
+        """Solve the sample in memory.
+
+        If it is not the whole table, continue with passes over all rows.
+        """
         engine, run = self.engine, steps.run
         trained = steps.work_out(TRAINED, partial(self._train, run))
         engine.restore(trained.facts, trained.arrays)
@@ -89,9 +92,9 @@ class Linear(AlgorithmJob):
         return Result(facts | {"n_rows": Z.shape[0]}, arrays, rows=Z.shape[0])
 
     def held(self, sizes: Sizes) -> Held:
-        """Return the rows in memory with the solver's vectors, and lists of candidates.
+        """Return the memory of rows with the solver's vectors, and of lists of candidates.
 
-        A ball's rows are centred, which takes a copy.
+        A ball's rows are centred, which needs a copy.
         """
         if self.engine.sparse:
             rows = min(2.0 * MEMORY_BYTES, 24.0 * sizes.n_rows * sizes.n_columns)

@@ -1,7 +1,7 @@
-"""Outer steps of linear one-class models over a whole table: one reading of it each.
+"""Outer steps of linear one-class models over a whole table: one reading each.
 
-The driver holds the vector u and the working set. A partition's alpha is where it began, with what
-the driver changed of it since, pass by pass; so no file is written twice.
+The driver has the vector u and the working set. A partition's alpha is its first value plus the
+driver's changes in each pass, so that no file is written twice.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OUTER = "outer"
 
 
 def descend_table(steps: Steps, engine: LinearEngine, n_rows: int) -> None:
-    """Descend from the sample's answer to the table's, at most so far as passes go."""
+    """Descend from the sample's answer to the table's, up to the maximum number of passes."""
     outer, begun, first = _resumed(steps) or (*begin_table(steps, engine, n_rows), 0)
     for number in range(first, MOST_PASSES):
         if not steps.run.has(_outer(number)):
@@ -70,10 +70,10 @@ def _descend(
 
 
 def _resumed(steps: Steps) -> tuple[WorkingSet, int, int] | None:
-    """Return the working set after the last descent, as `begin_table` does, and that one's number.
+    """Return the working set after the last descent and its number; None before the first.
 
-    None before there was one. Of the passes so far only the one that wrote alpha has to be whole,
-    and every descent; where one of these is lost, all are taken again from the first.
+    All descents and the pass that wrote alpha must be complete. If any is lost, the passes start
+    again.
     """
     names = steps.run.names(OUTER)
     if not names:
@@ -91,12 +91,11 @@ def _resumed(steps: Steps) -> tuple[WorkingSet, int, int] | None:
 
 
 def begin_table(steps: Steps, engine: LinearEngine, n_rows: int) -> tuple[WorkingSet, int]:
-    """Give alpha = 1 to the rows outside the sample's answer, so many that its sum is right.
+    """Set alpha = 1 for rows outside the sample's answer, so that its sum is right.
 
-    The sample's threshold leaves a few too many or too few outside, which are among the rows next
-    to it. Where those are not enough, the pass is repeated with a threshold nearer to the right one
-    (never seen where the sample was a random one). Returns the working set and the last number of
-    these passes.
+    The sample's threshold leaves slightly too many or too few rows outside; rows next to it correct
+    that. If there are not enough of them, the pass is repeated with a better threshold. Returns the
+    working set and the last number of these passes.
     """
     u, rho, scale = engine.begin_outer(n_rows)
     d, total = u.size, engine.total(n_rows)
@@ -122,7 +121,7 @@ def begin_table(steps: Steps, engine: LinearEngine, n_rows: int) -> tuple[Workin
 
 
 def find_outsiders(run: RunDirectory, partition: int, *, step: int) -> Result:
-    """Begin a partition's alpha; sum up its rows outside and keep those next to the threshold."""
+    """Set a partition's first alpha; return sums of rows outside, and rows near the threshold."""
     begun = run.read(_threshold(step))
     facts, u = begun.facts, begun.arrays["u"]
     d, limit = u.size, facts["limit"]
@@ -144,7 +143,7 @@ def find_outsiders(run: RunDirectory, partition: int, *, step: int) -> Result:
 
 
 def find_violators(run: RunDirectory, partition: int, *, step: int) -> Result:
-    """Find a partition's extreme and violating rows."""
+    """Return a partition's extreme and violating rows."""
     descent = run.read(_descent(step))
     facts = descent.facts
     d, limit = descent.arrays["u"].size, facts["limit"]
@@ -166,12 +165,12 @@ def find_violators(run: RunDirectory, partition: int, *, step: int) -> Result:
 
 
 def outsiders(step: int) -> Phase:
-    """Return the pass that gives every row its first alpha."""
+    """Return the pass that sets the first alpha of every row."""
     return Phase(f"begin-{step:02d}", partial(find_outsiders, step=step))
 
 
 def violators(step: int) -> Phase:
-    """Return the pass after a descent, which finds the rows that violate optimality."""
+    """Return the pass after a descent that finds rows violating optimality."""
     return Phase(f"pass-{step:02d}", partial(find_violators, step=step))
 
 
@@ -188,7 +187,7 @@ def _outer(step: int) -> str:
 
 
 def _alpha(run: RunDirectory, partition: int, step: int) -> np.ndarray:
-    """Return a partition's alpha (rows,) float64 after a descent and all before it."""
+    """Return a partition's alpha (rows,) float64 after a descent and all earlier ones."""
     start, stop = run.plan.partitions[partition]
     begun = run.read(_descent(step)).facts["begun"]
     alpha = np.array(run.map_large(outsiders(begun).result(partition), "alpha"))
@@ -219,5 +218,5 @@ def _candidates(result: Result, name: str) -> Candidates:
 
 
 def _as_float(exact: int) -> float:
-    """Return a sum that is counted in units of 2^-1074, rounded once."""
+    """Return an exact sum in units of 2^-1074 as float64, rounded once."""
     return float(Fraction(exact, 1 << 1074))

@@ -1,4 +1,4 @@
-"""The common part of both ways of support vector clustering as a job."""
+"""Common part of both kinds of support vector clustering as a job."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from distsvc.storage.rows.blocks import Table
 GRID = 120
 
 DEPTH = 3.0
-"""How far below 0 the values of f on the grid go, in units of the highest. Lower ones would pull
-the drawn boundary inwards, for between two points of the grid f is taken as linear."""
+"""Minimum of f on the drawn grid, in units of its maximum, below 0. Lower values would pull the
+drawn boundary inwards, because f is interpolated linearly between grid points."""
 
 
 class SupportVectorJob(AlgorithmJob):
-    """Begins by the parameters, which decide between the two engines."""
+    """Support vector clustering with one of the two engines."""
 
     engine_type: ClassVar[type[SupportVectorEngine]]
     engine: SupportVectorEngine
 
     @classmethod
     def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> Self | None:
-        """Return the algorithm of a job for support vector clustering with this engine."""
+        """Return the algorithm of a job with this engine, else None."""
         from distsvc.models.support_vector.engines import engine_for
 
         algorithm = job.model.algorithm
