@@ -1,8 +1,8 @@
 """Estimators on rows that are read block by block, in the passes of a job.
 
-The first pass draws the pilot and the sample, by the rows' keys as `distsvc.models.rows.sampling`
-has them; some algorithms read all rows again; a last pass labels. What comes out is that of a NumPy
-array with the same rows, to the bit.
+The first pass draws the pilot and the sample by the rows' keys (`distsvc.models.rows.sampling`).
+Some algorithms read all rows again. The last pass labels. Results equal those of a NumPy array with
+the same rows, bit by bit.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ DTYPES = {
 }
 
 ROW_ATTRIBUTES = ("label", "probability", "outlier_score")
-"""What a fit says of each of its rows."""
+"""Attributes of a fit with one value per row."""
 
 CACHED_PARTS = 4
-"""Parts of a block whose rows stay in a processor's cache while they are centred."""
+"""Number of parts of a block, so that the rows of a part stay in cache while they are centred."""
 
 MAX_HELD_RATIO = 1.25
-"""Rows that are held while the sample is drawn, over those that it has in the end, at most."""
+"""Maximum number of rows in memory while the sample is drawn, relative to the sample."""
 
 
 def given(estimator: Any, X: Any, *, reset: bool, whole: bool = False) -> Input | None:
-    """Return what reads X, its columns checked or noted as scikit-learn does; None for arrays.
+    """Return the reader of X, with checked columns; None for arrays.
 
-    A frame in memory is an array where the rows are needed as a `whole`.
+    A frame in memory is an array if the rows are needed as a `whole`.
     """
     if whole and not is_elsewhere(X):
         return None
@@ -75,12 +75,12 @@ class ModelledColumns(Protocol):
 
 @dataclass(frozen=True)
 class Values:
-    """Labels, scores or shares of rows by a rule, as a function that can be sent to the rows.
+    """Labels, scores or shares of rows by a rule, as a picklable function.
 
-    `column` is ``label``, ``score``, ``share``, or one of the others of `DTYPES`: the share of a
-    row's own cluster, and the score with its sign turned. `centre` (d,) float64 is subtracted from
-    raw rows, after these are prepared by the model of the `columns`, if there is one. Rows with a
-    score below `least` are labelled -1, and their own share is 0.
+    `column` is ``label``, ``score``, ``share``, or another key of `DTYPES`: the share of a row's
+    own cluster, or the negative score. `centre` (d,) float64 is subtracted from rows, after the
+    model of the `columns` prepares them, if there is one. Rows with a score below `least` have
+    label -1 and share 0.
     """
 
     rule: Rule
@@ -91,7 +91,7 @@ class Values:
 
     @property
     def answer(self) -> RowValues:
-        """The form of the values: labels and scores (n,), or shares (n, k)."""
+        """Form of the values: labels and scores (n,), or shares (n, k)."""
         clusters = range(self.rule.n_clusters) if self.column == "share" else None
         return RowValues(self.column, DTYPES[self.column], clusters)
 
@@ -128,9 +128,9 @@ class Values:
 
 
 def answered(estimator: Any, X: Any, of_rows: OfRows, n_jobs: int | None = 1) -> Any:
-    """Return the values (n,) or (n, k) of rows that an estimator is given, as lazy as these are.
+    """Return the values (n,) or (n, k) of an estimator's rows, as lazy as the rows.
 
-    Parts of an array are on `n_jobs` threads.
+    Parts of an array run on `n_jobs` threads.
     """
     if isinstance(estimator, ClusterEstimator):
         X = estimator._as_numbers(X, reset=False)
@@ -143,7 +143,7 @@ def answered(estimator: Any, X: Any, of_rows: OfRows, n_jobs: int | None = 1) ->
 
 
 class ClusterEstimator(ClusterMixin, DescribesRows):
-    """The base of estimators whose engine ends in a rule, by which rows are labelled."""
+    """Base of estimators whose engine results in a rule that labels rows."""
 
     verbose: int
     notes_: list[str]
@@ -201,7 +201,7 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         return self
 
     def _as_numbers(self, X: Any, reset: bool) -> Any:
-        """Return rows with codes in place of categories, where an estimator takes such tables."""
+        """Return rows with codes instead of categories, if the estimator supports such tables."""
         return X
 
     @property
@@ -216,11 +216,11 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
 
     @abstractmethod
     def _fit_array(self, X: np.ndarray) -> None:
-        """Fit rows X (n, d), n >= 2, its parameters not checked yet."""
+        """Fit rows X (n, d), n >= 2; parameters are not checked yet."""
 
     @abstractmethod
     def _fit_source(self, source: Input) -> None:
-        """Fit rows that are read block by block, its parameters not checked yet."""
+        """Fit rows that are read block by block; parameters are not checked yet."""
 
     def predict(self, X: Any) -> Any:
         """Return the cluster of every row.
@@ -360,7 +360,7 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         return answered(self, X, self._values_of_cut(int(n_clusters)), self.n_jobs)
 
     def _scores(self, X: Any) -> Any:
-        """Return the scores (n,) float64 of rows X (n, d), as lazy as these are."""
+        """Return the scores (n,) float64 of rows X (n, d), as lazy as X."""
         self._settle()
         return answered(self, X, self._values("score"), self.n_jobs)
 
@@ -373,7 +373,7 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         raise NotImplementedError
 
     def _settle(self) -> None:
-        """Raise NotFittedError unless there are clusters; find those of a stream first."""
+        """Raise NotFittedError if there are no clusters; compute those of a stream first."""
         check_is_fitted(self, "labels_")
 
     def _values(self, column: str) -> Values:
@@ -381,12 +381,12 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         return Values(self._engine.rule, self._engine.centre, column)
 
     def _hold_rows(self, Z: np.ndarray) -> None:
-        """Hold the centred rows Z (n, d) float32 of `fit`, to describe them by its rule."""
+        """Store the centred rows Z (n, d) float32 of `fit`, for attributes computed by its rule."""
         sure, far = self._values("probability"), self._values("outlier_score")
         self._hold(Z, sure.of_centred, far.of_centred)
 
     def _label_passes(self, passes: Passes) -> None:
-        """Label the rows of `fit`, and describe or hold them, in one more reading."""
+        """Label the rows of `fit`, and describe or store them, in one more reading."""
         phases = Phases(self)
         if passes.source.in_memory:
             Z = passes.prepared(self._values("label"))
@@ -399,9 +399,10 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
             phases.ended("labels, shares and scores of the rows")
 
     def _count_clusters(self) -> None:
-        """Set ``n_clusters_`` to the clusters that have rows; those of a rule where rows are lazy.
+        """Set ``n_clusters_`` to the number of clusters with rows.
 
-        A cluster has none where the kernel sums of others are larger all over it.
+        Lazy rows are not counted: all clusters of the rule are. A cluster is empty if other
+        clusters have larger kernel sums everywhere in it.
         """
         if isinstance(self.labels_, np.ndarray):
             self.n_clusters_ = int(np.bincount(self.labels_[self.labels_ >= 0]).astype(bool).sum())
@@ -413,7 +414,7 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
 
 
 class OutlierEstimator(ClusterEstimator):
-    """The base of estimators whose clusters have a border."""
+    """Base of estimators whose clusters have a boundary."""
 
     def decision_function(self, X: Any) -> Any:
         """Return the score of every row, negative outside all clusters.
@@ -447,13 +448,13 @@ class OutlierEstimator(ClusterEstimator):
         return self._decisions(X)
 
     def _decisions(self, X: Any) -> Any:
-        """Return the scores (n,) float64 of rows X (n, d), as lazy as these are."""
+        """Return the scores (n,) float64 of rows X (n, d), as lazy as X."""
         self._settle()
         return answered(self, X, self._values("score"), self.n_jobs)
 
 
 class Passes:
-    """Readings, for one fit, of an input that can be read again; `seed` is of the rows' keys."""
+    """Readings of an input for one fit; `seed` is for the rows' keys."""
 
     # Set by `draw`:
     n_rows: int
@@ -464,9 +465,9 @@ class Passes:
         self.source, self.seed = source, seed
 
     def draw(self, key_ranges: Callable[[int], Ranges]) -> tuple[np.ndarray, np.ndarray]:
-        """Return rows (s, d) and keys (s,) of the sample, in the order of keys; read all rows once.
+        """Read all rows once; return rows (s, d) and keys (s,) of the sample, sorted by key.
 
-        ``key_ranges(n_rows)`` are those of the sample.
+        ``key_ranges(n_rows)`` returns the key ranges of the sample.
         """
         held, ends = _Held(self.source, key_ranges), self.source.watched()
         for keys, block in self._blocks():
@@ -502,7 +503,7 @@ class Passes:
             raise _changed(f"had {self.n_rows} rows at the first reading and {n_rows} at another")
 
     def values(self, *columns: OfRows) -> list[Any]:
-        """Return columns (n,) of values of all rows, as lazy as these are; errors as in `again`."""
+        """Return columns (n,) of values of all rows, as lazy as the rows; raises as `again`."""
         if self.source.lazy:
             return [self.source.map(of_rows) for of_rows in columns]
         found, done = [np.empty(self.n_rows, of.answer.dtype) for of in columns], 0
@@ -513,7 +514,7 @@ class Passes:
         return found
 
     def prepared(self, values: Values) -> np.ndarray:
-        """Return all rows (n, D) float32 as a rule takes them; errors as in `again`."""
+        """Return all prepared rows (n, D) float32 for a rule; raises as `again`."""
         Z, done = np.empty((self.n_rows, len(values.centre)), np.float32), 0
         for block, _ in self.again():
             Z[done : done + len(block)] = values.prepared(block)
@@ -529,7 +530,7 @@ class Passes:
             first += len(block)
 
     def _compare(self, keys: np.ndarray, block: np.ndarray, first: int) -> None:
-        """Compare the pilot's rows that are in a block with what they were."""
+        """Compare the pilot's rows in a block with those of the first pass."""
         known = np.flatnonzero(keys[: max(self.n_rows - first, 0)] <= self.pilot_keys[-1])
         places = np.searchsorted(self.pilot_keys, keys[known])
         then, now = self.pilot[places], block[known]
@@ -540,7 +541,7 @@ class Passes:
 
 
 class _Held:
-    """The rows with the lowest keys so far, as many as the sample and the pilot can need."""
+    """Rows with the lowest keys so far, enough for the sample and the pilot."""
 
     def __init__(self, source: Input, key_ranges: Callable[[int], Ranges]):
         self.key_ranges, self.n_rows, self.limit = key_ranges, 0, 2**64
@@ -549,7 +550,7 @@ class _Held:
         self._most, self._n = 2 * PILOT_ROWS, 0
 
     def add(self, X: np.ndarray, keys: np.ndarray) -> None:
-        """Take the next rows (n, d) with their keys (n,)."""
+        """Add the next rows (n, d) with their keys (n,)."""
         self.n_rows += len(X)
         self.rows.append(X)
         self.keys.append(keys)
@@ -559,12 +560,12 @@ class _Held:
             self._lower()
 
     def ordered(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return rows (s, d) and keys (s,) in the order of keys, and let go of them."""
+        """Return rows (s, d) and keys (s,), sorted by key, and release them."""
         self._lower()
         return sampling.in_order_of_keys(self.rows, self.keys)
 
     def _lower(self) -> None:
-        """Lower the limit to what a table of so many rows needs, and drop the rows above it."""
+        """Lower the limit to the sample of a table with the rows so far; drop rows above it."""
         keys = np.concatenate(self.keys)
         pilot = int(np.partition(keys, PILOT_ROWS)[PILOT_ROWS]) if len(keys) > PILOT_ROWS else 2**64
         self.limit = max(self.key_ranges(max(self.n_rows, 1))[-1][1], pilot)
