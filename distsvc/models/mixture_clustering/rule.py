@@ -1,4 +1,4 @@
-"""The rule whose clusters are the components of a mixture; scores are by the mixture's density."""
+"""Rule whose clusters are the components of a mixture; scores are by the mixture's density."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ OUTSIDE_SHARE = 0.004
 """Share of the rows of a normal cluster that are outliers."""
 
 TAIL_SHARE, FIRST_TAIL_SHARE = 0.05, 0.15
-"""Share of a cluster's rows in its tail, whose length is the unit of scores; and in the first
-round, when outliers are among them."""
+"""Share of a cluster's rows in its tail, whose length is the unit of scores; and share in the first
+round, which includes outliers."""
 
 TAIL_ROUNDS = 4
-"""Rounds of measuring tails, each without the outliers of the round before."""
+"""Number of estimates of the tails, each without the outliers of the previous one."""
 
 MIN_TAIL = 1e-3
-"""Least length of a tail in nats."""
+"""Minimum length of a tail in nats."""
 
 MIN_CLUSTER_SHARE = 0.1
-"""Rows of a cluster with a tail of its own, as a share of the mean size of a cluster."""
+"""Minimum size of a cluster with its own tail, relative to the mean size."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def _tail(densities: np.ndarray, p: int) -> tuple[float, float, float]:
 
 
 def _depth(share: float, p: int) -> float:
-    """Return how far a quantile of the log density of p normals lies below the median, in nats."""
+    """Return the distance of a quantile of p normals' log density below the median, in nats."""
     return float(gammaincinv(0.5 * p, 1.0 - share) - gammaincinv(0.5 * p, 0.5))
 
 
@@ -140,7 +140,7 @@ class ComponentRule(Rule):
 
     @property
     def n_clusters(self) -> int:
-        """Components."""
+        """Number of components."""
         return len(self.weights)
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
@@ -164,7 +164,7 @@ class ComponentRule(Rule):
         return self._labeller(Z)[1][:, 0]
 
     def check(self) -> None:
-        """Raise DataError where the arrays do not go together."""
+        """Raise DataError if the arrays are inconsistent."""
         p = self.means.shape[1]
         if self.covariances.shape[1] not in (1, p):
             found = self.covariances.shape[1]
