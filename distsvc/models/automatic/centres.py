@@ -9,7 +9,7 @@ from distsvc.models.support_vector.level_tree.consensus import AGREEMENT
 from distsvc.models.support_vector.level_tree.proposals import rand_indices
 
 STARTS = 10
-"""Runs of k-means, each with its own random start."""
+"""Number of runs of k-means, each with its own random start."""
 
 
 def about_centres(

@@ -46,11 +46,12 @@ SAME_LENGTH = 1e-2
 
 
 def stays_as_stored(X: np.ndarray, nominal: np.ndarray) -> bool:
-    """Return whether the columns of rows X (m, d) stay as stored.
+    """Return True if the columns of rows X (m, d) stay as stored.
 
-    These are up to `FLAT` columns if one of them is continuous, vectors of one length, more than
-    `MAX_MODELLED` columns, and a few points that are many rows each but not all combinations of
-    the columns' values. Categories and missing values are always modelled.
+    This holds for up to `FLAT` columns if one of them is continuous, vectors of one length, and
+    more than `MAX_MODELLED` columns. It also holds for a few points with many rows each, unless
+    they are all combinations of the columns' values. Categories and missing values are always
+    modelled.
     """
     if nominal.any() or np.isnan(X).any():
         return False
@@ -112,9 +113,9 @@ class AutomaticEngine(Engine):
     ) -> ColumnModel | None:
         """Model the columns of stored pilot rows X (m, d) with keys (m,).
 
-        Return None if the columns stay as stored (`stays_as_stored`), or none of them varies. With
-        a model, `set_pilot` takes the pilot's latent variables. `nominal` (d,) bool marks columns
-        that hold codes of categories. `given` are kinds and scales from the job file.
+        Return None if the columns stay as stored (`stays_as_stored`), or if none of them varies.
+        With a model, `set_pilot` takes the pilot's latent variables. `nominal` (d,) bool marks
+        columns with codes of categories. `given` are kinds and scales from the job file.
         """
         if stays_as_stored(X, nominal):
             return None
@@ -156,9 +157,9 @@ class AutomaticEngine(Engine):
 
     @property
     def asks_graph(self) -> bool:
-        """Whether a graph is tried: not for up to `FLAT` columns, nor for a few repeated points.
+        """Whether a graph is used: always for modelled columns.
 
-        Columns that are modelled always have one.
+        Stored columns have one beyond `FLAT` columns, unless the table is a few repeated points.
         """
         if self.modelled is not None:
             return True
@@ -192,7 +193,7 @@ class AutomaticEngine(Engine):
         return self.graph.numbers(levels) if self.answer.view == GRAPH else None
 
     def fitted_facts(self) -> Facts:
-        """Return the numbers that the chosen fit arrived at, for its report."""
+        """Return results of the chosen fit for its report."""
         answer = self.answer
         tree = {LEVEL_TREE: self.levels, GRAPH: getattr(self.graph, "tree", None)}.get(answer.view)
         facts = {} if tree is None else tree.fitted_facts()

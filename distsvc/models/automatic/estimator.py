@@ -216,5 +216,5 @@ class AutoClustering(MixedClusterEstimator):
 
 
 def _first(graph: GraphEngine, keys: np.ndarray, n_rows: int) -> slice:
-    """Return which of a table's ascending keys (n,) belong to the rows of the graph."""
+    """Return the slice of a table's ascending keys (n,) for the rows of the graph."""
     return slice(0, sampling.slice_by_key(keys, *graph.key_ranges(n_rows)[-1]).stop)

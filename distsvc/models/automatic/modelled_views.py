@@ -1,4 +1,4 @@
-"""The choice among views of a table whose columns are modelled: a mixture and a graph."""
+"""Choice among views of a table whose columns are modelled: a mixture and a graph."""
 
 from __future__ import annotations
 

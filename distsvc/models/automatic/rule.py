@@ -1,4 +1,4 @@
-"""The rule of a mixture, and the extension of rules to all prepared columns."""
+"""Rule of a mixture, and the extension of rules to all prepared columns."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The choice among views of a table whose columns stay as stored.
+"""Choice among views of a table whose columns stay as stored.
 
-Level trees of the columns and of the graph each vote on an answer. The view with the higher
-standing is chosen. With a number of clusters k-means is a third view, and the highest merit
+Level trees of the columns and of the graph each vote on an answer. The view with the higher score
+is chosen. If the number of clusters is given, k-means is a third view, and the highest merit
 decides: even clusters that separate few near rows.
 """
 
@@ -45,7 +45,7 @@ DIVIDED = {
 }
 
 CLEAR = 1.0
-"""Standing from which the columns' winner is chosen whatever the graph's standing is."""
+"""Minimum score of the columns' winner for its choice without regard to the graph."""
 
 ENOUGH = 1.2
 """Minimum sum of relative standings for several clusters, if there are columns and a graph.
@@ -160,7 +160,7 @@ class StoredViews(Views):
 
     @property
     def likeness(self) -> float | None:
-        """Adjusted Rand index of both trees' answers on the same pilot rows; None without both."""
+        """Adjusted Rand index of both trees' answers on common pilot rows, or None."""
         if not self.has_graph:
             return None
         columns = self._columns_labels(self.levels.levels)
@@ -236,7 +236,7 @@ class StoredViews(Views):
         return ENOUGH_IN_PIECES if self.graph.without == Without.PIECES else ENOUGH_ALONE
 
     def _clearest(self, answers: Mapping[str, Answer]) -> str:
-        """Return the columns if their standing is `CLEAR`, else the view that stands highest."""
+        """Return the columns if their score reaches `CLEAR`, else the view that scores highest."""
         standing = {name: one.standing for name, one in answers.items() if one.n_clusters > 1}
         if not standing or standing.get(LEVEL_TREE, 0.0) >= CLEAR:
             return LEVEL_TREE
@@ -266,7 +266,7 @@ class StoredViews(Views):
         return nearest
 
     def _see_the_same(self, winners: Mapping[str, Answer]) -> bool:
-        """Return whether both winners agree, and one is clearly better than the previous answer."""
+        """Return True if both winners agree, and one is clearly better than the previous answer."""
         counts = [one.n_clusters for one in winners.values()]
         if len(counts) == 1 or counts[0] == 1 or counts[0] != counts[1]:
             return False

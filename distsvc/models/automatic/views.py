@@ -1,4 +1,4 @@
-"""Views of a table: the common part of the two ways to choose among them."""
+"""Common part of the two ways to choose among views of a table."""
 
 from __future__ import annotations
 
