@@ -28,7 +28,7 @@ TOLERANCE = 1e-2
 """Maximum EM iterations, and the gain in nats below which they end."""
 
 ROUNDING = 1e-9
-"""Steps of a density, relative to its maximum, that may be rounding errors."""
+"""Maximum step of a density, relative to its maximum, that counts as a rounding error."""
 
 KNOTS_PER_NORMAL = 64
 """Number of knots per normal in the table of a distribution function."""
@@ -146,9 +146,9 @@ class ColumnDensity:
         return np.asarray(top + np.log(np.exp(terms - top[:, None]).sum(axis=1)))
 
     def is_unimodal(self, cells: Cells) -> bool:
-        """Whether the density has at most one peak, outermost cells left out.
+        """Whether the density has at most one peak, without the outermost cells.
 
-        The rows of an outermost cell may lie anywhere in it, so a peak there says nothing.
+        Rows of an outermost cell may lie anywhere in it, so that a peak there is meaningless.
         """
         edges = SCALES[self.scale](cells.edges)
         if self.uniform or len(self.means) == 1 or len(edges) < 4:

@@ -35,7 +35,7 @@ class ColumnDescription:
 
     @property
     def is_used(self) -> bool:
-        """Whether the column takes part in the clustering."""
+        """Whether the column is used for clustering."""
         return self.kind not in ("constant", "copy")
 
 
@@ -95,7 +95,7 @@ def _number(column: NumberColumn, given: GivenColumn) -> ColumnDescription:
 
 
 def is_ordinal(of: NumberMap) -> bool:
-    """Return whether a map has a threshold between neighbouring values instead of a density."""
+    """Return True if a map has thresholds between neighbouring values instead of a density."""
     places, values = of.places, of.values
     if of.scale != "identity" or len(places) != len(values) - 1:
         return False

@@ -115,7 +115,7 @@ class CategoryColumn:
         out[:, -1] = levels
 
     def facts(self) -> dict[str, Any]:
-        """Return what JSON holds."""
+        """Return the column's JSON values."""
         return {"kind": "category", "levels": len(self.codes)}
 
     def tables(self) -> list[np.ndarray]:
@@ -178,7 +178,7 @@ class NumberColumn:
         out[:, 2] = np.where(missing, -1.0, at_spike)
 
     def facts(self) -> dict[str, Any]:
-        """Return what JSON holds."""
+        """Return the column's JSON values."""
         amounts = None if self.amounts is None else self.amounts.facts()
         return {"kind": "number", "map": self.map.facts(), "spike": self.spike, "amounts": amounts}
 
@@ -188,7 +188,7 @@ class NumberColumn:
 
     @classmethod
     def restored(cls, facts: dict[str, Any], cut: Cutter) -> NumberColumn:
-        """Return the column of facts and tables."""
+        """Return the saved column."""
         whole = NumberMap.restored(facts["map"], cut)
         amounts = facts["amounts"]
         of_amounts = None if amounts is None else NumberMap.restored(amounts, cut)

@@ -73,7 +73,7 @@ class MixtureRows:
         return SortedRows(X, levels, order, starts, present, missing)
 
     def take(self, rows: np.ndarray) -> MixtureRows:
-        """Return the rows with the numbers `rows` (m,)."""
+        """Return the rows with the indices `rows` (m,)."""
         return MixtureRows(self.X[rows], self.levels[rows], self.n_levels)
 
 

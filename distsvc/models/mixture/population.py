@@ -1,10 +1,9 @@
 """Populations: densities of clusters whose columns may depend on each other.
 
-Columns are described one after the other, each given those before it: a number by a regression on
-bends and products (Friedman 1991), whose variance may change with them, and whose residuals may
-have heavy tails or be skewed; a category by a logistic regression. Terms enter where the BIC pays
-for them. So one cluster may be curved, fan out, or have flags that depend on each other, without
-being several.
+Columns are modelled one after the other, each given the previous ones. A number has a regression on
+bends and products (Friedman 1991). Its variance may depend on them, and its residuals may have
+heavy tails or be skewed. A category has a logistic regression. Terms are added if they raise the
+BIC. One cluster may thus be curved, fan out, or have dependent flags.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class PopulationRows:
         return np.ascontiguousarray(self.values[:, self.order].T)
 
     def population(self, members: np.ndarray) -> Population:
-        """Return the population of the rows with the numbers `members` (m,); it is kept."""
+        """Return the cached population of the rows with the indices `members` (m,)."""
         key = members.tobytes()
         if key not in self._populations:
             self._populations[key] = Population.of(self, members)
@@ -107,9 +106,10 @@ class PopulationRows:
 
 @dataclass(frozen=True)
 class Population:
-    """The density of one cluster, column by column, numbers in their order and then categories.
+    """Density of one cluster, column by column: ordered numbers, then categories.
 
-    `log_densities` (p + q, n) of all rows given the columns before, and `n_parameters` (p + q,).
+    `log_densities` (p + q, n) are of all rows, given the previous columns; `n_parameters` is (p +
+    q,).
     """
 
     log_densities: np.ndarray
@@ -117,7 +117,7 @@ class Population:
 
     @classmethod
     def of(cls, rows: PopulationRows, members: np.ndarray) -> Population:
-        """Describe the rows with the numbers `members` (m,)."""
+        """Return the population of the rows with the indices `members` (m,)."""
         p, q = len(rows.order), len(rows.n_levels)
         densities, parameters = np.zeros((p + q, len(rows))), np.zeros(p + q, np.int64)
         log_n, V = float(np.log(len(rows))), rows.ordered
@@ -166,9 +166,9 @@ def moved_population(
 
 @dataclass(frozen=True)
 class Quality:
-    """How well a partition describes rows: log-likelihoods (n,) of rows, and the parameters.
+    """Fit of a partition to rows: log-likelihoods (n,) and number of parameters.
 
-    `bic` is their sum, less half the parameters times log n.
+    `bic` is the sum of the first minus half the second times log n.
     """
 
     log_density: np.ndarray
@@ -235,5 +235,5 @@ def knots_of(own: np.ndarray) -> np.ndarray:
 
 
 def hinges(X: np.ndarray) -> np.ndarray:
-    """Return how far numbers X (n, p) lie above their quantiles, (n, p KNOTS)."""
+    """Return the distances of numbers X (n, p) above their quantiles, or 0, (n, p KNOTS)."""
     return np.maximum(X[:, :, None] - knots_of(X), 0.0).reshape(len(X), -1)
