@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from distsvc.models.support_vector.level_tree.consensus import AGREEMENT
+from distsvc.models.rows.agreement import SAME_ANSWER
 from distsvc.models.support_vector.level_tree.proposals import rand_indices
 
 STARTS = 10
@@ -35,4 +35,4 @@ def about_centres(
     number = np.empty(k, np.int32)
     number[order] = np.arange(k)
     centres = np.ascontiguousarray(found[best].cluster_centers_[order], np.float32)
-    return centres, number[found[best].labels_], float((agreement > AGREEMENT).mean())
+    return centres, number[found[best].labels_], float((agreement > SAME_ANSWER).mean())

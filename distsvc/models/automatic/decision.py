@@ -23,9 +23,9 @@ from distsvc.models.columns.model import unit
 from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior, fitted
 from distsvc.models.mixture.population import PopulationRows, Quality, quality_of
 from distsvc.models.mixture.search import search
+from distsvc.models.rows.agreement import SAME_ANSWER
 from distsvc.models.rows.mass import least_mass
 from distsvc.models.rules.rule import Rule
-from distsvc.models.support_vector.level_tree.consensus import AGREEMENT
 from distsvc.models.support_vector.level_tree.proposals import rand_index
 
 SEARCH_ROWS, DECISION_ROWS = 2_000, 5_000
@@ -315,9 +315,9 @@ def decide(
             like = [float(each.n_clusters == 1) for each in proposals]
         nearest = int(np.argmax(like))
         earlier = proposals[nearest]
-        if like[0] > AGREEMENT:  # the best proposal is the answer of the run before
+        if like[0] > SAME_ANSWER:  # the best proposal is the answer of the run before
             followed = True
-        elif like[nearest] > AGREEMENT:
+        elif like[nearest] > SAME_ANSWER:
             followed = best.quality.better_than(earlier.quality) < SIGNIFICANT
             best = earlier if followed else best
     found = ViewDecision(best, proposals, 1.0, None, followed)
@@ -331,4 +331,4 @@ def decide(
 def _differs(one: PartitionProposal, other: PartitionProposal) -> bool:
     if 1 in (one.n_clusters, other.n_clusters):
         return one.n_clusters != other.n_clusters
-    return rand_index(one.labels, other.labels) <= AGREEMENT
+    return rand_index(one.labels, other.labels) <= SAME_ANSWER

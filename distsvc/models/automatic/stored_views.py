@@ -19,9 +19,9 @@ from distsvc.models.automatic.views import CENTRES, GRAPH, LEVEL_TREE, ViewAnswe
 from distsvc.models.graph.coordinates import Without
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.graph.landmarks import LandmarkRule
+from distsvc.models.rows.agreement import SAME_ANSWER
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.level_tree.consensus import (
-    AGREEMENT,
     EVEN,
     Answer,
     chance_of_one,
@@ -273,7 +273,7 @@ class StoredViews(Views):
         if not any(one.clear for one in winners.values()):
             return False
         likeness = self.likeness
-        return likeness is not None and likeness > AGREEMENT
+        return likeness is not None and likeness > SAME_ANSWER
 
     def _divisions(self, n_clusters: int) -> dict[str, Division]:
         """Return the partitions into a number of clusters by level trees and k-means."""

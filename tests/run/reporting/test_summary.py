@@ -125,7 +125,7 @@ WARNED = {
 def test_every_warning_is_in_log_report_and_page_once(
     tmp_path, case, monkeypatch, caplog, quick_page
 ):
-    monkeypatch.setattr(consensus, "AGREEMENT", 0.99)
+    monkeypatch.setattr(consensus, "SAME_ANSWER", 0.99)
     caplog.set_level(logging.INFO, logger="distsvc")
     X, model, sections, words = WARNED[case]
     report = run_job(small_job(write_table(tmp_path / "t.parquet", X), model, **sections))

@@ -185,7 +185,7 @@ def elect(
         last = _one_cluster(trees, none, [], vote.highest, vote.nearness)
         clear = winner.n_clusters > 1 and winner.agreement >= EVEN
         return replace(winner, last=last, likeness=1.0, clear=clear)
-    if likeness <= AGREEMENT:
+    if likeness <= SAME_ANSWER:
         return winner
     beside = _Vote(trees, [*found, cut], n_rows, scale, vote.d, least_standing, None, len(found))
     clear = winner.agreement >= EVEN
@@ -243,7 +243,7 @@ class _Vote:
     def answer(self) -> Answer:
         """Answer of the best candidate, or one cluster if its score is too low."""
         trees, found, best, standing = self.trees, self.found, self.best, self.standing
-        winner, supported = found[best], (self.agreement > AGREEMENT) & self.asked
+        winner, supported = found[best], (self.agreement > SAME_ANSWER) & self.asked
         support = np.array([np.unique(self.owner[row]).size for row in supported]) / len(trees)
         shares = standing / standing[best] if standing[best] else np.zeros(len(standing))
         table = _listed(found, shares, self.votes / self.votes.max(), support, best)
@@ -253,7 +253,7 @@ class _Vote:
         supporters = np.isin(np.arange(len(trees)), self.owner[supported[best]]).tolist()
         z = winner.z if winner.n_clusters > 1 else float("nan")
         found_support = float(support[best])
-        others = np.where(self.agreement[best] > AGREEMENT, -1.0, shares)
+        others = np.where(self.agreement[best] > SAME_ANSWER, -1.0, shares)
         second, rival = int(np.argmax(others)), None
         if others[second] > 0.0:
             rival = Rival(found[second].n_clusters, float(others[second]))
