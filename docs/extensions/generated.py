@@ -113,6 +113,9 @@ def model_keys() -> str:
         keys = [key for key in PARAMETERS[algorithm] if key in of_job]
         schema = section.model_json_schema()
         said = parameter_docs(ESTIMATORS.get(algorithm, SupportVectorClustering))
+        if algorithm == "linear-svdd":  # its docstring refers to the other one for these
+            ball = {name: text for name, text in said.items() if text}
+            said = parameter_docs(ESTIMATORS["linear-one-class"]) | ball
         if algorithm in CLUSTER_KEYS:
             keys.insert(0, "n_clusters")
             said |= {"n_clusters": said[CLUSTER_KEYS[algorithm]]}
