@@ -147,10 +147,6 @@ class Forecastable(Sampling, Protocol):
         """Return the work of the phases that learn from `n_rows` rows, in any unit."""
         return {TRAINED: float(sample_rows(self, n_rows))}
 
-    def intensity(self, n_rows: int) -> float:
-        """Return the work of `readings` per row besides reading, in any unit, after `fit`."""
-        return 1.0
-
     def held(self, sizes: Sizes) -> Held:
         """Return the largest objects in memory during `fit`, besides rows being read."""
         return Held()

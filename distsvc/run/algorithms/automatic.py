@@ -104,10 +104,6 @@ class Automatic(AlgorithmJob):
         """Return the work of the level tree and the graph."""
         return self.levels.work(n_rows) | self.graph.work(n_rows)
 
-    def intensity(self, n_rows: int) -> float:
-        """Return the intensity of the level tree."""
-        return self.levels.intensity(n_rows)
-
     def held(self, sizes: Sizes) -> Held:
         """Return the memory of the level tree and the graph."""
         first, second = (one.held(sizes) for one in (self.levels, self.graph))

@@ -25,7 +25,6 @@ from distsvc.models.support_vector.level_tree.ensemble import (
     BUDGET,
     STEPS,
     Ensemble,
-    rows_of_sample,
     steps_of_member,
 )
 from distsvc.models.support_vector.level_tree.rule import LevelRule
@@ -93,10 +92,6 @@ class LevelTrees(SupportVectorJob):
     def work(self, n_rows: int) -> dict[str, float]:
         """Return the number of steps of a model, which is equal for all but small tables."""
         return {LEARN.name: float(steps_of_member(n_rows, self.engine.parameters.max_iter))}
-
-    def intensity(self, n_rows: int) -> float:
-        """Return the share of the rows that is projected and stored."""
-        return rows_of_sample(n_rows, self.engine.parameters.max_iter) / n_rows
 
     def held(self, sizes: Sizes) -> Held:
         """Return the memory of a model's support vectors, and of the stream that it learns from.
