@@ -1,4 +1,6 @@
-"""Outlier scores by the mean distance to nearest neighbours (Angiulli and Pizzuti 2002).
+"""Outlier scores by the distances to nearest neighbours (Angiulli and Pizzuti 2002).
+
+A score depends on the root mean square of these distances: Angiulli and Pizzuti add them up.
 
 Neighbours are searched among a sample of the table, as in Sugiyama and Borgwardt (2013). In a
 normal cluster the logarithm of this distance is about normal above its median, in any number of

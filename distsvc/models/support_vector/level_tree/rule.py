@@ -100,8 +100,8 @@ class LevelRule(Scored, Rule):
         "outlier": OUTLIER,
     }
     words: ClassVar[ScoreWords] = ScoreWords(
-        meaning="Minus the logarithm of the mean distance to the 35 nearest of 500 rows, in "
-        "standard deviations of a cluster's rows. Rows below 0 are outside.",
+        meaning="Minus the logarithm of the root mean square distance to the 35 nearest of 500 "
+        "rows, in standard deviations of a cluster's rows. Rows below 0 are outside.",
         axis="score by near rows; negative is outside every cluster",
     )
 
