@@ -18,7 +18,12 @@ PROGRAMS = ROOT / "tests/typing"
 WRONG = {
     number
     for number, line in enumerate((PROGRAMS / "wrong_uses.py").read_text().splitlines(), 1)
-    if line.endswith("# wrong")
+    if "# wrong" in line
+}
+UNSEEN_BY_MYPY = {
+    number
+    for number, line in enumerate((PROGRAMS / "wrong_uses.py").read_text().splitlines(), 1)
+    if line.endswith("# wrong, but not to mypy")
 }
 
 
@@ -61,13 +66,13 @@ def test_a_users_program_passes(check, tmp_path):
 def test_wrong_uses_are_refused(check, tmp_path):
     assert len(WRONG) >= 20
     lines, told = check("wrong_uses.py", tmp_path)
-    assert lines == WRONG, told
+    assert lines == WRONG - (UNSEEN_BY_MYPY if check is mypy else set()), told
 
 
 @pytest.mark.parametrize(("algorithm", "estimator"), ESTIMATORS.items())
 def test_signatures_have_the_words_that_parameters_take(algorithm, estimator):
     hints = get_type_hints(estimator.__init__)
-    assert list(inspect.signature(estimator).parameters) == list(PARAMETERS[algorithm])
+    assert set(inspect.signature(estimator).parameters) == set(PARAMETERS[algorithm])
     for name, constraint in PARAMETERS[algorithm].items():
         assert words(hints[name]) == words(constraint.type), name
 

@@ -221,7 +221,7 @@ def quick():
     log.addHandler(silent)
     with (
         mock.patch.object(files, "page_of", return_value=PAGE),
-        mock.patch.object(checkpoints, "SECONDS", CHECKPOINT_SECONDS),
+        mock.patch.object(checkpoints, "CHECKPOINT_SECONDS", CHECKPOINT_SECONDS),
     ):
         yield
     log.removeHandler(silent)

@@ -97,7 +97,8 @@ def become(request):
         time.sleep(0.0005)
     install_from_environment()
     checkpoints = importlib.import_module("distsvc.run.work.checkpoints")
-    checkpoints.SECONDS = request.get("checkpoint_seconds", checkpoints.SECONDS)
+    seconds = request.get("checkpoint_seconds", checkpoints.CHECKPOINT_SECONDS)
+    checkpoints.CHECKPOINT_SECONDS = seconds
     importlib.import_module("distsvc.run.reporting.files").page_of = lambda report: PAGE
     sys.argv = [request["module"], *request["args"]]
     runpy.run_module(request["module"], run_name="__main__", alter_sys=True)

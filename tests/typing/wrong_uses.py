@@ -1,4 +1,7 @@
-"""Wrong uses, each on a line of its own, which type checkers refuse. It is not run."""
+"""Wrong uses, each on a line of its own, which type checkers refuse. It is not run.
+
+mypy lets dataclasses with an untyped base take any further arguments; scikit-learn has no types.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,14 @@ AutoClustering(5, 0.1)  # wrong
 AutoClustering(granularity="finest")  # wrong
 AutoClustering(random_state="seed")  # wrong
 AutoClustering(n_jobs="all")  # wrong
-Clustering("scale")  # wrong
+Clustering("scale")  # wrong, but not to mypy
 Clustering(nu="0.1")  # wrong
 Clustering(solver="smo")  # wrong
 Clustering(maintenance="project")  # wrong
 Clustering(stopping="early")  # wrong
 Clustering(labelling="tree")  # wrong
 Clustering(assignment="majority")  # wrong
-Clustering(min_cluster_size=5)  # wrong
+Clustering(min_cluster_size=5)  # wrong, but not to mypy
 IncrementalMDH(depth="8")  # wrong
 IncrementalMDH(growth="backward")  # wrong
 IncrementalMDH(elbow="kneedle")  # wrong
@@ -32,7 +35,7 @@ LinearSVDD(C="1")  # wrong
 BICO(n_clusters=None)  # wrong
 SPDC(window=None)  # wrong
 DePDDP(trim="0.1")  # wrong
-FuzzyCMeans(fuzzifier=2.0)  # wrong
+FuzzyCMeans(fuzzifier=2.0)  # wrong, but not to mypy
 distsvc.AutoClusterin()  # wrong
 distsvc.run(3)  # wrong
 distsvc.run("job.toml", "2026-11-20")  # wrong

@@ -33,6 +33,10 @@ SPARE = ".runs"
 """Folder, in an output, of everything that readers don't need."""
 
 
+def _never_taken_over() -> None:
+    """Pass: nobody else holds the store."""
+
+
 class Fence(NamedTuple):
     """A holder's right to change a store.
 
@@ -41,7 +45,7 @@ class Fence(NamedTuple):
     """
 
     spare: Path | None = None
-    check: Callable[[], None] = lambda: None
+    check: Callable[[], None] = _never_taken_over
 
 
 NO_FENCE = Fence()

@@ -228,7 +228,7 @@ class Watched:
         def watched(checkpoint, steps, make):
             keep(checkpoint, steps, make)
             self.kept += 1
-            self.names.append(checkpoint._name)
+            self.names.append(checkpoint._folder.removeprefix("checkpoints/"))
             if self.kept == self.stop_at:
                 raise Stopped
 

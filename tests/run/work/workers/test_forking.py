@@ -13,7 +13,7 @@ from distsvc.run.work.workers import forking
 SCRIPT = """
 import json, os, signal, sys, threading
 from distsvc.job.config import ClusterConfig
-from distsvc.run.work.workers.cluster import connected, expect_workers
+from distsvc.run.work.workers.cluster import connect, expect_workers
 from distsvc.run.work.workers.lean import lean
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import ANYWHERE
@@ -38,7 +38,7 @@ if __name__ == "__main__":
     config = ClusterConfig(workers=2)
     expect_workers(config, ANYWHERE)
     before = dict(os.environ)
-    with connected(config, 0, Progress(quiet=True)) as client:
+    with connect(config, 0, Progress(quiet=True)) as client:
         assert client.submit(int, "7").result() == 7
         found = list(client.run(seen).values())
     print(json.dumps({"workers": found, "added": sorted(before.keys() - os.environ.keys())}))
