@@ -170,7 +170,7 @@ def test_no_numeric_column_but_id_and_label(bench):
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("columns", ["x", "yy"]), ("id", "yy"), ("label", "yy"), ("where", "yy > 1")],
+    [("columns", ["x", "yy"]), ("id", "yy"), ("classes", "yy"), ("where", "yy > 1")],
 )
 def test_missing_column(bench, field, value):
     bench.table()

@@ -270,7 +270,7 @@ REFUSED = {
     "a struct that is asked for": (column([{"a": 1}] * N)[0], {"columns": ["c"]},
                                    "is struct<a: int64>, expected a numeric or boolean column"),
     "text that is asked for": (column(["1"] * N)[0], {"columns": ["c"]}, "is string, expected"),
-    "a label of lists": (column([[1]] * N)[0], {"label": "c"}, "expected one value in a row"),
+    "classes of lists": (column([[1]] * N)[0], {"classes": "c"}, "expected one value in a row"),
     "a column that came later": (
         lambda f: together(f, a__parquet={"x": x}, b__parquet={"x": x, "y": x}), {}, FEW),
     "names in another case": (

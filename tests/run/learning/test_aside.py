@@ -118,7 +118,7 @@ def test_those_far_beyond_the_other_far_rows(tmp_path):
     _, clean = done(tmp_path, crowd, name="clean")
     report, found = done(tmp_path, np.insert(crowd, 7, 1e9, axis=0))
     assert found.filter(np.arange(found.num_rows) != 7)["label"].equals(clean["label"])
-    assert ": row 7 (x1 = 1e+09); nothing" in notes(report)[0]
+    assert ": row 7 (x1 = 1e+09); ignored while learning" in notes(report)[0]
 
 
 def test_where_rows_with_missing_values_are_left_out(tmp_path):

@@ -149,7 +149,7 @@ def test_answers_that_differ_widely_are_said():
     levels = level_sets([tree_of([12.0, 8.0])] * 3, n_rows=10**6)
     assert [answer.n_clusters for answer in levels.answers.values()] == [1, 3, 3]
     (doubt,) = levels.doubts()
-    assert doubt.endswith("1 (coarse), 3 (default), 3 (fine); choose with granularity")
+    assert doubt.endswith("1 (coarse), 3 (default), 3 (fine)")
     levels = level_sets([tree_of([30.0, 8.0])] * 3, n_rows=10**6)
     assert [answer.n_clusters for answer in levels.answers.values()] == [2, 3, 3]
     assert levels.doubts() == []
