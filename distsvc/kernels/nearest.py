@@ -29,6 +29,19 @@ def _box_distances(low, high, x, out):
             out[c] = fma(gap, gap, out[c])
 
 
+@inlined
+def _nearest_box(low, high, x, bounds, bound_bits):
+    """Set bounds to lower bounds of the squared distances to boxes; return the nearest box."""
+    _box_distances(low, high, x, bounds)
+    for c in range(bounds.shape[0]):
+        bounds[c] *= BOUND_FACTOR
+    first = 0
+    nearest = lowest(bound_bits)
+    while bound_bits[first] != nearest:
+        first += 1
+    return first
+
+
 @kernel
 def nearest_point(X, P, numbers, low, high):
     """Return the index (n,) int32 of the nearest point to every row of X (n, d) float32.
@@ -48,13 +61,7 @@ def nearest_point(X, P, numbers, low, high):
     out = np.empty(n, np.int32)
     for i in range(n):
         x = X[i]
-        _box_distances(low, high, x, bounds)
-        for c in range(n_cells):
-            bounds[c] *= BOUND_FACTOR
-        first = 0
-        nearest_box = lowest(bound_bits)
-        while bound_bits[first] != nearest_box:
-            first += 1
+        first = _nearest_box(low, high, x, bounds, bound_bits)
         best, number = MAX_DISTANCE_BITS, MAX_DISTANCE_BITS
         for step in range(-1, n_cells):
             c = first if step < 0 else step
@@ -89,13 +96,7 @@ def nearest_cluster(X, P, numbers, clusters, low, high):
     out = np.empty(n, np.int32)
     for i in range(n):
         x = X[i]
-        _box_distances(low, high, x, bounds)
-        for c in range(n_cells):
-            bounds[c] *= BOUND_FACTOR
-        first = 0
-        nearest_box = lowest(bound_bits)
-        while bound_bits[first] != nearest_box:
-            first += 1
+        first = _nearest_box(low, high, x, bounds, bound_bits)
         best, number, found = MAX_DISTANCE_BITS, MAX_DISTANCE_BITS, clusters[first]
         for step in range(-1, n_cells):
             c = first if step < 0 else step
