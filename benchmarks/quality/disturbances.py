@@ -30,7 +30,7 @@ SEED = 7
 
 
 def mdh_disturbed(options: Namespace) -> None:
-    """Compare the clusters of a table with those of the same table after a change.
+    """Compare the clusters of a table before and after a change of the table.
 
     Each of eight changes leaves the clusters as they are: another seed (twice), another order of
     the rows (twice) or of the columns, other units (columns times powers of ten), a copy of one

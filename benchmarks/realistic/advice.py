@@ -46,7 +46,7 @@ HOMES = {
 class Advice(NamedTuple):
     """A change of the job that a warning names.
 
-    `warning` is the number of the warning among those of the run; alternatives have the same.
+    `warning` is the index of the warning in the run; alternatives share it.
     """
 
     warning: int
@@ -62,7 +62,7 @@ class Advice(NamedTuple):
 def advice(options: Namespace) -> None:
     """Follow each advice of a run's page and log; compare the agreement before and after.
 
-    `--group` takes those of `realistic`, and "tables" (with `--data`); `--methods` are jobs.
+    `--group` takes the groups of `realistic`, and "tables" (with `--data`); `--methods` are jobs.
     """
     groups = known(options.group or ["kinds", "generated", "added"], [*GROUPS, "tables"], "group")
     jobs = known(options.methods, list(JOBS), "method")

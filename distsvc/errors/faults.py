@@ -155,7 +155,7 @@ def classify_error(
 
 
 def _stops_numba(error: BaseException) -> bool:
-    """Return whether the import of Numba failed, because of a value in the environment."""
+    """Return True if a value in the environment made the import of Numba fail."""
     frames = traceback.walk_tb(error.__traceback__)
     modules = (f.f_globals["__name__"] for f, _ in frames if f.f_code.co_name == "<module>")
     return isinstance(error, ValueError) and any(name.startswith("numba.") for name in modules)
@@ -259,7 +259,7 @@ def _of_system(error: OSError, name: str, reading: bool, writing: bool) -> Dists
 
 
 def _is_obstores(error: BaseException) -> bool:
-    """Return whether obstore raised an error; it raises Python's `FileNotFoundError`, too."""
+    """Return True if obstore raised an error, be it Python's `FileNotFoundError`."""
     return type(error).__module__.startswith("obstore") or (
         isinstance(error, FileNotFoundError) and str(error).startswith("Object at location")
     )

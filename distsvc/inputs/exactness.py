@@ -22,7 +22,7 @@ MIN_RANGE_STEPS = 2**20
 
 
 def is_narrow(least: Any, most: Any) -> Any:
-    """Return whether float64 has too few steps between the extremes of a column, or of several."""
+    """Return True if float64 has too few steps between the extremes of any column."""
     size = np.maximum(np.abs(least), np.abs(most))
     return (size > MAX_EXACT_INTEGER) & (most - least < MIN_RANGE_STEPS * np.spacing(size))
 

@@ -128,7 +128,7 @@ def opened(X: Any, missing: bool = False) -> Input | None:
 
 
 def is_elsewhere(X: Any) -> bool:
-    """Return whether X is read in blocks, since NumPy can't use it directly."""
+    """Return True if NumPy can't use X directly, so that it is read in blocks."""
     found = rows_of(X, Reading())
     return found is not None and not found.in_memory
 
@@ -171,7 +171,7 @@ def _is_table(kind: type) -> bool:
 
 
 def _is_stream(kind: type) -> bool:
-    """Return whether a table can be read only once; DuckDB can run a query again."""
+    """Return True if a table can be read only once. DuckDB can run a query again."""
     return _has(kind, "__arrow_c_stream__") and not _has(kind, "shape")
 
 

@@ -457,7 +457,7 @@ class ChecksConfig(_Section):
 
     @property
     def given(self) -> dict[str, LimitCheck | RangeCheck | NightsCheck]:
-        """The checks in the job file, including those that are off."""
+        """The checks in the job file, including disabled checks."""
         every = {name: getattr(self, name) for name in type(self).model_fields}
         return {name: check for name, check in every.items() if check is not None}
 

@@ -140,7 +140,7 @@ FEW = count(most=10_000)
 FLAG = Constraint("be True or False", bool, bool)
 
 _LENGTH = Field(min_length=1, max_length=MOST_WIDTHS)
-# A union with a discriminator: errors are those of the form that is meant.
+# A union with a discriminator, so that errors are about the intended form.
 _WIDTHS = Annotated[
     Annotated[Literal["auto"] | WEIGHT.type, Tag("one")]  # type: ignore[name-defined]
     | Annotated[list[WEIGHT.type], _LENGTH, Tag("several")],  # type: ignore[name-defined]

@@ -26,7 +26,7 @@ step-norm rule stopped the descent, state of the random number generator of PROJ
 
 ONE_BITS = np.int32(0x3F800000)
 """The bits of the float32 1. Non-negative floats are ordered like their bits, and the minimum and
-maximum of integers are vectorised; those of floats are not, because of NaN."""
+maximum are vectorised for integers, but not for floats, because of NaN."""
 
 
 @inlined
