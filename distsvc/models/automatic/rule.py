@@ -102,7 +102,6 @@ class MixtureRule(Scored, Rule):
 
     def check(self) -> None:
         """Raise DataError if the shapes of arrays contradict each other."""
-        self.check_components()
         d = self.components.shape[1]
         for name in ("numbers", "absent", "levels"):
             if (getattr(self, name) >= d).any():

@@ -102,10 +102,6 @@ class LandmarkRule(Scored, Rule):
         points, ends = self._grouped
         return nearest_shares(project(Z, self.axes), points, ends, SOFTENED * self.gamma)
 
-    def check(self) -> None:
-        """Raise DataError if vectors have more components than rows are projected on."""
-        self.check_components()
-
     @cached_property
     def _grouped(self) -> tuple[np.ndarray, np.ndarray]:
         """Landmarks sorted by cluster, axis by axis, and the end of each cluster."""

@@ -37,7 +37,7 @@ class Scored:
     """
 
     components: Annotated[np.ndarray, ArrayField("float32", "c d", row_major=False)]
-    near_points: Annotated[np.ndarray, ArrayField("float32", "w W")]
+    near_points: Annotated[np.ndarray, ArrayField("float32", "c W")]
     near_least: Annotated[float, GAMMA]
     near_limit: Annotated[float, real()]
     near_unit: Annotated[float, real(ge=LEAST_UNIT)]
@@ -60,13 +60,6 @@ class Scored:
     def neighbour_score(self) -> NeighbourScore:
         """Score of rows by their components."""
         return NeighbourScore(self.near_points, self.near_least, self.near_limit, self.near_unit)
-
-    def check_components(self, *names: str) -> None:
-        """Raise DataError if arrays have more components than rows are projected on."""
-        for name in ("near_points", *names):
-            found, most = len(getattr(self, name)), len(self.components)
-            if found > most:
-                raise DataError(f"array {name}: expected at most {most} components, found {found}")
 
 
 @dataclass(frozen=True)
@@ -152,7 +145,9 @@ class LevelRule(Scored, Rule):
 
     def check(self) -> None:
         """Raise DataError if vectors have more components than rows are projected on."""
-        self.check_components("S")
+        found, most = len(self.S), len(self.components)
+        if found > most:
+            raise DataError(f"array S: expected at most {most} components, found {found}")
 
     def _voted(self, view: np.ndarray) -> np.ndarray:
         return self._voter.labels(np.ascontiguousarray(view[:, : len(self.S)]))

@@ -100,11 +100,9 @@ def test_the_level_rule_projects_and_takes_the_largest_sum():
     assert nearest["score"].tobytes() == found["score"].tobytes()
 
 
-def test_vectors_of_more_components_than_there_are_are_refused():
+def test_points_of_more_components_than_there_are_are_refused():
     rule = level_rule()
-    with pytest.raises(
-        DataError, match=r"^array near_points: expected at most 2 components, found 3$"
-    ):
+    with pytest.raises(DataError, match=r"^array near_points: expected the shape \(2, W\)"):
         LevelRule.restored(rule.facts(), rule.arrays() | {"components": rule.components[:2]})
 
 
