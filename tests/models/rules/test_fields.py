@@ -165,7 +165,7 @@ def test_vectors_have_at_most_the_components_that_rows_are_projected_on():
     rows = np.zeros((5, D), "f4")
     assert np.isfinite(type(rule).restored(facts, arrays, D).label(rows)["score"]).all()
     arrays["S"] = np.zeros((3, arrays["S"].shape[1]), "f4")
-    with pytest.raises(DataError, match="^array S: expected at most 2 components, found 3$"):
+    with pytest.raises(DataError, match=r"^array S: expected at most 2 components, found 3$"):
         type(rule).restored(facts, arrays, D)
 
 
@@ -189,7 +189,7 @@ def test_vectors_have_at_most_the_components_that_rows_are_projected_on():
         (
             "level-tree",
             {"components": slice(1)},
-            "array near_points: expected the shape (1, W), found (2, ",
+            "array near_points: expected the shape",
         ),
         ("linear-svdd", {"ball": False}, "fact ball: expected True, found False"),
     ],
