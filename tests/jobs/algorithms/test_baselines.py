@@ -1,7 +1,5 @@
 """The baselines as jobs: the labels of the estimators, the same however the table is cut."""
 
-import hashlib
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,9 +14,7 @@ from distsvc.published.predict import predict_table
 from distsvc.report.content.report import Report
 from distsvc.report.page import render_page
 from distsvc.run.job import run_job
-from distsvc.run.work.start import ClusterAddress
 from distsvc.storage.places.arrays import read_json
-from tests.clusters import loopback_cluster
 from tests.published_files import listed, published_file
 
 pytestmark = pytest.mark.usefixtures("quick_page")
@@ -71,10 +67,6 @@ def labels_of(out):
     return pa.concat_tables(parts), len(parts)
 
 
-def model_of(out):
-    return hashlib.sha256(published_file(out, "arrays.npz").read_bytes()).hexdigest()
-
-
 @pytest.fixture(scope="module", params=BASELINES)
 def published(request, table, tmp_path_factory):
     out = tmp_path_factory.mktemp("out") / "run"
@@ -119,37 +111,6 @@ def test_a_score_is_the_distance_to_the_border(rows, published):
         assert least <= moved.any(axis=1).mean() <= most
 
 
-def test_no_row_is_an_outlier(published):
-    _, out, report = published
-    found = labels_of(out)[0]
-    assert not any(found["outlier"].to_pylist())
-    assert min(found["score"].to_pylist()) >= 0.0
-    assert report.outliers.defined is False
-    assert report.outliers.rows == 0
-
-
-@pytest.mark.parametrize(("block_rows", "n_parts"), [(77, 3), (999, 6)])
-def test_the_cut_of_the_table_does_not_change_a_byte(
-    table, published, tmp_path, block_rows, n_parts
-):
-    algorithm, out, _ = published
-    cut = {"block_rows": block_rows, "partition_rows": 3000 // n_parts}
-    run(table, tmp_path / "out", algorithm, cluster=cut)
-    found, parts = labels_of(tmp_path / "out")
-    assert parts == n_parts
-    assert found.equals(labels_of(out)[0])
-    assert model_of(tmp_path / "out") == model_of(out)
-
-
-def test_workers_do_not_change_a_byte(table, published, tmp_path):
-    algorithm, out, _ = published
-    with loopback_cluster(2) as cluster:
-        cut = {"partition_rows": 1000}
-        address = cluster.scheduler_address
-        run(table, tmp_path / "out", algorithm, cluster=cut, at=ClusterAddress(address))
-    assert labels_of(tmp_path / "out")[0].equals(labels_of(out)[0])
-
-
 def test_predict_gives_the_same_labels(table, published, tmp_path):
     algorithm, out, _ = published
     manifest = predict_table(out, str(table), str(tmp_path / "out"))
@@ -171,18 +132,6 @@ def test_the_page(published):
     assert "Inside or outside" not in page
     assert {"n_clusters", "n_samples", "share_sampled"} <= set(report.model.fitted)
     assert sum(report.score_histogram.counts) == 3000
-
-
-def test_one_cluster(published, tmp_path):
-    algorithm, _, _ = published
-    model = {} if algorithm == "spdc" else {"n_clusters": 1}
-    X = np.random.default_rng(0).normal(size=(300, 1))
-    report = run(write(X, tmp_path / "one.parquet"), tmp_path / "out", algorithm, model=model)
-    found = labels_of(tmp_path / "out")[0]
-    assert set(found["label"].to_pylist()) == {0}
-    assert set(found["score"].to_pylist()) == {np.inf}
-    assert report.score_histogram.counts == []
-    assert report.sample.axes == ["f0", "distance"]
 
 
 def test_a_large_table_is_sampled(rows, table, published, tmp_path, monkeypatch):

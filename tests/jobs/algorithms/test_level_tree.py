@@ -10,7 +10,6 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from distsvc import SupportVectorClustering
-from distsvc.errors import JobFileError
 from distsvc.models.rows import sampling
 from distsvc.models.support_vector.level_tree import ensemble
 from distsvc.models.support_vector.level_tree.consensus import REFERENCE_ROWS
@@ -21,7 +20,7 @@ from distsvc.run.work.start import ClusterAddress
 from tests.clusters import loopback_cluster
 from tests.jobs.level_tree_jobs import MODEL, N, blobs, digest_of, model_of, run
 from tests.jobs.lost_work import DoneTwice
-from tests.published_files import listed, nothing_left, published_file, read_labels
+from tests.published_files import listed, published_file, read_labels
 from tests.small_runs import write_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")
@@ -107,14 +106,6 @@ def test_a_job_gives_labels_and_scores_of_the_estimator(table, given, published)
     assert candidates_of(published[1]) == estimator.candidates_
 
 
-def test_the_clusters_are_found(table, given, published):
-    y = pq.read_table(table)["class"].to_numpy()
-    assert adjusted_rand_score(y, read_labels(published[0])["label"]) > 0.97
-    assert published[1].outliers.share < 0.015
-    doubts = [] if len(given["columns"]) == 2 else ["Weak evidence: only 33 % of the models agree"]
-    assert [warning.partition(";")[0] for warning in published[1].warnings] == doubts
-
-
 def test_the_drawn_domain_is_that_of_the_score(table, given, published):
     """Far from all rows f is cut off, lest the boundary that is drawn between two points moves."""
     picture = published[1].picture
@@ -129,12 +120,6 @@ def test_the_drawn_domain_is_that_of_the_score(table, given, published):
     x, y = np.searchsorted(picture.grid_x, X[:, 0]), np.searchsorted(picture.grid_y, X[:, 1])
     near = np.max([f[y - i, x - j] for i in (0, 1) for j in (0, 1)], axis=0)
     assert (near > 0.0).mean() > 0.98
-
-
-def test_predict_gives_the_same_labels(table, published, tmp_path):
-    manifest = predict_table(published[0], str(table), str(tmp_path / "out"))
-    assert read_labels(tmp_path / "out").equals(read_labels(published[0]))
-    assert "standard deviations of a cluster" in manifest.columns["score"]
 
 
 @pytest.mark.filterwarnings("ignore:Weak evidence")
@@ -191,21 +176,6 @@ def test_rows_left_out_by_where(table, given, tmp_path, monkeypatch, most, again
     assert adjusted_rand_score(y, found[0][0]["label"]) > 0.9
 
 
-def test_missing_values_dropped(tmp_path):
-    """The rows that are left are clustered as where a filter leaves the same ones."""
-    X, _ = blobs(2)
-    holes = X.copy()
-    holes[5::20, 0], holes[15::20, 1] = np.nan, np.nan
-    whole = ~np.isnan(holes).any(axis=1)
-    path = write_table(tmp_path / "holes.parquet", holes)
-    report = run(path, tmp_path / "dropped", preprocess={"missing": "drop"}, cut=(77, 200))
-    write_table(tmp_path / "whole.parquet", X, keep=whole.astype(np.int8))
-    run(tmp_path / "whole.parquet", tmp_path / "filtered", input={"where": "keep == 1"})
-    assert report.input.n_rows == whole.sum()
-    np.testing.assert_array_equal(read_labels(tmp_path / "dropped")["row"], np.flatnonzero(whole))
-    assert read_labels(tmp_path / "dropped").equals(read_labels(tmp_path / "filtered"))
-
-
 def test_a_model_learned_again_is_the_same(flat, tmp_path, monkeypatch):
     """As after a lost worker."""
     twice = DoneTwice.of(level_tree.LEARN)
@@ -230,19 +200,6 @@ def test_a_list_of_gammas(flat, tmp_path):
     assert read_labels(tmp_path / "again").equals(read_labels(tmp_path / "out"))
 
 
-def test_a_list_of_gammas_without_a_budget(tmp_path):
-    path = write_table(tmp_path / "in.parquet", blobs(2, 200)[0])
-    report = run(path, tmp_path / "out", {"gamma": [4.0, 16.0], "solver": "sgd", "max_iter": 400})
-    assert [model.gamma for model in report.levels.models] == [4.0, 16.0]
-
-
-def test_a_list_of_gammas_can_not_be_solved_exactly(flat, tmp_path):
-    message = "model: labelling='level-tree' needs solver='bsgd' or 'sgd', found 'exact'"
-    with pytest.raises(JobFileError, match=message):
-        run(flat, tmp_path / "out", {"gamma": [1.0, 4.0], "solver": "exact"})
-    assert nothing_left(tmp_path / "out")
-
-
 def test_a_number_and_a_penalty(flat, tmp_path):
     """One model is trained, with C; rows are scored by their distances from near ones."""
     report = run(flat, tmp_path / "out", {"labelling": "level-tree", "gamma": 16.0, "C": 10.0})
@@ -261,15 +218,6 @@ def test_a_number_and_a_penalty(flat, tmp_path):
     np.testing.assert_allclose(found["score"], expected, rtol=1e-3, atol=4e-3)
     np.testing.assert_array_equal(found["outlier"], found["score"].to_numpy() < 0.0)
     assert report.levels.why[0].startswith("The weakest split is ")
-
-
-def test_rows_can_take_the_cluster_of_the_nearest_support_vector(flat, tmp_path):
-    run(flat, tmp_path / "out", {"assignment": "nearest"})
-    arrays = model_of(tmp_path / "out")
-    Z = (blobs(2)[0] - arrays["centre"]) / arrays["scale"] - arrays["origin"]
-    distances = ((Z[:, None, :] - arrays["S"].T[None]) ** 2).sum(axis=2)
-    expected = arrays["part"][distances.argmin(axis=1)]
-    np.testing.assert_array_equal(read_labels(tmp_path / "out")["label"], expected)
 
 
 @pytest.mark.parametrize("nu", [0.02, 0.3])

@@ -58,11 +58,3 @@ def test_both_keys_are_refused(table):
     _, path = table
     with pytest.raises(JobFileError, match="n_clusters or n_components, not both"):
         distsvc.run(job(path, "both", n_clusters=3, n_components=3))
-
-
-def test_an_explicit_scale_learns_from_scaled_columns(table):
-    _, path = table
-    given = job(path, "scaled") | {"preprocess": {"scale": "standard", "missing": "median"}}
-    given["input"]["exclude"] = ["country"]
-    run = distsvc.run(given)
-    assert len(np.unique(run.labels()["label"])) > 1

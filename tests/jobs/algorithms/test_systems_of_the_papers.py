@@ -101,14 +101,6 @@ def test_a_system_has_the_labels_of_its_estimator(system, table, tmp_path):
     assert facts.get("epsilon") == getattr(estimator, "epsilon_", None)
 
 
-def test_svc_looks_at_a_sample_of_a_large_table(table, tmp_path, monkeypatch):
-    monkeypatch.setattr(boundary, "SYSTEM_ROWS", 200)
-    report = run(table, tmp_path / "out", {"algorithm": "svc", "gamma": 4.0, "nu": 0.05})
-    assert 100 < report.model.fitted["n_equilibria"] < 250
-    assert len(read_labels(tmp_path / "out")) == 700
-    assert 2 <= len(report.clusters) < 10
-
-
 def test_an_empty_boundary_ends_the_job(table, tmp_path):
     with pytest.raises(
         JobFileError, match=r"model: epsilon = 1e-09 leaves the boundary without rows"

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tomli_w
-import zarr
 from click.testing import CliRunner
 
 from distsvc.cli.main import main
@@ -74,13 +73,6 @@ def bench(tmp_path):
     return Bench(tmp_path)
 
 
-def test_good_input_is_not_refused(bench):
-    bench.table()
-    found = bench.run()
-    assert (found.exit_code, found.exception) == (0, None)
-    assert f"{N} rows" in found.stdout
-
-
 # The file
 
 
@@ -89,30 +81,9 @@ def test_missing_file(bench, path):
     bench.refuses(66, str(bench.folder / path), path=path)
 
 
-def test_empty_folder(bench):
-    (bench.folder / "empty").mkdir()
-    bench.refuses(66, "no file in", "empty", path="empty")
-
-
 def test_empty_table(bench):
     bench.table(columns(0))
     bench.refuses(65, "in.parquet has no rows")
-
-
-def test_empty_csv(bench):
-    (bench.folder / "in.csv").write_text("x,y\n")
-    bench.refuses(65, "in.csv has no rows", path="in.csv")
-
-
-def test_empty_zarr(bench):
-    zarr.create_array(bench.folder / "in.zarr", shape=(0, 2), chunks=(1, 2), dtype="f8")
-    bench.refuses(65, "in.zarr has no rows", path="in.zarr")
-
-
-@pytest.mark.parametrize("content", [b"", b"PAR1", b"no table at all, just text"])
-def test_unreadable_parquet(bench, content):
-    (bench.folder / "in.parquet").write_bytes(content)
-    bench.refuses(65, "can't read", "in.parquet")
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
@@ -124,68 +95,7 @@ def test_truncated_parquet(bench, share):
     bench.refuses(65, "can't read", "in.parquet")
 
 
-def test_damaged_parquet(bench):
-    """The footer is whole, a page is not."""
-    bench.table()
-    path = bench.folder / "in.parquet"
-    content = bytearray(path.read_bytes())
-    content[4:200] = bytes(196)
-    path.write_bytes(content)
-    bench.refuses(65, "can't read", "in.parquet")
-
-
-def test_zarr_with_object_dtype(bench):
-    folder = bench.folder / "in.zarr"
-    folder.mkdir()
-    (folder / ".zarray").write_text(
-        '{"zarr_format": 2, "shape": [4], "chunks": [4], "dtype": "|O", "compressor": null, '
-        '"fill_value": null, "order": "C", "filters": [{"id": "pickle", "protocol": 5}]}'
-    )
-    bench.refuses(65, "in.zarr", path="in.zarr")
-
-
-@pytest.mark.filterwarnings("ignore:The data type")
-def test_zarr_of_text(bench):
-    zarr.create_array(bench.folder / "in.zarr", data=np.array(["a", "b"]))
-    bench.refuses(65, "in.zarr", "no numeric column", path="in.zarr")
-
-
-def test_unknown_protocol(bench):
-    found = bench.run(input={"path": "what://ever"})
-    bench.check(found, 78, "input.path", "what")
-
-
 # The columns
-
-
-def test_zero_numeric_columns(bench):
-    bench.table({"name": ["a", "b"], "kind": ["c", "d"]})
-    bench.refuses(65, "has no numeric column", "found name (string), kind (string)")
-
-
-def test_no_numeric_column_but_id_and_label(bench):
-    bench.table({"x": [1, 2, 3], "y": [0, 1, 0], "t": ["a", "b", "c"]})
-    bench.refuses(65, "has no numeric column", input={"id": "x", "label": "y"})
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("columns", ["x", "yy"]), ("id", "yy"), ("classes", "yy"), ("where", "yy > 1")],
-)
-def test_missing_column(bench, field, value):
-    bench.table()
-    bench.refuses(
-        65,
-        f"input.{field}",
-        "in.parquet has no column 'yy'; did you mean 'y'?",
-        input={field: value},
-    )
-
-
-def test_a_text_column_named_in_columns(bench):
-    bench.table(name_of=["a"] * N)
-    message = "column 'name_of' of", "in.parquet is string, expected a numeric or boolean column"
-    bench.refuses(65, "input.columns", *message, input={"columns": ["x", "name_of"]})
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, 1e200])
@@ -235,21 +145,6 @@ def test_constant_columns_are_a_warning(bench):
     assert read_labels(bench.out)["label"].equals(with_flat["label"])
 
 
-def test_all_columns_constant(bench):
-    bench.table({"x": np.full(N, 3.0)})
-    found = bench.run()
-    assert found.exit_code == 0
-    assert "warning: constant columns carry no information: x" in found.stdout
-    assert "warning: all rows looked at are equal" in found.stdout
-    assert read_labels(bench.out)["label"].to_pylist() == [0] * N
-
-
-@pytest.mark.parametrize("n", [1])
-def test_fewer_than_two_rows(bench, n):
-    bench.table(columns(n))
-    bench.refuses(65, f"expected at least 2 rows to cluster, found {n}")
-
-
 def test_fewer_than_two_rows_are_kept(bench):
     bench.table(place=np.arange(N))
     bench.refuses(65, "expected at least 2 rows", input={"where": "place == 3"})
@@ -265,28 +160,6 @@ def test_two_rows_are_enough(bench):
 
 
 # The job file
-
-
-@pytest.mark.parametrize(
-    ("sections", "message"),
-    [
-        ({"model": {"gama": 1.0}}, "unknown key 'model.gama'; did you mean 'gamma'?"),
-        ({"model": {"iterate": "average"}}, "model: iterate = 'average' needs solver = 'sgd'"),
-        ({"input": {"where": "x ="}}, "input.where"),
-        ({"input": {"columns": ["x", "x"]}}, "input.columns names 'x' twice"),
-    ],
-)
-def test_bad_job_file(bench, sections, message):
-    bench.table()
-    bench.refuses(78, message, **sections)
-
-
-def test_too_many_rows_for_the_exact_solver(bench):
-    bench.table(columns(10_001))
-    message = (
-        "model: solver='exact' with C keeps the whole kernel matrix and takes at most 10000 rows"
-    )
-    bench.refuses(78, message, model={"solver": "exact", "C": 2.0})
 
 
 # The output
@@ -309,39 +182,7 @@ def test_output_not_writable(bench, out, why):
     assert sorted({*bench.folder.iterdir()} - {bench.folder / "job.toml"}) == before
 
 
-def test_ids_that_the_format_can_not_hold(bench):
-    bench.table(place=[f"n{i}" for i in range(N)])
-    message = "output.format 'zarr' needs whole numbers as ids; column 'place' is string"
-    bench.refuses(65, message, input={"id": "place"}, output={"format": "zarr"})
-
-
 # Predict
-
-
-@pytest.mark.parametrize(
-    ("names", "found"),
-    [(["x"], "missing: y; found: x"), (["z", "v"], "missing: x, y; found: z, v")],
-)
-def test_predict_without_the_models_columns(bench, names, found):
-    bench.table()
-    assert bench.run().exit_code == 0
-    bench.table({name: np.arange(5.0) for name in names}, name="new.parquet")
-    target = bench.folder / "predicted"
-    result = bench.invoke("predict", str(bench.out), str(bench.folder / "new.parquet"), str(target))
-    bench.check(result, 65, "expected the model's 2 columns, found ", found)
-    assert nothing_left(target)
-
-
-@pytest.mark.parametrize("names", [["y", "x"], ["x", "y", "z"]])
-def test_predict_with_the_models_columns_in_any_order_and_more(bench, names):
-    bench.table()
-    assert bench.run().exit_code == 0
-    bench.table({name: np.arange(5.0) for name in names}, name="new.parquet")
-    target = bench.folder / "predicted"
-    result = bench.invoke("predict", str(bench.out), str(bench.folder / "new.parquet"), str(target))
-    assert result.exit_code == 0, result.output
-    assert read_labels(target).num_rows == 5
-    assert ("ignored columns" in result.stderr) == ("z" in names)
 
 
 def test_predict_with_bad_rows(bench):

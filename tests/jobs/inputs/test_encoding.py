@@ -15,7 +15,6 @@ from distsvc.run.job import run_job
 from distsvc.run.learning.survey import Survey
 from distsvc.run.model.files import checked_model, read_model
 from distsvc.run.work import plan
-from distsvc.run.work.progress import Progress
 from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.manifest import read_manifest
 from tests.published_files import read_labels
@@ -132,25 +131,6 @@ def test_a_missing_value_follows_the_job(tmp_path):
     filled = run_job(job(path, tmp_path / "median", **median))
     assert filled.input.n_rows == 60
     assert any(text.startswith("1 missing values were replaced") for text in filled.warnings)
-
-
-def test_values_that_a_model_does_not_know_are_told_of(tmp_path):
-    path = write(tmp_path / "t.parquet", rows())
-    run_job(job(path, tmp_path / "out"))
-    other = write(tmp_path / "other.parquet", rows(kinds=("1", "2", "3")))
-    told: dict[str, list[str]] = {}
-    for table in (path, other):
-        progress = Progress(quiet=True)
-        progress.event = lambda name, table=table, **known: told.setdefault(table, []).extend(
-            [known["because"]] if name == "note" else []
-        )
-        predict_table(tmp_path / "out", table, str(tmp_path / "labels"), overwrite=True,
-                      progress=progress)  # fmt: skip
-    assert told[path] == []
-    assert told[other] == [
-        "100% of the first 300 rows have a value of 'kind' that the model does not know: is the "
-        "column what it was?"
-    ]
 
 
 def test_names_that_two_columns_make_are_refused(tmp_path):

@@ -9,7 +9,6 @@ import pytest
 
 from distsvc.errors import JobFileError
 from distsvc.job.file import parse_job
-from distsvc.monitoring.openlineage import dataset_name
 from distsvc.published.predict import predict_table
 from distsvc.report.content.report import Report
 from distsvc.run.forecast.forecast import forecast_job
@@ -17,7 +16,6 @@ from distsvc.run.job import run_job
 from distsvc.run.work.start import Start
 from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.manifest import read_manifest
-from distsvc.storage.rows.id_detection import ROW_NUMBER
 from tests.published_files import read_labels
 from tests.small_runs import three_clusters
 
@@ -120,23 +118,3 @@ def test_a_model_of_a_key_and_a_row_number_is_applied_to_them(tmp_path):
     assert report.input.columns == ["day", "event", "x"]
     report = run_job(job_of(tmp_path / "in", tmp_path / "refit", continuity=goes_on))
     assert set(report.input.columns) == {"day", "event", "x"}  # as the run before
-
-
-def test_the_page_says_which_columns_are_not_used(tmp_path):
-    hive(tmp_path / "in", 20261120)
-    report = run_job(job_of(tmp_path / "in", tmp_path / "out"))
-    assert report.input.left_out == {"day": "a partition key", "event": ROW_NUMBER}
-    run_job(job_of(tmp_path / "in", tmp_path / "out"))  # is published already
-
-
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        ("delta://s3://bucket/lake/t?version=3", ("s3://bucket", "lake/t")),
-        ("delta:///data/t", ("file", "/data/t")),
-        ("iceberg://s3://b/w/db/t/metadata/v1.metadata.json", ("s3://b", "w/db/t")),
-        ("iceberg://prod/db.t?snapshot=2", ("iceberg://prod", "db.t")),
-    ],
-)
-def test_names_of_datasets(path, expected):
-    assert dataset_name(path) == expected

@@ -180,47 +180,7 @@ def test_a_date_that_would_be_left_in_the_path(text):
     refused(message, output={"path": f"out/{text}"})
 
 
-def test_a_range_of_dates_where_there_is_one_path():
-    refused("output.path must hold one day", output={"path": "out/{run_date-1d..run_date}"})
-
-
 # Filters
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "(" * 100_000 + "i == 1" + ")" * 100_000,
-        "not " * 5000 + "i == 1",
-        "i in [" + ", ".join(["1"] * 100_000) + "]",
-        "i == \x00",
-        "i == '\n",
-    ],
-)
-def test_filters_that_are_refused(text):
-    with pytest.raises(JobFileError, match=r"^input\.where") as caught:
-        parse_where(text)
-    assert len(str(caught.value)) < 2001
-    assert str(caught.value).isprintable()
-
-
-@pytest.mark.parametrize(
-    ("text", "matches"),
-    [
-        ("i == " + "9" * 5000, 0),
-        ("i < " + "9" * 5000, 3),
-        ("i > -9223372036854775809", 3),
-        ("i in [1, 18446744073709551616, 1e400]", 1),
-        ("f < 1e400", 3),
-        ("s == 'a\\'\x00'", 0),
-        ("s != '" + "x" * 100_000 + "'", 3),
-        ("not (s == 'é' or f > 1)", 2),
-    ],
-)
-def test_filters_with_odd_literals(text, matches):
-    columns = {"i": [1, 2, 2**62], "f": [0.5, 1.0, 2.0], "s": ["a", "b", "ü"]}
-    mask = parse_where(text).mask({name: pa.array(values) for name, values in columns.items()})
-    assert sum(mask.to_pylist()) == matches
 
 
 def test_a_filter_with_text_that_is_no_unicode():
@@ -275,12 +235,6 @@ def test_an_id_named_row(folder):
     run_job(job(input={"id": "row"}))
     [part] = (folder / "out").glob("labels/**/*.parquet")
     assert pq.read_schema(part).names == ["row", "label", "score", "outlier"]
-
-
-def test_a_label_among_the_features():
-    refused("job: input.columns names 'y', the input.classes", input={
-        "path": "in.parquet", "columns": ["x", "y"], "label": "y"
-    })  # fmt: skip
 
 
 ODD_NAMES = ("a\nb", "\x1b[31m\x00", "</script>\u202e\"'`", "n" * 100_000, "", " x ")
@@ -355,11 +309,6 @@ def test_values_too_alike_to_be_squared(folder, scale):
     [part] = (folder / "out").glob("labels/**/*.parquet")
     label = pq.read_table(part)["label"].to_numpy()
     assert (label == label[np.arange(60) % 2]).all()
-
-
-def test_a_small_column_beside_others_is_no_fault(folder):
-    write(table() | {"small": table()["y"] * 1e-300, "flat": np.full(60, 1e17)})
-    run_job(job(preprocess={"scale": "none"}))
 
 
 def test_a_far_row_of_another_table(folder):

@@ -52,19 +52,6 @@ def run(path, out, preprocess=UNIT, **cluster):
 
 
 @QUICK
-def test_clusters_are_directions_whatever_the_cut(embeddings, tmp_path):
-    path = write(tmp_path / "t.parquet", embeddings)
-    report = run(path, tmp_path / "one")
-    assert [cluster.rows for cluster in report.clusters] == [200, 200, 200]
-    run(path, tmp_path / "cut", partition_rows=70, block_rows=13)
-    found = labels_of(tmp_path / "one")
-    assert np.array_equal(found, labels_of(tmp_path / "cut"))
-    doubled = write(tmp_path / "doubled.parquet", 2.0 * embeddings)
-    predict_table(tmp_path / "one", doubled, str(tmp_path / "labels"))
-    assert np.array_equal(found, labels_of(tmp_path / "labels"))
-
-
-@QUICK
 def test_the_scale_that_shows_directions_is_chosen_and_saved(embeddings, tmp_path):
     path = write(tmp_path / "t.parquet", embeddings)
     labels = []

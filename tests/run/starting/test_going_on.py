@@ -28,7 +28,7 @@ from distsvc.run.work.start import Start
 from distsvc.run.work.workers.cluster import versions
 from distsvc.storage.places.arrays import described
 from distsvc.storage.places.folder import Folder
-from distsvc.storage.publishing.publication import Output, collect
+from distsvc.storage.publishing.publication import Output
 from tests.published_files import listed, nothing_left
 from tests.small_runs import MODELS, digests, forget, small_job, three_clusters, write_table
 
@@ -449,12 +449,6 @@ def test_a_prediction_goes_on(table, tmp_path, tasks):
     predict_table(model, str(new), str(tmp_path / "labels"))
     assert len(tasks) == max(n - 1, 1)
     assert answer(tmp_path / "labels") == answer(tmp_path / "whole")
-
-
-def test_a_run_that_was_interrupted_is_collected(table, tmp_path, tasks):
-    interrupted(small_job(table, MODELS["sampled"]), tasks, 7)
-    assert any("/results/survey/" in name for name in collect(str(tmp_path / "out")))
-    assert nothing_left(tmp_path / "out")
 
 
 @contextmanager

@@ -14,9 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as npst
 
 from distsvc.errors import DataError, TemporaryError
 from distsvc.storage.places.arrays import (
@@ -87,18 +84,6 @@ def test_arrays_come_back(tmp_path):
         same(found[name], array)
     np.savez(tmp_path / "b.npz", **ARRAYS)
     assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
-
-
-@given(
-    array=npst.arrays(
-        st.sampled_from([np.float32, np.float64, np.int64, np.uint64, np.bool_]),
-        npst.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=5),
-    )
-)
-def test_a_mapped_array_is_what_was_written(tmp_path_factory, array):
-    path = tmp_path_factory.mktemp("npy") / "a.npy"
-    write_array(path, array)
-    same(np.asarray(map_array(path)), array)
 
 
 @pytest.mark.parametrize("name", ["X", "fortran", "keys", "empty", "flags"])
@@ -208,12 +193,6 @@ def test_a_mapped_file_of_another_length(tmp_path, change):
     message = rf"X\.npy can't be read: .* expected 8,128 bytes, found {8128 + change:,}"
     with pytest.raises(DataError, match=message):
         map_array(path)
-
-
-def test_a_mapped_array_is_not_writable(tmp_path):
-    write_array(tmp_path / "X.npy", np.zeros(3))
-    with pytest.raises(ValueError, match="read-only"):
-        map_array(tmp_path / "X.npy")[0] = 1.0
 
 
 def test_a_member_that_is_no_array(tmp_path):

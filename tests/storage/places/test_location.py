@@ -22,14 +22,6 @@ def test_a_store_that_is_not_supported(url):
         Location.of(url)
 
 
-def test_a_url_with_a_password_is_refused():
-    with pytest.raises(JobFileError, match=r"http://host/a.csv: expected .*FSSPEC_HTTP") as found:
-        Location.of("http://me:secret@host/a.csv?sig=abc")
-    assert "secret" not in str(found.value)
-    assert "abc" not in str(found.value)
-    assert Location.of("/a b/c?.csv").shown == "/a b/c?.csv"
-
-
 @pytest.mark.parametrize(
     ("error", "expected", "message"),
     [

@@ -385,12 +385,6 @@ def test_a_url_of_no_bucket_is_no_output(path):
         Output(path)
 
 
-def test_secrets_of_a_url_are_not_told():
-    with pytest.raises(JobFileError) as error:
-        Output("s3://KEY:hunter2@bucket/out")
-    assert "hunter2" not in str(error.value)
-
-
 @pytest.mark.parametrize("name", [".runs", "labels", "model", "report"])
 def test_links_are_not_followed(tmp_path, name):
     """What a link in the place of one of our folders points to is somebody else's."""

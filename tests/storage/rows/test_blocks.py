@@ -37,13 +37,6 @@ def test_blocks_hold_the_rows_of_the_range(layouts, layout, where, cut, block_ro
     assert labels == expected["label"].to_pylist()
 
 
-def test_blocks_without_where_are_full(layouts):
-    folder, _ = layouts["tiny row groups"]
-    table = opened(folder, folder)
-    sizes = [len(block.rows) for block in read_blocks(table, 5, 300, 100)]
-    assert sizes == [100, 100, 95]
-
-
 @pytest.mark.parametrize(
     ("start", "stop", "block_rows", "message"),
     [
@@ -69,10 +62,3 @@ def test_ids_and_labels_only_when_asked(layouts):
     (block,) = read_blocks(table, 0, 300, 300, with_labels=True)
     assert block.ids is None
     assert block.labels.type == pa.string()
-
-
-def test_a_table_without_id_or_label_has_none(layouts):
-    folder, _ = layouts["one row group"]
-    (block,) = read_blocks(opened(folder, folder), 0, 300, 300, with_ids=True, with_labels=True)
-    assert block.ids is None
-    assert block.labels is None

@@ -126,13 +126,6 @@ def test_number_types_may_differ_between_files_and_a_column_may_be_null_in_one(t
     assert labels == [None, "u", None]
 
 
-def test_two_columns_of_one_name(tmp_path):
-    data = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["x", "x"])
-    pq.write_table(data, tmp_path / "t.parquet")
-    with pytest.raises(DataError, match=r"t.parquet has two columns named 'x'"):
-        opened(tmp_path / "t.parquet", tmp_path)
-
-
 def test_an_id_that_does_not_fit_its_common_type(tmp_path):
     pq.write_table(pa.table({"i": [2**53 + 1], "x": [1.0]}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"i": [0.5], "x": [1.0]}), tmp_path / "b.parquet")
