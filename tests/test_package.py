@@ -83,19 +83,6 @@ def test_the_description_on_an_index_leads_to_no_file(monkeypatch):
     assert "Guide to inputs, columns, outliers" in text
 
 
-def test_forms_can_be_shown():
-    for path in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"):
-        form = yaml.safe_load(path.read_text())
-        if path.stem == "config":
-            continue
-        assert form["name"]
-        assert form["description"]
-        ids = [part["id"] for part in form["body"]]
-        assert len(set(ids)) == len(ids) >= 3
-        assert all(part["type"] in ("textarea", "input") for part in form["body"])
-        assert all(part["attributes"]["label"] for part in form["body"])
-
-
 def test_the_source_distribution_has_every_folder():
     manifest = (ROOT / "MANIFEST.in").read_text().split()
     folders = {path.name for path in ROOT.iterdir() if path.is_dir() and not own(path)}

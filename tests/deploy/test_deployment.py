@@ -119,22 +119,6 @@ def test_the_health_check_tells_a_scheduler_that_lives(cluster):
 # What deploy/ says
 
 
-def test_compose():
-    services = COMPOSE["services"]
-    assert set(services) == {"scheduler", "worker", "driver"}
-    assert services["worker"]["deploy"]["replicas"] == 2
-    for service in services.values():
-        assert (ROOT / service["build"]["context"] / service["build"]["dockerfile"]).exists()
-        assert service["read_only"] is True
-    for name in ("worker", "driver"):
-        assert services[name]["volumes"] == COMPOSE["x-volumes"]
-        assert services[name]["depends_on"]["scheduler"]["condition"] == "service_healthy"
-    ports = services["scheduler"]["ports"]
-    assert ports
-    assert all(port.startswith("127.0.0.1:") for port in ports)
-    assert not any("ports" in services[name] for name in ("worker", "driver"))
-
-
 def test_the_commands_of_compose_exist():
     services = COMPOSE["services"]
     known = {entry.name for entry in entry_points(group="dask_cli")}
@@ -182,13 +166,6 @@ def test_yesterday_is_a_date():
     date = script[script.index("$(") + 2 : script.index(")")].replace("%%", "%")
     found = subprocess.run(shlex.split(date), capture_output=True, text=True, check=True)
     assert load_job(ROOT / "jobs/nightly.toml", run_date=found.stdout.strip()).input.path
-
-
-def test_the_timer_starts_the_service():
-    timer = unit("distsvc-nightly.timer")
-    assert "Unit" not in timer["Timer"], "it starts the service of its own name"
-    assert timer["Install"]["WantedBy"] == "timers.target"
-    assert timer["Timer"]["OnCalendar"]
 
 
 def test_the_image():

@@ -7,12 +7,10 @@ import sys
 from dataclasses import replace
 
 import psutil
-import pyarrow.parquet as pq
 import pytest
 
-from distsvc.errors import DataError, JobFileError
+from distsvc.errors import DataError
 from distsvc.models.support_vector.boundary.engine import BoundaryEngine
-from distsvc.run import job as job_module
 from distsvc.run.algorithms import boundary
 from distsvc.run.job import run_job
 from distsvc.run.labelling import phase as labelling
@@ -21,10 +19,8 @@ from distsvc.run.reporting import files as report_files
 from distsvc.run.reporting import manifest
 from distsvc.run.starting.resuming import interrupted_runs, kept_results
 from distsvc.run.work.phases import Phase
-from distsvc.run.work.start import Start
 from distsvc.storage.publishing.publication import Output
-from tests.jobs.blob_jobs import N, blobs, check_manifest, config, files, label_files
-from tests.jobs.lost_work import DoneTwice
+from tests.jobs.blob_jobs import N, check_manifest, config
 from tests.published_files import nothing_left, published_file
 
 pytestmark = pytest.mark.usefixtures("quick_page")
@@ -50,15 +46,6 @@ def test_the_manifest_lists_exactly_the_files(blob_run):
     assert sorted(path.name for path in (out / ".runs").iterdir()) == ["files", "lock"]
 
 
-def test_the_manifest_of_zarr(blob_table, tmp_path):
-    run_job(config(blob_table, tmp_path / "out", output={"format": "zarr"}))
-    manifest = check_manifest(tmp_path / "out")
-    names = {file["file"] for file in manifest["files"]}
-    expected = ("zarr.json", "label/zarr.json", "label/c/0")
-    assert {f"labels/{manifest['run_id']}/{name}" for name in expected} <= names
-    assert not any(name.endswith(".parquet") for name in names)
-
-
 def test_two_runs_differ_in_nothing_but_times(blob_table, tmp_path):
     manifests = []
     for name in ("a", "b"):
@@ -73,57 +60,6 @@ def test_two_runs_differ_in_nothing_but_times(blob_table, tmp_path):
         ]
         manifests.append(manifest)
     assert manifests[0] == manifests[1]
-
-
-def test_an_identical_run_is_not_done_again(blob_table, tmp_path, monkeypatch):
-    job = config(blob_table, tmp_path / "out")
-    run_job(job)
-    first = json.loads((tmp_path / "out/report.json").read_text())
-    before = files(tmp_path / "out")
-
-    def unwanted(*_):
-        raise AssertionError("work was done")
-
-    monkeypatch.setattr(job_module, "cluster_table", unwanted)
-    monkeypatch.setattr(job_module, "fill_output", unwanted)
-    assert run_job(job).dumped() == first
-    elsewhere = config(blob_table, tmp_path / "out", cluster={"workers": 2, "partition_rows": 7})
-    assert run_job(elsewhere).dumped() == first
-    assert files(tmp_path / "out") == before
-
-
-def test_another_configuration_is_refused_unless_overwritten(blob_table, tmp_path):
-    run_job(config(blob_table, tmp_path / "out", cluster={"partition_rows": 100}))
-    before, parts = files(tmp_path / "out"), label_files(tmp_path / "out")
-    other = config(blob_table, tmp_path / "out", model={"nu": 0.2})
-    message = "was already published by a different configuration; give --out .*-2, or --over"
-    with pytest.raises(JobFileError, match=message):
-        run_job(other)
-    assert files(tmp_path / "out") == before
-    run_job(other, start=Start(overwrite=True))
-    assert label_files(tmp_path / "out") != parts
-    for name, digest in before.items():
-        if name.startswith(".runs/files/"):
-            assert files(tmp_path / "out")[name] == digest, "a reader of the old result lost a file"
-        assert not name.startswith("labels/") or name not in files(tmp_path / "out")
-    run_job(config(blob_table, tmp_path / "out", model={"nu": 0.3}), start=Start(overwrite=True))
-    assert (
-        not set(before)
-        & set(files(tmp_path / "out"))
-        & {n for n in before if "/" in n and "lock" not in n}
-    )
-
-
-def test_a_changed_input_is_refused(tmp_path):
-    pq.write_table(blobs(), tmp_path / "in.parquet")
-    job = config(tmp_path / "in.parquet", tmp_path / "out")
-    run_job(job)
-    pq.write_table(blobs(seed=1), tmp_path / "in.parquet")
-    with pytest.raises(
-        JobFileError, match=r"from an input that has changed since; give --out .*, or --overw"
-    ):
-        run_job(job)
-    run_job(job, start=Start(overwrite=True))
 
 
 @pytest.mark.parametrize(
@@ -156,17 +92,6 @@ def test_a_failed_run_publishes_nothing(blob_table, tmp_path, monkeypatch, place
         check_manifest(tmp_path / "out")
 
 
-def test_a_failed_run_leaves_what_was_published(blob_table, tmp_path, monkeypatch):
-    run_job(config(blob_table, tmp_path / "out"))
-    before = files(tmp_path / "out")
-    monkeypatch.setattr(report_files, "make_report", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        run_job(
-            config(blob_table, tmp_path / "out", model={"nu": 0.2}), start=Start(overwrite=True)
-        )
-    assert before.items() <= files(tmp_path / "out").items()
-
-
 @pytest.mark.parametrize(
     ("name", "exit_code", "workers"), [("SIGINT", 130, 0), ("SIGTERM", 143, 1)]
 )
@@ -197,12 +122,3 @@ def test_an_interrupted_run_leaves_no_process(blob_table, tmp_path, name, exit_c
     assert psutil.wait_procs(children, timeout=30)[1] == []
     [run] = interrupted_runs(Output(tmp_path / "out"))
     assert kept_results(run)["survey"] == 1
-
-
-def test_a_task_can_be_done_by_hand_and_twice(blob_table, tmp_path, monkeypatch):
-    """As after a lost worker: the second file is the first, byte for byte."""
-    twice = DoneTwice.of(labelling.LABEL)
-    monkeypatch.setattr(labelling, "LABEL", twice)
-    run_job(config(blob_table, tmp_path / "out"))
-    assert len(twice.seen) == 3
-    check_manifest(tmp_path / "out")

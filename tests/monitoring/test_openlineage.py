@@ -298,6 +298,10 @@ def test_nothing_is_sent_unless_it_is_asked_for(published, monkeypatch, variable
         ("zip://*.csv::file:///data/a.zip", ("file", "/data/a.zip")),
         ("https://host:8080/a/b.csv", ("https://host:8080", "/a/b.csv")),
         ("hdfs://name:8020/a/b", ("hdfs://name:8020", "/a/b")),
+        ("delta://s3://bucket/lake/t?version=3", ("s3://bucket", "lake/t")),
+        ("delta:///data/t", ("file", "/data/t")),
+        ("iceberg://s3://b/w/db/t/metadata/v1.metadata.json", ("s3://b", "w/db/t")),
+        ("iceberg://prod/db.t?snapshot=2", ("iceberg://prod", "db.t")),
     ],
 )
 def test_names_of_datasets(path, expected):

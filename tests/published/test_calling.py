@@ -5,7 +5,6 @@ import inspect
 import json
 import multiprocessing
 import pickle
-import pydoc
 import shutil
 import sys
 from pathlib import Path
@@ -74,12 +73,6 @@ def test_the_function_has_the_name_of_the_package():
     assert sys.modules["distsvc.run.job"].run_job is run_job
     assert pickle.loads(pickle.dumps(run_job)) is run_job
     assert {"run", "load", "Run"} <= set(dir(distsvc)) & set(distsvc.__all__)
-
-
-def test_help_shows_the_parameters(table):
-    assert "overwrite: 'bool' = False" in pydoc.render_doc(distsvc.run)
-    with pytest.raises(TypeError, match="overwrit"):
-        distsvc.run(table, overwrit=True)
 
 
 # --- running
@@ -190,16 +183,6 @@ def test_labels_in_zarr(table, tmp_path, published):
         distsvc.load(run.path).labels()
     with pytest.raises(DataError, match="has labels in Zarr, expected Parquet"):
         _ = run.files
-
-
-def test_other_systems_read_the_files(published):
-    files, outside = published.files, published.labels(filter="outlier == true").num_rows
-    assert pl.read_parquet(files).filter("outlier").height == outside
-    relation = duckdb.read_parquet(files).filter("outlier").count("*")
-    assert relation.fetchall() == [(outside,)]
-    labels = published.labels()
-    assert duckdb.sql("SELECT count(*) FROM labels WHERE outlier").fetchall() == [(outside,)]
-    assert pl.from_arrow(labels)["label"].n_unique() == published.manifest["clusters"]
 
 
 def test_how_a_run_shows_itself(published, tmp_path, monkeypatch):
@@ -337,18 +320,6 @@ def test_dask_in_is_dask_out(published):
     ]:
         assert found.dtype == expected.dtype
         assert found.compute().tobytes() == expected.tobytes()
-
-
-def test_a_dask_dataframe(published):
-    X = pd.DataFrame(frame(rows()), index=np.arange(N) * 3)
-    parts, model = dask.dataframe.from_pandas(X, npartitions=3), published.model
-    labels, shares = model.predict(parts), model.predict_proba(parts)
-    assert (labels.name, labels.dtype, labels.divisions) == ("label", np.int32, parts.divisions)
-    assert labels.compute().equals(pd.Series(model.predict(X), X.index, name="label"))
-    assert shares.columns.tolist() == model.ids.tolist()
-    assert shares.compute().equals(
-        pd.DataFrame(model.predict_proba(X), X.index, model.ids.tolist())
-    )
 
 
 def test_rows_of_dask_that_can_not_be_labelled(published):

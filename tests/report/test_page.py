@@ -8,11 +8,9 @@ import re
 import numpy as np
 import pytest
 
-from distsvc.errors import TemporaryError
 from distsvc.metrics import INDICES
 from distsvc.report.page import render_page
 from distsvc.report.sections.headline import answer
-from distsvc.storage.places.arrays import write_text
 from tests.report.reports import (
     Page,
     make_levels_report,
@@ -241,25 +239,6 @@ def test_nothing_to_draw():
     assert "No clusters." in text
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_page_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
-    path = tmp_path / "report.html"
-    path.write_text("before")
-    write_text(path, rendered(make_report()))
-    assert path.read_text(encoding="utf-8").endswith("</html>")
-    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
-
-    def fail(*_):
-        raise OSError("disk full")
-
-    path.write_text("before")
-    monkeypatch.setattr("os.replace", fail)
-    with pytest.raises(TemporaryError, match="disk full"):
-        write_text(path, rendered(make_report()))
-    assert path.read_text() == "before"
-    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
-
-
 def test_no_row_is_outside_where_that_is_not_defined():
     report = make_tree_report(25)
     assert answer(typed(report)) == "25 clusters in 12,000 rows."
@@ -286,15 +265,6 @@ def test_a_score_is_told_in_the_words_of_its_rule():
     assert "f =" not in text
     assert "2.1 % of the rows lie outside every cluster" in text
     assert "Cluster Rows Share Outside" in text
-
-
-def test_one_column_without_boundary():
-    report = make_tree_report(2)
-    report["input"] |= {"n_features": 1, "columns": ["pressure"]}
-    report["sample"] |= {"kind": "single", "axes": ["pressure", "distance"]}
-    text = page_text(report)
-    assert "the column's value to the right and the distance upwards" in text
-    assert "boundary" not in text
 
 
 def test_projection_without_outside():

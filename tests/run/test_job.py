@@ -18,7 +18,7 @@ from distsvc.run.job import run_job
 from distsvc.run.work.start import ClusterAddress
 from tests.clusters import loopback_cluster
 from tests.jobs.blob_jobs import MODEL, N, blobs, config, label_files, labels
-from tests.published_files import labels_folder, published_file
+from tests.published_files import published_file
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -38,19 +38,6 @@ def test_workers_and_blocks_do_not_change_a_byte(
     assert published_file(tmp_path / "out", "arrays.npz").read_bytes() == (
         published_file(blob_run[0], "arrays.npz").read_bytes()
     )
-
-
-@pytest.mark.parametrize(("rows", "parts"), [(100, 9), (450, 3), (10_000, 1), (49, 27)])
-def test_partitions_do_not_change_a_label(blob_table, blob_run, tmp_path, rows, parts):
-    run_job(config(blob_table, tmp_path / "out", cluster={"partition_rows": rows}))
-    assert len(label_files(tmp_path / "out")) == parts
-    assert labels(tmp_path / "out").equals(labels(blob_run[0]))
-
-
-def test_row_groups_do_not_change_a_label(blob_run, tmp_path):
-    pq.write_table(blobs(), tmp_path / "one.parquet")
-    run_job(config(tmp_path / "one.parquet", tmp_path / "out"))
-    assert labels(tmp_path / "out").equals(labels(blob_run[0]))
 
 
 @pytest.mark.parametrize("form", ["zarr", "zarr-group", "csv", "folder"])
@@ -75,17 +62,6 @@ def test_the_kind_of_input_does_not_change_a_label(blob_run, tmp_path, form):
             pq.write_table(data.slice(300 * k, 300), path / f"part={k}" / "rows.parquet")
     run_job(config(path, tmp_path / "out", input=given))
     assert labels(tmp_path / "out").equals(labels(blob_run[0]))
-
-
-def test_the_job_equals_the_estimator(blob_table, tmp_path):
-    run_job(
-        config(blob_table, tmp_path / "out", preprocess={"scale": "none"}, model={"gamma": 0.001})
-    )
-    X = np.column_stack([blobs()["x"], blobs()["y"]])
-    estimator = SupportVectorClustering(**(MODEL | {"gamma": 0.001}), random_state=0).fit(X)
-    found = labels(tmp_path / "out")
-    np.testing.assert_array_equal(found["label"], estimator.labels_)
-    np.testing.assert_allclose(found["score"], estimator.decision_function(X), atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -153,11 +129,6 @@ def test_where_and_id(blob_table, tmp_path):
     assert report.input.n_rows_read == N
 
 
-def test_rows_are_numbered_in_the_whole_table(blob_table, tmp_path):
-    run_job(config(blob_table, tmp_path / "out", input={"where": "split == 2"}))
-    np.testing.assert_array_equal(labels(tmp_path / "out")["row"], np.arange(2, N, 3))
-
-
 def test_partitions_that_where_empties(tmp_path):
     """Their parts have no rows, and the same columns, so that a reader can join all."""
     data = blobs().append_column("name", pa.array([f"n{i}" for i in range(N)]))
@@ -171,54 +142,6 @@ def test_partitions_that_where_empties(tmp_path):
     )
     assert len(label_files(tmp_path / "out")) == 9
     assert labels(tmp_path / "out")["name"].to_pylist() == [f"n{i}" for i in range(350, 550)]
-
-
-def test_default_columns_leave_out_id_label_and_where(blob_table, tmp_path):
-    given = {"columns": None, "id": "event", "label": "class", "where": "split < 2"}
-    report = run_job(config(blob_table, tmp_path / "out", input=given))
-    assert report.input.columns == ["x", "y"]
-
-
-@pytest.fixture
-def holes(tmp_path):
-    """The blobs with missing values in every tenth row, and the rows that have them."""
-    data = blobs()
-    x, y = data["x"].to_numpy().copy(), data["y"].to_numpy().copy()
-    x[5::20], y[15::20] = np.nan, np.nan
-    path = tmp_path / "holes.parquet"
-    pq.write_table(pa.table({"x": pa.array(x, from_pandas=True), "y": y}), path, row_group_size=100)
-    return path, np.isnan(x) | np.isnan(y)
-
-
-def test_missing_drop(holes, tmp_path):
-    report = run_job(config(holes[0], tmp_path / "out", preprocess={"missing": "drop"}))
-    found = labels(tmp_path / "out")
-    np.testing.assert_array_equal(found["row"], np.flatnonzero(~holes[1]))
-    assert report.input.n_rows == N - holes[1].sum()
-
-
-def test_missing_median(holes, tmp_path):
-    report = run_job(config(holes[0], tmp_path / "out", preprocess={"missing": "median"}))
-    np.testing.assert_array_equal(labels(tmp_path / "out")["row"], np.arange(N))
-    assert (
-        f"{holes[1].sum()} missing values were replaced by their columns' medians"
-        in report.warnings
-    )
-    arrays = np.load(published_file(tmp_path / "out", "arrays.npz"), allow_pickle=False)
-    medians = [np.nanmedian(pq.read_table(holes[0])[name]) for name in ("x", "y")]
-    np.testing.assert_allclose(arrays["fill"], medians)
-
-
-def test_zarr_output(blob_table, blob_run, tmp_path):
-    run_job(config(blob_table, tmp_path / "out", output={"format": "zarr"}))
-    group, expected = (
-        zarr.open_group(labels_folder(tmp_path / "out"), mode="r"),
-        labels(blob_run[0]),
-    )
-    for name in ("row", "label", "score", "outlier"):
-        np.testing.assert_array_equal(group[name][:], expected[name])
-    assert not list((tmp_path / "out").rglob("*.parquet"))
-    assert group.attrs["id"] == "row"
 
 
 def test_a_driver_starts_without_what_takes_long_to_import():

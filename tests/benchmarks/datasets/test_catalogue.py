@@ -10,12 +10,6 @@ from benchmarks.datasets.catalogue import _dataset, catalogue, find
 from distsvc.errors import DataError, InputNotFoundError
 
 SETS = catalogue()
-PAPERS = {
-    "pham-2017": "aggregation breast_cancer compound d31 flame glass iris jain pathbased r15 spiral"
-    " abalone car musk shuttle",
-    "pham-2016": "aggregation breast_cancer compound d31 flame glass iris jain pathbased r15"
-    " spiral",
-}
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -57,28 +51,6 @@ def test_the_encoding_of_a_set_names_its_columns_and_classes(name):
     )
     assert len(one.openml.classes) in {0, len(one.class_counts)}
     assert one.source == f"OpenML {one.openml.id}, {one.openml.title}"
-
-
-@pytest.mark.parametrize("paper", PAPERS)
-def test_the_sets_of_a_paper(paper):
-    assert {n for n, one in SETS.items() if paper in one.used_by} == set(PAPERS[paper].split())
-
-
-def test_the_sets_of_the_imdh_paper_but_three_are_there():
-    used = [one for one in SETS.values() if "hofmeyr-2021" in one.used_by]
-    assert len(used) == 30 - len(("Yale", "isolet", "smartphone"))
-    assert [one.name for one in SETS.values() if one.stands_for] == ["isolet_1560", "yaleb_32x32"]
-
-
-def test_what_the_papers_say_otherwise():
-    assert (SETS["musk"].features, SETS["musk"].printed["pham-2017"]) == (166, "198 features")
-    assert (len(SETS["glass"].class_counts), SETS["glass"].printed["pham-2017"]) == (6, "7 classes")
-    assert (len(SETS["shuttle"].class_counts), SETS["shuttle"].printed["pham-2017"]) == (
-        7,
-        "5 classes",
-    )
-    split = SETS["shuttle"].paper_split["pham-2017"]
-    assert sum(SETS["shuttle"].counts(split)) == 43_500
 
 
 def test_sets_of_one_name_are_told_apart():

@@ -11,7 +11,6 @@ from benchmarks.papers.suites import (
     BSGD_SYSTEMS,
     IMDH_SETS,
     IMDH_SYSTEMS,
-    LARGE_SETS,
     SENSITIVE_SETS,
     SUITES,
     SuiteOptions,
@@ -37,18 +36,6 @@ def test_the_papers_grid():
     assert points == {(gamma, C) for gamma in POWERS for C in POWERS}
     assert len(fits) == 36 * 5
     assert {f.protocol for f in fits} == {"oracle"}
-
-
-def test_fsvc_has_every_pair_of_radii():
-    fit = next(f for f in bsgd_grid(SuiteOptions(("iris",))) if f.system == "FSVC")
-    radii = {(s["ball_radius"], s["merge_radius"]) for s in fit.sweep}
-    tenths = [k / 10 for k in range(1, 11)]
-    assert radii == {(a, b) for a in tenths for b in tenths}
-
-
-def test_shuttle_is_its_training_rows_in_the_first_suite_only():
-    assert {f.split for f in bsgd_grid(SuiteOptions(("shuttle",)))} == {0}
-    assert {f.split for f in imdh_fits(SuiteOptions(("shuttle",)))} == {None}
 
 
 def test_every_system_of_the_papers_has_fits_of_each_protocol_it_knows():
@@ -84,24 +71,6 @@ def test_the_winner_is_fit_with_all_seeds_on_all_rows_and_scored_in_full():
     assert [f.seed for f in final if (f.system, f.protocol) == ("level tree", "blind")] == [
         *range(5)
     ]
-
-
-def test_repetitions_are_the_papers():
-    fits = imdh_fits(SuiteOptions())
-    counts = {
-        (name, system): sum(
-            (f.set, f.system, f.experiment) == (name, system, "table 2") for f in fits
-        )
-        for name in IMDH_SETS
-        for system in ("iMDH", "dePDDP")
-    }
-    assert counts["churn", "iMDH"] == 20
-    assert counts["churn", "dePDDP"] == 1
-    assert all(counts[name, "iMDH"] == 3 for name in LARGE_SETS)
-    depths = [f for f in fits if f.experiment == "depth" and f.set == "pendigits"]
-    assert {f.point["depth"] for f in depths if f.system == "iMDH"} == {*range(3, 13)}
-    # ten classes need 16 leaves
-    assert {f.point["depth"] for f in depths if f.system == "iMDH_k"} == {*range(5, 13)}
 
 
 def test_quick_is_smaller_in_every_way():

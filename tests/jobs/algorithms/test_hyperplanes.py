@@ -14,11 +14,9 @@ from sklearn.preprocessing import StandardScaler
 from distsvc import IncrementalMDH
 from distsvc.job.file import parse_job
 from distsvc.published.predict import predict_table
-from distsvc.run.algorithms import hyperplanes
 from distsvc.run.job import run_job
 from distsvc.run.work.start import ClusterAddress
 from tests.clusters import loopback_cluster
-from tests.jobs.lost_work import DoneTwice
 from tests.published_files import published_file, read_labels
 
 pytestmark = pytest.mark.usefixtures("quick_page")
@@ -119,11 +117,3 @@ def test_a_table_with_rows_left_out(digits, table, tmp_path):
         assert abs(report.model.fitted["n_samples"] - min(most, n)) < 60
     found = labels_of(out)["label"].to_numpy()
     assert adjusted_rand_score(y[y < 3], found) > 0.5
-
-
-def test_a_tree_is_learned_again_alike(table, tmp_path, monkeypatch):
-    """A restart done twice leaves the same file, as after a lost worker."""
-    twice = DoneTwice.of(hyperplanes.LEARN)
-    monkeypatch.setattr(hyperplanes, "LEARN", twice)
-    run(table, tmp_path / "out")
-    assert len(set(twice.seen)) == MODEL["n_init"]

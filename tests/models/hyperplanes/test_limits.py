@@ -2,10 +2,8 @@
 
 import numpy as np
 import pytest
-from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 
-from distsvc import IncrementalMDH
 from distsvc.job.parameters import PUBLISHED
 from tests.models.hyperplanes.hyperplane_rows import (
     TOO_FEW_LEAVES,
@@ -95,13 +93,6 @@ def test_a_tree_of_one_node():
         assert model.notes_ == []
 
 
-def test_a_tree_of_one_hyperplane():
-    X, y = blobs(2, 2)
-    model = estimator(depth=2).fit(X)
-    assert model.cluster_tree_.numbers.tolist() == [1, 2, 3]
-    assert adjusted_rand_score(y, model.labels_) >= 0.98
-
-
 def test_the_deepest_tree():
     X, y = blobs(n=300)
     model = estimator(depth=16, n_init=1, passes=1).fit(X)
@@ -131,29 +122,3 @@ def test_parameters_at_their_bounds(parameters):
     assert 1 <= model.n_clusters_ <= parameters.get("n_clusters", 128)
     assert np.isfinite(model.cluster_tree_.V).all()
     assert np.isfinite(model.cluster_tree_.thresholds).all()
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_invalid_rows(value, dtype):
-    X = blobs()[0].astype(dtype)
-    model = estimator().fit(X)
-    X[3, 1] = value
-    problem = "contains NaN" if np.isnan(value) else "contains infinity"
-    for refusing in (
-        estimator().fit,
-        estimator().partial_fit,
-        model.predict,
-        model.score_samples,
-        lambda X: model.cut(2, X),
-    ):
-        with pytest.raises(ValueError, match=problem):
-            refusing(X)
-
-
-def test_it_must_be_fitted_first():
-    for method in ("predict", "score_samples"):
-        with pytest.raises(NotFittedError):
-            getattr(IncrementalMDH(), method)(gaussian(5))
-    with pytest.raises(NotFittedError):
-        IncrementalMDH().cut(3)

@@ -132,15 +132,3 @@ def test_rows_that_are_all_equal(kind, solver):
     assert state.violation == 0.0
     expected = {"one-class": 0.5 * 16.0 * 12.0, "data description": 0.0}
     assert state.objective == pytest.approx(expected[kind], abs=1e-9)
-
-
-def test_64_bit_indices_are_as_good():
-    X = sparse.csr_matrix(table())
-    wide = X.copy()
-    wide.indices, wide.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
-    alphas = []
-    for matrix in (X, wide):
-        state = start(Rows(matrix), Problem.one_class, 3.0)
-        solve(state, Method("greedy-cyclic"), 1e-9, 1000)
-        alphas.append(state.alpha)
-    np.testing.assert_array_equal(*alphas)

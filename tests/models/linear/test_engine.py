@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 from distsvc import LinearOneClassSVM, LinearSVDD
 from distsvc.models.linear.engine import MEMORY_BYTES, BallEngine, OneClassEngine
@@ -78,22 +77,6 @@ def test_rows_in_memory_have_the_answer_of_the_estimator(engine_type, make, tabl
 
 
 @BOTH
-def test_outer_steps_end_at_the_answer_of_all_rows(engine_type, make, table):
-    engine = engine_for(engine_type, nu=0.1, tol=1e-9)
-    engine.fit_rows(table[:500])
-    engine.end_outer(*outer_steps(engine, table))
-    model = make(0.1, tol=1e-9).fit(table)
-    facts = engine.fitted_facts()
-    assert facts["n_passes"] >= 1
-    assert facts["objective"] == pytest.approx(model.objective_, rel=1e-8)
-    assert facts["offset"] == pytest.approx(model.offset_, rel=1e-5)
-    assert engine.solution.converged
-    np.testing.assert_allclose(
-        engine.rule(np.zeros(D)).values(table), model.score_samples(table), rtol=1e-4
-    )
-
-
-@BOTH
 @pytest.mark.parametrize("compute_gap", [False, True])
 def test_an_engine_goes_on_from_what_was_solved(engine_type, make, table, compute_gap):
     parameters = {"nu": 0.1, "tol": 1e-9, "compute_gap": compute_gap}
@@ -132,12 +115,6 @@ def test_a_later_note_is_not_in_what_was_solved(table):
     assert facts["notes"] == []
 
 
-def test_too_few_steps_are_told(table):
-    engine = engine_for(OneClassEngine, nu=0.1, max_iter=1)
-    assert not engine.fit_rows(table)
-    assert not engine.solution.converged
-
-
 def test_an_origin_among_the_rows_is_noted(table):
     X = np.concatenate([table, -table])
     plane, ball = (
@@ -171,13 +148,6 @@ def test_rows_to_solve_in_memory():
     assert share == pytest.approx(0.1)
     engine.set_width(D, sparse=True)
     assert engine.key_ranges(10_000)[-1][1] / 2**64 == pytest.approx(0.01)
-
-
-def test_sparse_rows_are_solved_as_they_are(table):
-    dense, thin = engine_for(BallEngine, nu=0.1, tol=1e-9), engine_for(BallEngine, nu=0.1, tol=1e-9)
-    dense.fit_rows(table)
-    thin.fit_rows(sparse.csr_matrix(table))
-    np.testing.assert_allclose(thin.solution.weights, dense.solution.weights, rtol=1e-5)
 
 
 @pytest.mark.parametrize(

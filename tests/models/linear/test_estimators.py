@@ -1,11 +1,8 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, normalize
+from sklearn.preprocessing import normalize
 from sklearn.svm import OneClassSVM
 
 from distsvc import LinearOneClassSVM, LinearSVDD
@@ -114,24 +111,6 @@ def test_the_layout_of_rows_does_not_matter(make):
 
 
 @pytest.mark.parametrize("make", BOTH)
-def test_it_is_an_estimator_in_a_pipeline(make):
-    X, _ = load_breast_cancer(return_X_y=True)
-    pipeline = make_pipeline(MaxAbsScaler(), make(0.1))
-    labels = pipeline.fit(X).predict(X)
-    assert set(labels) == {-1, 1}
-    assert 0.05 < (labels < 0).mean() <= 0.11
-    again = clone(pipeline).fit(X)
-    np.testing.assert_array_equal(pipeline.decision_function(X), again.decision_function(X))
-    np.testing.assert_array_equal(make(0.1).fit_predict(X), make(0.1).fit(X).predict(X))
-    model = make(0.1).fit(X)
-    np.testing.assert_array_equal(
-        model.score_samples(X) - model.offset_, model.decision_function(X)
-    )
-    part = model.decision_function(X[100:103])
-    np.testing.assert_array_equal(part, model.decision_function(X)[100:103])
-
-
-@pytest.mark.parametrize("make", BOTH)
 def test_nu_of_one_is_defined(make):
     X = table(50)
     model = make(1.0).fit(X)
@@ -194,24 +173,6 @@ def test_a_gap_that_is_not_asked_for_again_is_gone():
     model = LinearSVDD(0.1, compute_gap=True).fit(table())
     assert hasattr(model, "duality_gap_")
     assert not hasattr(model.set_params(compute_gap=False).fit(table()), "duality_gap_")
-
-
-@pytest.mark.parametrize("make", BOTH)
-def test_its_surface_is_that_of_an_estimator(make):
-    model = make(0.1).fit(table())
-    public = {name for name in dir(model) if not name.startswith("_")}
-    fitted = {
-        "dual_coef_", "n_iter_", "n_features_in_", "notes_", "objective_", "offset_", "support_",
-        "published", "violation_", *(("center_", "radius_") if make is LinearSVDD else ("coef_",)),
-    }  # fmt: skip
-    inherited = set(dir(OneClassSVM())) - {"coef_"}  # before scikit-learn 1.9 it has this, too
-    assert public - inherited - set(model.get_params()) == fitted
-
-
-def test_an_origin_among_the_rows_is_said():
-    X = np.random.default_rng(0).normal(size=(400, 3))
-    with pytest.warns(UserWarning, match="w is 0: the origin lies among the rows.*LinearSVDD"):
-        LinearOneClassSVM(0.5, max_iter=100_000).fit(X - X.mean(axis=0))
 
 
 def test_too_few_steps_are_a_warning():

@@ -8,7 +8,6 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.svm import OneClassSVM
 
 from distsvc import SupportVectorClustering
-from distsvc.models.support_vector.boundary import in_memory
 from tests.quiet_fits import quietly
 
 ONE_CLUSTER = "all trajectories end at one equilibrium"
@@ -59,17 +58,6 @@ def test_both_exact_solutions_are_one(gamma, nu):
     )
     rho = OneClassSVM(gamma=gamma, nu=nu, tol=1e-8).fit(X).offset_[0] / (nu * len(X))
     assert pytest.approx(1.0 / (nu * rho), rel=1e-4) == first.C_
-
-
-@pytest.mark.parametrize("nu", [0.05, 0.4])
-def test_who_is_inside_is_what_the_one_class_svm_says(nu):
-    X = moons()[0]
-    expected = OneClassSVM(gamma=4.0, nu=nu, tol=1e-8).fit(X).decision_function(X)
-    found = svc(4.0, nu).fit(X).decision_function(X)
-    clear = np.abs(found) > 1e-4
-    assert clear.sum() > 0.8 * len(X)
-    assert ((found >= 0) == (expected >= 0))[clear].all()
-    assert (found[clear] < 0).mean() <= nu
 
 
 @pytest.mark.filterwarnings(f"ignore:{ONE_CLUSTER}")
@@ -136,23 +124,6 @@ def test_with_any_solver(solver, labelling):
     assert adjusted_rand_score(y, model.labels_) >= 0.99
 
 
-def test_vertices_of_the_complete_graph_are_rows_inside():
-    X, _ = moons()
-    model = svc(10.0, 0.1).fit(X)
-    inside = model.decision_function(X) >= -1e-5
-    assert len(model.equilibria_) == inside.sum()
-    near = np.linalg.norm(X[inside][:, None] - model.equilibria_, axis=2).argmin(axis=1)
-    assert (model.equilibrium_labels_[near] == model.labels_[inside]).all()
-
-
-def test_rows_outside_take_the_label_of_the_nearest_row_inside():
-    X, _ = moons()
-    model = svc(10.0, 0.2).fit(X)
-    inside = model.decision_function(X) >= -1e-5
-    far = np.linalg.norm(X[~inside][:, None] - X[inside], axis=2)
-    assert (model.labels_[~inside] == model.labels_[inside][far.argmin(axis=1)]).all()
-
-
 def test_a_large_merge_radius_joins_equilibria():
     X, _ = moons()
     fine, coarse = (fsvc(15.0, merge_radius=r).fit(X) for r in (0.05, 0.5))
@@ -210,20 +181,6 @@ def test_seconds(labelling):
     assert all(value > 0.0 for value in model.seconds_.values())
     if labelling == "equilibria":
         assert not hasattr(model.partial_fit(X), "seconds_")
-
-
-@pytest.mark.parametrize("labelling", ["complete-graph", "balls"])
-def test_rows_in_blocks_are_refused(labelling):
-    X, _ = blobs()
-    model = SupportVectorClustering(0.5, labelling=labelling)
-    with pytest.raises(ValueError, match=f"labelling='{labelling}' needs all rows at once; use f"):
-        model.partial_fit(X)
-
-
-def test_too_many_rows_inside(monkeypatch):
-    monkeypatch.setattr(in_memory, "MOST_VERTICES", 100)
-    with pytest.raises(ValueError, match="use 'equilibria' or 'balls'"):
-        svc().fit(blobs()[0])
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,8 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_wine, make_moons
-from sklearn.exceptions import NotFittedError
+from sklearn.datasets import make_moons
 from sklearn.metrics import adjusted_rand_score
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import OneClassSVM
 
 from distsvc.models.support_vector.boundary.stochastic_gradient import STRATEGIES
 from distsvc.models.support_vector.estimator import SupportVectorClustering
@@ -65,13 +62,6 @@ def test_shapes_are_recovered(data, gamma, nu, seed):
     assert model.n_clusters_ == len(set(y))
 
 
-def test_papers_parameters_on_three_gaussians():
-    X, y = gaussians(3, 0)
-    C = estimator(gamma=0.25, nu=0.2, solver="exact").fit(X).C_
-    model = estimator(gamma=0.25, C=C, solver="sgd", max_iter=20_000).fit(X)
-    assert adjusted_rand_score(y, model.labels_) >= 0.99
-
-
 @pytest.mark.parametrize("maintenance", STRATEGIES)
 def test_every_maintenance_strategy(maintenance):
     X, y = gaussians(3, 1)
@@ -82,17 +72,6 @@ def test_every_maintenance_strategy(maintenance):
 
 
 # --- what is fitted
-
-
-@pytest.mark.filterwarnings(f"ignore:{ONE_CLUSTER}")
-def test_the_exact_solver_is_the_one_class_svm():
-    X = StandardScaler().fit_transform(load_wine().data)
-    svm = OneClassSVM(gamma=0.1, nu=0.3, tol=1e-8).fit(X)
-    model = estimator(gamma=0.1, nu=0.3, solver="exact").fit(X)
-    expected = svm.decision_function(X) / svm.offset_[0]
-    scale = np.abs(expected).max()
-    np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-4 * scale)
-    np.testing.assert_allclose(model.C_, len(X) / svm.offset_[0], rtol=1e-4)
 
 
 @pytest.mark.filterwarnings(f"ignore:{ONE_CLUSTER}")
@@ -147,15 +126,6 @@ def test_scale_and_gamma_go_together():
     assert (estimator(gamma=0.5 / 16).fit(4.0 * X).labels_ == expected).all()
 
 
-def test_average_needs_few_steps():
-    X = small()
-    model = estimator(solver="sgd", iterate="average", nu=0.2).fit(X)
-    last = estimator(solver="sgd", nu=0.2).fit(X)
-    assert (model.dual_coef_ > 0).all()
-    assert adjusted_rand_score(model.labels_, last.labels_) > 0.99
-    assert model.dual_coef_.size >= last.dual_coef_.size
-
-
 @pytest.mark.filterwarnings("ignore:epsilon was widened")
 def test_stopping_rules():
     X = small()
@@ -182,17 +152,6 @@ def test_partial_fit_then_predict():
     model.partial_fit(X[:500])
     assert model.n_iter_ == 3500
     assert (model.predict(X[:100]) == before).all()
-
-
-def test_the_cut_into_blocks_does_not_matter():
-    X = small(n=1000)
-    a, b = estimator(nu=0.2), estimator(nu=0.2)
-    for block in np.split(X, [400, 700]):
-        a.partial_fit(block)
-    for block in np.split(X, [400, 401, 550, 999]):
-        b.partial_fit(block)
-    assert a.dual_coef_.tobytes() == b.dual_coef_.tobytes()
-    assert (a.predict(X) == b.predict(X)).all()
 
 
 def test_fit_and_partial_fit_begin_anew():
@@ -253,11 +212,6 @@ def test_few_rows(n, solver):
     assert np.isfinite(model.decision_function(X)).all()
 
 
-def test_two_far_rows_are_two_clusters():
-    model = estimator(gamma=1.0).fit(np.array([[0.0, 0.0], [10.0, 0.0]]))
-    assert sorted(model.labels_) == [0, 1]
-
-
 def test_one_equilibrium_is_one_cluster():
     X = np.random.default_rng(0).normal(size=(200, 2))
     with pytest.warns(UserWarning, match=ONE_CLUSTER):
@@ -272,24 +226,3 @@ def test_far_rows_are_outliers_of_some_cluster():
     assert (model.decision_function(X[-2:]) < -0.5).all()
     assert np.isfinite(model.equilibria_).all()
     assert (model.labels_ >= 0).all()
-
-
-# --- what is refused
-
-
-def test_invalid_rows():
-    X = small()
-    with pytest.raises(ValueError, match="minimum of 2 is required"):
-        estimator().fit(X[:1])
-    X[3, 1] = np.nan
-    with pytest.raises(ValueError, match="contains NaN"):
-        estimator().fit(X)
-    X[3, 1] = np.inf
-    with pytest.raises(ValueError, match="contains infinity"):
-        estimator().fit(X)
-
-
-@pytest.mark.parametrize("method", ["predict", "decision_function", "score_samples"])
-def test_it_must_be_fitted_first(method):
-    with pytest.raises(NotFittedError):
-        getattr(SupportVectorClustering(), method)(small())

@@ -4,11 +4,9 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, make_blobs, make_moons
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
-from threadpoolctl import threadpool_limits
 
 from distsvc.models.support_vector.estimator import SupportVectorClustering
 from tests.quiet_fits import quietly
@@ -123,30 +121,6 @@ def test_the_kernel_sum_of_the_winner_makes_its_clusters(fitted):
     assert (by_cluster.argmax(axis=1) == model.labels_).mean() > 0.99
 
 
-@pytest.mark.parametrize("d", [2, 5])
-def test_fits_repeat_on_any_number_of_threads(d):
-    X = make_blobs(300, n_features=d, centers=3, random_state=1)[0]
-    fits = []
-    for threads in (1, 2):
-        with threadpool_limits(threads):
-            fits.append(quietly(estimator(), X))
-    model = quietly(clone(fits[0]), X)
-    assert same(fits[0], fits[1])
-    assert same(fits[0], model)
-    assert same(fits[0], quietly(model, X))
-    other = quietly(estimator(random_state=1), X)
-    assert other.dual_coef_.tobytes() != model.dual_coef_.tobytes()
-    assert adjusted_rand_score(other.labels_, model.labels_) > 0.99
-
-
-@pytest.mark.parametrize("nu", [0.05, 0.3])
-@pytest.mark.parametrize("d", [2, 6])
-def test_nu_is_the_share_outside(nu, d):
-    X = make_blobs(600, n_features=d, centers=3, random_state=0)[0]
-    model = quietly(estimator(nu=nu), X)
-    assert (model.decision_function(X) < 0).mean() == pytest.approx(nu, abs=0.01)
-
-
 @pytest.mark.parametrize("nu", [0.05, 0.14])
 def test_nu_where_more_rows_are_far_from_every_cluster(nu):
     rng = np.random.default_rng(0)
@@ -163,21 +137,6 @@ def test_a_given_c_is_the_members_c_and_f_is_the_papers():
     model = quietly(estimator(C=30.0), X)
     assert model.C_ == 30.0
     assert (model.dual_coef_ == model.tree_.a).all()
-
-
-# --- which labelling
-
-
-def test_a_list_of_gammas_is_a_model_each():
-    X, y = blobs()
-    model = estimator(gamma=[0.2, 0.5, 1.0]).fit(X)
-    assert model.gamma_ in {0.2, 0.5, 1.0}
-    assert adjusted_rand_score(y, model.labels_) == 1.0
-    one = estimator(gamma=0.5, labelling="level-tree").fit(X)
-    assert one.gamma_ == 0.5
-    assert 0.9 < one.agreement_ < 1.0
-    assert one.n_clusters_ == 4
-    assert same(one, estimator(gamma=[0.5]).fit(X))
 
 
 # --- a number of clusters
@@ -285,35 +244,7 @@ def test_a_fit_forgets_the_one_before():
     assert same(model, estimator().fit(other))
 
 
-def test_blocks_are_labelled_by_equilibria():
-    X, y = blobs(2000)
-    model = estimator().fit(X[:500])
-    for block in np.array_split(np.random.default_rng(0).permutation(X), 3):
-        model.partial_fit(block)
-    assert not hasattr(model, "tree_")
-    with pytest.raises(NotFittedError):
-        model.cut(2)
-    assert adjusted_rand_score(y, model.predict(X)) > 0.9
-
-
-@pytest.mark.parametrize("parameters", [{"labelling": "level-tree"}, {"gamma": [0.5, 1.0]}])
-def test_a_level_tree_is_not_fitted_in_blocks(parameters):
-    with pytest.raises(ValueError, match="a level tree needs all rows at once; use fit"):
-        estimator(**parameters).partial_fit(blobs()[0])
-
-
 # --- notes
-
-
-def test_notes_are_warnings():
-    X = np.random.default_rng(0).normal(size=(300, 2))
-    note = "no split is significant: the answer is one cluster"
-    with pytest.warns(UserWarning, match=note) as caught:
-        model = estimator().fit(X)
-    assert [str(w.message) for w in caught] == model.notes_ == [note]
-    assert model.n_clusters_ == 1
-    assert not model.labels_.any()
-    assert len(model.equilibria_) == 1
 
 
 def test_a_trade_off_that_leaves_f_below_0_everywhere_is_noted():

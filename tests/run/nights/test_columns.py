@@ -77,37 +77,6 @@ def test_a_new_model_may_know_more_columns_in_another_order(shop):
     assert not [text for text in report.warnings if "ignored" in text]
 
 
-def test_one_night_does_not_decide_the_features(shop, monkeypatch):
-    """A column more for one night is no feature, and ids that are no codes tonight are none."""
-    (X, y), (Y, z) = rows(300, 200, 100), rows(300, 200, 100, seed=1)
-    wide = np.random.default_rng(0).normal(0.0, 9.0, 600)
-    numbers = np.arange(600)
-    shop.table(FIRST, X, cust=numbers)
-    shop.table(SECOND, Y, cust=numbers // 3 % 7, extra=wide)
-    shop.table(THIRD, X, cust=numbers)
-    shop.run(FIRST)
-    report = shop.run(SECOND)
-    assert [text for text in report.warnings if "ignored" in text] == [
-        IGNORED.replace("more;", "cust, extra;")
-    ]
-    assert shop.ids(SECOND, z) == {0: 0, 1: 1, 2: 2}
-    report = shop.run(THIRD)
-    assert not [text for text in report.warnings if "ignored" in text]
-    assert shop.ids(THIRD, y) == {0: 0, 1: 1, 2: 2}
-
-
-def test_a_night_without_a_feature_of_the_night_before_is_told_the_way_out(shop, monkeypatch):
-    (X, _), (Y, _) = rows(300, 200, 100), rows(300, 200, 100, seed=1)
-    shop.table(FIRST, X, extra=X[:, 0])
-    shop.table(SECOND, Y)
-    shop.run(FIRST)
-    result = invoked(shop, SECOND, monkeypatch=monkeypatch)
-    assert result.exit_code == 65, result.output
-    assert "lacks 'extra', used by the previous run" in result.stderr
-    assert "by --continue-from OUT" in result.stderr
-    assert "if a column was renamed, rename it back" in result.stderr
-
-
 def test_what_preprocess_names_is_a_feature_though_the_night_before_had_none(shop):
     (X, _), (Y, _) = rows(300, 200, 100), rows(300, 200, 100, seed=1)
     kind = np.where(np.arange(600) % 2, "a", "b")

@@ -2,10 +2,8 @@
 
 import json
 from importlib import import_module
-from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from distsvc.published.predict import predict_table
@@ -13,7 +11,7 @@ from distsvc.run.job import run_job
 from distsvc.run.labelling.labeller import Ids
 from tests.clusters import loopback_cluster
 from tests.jobs.shop import FIRST, SECOND, THIRD, rows
-from tests.published_files import listed, published_file, read_labels
+from tests.published_files import published_file, read_labels
 from tests.small_runs import FORMS, forget, small_job, three_clusters, write_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")
@@ -79,34 +77,6 @@ def test_predict_gives_ids(shop):
     assert read_labels(shop.folder / "new").equals(read_labels(shop.out(SECOND)))
 
 
-def test_a_night_that_is_not_published_is_skipped(shop):
-    (X, _), (Y, y) = rows(300, 200, 100), rows(100, 300, 200, seed=1)
-    shop.table(FIRST, X)
-    shop.table("2026-03-04", Y)
-    shop.run(FIRST)
-    report = shop.run("2026-03-04")
-    assert shop.ids("2026-03-04", y) == {0: 0, 1: 1, 2: 2}
-    assert report.lineage.path == str(shop.out(FIRST))
-    assert report.lineage.not_published == str(shop.out("2026-03-03"))
-    missing = f"nothing is published at {shop.out('2026-03-03')}"
-    note = f"{missing}: cluster ids continue from {shop.out(FIRST)}"
-    assert note in report.warnings
-
-
-def test_parts_have_ids_in_them(shop):
-    """Not labels, which are the rule's."""
-    shop.table(FIRST, rows(300, 200, 100)[0])
-    shop.table(SECOND, rows(0, 200, 300, seed=1)[0])
-    shop.run(FIRST)
-    shop.run(SECOND, model={"n_clusters": 2})
-    found = [
-        pq.read_table(path)["label"].to_pylist() for path in listed(shop.out(SECOND), "labels/")
-    ]
-    assert {i for part in found for i in part} == {1, 2}
-    assert shop.manifest(SECOND)["clusters"] == 2
-    assert Path(published_file(shop.out(SECOND), "lineage.json")).exists()
-
-
 def named_labels(content):
     """Return every cluster that some JSON names by its ``label``."""
     if isinstance(content, list):
@@ -132,16 +102,3 @@ def test_a_report_names_clusters_by_their_ids(form, tmp_path, monkeypatch):
     found = read_labels(tmp_path / "out")["label"].to_numpy()
     assert rows_of == {i: int((found == i).sum()) for i in (3, 10, 17)}
     assert named_labels(report.dumped()) == set(rows_of)
-
-
-def test_an_earlier_night_that_replaces_a_later_one_says_so(shop):
-    given = {"output": {"path": f"{shop.folder}/out/now"}}
-    given["continuity"] = {"previous": f"{shop.folder}/out/now"}
-    for date in (FIRST, SECOND):
-        shop.table(date, rows(300, 200, 100)[0])
-    first = shop.run(SECOND, **given)
-    assert not [text for text in first.warnings if "which is later" in text]
-    report = shop.run(FIRST, overwrite=True, **given)
-    (told,) = [text for text in report.warnings if "which is later" in text]
-    assert told.startswith(f"this run of {FIRST} replaces run ")
-    assert f"of {SECOND}" in told

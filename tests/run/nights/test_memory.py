@@ -48,25 +48,6 @@ def test_a_cluster_that_is_merely_where_the_model_then_knew_no_other_is_new(shop
     assert "returned" not in {one.event for one in report.lineage.clusters}
 
 
-def test_a_cluster_is_remembered_for_a_week(shop):
-    """It returns after one night to ten, each time to a night of its own."""
-    night(shop, "2026-03-01", ALL)
-    found = []
-    for gone in range(1, 11):
-        last = f"2026-03-{1 + gone:02}"
-        night(shop, last, TWO)
-        shop.table("2026-04-01", rows(*ALL, seed=100 + gone)[0])
-        out = shop.folder / f"back-{gone}"
-        report = shop.run(
-            "2026-04-01", output={"path": str(out)}, continuity={"previous": str(shop.out(last))}
-        )
-        [other] = [one for one in report.lineage.clusters if one.id not in (0, 1)]
-        found.append((other.id, other.event))
-    assert found[:7] == [(2, "returned")] * 7
-    assert "returned" not in {event for _, event in found[7:]}
-    assert len({number for number, _ in found[7:]} - {2}) == 3, "each has an id of its own"
-
-
 def test_a_run_that_is_no_longer_there_gives_no_id_back(shop):
     night(shop, FIRST, ALL)
     night(shop, SECOND, TWO)

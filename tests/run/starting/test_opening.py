@@ -178,20 +178,6 @@ def test_zarr_holds_no_text_as_ids(table):
         assert found.algorithm is not None
 
 
-def test_zarr_holds_no_reasons(table):
-    job = job_for(table, FORMS["linear-svdd"], output={"format": "zarr", "reasons": 1})
-    message = r"^output\.reasons needs output\.format = 'parquet', found 'zarr'$"
-    with pytest.raises(JobFileError, match=message), open_job(job):
-        pass
-
-
-def test_an_output_of_no_known_format(table):
-    job = job_for(table, MODELS["sampled"], output={"format": "feather"})
-    message = r"^output\.format must be 'parquet' or 'zarr', found 'feather'$"
-    with pytest.raises(JobFileError, match=message), open_job(job):
-        pass
-
-
 def test_a_run_that_another_published_in_the_meantime_is_not_done(table, monkeypatch):
     """It was not there at the first look, and is once the output is held."""
     job = job_for(table, MODELS["sampled"])

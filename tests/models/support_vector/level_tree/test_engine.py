@@ -98,13 +98,6 @@ def test_the_winner_is_one_of_the_models():
     assert (facts["n_clusters"], facts["n_models"], facts["n_components"]) == (4, 3, 2)
 
 
-def test_a_list_of_gammas_is_a_model_each():
-    engine, _ = begun(blobs(), gamma=[0.2, 0.5, 1.0])
-    assert [member.gamma for member in engine.ensemble.members] == [0.2, 0.5, 1.0]
-    one, _ = begun(blobs(), gamma=0.5, labelling="level-tree")
-    assert [member.gamma for member in one.ensemble.members] == [0.5]
-
-
 @pytest.mark.parametrize("effort", ["fast", "default", "thorough"])
 def test_effort_is_the_number_of_models(effort):
     n_models = {"fast": 3, "default": 10, "thorough": 20}[effort]
