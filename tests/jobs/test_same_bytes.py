@@ -58,7 +58,6 @@ JOBS = {
     "robust": (files, {"scale": "robust", "log": ["bytes"], "encode": CITY}, MODELS["level tree"]),
     "unit": (files, {"scale": "unit"}, MODELS["hyperplanes"]),
     "standard": (files, {"encode": COUNTRY | CITY}, MODELS["boundary"]),
-    "minmax": (files, {"scale": "minmax"}, MODELS["linear"] | {"memory_rows": 100}),
     "none": (files, {"scale": "none"}, MODELS["sampled"]),
     "delta": (delta, {"scale": "robust", "encode": COUNTRY}, MODELS["hyperplanes"]),
 }

@@ -362,16 +362,6 @@ def test_means_count_one_observation_at_zero(d):
     np.testing.assert_allclose(tree.means[0], expected, atol=1e-5)
 
 
-def test_the_variance_counts_one_projection_at_zero():
-    # with one feature and b = 0, v stays along it, and only its sign changes
-    X = rows(300, 1) + np.float32(2.0)
-    tree, total = Tree(3, 1), 0.0
-    for t, x in enumerate(X, 1):
-        tree.feed(x[None], alpha=0.0)
-        total += float(x[0] - X[:t].astype(np.float64).sum() / (t + 1)) ** 2
-        assert tree.variances[0] == pytest.approx(total / (t + 1), rel=1e-4)
-
-
 def test_bottom_nodes_have_means_and_visits_only():
     d, X = 3, rows(3000, 3)
     tree, new = Tree(15, d), Tree(15, d)
@@ -432,16 +422,6 @@ def test_forgetting_follows_a_stream_that_moves():
         assert (max(split.mean(), 1 - split.mean()) > 0.98) == follows
 
 
-@pytest.mark.parametrize("most_visits", [1, 10])
-def test_forgetting_by_hand(most_visits):
-    X = rows(50)
-    tree, mean = Tree(3, 2), np.zeros(2)
-    for t, x in enumerate(X, 1):
-        tree.feed(x[None], most_visits=most_visits)
-        mean += (x - mean) / (min(t, most_visits) + 1)
-        np.testing.assert_allclose(tree.means[0], mean, atol=1e-6)
-
-
 def test_zeros_change_nothing_but_visits():
     tree, new = Tree(7, 3), Tree(7, 3)
     tree.feed(np.zeros((500, 3), np.float32))
@@ -482,20 +462,6 @@ def test_rows_of_any_size_leave_unit_vectors(scale):
 def density(positions, h):
     """Kernel density at 0."""
     return np.exp(-(positions**2) / (2 * h * h)).mean() / (h * math.sqrt(2 * math.pi))
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_one_feature_is_split_in_its_gap(seed):
-    X, cluster = two_clusters(5000, 1, seed, apart=5.0)
-    X += np.float32(1.0)
-    tree = Tree(3, 1)
-    tree.feed(X)
-    split = float(tree.means[0, 0] + tree.b[0] * tree.V[0, 0])
-    grid = np.linspace(*np.quantile(X, [0.1, 0.9]), 200)
-    heights = np.array([density(X - at, 0.2) for at in grid])
-    assert density(X - split, 0.2) < heights.min() + 0.05 * heights.max()
-    assert abs(split - grid[heights.argmin()]) < 1.0
-    assert abs(((split < X[:, 0]) == cluster).mean() - 0.5) > 0.48
 
 
 @pytest.mark.parametrize("along", [(1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (2.0, -1.0)])

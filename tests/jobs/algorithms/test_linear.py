@@ -1,5 +1,6 @@
 """Linear one-class models as jobs: the estimator's answer, however the table is cut and read."""
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -15,7 +16,9 @@ from distsvc.models.linear import working_set
 from distsvc.published.predict import predict_table
 from distsvc.run.algorithms import linear_passes
 from distsvc.run.job import run_job
-from tests.published_files import read_labels
+from distsvc.run.work.start import ClusterAddress
+from tests.clusters import loopback_cluster
+from tests.published_files import listed, read_labels
 
 QUICK = pytest.mark.usefixtures("quick_page")
 
@@ -63,6 +66,12 @@ def labels_of(out):
     return read_labels(out)
 
 
+def digest(out):
+    names = listed(out, "labels/")
+    content = b"".join(pq.read_table(n)[c].to_numpy().tobytes() for n in names for c in ("score",))
+    return hashlib.sha256(content).hexdigest()
+
+
 def estimator(model):
     make = LinearSVDD if model is SVDD else LinearOneClassSVM
     return make(nu=model["nu"], tol=model["tol"])
@@ -98,6 +107,17 @@ def test_a_table_that_does_not_fit_gives_the_same_optimum(
     scores = labels_of(tmp_path / "out")["score"].to_numpy()
     np.testing.assert_allclose(scores, peer.decision_function(rows), rtol=1e-3, atol=1e-3)
     assert not report.warnings
+
+
+@QUICK
+@BOTH
+def test_scores_of_passes_do_not_depend_on_the_cut_or_on_workers(table, tmp_path, model):
+    model = model | {"memory_rows": 1000}
+    run(table, tmp_path / "a", model)
+    run(table, tmp_path / "b", model, cluster={"partition_rows": 700, "block_rows": 333})
+    with loopback_cluster(2) as cluster:
+        run(table, tmp_path / "c", model, at=ClusterAddress(cluster.scheduler_address))
+    assert digest(tmp_path / "a") == digest(tmp_path / "b") == digest(tmp_path / "c")
 
 
 @QUICK

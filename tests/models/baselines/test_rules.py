@@ -94,10 +94,3 @@ def test_forms_and_words():
         assert rule.words.boundary is None
         assert "no row lies outside" in rule.words.meaning
         assert "always false" in rule.meanings["outlier"]
-
-
-def test_a_rule_comes_back_from_its_arrays():
-    rule = Centres(np.random.default_rng(1).normal(size=(6, 3)))
-    assert rule.facts() == {}
-    again = Centres.restored({"notes": []}, rule.arrays() | {"origin": np.zeros(3)})
-    assert again.label(ROWS)["score"].tobytes() == rule.label(ROWS)["score"].tobytes()

@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import pytest
 
@@ -51,15 +49,6 @@ def test_pulls_add_up_to_the_score(rule):
         if not rule.ball:
             expected += rule.values(MEAN[None])
         np.testing.assert_allclose(found.sum(axis=1), expected, atol=1e-12)
-
-
-@BOTH
-def test_a_rule_comes_back_from_what_is_saved(rule):
-    assert rule.arrays().keys() == {"weights", "mean"}
-    assert rule.facts() == {"offset": rule.offset, "ball": isinstance(rule, BallRule)}
-    facts = json.loads(json.dumps(rule.facts()))
-    again = type(rule).restored(facts, {**rule.arrays(), "origin": np.zeros(3)})
-    assert again.label(ROWS)["score"].tobytes() == rule.label(ROWS)["score"].tobytes()
 
 
 def test_forms_and_words():

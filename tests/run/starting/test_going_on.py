@@ -293,24 +293,18 @@ def raises_killed(*_):
     raise Killed
 
 
-PLANS = {"empty": b"", "garbled": b"\x00\xff{]", "odd": b"[1]", "deep": b"[" * 9999, "none": None}
-
-
-@pytest.mark.parametrize(
-    ("file", "how"),
-    [(file, how) for file in ("plan.json", "begun.json") for how in PLANS]
-    + [("stopped.json", "garbled"), ("stopped.json", "none")],
-)
+@pytest.mark.parametrize("content", [b"\x00\xff{]", None], ids=["garbled", "none"])
+@pytest.mark.parametrize("file", ["plan.json", "begun.json", "stopped.json"])
 def test_a_note_or_plan_that_is_damaged_is_as_if_missing(
-    expected, table, tmp_path, tasks, file, how
+    expected, table, tmp_path, tasks, file, content
 ):
     interrupted(small_job(table, MODELS["sampled"]), tasks, 7, TemporaryError("away"))
     [name] = Output(tmp_path / "out").kept_works()
     path = tmp_path / f"out/.runs/{name}/{file}"
-    if PLANS[how] is None:
+    if content is None:
         path.unlink()
     else:
-        path.write_bytes(PLANS[how])
+        path.write_bytes(content)
     run_job(small_job(table, MODELS["sampled"]))
     assert tasks[0] == ("label/00002" if file == "stopped.json" else "survey/00000")
     assert answer(tmp_path / "out") == expected
@@ -381,9 +375,6 @@ def troubled(monkeypatch, tasks, owner, name, number):
     ("call", "number"),
     [
         ((builtins, "open"), errno.EIO),
-        ((builtins, "open"), errno.EMFILE),
-        ((builtins, "open"), errno.ENOMEM),
-        ((os, "stat"), errno.EIO),
         ((os, "stat"), errno.ESTALE),
     ],
 )
@@ -399,7 +390,7 @@ def test_trouble_with_a_file_of_its_own_keeps_the_work(
     assert {name.partition("/")[0] for name in tasks} == {"label"}
 
 
-@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE])
+@pytest.mark.parametrize("number", [errno.EIO])
 def test_what_can_not_be_listed_is_not_taken_for_nothing(
     table, tmp_path, tasks, monkeypatch, number
 ):

@@ -76,14 +76,6 @@ def test_an_empty_table(tmp_path):
         opened(tmp_path / "t.parquet", tmp_path)
 
 
-def test_csv_and_parquet_do_not_mix(tmp_path):
-    pq.write_table(sample(3), tmp_path / "a.parquet")
-    (tmp_path / "b.csv").write_text("a\n1\n")
-    with pytest.raises(DataError, match=r"mixes CSV \(b.csv\) and Parquet \(a.parquet\)"):
-        opened(tmp_path, tmp_path)
-    assert opened(tmp_path / "*.csv", tmp_path).n_rows == 1
-
-
 def test_the_type_of_an_id_is_known_without_rows(tmp_path):
     data = pa.table({"name": ["a"], "n": pa.array([1], pa.int16()), "x": [1.0]})
     pq.write_table(data, tmp_path / "t.parquet")

@@ -109,18 +109,6 @@ def test_a_damaged_page_is_found_while_reading(tmp_path):
         list(blocks)
 
 
-def test_a_file_that_changed_since_it_was_opened(tmp_path):
-    path = tmp_path / "t.parquet"
-    pq.write_table(sample(20), path)
-    table = opened(path, tmp_path)
-    pq.write_table(sample(19), path)
-    with pytest.raises(DataError, match=r"t.parquet changed .* \d+ bytes of .* opened, \d+ bytes"):
-        everything(table)
-    path.unlink()
-    with pytest.raises(DataError, match=r"t.parquet has gone"):
-        everything(table)
-
-
 def test_a_wide_table_is_not_asked_for_its_names_column_by_column(tmp_path, monkeypatch):
     """They are made anew each time, which takes time with the square of the columns."""
     wide = {f"f{k}": [0.0, 1.0] for k in range(300)}

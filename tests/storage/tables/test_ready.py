@@ -16,7 +16,6 @@ from distsvc.job.config import InputConfig
 from distsvc.job.file import parse_job
 from distsvc.report import page
 from distsvc.run import job as job_module
-from distsvc.run.job import run_job
 from distsvc.storage.tables.sources import check_ready
 from tests.small_runs import three_clusters, write_table
 
@@ -232,36 +231,6 @@ def test_a_night_of_missing_values(night):
 
 
 # Lists and dates in a job
-
-
-def labels(path: str) -> list[str]:
-    manifest = manifest_of(path)
-    return [file["sha256"] for file in manifest["files"] if file["file"].startswith("labels/")]
-
-
-@pytest.mark.parametrize("rows", [250, 10_000])
-def test_labels_of_a_list_are_those_of_one_folder(night, rows):
-    for name, path in {
-        "one": str(night),
-        "list": [f"{night}/{part}.parquet" for part in range(3)],
-        "several": [f"{night}/0.parquet", f"{night}/[12].parquet"],
-    }.items():
-        content = {
-            "input": {"path": path},
-            "model": {"algorithm": "bico", "n_clusters": 3},
-            "cluster": {"workers": 0, "partition_rows": rows},
-            "output": {"path": name},
-        }
-        report = run_job(parse_job(content))
-        assert report.input.n_rows == 600
-        assert report.input.path == path
-    assert labels("one") == labels("list") == labels("several")
-    assert len(labels("one")) == (3 if rows == 250 else 1)
-    assert manifest_of("list")["job"]["input"]["path"][1:] == [
-        f"{night}/1.parquet",
-        f"{night}/2.parquet",
-    ]
-    assert f"{night}/0.parquet and 2 more" in Path("list/report.html").read_text()
 
 
 def test_folders_of_years_months_and_days(night):

@@ -9,7 +9,6 @@ from sklearn.metrics import adjusted_rand_score
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction
 from distsvc.models.support_vector.level_tree import consensus
 from distsvc.models.support_vector.level_tree.consensus import (
-    REFERENCE_ROWS,
     VOTE_ROWS,
     elect,
 )
@@ -52,13 +51,6 @@ def test_rand_indices_are_scikit_learns_and_the_twins(labels):
 def test_rand_indices_of_trivial_labellings():
     one, own = np.zeros(10, int), np.arange(10)
     assert rand_indices([one, own]).tolist() == [[1.0, 0.0], [0.0, 1.0]]
-
-
-def test_rand_indices_of_many_rows():
-    rng = np.random.default_rng(0)
-    p = rng.integers(0, 3, 5000)
-    q = np.where(rng.random(5000) < 0.1, 2 - p, p)
-    assert rand_indices([p, q])[0, 1] == pytest.approx(adjusted_rand_score(p, q), abs=1e-12)
 
 
 # --- the vote, on trees whose splits are made up
@@ -379,11 +371,6 @@ def test_a_small_cluster_is_joined_to_the_one_across_its_highest_saddle():
     kept = {tuple(sorted(tree.peaks[c.kept].tolist())) for c in found}
     assert (0, 1, 3) in kept  # the most significant splits
     assert (0, 1, 2) in kept  # the few rows joined to their neighbour
-
-
-def test_granularities_are_ordered():
-    assert list(REFERENCE_ROWS) == ["coarse", "default", "fine"]
-    assert sorted(REFERENCE_ROWS.values()) == list(REFERENCE_ROWS.values())
 
 
 # --- an answer before, which is left only for a clearly better one

@@ -28,43 +28,6 @@ def boundary_rule():
     return BoundaryRule(random(5, 4), weights, random(6, 5, seed=3), cluster, 0.2)
 
 
-RULES = pytest.mark.parametrize("rule", [level_rule(), level_rule(True), boundary_rule()])
-
-
-@RULES
-def test_columns(rule):
-    Z = random(200, 5, seed=9)
-    found = rule.label(Z)
-    assert set(found) == set(rule.meanings)
-    assert [found[name].dtype for name in ("label", "score", "outlier")] == [
-        np.int32, np.float32, np.bool_
-    ]  # fmt: skip
-    assert (found["outlier"] == (found["score"] < 0.0)).all()
-    assert found["outlier"].any()
-    assert not found["outlier"].all()
-    assert set(found["label"]) <= set(range(rule.n_clusters))
-    assert rule.n_clusters == 3
-
-
-@RULES
-def test_a_row_depends_on_no_other(rule):
-    Z = random(90, 5, seed=9)
-    whole = rule.label(Z)
-    parts = [rule.label(part) for part in np.split(Z, [1, 40])]
-    for name, column in whole.items():
-        assert np.concatenate([part[name] for part in parts]).tobytes() == column.tobytes()
-    assert {len(column) for column in rule.label(Z[:0]).values()} == {0}
-
-
-@RULES
-def test_rules_survive_being_written(rule):
-    Z = random(50, 5, seed=9)
-    expected = rule.label(Z)  # what it searches by is not among what is written
-    again = type(rule).restored(rule.facts() | {"other": 1}, rule.arrays())
-    for name, column in again.label(Z).items():
-        assert column.tobytes() == expected[name].tobytes()
-
-
 def test_the_names_of_published_models():
     rule = level_rule()
     arrays = {"S", "a", "part", "components", "near_points"}
