@@ -7,7 +7,7 @@ import pytest
 from distsvc.errors import JobFileError
 from distsvc.job.config import MODELS, Job, LimitCheck
 from distsvc.job.file import parse_job
-from distsvc.job.parameters import CLUSTER_KEYS, IN_MEMORY, PARAMETERS, PUBLISHED
+from distsvc.job.parameters import CLUSTER_KEYS, PARAMETERS, PUBLISHED
 from distsvc.models.estimators import ESTIMATORS
 from tests.full_job import FULL, job
 
@@ -218,18 +218,6 @@ def test_a_baseline_takes_the_least_values_of_its_section(model):
         key: value for key, value in model.items() if key != "algorithm"
     }
     assert hasattr(estimator, "random_state") == (model["algorithm"] != "depddp")
-
-
-@pytest.mark.parametrize("name", ["ball_radius", "merge_radius", "noise", "random_state"])
-def test_a_job_has_no_parameters_of_tables_in_memory(name):
-    with pytest.raises(JobFileError, match=rf"unknown key 'model\.{name}'"):
-        job(model={name: True})
-
-
-@pytest.mark.parametrize("labelling", IN_MEMORY)
-def test_a_job_has_no_labelling_of_tables_in_memory(labelling):
-    with pytest.raises(JobFileError, match=r"model\.labelling.*level-tree"):
-        job(model={"labelling": labelling})
 
 
 def test_model_values_reach_the_estimator():
@@ -496,17 +484,6 @@ def test_every_field_has_a_wrong_value():
     assert fields == set(WRONG)
 
 
-def test_nu_at_its_borders():
-    assert job(model={"nu": 1}).model.nu == 1.0
-    assert job(model={"nu": 1e-9}).model.nu == 1e-9
-
-
-@pytest.mark.parametrize("algorithm", ["support-vector", "linear-svdd"])
-def test_both_nu_and_c(algorithm):
-    model = {"algorithm": algorithm, "nu": 0.1, "C": 2}
-    refused("model: give nu or C, not both (found nu = 0.1 and C = 2.0)", model=model)
-
-
 def test_a_one_class_svm_of_centred_columns():
     message = (
         "job: preprocess.scale = 'standard' (the default) centres the columns, and a linear "
@@ -521,12 +498,6 @@ def test_a_one_class_svm_of_centred_columns():
     )
     minmax = job(model={"algorithm": "linear-one-class"}, preprocess={"scale": "minmax"})
     assert minmax.model.parameters() == {"nu": 0.05, "random_state": 0}
-
-
-@pytest.mark.parametrize("solver", [{}, {"solver": "bsgd"}, {"solver": "exact"}])
-def test_an_average_without_its_solver(solver):
-    found = f"iterate = 'average' needs solver = 'sgd', found {solver.get('solver', 'bsgd')!r}"
-    refused(f"model: {found}", model={"iterate": "average"} | solver)
 
 
 def test_a_section_that_is_none():

@@ -169,16 +169,6 @@ def test_a_day_may_be_left_out_and_the_command_to_go_on_says_so_too(job_file, mo
     assert CliRunner().invoke(main, command).exit_code == 65
 
 
-def test_a_night_without_a_table(job_file, tmp_path):
-    (tmp_path / f"data/{DAYS[0]}.parquet").unlink()
-    command = ["backfill", str(job_file), "--from", DAYS[0], "--to", DAYS[1], "--json"]
-    said = CliRunner().invoke(main, command)
-    assert said.exit_code == 66
-    found = json.loads(said.stdout)
-    assert [night["exit_code"] for night in found["nights"]] == [66]
-    assert found["go_on"] == [f"distsvc backfill {job_file} --from {DAYS[0]} --to {DAYS[1]}"]
-
-
 @pytest.mark.parametrize("path", ["out", "out/{run_date:%Y-%m}"])
 def test_every_day_needs_an_output_of_its_own(job_file, path):
     with pytest.raises(JobFileError, match=r"^output\.path must hold the date"):
@@ -191,11 +181,6 @@ def test_every_day_needs_an_output_of_its_own(job_file, path):
 def test_days_that_are_none(job_file, days):
     said = CliRunner().invoke(main, ["backfill", str(job_file), "--from", days[0], "--to", days[1]])
     assert said.exit_code == 2
-
-
-def test_nothing_is_left_to_do_after_the_last_night():
-    night = backfills.BackfilledDay(DAYS[0], "out/x", "held", "words", 76, "run-1")
-    assert resume_commands(night, DAYS[0], str) == ["distsvc publish out/x --held run-1"]
 
 
 def test_the_last_day_of_all_is_a_day(job_file, tmp_path):
@@ -227,14 +212,3 @@ def test_metrics_are_those_of_the_last_day(job_file, tmp_path):
     at = datetime.datetime.fromisoformat(f"{DAYS[1]}T00:00+00:00").timestamp()
     (line,) = [one for one in told.splitlines() if one.startswith("distsvc_run_date_timestamp")]
     assert float(line.split()[-1]) == at
-
-
-def test_a_check_that_only_warns_is_told_by_line_event_and_report(job_file):
-    command = ["backfill", str(job_file), "--from", DAYS[0], "--to", DAYS[0]]
-    command += ["--set", "checks.min_rows={limit=1e9, level='warn'}"]
-    said = CliRunner().invoke(main, command)
-    assert said.exit_code == 0, said.output
-    assert "ids from 0, min_rows warned" in said.stdout
-    events = [json.loads(line) for line in said.stderr.splitlines() if line.startswith("{")]
-    (told,) = [one for one in events if one["event"] == "check" and one["check"] == "min_rows"]
-    assert (told["check"], told["state"], told["limit"]) == ("min_rows", "warned", [1e9])

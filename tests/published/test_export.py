@@ -8,7 +8,6 @@ import duckdb
 import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -31,7 +30,6 @@ COLUMNS = ["id", "night", "cluster", "name", "outlier", "score", "run"]
 
 WITHDRAWN, LATE, LAST = "2026-03-03", "2026-03-04", "2026-03-05"
 PUBLISHED = [FIRST, SECOND, THIRD, LATE, LAST]
-LABELS = ["customer", "label", "outlier", "score"]
 OFF = {"max_drift": False, "max_rows_moved": False}
 ASKED = {"input": {"id": "customer"}}
 
@@ -102,25 +100,6 @@ def test_parquet_has_exactly_the_published_rows(shop, tmp_path):
     ]  # fmt: skip
     assert rows_of(table) == published(shop)
     assert set(pl.read_parquet(tmp_path / "all.parquet")["name"].drop_nulls())
-
-
-def test_a_glob_over_nights_reads_what_is_exported(shop, tmp_path):
-    export(str(shop.folder / "out"), str(tmp_path / "all.parquet"))
-    exported = [row[:-1] for row in rows_of(pq.read_table(tmp_path / "all.parquet"))]
-    pattern = f"{shop.folder}/out/*/labels/*/*.parquet"
-    duck = duckdb.sql(f"SELECT * FROM read_parquet('{pattern}', filename = true)").to_arrow_table()
-    assert rows_of_files(duck, duck["filename"].to_pylist()) == exported
-    polars = pl.scan_parquet(pattern, include_file_paths="file").collect()
-    assert rows_of_files(polars.to_arrow(), polars["file"].to_list()) == exported
-    files = [str(file) for file in shop.folder.glob("out/*/labels/*/*.parquet")]
-    arrow = ds.dataset(files).to_table(columns=[*LABELS, "__filename"])
-    assert rows_of_files(arrow, arrow["__filename"].to_pylist()) == exported
-
-
-def rows_of_files(table, files):
-    """Return the rows of labels files as `rows_of` does, without the run; folders name nights."""
-    nights = [file.split("/")[-4] for file in files]
-    return sorted(zip(nights, *(table[column].to_pylist() for column in LABELS), strict=True))
 
 
 def test_duckdb_is_replaced_and_other_tables_stay(shop, tmp_path):

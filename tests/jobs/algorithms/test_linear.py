@@ -1,8 +1,6 @@
 """Linear one-class models as jobs: the estimator's answer, however the table is cut and read."""
 
 import hashlib
-import json
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -11,9 +9,8 @@ import pytest
 
 from distsvc import LinearOneClassSVM, LinearSVDD
 from distsvc.errors import JobFileError
-from distsvc.job.file import load_job, parse_job
+from distsvc.job.file import parse_job
 from distsvc.models.linear import working_set
-from distsvc.published.predict import predict_table
 from distsvc.run.algorithms import linear_passes
 from distsvc.run.job import run_job
 from distsvc.run.work.start import ClusterAddress
@@ -125,44 +122,6 @@ def test_a_job_that_centres_a_one_class_svm_is_refused(table, tmp_path):
     message = "'standard'.*separates rows from the origin.*'none' or 'minmax'.*linear-svdd"
     with pytest.raises(JobFileError, match=message):
         run(table, tmp_path / "out", PLANE, scale="standard")
-
-
-@BOTH
-def test_reasons_name_the_columns_that_pull_outliers_out(rows, table, tmp_path, model):
-    odd = rows.copy()
-    odd[100:130, 2] = rows[:, 2].mean() + (60.0 if model is SVDD else -60.0)
-    path = tmp_path / "odd.parquet"
-    pq.write_table(pa.table({f"f{k}": odd[:, k] for k in range(D)} | {"odd": odd[:, 0]}), path)
-    run(path, tmp_path / "out", model, output={"reasons": 2}, scale="none")
-    found = labels_of(tmp_path / "out")
-    reasons = found["reasons"].to_pylist()
-    outlier = found["outlier"].to_numpy(zero_copy_only=False)
-    assert outlier[100:130].sum() >= (30 if model is SVDD else 10)
-    assert [text is not None for text in reasons] == outlier.tolist()
-    led = [text for text in reasons[100:130] if text]
-    assert all(text.count("%") <= 2 for text in led)
-    assert sum(text.startswith("f2 (") for text in led) > 0.8 * len(led)
-    report = json.loads((tmp_path / "out" / "report.json").read_text())
-    farthest = report["reasons"]["farthest"]
-    scores = found["score"].to_numpy()
-    assert [row["row"] for row in farthest] == np.argsort(scores, kind="stable")[:10].tolist()
-    first = farthest[0]["reasons"][0]
-    assert first["value"] == odd[farthest[0]["row"], int(first["column"][1:])]
-    assert sum(entry["rows"] for entry in report["reasons"]["leading"]) == outlier.sum()
-    page = (tmp_path / "out" / "report.html").read_text()
-    assert "<h2>Outliers</h2>" in page
-    assert "Cluster sizes" not in page
-    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
-    assert "columns that take an outlier out" in manifest["schema"]["reasons"]
-    predict_table(str(tmp_path / "out"), str(path), str(tmp_path / "again"))
-    assert labels_of(tmp_path / "again").equals(found)
-
-
-@pytest.mark.parametrize("name", ["outliers", "text"])
-def test_the_example_jobs_are_valid(name):
-    job = load_job(Path(__file__).parents[3] / "jobs" / f"{name}.toml")
-    assert job.model.algorithm.startswith("linear-")
-    assert job.output.reasons
 
 
 @QUICK

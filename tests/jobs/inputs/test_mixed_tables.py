@@ -1,8 +1,5 @@
 """A table as people have it: text, flags and missing values, without an option."""
 
-import re
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -62,24 +59,6 @@ def test_the_report_counts_missing_values_and_names_levels(customers, run):
     assert {name: columns[name].missing for name in found.missing} == found.missing
     assert columns["spend"].kind == "continuous"
     assert columns["premium"].kind == "binary"
-
-
-def test_clusters_are_compared_by_exact_shares_and_medians_in_the_tables_units(customers, run):
-    table, labels = customers[1], run.labels()["label"].to_numpy()
-    part = run.report.columns
-    columns = {column.column: column for column in part.columns}
-    premium, age = table["premium"].to_numpy(), columns["age"].quartiles
-    assert columns["premium"].levels == ["false", "true"]
-    for k, label in enumerate(part.label):
-        inside = labels == label
-        assert columns["premium"].rows[k] == [(inside & ~premium).sum(), (inside & premium).sum()]
-        ages = table["age"].to_numpy().astype(float)[inside]
-        assert age[k][1] == pytest.approx(np.nanmedian(ages), abs=1.0)
-    page = Path(run.path, "report.html").read_text()
-    assert "Clusters by column" in page
-    names = re.findall(r'<h3 id="cluster-\d+">.*?</span>\d+: (.*?) <span', page, re.DOTALL)
-    assert len(names) == len(part.label)
-    assert not any("code" in name or name in ("premium=true", "premium=false") for name in names)
 
 
 def test_the_saved_model_labels_rows_as_the_job_did(customers, run):

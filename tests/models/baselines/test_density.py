@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from scipy.stats import gaussian_kde
 
 from distsvc.models.baselines.density import binned_density, lowest_minimum, normal_bandwidth
 
@@ -28,14 +27,6 @@ def test_the_binned_density_is_the_exact_one(factor):
     np.testing.assert_allclose(finer, exact(positions, h, fine), atol=2e-5 * finer.max())
     step = fine[1] - fine[0]
     assert finer.sum() * step == pytest.approx(1.0, abs=0.01)
-
-
-def test_scipy_agrees():
-    positions = sample()
-    h = normal_bandwidth(positions, 1.06)
-    theirs = gaussian_kde(positions, h / positions.std(ddof=1))
-    grid, density = binned_density(positions, h, 4096)
-    np.testing.assert_allclose(density, theirs(grid), atol=2e-4 * density.max())
 
 
 def test_the_grid_is_fine_enough_for_outliers():

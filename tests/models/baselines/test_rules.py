@@ -84,13 +84,3 @@ def test_spreads_of_a_tree():
     Z = np.array([[0, 9], [0, 3], [1, 1], [1, 1]], np.float32)
     assert tree.ends_and_spreads(Z)[1].tolist() == [0.5, 1.0, 1.0, 1.0, 1.0]
     assert tree.ends_and_spreads(Z[:0])[1].tolist() == [1.0] * 5
-
-
-def test_forms_and_words():
-    assert [rule.form for rule in (Centres, Splits)] == ["centres", "splits"]
-    for rule in (Centres, Splits):
-        assert rule.float64
-        assert not rule.words.has_outliers
-        assert rule.words.boundary is None
-        assert "no row lies outside" in rule.words.meaning
-        assert "always false" in rule.meanings["outlier"]

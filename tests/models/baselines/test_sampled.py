@@ -80,10 +80,3 @@ def test_a_large_table_is_sampled(rows):
     assert engine.key_ranges(MAX_FITTED_ROWS)[-1][1] == 2**64
     share = engine.key_ranges(10 * MAX_FITTED_ROWS)[-1][1] / 2**64
     assert share == pytest.approx(0.1)
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_estimators_have_nothing_of_a_job(rows, name):
-    model = MODELS[name]().fit(rows)
-    for of_a_job in ("key_ranges", "set_pilot", "fit_sample", "fitted_facts", "notes_", "rule"):
-        assert not hasattr(model, of_a_job)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from distsvc.errors import UnusableRowsError
-from distsvc.models.linear.rule import BallRule, LinearRule, OneClassRule
+from distsvc.models.linear.rule import BallRule, OneClassRule
 
 ROWS = np.random.default_rng(0).normal(size=(300, 3))
 W, MEAN = np.array([1.0, -2.0, 0.5]), np.array([0.1, 0.2, 0.3])
@@ -49,17 +49,6 @@ def test_pulls_add_up_to_the_score(rule):
         if not rule.ball:
             expected += rule.values(MEAN[None])
         np.testing.assert_allclose(found.sum(axis=1), expected, atol=1e-12)
-
-
-def test_forms_and_words():
-    assert [rule.form for rule in (OneClassRule, BallRule)] == ["linear-one-class", "linear-svdd"]
-    assert LinearRule.float64
-    for rule, word in ((OneClassRule, "hyperplane"), (BallRule, "ball")):
-        assert rule.words.has_outliers
-        assert rule.words.boundary == 0.0
-        assert "negative is outside" in rule.words.axis
-        assert word in rule.words.meaning
-        assert word in rule.meanings["score"]
 
 
 @BOTH

@@ -1,11 +1,4 @@
-"""Ids go on from night to night, and an id that was given once is never given to another cluster.
-
-The property of the ids is tried on thousands of random histories by hand::
-
-    python -m tests.models.nights.test_continuity --histories 10000 --seed 0
-"""
-
-import argparse
+"""Ids go on from night to night, and an id that was given once is never given again."""
 
 import numpy as np
 import pytest
@@ -190,22 +183,3 @@ def history(random: np.random.Generator, nights: int) -> None:
 @given(st.integers(0, 2**32), st.integers(1, 30))
 def test_no_id_is_given_twice(seed, nights):
     history(np.random.default_rng(seed), nights)
-
-
-def main() -> None:
-    """Go through so many random histories of 2 to 60 nights."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--histories", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    nights = 0
-    for number in range(given.histories):
-        random = np.random.default_rng([given.seed, number])
-        n = int(random.integers(2, 61))
-        history(random, n)
-        nights += n
-    print(f"{given.histories} histories, {nights} nights: no id was given twice")
-
-
-if __name__ == "__main__":
-    main()

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from dataclasses import FrozenInstanceError, dataclass
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -13,7 +13,7 @@ from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.hyperplanes.tree import GrowingTree
 from distsvc.models.linear.rule import BallRule, OneClassRule
-from distsvc.models.rules.rule import Rule, ScoreWords
+from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.boundary.rule import BoundaryRule
 from distsvc.models.support_vector.level_tree.neighbour_score import NeighbourScore
 from distsvc.models.support_vector.level_tree.rule import LevelRule, Scored
@@ -120,24 +120,6 @@ def test_scores_are_those_published_unless_the_rule_has_better():
     precise = OneClassRule(np.ones(2), np.zeros(2), 0.0)
     assert precise.unrounded_scores(rows).tolist() == [1.0 / 3.0 + 0.1]
     assert precise.label(rows)["score"].dtype == np.float32
-
-
-def test_a_rule_must_label_and_count():
-    assert Rule.__abstractmethods__ == {"label", "n_clusters"}
-    with pytest.raises(TypeError, match="abstract"):
-        Rule()
-
-
-def test_the_words_for_a_decision_value_are_the_default():
-    assert Sides.words == ScoreWords(True, True, "", "Inside or outside", "", 0.0)
-    assert not Sides.float64
-
-
-@EACH
-def test_a_rule_is_frozen(rule):
-    assert dataclasses.is_dataclass(rule)
-    with pytest.raises(FrozenInstanceError):
-        setattr(rule, dataclasses.fields(rule)[0].name, None)
 
 
 @EACH
@@ -252,7 +234,3 @@ def test_a_rule_comes_back(rule):
     expected = rule.label(rows)
     for name, values in again.label(rows).items():
         assert values.tobytes() == expected[name].tobytes()
-
-
-def test_forms_are_unique():
-    assert len({rule.form for rule in RULES}) == len(RULES)

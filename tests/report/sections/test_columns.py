@@ -98,10 +98,6 @@ def test_the_list_says_which_columns_carry_the_division_and_which_say_nothing():
     assert "1 column is not a feature country input.exclude" in text
 
 
-def test_ids_take_the_place_of_labels():
-    assert typed(with_columns(AGE)).with_ids([70, 80]).columns.label == [70, 80]
-
-
 @pytest.mark.parametrize("field", ["quartiles", "leaning", "absent"])
 def test_a_column_of_other_clusters_is_refused(field):
     with pytest.raises(DataError, match="as long as each other"):

@@ -137,14 +137,6 @@ def test_a_cluster_that_no_column_sets_apart():
     assert "No single column sets it apart. A typical row Row 3" in text
 
 
-def test_ids_take_the_place_of_labels():
-    report = with_profiles(2)
-    report["reasons"] = reasons_of([{"column": "width", "share": 1.0, "value": 2.0}])
-    named = typed(report).with_ids([70, 80])
-    assert [one.label for one in named.profiles.clusters] == [70, 80]
-    assert named.reasons.farthest[0].label == 80
-
-
 def test_names_are_text_and_may_break_after_lines():
     html = rendered(with_profiles(2) | {"profiles": make_profiles([0, 1], "<b>_width")})
     assert '<div class="name">&lt;b&gt;_<wbr>width</div>' in html

@@ -1,7 +1,5 @@
 """Jobs on columns with more far rows than are set aside: what the page says, what helps."""
 
-import json
-
 import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
@@ -9,7 +7,7 @@ from sklearn.metrics import adjusted_rand_score
 from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
 from tests.published_files import read_labels
-from tests.small_runs import digests, small_job, three_clusters, write_table
+from tests.small_runs import small_job, three_clusters, write_table
 
 QUICK = pytest.mark.usefixtures("quick_page")
 
@@ -79,29 +77,3 @@ def test_many_columns_are_counted_and_only_numbers_get_logarithms(tmp_path):
     assert "x6 (" not in note
     assert " and 2 more: use preprocess.scale = 'robust', or for some columns " in note
     assert note.endswith("preprocess.log = ['x1', 'x2', 'x3', 'x4', 'x5', ...]")
-
-
-@QUICK
-def test_robust_answers_do_not_depend_on_the_cut_and_come_back(tmp_path):
-    X = np.column_stack([far(three_clusters(N), 0, 3), np.append(SIZES, [0.0, 1.0, np.nan])])
-    given = {"scale": "robust", "log": ["x2"], "missing": "median"}
-    _, found = done(tmp_path, X, LEVELS, preprocess=given)
-    cut = {"partition_rows": 90, "block_rows": 17}
-    done(tmp_path, X, LEVELS, "cut", preprocess=given, cluster=cut)
-    models = [tmp_path / name / "model" for name in ("t", "cut")]
-    one, other = (sorted(digests(model).values()) for model in models)
-    assert one == other
-    content = json.loads(next(models[0].rglob("model.json")).read_text())
-    assert content["facts"]["scaled"] == content["preprocess"]["scale"] == "robust"
-    predict_table(tmp_path / "cut", str(tmp_path / "t.parquet"), str(tmp_path / "again"))
-    assert np.array_equal(read_labels(tmp_path / "again")["label"].to_numpy(), found)
-
-
-@QUICK
-def test_a_ball_about_robust_rows(tmp_path):
-    X = far(three_clusters(N), 0)
-    model = {"algorithm": "linear-svdd", "nu": 0.05}
-    report, _ = done(tmp_path, X, model, preprocess={"scale": "robust"}, output={"reasons": 1})
-    assert report.reasons.farthest[0].row == N
-    assert report.reasons.farthest[0].reasons[0].column == "x0"
-    assert report.reasons.farthest[0].reasons[0].value == 1e9

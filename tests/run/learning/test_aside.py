@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 
-from distsvc.errors import DataError, PartitionFailedError
+from distsvc.errors import DataError
 from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
-from distsvc.run.labelling import phase as labelling
 from distsvc.run.learning import survey
 from tests.published_files import read_labels
-from tests.small_runs import MODELS, forget, small_job, three_clusters, write_table
+from tests.small_runs import MODELS, small_job, three_clusters, write_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -64,13 +63,6 @@ def test_a_wide_table_is_read_again_to_find_them(tmp_path, monkeypatch):
     assert "survey-again" in phases[0]
 
 
-def test_whatever_the_scale(tmp_path):
-    given = {"preprocess": {"scale": "robust"}}
-    _, clean = done(tmp_path, X, name="clean", **given)
-    _, found = done(tmp_path, with_far_rows(), **given)
-    assert found.filter(~is_far())["label"].equals(clean["label"])
-
-
 def test_they_are_labelled_outside_and_told_of(tmp_path):
     report, found = done(tmp_path, with_far_rows(), output={"reasons": 1})
     far = found.filter(is_far())
@@ -99,28 +91,6 @@ def test_they_may_be_longer_than_a_rule_can_take(tmp_path):
         predict_table(tmp_path / "clean", str(tmp_path / "t.parquet"), str(tmp_path / "again"))
 
 
-def test_the_cut_of_the_table_makes_no_difference(tmp_path):
-    rows = with_far_rows()
-    _, found = done(tmp_path, rows)
-    _, other = done(tmp_path, rows, name="cut", cluster={"partition_rows": 50, "block_rows": 7})
-    assert found.equals(other)
-
-
-def test_many_are_part_of_what_the_table_is(tmp_path):
-    rows = np.insert(X, np.full(9, 200), 1e9, axis=0)
-    report, _ = done(tmp_path, rows, MODELS["hyperplanes"])
-    assert not notes(report)
-    assert any("extreme values decide" in text for text in report.warnings)
-
-
-def test_those_far_beyond_the_other_far_rows(tmp_path):
-    crowd = np.insert(X, np.full(20, 200), [200.0, 9.0], axis=0)
-    _, clean = done(tmp_path, crowd, name="clean")
-    report, found = done(tmp_path, np.insert(crowd, 7, 1e9, axis=0))
-    assert found.filter(np.arange(found.num_rows) != 7)["label"].equals(clean["label"])
-    assert ": row 7 (x1 = 1e+09); ignored while learning" in notes(report)[0]
-
-
 def test_where_rows_with_missing_values_are_left_out(tmp_path):
     given = {"preprocess": {"missing": "drop"}}
     holes = np.insert(X, [3, 300], np.nan, axis=0)
@@ -136,19 +106,3 @@ def test_where_rows_with_missing_values_are_left_out(tmp_path):
 def test_where_every_row_counts(tmp_path, model, scale):
     report, _ = done(tmp_path, with_far_rows(), model, preprocess={"scale": scale})
     assert not notes(report)
-
-
-def test_an_interrupted_run_goes_on_without_them(tmp_path, monkeypatch):
-    rows = with_far_rows()
-    _, found = done(tmp_path, rows)
-    with monkeypatch.context() as patch:
-        patch.setattr(labelling, "prepared_block", _fails)
-        with pytest.raises(PartitionFailedError, match="power"):
-            done(tmp_path, rows, name="again")
-    forget()
-    _, again = done(tmp_path, rows, name="again")
-    assert again.equals(found)
-
-
-def _fails(*_):
-    raise OSError("power")

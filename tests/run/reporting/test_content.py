@@ -19,19 +19,14 @@ VOTES = {"algorithm": "support-vector", "effort": "fast"}
 JOBS = {
     "auto": ({"effort": "fast"}, 3, {"choice", "levels", "indices", "profiles"}),
     "votes": (VOTES, 3, {"levels", "indices", "profiles"}),
-    "votes of one column": (VOTES, 1, {"levels", "indices", "profiles"}),
     "boundary": (
         {"gamma": 4.0, "nu": 0.1, "max_iter": 2000},
         2,
         {"picture", "indices", "profiles"},
     ),
     "imdh": ({"algorithm": "imdh"}, 3, {"tree", "indices", "profiles"}),
-    "linear-one-class": ({"algorithm": "linear-one-class", "nu": 0.1}, 3, set()),
     "linear-svdd": ({"algorithm": "linear-svdd", "nu": 0.1}, 2, set()),
     "bico": ({"algorithm": "bico", "n_clusters": 3}, 3, {"indices", "profiles"}),
-    "spdc": ({"algorithm": "spdc"}, 2, {"indices"}),
-    "depddp": ({"algorithm": "depddp"}, 3, {"indices"}),
-    "fuzzy-c-means": ({"algorithm": "fuzzy-c-means", "n_clusters": 3}, 1, {"indices", "profiles"}),
 }
 
 
@@ -49,12 +44,11 @@ def table(tmp_path_factory):
 def test_the_report_comes_back(name, table, tmp_path, monkeypatch):
     monkeypatch.setattr(report_files, "page_of", lambda _: "a page")
     model, d, parts = JOBS[name]
-    scale = "minmax" if name == "linear-one-class" else "standard"
     run_job(
         parse_job(
             {
                 "input": {"path": str(table), "columns": ["x0", "x1", "x2"][:d], "label": "y"},
-                "preprocess": {"scale": scale},
+                "preprocess": {"scale": "standard"},
                 "model": model,
                 "output": {"path": str(tmp_path / "out")},
             }
