@@ -41,19 +41,20 @@ class Case:
         return alpha, u, tally
 
 
-@reference.forms(dual_cd.gradient_dense)
-def test_gradients_of_dense_rows(form):
+def of_rows(dense, sparse):
+    """Both forms of both kernels, each with what it takes as the rows of a case."""
+    rows = (dense, lambda case: [case.X]), (sparse, lambda case: case.csr)
+    forms = [(form, of) for kernel, of in rows for form in (kernel, reference.plain(kernel))]
+    ids = ["dense", "dense, plain", "sparse", "sparse, plain"]
+    return pytest.mark.parametrize(("form", "of"), forms, ids=ids)
+
+
+@of_rows(dual_cd.gradient_dense, dual_cd.gradient_sparse)
+def test_gradients(form, of):
     case, rows, G = Case(), np.array([1, 3, 8]), np.full(24, np.nan)
-    form(case.X, case.u, case.p, case.scale, rows, G)
+    form(*of(case), case.u, case.p, case.scale, rows, G)
     np.testing.assert_allclose(G[rows], case.gradients[rows], atol=1e-13)
     assert np.isnan(np.delete(G, rows)).all()
-
-
-@reference.forms(dual_cd.gradient_sparse)
-def test_gradients_of_sparse_rows(form):
-    case, rows, G = Case(), np.array([1, 3, 8]), np.full(24, np.nan)
-    form(*case.csr, case.u, case.p, case.scale, rows, G)
-    np.testing.assert_allclose(G[rows], case.gradients[rows], atol=1e-13)
 
 
 @reference.forms(dual_cd.products)
@@ -70,17 +71,10 @@ def test_distances_from_a_centre(form):
     np.testing.assert_allclose(out, -((case.X - case.u) ** 2).sum(axis=1), rtol=1e-13)
 
 
-@reference.forms(dual_cd.weighted_sum_dense)
-def test_weighted_sums_of_dense_rows(form):
+@of_rows(dual_cd.weighted_sum_dense, dual_cd.weighted_sum_sparse)
+def test_weighted_sums(form, of):
     case, u = Case(), np.zeros(7)
-    form(case.X, case.alpha, u)
-    np.testing.assert_allclose(u, case.u, atol=1e-13)
-
-
-@reference.forms(dual_cd.weighted_sum_sparse)
-def test_weighted_sums_of_sparse_rows(form):
-    case, u = Case(), np.zeros(7)
-    form(*case.csr, case.alpha, u)
+    form(*of(case), case.alpha, u)
     np.testing.assert_allclose(u, case.u, atol=1e-13)
 
 
@@ -99,8 +93,12 @@ def test_squares_of_sparse_rows(form):
     np.testing.assert_allclose(squares, case.squares, atol=1e-13)
 
 
-def assert_descends(case, form, dense, size):
-    order = case.order()
+@pytest.mark.parametrize("size", [2, 4, 6])
+@pytest.mark.parametrize("seed", range(4))
+@of_rows(dual_cd.descend_dense, dual_cd.descend_sparse)
+def test_steps(form, of, seed, size):
+    case = Case(seed=seed)
+    order, dense = case.order(), len(of(case)) == 1
     slow, cost = reference.descend_groups(
         case.X, case.alpha, case.p, case.scale, order.tolist(), size
     )
@@ -116,13 +114,6 @@ def assert_descends(case, form, dense, size):
     assert after < before
 
 
-@pytest.mark.parametrize("size", [2, 4, 6])
-@pytest.mark.parametrize("seed", range(4))
-@reference.forms(dual_cd.descend_dense)
-def test_steps_on_dense_rows(form, seed, size):
-    assert_descends(Case(seed=seed), form, True, size)
-
-
 @pytest.mark.parametrize("dense", [True, False])
 def test_enough_pairs_of_a_block_of_all_rows_reach_the_optimum(dense):
     case, form = Case(), dual_cd.descend_dense if dense else dual_cd.descend_sparse
@@ -132,13 +123,6 @@ def test_enough_pairs_of_a_block_of_all_rows_reach_the_optimum(dense):
     best = reference.one_class_optimum(case.X, case.scale, case.p, case.alpha.sum())
     assert values[1] == pytest.approx(best, rel=1e-6)
     assert values[0] > values[1]
-
-
-@pytest.mark.parametrize("size", [2, 4, 6])
-@pytest.mark.parametrize("seed", range(4))
-@reference.forms(dual_cd.descend_sparse)
-def test_steps_on_sparse_rows(form, seed, size):
-    assert_descends(Case(seed=seed), form, False, size)
 
 
 @reference.forms(dual_cd.descend_dense)

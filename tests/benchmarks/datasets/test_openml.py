@@ -160,14 +160,6 @@ def test_splits_are_the_rows_in_order_where_their_counts_are_right(server, toy, 
         load("toy", split=1)
 
 
-def test_fetch_of_a_download_is_what_load_gives(server, toy, tmp_path):
-    path = fetch("toy", tmp_path / "out")
-    assert path == tmp_path / "out/bsgd/toy.parquet"
-    for split in (None, 0, 1):
-        ours, theirs = load("toy", tmp_path / "out", split), load("toy", None, split)
-        assert all(map(np.array_equal, ours, theirs))
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -87,17 +87,6 @@ def test_the_order_is_that_of_the_greedy_procedure(growth, n_leaves, seed, most)
 
 
 @pytest.mark.parametrize("growth", TWINS)
-@pytest.mark.parametrize("seed", range(10))
-def test_the_order_for_sums_of_squares_of_rows(growth, seed):
-    tree = grown(seed=seed).with_rows(growth)
-    children, ss = tree.children.tolist(), tree.sums_of_squares
-    assert tree.splits.tolist() == TWINS[growth](children, ss.tolist())
-    for k in range(tree.n_leaves):
-        leaves = sorted(leaves_of(children, tree.splits[:k].tolist()))
-        np.testing.assert_allclose(tree.curve[k], ss[leaves].sum(), rtol=1e-9)
-
-
-@pytest.mark.parametrize("growth", TWINS)
 def test_a_sum_of_squares_may_grow(growth):
     children = np.array([[1, 2], [3, 4], [5, 6], [-1, -1], [-1, -1], [-1, -1], [-1, -1]], np.int32)
     ss = np.array([100.0, 99.0, 39.0, 0.0, 0.0, 10.0, 9.0])
@@ -174,17 +163,6 @@ def test_nodes_with_rows(n, seed):
     assert found.n_leaves == len(found.splits) + 1 == children.count(None)
 
 
-def test_rows_may_be_counted_in_blocks():
-    X, tree, other = rows(500, 3), grown(), grown()
-    tree.count(X)
-    for block in np.split(X, [1, 100, 100, 350]):
-        other.count(np.ascontiguousarray(block))
-    assert tree.counts.tolist() == other.counts.tolist()
-    assert tree.counts.sum() == 1100
-    np.testing.assert_allclose(tree.sums, other.sums)
-    np.testing.assert_allclose(tree.squares, other.squares)
-
-
 def test_forgetting_keeps_a_share():
     tree, other = grown(), grown()
     tree.forget(0.25)
@@ -193,21 +171,6 @@ def test_forgetting_keeps_a_share():
     assert (a.splits == b.splits).all()
     np.testing.assert_allclose(a.counts, b.counts / 4)
     np.testing.assert_allclose(a.curve, b.curve / 4)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_numbers_are_those_of_the_path(seed):
-    tree = grown(100, depth=7, seed=seed).with_rows("prune")
-    assert tree.n_leaves > 10
-    skipped = 0
-    for j in tree.splits:
-        for side in (0, 1):
-            path = [int(tree.numbers[tree.children[j, side]])]
-            while path[-1] > 2 * tree.numbers[j] + 1:
-                path.append(path[-1] // 2)
-            assert path[-1] == 2 * tree.numbers[j] + side
-            skipped += len(path) > 1
-    assert skipped > 0
 
 
 def one_way(ahead, depth=4):

@@ -187,12 +187,6 @@ def test_another_processor_is_a_warning(job, tasks, monkeypatch, caplog):
     assert "last digits may differ" in sentence(record.getMessage(), record.fields)
 
 
-def test_fresh_starts_over(job, tasks):
-    interrupted(job, tasks, 6)
-    run_job(job, start=Start(fresh=True))
-    assert tasks[0] == "survey/00000"
-
-
 def test_other_workers_and_blocks_go_on(expected, table, tmp_path, tasks):
     """No result depends on them."""
     tasks.clear()

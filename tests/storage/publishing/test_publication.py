@@ -66,21 +66,6 @@ def test_what_the_manifest_lists_is_on_the_disk_before_the_swap(tmp_path, monkey
     assert str(out) in steps[swap:]
 
 
-def test_what_is_replaced_stays_until_the_next_run(tmp_path):
-    out = tmp_path / "out"
-    run(out, "a")
-    manifest = json.loads((out / "manifest.json").read_text())
-    run(out, "b")
-    assert seen(out) == "b"
-    for file in manifest["files"]:
-        assert (out / file["stored"]).read_text().startswith("a ")
-        assert not (out / file["file"]).exists()
-    run(out, "c")
-    assert not any((out / file["stored"]).exists() for file in manifest["files"])
-    assert len(collect(str(out))) == len(manifest["files"])
-    check_tidy(out, "c")
-
-
 def test_what_is_replaced_stays_though_an_earlier_swap_was_killed(tmp_path, monkeypatch):
     """A reader may have begun with the old manifest just before the swap that came at last."""
     out = tmp_path / "out"

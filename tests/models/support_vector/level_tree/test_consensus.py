@@ -18,7 +18,6 @@ from distsvc.models.support_vector.level_tree.proposals import (
     VoteRows,
     _with_rows,
     cuts_into,
-    entropy,
     most_like,
     proposals,
     rand_indices,
@@ -46,11 +45,6 @@ def test_rand_indices_are_scikit_learns_and_the_twins(labels):
         for j, q in enumerate(labels):
             assert found[i, j] == pytest.approx(reference.rand_index(p, q), abs=1e-12)
         assert found[0, i] == pytest.approx(adjusted_rand_score(labels[0], p), abs=1e-12)
-
-
-def test_rand_indices_of_trivial_labellings():
-    one, own = np.zeros(10, int), np.arange(10)
-    assert rand_indices([one, own]).tolist() == [[1.0, 0.0], [0.0, 1.0]]
 
 
 # --- the vote, on trees whose splits are made up
@@ -310,12 +304,6 @@ def test_separated_is_the_share_of_near_pairs_over_that_of_all_pairs():
 
 def test_two_rows_have_one_neighbour_each():
     assert VoteRows(np.eye(2, dtype=np.float32)).separated(np.array([0, 1])) == 2.0
-
-
-@pytest.mark.parametrize("shares", [[1.0], [0.5, 0.5], [0.7, 0.2, 0.1]])
-def test_entropy(shares):
-    labels = np.repeat(np.arange(len(shares)), (np.array(shares) * 10).round().astype(int))
-    assert entropy(labels) == pytest.approx(-sum(p * np.log(p) for p in shares))
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4])

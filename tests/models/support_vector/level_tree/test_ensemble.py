@@ -283,9 +283,3 @@ def test_rows_of_the_sample(n_rows, max_iter, expected):
 )
 def test_least_mass_at_its_joints(n_rows, n_components, expected):
     assert least_mass(n_rows, n_components) == expected
-
-
-def test_least_mass_never_falls():
-    values = np.array([[least_mass(n, q) for q in range(1, 21)] for n in (2, 300, 5000, 10**6)])
-    assert (np.diff(values, axis=0) >= 0).all()
-    assert (np.diff(values, axis=1) >= 0).all()

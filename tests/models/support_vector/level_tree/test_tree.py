@@ -201,17 +201,6 @@ def test_without_rows_nothing_is_significant():
     assert set(tree.z[tree.parents >= 0]) == {0.0}
 
 
-def test_sums_merge_in_any_order():
-    tree, X = grown(least_mass=5.0), rows(1000, 3, seed=9)  # the third column is not seen
-    whole, parts = tree.no_differences(), tree.no_differences()
-    tree.add_differences(X, whole)
-    for part in np.array_split(X, 7)[::-1]:
-        one = tree.no_differences()
-        tree.add_differences(part, one)
-        parts += one
-    assert parts.tobytes() == whole.tobytes()
-
-
 def test_the_most_significant_are_kept():
     tree = with_z(grown(least_mass=5.0), rows(2000))
     for k in range(1, tree.n_branches + 1):
