@@ -119,10 +119,6 @@ def test_a_generator_makes_other_rows_from_another_seed(name):
     assert not np.array_equal(one, other)
 
 
-def test_there_are_thirteen_generators():
-    assert len(GENERATORS) == 13
-
-
 def test_rows_of_a_membership_and_the_cluster_of_their_class():
     labels, y = np.array([0, 0, 0, 1, 1]), np.array([7, 7, 3, 3, 3])
     right = in_cluster_of_class(labels, y)

@@ -7,7 +7,6 @@ import tomllib
 
 import click
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tomli_w
@@ -214,38 +213,14 @@ def test_a_defect_without_a_progress_is_logged_too(monkeypatch):
     assert any("1 / 0" in told for told in lines)
 
 
-@pytest.mark.parametrize(
-    ("model", "message"),
-    [
-        ({"algorithm": "linear-svdd", "C": 1e-9}, "model: C must be at least 1 / n"),
-        ({"algorithm": "fuzzy-c-means", "n_clusters": 901}, "model: n_samples=900 should be >="),
-        ({"algorithm": "imdh", "n_clusters": 1000}, "model: n_clusters must be at most 128"),
-    ],
-)
-def test_a_parameter_that_is_not_allowed_is_the_jobs_fault(job, model, message):
+def test_a_parameter_that_is_not_allowed_is_the_jobs_fault(job):
+    model, message = {"algorithm": "linear-svdd", "C": 1e-9}, "model: C must be at least 1 / n"
     job.write_text(tomli_w.dumps(tomllib.loads(job.read_text()) | {"model": model}))
     found = CliRunner().invoke(main, ["run", str(job)])
     line, events = told(found)
     assert found.exit_code == 78
     assert message in line
     assert all("traceback" not in event for event in events)
-
-
-@pytest.mark.parametrize(
-    "model",
-    [{"gamma": "auto", "nu": 0.1}, {"algorithm": "imdh", "n_init": 1}, {"algorithm": "depddp"}],
-    ids=str,
-)
-def test_rows_beyond_float32_are_the_datas_fault(job, tmp_path, model):
-    table = make_table("gaussians3")
-    far = pa.array([*[1e100] * 9, *table["x"].to_pylist()[9:]])  # a few would be set aside
-    pq.write_table(table.set_column(0, "x", far), tmp_path / "in.parquet")
-    given = {"model": model, "preprocess": {"scale": "none"}}
-    job.write_text(tomli_w.dumps(tomllib.loads(job.read_text()) | given))
-    found = CliRunner().invoke(main, ["run", str(job)])
-    assert found.exit_code == 65
-    assert "column 'x' has values from" in told(found)[0]
-    assert "expected scaled rows of a length of at most 1e+18" in told(found)[0]
 
 
 def test_run_date_and_overwrite(job, tmp_path):

@@ -157,11 +157,6 @@ def test_a_table_of_one_class_has_one_class(shape):
     assert {one_class_table(shape, seed).half for seed in (0, 1)} == {"tune", "confirm"}
 
 
-def test_tables_of_one_class_follow_from_the_seed():
-    one, same = one_class_table("product", 3), one_class_table("product", 3)
-    pd.testing.assert_frame_equal(one.frame, same.frame)
-
-
 def test_percentages_add_to_100():
     draw = composition(np.array([[0.0], [1.0]]), np.random.default_rng(0))
     shares = np.column_stack(list(draw(np.arange(200) % 2, np.random.default_rng(1)).values()))

@@ -159,9 +159,6 @@ def test_two_rows_are_enough(bench):
     assert "2 rows are fewer than the budget of 100" in report["warnings"]
 
 
-# The job file
-
-
 # The output
 
 

@@ -11,7 +11,6 @@ from distsvc.errors import JobFileError
 from distsvc.job.file import parse_job
 from distsvc.published.predict import predict_table
 from distsvc.report.content.report import Report
-from distsvc.run.forecast.forecast import forecast_job
 from distsvc.run.job import run_job
 from distsvc.run.work.start import Start
 from distsvc.storage.places.store import store_of
@@ -88,14 +87,6 @@ def test_an_interrupted_run_goes_on_with_its_snapshot(table, tmp_path, monkeypat
     assert run_job(job).input.n_rows == 2 * N
     assert run_job(job, start=Start(overwrite=True)).input.n_rows == N
     assert read_labels(out).num_rows == N
-
-
-def test_a_forecast_and_labels_of_a_table_with_a_model(table, tmp_path):
-    run_job(job_of(f"delta://{table}", tmp_path / "out"))
-    forecast = forecast_job(job_of(f"delta://{table}", tmp_path / "other"))
-    assert (forecast.rows, forecast.columns) == (2 * N, 2)
-    predict_table(tmp_path / "out", f"delta://{table}?version=0", str(tmp_path / "labels"))
-    assert read_labels(tmp_path / "labels").num_rows == N
 
 
 def hive(folder, day: int, first: int = 0) -> None:

@@ -5,7 +5,6 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-import zarr
 from sklearn.datasets import dump_svmlight_file
 
 import distsvc
@@ -88,29 +87,9 @@ def test_they_are_refused_where_missing_values_are(tmp_path):
         done(path, tmp_path / "out", missing_values=[-9999])
 
 
-def csv(folder, values):
-    path = folder / "t.csv"
-    pyarrow.csv.write_csv(pa.table({f"x{k}": values[:, k] for k in range(3)}), path)
-    return path
-
-
-def zarr_group(folder, values):
-    path = folder / "t.zarr"
-    group = zarr.open_group(path, mode="w")
-    for k in range(3):
-        group.create_array(f"x{k}", data=values[:, k], chunks=(100,))
-    return path
-
-
-def svmlight(folder, values):
-    path = folder / "t.svm"
-    dump_svmlight_file(values, np.zeros(N), str(path), zero_based=False)
-    return path
-
-
-@pytest.mark.parametrize("source", [csv, zarr_group, svmlight])
-def test_of_every_source(tmp_path, source):
-    path = source(tmp_path, MARKED)
+def test_of_a_table_without_arrow(tmp_path):
+    path = tmp_path / "t.svm"
+    dump_svmlight_file(MARKED, np.zeros(N), str(path), zero_based=False)
     report, found = done(path, tmp_path / "out", **GIVEN)
     assert f"{MASK.sum()} missing values were replaced by their columns' medians" in report.warnings
     holes = write_table(tmp_path / "holes.parquet", HOLES)

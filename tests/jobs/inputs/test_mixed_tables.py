@@ -68,13 +68,3 @@ def test_the_saved_model_labels_rows_as_the_job_did(customers, run):
     assert answer["score"].equals(labels["score"])
     one = table.slice(7, 1).set_column(5, "country", pa.array([None], pa.string()))
     assert run.model.predict(one)[0] in run.model.ids
-
-
-def test_an_explicit_policy_is_kept(customers, run):
-    folder, table, _ = customers
-    given = {"path": str(folder / "customers.csv"), "exclude": ["country"]}
-    job = {"input": given, "cluster": {"workers": 0}, "output": {"path": str(folder / "other")}}
-    with pytest.raises(distsvc.errors.DataError, match="column 'age' has"):
-        distsvc.run(job | {"preprocess": {"missing": "error"}})
-    dropped = distsvc.run(job | {"preprocess": {"missing": "drop"}})
-    assert dropped.report.input.n_rows == N - table["age"].null_count

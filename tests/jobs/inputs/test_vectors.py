@@ -6,7 +6,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from distsvc import load
-from distsvc.errors import DataError
 from distsvc.job.file import parse_job
 from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
@@ -98,13 +97,3 @@ def test_logarithms_of_vectors_are_told_of_as_one(tmp_path):
     found = labels_of(tmp_path / "out")
     assert np.array_equal(found, labels_of(tmp_path / "labels"))
     assert np.array_equal(found, load(tmp_path / "out").model.predict(X))
-
-
-def test_a_row_of_zeros_has_no_direction(embeddings, tmp_path):
-    X = embeddings.copy()
-    X[417] = 0.0
-    path = write(tmp_path / "t.parquet", X)
-    with pytest.raises(
-        DataError, match=r"t.parquet: row 417: expected a row with a length.*'drop'"
-    ):
-        run(path, tmp_path / "out")

@@ -34,15 +34,6 @@ def test_rows_follow_from_their_keys(seed, rows):
     assert sampling.rows_of(seed, sampling.row_keys(seed, rows)).tolist() == rows.tolist()
 
 
-def test_keys_depend_on_the_row_and_the_seed_only():
-    rows = np.arange(1000)
-    keys = sampling.row_keys(3, rows)
-    assert np.unique(keys).size == 1000
-    assert (sampling.row_keys(3, rows[::-1])[::-1] == keys).all()
-    assert (sampling.row_keys(3, rows[700:]) == keys[700:]).all()
-    assert not np.isin(sampling.row_keys(4, rows), keys).any()
-
-
 def test_keys_are_uniform():
     keys = sampling.row_keys(0, np.arange(100_000))
     counts = np.histogram(keys.astype(np.float64), 64, (0.0, 2.0**64))[0]
@@ -143,15 +134,6 @@ def test_a_long_stream_keeps_the_lowest_keys(cuts, seed):
     assert found.n_seen == 200
     assert found.rows[:, 1].tolist() == lowest.tolist()
     assert (found.keys == keys[lowest]).all()
-
-
-def test_the_reservoir_holds_the_rows_of_a_pilot():
-    found = sampling.Reservoir.empty(0, 2)
-    for low in range(0, 25_000, 5_000):
-        found.add(numbered(low, low + 5_000))
-    assert len(found.rows) == len(found.keys) == sampling.PILOT_ROWS == 10_000
-    keys = sampling.row_keys(0, np.arange(25_000))
-    assert found.rows[:, 0].tolist() == sampling.lowest(keys, 10_000).tolist()
 
 
 def test_a_reservoir_keeps_its_own_rows():

@@ -1,10 +1,8 @@
 """Reasons and profiles of a table of 40 columns of which three matter, through whole jobs."""
 
 import importlib
-import json
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from distsvc.models.support_vector.level_tree.directions import MOST_COVARIANCES
@@ -26,7 +24,6 @@ PLAIN = {"preprocess": {"scale": "none"}}
 WITH_OUTLIERS = {
     "level tree": {"effort": "fast", "max_iter": 2000},
     "boundary": {"gamma": 0.02, "nu": 0.1, "max_iter": 2000, "budget": 40},
-    "ball": {"algorithm": "linear-svdd", "nu": 0.1},
 }
 
 
@@ -145,18 +142,6 @@ def test_trees_of_hyperplanes_explain_the_rows_nearest_to_a_border(table, tmp_pa
     assert 0 < sum(known) <= 0.02 * len(scores)
     assert scores[known].max() < scores[~np.array(known)].min()
     assert [row.score for row in report.reasons.farthest] == np.sort(scores)[:10].tolist()
-
-
-def test_missing_values_are_as_if_filled_in(rows, tmp_path):
-    X = rows[0][:, :12].copy()
-    X[::7, 7] = np.nan
-    path = write_table(tmp_path / "t.parquet", X)
-    model = {"algorithm": "bico", "n_clusters": 2}
-    report = run_job(job_for(path, tmp_path / "out", model, preprocess={"missing": "median"}))
-    assert json.loads((tmp_path / "out/report.json").read_text())["profiles"]["rows"] == 1500
-    rows = [row for one in report.profiles.clusters for row in one.typical]
-    assert pq.read_table(path).num_rows > max(row.row for row in rows)
-    assert [one.columns[0].column for one in report.profiles.clusters] == ["x7", "x7"]
 
 
 @pytest.mark.parametrize("width", [3, 30, MOST_COVARIANCES + 1])

@@ -94,7 +94,7 @@ def with_rows(*rows):
     return np.vstack([three_clusters(600), rows])
 
 
-LEVELS, TREES = MODELS["level tree"], MODELS["hyperplanes"]
+LEVELS = MODELS["level tree"]
 WARNED = {
     "weak evidence": (
         np.random.default_rng(0).normal(size=(600, 6)),
@@ -103,14 +103,6 @@ WARNED = {
         "Weak evidence: only",
     ),
     "a row set aside": (with_rows([1e6, 0.0]), LEVELS, {}, "extreme rows: row "),
-    "far rows": (with_rows(*[[1e6, 0.0]] * 12), TREES, {}, "extreme values decide the scale of x0"),
-    "a constant": (three_clusters(600) * [1.0, 0.0], LEVELS, {}, "constant columns carry no inf"),
-    "a missing value": (
-        with_rows([np.nan, 0.0]),
-        LEVELS,
-        {"preprocess": {"missing": "median"}},
-        "1 missing values were replaced",
-    ),
     "a check": (
         three_clusters(600),
         LEVELS,

@@ -110,13 +110,12 @@ def answer(out):
     return {(path.parts[-3], path.name): digest for path, digest in contents.items()}
 
 
-@pytest.mark.parametrize("algorithm", ["level tree", "linear", "sampled"])
-def test_it_goes_on(algorithm, table, tmp_path, tasks):
-    run_job(small_job(table, MODELS[algorithm], output={"path": str(tmp_path / "whole")}))
+def test_it_goes_on(table, tmp_path, tasks):
+    run_job(small_job(table, MODELS["sampled"], output={"path": str(tmp_path / "whole")}))
     order = list(tasks)
     for share in (0.3, 0.9):
         out, most = tmp_path / str(share), int(share * len(order))
-        job = small_job(table, MODELS[algorithm], output={"path": str(out)})
+        job = small_job(table, MODELS["sampled"], output={"path": str(out)})
         tasks.clear()
         interrupted(job, tasks, most)
         told = Told()
