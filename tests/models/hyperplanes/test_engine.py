@@ -160,25 +160,6 @@ def test_the_number_of_passes(passes, max_samples, n_rows, expected):
     assert TreeEngine(parameters, seed=0).n_passes(n_rows) == expected
 
 
-def test_the_kept_restart_is_one_of_them():
-    found = set()
-    for seed in range(24):
-        engine = TreeEngine(estimator(n_init=3, n_clusters=5).get_params(), seed)
-        engine.set_pilot(gaussian(), 600)
-        engine.choose(grow(engine, gaussian()))
-        found.add(engine.restart)
-    assert found == {0, 1, 2}
-
-
-@one_cluster_is_fine
-def test_agreement():
-    X = np.concatenate([blobs()[0], gaussian(1000, 3, 1) * 5.0])
-    found = [estimator(n_init=n, n_clusters=7).fit(X).agreement_ for n in (1, 2, 5)]
-    assert np.isnan(found[0])
-    assert found[1] in (0.0, 1.0)
-    assert found[2] in (0.0, 0.25, 0.5, 0.75, 1.0)
-
-
 def test_the_partition_that_agrees_most():
     rng = np.random.default_rng(0)
     odd = rng.integers(3, size=200)
@@ -204,21 +185,6 @@ def test_agreement_of_few():
     for equal in ([labels] * 3, [np.zeros(4, int)] * 2, [np.zeros(1, int)] * 2):
         alike = rand_indices(equal)
         assert (most_agreeing(alike), share_alike(alike[0])) == (0, 1.0)
-
-
-@one_cluster_is_fine
-def test_all_restarts_agree_on_one_cluster():
-    model = estimator(n_init=5, valley=1e6).fit(gaussian())
-    assert (model.n_clusters_, model.agreement_) == (1, 1.0)
-
-
-@pytest.mark.parametrize("clip", [0.5, 1.0, 5.0])
-def test_clip_bounds_b(clip):
-    tree = learned_tree(blobs()[0], clip=clip, alpha=0.3, penalty=0.1)
-    bound = clip * 0.3 * np.sqrt(tree.variances)
-    assert (np.abs(tree.b) <= bound * (1 + 1e-12)).all()
-    free = learned_tree(blobs()[0], clip=0.0, alpha=0.3, penalty=0.1)
-    assert (np.abs(free.b) > bound).any() or clip == 5.0
 
 
 def test_alpha_of_zero_keeps_hyperplanes_at_the_mean():

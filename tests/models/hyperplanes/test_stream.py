@@ -56,13 +56,6 @@ def test_the_first_pass_takes_the_rows_by_key():
     assert state(model) == state(fitted)
 
 
-def test_the_cut_into_blocks_after_the_first_does_not_matter():
-    X, _ = blobs(n=1000)
-    a, b = (stream(*np.split(X, cuts)) for cuts in ([400, 700], [400, 401, 550, 999]))
-    assert learned(a.growing) == learned(b.growing)
-    assert a.pilot.tobytes() == b.pilot.tobytes()
-
-
 def test_partial_fit_then_predict():
     X, y = blobs(n=3000)
     model, silent = estimator(), estimator()

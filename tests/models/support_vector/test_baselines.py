@@ -173,16 +173,6 @@ def test_support_vectors_on_the_boundary_are_not_noise():
 # --- what is reported and refused
 
 
-@pytest.mark.parametrize("labelling", ["equilibria", "complete-graph", "balls", "level-tree"])
-def test_seconds(labelling):
-    X, _ = blobs()
-    model = svc(0.5, 0.1, solver="bsgd", labelling=labelling).fit(X)
-    assert set(model.seconds_) == {"training", "clustering"}
-    assert all(value > 0.0 for value in model.seconds_.values())
-    if labelling == "equilibria":
-        assert not hasattr(model.partial_fit(X), "seconds_")
-
-
 @pytest.mark.parametrize(
     ("labelling", "changed"),
     [

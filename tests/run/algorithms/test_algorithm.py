@@ -61,14 +61,7 @@ def test_every_class_has_an_algorithm(table):
     ("parameters", "algorithm"),
     [
         ({"algorithm": "support-vector"}, LevelTrees),
-        ({"algorithm": "support-vector", "gamma": "auto"}, LevelTrees),
-        ({"algorithm": "support-vector", "n_clusters": 2}, LevelTrees),
-        ({"gamma": [0.5, 2.0]}, LevelTrees),
-        ({"gamma": 1.0, "labelling": "level-tree"}, LevelTrees),
         ({"gamma": 1.0}, BoundaryModel),
-        ({"labelling": "equilibria"}, BoundaryModel),
-        ({"solver": "sgd"}, BoundaryModel),
-        ({"solver": "exact"}, BoundaryModel),
     ],
 )
 def test_parameters_of_support_vector_clustering_choose_one_of_two(parameters, algorithm, table):

@@ -159,12 +159,6 @@ def test_a_phase_that_was_interrupted_goes_on(steps):
     assert done(steps) == [2, 3]
 
 
-def test_phases_of_other_names_have_other_results(steps):
-    steps.do(SQUARE, 2)
-    steps.do(Phase("squares", square), 2)
-    assert done(steps) == [0, 1, 0, 1]
-
-
 @pytest.mark.parametrize(
     ("n", "message"),
     [

@@ -98,25 +98,6 @@ def test_the_winner_is_one_of_the_models():
     assert (facts["n_clusters"], facts["n_models"], facts["n_components"]) == (4, 3, 2)
 
 
-@pytest.mark.parametrize("effort", ["fast", "default", "thorough"])
-def test_effort_is_the_number_of_models(effort):
-    n_models = {"fast": 3, "default": 10, "thorough": 20}[effort]
-    engine = fitted(blobs(), effort=effort, max_iter=500)
-    assert engine.fitted_facts()["n_models"] == n_models
-
-
-@pytest.mark.parametrize("granularity", GRANULARITIES)
-def test_granularity_is_which_answer(granularity):
-    levels = fitted(blobs(), granularity=granularity).levels
-    assert list(levels.answers) == list(GRANULARITIES)
-    assert levels.answer is levels.answers[granularity]
-    assert levels.answer.n_clusters == 4
-
-
-def test_a_given_c_puts_the_boundary_at_1():
-    assert fitted(blobs(), C=30.0).levels.boundary == 1.0
-
-
 def test_the_models_take_at_most_max_iter_rows():
     engine, _ = begun(blobs(), max_iter=100)
     assert engine.key_ranges(400) == [(0, 2**62)]
