@@ -81,8 +81,6 @@ class System:
         Whether a seed changes the answer; if not, one repetition is enough.
     grid_rows : int or None
         Most rows on which the grid is searched.
-    grid_once : bool
-        Whether one seed is enough for the grid; the best point is fit with all.
     sweep : tuple of dict
         Settings of the labelling that are tried for every point of the grid, on the same trained
         model.
@@ -96,7 +94,6 @@ class System:
     oracle: Point | None = None
     seeded: bool = True
     grid_rows: int | None = None
-    grid_once: bool = False
     sweep: tuple[Point, ...] = ()
 
     @property
@@ -254,9 +251,7 @@ def _exact(name: str, labelling: str, *, seeded: bool, sweep: tuple[Point, ...] 
     blind = {"labelling": labelling} | ({"bridging": False} if labelling == "equilibria" else {})
     grid = tuple(blind | point for point in SPHERES)
     rows = BALLS_ROWS if sweep else GRID_ROWS
-    return System(
-        name, sphere, grid, blind, seeded=seeded, grid_rows=rows, grid_once=True, sweep=sweep
-    )
+    return System(name, sphere, grid, blind, seeded=seeded, grid_rows=rows, sweep=sweep)
 
 
 def _hyperplanes(name: str, *, published: bool) -> tuple[System, System]:

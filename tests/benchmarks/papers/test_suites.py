@@ -34,7 +34,7 @@ def test_the_papers_grid():
     fits = [f for f in bsgd_grid(SuiteOptions(("iris",))) if f.system == "SGD-LMOC"]
     points = {(f.point["gamma"], f.point["C"]) for f in fits}
     assert points == {(gamma, C) for gamma in POWERS for C in POWERS}
-    assert len(fits) == 36 * 5
+    assert len(fits) == 36
     assert {f.protocol for f in fits} == {"oracle"}
 
 
@@ -56,20 +56,20 @@ def test_every_system_of_the_papers_has_fits_of_each_protocol_it_knows():
         assert ((system, "oracle") in seen) == bool(entry.grid or entry.oracle is not None)
 
 
-def test_the_best_point_is_by_the_mean_over_seeds():
-    good, lucky = {"gamma": 2.0, "C": 1.0}, {"gamma": 8.0, "C": 1.0}
-    rows = [grid_row(good, 0.6), grid_row(good, 0.6, seed=1)]
-    rows += [grid_row(lucky, 0.9), grid_row(lucky, None, seed=1)]
+def test_the_best_point_has_the_highest_nmi():
+    good, failed = {"gamma": 2.0, "C": 1.0}, {"gamma": 8.0, "C": 1.0}
+    rows = [grid_row(failed, None), grid_row(good, 0.6), grid_row({"gamma": 0.5, "C": 1.0}, 0.5)]
     assert best_points(rows) == {("iris", "BSGD-R"): good}
 
 
-def test_the_winner_is_fit_with_all_seeds_on_all_rows_and_scored_in_full():
+def test_the_winner_is_fit_with_other_seeds_on_all_rows_and_scored_in_full():
     point = {"gamma": 2.0, "C": 1.0, "labelling": "complete-graph"}
     final = bsgd_final(SuiteOptions(("iris",)), [grid_row(point, 1.0, system="SVC")])
     (svc,) = [f for f in final if (f.system, f.protocol) == ("SVC", "oracle")]
     assert svc == Fit("oracle", "iris", "SVC", "oracle", point, 0, whole=True)
+    assert {f.seed for f in bsgd_grid(SuiteOptions())} == {0}
     assert [f.seed for f in final if (f.system, f.protocol) == ("level tree", "blind")] == [
-        *range(5)
+        *range(1, 6)
     ]
 
 
@@ -77,7 +77,7 @@ def test_quick_is_smaller_in_every_way():
     quick, full = SuiteOptions(quick=True), SuiteOptions()
     for suite in SUITES.values():
         some, all_ = suite.first(quick), suite.first(full)
-        assert 0 < len(some) < len(all_) / 20
+        assert 0 < len(some) < len(all_) / 10
         assert {f.set for f in some} < {f.set for f in all_}
         assert {f.system for f in some} == {f.system for f in all_}
 
