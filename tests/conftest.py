@@ -14,6 +14,14 @@ os.environ["DISTSVC_LOG_FORMAT"] = "json"
 pytest_plugins = ["tests.jobs.fixtures"]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def quick_disk():
+    """Thousands of runs are published here; none has to survive a loss of power."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
 @pytest.fixture
 def mlflow_store(tmp_path, monkeypatch):
     """Return the folder of a store of MLflow's; nothing leaves this machine."""

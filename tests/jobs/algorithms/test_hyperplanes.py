@@ -50,10 +50,6 @@ def run(table, out, workers=0, cluster=None, model=None, **options):
     return run_job(parse_job(content), **options)
 
 
-def labels_of(out):
-    return read_labels(out)
-
-
 @pytest.fixture(scope="module")
 def published(table, tmp_path_factory):
     out = tmp_path_factory.mktemp("out") / "run"
@@ -63,7 +59,7 @@ def published(table, tmp_path_factory):
 def test_a_job_gives_the_labels_of_the_estimator(digits, published):
     X, _ = digits
     model = IncrementalMDH(depth=6, n_init=3, random_state=1).fit(StandardScaler().fit_transform(X))
-    found = labels_of(published[0])
+    found = read_labels(published[0])
     assert found["row"].to_pylist() == list(range(len(X)))
     assert (found["label"].to_numpy() == model.labels_).mean() > 0.999
     assert model.n_clusters_ == len(published[1].clusters)
@@ -73,7 +69,7 @@ def test_a_job_gives_the_labels_of_the_estimator(digits, published):
 
 def test_the_digits_are_found(digits, published):
     report = published[1]
-    nmi = normalized_mutual_info_score(digits[1], labels_of(published[0])["label"])
+    nmi = normalized_mutual_info_score(digits[1], read_labels(published[0])["label"])
     assert nmi > 0.6
     assert report.indices["normalized_mutual_information"].value == pytest.approx(nmi)
     assert report.model.fitted["n_samples"] == len(digits[0])
@@ -85,7 +81,7 @@ CUTS = (64, 300), (700, 1000), (5000, 100_000)
 
 @pytest.mark.parametrize(("workers", "cuts"), [(0, CUTS), (2, CUTS[:1])])
 def test_workers_and_blocks_do_not_change_a_byte(table, published, tmp_path, workers, cuts):
-    expected = labels_of(published[0])
+    expected = read_labels(published[0])
     model = hashlib.sha256(published_file(published[0], "arrays.npz").read_bytes()).hexdigest()
     with loopback_cluster(workers) if workers else nullcontext() as cluster:
         address = cluster.scheduler_address if workers else None
@@ -93,14 +89,14 @@ def test_workers_and_blocks_do_not_change_a_byte(table, published, tmp_path, wor
             out = tmp_path / f"out-{block_rows}"
             cut = {"block_rows": block_rows, "partition_rows": partition_rows}
             run(table, out, cluster=cut, at=ClusterAddress(address))
-            assert labels_of(out).equals(expected)
+            assert read_labels(out).equals(expected)
             again = hashlib.sha256(published_file(out, "arrays.npz").read_bytes()).hexdigest()
             assert again == model
 
 
 def test_predict_gives_the_same_labels(table, published, tmp_path):
     manifest = predict_table(published[0], str(table), str(tmp_path / "out"))
-    assert labels_of(tmp_path / "out").equals(labels_of(published[0]))
+    assert read_labels(tmp_path / "out").equals(read_labels(published[0]))
     assert "standard deviations" in manifest.columns["score"]
     assert "always false" in manifest.columns["outlier"]
 
@@ -115,5 +111,5 @@ def test_a_table_with_rows_left_out(digits, table, tmp_path):
         assert ("sample" in [phase.name for phase in report.phases]) == again
         assert report.input.n_rows == n
         assert abs(report.model.fitted["n_samples"] - min(most, n)) < 60
-    found = labels_of(out)["label"].to_numpy()
+    found = read_labels(out)["label"].to_numpy()
     assert adjusted_rand_score(y[y < 3], found) > 0.5

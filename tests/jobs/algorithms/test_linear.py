@@ -59,10 +59,6 @@ def run(table, out, model, cluster=None, output=None, scale="none", missing="err
     return run_job(parse_job(content), **options)
 
 
-def labels_of(out):
-    return read_labels(out)
-
-
 def digest(out):
     names = listed(out, "labels/")
     content = b"".join(pq.read_table(n)[c].to_numpy().tobytes() for n in names for c in ("score",))
@@ -81,7 +77,7 @@ def test_a_job_gives_the_answer_of_the_estimator(rows, table, tmp_path, model):
     peer = estimator(model).fit(rows)
     fitted = report.model.fitted
     assert fitted["objective"] == pytest.approx(peer.objective_, rel=1e-7)
-    found = labels_of(tmp_path / "out")
+    found = read_labels(tmp_path / "out")
     scores = peer.decision_function(rows)
     np.testing.assert_allclose(found["score"].to_numpy(), scores, rtol=1e-4, atol=1e-4)
     clear = np.abs(scores) > 1e-3
@@ -101,7 +97,7 @@ def test_a_table_that_does_not_fit_gives_the_same_optimum(
     peer = estimator(model).fit(rows)
     assert fitted["objective"] == pytest.approx(peer.objective_, rel=1e-7)
     assert 2 <= fitted["n_passes"] <= 20
-    scores = labels_of(tmp_path / "out")["score"].to_numpy()
+    scores = read_labels(tmp_path / "out")["score"].to_numpy()
     np.testing.assert_allclose(scores, peer.decision_function(rows), rtol=1e-3, atol=1e-3)
     assert not report.warnings
 
@@ -122,14 +118,3 @@ def test_a_job_that_centres_a_one_class_svm_is_refused(table, tmp_path):
     message = "'standard'.*separates rows from the origin.*'none' or 'minmax'.*linear-svdd"
     with pytest.raises(JobFileError, match=message):
         run(table, tmp_path / "out", PLANE, scale="standard")
-
-
-@QUICK
-@pytest.mark.parametrize("algorithm", ["linear-svdd", "linear-one-class"])
-def test_few_rows_are_outside_unless_a_job_asks_for_more(table, tmp_path, algorithm):
-    report = run(table, tmp_path / "out", {"algorithm": algorithm})
-    assert report.model.parameters["nu"] == 0.05
-    assert 0.03 < report.outliers.share <= 0.05
-    report = run(table, tmp_path / "half", {"algorithm": algorithm, "nu": 0.5})
-    assert 0.4 < report.outliers.share <= 0.5
-    assert not [text for text in report.warnings if "did not ask for so many" in text]

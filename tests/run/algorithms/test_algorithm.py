@@ -104,9 +104,15 @@ def test_rules_of_one_algorithm_are_prepared_for_and_published_alike(algorithm):
     assert len({tuple(rule.meanings) for rule in algorithm.rules}) == 1
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_a_rule_labels_alike_from_its_facts_and_arrays(form, table, tmp_path):
-    run = fit(small_job(table, FORMS[form]), tmp_path / "run")
+@pytest.fixture(scope="module", params=FORMS)
+def learned_form(request, table, tmp_path_factory):
+    """The name of a form, and a run whose rule has it."""
+    folder = tmp_path_factory.mktemp("form") / "run"
+    return request.param, fit(small_job(table, FORMS[request.param]), folder)
+
+
+def test_a_rule_labels_alike_from_its_facts_and_arrays(learned_form):
+    form, run = learned_form
     assert (run.rule.form, type(run.rule)) == (form, rule_named(form))
     assert type(run.rule) in run.algorithm.rules
     facts = json.loads(json.dumps(run.rule.facts() | {"n_clusters": run.rule.n_clusters}))
@@ -118,9 +124,8 @@ def test_a_rule_labels_alike_from_its_facts_and_arrays(form, table, tmp_path):
     assert len(expected["label"]) == 400
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_an_algorithm_tells_what_it_learned(form, table, tmp_path):
-    run = fit(small_job(table, FORMS[form]), tmp_path / "run")
+def test_an_algorithm_tells_what_it_learned(learned_form):
+    form, run = learned_form
     learned = run.algorithm.learned(run.job)
     facts = learned.facts
     assert json.loads(json.dumps(facts, default=float)).keys() == facts.keys()

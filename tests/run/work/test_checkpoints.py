@@ -253,7 +253,7 @@ def test_a_learner_goes_on_and_feeds_no_row_twice(name, table, tmp_path, monkeyp
     fit(job, tmp_path / "whole")
     files, rows, kept = digests(tmp_path / "whole"), seen.rows, seen.kept
     assert kept >= 3
-    for k in range(1, kept + 1, max(kept // 5, 1)):
+    for k in range(1, kept + 1, max(kept // 3, 1)):
         folder = tmp_path / str(k) / "whole"
         folder.parent.mkdir()
         seen.begin(stop_at=k)

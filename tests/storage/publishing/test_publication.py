@@ -106,7 +106,9 @@ def test_a_crash_at_every_step_leaves_old_or_new(tmp_path, monkeypatch, error, o
     steps, start = [], tmp_path / "start"
     if before:
         run(start, before)
-    for after in range(1000):
+    # a kill comes at every step of a replacement, other trouble at every third
+    stride = 1 if isinstance(error, Crash) and before else 3
+    for after in range(0, 1000, stride):
         out = tmp_path / f"out-{after}"
         if before:
             shutil.copytree(start, out)
@@ -121,7 +123,7 @@ def test_a_crash_at_every_step_leaves_old_or_new(tmp_path, monkeypatch, error, o
         check_tidy(out, "new")
         if len(changes) <= after:
             break
-    assert len(steps) > 40, "the crashes came too late to tell"
+    assert len(steps) > 40 / stride, "the crashes came too late to tell"
 
 
 def test_a_run_folder_is_removed_however_the_run_ends(tmp_path):
