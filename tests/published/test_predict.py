@@ -1,6 +1,5 @@
 """Labelling other tables with a published model."""
 
-import json
 from dataclasses import fields
 
 import numpy as np
@@ -16,9 +15,8 @@ from distsvc.run.job import run_job
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.model.files import NEEDS
 from distsvc.run.work.progress import Progress
-from tests.jobs.blob_jobs import N, blobs, check_manifest, config, copied, files, labels
-from tests.published_files import nothing_left, published_file
-from tests.small_runs import listed_again
+from tests.jobs.blob_jobs import N, blobs, check_manifest, config, files, labels
+from tests.published_files import nothing_left
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -85,22 +83,11 @@ def test_predict_with_more_columns_or_in_another_order(
     assert labels(tmp_path / "out").equals(labels(tmp_path / "whole"))
 
 
-def test_predict_keeps_the_id(with_default_columns, blob_table, tmp_path):
-    predict_table(with_default_columns, str(blob_table), str(tmp_path / "out"))
-    np.testing.assert_array_equal(labels(tmp_path / "out")["event"], blobs()["event"])
-
-
 def test_predict_finds_chosen_columns_by_name(blob_run, tmp_path):
     data = blobs().select(["split", "y", "class", "x"])
     pq.write_table(data, tmp_path / "in.parquet")
     predict_table(blob_run[0], str(tmp_path / "in.parquet"), str(tmp_path / "out"))
     assert labels(tmp_path / "out").equals(labels(blob_run[0]))
-
-
-def test_predict_without_a_chosen_column(blob_run, tmp_path):
-    pq.write_table(blobs().select(["x", "split"]), tmp_path / "in.parquet")
-    with pytest.raises(DataError, match=r"in\.parquet has no column 'y'"):
-        predict_table(blob_run[0], str(tmp_path / "in.parquet"), str(tmp_path / "out"))
 
 
 def test_predict_again_does_nothing(blob_run, blob_table, tmp_path):
@@ -130,26 +117,6 @@ def test_predict_from_a_folder_without_a_manifest(blob_run, blob_table, tmp_path
     with pytest.raises(InputNotFoundError, match=r"no run is published in .*: it has no manifest"):
         predict_table(blob_run[0] / "labels", str(blob_table), str(tmp_path / "out"))
     assert nothing_left(tmp_path / "out")
-
-
-def test_predict_with_a_damaged_model(blob_run, blob_table, tmp_path):
-    copy = copied(blob_run[0], tmp_path)
-    content = published_file(copy, "arrays.npz").read_bytes()
-    published_file(copy, "arrays.npz").write_bytes(content[: len(content) // 2])
-    with pytest.raises(DataError, match=r"arrays\.npz: expected .* bytes, as manifest.json says"):
-        predict_table(copy, str(blob_table), str(tmp_path / "out"))
-    listed_again(copy)
-    with pytest.raises(DataError, match=r"arrays\.npz can't be read"):
-        predict_table(copy, str(blob_table), str(tmp_path / "out"))
-
-
-def test_predict_with_a_newer_model(blob_run, blob_table, tmp_path):
-    copy = copied(blob_run[0], tmp_path)
-    model = json.loads(published_file(copy, "model.json").read_text())
-    published_file(copy, "model.json").write_text(json.dumps(model | {"format": 99}))
-    listed_again(copy)
-    with pytest.raises(JobFileError, match="has format 99, expected 9"):
-        predict_table(copy, str(blob_table), str(tmp_path / "out"))
 
 
 @pytest.mark.parametrize(
