@@ -1,9 +1,10 @@
 """The decision among the proposals of all views, by one measure.
 
-A proposal is a partition of the pilot's first rows. Its quality is the BIC of these rows if each
-cluster is one population (`distsvc.models.mixture.population`). One cluster is a proposal, too.
-Several clusters must be better than one by a standard error, by the one-standard-error rule
-(Breiman et al. 1984). For clusters of a mixture, the best mixture of normals must be, too.
+A proposal is a partition of the pilot's first rows. Those of a mixture must be found again in
+halves of the rows. The quality of a proposal is the BIC of the rows if each cluster is one
+population (`distsvc.models.mixture.population`). One cluster is a proposal, too. Several clusters
+must be better than one by a standard error, by the one-standard-error rule (Breiman et al. 1984).
+For clusters of a mixture, the best mixture of normals must be, too.
 
 The previous run's answer is kept unless another proposal is better by more than chance. The
 agreement is the probability that the answer is better than the next different proposal. Both, and
@@ -12,19 +13,21 @@ the standard error, come from Vuong's (1989) test of models that are not nested.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 from scipy.special import ndtr
+from threadpoolctl import threadpool_limits
 
 from distsvc.models.columns.model import unit
-from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior, fitted
+from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior, Shape, fitted
 from distsvc.models.mixture.population import PopulationRows, Quality, quality_of
-from distsvc.models.mixture.search import search
-from distsvc.models.rows.agreement import SAME_ANSWER
+from distsvc.models.mixture.search import MixtureSearch, search
+from distsvc.models.rows.agreement import SAME_ANSWER, rand_indices
 from distsvc.models.rows.mass import least_mass
+from distsvc.models.rows.threads import on_threads
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.level_tree.proposals import rand_index
 
@@ -153,7 +156,8 @@ def mixture_proposals(
     """Return the partitions that mixtures of the pilot's rows propose.
 
     These are the best fit for each number of components, and the partitions that follow when the
-    most confused clusters of the best fit are joined one after the other.
+    most confused clusters of the best fit are joined one after the other. Without `n_clusters`
+    those are left out that halves of the rows do not find again.
 
     Parameters
     ----------
@@ -174,49 +178,93 @@ def mixture_proposals(
 
     """
     m = min(len(rows), DECISION_ROWS)
-    first = rows.take(np.arange(m))
-    n_fitted = min(m, SEARCH_ROWS)
-    found = search(first.take(np.arange(n_fitted)), latent[:n_fitted], seed, n_clusters, n_jobs)
+    first, n_fitted = rows.take(np.arange(m)), min(m, SEARCH_ROWS)
+    fitted_rows = rows.take(np.arange(n_fitted))
+    found = search(fitted_rows, latent[:n_fitted], seed, n_clusters, n_jobs)
     uniforms = unit(np.arange(m, dtype=np.uint64), seed % 2**63)[:, None]
 
     def proposal(
-        mixture: NormalMixture, components: np.ndarray, posterior: np.ndarray, cluster: np.ndarray
+        mixture: NormalMixture, cluster: np.ndarray, posterior: np.ndarray
     ) -> PartitionProposal:
+        drawn = (np.cumsum(posterior, axis=1) < uniforms).sum(axis=1)
         make = partial(_final_rule, rows, mixture, cluster, make_rule)
-        return PartitionProposal("mixture", posterior.argmax(axis=1), cluster[components], make)
+        drawn = np.minimum(drawn, posterior.shape[1] - 1)
+        return PartitionProposal("mixture", posterior.argmax(axis=1), drawn, make)
 
-    def drawn(posterior: np.ndarray) -> np.ndarray:
-        found = (np.cumsum(posterior, axis=1) < uniforms).sum(axis=1)
-        return np.minimum(found, posterior.shape[1] - 1)
+    proposals = [
+        proposal(mixture, cluster, posterior)
+        for mixture, cluster, posterior in _partitions(found, first)
+        if n_clusters in (None, posterior.shape[1])
+    ]
+    if n_clusters is None:
+        least = least_mass(m, 1)  # fewer rows are outliers, not a cluster, as for level trees
+        proposals = [each for each in proposals if np.bincount(each.labels).min() >= least]
+        labels = [each.labels[:n_fitted] for each in proposals]
+        shape = found.best.mixture.shape
+        again = _agreement_of_halves(labels, fitted_rows, latent, seed, shape, n_jobs)
+        bound = min(SAME_ANSWER, again.max(initial=0.0))
+        proposals = [each for each, a in zip(proposals, again, strict=True) if a >= bound]
+        if before is not None:
+            proposals += [proposal(*each) for each in _continued(before, first, shape)]
+    one = proposal(found.single.mixture, np.zeros(1, np.int64), np.ones((m, 1)))
+    best = found.best.mixture
+    return Mixtures(proposals, one, Quality(best.likelihoods(first), best.n_parameters))
 
-    proposals = []
-    for fit in found.best_of_each:
-        k = fit.mixture.n_components
-        if k > 1 and (n_clusters is None or k == n_clusters):
-            posterior = fit.mixture.posterior(first)
-            proposals.append(proposal(fit.mixture, drawn(posterior), posterior, np.arange(k)))
-    best = found.best
-    if before is not None and n_clusters is None:
-        earlier = np.unique(before[:m], return_inverse=True)[1]
-        k, prior = int(earlier.max()) + 1, Prior.of(first)
-        mixture = NormalMixture.started(first, np.eye(k)[earlier], prior, best.mixture.shape)
-        mixture, _ = fitted(first, mixture, prior, FINAL_STEPS, FINAL_TOLERANCE)
-        posterior = mixture.posterior(first)
-        if k > 1:
-            proposals.append(proposal(mixture, drawn(posterior), posterior, np.arange(k)))
-    posterior, cluster = best.mixture.posterior(first), np.arange(best.mixture.n_components)
-    components = drawn(posterior)
+
+def _partitions(
+    found: MixtureSearch, rows: MixtureRows
+) -> Iterator[tuple[NormalMixture, np.ndarray, np.ndarray]]:
+    """Yield mixtures, the clusters (K,) of their components, and the posteriors (n, k) of rows.
+
+    These are the best fit of each number of components, and the best fit of all, whose most
+    confused clusters are joined one after the other.
+    """
+    for fit in found.best_of_each[1:]:
+        yield fit.mixture, np.arange(fit.mixture.n_components), fit.mixture.posterior(rows)
+    mixture = found.best.mixture
+    posterior, cluster = mixture.posterior(rows), np.arange(mixture.n_components)
     while posterior.shape[1] > 2:
         posterior, cluster = _merged(posterior, cluster)
-        if n_clusters is None or posterior.shape[1] == n_clusters:
-            proposals.append(proposal(best.mixture, components, posterior, cluster))
-    single = found.single.mixture
-    nought = np.zeros(m, np.int64)
-    one = proposal(single, nought, np.ones((m, 1)), np.zeros(1, np.int64))
-    least = least_mass(m, 1)  # fewer rows are outliers, not a cluster, as for level trees
-    large = [each for each in proposals if np.bincount(each.labels).min() >= least]
-    normals = Quality(best.mixture.likelihoods(first), best.mixture.n_parameters)
-    return Mixtures(large if n_clusters is None else proposals, one, normals)
+        yield mixture, cluster, posterior
+
+
+def _agreement_of_halves(
+    labels: Sequence[np.ndarray],
+    rows: MixtureRows,
+    latent: np.ndarray,
+    seed: int,
+    shape: Shape,
+    n_jobs: int | None,
+) -> np.ndarray:
+    """Return how well each partition (n,) is found again in halves of the rows, (k,).
+
+    This is the mean over both halves of the adjusted Rand index with the nearest partition that
+    mixtures of the half's rows propose.
+    """
+
+    def nearest(first: int) -> np.ndarray:
+        own = np.arange(first, len(rows), 2)  # rows are in random order
+        found = search(rows.take(own), latent[own], seed, shapes=(shape,))
+        others = [posterior.argmax(axis=1) for _, _, posterior in _partitions(found, rows)]
+        indices = rand_indices([*labels, *others])[: len(labels), len(labels) :]
+        return indices.max(axis=1, initial=0.0)
+
+    if not labels:
+        return np.zeros(0)
+    with threadpool_limits(1):
+        return np.mean(on_threads(nearest, (0, 1), n_jobs), axis=0)
+
+
+def _continued(
+    before: np.ndarray, rows: MixtureRows, shape: Shape
+) -> Iterator[tuple[NormalMixture, np.ndarray, np.ndarray]]:
+    """Yield the mixture that EM finds from the previous answer's labels of the first rows."""
+    earlier = np.unique(before[: len(rows)], return_inverse=True)[1]
+    k, prior = int(earlier.max()) + 1, Prior.of(rows)
+    if k > 1:
+        mixture = NormalMixture.started(rows, np.eye(k)[earlier], prior, shape)
+        mixture, _ = fitted(rows, mixture, prior, FINAL_STEPS, FINAL_TOLERANCE)
+        yield mixture, np.arange(k), mixture.posterior(rows)
 
 
 def _merged(posterior: np.ndarray, cluster: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -7,6 +7,7 @@ the previous fit with one of its components split in two.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -84,6 +85,7 @@ def search(
     seed: int,
     n_components: int | None = None,
     n_jobs: int | None = 1,
+    shapes: Sequence[Shape] = SHAPES,
 ) -> MixtureSearch:
     """Fit mixtures of each shape to rows, with growing numbers of components.
 
@@ -98,13 +100,15 @@ def search(
         Number of components up to which fits go on in any case.
     n_jobs : int or None
         Threads; they change no result.
+    shapes : sequence of Shape
+        Shapes of covariances to fit.
 
     """
     prior = Prior.of(rows)
     with threadpool_limits(1):  # more threads would give other last bits
         starts = _Starts(latent.astype(np.float64), seed % 2**31)
         found = on_threads(
-            lambda shape: _fits(rows, starts, prior, shape, n_components), SHAPES, n_jobs
+            lambda shape: _fits(rows, starts, prior, shape, n_components), shapes, n_jobs
         )
     return MixtureSearch([fit for fits in found for fit in fits])
 

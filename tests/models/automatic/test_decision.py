@@ -12,6 +12,7 @@ from distsvc.models.automatic.decision import (
     SEARCH_ROWS,
     Mixtures,
     PartitionProposal,
+    _agreement_of_halves,
     _final_rule,
     decide,
     mixture_proposals,
@@ -19,6 +20,7 @@ from distsvc.models.automatic.decision import (
 from distsvc.models.mixture.density import MixtureRows
 from distsvc.models.mixture.population import PopulationRows, Quality, quality_of
 from distsvc.models.mixture.search import search
+from distsvc.models.rows.agreement import SAME_ANSWER
 from distsvc.models.rows.sampling import lowest, row_keys
 
 N = 1200
@@ -74,6 +76,34 @@ def test_a_tree_of_fewer_clusters_than_wanted_has_no_answer(model):
     given = rows.mixed, rows.draws, rows.values
     assert decide(mixtures, [tree], *given, 5, None).best.n_clusters == 5
     assert decide(mixtures, [tree], *given, None, None).best.n_clusters == 3
+
+
+def test_halves_of_the_rows_find_classes_again_and_no_cut_at_random():
+    X, y = customers()
+    engine = fitted(X)._engine
+    y = y[lowest(row_keys(engine.levels.seed, np.arange(N)), N)]
+    cut = np.where((y == 0) & (np.arange(N) % 4 < 2), 3, y)
+    rows, pilot = engine.modelled.mixed, engine.pilot
+    classes, cuts = _agreement_of_halves([y, cut], rows, pilot, 0, "diagonal", 1)
+    assert classes > 0.85
+    assert cuts < classes - 0.1
+    assert len(_agreement_of_halves([], rows, pilot, 0, "diagonal", 1)) == 0
+    threads = _agreement_of_halves([y, cut], rows, pilot, 0, "diagonal", 2)
+    assert threads.tolist() == [classes, cuts]
+
+
+def test_a_curved_class_is_not_cut_where_each_half_would_cut_it():
+    random = np.random.default_rng(0)
+    t = random.uniform(-3, 3, 1000)
+    curve = np.stack([t, t**2, np.sin(t), t**3], axis=1)
+    X = np.round(curve + random.normal(0, 0.2, (1000, 4)), 2)
+    engine = fitted(X)._engine
+    rows, make_rule = engine.modelled.mixed, engine.views._mixture_rule
+    found = mixture_proposals(rows, engine.pilot, 0, None, 1, make_rule)
+    labels = [each.labels for each in found.proposals]
+    shape = search(rows, engine.pilot, 0).best.mixture.shape
+    again = _agreement_of_halves(labels, rows, engine.pilot, 0, shape, 1)
+    assert len(labels) == 1 or again.min() >= SAME_ANSWER
 
 
 def test_the_mixture_of_the_answer_is_fitted_to_all_pilot_rows():
