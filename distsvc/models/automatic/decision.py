@@ -4,7 +4,8 @@ A proposal is a partition of the pilot's first rows. Those of a mixture must be 
 halves of the rows. The quality of a proposal is the BIC of the rows if each cluster is one
 population (`distsvc.models.mixture.population`). One cluster is a proposal, too. Several clusters
 must be better than one by a standard error, by the one-standard-error rule (Breiman et al. 1984).
-For clusters of a mixture, the best mixture of normals must be, too.
+For clusters of a mixture, the best mixture of normals must be, too, unless they hardly overlap:
+then it must not be significantly worse.
 
 The previous run's answer is kept unless another proposal is better by more than chance. The
 agreement is the probability that the answer is better than the next different proposal. Both, and
@@ -42,7 +43,8 @@ BETTER_THAN_ONE = 1.0
 """z statistic of several clusters against one from which they are the better answer."""
 
 SIGNIFICANT = 1.96
-"""z statistic from which another proposal replaces the previous answer."""
+"""z statistic of a significant difference: for another answer than the previous one, and against
+normals that describe clusters apart."""
 
 VIEW_WORDS = {
     "graph": "a graph of near rows",
@@ -340,12 +342,16 @@ def decide(
     one = mixtures.one
     one.quality = quality_of(data, one.drawn)
 
+    as_normals = mixtures.normals.better_than(one.quality)
+
     def is_answer(quality: Quality) -> bool:
         return n_clusters is not None or quality.better_than(one.quality) > BETTER_THAN_ONE
 
-    proposals = list(trees)
-    if is_answer(mixtures.normals):
-        proposals += mixtures.proposals
+    def are_normals(each: PartitionProposal) -> bool:
+        apart = rand_index(each.labels, each.drawn) > SAME_ANSWER
+        return n_clusters is not None or as_normals > (-SIGNIFICANT if apart else BETTER_THAN_ONE)
+
+    proposals = [*trees, *filter(are_normals, mixtures.proposals)]
     for each in proposals:
         each.labels, each.drawn = each.labels[:m], each.drawn[:m]
         each.quality = quality_of(data, np.unique(each.drawn, return_inverse=True)[1])

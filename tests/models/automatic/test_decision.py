@@ -117,8 +117,13 @@ def test_the_mixture_of_the_answer_is_fitted_to_all_pilot_rows():
     assert made[0].likelihoods(rows).sum() > found.likelihoods(rows).sum() + 1.0
 
 
-@pytest.mark.parametrize(("errors", "n_clusters"), [(0.5, 1), (1.5, 2)])
-def test_a_mixture_has_to_beat_one_cluster_by_a_standard_error(errors, n_clusters):
+@pytest.mark.parametrize(
+    ("errors", "apart", "n_clusters"),
+    [(0.5, False, 1), (1.5, False, 2), (-1.5, True, 2), (-2.5, True, 1)],
+)
+def test_normals_have_to_beat_one_cluster_or_be_as_good_where_clusters_lie_apart(
+    errors, apart, n_clusters
+):
     random = np.random.default_rng(0)
     y = np.repeat([0, 1], 200)
     X = random.normal(size=(400, 2)) + 4.0 * y[:, None]
@@ -127,7 +132,8 @@ def test_a_mixture_has_to_beat_one_cluster_by_a_standard_error(errors, n_cluster
     whole = quality_of(PopulationRows(X, X, X == X, rows.levels, rows.n_levels), nought)
     gain = np.resize([1.0, -1.0], 400) + errors / 20.0  # its sum is 20 errors of size 20
     normals = Quality(whole.log_density + gain, whole.n_parameters)
-    several = PartitionProposal("mixture", y, y, made_nowhere)
+    drawn = y if apart else np.where(np.arange(400) % 12 == 0, 1 - y, y)
+    several = PartitionProposal("mixture", y, drawn, made_nowhere)
     one = PartitionProposal("mixture", nought, nought, made_nowhere)
     found = decide(Mixtures([several], one, normals), [], rows, X, X, None, None)
     assert found.best.n_clusters == n_clusters
