@@ -34,6 +34,7 @@ from numba.core.caching import (
     NullCache,
     UserProvidedCacheLocator,
 )
+from numba.core.runtime import rtsys
 
 
 def cache_folder() -> Path | None:
@@ -153,7 +154,9 @@ class _Cache(FunctionCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the cached form, or None if there is no usable one."""
         try:
-            found = super().load_overload(sig, target_context)
+            # Numba's own method also registers all functions that it can compile, which is slow.
+            rtsys.initialize(target_context)
+            found = self._load_overload(sig, target_context)
         except Exception as error:
             self._tell("compiled code is damaged and made again", error)
         else:

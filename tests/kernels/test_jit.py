@@ -109,6 +109,14 @@ def test_nothing_compiles_at_import_and_a_cache_that_can_only_be_read_is_used(tm
     assert (second.stdout, second.stderr) == ("1\n", "")
 
 
+def test_a_cached_form_is_loaded_without_what_compiling_needs(tmp_path):
+    run = [sys.executable, "-c", COUNT + "print('numba.misc.cffiimpl' in sys.modules)"]
+    given = {"capture_output": True, "text": True, "check": True}
+    given["env"] = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    assert subprocess.run(run, **given).stdout == "0\nTrue\n"
+    assert subprocess.run(run, **given).stdout == "1\nFalse\n"
+
+
 def test_nan_and_infinity_are_kept():
     X = np.array([[np.nan], [np.inf], [0.0]], np.float32)
     found = weighted_sums(X, np.zeros((1, 1), np.float32), np.ones(1, np.float32), 1.0)
