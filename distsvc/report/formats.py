@@ -7,10 +7,20 @@ import functools
 import math
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from jinja2 import (
+    BytecodeCache,
+    Environment,
+    FileSystemBytecodeCache,
+    FileSystemLoader,
+    StrictUndefined,
+    Template,
+)
+from jinja2.bccache import Bucket
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -144,16 +154,41 @@ FILTERS: tuple[Callable[..., object], ...] = (
 )  # fmt: skip
 
 
+class _CompiledTemplates(FileSystemBytecodeCache):
+    """Jinja's cache on the disk; its errors cost time but stop nothing."""
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """Load a compiled template if there is an undamaged one."""
+        try:
+            super().load_bytecode(bucket)
+        except Exception:
+            bucket.reset()
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Store a compiled template if the disk has room."""
+        with suppress(OSError):
+            super().dump_bytecode(bucket)
+
+
+def _compiled_templates() -> BytecodeCache | None:
+    """Return a cache in a temporary folder that only this user can write, or None."""
+    try:
+        return _CompiledTemplates(pattern=f"distsvc-{metadata.version('jinja2')}-%s.cache")
+    except (OSError, RuntimeError):
+        return None
+
+
 @functools.cache
 def template(name: str, **filters: Callable[..., Any]) -> Template:
-    """Return a template, compiled once; its text is escaped, and variables are required.
+    """Return a template; its text is escaped, and variables are required.
 
-    Its filters are `FILTERS` and those given.
+    Its filters are `FILTERS` and those given. It is compiled once, and cached on the disk.
     """
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
+        bytecode_cache=_compiled_templates(),
         trim_blocks=True,
         lstrip_blocks=True,
     )

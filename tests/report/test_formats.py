@@ -1,3 +1,9 @@
+import tempfile
+
+import pytest
+from jinja2 import Environment
+
+from distsvc.report import formats
 from distsvc.report.formats import (
     compact,
     count,
@@ -42,3 +48,44 @@ def test_untrusted_text_is_one_line_and_short():
     assert short_name("a" * 10, 10) == "a" * 10
     assert short_name("a" * 99 + "_7", 10) == "aaaaaa…a_7"
     assert one_line(3, 10) == "3"
+
+
+@pytest.fixture
+def compilations(tmp_path, monkeypatch):
+    """Names of the templates compiled since the start, with an empty cache on the disk."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    compile_template, names = Environment.compile, []
+
+    def compiled(self, source, name=None, *args, **kwargs):
+        names.append(name)
+        return compile_template(self, source, name, *args, **kwargs)
+
+    monkeypatch.setattr(Environment, "compile", compiled)
+    return names
+
+
+def uncached():
+    return formats.template.__wrapped__("history.html")
+
+
+def test_a_template_is_compiled_once_for_all_processes(compilations, tmp_path):
+    uncached()
+    (file,) = tmp_path.glob("_jinja2-cache-*/distsvc-*")
+    uncached()
+    assert compilations == ["history.html"]
+    file.write_bytes(file.read_bytes()[:20])  # damaged
+    uncached()
+    uncached()
+    assert compilations == 2 * ["history.html"]
+
+
+def test_templates_do_without_a_cache(compilations, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "NamedTemporaryFile", full)
+    uncached()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    uncached()
+    assert compilations == 2 * ["history.html"]
+
+
+def full(*_, **__):
+    raise OSError(28, "No space left on device")
