@@ -101,8 +101,10 @@ def plane(
     axes.set_ylabel(short_name(sample.axes[1], 50))
     if legend:
         figure.legend(handles=legend, loc="outside lower center", ncols=2)
-    if len(clusters) > 1:
-        figure.draw_without_rendering()  # so that the places of rows are final
+    layout = figure.get_layout_engine()
+    if layout and len(clusters) > 1:
+        layout.execute(figure)  # so that the places of rows are final
+        axes.apply_aspect()
         shown = [row.label for row in clusters[:MAX_SHOWN]]
         _number_clusters(axes, np.column_stack([x, y]), labels, inside, shown)
     return figure

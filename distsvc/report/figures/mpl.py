@@ -17,6 +17,7 @@ if TYPE_CHECKING or HAS_MATPLOTLIB:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patches import Circle, FancyBboxPatch, Patch, PathPatch, Rectangle
@@ -30,11 +31,12 @@ else:
 
     mpl: Any = Absent
     mdates: Any = Absent
-    Artist = Axes = Axis = Figure = Line2D = Circle = FancyBboxPatch = Patch = Absent
-    PathPatch = Rectangle = Path = FuncFormatter = MaxNLocator = Bbox = TransformedBbox = Absent
+    Artist = Axes = Axis = Figure = FigureCanvasSVG = Line2D = Circle = FancyBboxPatch = Absent
+    Patch = PathPatch = Rectangle = Path = FuncFormatter = MaxNLocator = Bbox = Absent
+    TransformedBbox = Absent
 
 __all__ = [
     "HAS_MATPLOTLIB", "Artist", "Axes", "Axis", "Bbox", "Circle", "FancyBboxPatch", "Figure",
-    "FuncFormatter", "Line2D", "MaxNLocator", "Patch", "Path", "PathPatch", "Rectangle",
-    "TransformedBbox", "mdates", "mpl",
+    "FigureCanvasSVG", "FuncFormatter", "Line2D", "MaxNLocator", "Patch", "Path", "PathPatch",
+    "Rectangle", "TransformedBbox", "mdates", "mpl",
 ]  # fmt: skip

@@ -1,5 +1,7 @@
 """Colours on a light and on a dark page, and an SVG that is small and the report's own."""
 
+import inspect
+import io
 import re
 
 import matplotlib as mpl
@@ -30,6 +32,17 @@ def test_user_settings_of_matplotlib_do_not_matter():
     with mpl.rc_context({"font.size": 30, "axes.facecolor": "black"}):
         assert figures.phase_costs(phases) == usual
         assert mpl.rcParams["font.size"] == 30
+
+
+def test_one_pass_draws_what_matplotlib_saves_in_two():
+    phases = [PhaseCost(**phase) for phase in make_report()["phases"]]
+    svg = io.StringIO()
+    with mpl.rc_context(drawing.STYLE | {"svg.hashsalt": "phase-costs"}):
+        figure = inspect.unwrap(figures.phase_costs)(phases)
+        figure.savefig(svg, format="svg", dpi=200, metadata={"Date": None})
+    paths = re.compile(r'(?<= d=")[^"]*')
+    saved = drawing._inline(svg.getvalue(), "phase-costs")
+    assert paths.findall(figures.phase_costs(phases)) == paths.findall(saved)
 
 
 def test_colours():
