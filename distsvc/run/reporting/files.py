@@ -13,6 +13,7 @@ from distsvc.run.nights.comparison import Comparison
 from distsvc.run.reporting.summary import make_report
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.progress import Progress
+from distsvc.run.work.workers.lean import skip_docstrings
 from distsvc.storage.places.arrays import json_bytes, read_json, write_json, write_text
 from distsvc.storage.publishing.publication import COPIES, Output
 
@@ -62,6 +63,7 @@ def read_report(published: Output) -> Report:
 
 def page_of(report: Report) -> str:
     """Return the HTML page of a report."""
+    skip_docstrings()
     from distsvc.report.page import render_page  # matplotlib takes time to import
 
     return render_page(report)

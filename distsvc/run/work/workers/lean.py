@@ -5,13 +5,14 @@ from __future__ import annotations
 import atexit
 import gc
 import sys
+from contextlib import suppress
 from importlib.abc import MetaPathFinder
 from typing import Any
 
 
 def lean() -> None:
     """Block pandas, which is never used, and most garbage collections."""
-    gc.set_threshold(50_000)  # imports create a million objects, and no garbage
+    gc.set_threshold(200_000)  # imports create a million objects, and no garbage
     atexit.register(gc.freeze)  # no collection at the end
     if not is_lean():
         sys.meta_path.insert(0, _WithoutPandas())
@@ -20,6 +21,19 @@ def lean() -> None:
 def is_lean() -> bool:
     """Return True if this is the process of a command or a worker."""
     return any(isinstance(finder, _WithoutPandas) for finder in sys.meta_path)
+
+
+def skip_docstrings() -> None:
+    """Leave the lists of properties out of matplotlib's docstrings if this process is lean.
+
+    They take a third of matplotlib's import, and a command shows no docstring of matplotlib.
+    """
+    if is_lean():
+        with suppress(ImportError):
+            from matplotlib import artist
+
+            artist.kwdoc = lambda artist: ""
+            artist.Artist._update_set_signature_and_docstring = lambda: None  # type: ignore
 
 
 class _WithoutPandas(MetaPathFinder):

@@ -36,3 +36,20 @@ def test_it_imports_little(code):
 def test_others_find_pandas_as_always():
     done = subprocess.run([sys.executable, "-c", "import distsvc.run.job, pandas"])
     assert done.returncode == 0
+
+
+PAGE = """
+from distsvc.run.reporting.files import skip_docstrings
+skip_docstrings()
+from matplotlib.lines import Line2D
+from matplotlib.axes import Axes
+assert callable(Line2D([], []).set)
+print("Properties:" in str(Line2D.set.__doc__), "antialiased" in Axes.plot.__doc__)
+"""
+
+
+@pytest.mark.parametrize(("start", "shown"), [("lean()", "False False"), ("", "True True")])
+def test_only_commands_leave_out_lists_of_properties(start, shown):
+    code = f"from distsvc.run.work.workers.lean import lean\n{start}\n{PAGE}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == f"{shown}\n", done.stderr
