@@ -244,9 +244,11 @@ def _agreement_of_halves(
     mixtures of the half's rows propose.
     """
 
+    prior = Prior.of(rows)
+
     def nearest(first: int) -> np.ndarray:
         own = np.arange(first, len(rows), 2)  # rows are in random order
-        found = search(rows.take(own), latent[own], seed, shapes=(shape,))
+        found = search(rows.take(own), latent[own], seed, shapes=(shape,), prior=prior)
         others = [posterior.argmax(axis=1) for _, _, posterior in _partitions(found, rows)]
         indices = rand_indices([*labels, *others])[: len(labels), len(labels) :]
         return indices.max(axis=1, initial=0.0)

@@ -86,6 +86,7 @@ def search(
     n_components: int | None = None,
     n_jobs: int | None = 1,
     shapes: Sequence[Shape] = SHAPES,
+    prior: Prior | None = None,
 ) -> MixtureSearch:
     """Fit mixtures of each shape to rows, with growing numbers of components.
 
@@ -101,16 +102,19 @@ def search(
     n_jobs : int or None
         Threads; they change no result.
     shapes : sequence of Shape
-        Shapes of covariances to fit.
+        Shapes of covariances to fit; diagonal ones if the rows suffice for none of them.
+    prior : Prior or None
+        None for that of the rows.
 
     """
-    prior = Prior.of(rows)
+    prior = prior or Prior.of(rows)
     with threadpool_limits(1):  # more threads would give other last bits
         starts = _Starts(latent.astype(np.float64), seed % 2**31)
         found = on_threads(
             lambda shape: _fits(rows, starts, prior, shape, n_components), shapes, n_jobs
         )
-    return MixtureSearch([fit for fits in found for fit in fits])
+        fits = [fit for fits in found for fit in fits]
+        return MixtureSearch(fits or _fits(rows, starts, prior, "diagonal", n_components))
 
 
 class _Starts:

@@ -81,3 +81,20 @@ def test_a_wanted_number_is_fitted_in_any_case():
     X = np.random.default_rng(0).normal(size=(300, 3))
     found = search(numbers(X), X, 0, n_components=6)
     assert 6 in {fit.mixture.n_components for fit in found.fits}
+
+
+def test_shapes_that_rows_do_not_suffice_for_give_way_to_diagonal_ones():
+    X = np.random.default_rng(0).normal(size=(40, 40))
+    X[np.arange(40), np.arange(40)] = np.nan  # as many patterns of missing numbers as rows
+    found = search(numbers(X), np.nan_to_num(X), 0, shapes=("full",))
+    assert {fit.mixture.shape for fit in found.fits} == {"diagonal"}
+
+
+def test_a_number_that_a_part_of_the_rows_lacks_has_the_prior_of_all_rows():
+    X, y = three_groups(200)
+    X[1:, 2] = np.nan
+    X[0, 2] = 1.0
+    part = numbers(X[1:])
+    found = search(part, np.nan_to_num(X[1:]), 0, prior=Prior.of(numbers(X)))
+    assert np.isfinite([fit.bic for fit in found.fits]).all()
+    assert np.isfinite(found.best.mixture.posterior(part)).all()
