@@ -1,6 +1,7 @@
 """Of a folder of outputs the last runs stay, and what they continue from."""
 
 import json
+import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -233,13 +234,13 @@ def test_who_removes_is_known_to_whoever_asks(tmp_path):
 
 
 def test_a_removal_that_is_killed_leaves_a_whole_run_or_none(tmp_path, monkeypatch):
+    nights(tmp_path / "start", 2)
+    publish(tmp_path / "start/2026-11-01", "2026-11-01", hold=True)
+    path = tmp_path / "start/2026-11-02/manifest.json"
+    path.write_text(path.read_text().replace('"previous"', '"before"'))
     for after in range(200):
         folder = tmp_path / str(after)
-        nights(folder, 2)
-        publish(folder / "2026-11-01", "2026-11-01", hold=True)
-        (folder / "2026-11-02/manifest.json").write_text(
-            (folder / "2026-11-02/manifest.json").read_text().replace('"previous"', '"before"')
-        )
+        shutil.copytree(tmp_path / "start", folder)
         with crashing(monkeypatch, after, Crash(), once=False) as changes, suppress(Crash):
             retain(str(folder), 1)
         assert seen(folder / "2026-11-01") in ("2026-11-01", None)
