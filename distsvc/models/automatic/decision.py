@@ -243,7 +243,6 @@ def _agreement_of_halves(
     This is the mean over both halves of the adjusted Rand index with the nearest partition that
     mixtures of the half's rows propose.
     """
-
     prior = Prior.of(rows)
 
     def nearest(first: int) -> np.ndarray:

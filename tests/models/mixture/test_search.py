@@ -91,7 +91,7 @@ def test_shapes_that_rows_do_not_suffice_for_give_way_to_diagonal_ones():
 
 
 def test_a_number_that_a_part_of_the_rows_lacks_has_the_prior_of_all_rows():
-    X, y = three_groups(200)
+    X, _ = three_groups(200)
     X[1:, 2] = np.nan
     X[0, 2] = 1.0
     part = numbers(X[1:])
