@@ -14,7 +14,6 @@ import numpy as np
 from distsvc.models.rows import sampling
 from distsvc.models.rows.aside import (
     MIN_OUTLIER_RANGES,
-    ColumnEnds,
     Reach,
     how_many_aside,
     most_aside,
@@ -38,23 +37,18 @@ class OutlierRow(NamedTuple):
 
 
 def far_rows(
-    steps: Steps, sums: ColumnSums, pilot: np.ndarray, ends: ColumnEnds | None, found_by: Phase
+    steps: Steps, sums: ColumnSums, pilot: np.ndarray, found_by: Phase
 ) -> list[OutlierRow]:
     """Return the rows to leave out of learning, ordered by their numbers.
 
-    They are few, and far outside the `Reach` of the pilot (m, d) in some column. They are found in
-    the `ends` of the columns, or by reading the partitions again whose results of the phase
-    `found_by` contain extreme values.
+    They are few, and far outside the `Reach` of the pilot (m, d) in some column. The partitions
+    whose results of the phase `found_by` contain extreme values are read again.
     """
     reach, most = Reach.of(pilot), most_aside(len(pilot))
     if not _reaches_out(reach, sums.least, sums.most):
         return []
-    if ends is not None:
-        rows = [OutlierRow(*row) for row in ends.farthest(reach)]
-    else:
-        facts = {"most": most, "phase": found_by.name}
-        steps.run.write(REACH, Result(facts, vars(reach)))
-        rows = [OutlierRow(*row) for result in steps.map(FAR) for row in result.facts["rows"]]
+    steps.run.write(REACH, Result({"most": most, "phase": found_by.name}, vars(reach)))
+    rows = [OutlierRow(*row) for result in steps.map(FAR) for row in result.facts["rows"]]
     rows = _farthest(rows, most + 1)
     rows = rows[: how_many_aside(np.array([far.distance for far in rows]), most)]
     return sorted(rows, key=lambda far: far.row)

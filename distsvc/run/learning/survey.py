@@ -16,7 +16,6 @@ import numpy as np
 
 from distsvc.errors import DataError, EmptyInputError
 from distsvc.models.rows import sampling
-from distsvc.models.rows.aside import ColumnEnds
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rows.scaling import ColumnSums
 from distsvc.run.learning.aside import OutlierRow, far_rows, learned_blocks, rows_aside, set_aside
@@ -26,9 +25,6 @@ from distsvc.run.work.plan import Plan
 
 MAX_SAMPLE_PARTS = 50
 """Maximum number of parts of the sample; a learner keeps two files of each open."""
-
-MAX_END_COLUMNS = 1000
-"""Maximum number of columns whose ends are kept; wider tables are read again."""
 
 LAST_KEY = 2**64 - 1
 NONE = np.zeros(0, np.int64)
@@ -47,8 +43,6 @@ class Survey:
         Rows to learn from.
     lowest : Pilot
         The raw rows with the lowest keys.
-    ends : ColumnEnds or None
-        The most extreme rows of each column, if they were collected.
     aside : sequence of OutlierRow
         Extreme rows, left out of learning.
 
@@ -57,7 +51,6 @@ class Survey:
     n_rows: int
     sums: ColumnSums
     lowest: Pilot
-    ends: ColumnEnds | None = None
     aside: Sequence[OutlierRow] = ()
 
     @property
@@ -72,9 +65,9 @@ def survey_table(steps: Steps, key_ranges: KeyRanges, all_rows: bool = True) -> 
     Unless `all_rows` count, extreme rows are left out of learning.
     """
     guessed = key_ranges(steps.run.plan.table.n_rows)
-    survey = _surveyed(steps, SURVEY, guessed, keeps_ends=not all_rows)
+    survey = _surveyed(steps, SURVEY, guessed)
     ranges = key_ranges(survey.n_rows)
-    aside = () if all_rows else far_rows(steps, survey.sums, survey.pilot, survey.ends, SURVEY)
+    aside = () if all_rows else far_rows(steps, survey.sums, survey.pilot, SURVEY)
     if aside:
         set_aside(steps.run, aside)
         ranges = key_ranges(survey.n_rows - len(aside))
@@ -86,26 +79,22 @@ def survey_table(steps: Steps, key_ranges: KeyRanges, all_rows: bool = True) -> 
     return survey
 
 
-def _surveyed(steps: Steps, phase: Phase, ranges: Ranges, keeps_ends: bool = False) -> Survey:
+def _surveyed(steps: Steps, phase: Phase, ranges: Ranges) -> Survey:
     """Read the table; keep the sample with these ranges of keys."""
     plan = steps.run.plan
-    keeps_ends = keeps_ends and plan.shift.size <= MAX_END_COLUMNS
-    _write_keys(steps, phase, ranges, {"pilot": _limit(plan), "ends": keeps_ends})
-    sums, ends = ColumnSums.empty(plan.shift.copy()), _ends_of(plan, keeps_ends)
-    pilot, n_rows = Pilot(plan), 0
+    _write_keys(steps, phase, ranges, {"pilot": _limit(plan)})
+    sums, pilot, n_rows = ColumnSums.empty(plan.shift.copy()), Pilot(plan), 0
     for result in steps.map(phase):
         facts, arrays = result.facts, result.arrays
         n_rows += facts["n_rows"]
         bounds = arrays["least"], arrays["most"], arrays["counts"]
         sums.merge(ColumnSums(plan.shift, facts["first"], facts["second"], *bounds))
         pilot.add(arrays["pilot"], arrays["keys"])
-        if ends is not None:
-            ends.merge(ColumnEnds(arrays["ends"], arrays["end_rows"]))
     if not n_rows:
         raise EmptyInputError(f"{plan.table.shown} has no rows without a missing value")
     if n_rows < 2:
         raise too_few_rows(n_rows)
-    return Survey(n_rows, sums, pilot, ends)
+    return Survey(n_rows, sums, pilot)
 
 
 def too_few_rows(n_rows: int) -> DataError:
@@ -137,7 +126,6 @@ def survey_partition(run: RunDirectory, number: int, again: bool = False) -> Res
     plan, phase = run.plan, AGAIN if again else SURVEY
     sums = ColumnSums.empty(plan.shift.copy())
     facts = run.read(_keys_of(phase)).facts
-    ends = _ends_of(plan, facts["ends"])
     pilot, sample, n_rows = Pilot(plan, facts["pilot"]), Collected.sample(run, phase), 0
     for block, keys in learned_blocks(run, number, rows_aside(run) if again else NONE):
         too_far = sums.add(block.X)
@@ -146,8 +134,6 @@ def survey_partition(run: RunDirectory, number: int, again: bool = False) -> Res
         n_rows += len(block.rows)
         sample.add(block.X, keys)
         pilot.add(block.X, keys)
-        if ends is not None:
-            ends.add(block.X, block.rows)
     return Result(
         facts={"n_rows": n_rows, "first": sums.first, "second": sums.second},
         arrays={
@@ -156,7 +142,6 @@ def survey_partition(run: RunDirectory, number: int, again: bool = False) -> Res
             "least": sums.least,
             "most": sums.most,
             "counts": sums.counts,
-            **({} if ends is None else {"ends": ends.values, "end_rows": ends.rows}),
         },
         large=sample.arrays(),
         rows=n_rows,
@@ -182,11 +167,6 @@ SURVEY = Phase("survey", survey_partition)
 AGAIN = Phase("survey-again", partial(survey_partition, again=True))
 SAMPLE = Phase("sample", sample_partition)
 GATHER = Phase("gather", gather_sample)
-
-
-def _ends_of(plan: Plan, kept: bool) -> ColumnEnds | None:
-    """Return the ends of no rows, if they are kept."""
-    return ColumnEnds.empty(plan.shift.size) if kept else None
 
 
 def _limit(plan: Plan) -> int:

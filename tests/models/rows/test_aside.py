@@ -1,15 +1,11 @@
 """Which rows lie far from all others, and how many of them are set aside."""
 
-import itertools
-
 import numpy as np
 import pytest
 
 from distsvc.models.rows.aside import (
-    KEPT_EXTREMES,
     MAX_OUTLIER_ROWS,
     MIN_OUTLIER_RANGES,
-    ColumnEnds,
     Reach,
     how_many_aside,
     most_aside,
@@ -79,36 +75,3 @@ def test_an_ordinary_table_has_no_far_rows():
 )
 def test_few_are_set_aside_or_those_far_beyond_the_rest(distances, expected):
     assert how_many_aside(np.array(distances), 3) == expected
-
-
-def farthest_of_all(X, reach):
-    """Return what `ColumnEnds.farthest` does, from all distances."""
-    distances = reach.distances(X)
-    columns = distances.argmax(axis=1)
-    far = distances.max(axis=1)
-    rows = [
-        k
-        for k in np.argsort(-far, kind="stable")[:KEPT_EXTREMES].tolist()
-        if far[k] > MIN_OUTLIER_RANGES
-    ]
-    return [(float(far[k]), k, int(columns[k]), float(X[k, columns[k]])) for k in rows]
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_the_ends_of_columns_tell_which_rows_lie_farthest(seed):
-    random = np.random.default_rng(seed)
-    n, d = random.integers(1, 4000), random.integers(1, 5)
-    X = random.normal(size=(n, d)).astype(random.choice([np.float32, np.float64]))
-    if seed % 2:
-        X = np.round(2.0 * X) / 2.0  # many equal values
-    far = random.integers(n, size=min(n, 30))
-    X[far, random.integers(d, size=len(far))] = np.round(20.0 * random.normal(size=len(far)))
-    X[random.random(X.shape) < seed % 3 / 20] = np.nan
-    reach = Reach(np.full(d, -1.0), np.where(random.random(d) < 0.2, -1.0, 1.0))
-    whole = ColumnEnds.empty(d)
-    for start, stop in itertools.pairwise([0, *np.sort(random.integers(0, n + 1, 4)), n]):
-        part = ColumnEnds.empty(d)
-        for block in np.array_split(np.arange(start, stop), 2):
-            part.add(X[block], block)
-        whole.merge(part)
-    assert whole.farthest(reach) == farthest_of_all(X, reach)
