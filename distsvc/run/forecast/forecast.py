@@ -2,7 +2,7 @@
 
 The first trial, on a few rows, measures what happens once: loading libraries and compiled code. The
 second one, on more rows, measures the time of a row. The time of a phase that reads the table is
-proportional to the rows of the busiest thread, that of a phase that learns to `Forecastable.work`.
+proportional to the rows of the busiest thread, that of a phase that learns to `AlgorithmJob.work`.
 Other phases take the same time for every table.
 """
 
@@ -17,8 +17,8 @@ from pathlib import Path
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, TemporaryError
 from distsvc.job.config import Job, with_key
 from distsvc.report.content.report import PhaseCost
-from distsvc.run.algorithms.algorithm import Forecastable, kept_rows, sample_rows
-from distsvc.run.algorithms.begin import begin
+from distsvc.run.algorithms import begin
+from distsvc.run.algorithms.algorithm import AlgorithmJob, kept_rows, sample_rows
 from distsvc.run.fitting.clustering import cluster_table
 from distsvc.run.forecast.memory import Memory, check_memory, terms_text
 from distsvc.run.labelling.columns import OPTIONAL_COLUMNS
@@ -168,13 +168,13 @@ def _forecast(job: Job) -> Forecast:
     return replace(forecast, tasks=tasks, seconds=seconds)
 
 
-def _readings(job: Job, algorithm: Forecastable) -> tuple[str, ...]:
+def _readings(job: Job, algorithm: AlgorithmJob) -> tuple[str, ...]:
     """Return the phases that read the table."""
     skips = job.input.where is not None or job.preprocess.missing == "drop"
     return (*READINGS, *algorithm.readings, *((SECOND_READING,) if skips else ()))
 
 
-def _without_time(job: Job, plan: Plan, algorithm: Forecastable, memory: Memory) -> Forecast:
+def _without_time(job: Job, plan: Plan, algorithm: AlgorithmJob, memory: Memory) -> Forecast:
     """Return the forecast that follows from the sizes of table and sample."""
     table, readings = plan.table, _readings(job, algorithm)
     stored = [version.size for version in table.versions.values()]
@@ -202,14 +202,14 @@ class Trial:
     ----------
     n_rows, busiest : int
         Rows with a label, and rows of the busiest thread.
-    algorithm : Forecastable
+    algorithm : AlgorithmJob
         The fitted algorithm.
 
     """
 
     n_rows: int
     busiest: int
-    algorithm: Forecastable
+    algorithm: AlgorithmJob
     phases: list[PhaseCost]
     tasks: dict[str, int]
 
@@ -234,7 +234,7 @@ def first_name(phase: str) -> str:
     return phase.partition("-")[0]
 
 
-def trials(job: Job, algorithm: Forecastable, steps: Steps, folder: Path) -> tuple[Trial, Trial]:
+def trials(job: Job, algorithm: AlgorithmJob, steps: Steps, folder: Path) -> tuple[Trial, Trial]:
     """Run both trials on the workers of `steps`, in a temporary folder; errors are those of a run.
 
     They are the same trial if the first one already has all rows.

@@ -11,11 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from distsvc.errors import JobFileError, ParameterError
-from distsvc.job.config import Job, OutputConfig, with_key
+from distsvc.errors import JobFileError
+from distsvc.job.config import Job, OutputConfig
 from distsvc.report.content.report import ForecastPart, TermPart
-from distsvc.run.algorithms.algorithm import Forecastable, kept_rows
-from distsvc.run.algorithms.begin import begin
+from distsvc.run.algorithms.algorithm import AlgorithmJob, kept_rows
 from distsvc.run.labelling.columns import OPTIONAL_COLUMNS
 from distsvc.run.learning.sizes import MB, Sizes, Terms
 from distsvc.run.work.plan import choose_block_rows, cut, join_parts, pilot_rows
@@ -29,31 +28,16 @@ MAPPED = "libraries' files"
 MAPPED_BYTES, MAX_MAPPED_BYTES = 130 * MB, 300 * MB
 """Assumed size of mapped libraries if it is unknown, and its maximum."""
 
-DASK: Terms = {"Dask": 32 * MB}
-FIGURE_BYTES = 15 * MB
 ARROW_BYTES = 25 * MB
 """Freed memory that Arrow's allocator keeps for reuse."""
-
-MAX_FREED_BYTES = 64 * MB
-"""Maximum size of freed arrays that C's allocator keeps; it returns larger ones."""
-
-PART_BYTES = 4000
-"""Bytes of a partition in the plan, of its task, and of its file in the manifest."""
-
-LABELLED_BYTES = 40
-"""Bytes of a row's id, label, score and outlier flag, twice, for their encoding."""
 
 SHARE_OF_LIMIT = 0.95
 """Share of a worker's memory limit at which Dask ends it."""
 
-COMPARED_BYTES = 40
-"""Bytes of a value in a column that is compared by cluster, as read and as a number."""
-
-MIN_SETTINGS = {
-    "cluster": {"partition_rows": 10_000, "block_rows": 1_000, "threads": 1, "workers": 1},
-    "model": {"memory_rows": 1_000, "max_samples": 1_000, "size": 100, "budget": 10},
-}
-"""Settings that are lowered, in this order, if a job does not fit; and their minimum."""
+LESS_MEMORY = (
+    "to use less memory, lower cluster.partition_rows, cluster.block_rows, cluster.workers or, for "
+    "a sample, model.memory_rows"
+)
 
 
 @dataclass(frozen=True)
@@ -68,7 +52,7 @@ class Memory:
         return ForecastPart(driver=_parts(self.driver), worker=_parts(self.worker))
 
 
-def sizes_of(job: Job, table: Table, algorithm: Forecastable | None) -> Sizes:
+def sizes_of(job: Job, table: Table, algorithm: AlgorithmJob | None) -> Sizes:
     """Return the sizes of a job, which only labels if there is no algorithm."""
     d, parts = len(table.columns), cut(job, table)
     return Sizes(
@@ -83,19 +67,19 @@ def sizes_of(job: Job, table: Table, algorithm: Forecastable | None) -> Sizes:
     )
 
 
-def forecast_memory(job: Job, table: Table, workers: Workers, algorithm: Forecastable) -> Memory:
+def forecast_memory(job: Job, table: Table, workers: Workers, algorithm: AlgorithmJob) -> Memory:
     """Return the memory of driver and workers."""
     sizes = sizes_of(job, table, algorithm)
     held, pilot = algorithm.held(sizes), float(sizes.row_bytes * sizes.pilot_rows)
     tasks = _tasks(sizes, held.worker, algorithm.rules[0].float64, job.output)
     if table.compared:
         rows = min(sizes.block_rows, sizes.partition_rows)
-        compared = float(COMPARED_BYTES * len(table.compared) * rows)
+        compared = 40.0 * len(table.compared) * rows  # as read, and as numbers
         tasks[-1]["columns by which clusters are compared"] = compared
     steps: list[Terms] = [
         {"the pilot": 4.0 * pilot},
         {"the pilot": 2.0 * pilot} | held.driver,
-        {"the pilot": 2.0 * pilot, "the page's figures": FIGURE_BYTES},
+        {"the pilot": 2.0 * pilot, "the page's figures": 15 * MB},
     ]
     return _memory(sizes, table, workers, steps, tasks)
 
@@ -105,14 +89,13 @@ def _memory(
 ) -> Memory:
     """Return the memory of driver and workers, for the largest of `steps` and `tasks`."""
     process = process_terms()
-    plan: Terms = {"plan and tasks": 1.0 * PART_BYTES * sizes.parts}
+    plan: Terms = {"plan and tasks": 4000.0 * sizes.parts}  # with their files in the manifest
     if not workers.each:
         before, largest = sorted([*steps, *tasks], key=_sum)[-2:]
-        kept: Terms = {
-            "freed memory that is kept": ARROW_BYTES + min(_sum(before), MAX_FREED_BYTES)
-        }
+        freed = min(_sum(before), 64 * MB)  # C's allocator returns larger arrays to the system
+        kept: Terms = {"freed memory that is kept": ARROW_BYTES + freed}
         return Memory(_joined(process, plan, kept, _decoding(table, sizes.block_rows), largest), {})
-    driver = _joined(process, DASK, plan, _decoding(table, 1), max(steps, key=_sum))
+    driver = _joined(process, {"Dask": 32 * MB}, plan, _decoding(table, 1), max(steps, key=_sum))
     task = _joined(_decoding(table, sizes.block_rows), max(tasks, key=_sum))
     threads = max(threads for threads, _ in workers.each)
     if threads > 1:
@@ -131,16 +114,10 @@ def process_terms() -> Terms:
     return PROCESS | {MAPPED: n_bytes}
 
 
-def check_memory(job: Job, table: Table, workers: Workers, algorithm: Forecastable) -> Memory:
-    """Return the memory of driver and workers.
-
-    `JobFileError` if it does not fit; names a setting that makes it fit, if there is one.
-    """
+def check_memory(job: Job, table: Table, workers: Workers, algorithm: AlgorithmJob) -> Memory:
+    """Return the memory of driver and workers; `JobFileError` if it does not fit."""
     memory = forecast_memory(job, table, workers, algorithm)
-    lacking = _lacking(memory, workers)
-    if lacking:
-        now = _settings(job, sizes_of(job, table, algorithm), workers)
-        raise JobFileError(f"{lacking}; {_remedy(job, table, workers, now)}")
+    _check_fit(memory, workers)
     return memory
 
 
@@ -148,11 +125,7 @@ def check_labelling(job: Job, table: Table, workers: Workers, wide: bool) -> Non
     """Raise JobFileError if a job that only labels does not fit; `wide` rules take float64."""
     sizes = sizes_of(job, table, None)
     tasks = _tasks(sizes, {}, wide, job.output)[-1:]
-    lacking = _lacking(_memory(sizes, table, workers, [{}], tasks), workers)
-    if lacking:
-        raise JobFileError(
-            f"{lacking}; smaller cluster.block_rows or cluster.partition_rows need less"
-        )
+    _check_fit(_memory(sizes, table, workers, [{}], tasks), workers)
 
 
 def machine_bytes() -> int:
@@ -185,66 +158,32 @@ def _tasks(sizes: Sizes, learning: Terms, float64: bool, output: OutputConfig) -
         "the pilot": sizes.block + 2.0 * sizes.row_bytes * sizes.pilot_rows,
         "a partition's rows of the sample": 2.0 * sizes.part + 32.0 * rows,
     }
-    label = LABELLED_BYTES + 2 * sum(of.row_bytes(output) for of in OPTIONAL_COLUMNS)
+    # Id, label, score and outlier flag, and columns, twice: for their encoding.
+    label = 40 + 2 * sum(of.row_bytes(output) for of in OPTIONAL_COLUMNS)
     labels = {"labels of a partition": 1.0 * label * sizes.partition_rows}
     for of in OPTIONAL_COLUMNS:
         labels |= of.held(output)
     return [blocks | survey, blocks | block | learning, blocks | block | labels]
 
 
-def _lacking(memory: Memory, workers: Workers) -> str:
-    """Return a sentence on a process that does not fit, or an empty text."""
+def _check_fit(memory: Memory, workers: Workers) -> None:
+    """Raise JobFileError if the driver or a worker does not fit."""
     for _, limit in workers.each:
         if limit and _sum(memory.worker) > SHARE_OF_LIMIT * limit:
-            return (
+            raise JobFileError(
                 f"a worker needs {terms_text(memory.worker)}, more than {SHARE_OF_LIMIT:.0%} of "
-                f"its limit of {_size(limit)}"
+                f"its limit of {_size(limit)}; {LESS_MEMORY}"
             )
     here = len(workers.each) if workers.here else 0
     if _sum(memory.driver) + here * _sum(memory.worker) <= machine_bytes():
-        return ""
+        return
     beside = (
         f" and each of the {here} workers beside it {terms_text(memory.worker)}" if here else ""
     )
-    return (
+    raise JobFileError(
         f"the driver needs {terms_text(memory.driver)}{beside}, "
-        f"more than this machine's {_size(machine_bytes())}"
+        f"more than this machine's {_size(machine_bytes())}; {LESS_MEMORY}"
     )
-
-
-def _remedy(job: Job, table: Table, workers: Workers, now: dict[str, int]) -> str:
-    """Name the first setting that makes a job fit, when halved from its value `now`."""
-    for section, least in MIN_SETTINGS.items():
-        for key in least:
-            value = now.get(key, 0) // 2
-            while value >= least[key]:
-                fewer, changed = _fewer(workers, key, value), with_key(job, section, key, value)
-                with suppress(ParameterError):
-                    memory = forecast_memory(changed, table, fewer, begin(changed, table))
-                    if not _lacking(memory, fewer):
-                        return f"{section}.{key} = {value} makes it fit"
-                value //= 2
-    return "no single setting makes it fit: give it machines with more memory"
-
-
-def _settings(job: Job, sizes: Sizes, workers: Workers) -> dict[str, int]:
-    """Return the present values of the job's settings in `MIN_SETTINGS`."""
-    now = {"partition_rows": sizes.partition_rows, "block_rows": sizes.block_rows}
-    if workers.here and workers.each:
-        now |= {"threads": workers.each[0][0], "workers": len(workers.each)}
-    sample = dict.fromkeys(("memory_rows", "max_samples"), sizes.sample_rows)
-    own = [key for key in MIN_SETTINGS["model"] if key in type(job.model).model_fields]
-    return now | {key: getattr(job.model, key) or sample.get(key, 0) for key in own}
-
-
-def _fewer(workers: Workers, key: str, value: int) -> Workers:
-    """Return the workers with another setting; a worker's limit is proportional to its threads."""
-    if key == "workers":
-        return Workers(workers.each[:value])
-    if key == "threads":
-        threads, limit = workers.each[0]
-        return Workers(((value, limit * value // threads),) * len(workers.each))
-    return workers
 
 
 def _sum(*several: Terms) -> float:
