@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from distsvc.job.config import Job
 from distsvc.job.file import parse_job
 from distsvc.models.rules.rule import Rule
-from distsvc.run.algorithms import begin as algorithms
+from distsvc.run import algorithms
 from distsvc.run.algorithms.algorithm import AlgorithmJob
 from distsvc.run.fitting.preparing import prepare
 from distsvc.run.labelling.labeller import Labeller

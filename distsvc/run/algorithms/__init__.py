@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from distsvc.errors import DataError
+from distsvc.job.config import Job
+from distsvc.job.parameters import completed
 from distsvc.models.rules.joined import joined_form
 from distsvc.models.rules.rule import Rule
 from distsvc.run.algorithms.algorithm import AlgorithmJob
@@ -11,8 +13,8 @@ from distsvc.run.algorithms.boundary import BoundaryModel
 from distsvc.run.algorithms.hyperplanes import Hyperplanes
 from distsvc.run.algorithms.level_tree import LevelTrees
 from distsvc.run.algorithms.linear import Linear
-from distsvc.run.algorithms.mixture import MixtureJob
-from distsvc.run.algorithms.sampled import Sampled
+from distsvc.run.algorithms.sampled import MixtureJob, Sampled
+from distsvc.storage.rows.blocks import Table
 
 ALGORITHMS: tuple[type[AlgorithmJob], ...] = (
     Automatic, LevelTrees, BoundaryModel, Hyperplanes, Linear, MixtureJob, Sampled,
@@ -27,3 +29,13 @@ def rule_named(form: str) -> type[Rule]:
     if form not in RULES:
         raise DataError(f"fact algorithm: expected the form of a rule, found {form!r}")
     return RULES[form]
+
+
+def begin(job: Job, table: Table) -> AlgorithmJob:
+    """Return the algorithm of a job with checked parameters; ParameterError for invalid ones."""
+    parameters = completed(job.model.algorithm, job.model.parameters())
+    for kind in ALGORITHMS:
+        algorithm = kind.begin(job, table, parameters)
+        if algorithm is not None:
+            return algorithm
+    raise AssertionError(f"no algorithm of a job is {job.model.algorithm!r}")

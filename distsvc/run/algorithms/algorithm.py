@@ -5,10 +5,11 @@ The algorithms are listed in `distsvc.run.algorithms`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self, TypedDict
+from typing import Any, ClassVar, Self, TypedDict
 
 import numpy as np
 
@@ -101,47 +102,62 @@ class Learned:
     folder: Path | None = None
 
 
-class Sampling(Protocol):
-    """Learns from a sample, and results in a rule.
+class AlgorithmJob(ABC):
+    """Algorithm, or several with equal phases, with the `parameters` of a job.
 
-    `rules` are the possible forms of its answer; all take rows of one type and publish equal
-    columns. The `engine` learns, and has the results of `fit` and notes for the page.
+    It learns from a sample, and results in a rule. `rules` are the possible forms of its answer;
+    all take rows of one type and publish equal columns. The `engine` learns, and has the results of
+    `fit` and notes for the page.
+
+    Attributes
+    ----------
+    all_rows : bool
+        Whether far outliers are included.
+    readings : tuple of str
+        Phases of `fit` that read the table. Phases that are neither in `readings` nor in `work`
+        take the same time for every table.
+
     """
 
     rules: ClassVar[tuple[type[Rule], ...]]
+    all_rows: ClassVar[bool] = False
+    readings: tuple[str, ...] = ()
     engine: Engine
+    parameters: Given
+
+    def __init__(self, parameters: Given, engine: Engine):
+        self.parameters, self.engine = parameters, engine
+
+    @classmethod
+    @abstractmethod
+    def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> Self | None:
+        """Return the algorithm of a job; None if the job names another.
+
+        `parameters` are all parameters of the estimator, checked.
+        """
 
     def sample_ranges(self, n_rows: int) -> Ranges:
         """Return the key ranges of the rows that the survey stores."""
         return self.engine.key_ranges(n_rows)
 
-
-class Learner(Sampling, Protocol):
-    """Fits a table; `all_rows` is whether far outliers are included."""
-
-    all_rows: ClassVar[bool] = False
-
-    def go_on_from(self, labels: np.ndarray) -> None:
+    def go_on_from(self, labels: np.ndarray) -> None:  # noqa: B027
         """Prefer the previous answer, with `labels` (m,) of the pilot's rows.
 
         Algorithms with only one answer ignore it.
         """
 
+    @abstractmethod
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Fit in phases on workers and steps of the driver; return the rule that labels rows."""
 
     def learned(self, job: Job) -> Learned:
         """Return the description of the answer, after `fit`."""
+        facts, notes = self.engine.fitted_facts(), self.engine.notes
+        return Learned(job.model.algorithm, self.parameters, facts, notes, parts=self.parts)
 
-
-class Forecastable(Sampling, Protocol):
-    """Forecasts time and memory before a fit.
-
-    `readings` are the phases of `fit` that read the table. Phases that are neither in `readings`
-    nor in `work` take the same time for every table.
-    """
-
-    readings: tuple[str, ...] = ()
+    def parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
+        """Return the parts of the report that only this algorithm has."""
+        return Parts()
 
     def work(self, n_rows: int) -> dict[str, float]:
         """Return the work of the phases that learn from `n_rows` rows, in any unit."""
@@ -152,37 +168,12 @@ class Forecastable(Sampling, Protocol):
         return Held()
 
 
-class AlgorithmJob(Learner, Forecastable, Protocol):
-    """Algorithm, or several with equal phases, with the `parameters` of a job."""
-
-    parameters: Given
-
-    def __init__(self, parameters: Given, engine: Engine):
-        self.parameters, self.engine = parameters, engine
-
-    @classmethod
-    def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> Self | None:
-        """Return the algorithm of a job; None if the job names another.
-
-        `parameters` are all parameters of the estimator, checked.
-        """
-
-    def learned(self, job: Job) -> Learned:
-        """Return parameters, facts, notes and `parts`, which every algorithm has."""
-        facts, notes = self.engine.fitted_facts(), self.engine.notes
-        return Learned(job.model.algorithm, self.parameters, facts, notes, parts=self.parts)
-
-    def parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
-        """Return the parts of the report that only this algorithm has."""
-        return Parts()
-
-
-def sample_rows(algorithm: Sampling, n_rows: int) -> int:
+def sample_rows(algorithm: AlgorithmJob, n_rows: int) -> int:
     """Return the approximate number of rows that an algorithm learns from, of `n_rows`."""
     return _rows_of(algorithm.engine.key_ranges(n_rows), n_rows)
 
 
-def kept_rows(algorithm: Sampling, n_rows: int) -> int:
+def kept_rows(algorithm: AlgorithmJob, n_rows: int) -> int:
     """Return the approximate number of rows that the survey stores, of `n_rows`."""
     return _rows_of(algorithm.sample_ranges(n_rows), n_rows)
 

@@ -1,7 +1,7 @@
-"""Baselines of the papers, which are estimators in memory, as jobs.
+"""Algorithms that the driver trains on a sample in memory: the papers' baselines, and mixtures.
 
-1. The survey draws a sample, or all of a smaller table.
-2. ``train``: the driver fits the estimator to the sample.
+1. The survey draws a sample, or all of a smaller table; a mixture learns from the pilot only.
+2. ``train``: the driver fits the estimator.
 3. The rule, a few arrays, labels the table.
 """
 
@@ -13,7 +13,10 @@ from typing import Any
 from distsvc.job.config import Job
 from distsvc.models.baselines.rules import Centres, Splits
 from distsvc.models.baselines.sampled import SampledEngine
+from distsvc.models.mixture_clustering.engine import MixtureEngine
+from distsvc.models.mixture_clustering.rule import ComponentRule
 from distsvc.models.rows.checkpoints import Checkpoint
+from distsvc.models.rows.sampling import PILOT_ROWS
 from distsvc.models.rules.rule import Rule
 from distsvc.run.algorithms.algorithm import TRAINED, AlgorithmJob
 from distsvc.run.learning.sizes import Held, Sizes
@@ -67,3 +70,34 @@ class Sampled(AlgorithmJob):
         X = whole_sample(run)
         self.engine.fit_sample(X)
         return Result(*self.engine.solved(), rows=len(X))
+
+
+class MixtureJob(AlgorithmJob):
+    """Job of a mixture of normals and categories."""
+
+    rules = (ComponentRule,)
+    engine: MixtureEngine
+
+    @classmethod
+    def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> MixtureJob | None:
+        """Return the algorithm of a job for a mixture, else None."""
+        if job.model.algorithm != "mixture":
+            return None
+        return cls(parameters, MixtureEngine(parameters, job.model.seed))
+
+    def fit(self, steps: Steps, survey: Survey) -> Rule:
+        """Fit the pilot on the driver."""
+        trained = steps.work_out(TRAINED, partial(self._train, len(survey.pilot)))
+        self.engine.restore(trained.facts, trained.arrays)
+        return self.engine.rule
+
+    def held(self, sizes: Sizes) -> Held:
+        """Return the memory of the pilot, its copies in the mixture, and posteriors."""
+        rows = min(PILOT_ROWS, sizes.sample_rows)
+        # At most 100 arrays of posteriors: all starts of all shapes of covariances.
+        own = 6.0 * sizes.row_bytes * rows + 8.0 * 100 * rows
+        return Held({"the pilot, and posteriors": own})
+
+    def _train(self, n_rows: int, checkpoint: Checkpoint) -> Result:
+        self.engine.learn()
+        return Result(*self.engine.solved(), rows=n_rows)

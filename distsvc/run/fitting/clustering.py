@@ -11,7 +11,7 @@ from distsvc.errors import EmptyInputError
 from distsvc.job.config import Job
 from distsvc.models.rules.joined import clusters_to_join, joined
 from distsvc.report.content.parts import ReportPart, relabelled
-from distsvc.run.algorithms.algorithm import Learned, Learner, Parts, PilotRows
+from distsvc.run.algorithms.algorithm import AlgorithmJob, Learned, Parts, PilotRows
 from distsvc.run.fitting.preparing import prepare
 from distsvc.run.labelling.labeller import PREVIOUS, RULE, Labeller
 from distsvc.run.labelling.phase import Labelled, label_table
@@ -27,7 +27,7 @@ from distsvc.storage.publishing.lineages import Lineage
 
 
 def cluster_table(
-    steps: Steps, job: Job, algorithm: Learner, lineage: Lineage | None = None
+    steps: Steps, job: Job, algorithm: AlgorithmJob, lineage: Lineage | None = None
 ) -> tuple[Learned, Labelled]:
     """Survey, prepare, fit and label a table; return the answer and the labelled table."""
     all_rows = algorithm.all_rows or steps.run.plan.unit

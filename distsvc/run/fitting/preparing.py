@@ -16,7 +16,7 @@ from distsvc.models.mixture_clustering.engine import MixtureEngine
 from distsvc.models.rows.scaling import ColumnSums, Scaling
 from distsvc.models.rows.spread import ColumnSpread, known
 from distsvc.models.rows.stand_ins import repeated_columns, stand_ins, undone_log
-from distsvc.run.algorithms.algorithm import Learner
+from distsvc.run.algorithms.algorithm import AlgorithmJob
 from distsvc.run.learning.aside import OutlierRow
 from distsvc.run.learning.preparation import PREPARATION, Preparation
 from distsvc.run.learning.survey import Survey
@@ -49,7 +49,7 @@ DOMINANT_SHARE = 0.9
 
 
 def prepare(
-    steps: Steps, config: PreprocessConfig, algorithm: Learner, survey: Survey
+    steps: Steps, config: PreprocessConfig, algorithm: AlgorithmJob, survey: Survey
 ) -> np.ndarray:
     """Write the preparation and set the engine's pilot; return the prepared pilot (m, d)."""
     engine = algorithm.engine

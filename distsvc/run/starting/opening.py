@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from distsvc.errors import EmptyInputError, JobFileError, ParameterError, SkippedError
 from distsvc.job.config import Job, with_key
+from distsvc.run.algorithms import begin
 from distsvc.run.algorithms.algorithm import AlgorithmJob
-from distsvc.run.algorithms.begin import begin
 from distsvc.run.labelling.columns import check_output
 from distsvc.run.nights.comparison import keep_reference
 from distsvc.run.nights.previous import (

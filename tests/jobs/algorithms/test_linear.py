@@ -11,7 +11,7 @@ from distsvc import LinearOneClassSVM, LinearSVDD
 from distsvc.errors import JobFileError
 from distsvc.job.file import parse_job
 from distsvc.models.linear import working_set
-from distsvc.run.algorithms import linear_passes
+from distsvc.run.algorithms import linear
 from distsvc.run.job import run_job
 from distsvc.run.work.start import ClusterAddress
 from tests.clusters import loopback_cluster
@@ -44,7 +44,7 @@ def table(rows, tmp_path_factory):
 @pytest.fixture
 def few_candidates(monkeypatch):
     """Make working sets small, so that several passes are needed."""
-    for module in (working_set, linear_passes):
+    for module in (working_set, linear):
         monkeypatch.setattr(module, "working_rows", lambda d: 200)
 
 

@@ -9,9 +9,8 @@ from distsvc.errors import DataError, ParameterError
 from distsvc.job.parameters import COMPOSED, PARAMETERS, completed
 from distsvc.models.baselines.estimator import Baseline
 from distsvc.models.estimators import ESTIMATORS
-from distsvc.run.algorithms import ALGORITHMS, rule_named
+from distsvc.run.algorithms import ALGORITHMS, begin, rule_named
 from distsvc.run.algorithms.automatic import Automatic
-from distsvc.run.algorithms.begin import begin
 from distsvc.run.algorithms.boundary import BoundaryModel
 from distsvc.run.algorithms.level_tree import LevelTrees
 from distsvc.run.algorithms.linear import PROBLEMS
@@ -76,7 +75,7 @@ def test_a_job_that_names_no_algorithm_has_a_class_of_its_own(model, table):
 
 
 def test_an_algorithm_without_a_class_is_a_defect(table, monkeypatch):
-    monkeypatch.setattr(import_module("distsvc.run.algorithms.begin"), "ALGORITHMS", (Automatic,))
+    monkeypatch.setattr(import_module("distsvc.run.algorithms"), "ALGORITHMS", (Automatic,))
     with pytest.raises(AssertionError, match="no algorithm of a job is 'imdh'"):
         begun_by(table, {"algorithm": "imdh"})
 

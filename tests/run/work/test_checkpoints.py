@@ -12,7 +12,7 @@ from distsvc.models.rows import sampling
 from distsvc.models.support_vector.boundary import training
 from distsvc.models.support_vector.boundary.stochastic_gradient import StochasticGradient
 from distsvc.models.support_vector.level_tree import tree as level_tree
-from distsvc.run.algorithms import linear_passes
+from distsvc.run.algorithms import linear
 from distsvc.run.work import checkpoints
 from distsvc.run.work.checkpoints import TaskCheckpoints
 from distsvc.run.work.directory import Result, RunDirectory
@@ -270,7 +270,7 @@ def test_a_learner_goes_on_and_feeds_no_row_twice(name, table, tmp_path, monkeyp
 
 @pytest.mark.usefixtures("always")
 def test_passes_over_a_table_go_on_from_the_last(tmp_path, monkeypatch):
-    for module in (working_set, linear_passes):
+    for module in (working_set, linear):
         monkeypatch.setattr(module, "working_rows", lambda d: 5)
     random = np.random.default_rng(0)
     X = random.gamma(4.0, size=(2000, 4)) + 1.0

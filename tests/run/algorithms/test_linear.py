@@ -9,7 +9,7 @@ import pytest
 from distsvc import LinearOneClassSVM, LinearSVDD
 from distsvc.models.linear import working_set
 from distsvc.models.linear.engine import LinearEngine
-from distsvc.run.algorithms import linear_passes
+from distsvc.run.algorithms import linear
 from distsvc.run.fitting.preparing import prepare
 from distsvc.run.learning.preparation import prepared
 from distsvc.run.learning.survey import survey_table
@@ -48,7 +48,7 @@ def ends(monkeypatch):
 
 
 def allow(monkeypatch, n_candidates):
-    for module in (working_set, linear_passes):
+    for module in (working_set, linear):
         monkeypatch.setattr(module, "working_rows", lambda d: n_candidates)
 
 
@@ -62,9 +62,7 @@ def fitted(table, model, folder):
 
 def alpha_of(run, step):
     """Return alpha (N,) after a descent and all before it, as the partitions have it."""
-    return np.concatenate(
-        [linear_passes._alpha(run, k, step) for k in range(len(run.plan.partitions))]
-    )
+    return np.concatenate([linear._alpha(run, k, step) for k in range(len(run.plan.partitions))])
 
 
 def passes(run, kind):
@@ -187,7 +185,7 @@ def test_a_bad_threshold_takes_several_passes_to_begin(
 
 def test_passes_end_at_their_number(table, ends, tmp_path, monkeypatch):
     allow(monkeypatch, 20)
-    monkeypatch.setattr(linear_passes, "MOST_PASSES", 2)
+    monkeypatch.setattr(linear, "MOST_PASSES", 2)
     run, _ = fitted(table, MODELS["ball"], tmp_path / "run")
     assert run.algorithm.engine.fitted_facts()["n_passes"] == 4
     assert not run.algorithm.engine.solution.converged
