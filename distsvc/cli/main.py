@@ -310,7 +310,7 @@ def status(output_path: str, as_json: bool) -> None:
 def publish(output_path: str, run_id: str, as_json: bool) -> None:
     """Publish a candidate at OUT that a check held back."""
     with failing_cleanly():
-        from distsvc.published.held import publish_held
+        from distsvc.published.republish import publish_held
 
         manifest = publish_held(output_path, run_id)
     say(
@@ -336,12 +336,12 @@ def rollback(output_path: str, withdraw: bool, as_json: bool) -> None:
     """
     later: list[str] = []
     with failing_cleanly():
-        from distsvc.published import rollback as rollbacks
+        from distsvc.published import republish
 
         if withdraw:
-            manifest, later = rollbacks.withdraw(output_path)
+            manifest, later = republish.withdraw(output_path)
         else:
-            manifest = rollbacks.roll_back(output_path)
+            manifest = republish.roll_back(output_path)
     run = f"run {manifest.run_id} of {manifest.run_date}"
     lines = [f"{run} is published again: {manifest.rows:,} rows"]
     lines += [f"{output_path.rstrip('/')}/report.html"]

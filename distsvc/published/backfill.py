@@ -14,7 +14,7 @@ from distsvc.errors.faults import DEFECT, exit_code_and_message
 from distsvc.job.config import Job
 from distsvc.job.dates import MOST_DAYS
 from distsvc.monitoring.announce import announced
-from distsvc.published.held import candidates
+from distsvc.published.republish import candidates
 from distsvc.report.content.night import words_of_night
 from distsvc.report.content.report import Report
 from distsvc.report.sections.headline import brief

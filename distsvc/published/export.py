@@ -19,10 +19,10 @@ from distsvc.errors.extras import required
 from distsvc.errors.faults import classify_error
 from distsvc.errors.urls import bare_text, checked_url, lake_url
 from distsvc.report.sections.names import cluster_names
-from distsvc.run.reporting.files import REPORT, read_report
+from distsvc.run.reporting.files import read_report
 from distsvc.storage.places.arrays import writing
 from distsvc.storage.places.remote import delta_options
-from distsvc.storage.publishing.manifest import Manifest
+from distsvc.storage.publishing.manifest import REPORT, Manifest
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.publishing.reading import label_parts
 from distsvc.storage.publishing.retention import AT_ONCE, check_folder, outputs_below

@@ -9,12 +9,13 @@ from urllib.parse import quote
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.errors.urls import bare_url
-from distsvc.published.held import waiting_at
+from distsvc.published.republish import waiting_at
 from distsvc.report.content.night import Night, some_ids
 from distsvc.report.content.report import Report
 from distsvc.report.history import render_history
-from distsvc.run.reporting.files import PAGE, read_report
+from distsvc.run.reporting.files import read_report
 from distsvc.storage.places.arrays import write_text
+from distsvc.storage.publishing.manifest import PAGE
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.publishing.retention import AT_ONCE, check_folder, outputs_below
 

@@ -17,11 +17,17 @@ from distsvc.published.saved_model import Model
 from distsvc.report.content.report import Report
 from distsvc.run.labelling.columns import ROW
 from distsvc.run.model.files import FILES, checked_model, read_model
-from distsvc.run.reporting.files import PAGE, REPORT
 from distsvc.storage.places.arrays import read_json
 from distsvc.storage.places.scratch import scratch
 from distsvc.storage.places.store import Store, store_of
-from distsvc.storage.publishing.manifest import Manifest, checked, listed, read_manifest
+from distsvc.storage.publishing.manifest import (
+    PAGE,
+    REPORT,
+    Manifest,
+    checked,
+    listed,
+    read_manifest,
+)
 from distsvc.storage.publishing.reading import Filter, label_files, read_labels
 from distsvc.storage.rows.blocks import Span
 from distsvc.storage.tables.opening import fingerprint, open_table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 from distsvc.errors import InputNotFoundError
-from distsvc.published.held import candidates
+from distsvc.published.republish import candidates
 from distsvc.run.starting.resuming import (
     STOPPED,
     Note,

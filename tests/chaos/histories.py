@@ -23,7 +23,7 @@ import numpy as np
 from distsvc.errors import DistsvcError, InputNotFoundError, JobFileError
 from distsvc.job.config import ContinuityConfig
 from distsvc.models.nights.continuity import LabelOverlap
-from distsvc.published import held, rollback
+from distsvc.published import republish
 from distsvc.run.labelling.labeller import PREVIOUS, RULE
 from distsvc.run.nights import continuity
 from distsvc.run.work.directory import Result
@@ -262,9 +262,9 @@ class History:
             waiting = sorted(output.held())
             if waiting:
                 self.check_stale(output)
-                held.publish_held(output.shown, self.draw.choice(waiting))
+                republish.publish_held(output.shown, self.draw.choice(waiting))
         elif what == "roll back":
-            rollback.roll_back(self.address(self.draw.choice(self.days)))
+            republish.roll_back(self.address(self.draw.choice(self.days)))
         elif what == "gc":
             output = Output(self.address(self.draw.choice(self.days)))
             with output.locked():
@@ -389,7 +389,7 @@ def without_tables(models: dict[str, Model]) -> Iterator[None]:
             "Labeller": SimpleNamespace(read=_labeller),
         }.items():
             stack.enter_context(mock.patch.object(continuity, name, stands_in))
-        stack.enter_context(mock.patch.object(held, "_overridden", return_value={}))
+        stack.enter_context(mock.patch.object(republish, "_overridden", return_value={}))
         stack.enter_context(mock.patch("os.fsync", return_value=None))
         yield
 

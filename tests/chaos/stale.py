@@ -22,10 +22,9 @@ from pathlib import Path
 from unittest import mock
 
 from distsvc.errors import DistsvcError
-from distsvc.published import held
+from distsvc.published import republish
 from distsvc.published.backfill import backfill
-from distsvc.published.held import publish_held
-from distsvc.published.rollback import roll_back
+from distsvc.published.republish import publish_held, roll_back
 from distsvc.run.job import run_job
 from distsvc.run.work.start import Start
 from distsvc.storage.places import folder, lease
@@ -63,7 +62,7 @@ def apart() -> Iterator[None]:
         stack.enter_context(mock.patch.object(folder, "FileLock", NoLock))
         stack.enter_context(mock.patch.object(lease, "is_gone", return_value=True))
         stack.enter_context(mock.patch.object(lease, "BEAT_SECONDS", 1e6))
-        stack.enter_context(mock.patch.object(held, "_overridden", overridden))
+        stack.enter_context(mock.patch.object(republish, "_overridden", overridden))
         yield
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from distsvc.monitoring import hooks
+from distsvc.monitoring import announce
 from tests.monitoring.test_announce import run, write_job
 
 TELL = """
@@ -67,7 +67,7 @@ def test_every_end_of_a_run_has_its_event(shop):
     ],
 )
 def test_a_command_that_fails_is_a_warning(tmp_path, monkeypatch, command, wrong):
-    monkeypatch.setattr(hooks, "TIMEOUT_S", 1.0)
+    monkeypatch.setattr(announce, "TIMEOUT_S", 1.0)
     found = run(write_job(tmp_path, job={"on_published": command}))
     assert found.exit_code == 0, found.output
     assert "warning: [job] on_published: " in found.stderr
@@ -82,7 +82,7 @@ def test_commands_are_not_published(tmp_path):
 
 
 def test_a_command_that_takes_too_long_leaves_no_processes(tmp_path, monkeypatch):
-    monkeypatch.setattr(hooks, "TIMEOUT_S", 1.0)
+    monkeypatch.setattr(announce, "TIMEOUT_S", 1.0)
     script = tmp_path / "hook.sh"
     script.write_text(f"sleep 60 & echo $! > {tmp_path}/child; wait")
     found = run(write_job(tmp_path, job={"on_published": f"sh {script}"}))

@@ -18,7 +18,7 @@ from distsvc.errors import CheckFailedError, DataError, InputNotFoundError, JobF
 from distsvc.job.file import load_job
 from distsvc.published.backfill import backfill
 from distsvc.published.export import export
-from distsvc.published.rollback import roll_back, withdraw
+from distsvc.published.republish import roll_back, withdraw
 from distsvc.run.work.start import Display
 from tests.jobs.shop import FIRST, SECOND, THIRD, Shop, rows
 from tests.published_files import read_labels

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from distsvc.cli.main import main
 from distsvc.errors import CheckFailedError, DataError, DistsvcError, InputNotFoundError
-from distsvc.published import held
-from distsvc.published.held import publish_held
+from distsvc.published import republish
+from distsvc.published.republish import publish_held
 from distsvc.published.status import status, status_lines
 from distsvc.run.job import run_job
 from distsvc.run.reporting.files import read_report
@@ -102,7 +102,7 @@ def quick(monkeypatch):
         mark = (output.store.root / manifest.files[0].lasting).read_text().split()[0]
         return {name: f"{mark} {name}" for name in ("report.html", "report.json")}
 
-    monkeypatch.setattr(held, "_overridden", overridden)
+    monkeypatch.setattr(republish, "_overridden", overridden)
 
 
 def test_an_unknown_candidate(tmp_path, quick):

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from distsvc.cli.main import main
 from distsvc.errors import DataError, InputNotFoundError
-from distsvc.published.rollback import roll_back
+from distsvc.published.republish import roll_back
 from distsvc.run.job import run_job
 from distsvc.run.work.start import Start
 from distsvc.storage.publishing.publication import Output, collect

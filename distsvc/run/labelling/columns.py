@@ -11,8 +11,12 @@ from distsvc.job.config import Job, OutputConfig
 from distsvc.models.rules.rule import Rule
 from distsvc.run.algorithms.algorithm import AlgorithmJob, Columns
 from distsvc.run.labelling.labeller import Labeller
-from distsvc.run.labelling.optional_columns import MissingValues, OptionalColumns, Shares
-from distsvc.run.labelling.reasons import Reasons
+from distsvc.run.labelling.optional_columns import (
+    MissingValues,
+    OptionalColumns,
+    Reasons,
+    Shares,
+)
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.plan import Plan

@@ -1,8 +1,11 @@
-"""Columns that keys of ``[output]`` add, and their parts of the report."""
+"""Columns that keys of ``[output]`` add, and their parts of the report.
+
+Reasons are of rows far out, or near a border if nothing is outside: the columns that decide.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, TypedDict
 
 import numpy as np
@@ -14,16 +17,20 @@ from distsvc.models.rules.membership import PIECE_BYTES, Membership
 from distsvc.models.rules.rule import Rule
 from distsvc.report.content.explained_parts import (
     ColumnsPart,
+    FarRow,
+    LeadingColumn,
     MembershipPart,
     ProfilesPart,
+    Reason,
     ReasonsPart,
 )
 from distsvc.run.algorithms.algorithm import Columns, PilotRows
+from distsvc.run.labelling.contents import levels_of_features
 from distsvc.run.labelling.labeller import Labeller
-from distsvc.run.learning.preparation import Preparation
+from distsvc.run.learning.preparation import Preparation, clip_rows
 from distsvc.run.learning.sizes import Terms
-from distsvc.storage.rows.features import Feature, groups_of
-from distsvc.storage.tables.opening import Block
+from distsvc.storage.rows.blocks import Block
+from distsvc.storage.rows.features import Feature, groups_of, names_of
 
 SHARE_BINS = 20
 
@@ -185,3 +192,164 @@ def _lists(values: np.ndarray) -> pa.Array:
     n, m = values.shape
     offsets = np.arange(0, n * m + 1, m) if m else np.zeros(n + 1)
     return pa.ListArray.from_arrays(offsets.astype(np.int32), pa.array(values.ravel()))
+
+
+class Reasons(OptionalColumns):
+    """Reasons of outliers, or of the lowest scores if there are none.
+
+    With `output.reasons` of 0 there is no text, and reasons are counted only if that is quick.
+    """
+
+    keys = ("reasons",)
+    n_farthest = 10
+    """Number of rows in the report."""
+    n_reported = 3
+    """Number of columns in the report for each of these rows."""
+    n_sampled = 200
+    """Pilot rows whose reasons are counted if those of all rows would take too long."""
+    piece_bytes = 2**20
+    """Size of the rows whose reasons are computed at a time."""
+
+    def begin(self) -> None:
+        """Set the counts of no rows."""
+        self.rule, self.typical = self.labeller.rule, self.labeller.typical
+        self.names, self.firsts = groups_of(self.features)
+        self.prepared_firsts = self.preparation.firsts[self.firsts]
+        self.width = len(names_of(self.features))
+        self.sizes = np.diff(self.firsts, append=self.width)
+        levels = levels_of_features(self.features, self.preparation)
+        self.levels = {counted.places.start: counted for counted in levels}
+        self.count = self.output.reasons
+        self.counts_all = self.count > 0 or self.rule.quick_pulls
+        self.leading = np.zeros(len(self.names), np.int64)
+        self.far: Columns = {
+            "rows": np.zeros(0, np.int64),
+            "scores": np.zeros(0, np.float32),
+            "labels": np.zeros(0, np.int32),
+            "X": np.zeros((0, self.width)),
+        }
+
+    def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
+        """Return the reasons of the rows of a block as text; None for rows that are not far out."""
+        label, score = labelled["label"], labelled["score"]
+        found = {"rows": block.rows, "scores": score, "labels": label, "X": block.X}
+        chosen = self._lowest(score)
+        self._keep({name: values[chosen] for name, values in found.items()})
+        if not self.counts_all:
+            return {}
+        text: list[str | None] = [None] * len(score)
+        for part in self._pieces(np.flatnonzero(score < self.typical.least)):
+            order, shares = self.heaviest(Z[part], label[part])
+            self.leading += self._first(order, shares)
+            for place, ks, parts in zip(part, order, shares, strict=True) if self.count else ():
+                text[place] = self._text(ks[: self.count], parts[: self.count], block.X[place])
+        return {"reasons": text} if self.count else {}
+
+    def heaviest(self, Z: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the columns with the largest pulls on rows Z (m, d), and their shares of all."""
+        pulls = np.maximum(self.rule.pulls(Z, labels, self.typical, self.prepared_firsts), 0.0)
+        most = max(self.count, self.n_reported)
+        order = np.argsort(-pulls, axis=1, kind="stable")[:, :most]
+        sums = pulls.sum(axis=1, keepdims=True)
+        shares = np.take_along_axis(pulls, order, axis=1)
+        return order, np.divide(shares, sums, out=np.zeros_like(shares), where=sums > 0.0)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the number of rows by first reason, and the farthest rows."""
+        return {"leading": self.leading} | self.far
+
+    def merge(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Add the reasons of another partition."""
+        self.leading = self.leading + arrays["leading"]
+        self._keep({name: arrays[name] for name in self.far})
+
+    def parts(self, rows: PilotRows, preparation: Preparation) -> ExplainedParts:
+        """Return the columns that are most often the first reason, and the farthest rows."""
+        counts, counted = self.leading, None
+        if not self.counts_all:
+            places = np.flatnonzero(rows.scores < self.typical.least)[: self.n_sampled]
+            counted = len(places)
+            for part in self._pieces(places):
+                counts = counts + self._first(*self.heaviest(rows.X[part], rows.labels[part]))
+        leading = [
+            LeadingColumn(column=self.names[k], rows=int(counts[k]))
+            for k in np.argsort(-counts, kind="stable")[: self.n_farthest]
+            if counts[k] > 0
+        ]
+        farthest = self._rows(rows, preparation)
+        return {"reasons": ReasonsPart(leading=leading, farthest=farthest, counted=counted)}
+
+    def _pieces(self, places: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield pieces of rows that need little memory."""
+        step = max(1, self.piece_bytes // (8 * self.width))
+        for first in range(0, len(places), step):
+            yield places[first : first + step]
+
+    def _first(self, order: np.ndarray, shares: np.ndarray) -> np.ndarray:
+        """Return the number of rows (d,) by first reason, from `heaviest`."""
+        return np.bincount(order[:, 0][shares[:, 0] > 0.0], minlength=self.leading.size)
+
+    def _lowest(self, score: np.ndarray) -> np.ndarray:
+        """Return the positions of the rows of a block that may be among the farthest."""
+        known = self.far["scores"]
+        low = score < (known[-1] if len(known) == self.n_farthest else self.typical.least)
+        places = np.flatnonzero(low)
+        if len(places) <= self.n_farthest:
+            return places
+        last = np.partition(score[places], self.n_farthest - 1)[self.n_farthest - 1]
+        equal = places[score[places] == last][: self.n_farthest]
+        return np.concatenate([places[score[places] < last], equal])
+
+    def _keep(self, more: Columns) -> None:
+        """Add rows; keep those with the lowest scores, in the order of the table if equal."""
+        known = {name: np.concatenate([self.far[name], more[name]]) for name in self.far}
+        kept = np.lexsort((known["rows"], known["scores"]))[: self.n_farthest]
+        self.far = {name: values[kept] for name, values in known.items()}
+
+    def _named(self, k: int, row: np.ndarray) -> str:
+        """Return the name of a column or a vector; for a category, with its level in a row (d,)."""
+        counted = self.levels.get(int(self.firsts[k]))
+        level = counted.levels_of(row[None])[0] if counted else 0
+        if counted is None or level == len(counted.names):
+            return self.names[k]
+        return f"{counted.column}={counted.names[level]}"
+
+    def _text(self, ks: np.ndarray, shares: np.ndarray, row: np.ndarray) -> str:
+        named = zip(ks, shares, strict=True)
+        return ", ".join(
+            f"{self._named(k, row)} ({share:.0%})" for k, share in named if share >= 0.005
+        )
+
+    def _rows(self, rows: PilotRows, preparation: Preparation) -> list[FarRow]:
+        """Return the farthest rows with their reasons and the usual values of their cluster."""
+        far, found = self.far, []
+        if not len(far["rows"]):
+            return []
+        order, shares = self.heaviest(clip_rows(preparation(far["X"])), far["labels"])
+        for i, label in enumerate(far["labels"].tolist()):
+            alike = (rows.labels == label) & (rows.scores >= self.typical.least)
+            usual = rows.raw[alike]
+            reasons = [
+                self._reason(int(k), float(share), far["X"][i], usual)
+                for k, share in zip(
+                    order[i, : self.n_reported], shares[i, : self.n_reported], strict=True
+                )
+                if share > 0.0
+            ]
+            row, score = int(far["rows"][i]), float(far["scores"][i])
+            found.append(FarRow(row=row, score=score, label=label, reasons=reasons))
+        return found
+
+    def _reason(self, k: int, share: float, row: np.ndarray, usual: np.ndarray) -> Reason:
+        """Return a column of a row (d,), or a vector, with the usual rows of its cluster."""
+        first = self.firsts[k]
+        if first in self.levels:
+            of = self.levels[first]
+            own = of.levels_of(row[None])[0]
+            held = float(np.mean(of.levels_of(usual) == own)) if len(usual) else None
+            return Reason(column=self._named(k, row), share=share, held=held)
+        if self.sizes[k] > 1:
+            return Reason(column=self.names[k], share=share, width=int(self.sizes[k]))
+        known = usual[~np.isnan(usual[:, first]), first]
+        value, typical = float(row[first]), float(np.median(known)) if len(known) else None
+        return Reason(column=self.names[k], share=share, value=value, typical=typical)

@@ -1,4 +1,4 @@
-"""The part of the report on columns, and columns that alone separate clusters."""
+"""The part of the report on columns; columns that alone separate clusters, or are functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from distsvc.run.labelling.contents import ClusterContents
 from distsvc.run.labelling.phase import Labelled
 from distsvc.run.learning.preparation import Preparation
 from distsvc.storage.rows.blocks import Table
-from distsvc.storage.rows.features import Category, Feature, Log, Time, Vector, groups_of
+from distsvc.storage.rows.features import Category, Feature, Log, Numeric, Time, Vector, groups_of
 from distsvc.storage.rows.numeric_text import TextNumber
 
 MAX_COLUMNS = 200
@@ -366,3 +366,43 @@ def _usual_values(
         if counts.size and counts.max() >= PURE_SHARE * counts.sum():
             usual[k] = counts.argmax()
     return usual
+
+
+FUNCTION_ROWS = 2000
+"""Maximum number of pilot rows on which columns are compared."""
+
+MIN_FUNCTION_VALUES = 32
+"""Minimum number of different values of a column that is compared."""
+
+MIN_RANK_CORRELATION = 0.999
+"""Absolute rank correlation from which two columns are functions of each other."""
+
+
+def function_pairs(rows: PilotRows, features: Sequence[Feature]) -> list[tuple[str, str]]:
+    """Return the pairs of numeric columns that rank the pilot's rows alike, or in reverse."""
+    names, columns, first = [], [], 0
+    for feature in features:
+        x = rows.raw[:FUNCTION_ROWS, first]
+        first += len(feature.names)
+        if isinstance(feature, Numeric) and len(np.unique(x)) >= MIN_FUNCTION_VALUES:
+            r = ranks(np.where(np.isnan(x), np.nanmedian(x), x))
+            names.append(feature.column)
+            columns.append((r - r.mean()) / r.std())
+    if not columns:
+        return []
+    R = np.array(columns)
+    alike = np.abs(R @ R.T) / R.shape[1] >= MIN_RANK_CORRELATION
+    return [(names[i], names[j]) for i, j in np.argwhere(np.triu(alike, 1)).tolist()]
+
+
+def doubt_of_functions(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """Return a clause about pairs of columns, or none."""
+    if not pairs:
+        return []
+    clause = f"{pairs[0][0]} and {pairs[0][1]} are functions of each other"
+    if len(pairs) == 1:
+        return [clause]
+    more = len(pairs) - 1
+    return [
+        f"{clause}, as {'is 1 more pair' if more == 1 else f'are {more} more pairs'} of columns"
+    ]

@@ -1,23 +1,55 @@
-"""The model, the page and ``report.json`` of a run."""
+"""The report of a run, its page, and their files with that of the model."""
 
 from __future__ import annotations
 
+import csv
+import datetime
+import io
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from distsvc import __version__
 from distsvc.errors.extras import check_extra, is_installed
 from distsvc.job.config import Job
 from distsvc.job.file import job_text
-from distsvc.report.content.report import ForecastPart, Report
-from distsvc.run.algorithms.algorithm import Learned
+from distsvc.metrics import clustering_report, indices_from_contingency
+from distsvc.models.rules.rule import Rule
+from distsvc.report.content.explained_parts import RowsPart
+from distsvc.report.content.report import (
+    ClusterRow,
+    ForecastPart,
+    IndexValue,
+    InputPart,
+    ModelPart,
+    OutlierPart,
+    Report,
+    ScoreHistogram,
+)
+from distsvc.run.algorithms.algorithm import Learned, PilotRows
+from distsvc.run.labelling.columns import ROW, parts_place
+from distsvc.run.labelling.counts import Counts
+from distsvc.run.labelling.labeller import OWN, PREVIOUS
+from distsvc.run.labelling.optional_columns import ExplainedParts
 from distsvc.run.labelling.phase import Labelled
+from distsvc.run.learning.preparation import Preparation
 from distsvc.run.model.files import copy_model, write_model
 from distsvc.run.nights.comparison import Comparison
-from distsvc.run.reporting.summary import make_report
+from distsvc.run.reporting.columns import doubt_of_functions, function_pairs, separating_columns
+from distsvc.run.reporting.explaining import explanation_parts
+from distsvc.run.reporting.pictures import labelled_pilot
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.workers.lean import skip_docstrings
 from distsvc.storage.places.arrays import json_bytes, read_json, write_json, write_text
-from distsvc.storage.publishing.publication import COPIES, Output
-
-PAGE, REPORT = COPIES
+from distsvc.storage.publishing.formats import output_format
+from distsvc.storage.publishing.manifest import PAGE, REPORT, UNNAMED
+from distsvc.storage.publishing.publication import Output
+from distsvc.storage.rows.features import Feature, missing_values, names_of
 
 
 def write_report(
@@ -96,3 +128,233 @@ def rewrite_page(published: str) -> str:
     with output.locked():
         output.revise({PAGE: page_of(read_report(output))})
     return f"{published.rstrip('/')}/{PAGE}"
+
+
+MAX_INDEX_ROWS = 5000
+
+MOSTLY_MISSING = 0.8
+"""Share of a cluster's rows with a missing value from which there is a doubt."""
+
+
+def make_report(
+    run: RunDirectory,
+    job: Job,
+    learned: Learned,
+    labelled: Labelled,
+    comparison: Comparison,
+    command: str,
+) -> Report:
+    """Return the report, with ids as labels and without its phases."""
+    counts, labeller = labelled.counts, labelled.labeller
+    rule = labeller.rule
+    rows = labelled_pilot(run, rule, labelled.pilot)
+    clustered = rule.words.has_clusters
+    features, preparation = run.plan.table.features, Preparation.read(run)
+    separating = separating_columns(rows, features, labeller.ids, preparation) if clustered else []
+    parts = explanation_parts(run, job, rows, labelled)
+    if command and job.as_written and "--run-date" not in command:
+        command = f"{command} --run-date {job.job.run_date}"
+    fitted = learned.facts
+    if "n_clusters" in fitted:
+        fitted = fitted | {"n_clusters": counts.n_clusters}
+    notes = [*(one.note for one in separating), *comparison.notes]
+    report = Report(
+        title=_title(job),
+        distsvc_version=__version__,
+        command=command,
+        job_file=job_text(job),
+        finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        input=_input(run, job, counts),
+        model=ModelPart(
+            algorithm=learned.algorithm,
+            parameters=dict(learned.parameters),
+            fitted=fitted,
+        ),
+        clusters=_clusters(counts),
+        outliers=_outliers(rule, counts),
+        score_histogram=_histogram(rule, labeller.score_edges, counts),
+        warnings=list(dict.fromkeys([*run.plan.notes, *learned.warnings, *notes])),
+        doubts=[
+            *(one.clause for one in separating),
+            *_doubts_of_missing(parts, labeller.ids),
+            *(doubt_of_functions(function_pairs(rows, features)) if counts.n_clusters > 1 else ()),
+        ],
+        sample=rows.sample,
+        indices=_indices(rows, counts) if counts.classes and clustered else None,
+        phases=[],
+        **parts,
+        **learned.parts(run, rows),
+    )
+    named = report.with_ids(labeller.ids.tolist())
+    checks, largest = comparison.checks, named.clusters[0].label
+    held = any(check.state == "failed" for check in checks)
+    words = ["distsvc", "publish", job.output.path, "--held", run.attempt]
+    more: dict[str, Any] = {
+        "names": dict(job.names),
+        "rows": rows_part(run, job, counts, largest),
+        "lineage": comparison.lineage,
+        "drift": comparison.drift,
+        "reference": comparison.reference,
+        "checks": checks,
+        "held": held,
+        "publish_command": shlex.join(words) if held else None,
+    }
+    return named.model_copy(update=more)
+
+
+def _doubts_of_missing(parts: ExplainedParts, ids: np.ndarray) -> list[str]:
+    """Return clauses on clusters of rows that mostly lack a value which most other rows have."""
+    found = parts["columns"]
+    sizes, doubts = np.array(found.size), []
+    for column in found.columns:
+        absent = np.array(column.absent or np.zeros(len(sizes)))
+        others = (absent.sum() - absent) / np.maximum(sizes.sum() - sizes, 1)
+        for k in np.flatnonzero(
+            (absent / np.maximum(sizes, 1) > MOSTLY_MISSING) & (others < 1 - MOSTLY_MISSING)
+        ):
+            doubts.append(f"cluster {ids[found.label[k]]} is mostly rows without {column.column}")
+    return doubts
+
+
+def _title(job: Job) -> str:
+    """Return the name of the job, and that of its output if it differs (often a date)."""
+    names = [job.job.name, Path(job.output.path).name]
+    return (
+        ", ".join(dict.fromkeys(name for name in names if name not in (UNNAMED, ""))) or "distsvc"
+    )
+
+
+def _input(run: RunDirectory, job: Job, counts: Counts) -> InputPart:
+    table = run.plan.table
+    return InputPart(
+        path=job.input.model_dump(mode="json")["path"],
+        format=table.layout.format,
+        n_rows=counts.n_rows,
+        n_rows_read=table.n_rows,
+        n_features=len(table.columns),
+        columns=list(table.columns),
+        state=table.state.replace("=", " "),
+        left_out=table.left_out,
+        missing=_missing(table.features, counts),
+    )
+
+
+def _missing(features: Sequence[Feature], counts: Counts) -> dict[str, int]:
+    """Return the number of missing values of columns with some, in labelled rows."""
+    name = OWN if OWN in counts.columns else PREVIOUS
+    missing = np.zeros(len(names_of(features)), np.int64)
+    missing[counts.places[name]] = counts.columns[name].counts[:, -1]
+    return missing_values(features, missing)
+
+
+def _clusters(counts: Counts) -> list[ClusterRow]:
+    """Return the clusters with rows, the largest first."""
+    rows_of = counts.sizes.sum(axis=1)
+    return [
+        ClusterRow(
+            label=int(c),
+            rows=int(rows_of[c]),
+            share=float(rows_of[c] / counts.n_rows),
+            outliers=int(counts.sizes[c, 1]),
+        )
+        for c in np.argsort(-rows_of, kind="stable")[: counts.n_clusters]
+    ]
+
+
+def _outliers(rule: Rule, counts: Counts) -> OutlierPart:
+    rows, words = int(counts.sizes[:, 1].sum()), rule.words
+    return OutlierPart(
+        rows=rows,
+        share=rows / counts.n_rows,
+        defined=words.has_outliers,
+        only=not words.has_clusters,
+        meaning=words.meaning,
+    )
+
+
+def _histogram(rule: Rule, edges: np.ndarray, counts: Counts) -> ScoreHistogram:
+    """Return the histogram of scores, which are all infinite if one cluster is the whole space."""
+    words = rule.words
+    endless = not words.has_outliers and rule.n_clusters == 1
+    return ScoreHistogram(
+        edges=edges.tolist(),
+        counts=[] if endless else counts.histogram.tolist(),
+        heading=words.heading,
+        title=words.axis,
+        boundary=words.boundary,
+    )
+
+
+def _indices(rows: PilotRows, counts: Counts) -> dict[str, IndexValue]:
+    """Return indices: those with known classes on all rows, the others on pilot rows."""
+    table = np.column_stack(list(counts.classes.values()))
+    indices = {
+        name: IndexValue(value=value, rows=counts.n_rows)
+        for name, value in indices_from_contingency(table).items()
+        if name != "n_clusters"
+    }
+    X, labels = rows.X[:MAX_INDEX_ROWS], rows.labels[:MAX_INDEX_ROWS]
+    for name, value in clustering_report(X, labels).items():
+        if name != "n_clusters":
+            known = float(value) if np.isfinite(value) else None
+            indices[name] = IndexValue(value=known, rows=len(X))
+    return indices
+
+
+MAX_LISTED_ROWS = 5_000
+"""Maximum number of rows of a table whose labels are listed in the page."""
+
+READERS = {"parquet": ("read_parquet", "**/*.parquet"), "csv": ("read_csv", "**/*.csv")}
+"""DuckDB function for each format of input, and the pattern of files in a folder."""
+
+
+def rows_part(run: RunDirectory, job: Job, counts: Counts, label: int) -> RowsPart:
+    """Return the query for the rows of a cluster, and the labels of a small table."""
+    table, output = run.plan.table, job.output.path.rstrip("/")
+    name = table.id or ROW
+    if output_format(job.output.format).publishes_parts:
+        query = _sql(output, label, table.id, table.layout.format, job)
+    else:
+        query = (
+            f'distsvc.load({output!r}).labels(filter="label == {label}")  # or: "outlier == true"'
+        )
+    listed = _csv(run, name, counts) if counts.n_rows <= MAX_LISTED_ROWS else ""
+    return RowsPart(query=query, csv=listed)
+
+
+def _sql(output: str, label: int, id: str | None, layout: str, job: Job) -> str:
+    """Return the DuckDB query for rows, joined with their columns if there are ids and one path."""
+    labels = f"read_parquet({_text(f'{output}/labels/*/*.parquet')})"
+    where = f"WHERE l.label = {label} -- or: l.outlier\nORDER BY l.score"
+    path = job.input.model_dump(mode="json")["path"]
+    if Path(job.input.paths[0]).parent.name.startswith("distsvc-frame-"):
+        id = None  # the path is a temporary copy of a table in memory
+    if id is None or layout not in READERS or not isinstance(path, str) or "***" in path:
+        return f"SELECT l.* FROM {labels} l\n{where}"
+    function, files = READERS[layout]
+    if Path(path).is_dir():
+        path = f"{path.rstrip('/')}/{files}"
+    column = '"' + id.replace('"', '""') + '"'
+    return (
+        f"SELECT t.*, l.label, l.score, l.outlier\nFROM {labels} l\n"
+        f"JOIN {function}({_text(path)}) t USING ({column})\n{where}"
+    )
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _csv(run: RunDirectory, name: str, counts: Counts) -> str:
+    """Return ids, labels, scores and outlier flags as CSV."""
+    columns = [name, "label", "score", "outlier"]
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(columns)
+    for part in counts.parts:
+        found = pq.ParquetFile(parts_place(run).local(part["stored"])).read(columns=columns)
+        for row, label, score, outlier in zip(
+            *(found[column].to_pylist() for column in columns), strict=True
+        ):
+            writer.writerow([row, label, f"{score:.6g}", str(outlier).lower()])
+    return stream.getvalue()

@@ -20,8 +20,8 @@ from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.display import LOG
 from distsvc.storage.places.arrays import described
 from distsvc.storage.publishing.manifest import (
-    COPIES,
     FORMAT,
+    PAGE,
     STORED,
     CheckRecord,
     Continued,
@@ -62,7 +62,7 @@ def publish(context: RunContext, labelled: Labelled, report: Report) -> None:
     if output.run_id:
         stays = f"What was published in {shown} stays."
     back = previous.way_back if previous else ""
-    page = f"{shown.rstrip('/')}/{STORED}/{run.name}/{run.folder('report')}/{COPIES[0]}"
+    page = f"{shown.rstrip('/')}/{STORED}/{run.name}/{run.folder('report')}/{PAGE}"
     error = CheckFailedError(
         f"run {run.attempt} is held back: {failed}. {stays} See {page}. If the input "
         "is wrong, mend it and run the night again; to publish it all the same: distsvc "

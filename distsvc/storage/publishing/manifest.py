@@ -19,7 +19,7 @@ from distsvc.storage.places.store import Store
 from distsvc.storage.tables.files import SUCCESS
 
 MANIFEST = "manifest.json"
-COPIES = ("report.html", "report.json")
+PAGE, REPORT = COPIES = "report.html", "report.json"
 """Copies beside the manifest, for people; the manifest lists the originals."""
 STORED = f"{SPARE}/files"
 """The folder of all published files, with a folder for each run."""

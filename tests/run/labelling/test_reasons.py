@@ -1,6 +1,5 @@
 """Which columns take rows out, counted partition by partition as on the whole."""
 
-from importlib import import_module
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,7 +8,7 @@ import pytest
 from distsvc.models.baselines.rules import Centres
 from distsvc.models.linear.rule import BallRule, OneClassRule
 from distsvc.models.rules.reasons import Typical
-from distsvc.run.labelling.reasons import FARTHEST, OF_PILOT, Reasons
+from distsvc.run.labelling.optional_columns import Reasons
 from distsvc.storage.rows.blocks import Block
 from distsvc.storage.rows.categories import Codes, OneHot
 from distsvc.storage.rows.features import Numeric
@@ -128,17 +127,17 @@ def test_partitions_merge_to_the_whole(n_parts):
     outlier = BALL.label(X)["outlier"]
     leading = np.bincount((X[outlier] ** 2).argmax(axis=1), minlength=3)
     assert merged.leading.tolist() == leading.tolist()
-    order = np.argsort(BALL.label(X)["score"], kind="stable")[:FARTHEST]
+    order = np.argsort(BALL.label(X)["score"], kind="stable")[: Reasons.n_farthest]
     assert merged.far["rows"].tolist() == order.tolist()
 
 
 def test_equally_far_rows_are_in_the_order_of_the_table():
     later, earlier = reasons_of(BALL, 0), reasons_of(BALL, 0)
-    X = np.full((FARTHEST, 3), 2.0)
+    X = np.full((Reasons.n_farthest, 3), 2.0)
     added(later, X, first=500)
     added(earlier, X, first=0)
     later.merge(saved(earlier))
-    assert later.far["rows"].tolist() == list(range(FARTHEST))
+    assert later.far["rows"].tolist() == list(range(Reasons.n_farthest))
 
 
 def test_many_columns_are_ranked_by_how_often_they_lead():
@@ -167,9 +166,9 @@ def test_unasked_columns_are_counted_in_the_pilot():
     X = np.array([[4.5, 2.0, 0.0], [1.0, 2.0, 0.0], [9.0, 1.0, 0.0], [5.5, 0.0, 0.0]])
     assert added(reasons, X, first=7) is None
     assert not reasons.leading.any()
-    part = part_of(reasons, np.repeat(X, [1, 5, 3, 2 * OF_PILOT], axis=0))
-    assert [(c.column, c.rows) for c in part.leading] == [("heat", OF_PILOT)]
-    assert part.counted == OF_PILOT
+    part = part_of(reasons, np.repeat(X, [1, 5, 3, 2 * Reasons.n_sampled], axis=0))
+    assert [(c.column, c.rows) for c in part.leading] == [("heat", Reasons.n_sampled)]
+    assert part.counted == Reasons.n_sampled
     assert [(row.row, row.label) for row in part.farthest] == [(7, 0), (10, 1)]
     first = part.farthest[1].reasons[0]
     assert (first.column, first.share, first.value, first.typical) == ("heat", 1.0, 55.0, 90.0)
@@ -179,7 +178,7 @@ def test_rows_are_taken_in_pieces(monkeypatch):
     X = np.random.default_rng(0).normal(size=(300, 3)) * 2.0
     whole, pieces = reasons_of(BALL, 2), reasons_of(BALL, 2)
     texts = added(whole, X)
-    monkeypatch.setattr(import_module("distsvc.run.labelling.reasons"), "PIECE_BYTES", 8 * 3 * 7)
+    monkeypatch.setattr(Reasons, "piece_bytes", 8 * 3 * 7)
     assert added(pieces, X) == texts
     assert pieces.leading.tolist() == whole.leading.tolist()
 

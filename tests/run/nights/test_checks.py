@@ -6,7 +6,7 @@ import re
 import pytest
 
 from distsvc.errors import CheckFailedError
-from distsvc.published.held import publish_held
+from distsvc.published.republish import publish_held
 from distsvc.storage.publishing.publication import Output, collect
 from tests.jobs.shop import FIRST, SECOND, THIRD, invoked, rows
 from tests.published_files import listed

@@ -3,8 +3,7 @@
 import pytest
 
 from distsvc.errors import CheckFailedError
-from distsvc.published.held import publish_held
-from distsvc.published.rollback import withdraw
+from distsvc.published.republish import publish_held, withdraw
 from distsvc.report.content.comparison_parts import ColumnDrift
 from distsvc.storage.publishing.publication import Output
 from tests.jobs.shop import FIRST, SECOND, THIRD, Shop, rows

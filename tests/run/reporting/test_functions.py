@@ -3,7 +3,7 @@
 import numpy as np
 
 from distsvc.run.algorithms.algorithm import PilotRows
-from distsvc.run.reporting.functions import doubt_of_functions, function_pairs
+from distsvc.run.reporting.columns import doubt_of_functions, function_pairs
 from distsvc.storage.rows.features import Numeric
 
 

@@ -12,7 +12,7 @@ import pytest
 from distsvc.errors import JobFileError
 from distsvc.job.file import load_job, parse_job
 from distsvc.run.job import run_job
-from distsvc.run.reporting import summary
+from distsvc.run.reporting import files
 from distsvc.run.work.start import Start
 from tests.jobs.shop import FIRST, SECOND, Shop, rows
 from tests.published_files import listed, read_labels
@@ -59,7 +59,7 @@ def test_a_small_table_has_its_labels_in_the_page(shop, monkeypatch):
     page = (shop.out(FIRST) / "report.html").read_text()
     [encoded] = re.findall(r'href="data:text/csv;base64,([^"]*)"', page)
     assert base64.b64decode(encoded).decode() == report.rows.csv
-    monkeypatch.setattr(summary, "MAX_LISTED_ROWS", 599)
+    monkeypatch.setattr(files, "MAX_LISTED_ROWS", 599)
     report = shop.run(SECOND, input={"id": "customer"})
     assert report.rows.csv == ""
     assert "data:text/csv" not in (shop.out(SECOND) / "report.html").read_text()
@@ -69,7 +69,7 @@ def test_the_stated_size_is_that_of_the_code():
     from distsvc.report.formats import TEMPLATES
 
     text = (TEMPLATES / "parts/rows.html").read_text()
-    assert f"at most {summary.MAX_LISTED_ROWS:,} rows" in text
+    assert f"at most {files.MAX_LISTED_ROWS:,} rows" in text
 
 
 def test_names_of_ones_own_go_on_and_can_be_changed(shop):

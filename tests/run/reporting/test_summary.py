@@ -19,7 +19,7 @@ from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.published.status import status
 from distsvc.report.page import render_page
 from distsvc.run.job import run_job
-from distsvc.run.reporting.summary import _title
+from distsvc.run.reporting.files import _title
 from tests.jobs.blob_jobs import N, blobs, config, labels
 from tests.small_runs import MODELS, small_job, three_clusters, write_table
 

@@ -9,7 +9,7 @@ import pytest
 
 from distsvc.run.job import run_job
 from distsvc.run.nights.comparison import compare_and_check
-from distsvc.run.reporting.summary import make_report
+from distsvc.run.reporting.files import make_report
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.phases import Phase
 from distsvc.storage.publishing.formats import zarr

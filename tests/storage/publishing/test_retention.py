@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from distsvc.cli.main import main
 from distsvc.errors import DistsvcError, InputNotFoundError, JobFileError, TemporaryError
-from distsvc.published import held
+from distsvc.published import republish
 from distsvc.storage.publishing.manifest import ContinuedRun, Manifest
 from distsvc.storage.publishing.publication import Output, collect
 from distsvc.storage.publishing.retention import DatedRun, check_folder, reasons_to_keep, retain
@@ -259,13 +259,13 @@ def test_a_bucket_is_a_folder_of_outputs_too(monkeypatch):
     from tests.s3_server import BUCKET, content, keys, s3_server
 
     overridden = {name: f"new {name}" for name in ("report.html", "report.json")}
-    monkeypatch.setattr(held, "_overridden", lambda output, manifest: overridden)
+    monkeypatch.setattr(republish, "_overridden", lambda output, manifest: overridden)
     with s3_server():
         folder, previous = f"s3://{BUCKET}/out", None
         for day in "2026-11-01", "2026-11-02", "2026-11-03":
             previous = publish(f"{folder}/{day}", day, previous)
         run_id = publish(f"{folder}/2026-11-04", "2026-11-04", previous, hold=True)["run_id"]
-        manifest = held.publish_held(f"{folder}/2026-11-04", run_id)
+        manifest = republish.publish_held(f"{folder}/2026-11-04", run_id)
         assert manifest.run_id == run_id
         assert Output(f"{folder}/2026-11-04").file("report.html").read_text() == "new report.html"
         assert Output(f"{folder}/2026-11-04").held() == {}
