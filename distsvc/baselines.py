@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from distsvc.models.baselines.kmeans import KMeans
     from distsvc.models.baselines.spdc import SPDC
 
-_HOMES = {
+_BASELINE_MODULES = {
     "BICO": "distsvc.models.baselines.bico",
     "DePDDP": "distsvc.models.baselines.depddp",
     "FuzzyCMeans": "distsvc.models.baselines.fuzzy",
@@ -24,10 +24,10 @@ __all__ = ["BICO", "SPDC", "DePDDP", "FuzzyCMeans", "KMeans"]
 if not TYPE_CHECKING:  # type checkers use the imports above
 
     def __getattr__(name: str) -> Any:
-        if name in _HOMES:
-            return getattr(import_module(_HOMES[name]), name)
+        if name in _BASELINE_MODULES:
+            return getattr(import_module(_BASELINE_MODULES[name]), name)
         raise AttributeError(f"module 'distsvc.baselines' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted([*globals(), *_BASELINE_MODULES])

@@ -15,12 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array
 from scipy.spatial.distance import cdist, pdist
 
-SAMPLED_PAIRS = 1_000_000
-"""Number of pairs that are drawn in all clusters that are too large to sum exactly."""
-
-MIN_PAIRS = 10_000
-"""Minimum number of pairs that are drawn in each of these clusters."""
-
 BLOCK_DISTANCES = 4_000_000
 """Maximum number of distances in memory at a time (32 MB)."""
 
@@ -339,7 +333,8 @@ def compactness(
         members = rows[order[start : start + size]]
         start += size
         if size > max_rows:
-            n_pairs = max(MIN_PAIRS, SAMPLED_PAIRS * size // n_sampled)
+            # A million pairs in all sampled clusters, and at least ten thousand in each.
+            n_pairs = max(10_000, 1_000_000 * size // n_sampled)
             mean, error = _sampled_mean_distance(members, n_pairs, rng)
             total += size * mean
             variance += (size * error) ** 2

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 FLAVOR_NAME = "distsvc"
 
-_KINDS = {"int32": "integer", "int64": "long", "float": "float", "bool": "boolean"}
+_MLFLOW_TYPES = {"int32": "integer", "int64": "long", "float": "float", "bool": "boolean"}
 """MLflow's names of types of published columns; other types are text."""
 
 
@@ -195,5 +195,5 @@ def _signature(model: Model) -> Any:
     inputs = [ColSpec(AnyType(), name) for name in dict.fromkeys(model.columns)]
     if model.id is not None and model.id not in model.columns:
         inputs.append(ColSpec(AnyType(), model.id, required=False))
-    given = [ColSpec(_KINDS.get(str(f.type), "string"), f.name) for f in model.published]
+    given = [ColSpec(_MLFLOW_TYPES.get(str(f.type), "string"), f.name) for f in model.published]
     return ModelSignature(inputs=Schema(inputs), outputs=Schema(given))

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 from distsvc.errors.faults import DEFECT, INTERRUPTED, exit_code_and_message
-from distsvc.run.work.start import SHOWN, Display
+from distsvc.run.work.start import DEFAULT_DISPLAY, Display
 
 TERMINATED = 143
 CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED, signal.SIGHUP: TERMINATED}
@@ -136,7 +136,7 @@ def _flush() -> None:
 
 
 @contextmanager
-def failing_cleanly(display: Display = SHOWN) -> Iterator[None]:
+def failing_cleanly(display: Display = DEFAULT_DISPLAY) -> Iterator[None]:
     """Turn an error into one line and its exit code; the traceback of a defect is logged."""
     try:
         try:

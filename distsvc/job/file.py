@@ -25,8 +25,8 @@ MAX_FILE_BYTES = 4 * 2**20
 DATED = ("input", "continuity", "output")
 """Sections with texts in which the day of a run is filled in."""
 
-PREVIOUS = "continuity.previous"
-RANGES = ("input.path", PREVIOUS)
+PREVIOUS_KEY = "continuity.previous"
+RANGES = ("input.path", PREVIOUS_KEY)
 """Keys that can be several days."""
 
 EARLIER_NIGHTS = 31
@@ -259,8 +259,8 @@ def _dated(name: str, value: Any, day: datetime.date) -> Any:
         each = [_dated(name, one, day) for one in value]
         return [one for found in each for one in (found if isinstance(found, list) else [found])]
     if not isinstance(value, str) or not names_day(value):
-        return [value] if isinstance(value, str) and name == PREVIOUS else value
-    if name == PREVIOUS:
+        return [value] if isinstance(value, str) and name == PREVIOUS_KEY else value
+    if name == PREVIOUS_KEY:
         nights = min(EARLIER_NIGHTS, day.toordinal())
         days = [day - datetime.timedelta(before) for before in range(nights)]
         each = [fill_each_date(value, one)[::-1] for one in days]

@@ -139,9 +139,6 @@ def warn(text: str) -> None:
 TIMEOUT_S = 60.0
 """Maximum duration of a command, in seconds."""
 
-NO_FAILURE = (0, SkippedError.exit_code, 129, 130, 143)
-"""Exit codes of runs that succeeded, were skipped, or were stopped by a signal."""
-
 Event = Literal["published", "held", "failed"]
 
 
@@ -151,7 +148,8 @@ def event_of(outcome: RunOutcome) -> Event | None:
         return "published"
     if outcome.exit_code == CheckFailedError.exit_code:
         return "held"
-    return None if outcome.exit_code in NO_FAILURE else "failed"
+    stopped = outcome.exit_code in (129, 130, 143)  # by a signal
+    return None if stopped or outcome.exit_code in (0, SkippedError.exit_code) else "failed"
 
 
 def call_hook(job: Job, outcome: RunOutcome) -> str:

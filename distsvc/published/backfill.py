@@ -21,7 +21,14 @@ from distsvc.report.sections.headline import brief
 from distsvc.run.job import run_job
 from distsvc.run.starting.resuming import interrupted_runs
 from distsvc.run.work.progress import Progress
-from distsvc.run.work.start import ANYWHERE, FIRST, SHOWN, ClusterAddress, Display, Start
+from distsvc.run.work.start import (
+    DEFAULT_ADDRESS,
+    DEFAULT_DISPLAY,
+    DEFAULT_START,
+    ClusterAddress,
+    Display,
+    Start,
+)
 from distsvc.storage.publishing.publication import Output
 
 Reprocess = Literal["none", "failed", "completed"]
@@ -64,12 +71,12 @@ def backfill(
     first: datetime.date,
     last: datetime.date,
     reprocess: Reprocess = "none",
-    at: ClusterAddress = ANYWHERE,
-    start: Start = FIRST,
+    at: ClusterAddress = DEFAULT_ADDRESS,
+    start: Start = DEFAULT_START,
     *,
     commands: Callable[[str], str] = str,
     metrics_file: str | None = None,
-    display: Display = SHOWN,
+    display: Display = DEFAULT_DISPLAY,
 ) -> Iterator[BackfilledDay]:
     """Run a job for every day from `first` to `last`; yield the outcomes.
 

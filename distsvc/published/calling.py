@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from distsvc.errors import InputNotFoundError
 from distsvc.monitoring.announce import announced
-from distsvc.run.work.start import SHOWN, ClusterAddress, Display, Start
+from distsvc.run.work.start import DEFAULT_DISPLAY, ClusterAddress, Display, Start
 
 if TYPE_CHECKING:
     from distsvc.job.config import Job
@@ -212,7 +212,7 @@ def run_and_announce(
     command: str,
     metrics_file: str | None,
     continue_from: str | None = None,
-    display: Display = SHOWN,
+    display: Display = DEFAULT_DISPLAY,
 ) -> tuple[Job, Report]:
     """Run a job with announcements; return the job and its report.
 

@@ -19,10 +19,10 @@ from distsvc.run.work.progress import Progress
 from distsvc.storage.places.arrays import write_text, write_whole
 from distsvc.storage.places.scratch import scratch
 
-ROWS, WIDTH = 1_200, 32
-"""Number of rows of the table, and length of the vectors in its column of vectors."""
+N_ROWS = 1_200
+"""Number of rows of the table."""
 
-MODELS: dict[str, Section] = {
+KERNEL_MODELS: dict[str, Section] = {
     "auto": {"effort": "fast"},
     "auto-columns": {"effort": "fast"},
     "auto-k": {"effort": "fast", "n_clusters": 3},
@@ -44,7 +44,7 @@ MODELS: dict[str, Section] = {
 }
 """A ``[model]`` for each way to learn, by job name."""
 
-SCALES = {"plane": "minmax", "sparse": "none", "imdh": "unit", "wide": "robust"}
+KERNEL_SCALES = {"plane": "minmax", "sparse": "none", "imdh": "unit", "wide": "robust"}
 """Scales other than the default, so that each has a job."""
 
 
@@ -64,7 +64,7 @@ def compile_kernels(progress: Progress) -> Path:
         meter.begin(len(jobs))
         for sections in jobs:
             run_job(parse_job(sections))
-            meter.finished(ROWS)
+            meter.finished(N_ROWS)
     return cache
 
 
@@ -72,11 +72,11 @@ def _jobs(folder: Path) -> Iterator[Sections]:
     """Write the tables, and yield the jobs; one continues another."""
     table, lines = folder / "table.parquet", folder / "table.svm"
     _write(table, lines)
-    for name, model in MODELS.items():
+    for name, model in KERNEL_MODELS.items():
         clusters = "algorithm" not in model or not str(model["algorithm"]).startswith("linear")
         sections: Sections = {
             "input": {"path": str(lines if name == "sparse" else table)},
-            "preprocess": {"scale": SCALES.get(name, "standard")},
+            "preprocess": {"scale": KERNEL_SCALES.get(name, "standard")},
             "model": model,
             "cluster": {"workers": 0},
             "output": {"path": str(folder / name), "reasons": 1, "top": int(clusters)},
@@ -97,14 +97,14 @@ def _jobs(folder: Path) -> Iterator[Sections]:
 
 def _write(table: Path, lines: Path) -> None:
     """Write three groups of rows with text ids, as Parquet and as svmlight text."""
-    random = np.random.default_rng(0)
-    group = random.integers(0, 3, ROWS)
-    X = 9.0 + 6.0 * np.eye(4)[group] + random.normal(0.0, 1.0, (ROWS, 4))
+    random, width = np.random.default_rng(0), 32
+    group = random.integers(0, 3, N_ROWS)
+    X = 9.0 + 6.0 * np.eye(4)[group] + random.normal(0.0, 1.0, (N_ROWS, 4))
     columns = dict(zip("abcd", X.T, strict=True)) | {"group": group}
-    columns |= {"name": pa.array([f"row {k}" for k in range(ROWS)])}
-    columns |= {"flag": pa.array(np.where(random.random(ROWS) < 0.3, "yes", "no"))}
-    wide = np.repeat(X, WIDTH // 4, axis=1) + random.normal(0.0, 1.0, (ROWS, WIDTH))
-    columns |= {"v": pa.FixedSizeListArray.from_arrays(pa.array(wide.ravel()), WIDTH)}
+    columns |= {"name": pa.array([f"row {k}" for k in range(N_ROWS)])}
+    columns |= {"flag": pa.array(np.where(random.random(N_ROWS) < 0.3, "yes", "no"))}
+    wide = np.repeat(X, width // 4, axis=1) + random.normal(0.0, 1.0, (N_ROWS, width))
+    columns |= {"v": pa.FixedSizeListArray.from_arrays(pa.array(wide.ravel()), width)}
     write_whole(table, lambda stream: pq.write_table(pa.table(columns), stream))
     rows = (" ".join(f"{k}:{x:.4f}" for k, x in enumerate(row, 1)) for row in X)
     write_text(lines, "".join(f"1 {row}\n" for row in rows))

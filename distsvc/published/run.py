@@ -15,7 +15,7 @@ from distsvc.errors import DataError, InputNotFoundError
 from distsvc.job.file import parse_job
 from distsvc.published.saved_model import Model
 from distsvc.report.content.report import Report
-from distsvc.run.labelling.columns import ROW
+from distsvc.run.labelling.columns import ROW_NAME
 from distsvc.run.model.files import FILES, checked_model, read_model
 from distsvc.storage.places.arrays import read_json
 from distsvc.storage.places.scratch import scratch
@@ -179,7 +179,7 @@ class Run:
         read = list(dict.fromkeys([key, *own]))
         found = read_labels(self._manifest, self._local, read, filter)
         table = self._table()
-        keys = None if key == ROW else table[key]
+        keys = None if key == ROW_NAME else table[key]
         if keys is not None and len(keys.unique()) < len(keys):
             raise DataError(f"join=True: expected each value of the id {key!r} once in the table")
         places = found[key] if keys is None else pc.index_in(found[key], keys.combine_chunks())
@@ -209,7 +209,7 @@ class Run:
                 schema, _ = footer(source.folder(table).join(table.layout.files[0]))
                 names = [*schema.names, *table.left_out, *names]
             names = list(dict.fromkeys(names))
-            span = Span(0, table.n_rows, JOINED_ROWS)
+            span = Span(0, table.n_rows, 65_536)
             parts = [pa.table(batch) for batch in source.batches(table, span, names)]
             return pa.concat_tables(parts, promote_options="permissive")
 
@@ -255,10 +255,6 @@ class Run:
         table = f"<table><thead><tr>{titles}</tr></thead><tbody>{rows}</tbody></table>{rest}"
         warnings = "".join(f"<p>{escape(warning)}</p>" for warning in report.warnings)
         return f"{head}; the page is {escape(page)}</p>{table}{warnings}"
-
-
-JOINED_ROWS = 65_536
-"""Number of rows of the job's table that are decoded at a time for a join."""
 
 
 def load(path: str | os.PathLike[str]) -> Run:

@@ -32,14 +32,14 @@ from distsvc.run.reporting.manifest import publish
 from distsvc.run.starting.opening import open_run
 from distsvc.run.work.phases import steps_on
 from distsvc.run.work.progress import Progress
-from distsvc.run.work.start import ANYWHERE, FIRST, ClusterAddress, Start
+from distsvc.run.work.start import DEFAULT_ADDRESS, DEFAULT_START, ClusterAddress, Start
 from distsvc.storage.publishing.publication import Output
 
 
 def run_job(
     job: Job,
-    at: ClusterAddress = ANYWHERE,
-    start: Start = FIRST,
+    at: ClusterAddress = DEFAULT_ADDRESS,
+    start: Start = DEFAULT_START,
     *,
     command: str = "",
     progress: Progress | None = None,

@@ -66,8 +66,8 @@ def test_two_runs_differ_in_nothing_but_times(blob_table, tmp_path):
     ("place", "name", "error"),
     [
         (survey, "SURVEY", DataError("broken")),
-        (boundary, "BOUNDARY", KeyboardInterrupt()),
-        (labelling, "LABEL", DataError("broken")),
+        (boundary, "FIND_BOUNDARY", KeyboardInterrupt()),
+        (labelling, "LABEL_ROWS", DataError("broken")),
         (BoundaryEngine, "train", SystemExit(143)),
         (report_files, "make_report", OSError("disk full")),
         (manifest, "make_manifest", KeyboardInterrupt()),

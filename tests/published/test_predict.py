@@ -13,7 +13,7 @@ from distsvc.published.predict import predict_table
 from distsvc.run.algorithms import ALGORITHMS
 from distsvc.run.job import run_job
 from distsvc.run.learning.preparation import Preparation
-from distsvc.run.model.files import NEEDS
+from distsvc.run.model.files import LABELLER_FIELDS
 from distsvc.run.work.progress import Progress
 from tests.jobs.blob_jobs import N, blobs, check_manifest, config, files, labels
 from tests.published_files import nothing_left
@@ -125,6 +125,6 @@ def test_predict_from_a_folder_without_a_manifest(blob_run, blob_table, tmp_path
 def test_arrays_of_a_saved_model_have_names_of_their_own(rule):
     """The rule, the preparation of its rows and the edges of its scores lie in one file."""
     prepared = Preparation(Scaling(*np.zeros((3, 2))), np.zeros(2), rule.float64).result()
-    others = {*prepared.arrays, *prepared.facts, *NEEDS, "algorithm"}
+    others = {*prepared.arrays, *prepared.facts, *LABELLER_FIELDS, "algorithm"}
     assert {"centre", "scale", "fill", "origin", "score_edges", "ids", "next_id"} <= others
     assert not others & {field.name for field in fields(rule)}

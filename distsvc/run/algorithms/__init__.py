@@ -19,16 +19,16 @@ from distsvc.storage.rows.blocks import Table
 ALGORITHMS: tuple[type[AlgorithmJob], ...] = (
     Automatic, LevelTrees, BoundaryModel, Hyperplanes, Linear, MixtureJob, Sampled,
 )  # fmt: skip
-RULES = {rule.form: rule for algorithm in ALGORITHMS for rule in algorithm.rules}
-RULES |= {form.form: form for form in map(joined_form, RULES.values())}
+RULE_FORMS = {rule.form: rule for algorithm in ALGORITHMS for rule in algorithm.rules}
+RULE_FORMS |= {form.form: form for form in map(joined_form, RULE_FORMS.values())}
 """The rules of saved models by their forms."""
 
 
 def rule_named(form: str) -> type[Rule]:
     """Return the class of rules with this form; DataError if there is none."""
-    if form not in RULES:
+    if form not in RULE_FORMS:
         raise DataError(f"fact algorithm: expected the form of a rule, found {form!r}")
-    return RULES[form]
+    return RULE_FORMS[form]
 
 
 def begin(job: Job, table: Table) -> AlgorithmJob:

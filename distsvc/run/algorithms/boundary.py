@@ -40,16 +40,10 @@ from distsvc.storage.rows.blocks import Table
 SYSTEM_ROWS = 20_000
 """Approximate maximum number of rows for SVC and FSVC as jobs; their time grows with the square."""
 
-THREAD_CLIMBS = 4
-"""Number of climbing tasks for each thread of the cluster, as rows take unequal time."""
-
 MAX_CLIMB_ROWS = 1024
 """Maximum number of rows of a climbing task, so that a loss repeats little work."""
 
-EXACT_BYTES = 16.0 * EXACT_ROWS**2
-"""Maximum size in bytes of the exact solver's kernel values."""
-
-STARTS, VERTICES = "starts", "vertices"
+CLIMB_STARTS, VERTICES = "starts", "vertices"
 
 
 class BoundaryModel(SupportVectorJob):
@@ -79,7 +73,7 @@ class BoundaryModel(SupportVectorJob):
                 engine.find_clusters([(rows, keys)], survey.n_rows)
             return engine.rule
         found, limit = Boundary.empty(engine.decision), engine.parameters.boundary_size
-        for part in steps.map(BOUNDARY):
+        for part in steps.map(FIND_BOUNDARY):
             found = found.merge(Boundary(**part.arrays), limit)
         found.check(engine.epsilon)
         engine.boundary = found
@@ -117,7 +111,7 @@ class BoundaryModel(SupportVectorJob):
         kernel = 4.0 * min(n, PENALTY_ROWS) ** 2
         vectors = given.max_iter if given.solver == "sgd" else given.budget or FEW_VECTORS
         if given.solver == "exact":
-            kernel, vectors = min(16.0 * n**2, EXACT_BYTES), n
+            kernel, vectors = 16.0 * min(n, EXACT_ROWS) ** 2, n
         elif given.is_published:
             kernel, vectors = 0.0, 3 * n  # the rows that are drawn from, as float64
         driver = held_stream(sizes) | {
@@ -157,22 +151,25 @@ def cut_climbs(steps: Steps, X: np.ndarray) -> int:
     Results of other tasks are removed.
     """
     run = steps.run
-    if not run.has(STARTS):
+    if not run.has(CLIMB_STARTS):
         for name in run.names(CLIMB.name):
             run.remove(name)
         facts = {"n_tasks": climb_tasks(len(X), steps.workers.threads)}
-        run.write(STARTS, Result(facts, large={"X": X}))
-    return int(run.read(STARTS).facts["n_tasks"])
+        run.write(CLIMB_STARTS, Result(facts, large={"X": X}))
+    return int(run.read(CLIMB_STARTS).facts["n_tasks"])
 
 
 def climb_tasks(n_rows: int, n_threads: int) -> int:
-    """Return the number of climbing tasks for `n_rows` on `n_threads` threads."""
-    return min(n_rows, max(THREAD_CLIMBS * n_threads, math.ceil(n_rows / MAX_CLIMB_ROWS)))
+    """Return the number of climbing tasks for `n_rows` on `n_threads` threads.
+
+    Each thread gets several, since rows take unequal time.
+    """
+    return min(n_rows, max(4 * n_threads, math.ceil(n_rows / MAX_CLIMB_ROWS)))
 
 
 def climb(run: RunDirectory, number: int) -> Result:
     """Climb from one part of the merged boundary's rows."""
-    X, n_tasks = run.map_large(STARTS, "X"), run.read(STARTS).facts["n_tasks"]
+    X, n_tasks = run.map_large(CLIMB_STARTS, "X"), run.read(CLIMB_STARTS).facts["n_tasks"]
     first, last = (len(X) * i // n_tasks for i in (number, number + 1))
     ends = labelling.climb(_decision(run)[0], np.array(X[first:last]))
     return Result(arrays={"ends": ends}, rows=last - first)
@@ -186,7 +183,7 @@ def join_vertices(run: RunDirectory, number: int) -> Result:
     return Result(arrays={"pairs": pairs})
 
 
-BOUNDARY = Phase("boundary", find_boundary)
+FIND_BOUNDARY = Phase("boundary", find_boundary)
 CLIMB = Phase("climb", climb)
 SEGMENTS = Phase("segments", join_vertices)
 

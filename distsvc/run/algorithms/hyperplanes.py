@@ -46,9 +46,6 @@ from distsvc.storage.rows.blocks import Table
 
 LEARNERS = "learners"
 SHOWN_IN_NODE = 300
-DENSITY_POINTS = 81
-HEAVIEST = 5
-IN_RULES = 3
 MOST_TERMS = 40
 """Maximum number of columns in a condition in the table's units."""
 
@@ -74,7 +71,7 @@ class Hyperplanes(AlgorithmJob):
         engine, n_rows = self.engine, survey.n_rows
         scale = {} if engine.scale is None else {"scale": engine.scale}
         steps.run.write(LEARNERS, Result({"parameters": self.parameters, "n_rows": n_rows}, scale))
-        learnt = steps.map(LEARN, engine.n_restarts(n_rows))
+        learnt = steps.map(LEARN_TREES, engine.n_restarts(n_rows))
         trees = [GrowingTree(**result.arrays) for result in learnt]
         with steps.progress.phase("prune"):
             self.engine.choose(trees)
@@ -90,7 +87,7 @@ class Hyperplanes(AlgorithmJob):
     def work(self, n_rows: int) -> dict[str, float]:
         """Return the number of rows, in all passes, that a tree learns from."""
         rows = sample_rows(self, n_rows)
-        return {LEARN.name: float((self.engine.n_passes(n_rows) + 1) * rows)}
+        return {LEARN_TREES.name: float((self.engine.n_passes(n_rows) + 1) * rows)}
 
     def held(self, sizes: Sizes) -> Held:
         """Return the memory of the trees, and of the stream that one learns from."""
@@ -115,7 +112,7 @@ def learn(run: RunDirectory, restart: int, checkpoint: Checkpoint) -> Result:
     return Result(arrays=vars(tree), rows=rows)
 
 
-LEARN = Phase("learn", learn, sequential=True)
+LEARN_TREES = Phase("learn", learn, sequential=True)
 """A sequential task streams rows in order and writes checkpoints; the tasks run side by side."""
 
 
@@ -142,7 +139,7 @@ def tree_part(
         nodes[node] = _split(engine, node, parents[node], rank, columns, distances, labels[rows])
         weights = tree.V[node]
         threshold = tree.thresholds[node] + float(weights.astype(np.float64) @ engine.centre)
-        text = _combination(weights, _heaviest(weights)[:IN_RULES], columns)
+        text = _combination(weights, _heaviest(weights)[:3], columns)
         for child, sign in zip(map(int, cut.children[node]), ("<", "≥"), strict=True):
             parents[child] = int(tree.numbers[node])
             conditions[child] = [*conditions[node], f"{text} {sign} {_number(threshold)}"]
@@ -215,8 +212,8 @@ def _node(tree: ClusterTree, node: int, parent: int | None) -> dict[str, Any]:
 
 
 def _heaviest(weights: np.ndarray) -> np.ndarray:
-    """Return the columns of the largest weights (d,), without zeros."""
-    heavy = np.argsort(-np.abs(weights), kind="stable")[:HEAVIEST]
+    """Return the columns of the five largest weights (d,), without zeros."""
+    heavy = np.argsort(-np.abs(weights), kind="stable")[:5]
     return heavy[weights[heavy] != 0.0]
 
 
@@ -235,7 +232,7 @@ def _density(x: np.ndarray) -> Density:
     width = 1.06 * x.std() * len(x) ** -0.2
     low, high = np.quantile(x, [0.002, 0.998])
     low, high = min(low, 0.0) - 2.0 * width, max(high, 0.0) + 2.0 * width
-    at = np.linspace(low, high, DENSITY_POINTS)
+    at = np.linspace(low, high, 81)
     kernels = np.exp(-0.5 * ((at[:, None] - x) / width) ** 2)
     heights = kernels.sum(axis=1) / (len(x) * width * 2.5066283)
     return Density(x=_rounded(at), y=_rounded(heights))

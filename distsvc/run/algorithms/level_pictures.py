@@ -17,7 +17,7 @@ from distsvc.report.content.model_parts import (
     LevelTreePart,
 )
 
-LISTED = 40
+MAX_LISTED_BRANCHES = 40
 """Maximum number of branches listed; all kept branches are listed."""
 
 PROFILE_POINTS = 40
@@ -71,7 +71,7 @@ def _tree(found: LevelSets, numbers: np.ndarray) -> LevelTreePart:
     """Return the branches, the root first: all kept ones, and the most significant others."""
     tree, kept = found.tree, found.answer.kept
     order = np.lexsort((-tree.z, ~kept))
-    listed = order[: max(LISTED, int(kept.sum()))]
+    listed = order[: max(MAX_LISTED_BRANCHES, int(kept.sum()))]
     listed = listed[np.argsort(-tree.births[listed], kind="stable")]
     listed = listed[np.argsort(tree.parents[listed] >= 0, kind="stable")]
     rows = found.rows(found.pilot)

@@ -178,14 +178,14 @@ class LevelTrees(SupportVectorJob):
         Training(ensemble, n_rows, ranges, self.viewed, engine.view).write(steps.run)
         if self.viewed:
             keep_views(steps)
-        results = list(steps.map(LEARN, len(ensemble.members)))
+        results = list(steps.map(LEARN_MODELS, len(ensemble.members)))
         with steps.progress.phase("vote"):
             engine.choose([tree_of(one) for one in results], [sums_of(one) for one in results])
         return engine.rule
 
     def work(self, n_rows: int) -> dict[str, float]:
         """Return the number of steps of a model, which is equal for all but small tables."""
-        return {LEARN.name: float(steps_of_member(n_rows, self.engine.parameters.max_iter))}
+        return {LEARN_MODELS.name: float(steps_of_member(n_rows, self.engine.parameters.max_iter))}
 
     def held(self, sizes: Sizes) -> Held:
         """Return the memory of a model's support vectors, and of the stream that it learns from.
@@ -219,7 +219,7 @@ def learn(run: RunDirectory, number: int, checkpoint: Checkpoint) -> Result:
     return tree_result(tree, ensemble, ensemble.test(number, tree, training.n_rows, blocks))
 
 
-LEARN = Phase("learn", learn, sequential=True)
+LEARN_MODELS = Phase("learn", learn, sequential=True)
 
 
 def tree_result(tree: LevelTree, ensemble: Ensemble, sums: np.ndarray) -> Result:

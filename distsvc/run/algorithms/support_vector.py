@@ -16,11 +16,7 @@ from distsvc.run.learning.preparation import Preparation
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.rows.blocks import Table
 
-GRID = 120
-
-DEPTH = 3.0
-"""Minimum of f on the drawn grid, in units of its maximum, below 0. Lower values would pull the
-drawn boundary inwards, because f is interpolated linearly between grid points."""
+GRID_POINTS = 120
 
 
 class SupportVectorJob(AlgorithmJob):
@@ -52,11 +48,14 @@ def domain_part(
     drawn = np.column_stack([sample.x, sample.y])
     low, high = drawn.min(axis=0), drawn.max(axis=0)
     margin = np.where(high > low, 0.06 * (high - low), 1.0)
-    x, y = (np.linspace(a, b, GRID) for a, b in zip(low - margin, high + margin, strict=True))
+    x, y = (
+        np.linspace(a, b, GRID_POINTS) for a, b in zip(low - margin, high + margin, strict=True)
+    )
     grid = np.column_stack([v.ravel() for v in np.meshgrid(x, y)])
-    f = engine.rule.unrounded_scores(preparation(grid)).reshape(GRID, GRID)
+    f = engine.rule.unrounded_scores(preparation(grid)).reshape(GRID_POINTS, GRID_POINTS)
     if f.max() > 0.0:
-        f = np.maximum(f, -DEPTH * f.max())
+        # Lower values would pull the drawn boundary inwards: f is interpolated between grid points.
+        f = np.maximum(f, -3.0 * f.max())
     scaling = preparation.scaling
 
     def raw(Z: np.ndarray) -> list[list[float]]:

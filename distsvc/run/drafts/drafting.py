@@ -37,9 +37,6 @@ from distsvc.storage.tables.sources import source_of
 
 MAX_WRITTEN_NAMES = 100
 
-PROFILE_ROWS, PROFILE_VALUES = 10_000, 2**24
-"""Maximum number of rows and of values that are read."""
-
 MIN_PROFILE_ROWS = 20
 """Minimum number of rows for a judgement on values."""
 
@@ -220,14 +217,14 @@ class TableProfile:
 
 
 def profile_table(path: str, exclude: Sequence[str] = ()) -> TableProfile:
-    """Return the profile of a table without the columns to `exclude`.
+    """Return the profile of a table without the columns to `exclude`, from its first rows.
 
     Formats without row ranges, such as CSV, are converted first. Errors are those of a run.
     """
     with scratch("staging") as staging:
         job = parse_job(default_job(path, exclude))
         table = open_table(job.input, staging, mixed=job.is_mixed)
-        n_rows = max(1, min(PROFILE_ROWS, PROFILE_VALUES // max(len(table.columns), 1)))
+        n_rows = max(1, min(10_000, 2**24 // max(len(table.columns), 1)))
         table, _ = with_categories(table, [(0, min(n_rows, table.n_rows))])
         block = next(read_blocks(table, 0, table.n_rows, n_rows))
         _check_usable(job, table, block)

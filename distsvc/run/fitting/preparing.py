@@ -41,12 +41,6 @@ from distsvc.storage.tables.counting import check_exact
 MAX_NAMED = 5
 """Maximum number of rows or columns that a note names."""
 
-UNIT_ADVANTAGE = 1.1
-"""Minimum ratio of the scores of unit and standard scaling for 'auto' to choose unit."""
-
-DOMINANT_SHARE = 0.9
-"""Minimum mean share of a column in the squared length of rows for a note."""
-
 
 def prepare(
     steps: Steps, config: PreprocessConfig, algorithm: AlgorithmJob, survey: Survey
@@ -152,7 +146,7 @@ def standard_or_unit(standard: Scaling, survey: Survey, seed: int) -> tuple[Scal
     """
     by_length = Scaling.from_sums(survey.sums, "unit", standard.fill)
     scores = [clarity(one.apply(survey.pilot), seed) for one in (standard, by_length)]
-    chosen = by_length if scores[1] > UNIT_ADVANTAGE * scores[0] else standard
+    chosen = by_length if scores[1] > 1.1 * scores[0] else standard
     return chosen, (
         f"preprocess.scale = 'auto' is '{chosen.kind}' here: along a graph of near rows the answer "
         f"stands at {scores[0]:.2f} with 'standard', at {scores[1]:.2f} with 'unit'"
@@ -229,7 +223,7 @@ def dominant_column_notes(
         return []
     share = np.add.reduceat((scaling.apply(survey.pilot) ** 2).mean(axis=0), firsts)
     k = int(share.argmax())
-    if not share[k] >= DOMINANT_SHARE:
+    if not share[k] >= 0.9:
         return []
     return [
         f"preprocess.scale = 'unit' divides rows by their lengths, and {names[k]!r} makes up "

@@ -34,15 +34,7 @@ from distsvc.storage.places.scratch import scratch
 from distsvc.storage.tables.opening import open_table
 from distsvc.storage.tables.sources import check_ready
 
-LABEL_BYTES = 17
-"""Bytes of a row's number, label, score and outlier flag."""
-
 FIRST_TRIAL_ROWS = 2_000
-MAX_TRIAL_ROWS, MAX_TRIAL_VALUES = 400_000, 8_000_000
-"""Maximum rows and values of the second trial."""
-
-MIN_MEMORY_ROWS = 1_000
-"""Minimum of `memory_rows` in a trial."""
 
 READINGS = ("survey", "label", "fill")
 SECOND_READING = "sample"
@@ -181,7 +173,9 @@ def _without_time(job: Job, plan: Plan, algorithm: AlgorithmJob, memory: Memory)
     sizes = [size for size in stored if size is not None]
     times = len(readings) - (job.output.format == "parquet")
     row = table.dtype.itemsize * len(table.columns) + 8
-    label = LABEL_BYTES + sum(of.row_bytes(plan.output) for of in OPTIONAL_COLUMNS)
+    label = 17 + sum(  # number, label, score and outlier flag
+        of.row_bytes(plan.output) for of in OPTIONAL_COLUMNS
+    )
     return Forecast(
         rows=table.n_rows,
         columns=len(table.columns),
@@ -241,7 +235,7 @@ def trials(job: Job, algorithm: AlgorithmJob, steps: Steps, folder: Path) -> tup
     """
     plan, threads = steps.run.plan, steps.workers.threads
     n_learned = sample_rows(algorithm, plan.table.n_rows)
-    most = min(MAX_TRIAL_ROWS, max(MAX_TRIAL_VALUES // len(plan.table.columns), FIRST_TRIAL_ROWS))
+    most = min(400_000, max(8_000_000 // len(plan.table.columns), FIRST_TRIAL_ROWS))
     few = pieces(plan.partitions, FIRST_TRIAL_ROWS, threads)
     more = pieces(plan.partitions, most, threads)
     first = _trial(job, n_learned, steps, few, folder / "first")
@@ -297,7 +291,7 @@ def _trial(job: Job, n_learned: int, steps: Steps, ranges: list[Range], folder: 
     part = with_key(job, "output", "path", str(folder / "out"))
     part = with_key(part, "continuity", "previous", ())
     if "memory_rows" in type(job.model).model_fields and n_learned < plan.table.n_rows:
-        rows = max(n_rows * n_learned // plan.table.n_rows, MIN_MEMORY_ROWS)
+        rows = max(n_rows * n_learned // plan.table.n_rows, 1_000)
         part = with_key(part, "model", "memory_rows", rows)  # passes, as on the whole table
     run, progress = RunDirectory(folder), _Counting()
     run.write_plan(replace(plan, parts=ranges, partitions=ranges, output=part.output))

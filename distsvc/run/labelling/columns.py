@@ -32,7 +32,7 @@ from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.features import Feature
 from distsvc.storage.tables.opening import Block, id_type
 
-ROW = PUBLISHED_COLUMNS[0].name
+ROW_NAME = PUBLISHED_COLUMNS[0].name
 
 OPTIONAL_COLUMNS: tuple[type[OptionalColumns], ...] = (Reasons, Shares, MissingValues)
 
@@ -74,7 +74,7 @@ def check_output(job: Job, table: Table, algorithm: AlgorithmJob) -> None:
             f"input.id = {table.id!r} is the name of a published column besides "
             f"({', '.join(names)}); rename it in the table, or leave input.id out"
         )
-    output_format(job.output.format).check(table.id or ROW, id_type(table), names)
+    output_format(job.output.format).check(table.id or ROW_NAME, id_type(table), names)
 
 
 def schema(run: RunDirectory, rule: Rule) -> dict[str, str]:
@@ -83,7 +83,7 @@ def schema(run: RunDirectory, rule: Rule) -> dict[str, str]:
     own = dict(rule.meanings)
     for of in OPTIONAL_COLUMNS:
         own |= of.meanings(type(rule))
-    return meanings(run.plan.table.id or ROW, names, own)
+    return meanings(run.plan.table.id or ROW_NAME, names, own)
 
 
 def parts_place(run: RunDirectory) -> Store:
@@ -133,7 +133,7 @@ class LabelledParts:
 
     def _new_part(self) -> PartWriter:
         table, names = self._plan.table, published_names(self._rule, self._plan.output)
-        return PartWriter(table.id or ROW, id_type(table), names)
+        return PartWriter(table.id or ROW_NAME, id_type(table), names)
 
     def _write(self) -> None:
         name = f"{self._folder}/{part_file(self._waiting.pop(0))}"

@@ -15,9 +15,6 @@ from distsvc.run.work.plan import Plan
 from distsvc.storage.rows.blocks import Block
 from distsvc.storage.rows.features import Feature, Numeric, Vector
 
-SAMPLE_ROWS = 10_000
-"""Expected number of rows in the sample of columns that are no features."""
-
 
 @dataclass(frozen=True)
 class CountedLevels:
@@ -63,7 +60,7 @@ class ClusterContents:
     missing : ndarray of shape (k, d), int64
         Missing values of each cluster in each column of numbers.
     labels, sample : ndarray of shape (m,) and (m, b)
-        Clusters and values of a sample of rows, in the columns that are no features.
+        Clusters and values of about 10,000 rows, in the columns that are no features.
 
     """
 
@@ -85,7 +82,7 @@ class ClusterContents:
         counted = [*features, *compared]
         rows = {c.column: np.zeros((n_clusters, len(c.codes) + 1), np.int64) for c in counted}
         missing = np.zeros((n_clusters, len(table.columns)), np.int64)
-        share = min(1.0, SAMPLE_ROWS / max(table.n_rows, 1))
+        share = min(1.0, 10_000 / max(table.n_rows, 1))
         return cls(features, compared, missing, width, share, rows, sample=np.zeros((0, width)))
 
     def add(self, block: Block, labels: np.ndarray, seed: int) -> None:

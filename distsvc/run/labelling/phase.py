@@ -77,7 +77,7 @@ def label_table(steps: Steps, of: str = OWN, surveyed: Pilot | None = None) -> L
 
     `of` is the prefix of the labeller's results. Without a survey, the pass also takes the pilot.
     """
-    run, phase = steps.run, LABEL if of == OWN else ASSIGN
+    run, phase = steps.run, LABEL_ROWS if of == OWN else ASSIGN
     labeller, before = read_labellers(run, of)
     check_optional(type(labeller.rule), run.plan.output)
     counts, optional, contents = _begin(run, of, labeller, before)
@@ -223,6 +223,6 @@ def fill_piece(run: RunDirectory, number: int) -> Result:
     return Result({"files": {f"{run.folder(FILLED)}/{name}": one for name, one in files.items()}})
 
 
-LABEL = Phase("label", label_partition)
+LABEL_ROWS = Phase("label", label_partition)
 ASSIGN = Phase("assign", partial(label_partition, of=PREVIOUS))
 FILL = Phase("fill", fill_piece)

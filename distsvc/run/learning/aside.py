@@ -48,7 +48,7 @@ def far_rows(
     if not _reaches_out(reach, sums.least, sums.most):
         return []
     steps.run.write(REACH, Result({"most": most, "phase": found_by.name}, vars(reach)))
-    rows = [OutlierRow(*row) for result in steps.map(FAR) for row in result.facts["rows"]]
+    rows = [OutlierRow(*row) for result in steps.map(FIND_FAR_ROWS) for row in result.facts["rows"]]
     rows = _farthest(rows, most + 1)
     rows = rows[: how_many_aside(np.array([far.distance for far in rows]), most)]
     return sorted(rows, key=lambda far: far.row)
@@ -110,7 +110,7 @@ def find_far_rows(run: RunDirectory, number: int) -> Result:
     return Result({"rows": rows})
 
 
-FAR = Phase("far-rows", find_far_rows)
+FIND_FAR_ROWS = Phase("far-rows", find_far_rows)
 
 
 def _reaches_out(reach: Reach, least: np.ndarray, most: np.ndarray) -> bool:

@@ -21,7 +21,7 @@ PREPARATION = "scaling"
 TABLES, SALTS, COLUMNS = "column_tables", "column_salts", "column_model"
 """Arrays and fact of a column model, if a preparation has one."""
 
-NEEDS: dict[str, Field] = {
+PREPARATION_FIELDS: dict[str, Field] = {
     "centre": ArrayField("float64", "d"),
     "scale": ArrayField("float64", "d", above=0.0),
     "fill": ArrayField("float64", "d"),
@@ -94,7 +94,11 @@ class Preparation:
     def restored(cls, result: Result, d: int | None = None) -> Preparation:
         """Return the preparation of `d` columns in a result; `DataError` names a wrong field."""
         a, described = result.arrays, result.facts.get(COLUMNS)
-        needs = NEEDS if described is None else NEEDS | {"origin": ArrayField("float64", "D")}
+        needs = (
+            PREPARATION_FIELDS
+            if described is None
+            else PREPARATION_FIELDS | {"origin": ArrayField("float64", "D")}
+        )
         check_fields(needs, result.facts | a, {} if d is None else {"d": d})
         scaling = Scaling(a["centre"], a["scale"], a["fill"], result.facts["scaled"])
         columns = None

@@ -19,7 +19,7 @@ from distsvc.job.parameters import PARAMETERS
 from distsvc.models.nights.drift import DRIFT_FIELDS
 from distsvc.models.rules.fields import ArrayField, check_fields, real, whole
 from distsvc.models.rules.rule import Rule
-from distsvc.run.algorithms import RULES, rule_named
+from distsvc.run.algorithms import RULE_FORMS, rule_named
 from distsvc.run.algorithms.algorithm import Learned
 from distsvc.run.labelling.labeller import (
     COUNTED,
@@ -57,9 +57,6 @@ from distsvc.storage.tables.opening import numbers_apart, open_table
 from distsvc.storage.tables.sources import source_of
 
 FILES = ("model.json", "arrays.npz")
-MAX_MODEL_BYTES = 64 * 2**20
-"""Maximum size of ``model.json``."""
-
 Arrays = dict[str, np.ndarray]
 
 
@@ -100,7 +97,7 @@ def copy_model(run: RunDirectory, folder: Path) -> None:
 def read_model(folder: Path) -> ModelFile:
     """Return the content of the ``model.json`` in a folder; errors as in `ModelFile.parsed`."""
     path = folder / FILES[0]
-    return ModelFile.parsed(read_json(path, MAX_MODEL_BYTES), path)
+    return ModelFile.parsed(read_json(path, 64 * 2**20), path)
 
 
 def restore_model(model: ModelFile, folder: Path, run: RunDirectory, of: str = OWN) -> None:
@@ -186,7 +183,7 @@ def known_features(
 
 MODEL_VERSION = 9
 
-NEEDS = DRIFT_FIELDS | {
+LABELLER_FIELDS = DRIFT_FIELDS | {
     "ids": ArrayField("int32", "k", least=0),
     "score_edges": ArrayField("float64", str(HISTOGRAM_BINS + 1)),
     "score_counts": ArrayField("int64", str(HISTOGRAM_BINS), least=0),
@@ -231,7 +228,7 @@ class ModelFile(Form):
 
     format: int
     algorithm: Annotated[str, _one_of(list(PARAMETERS))]
-    form: Annotated[str, _one_of(list(RULES))]
+    form: Annotated[str, _one_of(list(RULE_FORMS))]
     parameters: dict[str, JsonValue]
     features: Annotated[list[Description], Field(min_length=1), AfterValidator(_named_once)]
     chosen_columns: bool
@@ -291,7 +288,7 @@ class ModelFile(Form):
         preparation = Preparation.restored(Result(dict(facts), dict(arrays)), d)
         rule = form.restored(facts, arrays, preparation.width)
         sizes = {"d": d, "D": preparation.width, "k": rule.n_clusters}
-        check_fields(NEEDS, {**facts, **arrays}, sizes)
+        check_fields(LABELLER_FIELDS, {**facts, **arrays}, sizes)
         for name in "score_edges", "column_edges":
             if (np.diff(arrays[name]) < 0.0).any():
                 raise DataError(f"array {name}: expected rising edges, found falling ones")
@@ -303,7 +300,7 @@ class ModelFile(Form):
             found = facts.get(name)
             if type(found) is not type(value) or found != value:
                 raise DataError(f"fact {name}: expected {value!r}, found {shown(found)}")
-        beside = {name for name, of in NEEDS.items() if isinstance(of, ArrayField)}
+        beside = {name for name, of in LABELLER_FIELDS.items() if isinstance(of, ArrayField)}
         known = {*rule.arrays(), *form.beside, *preparation.result().arrays, *beside}
         unknown = sorted(arrays.keys() - known)
         if unknown:

@@ -40,9 +40,6 @@ from distsvc.storage.publishing.manifest import read_manifest
 from distsvc.storage.rows.columns import truncated
 from distsvc.storage.tables.opening import new_columns, unchosen_columns
 
-MAX_OUTSIDE, NU_TOLERANCE = 0.25, 0.05
-"""Share of the rows outside, and its excess over nu, above which there is a warning."""
-
 DECISION = "decision"
 """Result that says whether the previous model still fits the table."""
 
@@ -110,10 +107,10 @@ def outlier_notes(share: float | None, parameters: Sequence[Given]) -> list[str]
 
     `parameters` are those of the models that may have labelled the rows.
     """
-    if share is None or share <= MAX_OUTSIDE:
+    if share is None or share <= 0.25:
         return []
     wanted = max((given.get("nu") or 0.0 for given in parameters), default=0.0)
-    if share <= wanted + NU_TOLERANCE or any(given.get("C") is not None for given in parameters):
+    if share <= wanted + 0.05 or any(given.get("C") is not None for given in parameters):
         return []
     return [
         f"{share:.1%} of the rows lie outside, and the job did not ask for so many: the model may "

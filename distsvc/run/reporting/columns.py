@@ -22,10 +22,7 @@ from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.features import Category, Feature, Log, Numeric, Time, Vector, groups_of
 from distsvc.storage.rows.numeric_text import TextNumber
 
-MAX_COLUMNS = 200
-"""Maximum number of columns in the report, those that clusters explain most first."""
-
-MAX_CLUSTERS = 60
+MAX_COMPARED_CLUSTERS = 60
 """Maximum number of clusters that are compared, the largest."""
 
 MAX_SHOWN_LEVELS = 12
@@ -39,7 +36,7 @@ def columns_part(
 ) -> ColumnsPart:
     """Return the kind of each column, and its values by cluster in the table's own units."""
     sizes = labelled.counts.sizes.sum(axis=1)
-    order = np.argsort(-sizes, kind="stable")[: labelled.counts.n_clusters][:MAX_CLUSTERS]
+    order = np.argsort(-sizes, kind="stable")[: labelled.counts.n_clusters][:MAX_COMPARED_CLUSTERS]
     contents = labelled.contents
     descriptions = _descriptions(table, preparation, job)
     parts = [
@@ -56,7 +53,7 @@ def columns_part(
         if name not in shown
     ]
     rank = np.argsort([-(part.explained or 0.0) for part in parts], kind="stable")
-    kept = sorted(rank[:MAX_COLUMNS].tolist())
+    kept = sorted(rank[:200].tolist())  # those that clusters explain most
     return ColumnsPart(
         label=order.tolist(),
         size=sizes[order].tolist(),
@@ -245,19 +242,6 @@ def _beyond_chance(share: float, n: int, k: int) -> float:
     return round(min(1.0, max(0.0, 1.0 - (1.0 - share) * (n - 1) / (n - k))), 4)
 
 
-MIN_COMPARED_ROWS = 10
-"""Minimum number of rows of a cluster that is compared with others."""
-
-MAX_PAIR_VALUES = 2**21
-"""Maximum number of pairs of clusters times columns; of more clusters, the largest are compared."""
-
-PURE_SHARE = 0.98
-"""Minimum share of a cluster's rows with its usual value."""
-
-MAX_ALIKE = 2.0
-"""Maximum squared distance of the means of similar clusters, in standard deviations."""
-
-
 @dataclass(frozen=True)
 class SeparatingColumn:
     """A column that alone separates pairs of clusters, given by their ids."""
@@ -291,9 +275,9 @@ def separating_columns(
     """
     Z, owners = _learned_columns(rows, preparation)
     numbers, counts = np.unique(rows.labels, return_counts=True)
-    most = int((MAX_PAIR_VALUES / Z.shape[1]) ** 0.5)
+    most = int((2**21 / Z.shape[1]) ** 0.5)  # clusters, so that their pairs fit into memory
     large = numbers[np.argsort(-counts, kind="stable")][:most]
-    clusters = np.sort(large[np.isin(large, numbers[counts >= MIN_COMPARED_ROWS])])
+    clusters = np.sort(large[np.isin(large, numbers[counts >= 10])])
     if len(clusters) < 2:
         return []
     apart, noise = _apart(Z, rows.labels, clusters)
@@ -307,7 +291,7 @@ def separating_columns(
         mine = (owners >= own.start) & (owners < own.stop)
         rest = apart[:, :, ~mine].sum(axis=2) - noise
         known = (usual[:, None] >= 0) & (usual >= 0) & (usual[:, None] != usual)
-        pairs = np.argwhere(np.triu(known & (rest <= MAX_ALIKE))).tolist()
+        pairs = np.argwhere(np.triu(known & (rest <= 2.0))).tolist()
         if pairs:
             named = [(int(ids[clusters[a]]), int(ids[clusters[b]])) for a, b in pairs]
             found.append(SeparatingColumn(feature.column, named))
@@ -363,35 +347,25 @@ def _usual_values(
     usual = np.full(len(clusters), -1)
     for k, c in enumerate(clusters):
         counts = np.bincount(codes[known & (rows.labels == c)])
-        if counts.size and counts.max() >= PURE_SHARE * counts.sum():
+        if counts.size and counts.max() >= 0.98 * counts.sum():
             usual[k] = counts.argmax()
     return usual
-
-
-FUNCTION_ROWS = 2000
-"""Maximum number of pilot rows on which columns are compared."""
-
-MIN_FUNCTION_VALUES = 32
-"""Minimum number of different values of a column that is compared."""
-
-MIN_RANK_CORRELATION = 0.999
-"""Absolute rank correlation from which two columns are functions of each other."""
 
 
 def function_pairs(rows: PilotRows, features: Sequence[Feature]) -> list[tuple[str, str]]:
     """Return the pairs of numeric columns that rank the pilot's rows alike, or in reverse."""
     names, columns, first = [], [], 0
     for feature in features:
-        x = rows.raw[:FUNCTION_ROWS, first]
+        x = rows.raw[:2000, first]
         first += len(feature.names)
-        if isinstance(feature, Numeric) and len(np.unique(x)) >= MIN_FUNCTION_VALUES:
+        if isinstance(feature, Numeric) and len(np.unique(x)) >= 32:
             r = ranks(np.where(np.isnan(x), np.nanmedian(x), x))
             names.append(feature.column)
             columns.append((r - r.mean()) / r.std())
     if not columns:
         return []
     R = np.array(columns)
-    alike = np.abs(R @ R.T) / R.shape[1] >= MIN_RANK_CORRELATION
+    alike = np.abs(R @ R.T) / R.shape[1] >= 0.999
     return [(names[i], names[j]) for i, j in np.argwhere(np.triu(alike, 1)).tolist()]
 
 

@@ -26,10 +26,7 @@ from distsvc.run.reporting.columns import columns_part
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.rows.features import Feature, Vector
 
-MAX_PROFILES = 200
-"""Maximum number of clusters with a profile, the largest."""
-
-MAX_COMPONENTS = 20
+MAX_VECTOR_COMPONENTS = 20
 """Maximum number of principal components that describe a vector."""
 
 
@@ -57,7 +54,7 @@ def profiles_part(
     """Return profiles of the clusters of the labelled pilot; None if it is a single cluster."""
     columns, raw, one_hot = _profile_columns(rows, features, levels)
     usual = rows.scores >= typical.least
-    found = profiles(raw, rows.X, rows.labels, usual, typical.values, MAX_PROFILES, one_hot)
+    found = profiles(raw, rows.X, rows.labels, usual, typical.values, 200, one_hot)
     if not found:
         return None
     values = {k for group in one_hot for k in range(group.start, group.stop)}
@@ -111,7 +108,7 @@ def components(Z: np.ndarray) -> np.ndarray:
     The largest weight of a component is positive, which makes its sign unique.
     """
     centred = Z - Z.mean(axis=0, dtype=np.float64)
-    axes = principal_components(centred)[:, :MAX_COMPONENTS]
+    axes = principal_components(centred)[:, :MAX_VECTOR_COMPONENTS]
     signs = np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])
     return centred @ (axes * signs)
 

@@ -31,7 +31,7 @@ from distsvc.report.content.report import (
     ScoreHistogram,
 )
 from distsvc.run.algorithms.algorithm import Learned, PilotRows
-from distsvc.run.labelling.columns import ROW, parts_place
+from distsvc.run.labelling.columns import ROW_NAME, parts_place
 from distsvc.run.labelling.counts import Counts
 from distsvc.run.labelling.labeller import OWN, PREVIOUS
 from distsvc.run.labelling.optional_columns import ExplainedParts
@@ -311,7 +311,7 @@ READERS = {"parquet": ("read_parquet", "**/*.parquet"), "csv": ("read_csv", "**/
 def rows_part(run: RunDirectory, job: Job, counts: Counts, label: int) -> RowsPart:
     """Return the query for the rows of a cluster, and the labels of a small table."""
     table, output = run.plan.table, job.output.path.rstrip("/")
-    name = table.id or ROW
+    name = table.id or ROW_NAME
     if output_format(job.output.format).publishes_parts:
         query = _sql(output, label, table.id, table.layout.format, job)
     else:

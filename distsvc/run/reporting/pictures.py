@@ -15,13 +15,10 @@ from distsvc.run.algorithms.algorithm import PilotRows
 from distsvc.run.learning.aside import numbers_of
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.learning.survey import Pilot
-from distsvc.run.reporting.explaining import MAX_COMPONENTS, components
+from distsvc.run.reporting.explaining import MAX_VECTOR_COMPONENTS, components
 from distsvc.run.work.directory import RunDirectory
 
 MAX_DRAWN_ROWS = 3000
-
-MAX_AXIS_COLUMNS, MIN_AXIS_CORRELATION = 2, 0.5
-"""Maximum number of columns in the name of a direction, and their minimum correlation with it."""
 
 
 def labelled_pilot(run: RunDirectory, rule: Rule, pilot: Pilot) -> PilotRows:
@@ -95,17 +92,17 @@ def _apart(rule: Rule, X: np.ndarray, labels: np.ndarray, inside: np.ndarray) ->
     if rule.n_clusters < 2 or len(known) < 2:
         return None
     seen = rule.seen(X)
-    seen = components(seen) if seen.shape[1] > MAX_COMPONENTS else seen
+    seen = components(seen) if seen.shape[1] > MAX_VECTOR_COMPONENTS else seen
     return seen @ telling_plane(seen[inside], members).T
 
 
 def _axis(name: str, X: np.ndarray, along: np.ndarray, columns: Sequence[str]) -> str:
-    """Return the name of a direction (m,): the columns of X (m, d) that correlate with it most."""
+    """Return the name of a direction (m,), by columns of X (m, d) that correlate with it most."""
     deviations = X.std(axis=0, dtype=np.float64) * along.std()
     products = (X - X.mean(axis=0, dtype=np.float64)).T @ (along - along.mean()) / len(X)
     alike = np.divide(products, deviations, out=np.zeros_like(products), where=deviations > 0.0)
-    most = np.argsort(-np.abs(alike), kind="stable")[:MAX_AXIS_COLUMNS]
-    strong = [k for k in most if abs(alike[k]) >= MIN_AXIS_CORRELATION]
+    most = np.argsort(-np.abs(alike), kind="stable")[:2]
+    strong = [k for k in most if abs(alike[k]) >= 0.5]
     named = [f"{'−' if alike[k] < 0 else ''}{columns[k]}" for k in strong]
     return f"{name} direction: {', '.join(named)}" if named else f"{name} direction"
 

@@ -15,10 +15,6 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn,
 from rich.table import Column
 from rich.text import Text
 
-BAR_WIDTH = 14
-TITLE_WIDTH = 26
-"""Characters of the bar and of the title of the phase, so that a line fits into 80."""
-
 SHARES = {
     "open": (0.0, 0.05),
     "cluster": (0.05, 0.10),
@@ -29,10 +25,7 @@ SHARES = {
     "report": (0.95, 0.99),
     "publish": (0.99, 1.0),
 }
-"""Beginning and end of phases on the bar; other phases share the part in between."""
-
-LEARNING_END = 0.65
-"""End of learning on the bar; the number of its phases is unknown."""
+"""Beginning and end of phases on the bar; the others, of unknown number, go up to 0.65."""
 
 
 class AboveBar(logging.Handler):
@@ -54,8 +47,8 @@ class WholeBar:
         self.console = Console(stderr=True)
         self._shown = ExitStack()
         self._bars = Progress(
-            TextColumn(f"{{task.description:<{TITLE_WIDTH}}}", table_column=_cut()),
-            BarColumn(bar_width=BAR_WIDTH),
+            TextColumn("{task.description:<26}", table_column=_cut()),  # a line fits into 80
+            BarColumn(bar_width=14),
             _Pace(_cut()),
             TimeElapsedColumn(),
             console=self.console,
@@ -69,7 +62,7 @@ class WholeBar:
         at = self._bars.tasks[self._bar].completed
         if phase == "open":  # of the next run of a demo or backfill
             at = 0.0
-        first, last = SHARES.get(phase, (at, at + (LEARNING_END - at) / 3.0))
+        first, last = SHARES.get(phase, (at, at + (0.65 - at) / 3.0))
         self._begun, self._end = max(first, at), max(last, at)
         self._bars.update(self._bar, description=title, completed=self._begun, pace=None, left=None)
 

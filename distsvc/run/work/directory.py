@@ -39,8 +39,6 @@ from distsvc.storage.publishing.manifest import STORED
 MAX_CACHED_RESULTS = 128
 """Results that a process keeps in memory."""
 
-FIRST = "first"
-"""Folder of the first attempt; a later attempt has a folder of its own name."""
 _ATTEMPT = re.compile(r"[0-9a-f]{12}-[0-9a-f]{8}")
 PLAN, STAGING = "plan.json", "staging"
 
@@ -152,9 +150,10 @@ class RunDirectory:
     def folder(self, kind: str) -> str:
         """Return the folder in `stored` for the files of a kind that this attempt writes.
 
-        Results contain it, and undisturbed runs have equal results: so the first one is `FIRST`.
+        Results contain it, and undisturbed runs have equal results: so the first attempt has
+        ``first``.
         """
-        return f"{FIRST if self.attempt == self.name else self.attempt}/{kind}"
+        return f"{'first' if self.attempt == self.name else self.attempt}/{kind}"
 
     def place(self, kind: str) -> Store:
         """Return `folder` as a store."""

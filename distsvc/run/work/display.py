@@ -55,9 +55,6 @@ PHASES = {
 }
 """Titles of phases; other phases, such as ``pass-03``, are shown by their names."""
 
-BRIEF_SECONDS = 1.0
-"""Phases that take less are shown with --verbose only."""
-
 VERBOSE_EVENTS = {"warning", "went on", "outer step"}
 """Events that are shown with --verbose only."""
 
@@ -156,8 +153,8 @@ def duration(seconds: float) -> str:
 
 
 def needs_verbose(event: str, fields: Fields) -> bool:
-    """Return True if an event is shown with --verbose only."""
-    brief = event == "phase finished" and float(fields.get("seconds", 0.0)) < BRIEF_SECONDS
+    """Return True if an event is shown with --verbose only, such as the end of a brief phase."""
+    brief = event == "phase finished" and float(fields.get("seconds", 0.0)) < 1.0
     passed = event == "check" and fields.get("state") == "passed"
     return brief or passed or event in VERBOSE_EVENTS
 

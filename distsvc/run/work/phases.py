@@ -16,7 +16,7 @@ from distsvc.job.config import ClusterConfig
 from distsvc.run.work.checkpoints import TaskCheckpoints
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.progress import Progress
-from distsvc.run.work.start import ANYWHERE, ClusterAddress
+from distsvc.run.work.start import DEFAULT_ADDRESS, ClusterAddress
 from distsvc.run.work.workers.cluster import Workers, connect, workers_of
 from distsvc.run.work.workers.fanout import fan_out
 from distsvc.storage.rows.columns import truncated
@@ -128,7 +128,10 @@ def in_order(n: int, missing: Iterable[int], finished: Iterable[int]) -> Iterato
 
 @contextmanager
 def steps_on(
-    run: RunDirectory, progress: Progress, config: ClusterConfig, at: ClusterAddress = ANYWHERE
+    run: RunDirectory,
+    progress: Progress,
+    config: ClusterConfig,
+    at: ClusterAddress = DEFAULT_ADDRESS,
 ) -> Iterator[Steps]:
     """Yield the steps of a planned run, on the cluster of `cluster.connected`."""
     with connect(config, run.plan.table.nbytes, progress, at) as client:

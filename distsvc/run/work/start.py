@@ -50,5 +50,4 @@ class Display(NamedTuple):
     log_format: Literal["text", "json"] = "text"
 
 
-ANYWHERE, FIRST, SHOWN = ClusterAddress(), Start(), Display()
-"""The defaults."""
+DEFAULT_ADDRESS, DEFAULT_START, DEFAULT_DISPLAY = ClusterAddress(), Start(), Display()

@@ -136,7 +136,7 @@ def test_the_report_tells_the_tree(published):
 
 
 def test_branches_that_are_not_listed_are_counted(flat, tmp_path, monkeypatch):
-    monkeypatch.setattr(level_pictures, "LISTED", 2)
+    monkeypatch.setattr(level_pictures, "MAX_LISTED_BRANCHES", 2)
     report = run(flat, tmp_path / "out")
     assert len(report.levels.tree.branches) == 3
     assert report.levels.tree.n_hidden > 0

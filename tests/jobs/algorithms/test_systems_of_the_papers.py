@@ -146,7 +146,7 @@ def test_ascents_of_a_lost_cut_are_done_again(tmp_path):
     run_dir.write("climb/00000", Result())
     assert boundary.cut_climbs(steps_with(16), X) == 4  # a resumed run keeps its cut
     assert run_dir.names("climb") == ["climb/00000"]
-    run_dir.remove(boundary.STARTS)
+    run_dir.remove(boundary.CLIMB_STARTS)
     directory._result.cache_clear()
     assert boundary.cut_climbs(steps_with(16), X) == 64
     assert run_dir.names("climb") == []

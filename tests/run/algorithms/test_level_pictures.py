@@ -10,7 +10,7 @@ from distsvc.models.support_vector.level_tree.consensus import Rival
 from distsvc.run.algorithms import level_pictures
 from distsvc.run.algorithms.algorithm import PilotRows
 from distsvc.run.algorithms.level_pictures import levels_part
-from distsvc.run.algorithms.support_vector import GRID
+from distsvc.run.algorithms.support_vector import GRID_POINTS
 from distsvc.run.reporting.pictures import labelled_pilot
 from tests.small_runs import FORMS, MODELS, fit, small_job, three_clusters, write_table
 
@@ -84,7 +84,7 @@ def test_a_profile_falls_from_birth_to_death_and_rises_to_the_mass(part):
 def test_the_kept_and_the_most_significant_are_listed(one_cluster, monkeypatch):
     tree = one_cluster.tree
     assert tree.n_branches > 4
-    monkeypatch.setattr(level_pictures, "LISTED", 3)
+    monkeypatch.setattr(level_pictures, "MAX_LISTED_BRANCHES", 3)
     part = levels_part(one_cluster).tree
     assert part.n_hidden == tree.n_branches - 3
     listed = [branch.id for branch in part.branches]
@@ -174,7 +174,7 @@ def test_the_domain_is_drawn_in_the_units_of_the_table(algorithm, tmp_path):
     assert ("levels" in parts) == (algorithm == "level tree")
     domain, sample = parts["picture"], rows.sample
     x, y, f = (np.array(values) for values in (domain.grid_x, domain.grid_y, domain.f))
-    assert (len(x), len(y), f.shape) == (GRID, GRID, (GRID, GRID))
+    assert (len(x), len(y), f.shape) == (GRID_POINTS, GRID_POINTS, (GRID_POINTS, GRID_POINTS))
     assert x[0] < min(sample.x) < max(sample.x) < x[-1]
     assert y[0] < min(sample.y) < max(sample.y) < y[-1]
     nearest = f[

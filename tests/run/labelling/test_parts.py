@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from distsvc.run.labelling.columns import parts_place
-from distsvc.run.labelling.phase import LABEL, _forget_lost
+from distsvc.run.labelling.phase import LABEL_ROWS, _forget_lost
 from distsvc.run.work import plan
 from tests.small_runs import MODELS, digests, fit, small_job, three_clusters, write_table
 
@@ -63,9 +63,9 @@ def test_files_that_have_changed_are_written_again(tmp_path, monkeypatch):
     run, _, expected, place = labelled(tmp_path / "run", 32, monkeypatch)
     before = run.names("label")
     (place / "part-00003.parquet").write_bytes(b"spoiled")
-    _forget_lost(run, LABEL, parts_place(run))
+    _forget_lost(run, LABEL_ROWS, parts_place(run))
     [gone] = set(before) - set(run.names("label"))
     number = int(gone.rpartition("/")[2])
     assert 3 in run.plan.parts_of(number)
-    LABEL.do(run.address, number)
+    LABEL_ROWS.do(run.address, number)
     assert digests(place) == expected

@@ -13,7 +13,7 @@ from distsvc.run.job import run_job
 from distsvc.run.starting.opening import open_run
 from distsvc.run.work.phases import Phase
 from distsvc.run.work.progress import Progress
-from distsvc.run.work.start import ANYWHERE, Start
+from distsvc.run.work.start import DEFAULT_ADDRESS, Start
 from distsvc.storage.publishing import retention
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.publishing.retention import check_stays, retain
@@ -144,7 +144,7 @@ def test_without_it_a_run_neither_goes_on_nor_begins_a_lineage_unasked(
             nights.run(FOURTH)
     forget()
     job = load_job(nights.job_file(), (), FOURTH)
-    report = run_job(job, ANYWHERE, Start(fresh=True))
+    report = run_job(job, DEFAULT_ADDRESS, Start(fresh=True))
     assert (report.lineage.path is None) == (not left)
 
 

@@ -27,7 +27,7 @@ from distsvc.errors import InputNotFoundError, JobFileError, TemporaryError
 from distsvc.errors.urls import checked_url
 from distsvc.job.config import ClusterConfig
 from distsvc.run.work.progress import Progress
-from distsvc.run.work.start import ANYWHERE, ClusterAddress
+from distsvc.run.work.start import DEFAULT_ADDRESS, ClusterAddress
 from distsvc.run.work.workers.forking import (
     ENVIRONMENT,
     TASKS,
@@ -45,9 +45,6 @@ SMALL_BYTES = 64 * 2**20
 CONNECT_SECONDS = 30
 NO_WORKERS_SECONDS = 120
 CLOSE_SECONDS = 5
-
-MAX_DRIVER_THREADS = 8
-"""Maximum number of threads of the driver; some of its steps need memory for each."""
 
 WORKER_BYTES = 2**27
 """Memory of a worker before its first task."""
@@ -77,7 +74,7 @@ def expect_workers(config: ClusterConfig, at: ClusterAddress) -> None:
 
 @contextmanager
 def connect(
-    config: ClusterConfig, n_bytes: int, progress: Progress, at: ClusterAddress = ANYWHERE
+    config: ClusterConfig, n_bytes: int, progress: Progress, at: ClusterAddress = DEFAULT_ADDRESS
 ) -> Iterator[Any]:
     """Yield a Dask client, or None if the work is done in this process.
 
@@ -152,9 +149,12 @@ def _cores() -> int:
 
 
 def driver_threads() -> int:
-    """Return the number of threads for steps of the driver; its workers wait meanwhile."""
+    """Return the number of threads for steps of the driver; its workers wait meanwhile.
+
+    At most 8, since some steps need memory for each.
+    """
     affinity = getattr(os, "sched_getaffinity", None)
-    return min(len(affinity(0)) if affinity else os.cpu_count() or 1, MAX_DRIVER_THREADS)
+    return min(len(affinity(0)) if affinity else os.cpu_count() or 1, 8)
 
 
 def workers_of(client: Any) -> Workers:

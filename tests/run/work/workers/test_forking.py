@@ -16,7 +16,7 @@ from distsvc.job.config import ClusterConfig
 from distsvc.run.work.workers.cluster import connect, expect_workers
 from distsvc.run.work.workers.lean import lean
 from distsvc.run.work.progress import Progress
-from distsvc.run.work.start import ANYWHERE
+from distsvc.run.work.start import DEFAULT_ADDRESS
 
 
 def seen():
@@ -36,7 +36,7 @@ if __name__ == "__main__":
     if sys.argv[1] == "command":
         lean()
     config = ClusterConfig(workers=2)
-    expect_workers(config, ANYWHERE)
+    expect_workers(config, DEFAULT_ADDRESS)
     before = dict(os.environ)
     with connect(config, 0, Progress(quiet=True)) as client:
         assert client.submit(int, "7").result() == 7
