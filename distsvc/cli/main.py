@@ -23,9 +23,9 @@ from distsvc.cli.options import (
     EXCLUDE,
     FRESH,
     METRICS_FILE,
+    PATH,
     RUN_DATE,
     SET,
-    Place,
     Setting,
     cluster_options,
     display_of,
@@ -85,7 +85,7 @@ def shown_progress(display: Display) -> Iterator[Progress]:
 
 @main.command()
 @click.option(
-    "--out", type=Place(), default="demo-out", show_default=True,
+    "--out", type=PATH, default="demo-out", show_default=True,
     help="Folder for data and results.",
 )  # fmt: skip
 @display_options
@@ -123,7 +123,7 @@ def compile_(**options: Any) -> None:
 
 
 @main.command()
-@click.argument("job_file", metavar="JOB.toml|TABLE", type=Place())
+@click.argument("job_file", metavar="JOB.toml|TABLE", type=PATH)
 @short_keys
 @SET
 @cluster_options
@@ -136,7 +136,7 @@ def compile_(**options: Any) -> None:
 @click.option("--skip-missing", is_flag=True, help="Exit with 99 if the input is not there yet.")
 @click.option("--skip-empty", is_flag=True, help="Exit with 99 if the input has no rows.")
 @click.option(
-    "--continue-from", type=Place(), metavar="OUT",
+    "--continue-from", type=PATH, metavar="OUT",
     help="Continue the ids of the run at OUT, for this run only.",
 )  # fmt: skip
 @display_options
@@ -201,9 +201,9 @@ def run(
 
 
 @main.command()
-@click.argument("run_dir", type=Place())
-@click.argument("input_path", metavar="INPUT", type=Place())
-@click.argument("output_path", metavar="OUTPUT", type=Place())
+@click.argument("run_dir", type=PATH)
+@click.argument("input_path", metavar="INPUT", type=PATH)
+@click.argument("output_path", metavar="OUTPUT", type=PATH)
 @click.option(
     "--set", "settings", type=Setting(), multiple=True, metavar="cluster.KEY=VALUE",
     help="A key of [cluster]; may be given several times.",
@@ -236,9 +236,9 @@ def predict(
 
 
 @main.command()
-@click.argument("table", type=Place())
+@click.argument("table", type=PATH)
 @click.option(
-    "--out", type=Place(), metavar="JOB.toml",
+    "--out", type=PATH, metavar="JOB.toml",
     help="Write the job file there instead of printing it.",
 )  # fmt: skip
 @EXCLUDE
@@ -259,7 +259,7 @@ def init(table: str, out: str | None, exclude: list[str] | None) -> None:
 
 
 @main.command()
-@click.argument("job_file", metavar="JOB.toml|TABLE", type=Place())
+@click.argument("job_file", metavar="JOB.toml|TABLE", type=PATH)
 @short_keys
 @SET
 @RUN_DATE
@@ -278,7 +278,7 @@ def plan(
 
 
 @main.command()
-@click.argument("run_dir", type=Place())
+@click.argument("run_dir", type=PATH)
 def report(run_dir: str) -> None:
     """Write the page of a published run again, from its report.json."""
     with failing_cleanly():
@@ -288,7 +288,7 @@ def report(run_dir: str) -> None:
 
 
 @main.command()
-@click.argument("output_path", metavar="OUT", type=Place())
+@click.argument("output_path", metavar="OUT", type=PATH)
 @click.option("--json", "as_json", is_flag=True, help="Print the state as JSON.")
 def status(output_path: str, as_json: bool) -> None:
     """Show what is published, held, running or interrupted at OUT."""
@@ -301,7 +301,7 @@ def status(output_path: str, as_json: bool) -> None:
 
 
 @main.command()
-@click.argument("output_path", metavar="OUT", type=Place())
+@click.argument("output_path", metavar="OUT", type=PATH)
 @click.option(
     "--held", "run_id", required=True, metavar="RUN_ID",
     help="The run of the candidate, as status shows it.",
@@ -322,7 +322,7 @@ def publish(output_path: str, run_id: str, as_json: bool) -> None:
 
 
 @main.command()
-@click.argument("output_path", metavar="OUT", type=Place())
+@click.argument("output_path", metavar="OUT", type=PATH)
 @click.option(
     "--withdraw", is_flag=True, help="Publish nothing at OUT; its run becomes a candidate."
 )
@@ -357,8 +357,8 @@ def rollback(output_path: str, withdraw: bool, as_json: bool) -> None:
 
 
 @main.command()
-@click.argument("folder", metavar="FOLDER", type=Place())
-@click.option("--page", type=Place(), metavar="FILE", help="Also draw the nights, as an HTML file.")
+@click.argument("folder", metavar="FOLDER", type=PATH)
+@click.option("--page", type=PATH, metavar="FILE", help="Also draw the nights, as an HTML file.")
 @click.option("--json", "as_json", is_flag=True, help="Print the nights as JSON.")
 def history(folder: str, page: str | None, as_json: bool) -> None:
     """Show the nights below FOLDER: the result of each, and its changes since the one before.
@@ -376,9 +376,9 @@ def history(folder: str, page: str | None, as_json: bool) -> None:
 
 
 @main.command()
-@click.argument("folder", metavar="FOLDER", type=Place())
+@click.argument("folder", metavar="FOLDER", type=PATH)
 @click.option(
-    "--to", "table", type=Place(), required=True, metavar="TABLE",
+    "--to", "table", type=PATH, required=True, metavar="TABLE",
     help="NAME.parquet, NAME.duckdb or delta://PATH; replaced if it exists.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the nights and rows as JSON.")
@@ -399,7 +399,7 @@ def export(folder: str, table: str, as_json: bool) -> None:
 
 
 @main.command()
-@click.argument("output_path", metavar="OUT", type=Place())
+@click.argument("output_path", metavar="OUT", type=PATH)
 @click.option(
     "--keep", type=click.IntRange(1), metavar="N", help="Keep only the last N runs of each job."
 )
@@ -430,7 +430,7 @@ def gc(output_path: str, keep: int | None, dry_run: bool, as_json: bool) -> None
 
 
 @main.command()
-@click.argument("job_file", metavar="JOB.toml", type=Place())
+@click.argument("job_file", metavar="JOB.toml", type=PATH)
 @click.option("--from", "first", type=DAY, required=True, metavar="DATE", help="The first day.")
 @click.option("--to", "last", type=DAY, required=True, metavar="DATE", help="The last day.")
 @click.option(

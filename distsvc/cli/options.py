@@ -14,16 +14,11 @@ from click.shell_completion import CompletionItem
 from distsvc.run.work.start import ClusterAddress, Display
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Decorator = Callable[[Command], Command]
 
 
-class Place(click.ParamType):
-    """A path or a URL, which a shell completes as a file."""
-
-    name = "text"
-
-    def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[CompletionItem]:
-        """Return a request to complete a file."""
-        return [CompletionItem(incomplete, type="file")]
+PATH = click.Path(readable=False)
+"""A path or a URL, which a shell completes as a file."""
 
 
 class WordOf(click.ParamType):
@@ -34,14 +29,16 @@ class WordOf(click.ParamType):
     def __init__(self, key: str):
         self.key = key
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the word; wrong usage for any other."""
         words = self._words()
         if value not in words:
             self.fail(f"{value!r} is not one of {', '.join(map(repr, words))}.", param, ctx)
         return value
 
-    def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
         """Return the words with this beginning."""
         return _offered(self._words(), incomplete)
 
@@ -56,7 +53,9 @@ class Names(click.ParamType):
 
     name = "names"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+    def convert(
+        self, value: str | list[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> list[str]:
         """Return the names as a list."""
         return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
 
@@ -66,7 +65,9 @@ class Setting(click.ParamType):
 
     name = "setting"
 
-    def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
         """Return keys, and after the equals sign the words that are allowed."""
         from distsvc.job.file import known_keys
 
@@ -80,7 +81,7 @@ def _offered(words: Iterable[str], incomplete: str) -> list[CompletionItem]:
     return [CompletionItem(word) for word in words if word.startswith(incomplete)]
 
 
-SHORT_OPTIONS: dict[str, tuple[str, Any, str, str]] = {
+SHORT_OPTIONS: dict[str, tuple[str, type | click.ParamType, str, str]] = {
     "clusters": (
         "model.n_clusters", click.IntRange(1), "K", "The number of clusters; found by default."
     ),
@@ -96,7 +97,7 @@ SHORT_OPTIONS: dict[str, tuple[str, Any, str, str]] = {
         "input.classes", str, "NAME", "The column of known classes; it only scores the result."
     ),
     "id": ("input.id", str, "NAME", "The column of ids, copied to the labels."),
-    "out": ("output.path", Place(), "OUT", "Where the result goes, instead of out/NAME."),
+    "out": ("output.path", PATH, "OUT", "Where the result goes, instead of out/NAME."),
     "columns": ("input.columns", Names(), "A,B,C", "The columns used; all by default."),
     "exclude": ("input.exclude", Names(), "A,B", "Columns that are not used; none by default."),
     "where": ("input.where", str, "FILTER", "The rows used, e.g. 'amount > 0'."),
@@ -125,7 +126,7 @@ OLD_FLAGS = {"classes": ("--label",)}
 """Earlier names of options, which still work."""
 
 
-def _short_option(name: str) -> Any:
+def _short_option(name: str) -> Decorator:
     _, kind, metavar, words = SHORT_OPTIONS[name]
     flags = (f"--{name.replace('_', '-')}", *OLD_FLAGS.get(name, ()))
     return click.option(*flags, type=kind, metavar=metavar, help=words)
@@ -143,7 +144,7 @@ FRESH = click.option(
     "--fresh", is_flag=True, help="Start over instead of going on after an interruption."
 )
 METRICS_FILE = click.option(
-    "--metrics-file", type=Place(), metavar="FILE",
+    "--metrics-file", type=PATH, metavar="FILE",
     help="The file for Prometheus' metrics, written whatever the exit code is.",
 )  # fmt: skip
 
@@ -157,7 +158,7 @@ def cluster_options(command: Command) -> Command:
             help="The address of a Dask scheduler, e.g. tcp://10.0.0.5:8786.",
         ),
         click.option(
-            "--scheduler-file", type=Place(), metavar="FILE",
+            "--scheduler-file", type=PATH, metavar="FILE",
             help="The file that a Dask scheduler wrote.",
         ),
         click.option("--require-tls", is_flag=True, help="Refuse a scheduler that is not tls://."),

@@ -16,16 +16,20 @@ from distsvc.monitoring.announce import announced
 from distsvc.run.work.start import DEFAULT_DISPLAY, ClusterAddress, Display, Start
 
 if TYPE_CHECKING:
+    import datetime
+
+    import pyarrow as pa
+
     from distsvc.job.config import Job
     from distsvc.published.run import Run
     from distsvc.report.content.report import Report
 
 
 def run(
-    job: str | os.PathLike[str] | Mapping[str, Any] | ArrowStream,
+    job: str | os.PathLike[str] | Mapping[str, object] | ArrowStream,
     *,
-    run_date: Any = None,
-    overrides: Mapping[str, Any] | None = None,
+    run_date: str | datetime.date | None = None,
+    overrides: Mapping[str, object] | None = None,
     scheduler: str | None = None,
     scheduler_file: str | None = None,
     require_tls: bool = False,
@@ -135,7 +139,7 @@ class ArrowStream(Protocol):
 class _Frame:
     """A table in memory, and the folder of its copy, if there is one."""
 
-    table: Any = None
+    table: pa.Table | None = None
     folder: Path | None = None
     replaces: bool = False
     kept: bool = False
@@ -150,7 +154,7 @@ class _Frame:
 
 
 @contextmanager
-def _spooled(job: Any, overrides: Mapping[str, Any] | None) -> Iterator[tuple[Any, Any, _Frame]]:
+def _spooled(job: Any, overrides: Mapping[str, object] | None) -> Iterator[tuple[Any, Any, _Frame]]:
     """Yield the path of a copy of a table in memory, or the job as it is."""
     if not hasattr(job, "__arrow_c_stream__"):
         yield job, overrides, _Frame()
@@ -171,7 +175,7 @@ def _spooled(job: Any, overrides: Mapping[str, Any] | None) -> Iterator[tuple[An
         raise DataError(f"the table can't be read as Arrow: {error}") from None
     folder = new_scratch(FRAME)
     frame = _Frame(table, folder)
-    keys: dict[str, Any] = {"output.path": str(folder / "out")}
+    keys: dict[str, object] = {"output.path": str(folder / "out")}
     index = (table.schema.pandas_metadata or {}).get("index_columns", ())
     named = [name for name in index if isinstance(name, str) and not name.startswith("__index_")]
     if len(named) == 1:
@@ -202,10 +206,10 @@ def _is_of_frame(path: str) -> bool:
 
 
 def run_and_announce(
-    job: str | os.PathLike[str] | Mapping[str, Any],
-    run_date: Any,
+    job: str | os.PathLike[str] | Mapping[str, object],
+    run_date: str | datetime.date | None,
     settings: Iterable[str] = (),
-    overrides: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, object] | None = None,
     *,
     at: ClusterAddress,
     start: Start,
@@ -268,7 +272,9 @@ def _refuse_workers() -> None:
         )
 
 
-def _call(job: Any, run_date: Any, overrides: Mapping[str, Any] | None) -> str:
+def _call(
+    job: object, run_date: str | datetime.date | None, overrides: Mapping[str, object] | None
+) -> str:
     """Return the call of `run`, for the page."""
     first = repr(dict(job)) if isinstance(job, Mapping) else "table"
     if isinstance(job, (str, os.PathLike)):

@@ -62,7 +62,7 @@ def predict_table(
     used = ContinuedRun(
         path=str(published), run_id=manifest.run_id, model_sha256=learned, address=source.address
     )
-    request = Request(job, output, digest, model=digest, continued=used)
+    request = Request(job, output, digest, continued=used)
     with begin_run(request, Start(overwrite, fresh), progress) as run:
         if run is None:
             return read_manifest(output.store)

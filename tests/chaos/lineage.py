@@ -32,7 +32,7 @@ SHARE_KILLED, UNFINISHED = 0.85, 0.5
 COMMANDS = {"run": 12, "gc": 5, "backfill": 4, "publish": 2, "status": 1, "look": 1, "tidy": 1}
 """How often each is drawn; ``look`` is a dry run of ``gc``, and ``tidy`` one without ``--keep``."""
 REFUSED = (
-    "model: that of run",  # a nearer night was published since
+    "previous run: ",  # a nearer night was published since
     "was already published",  # by another command of this round
     "it has another job",  # of the same round, too: it continues another night
 )

@@ -20,10 +20,10 @@ from distsvc.storage.tables.sources import SOURCES
 
 
 def asked_job(
-    given: str | os.PathLike[str] | Mapping[str, Any],
+    given: str | os.PathLike[str] | Mapping[str, object],
     run_date: str | datetime.date | None = None,
     settings: Iterable[str] = (),
-    overrides: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, object] | None = None,
 ) -> Job:
     """Return the validated job of a job file, a table, or sections as dictionaries.
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, Literal
+from typing import Literal
 
-from distsvc.job.config import GUARDS, ChecksConfig
+from distsvc.job.config import GUARDS, ChecksConfig, LimitCheck, NightsCheck, RangeCheck
 from distsvc.report.content.comparison_parts import (
     CheckPart,
     DriftPart,
@@ -24,6 +24,8 @@ Value = tuple[str, float | None, str]
 """A number between the words before and after it; None if the run does not measure it."""
 
 NOT_MEASURED: Value = ("", None, "")
+
+ConfiguredCheck = LimitCheck | RangeCheck | NightsCheck
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Check:
     side : str
         Whether the value must be "at least" or "at most" its limit, or "between" two limits.
     value : callable
-        Returns the value from the metrics of a run and the configuration of the check.
+        Returns the value from the metrics of a run.
     places : int
         Decimal places; more are shown if rounding hides the side of a limit.
     share : bool
@@ -84,7 +86,7 @@ class Check:
 
     name: str
     side: Side
-    value: Callable[[RunMetrics, Any], Value]
+    value: Callable[[RunMetrics], Value]
     places: int = 1
     share: bool = False
     of: str = "of the rows "
@@ -107,10 +109,10 @@ class Check:
         high = math.inf if self.side == "at least" else limits[-1]
         return low <= value <= high
 
-    def outcome(self, given: Any, run: RunMetrics, usual: bool = False) -> CheckPart:
+    def outcome(self, given: ConfiguredCheck, run: RunMetrics, usual: bool = False) -> CheckPart:
         """Return the outcome; `usual` if the check is on without being named in the job."""
         limits, warn = (_limits(one) for one in (given.limit, given.warn))
-        found = self.value(run, given)
+        found = self.value(run)
         state: Literal["passed", "warned", "failed", "not measured"] = "not measured"
         decisive = limits
         if found[1] is not None:
@@ -133,15 +135,15 @@ class Check:
         )  # fmt: skip
 
 
-def _limits(limit: Any) -> list[float]:
+def _limits(limit: float | tuple[float, ...] | None) -> list[float]:
     """Return a limit or a pair of limits as a list; empty for none."""
     if limit is None:
         return []
     return list(limit) if isinstance(limit, tuple) else [limit]
 
 
-def _rows_against_last(run: RunMetrics, given: Any) -> Value:
-    before = run.rows_before[: given.nights]
+def _rows_against_last(run: RunMetrics) -> Value:
+    before = run.rows_before
     if not before:
         return NOT_MEASURED
     usual = median(before)
@@ -151,7 +153,7 @@ def _rows_against_last(run: RunMetrics, given: Any) -> Value:
     return "rows are", run.n_rows / max(usual, 1.0), f"times {words}"
 
 
-def _nulls(run: RunMetrics, _: Any) -> Value:
+def _nulls(run: RunMetrics) -> Value:
     if run.dropped is not None:
         return "left out since a value is missing:", run.dropped, ""
     counts = run.labelled.counts.columns.get(OWN)
@@ -162,12 +164,12 @@ def _nulls(run: RunMetrics, _: Any) -> Value:
     return f"missing in column {name!r}:", float(counts.missing[worst]), ""
 
 
-def _clusters(run: RunMetrics, _: Any) -> Value:
+def _clusters(run: RunMetrics) -> Value:
     n_clusters = run.labelled.counts.n_clusters
     return "", n_clusters, "cluster" if n_clusters == 1 else "clusters"
 
 
-def _cluster_rows(run: RunMetrics, _: Any) -> Value:
+def _cluster_rows(run: RunMetrics) -> Value:
     sizes = run.labelled.counts.sizes.sum(axis=1)
     return "the smallest cluster has", int(sizes[sizes > 0].min()), "rows"
 
@@ -182,7 +184,7 @@ def _changed(run: RunMetrics, new: bool) -> float | None:
     return changed / max(survived + changed, 1)
 
 
-def _ids(run: RunMetrics, _: Any) -> Value:
+def _ids(run: RunMetrics) -> Value:
     ids = run.labelled.ids
     if ids is None:
         return NOT_MEASURED
@@ -197,7 +199,7 @@ def _worst(part: DriftPart | ReferencePart | None) -> Value:
     return f"the population stability index of column {worst.column!r} is", worst.index, ""
 
 
-def _units(run: RunMetrics, _: Any) -> Value:
+def _units(run: RunMetrics) -> Value:
     if run.drift is None:
         return NOT_MEASURED
     found = [column for column in run.drift.columns if column.factor is not None]
@@ -208,16 +210,18 @@ def _units(run: RunMetrics, _: Any) -> Value:
     return "", n, f"column{'' if n == 1 else 's'} in another unit{': ' if n else ''}{names}"
 
 
-def _new_columns(run: RunMetrics, _: Any) -> Value:
+def _new_columns(run: RunMetrics) -> Value:
     if run.new_columns is None:
         return NOT_MEASURED
     n, names = len(run.new_columns), truncated([repr(name) for name in run.new_columns])
     return "", n, f"new column{'' if n == 1 else 's'}{': ' if names else ''}{names}"
 
 
-def _plain(before: str, value: Callable[[RunMetrics], float | None], after: str = "") -> Any:
+def _plain(
+    before: str, value: Callable[[RunMetrics], float | None], after: str = ""
+) -> Callable[[RunMetrics], Value]:
     """Return the function of a value whose words are fixed."""
-    return lambda run, _: (before, value(run), after)
+    return lambda run: (before, value(run), after)
 
 
 _ROWS = _plain("", lambda run: run.n_rows, "rows")
@@ -237,8 +241,8 @@ CHECKS = (
     Check("max_rows_moved", "at most", _MOVED, share=True),
     Check("max_new_share", "at most", _NEW, share=True, of="of the clusters "),
     Check("max_gone_share", "at most", _GONE, share=True, of="of the clusters "),
-    Check("max_drift", "at most", lambda run, _: _worst(run.drift), places=3, tells_drift=True),
-    Check("max_reference_drift", "at most", lambda run, _: _worst(run.reference), places=3),
+    Check("max_drift", "at most", lambda run: _worst(run.drift), places=3, tells_drift=True),
+    Check("max_reference_drift", "at most", lambda run: _worst(run.reference), places=3),
     Check("same_units", "at most", _units, places=0),
     Check("same_columns", "at most", _new_columns, places=0),
     Check("min_agreement", "at least", _plain("the agreement is", lambda run: run.agreement), 2),

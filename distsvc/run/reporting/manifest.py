@@ -38,8 +38,8 @@ def publish(context: RunContext, labelled: Labelled, report: Report) -> None:
 
     `CheckFailedError` if a check of the job failed: the run becomes a candidate.
     """
-    check_unchanged(context.table)
     run, output, previous = context.run, context.output, context.previous
+    check_unchanged(run.plan.table)
     more: dict[str, Any] = {
         "checks": [CheckRecord.model_validate(check.model_dump()) for check in report.checks]
     }

@@ -28,7 +28,6 @@ from distsvc.run.work.start import Start
 from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.lineages import Lineage, later_runs
 from distsvc.storage.publishing.publication import Output
-from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.columns import truncated
 from distsvc.storage.tables.opening import fingerprint, shown_columns
 from distsvc.storage.tables.sources import check_ready
@@ -58,7 +57,6 @@ class RunContext:
     output: Output
     digest: str
     inputs: str
-    table: Table
     algorithm: AlgorithmJob
     previous: Previous | None
     lineage: Lineage | None
@@ -104,9 +102,7 @@ def open_run(job: Job, start: Start, progress: Progress) -> Iterator[RunContext 
         inputs, digest = fingerprint(table), request.digest
         lineage = _lineage(request, run, inputs, previous)
         notes = _notes_on_replaced(job, output)
-        yield RunContext(
-            job, run, output, digest, inputs, table, algorithm, previous, lineage, notes
-        )
+        yield RunContext(job, run, output, digest, inputs, algorithm, previous, lineage, notes)
 
 
 def _lineage(

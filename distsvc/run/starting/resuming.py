@@ -42,9 +42,6 @@ from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.features import Feature
 from distsvc.storage.tables.opening import check_unchanged, fingerprint, open_table
 
-LAYOUT = 5
-"""Version of the layout of results; a run with another layout can't be resumed."""
-
 STOPPED = "stopped.json"
 """File with the time and reason of an interruption."""
 
@@ -60,8 +57,6 @@ class Request:
     ----------
     digest : str
         SHA-256 of the job and the previous model.
-    model : str
-        SHA-256 of the previous model, or empty.
     alternative : str
         Another digest under which the same run may be published.
     columns : tuple of str
@@ -74,7 +69,6 @@ class Request:
     job: Job
     output: Output
     digest: str
-    model: str = ""
     alternative: str = ""
     columns: tuple[str, ...] = ()
     continued: ContinuedRun | None = None
@@ -91,8 +85,7 @@ class Request:
             before = manifest.previous if manifest else None
             alternative = with_previous(job.digest(), before.model_sha256 if before else "")
         columns = tuple(feature.column for feature in previous.features)
-        more = previous.digest, alternative, columns, previous.continued()
-        return cls(job, output, digest, *more)
+        return cls(job, output, digest, alternative, columns, previous.continued())
 
     def is_published(self, overwrite: bool) -> bool:
         """Return True if this run is published; the output may then be read-only.
@@ -125,9 +118,8 @@ class Request:
         cut = {"partition_rows": self.job.cluster.partition_rows}
         return {
             "job": job | {"cluster": cut},
-            "model": self.model,
+            "previous run": self.continued.run_id if self.continued else "",
             "versions": dict(versions()),
-            "layout": LAYOUT,
         }
 
 
@@ -347,7 +339,7 @@ def _check_same(run: RunDirectory, begun: Note, request: Request) -> None:
     """Raise JobFileError if a run began with another job, input or version."""
     now = request.content()
     found = differences({key: begun.get(key) for key in now}, now)
-    found = [_in_words(one, run, request) for one in found]
+    found = [one.removeprefix("job.") for one in found]
     if not found:
         try:
             check_unchanged(run.plan.table)
@@ -361,19 +353,6 @@ def _check_same(run: RunDirectory, begun: Note, request: Request) -> None:
             f"was begun with something else: {'; '.join(found[:5])}{more}; give --fresh to "
             "start over"
         )
-
-
-def _in_words(difference: str, run: RunDirectory, request: Request) -> str:
-    """Return a difference in words of the job file; models are named by their runs."""
-    if difference.startswith("layout: "):
-        return "an older distsvc, whose results have other names"
-    if not difference.startswith("model: "):
-        return difference.removeprefix("job.")
-    then: ContinuedRun | None = None
-    with suppress(DataError):
-        then = request.output.continued_by(run.name)
-    names = [f"that of {one}" if one else "none" for one in (then, request.continued)]
-    return f"model: {names[0]}, now {names[1]}"
 
 
 def _now() -> str:

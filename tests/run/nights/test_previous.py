@@ -152,7 +152,7 @@ def test_a_later_night_that_is_published_since_is_named(nights):
     then = nights.manifest(THIRD)["run_id"]
     nights.run(THIRD, overwrite=True, model={"algorithm": "bico", "n_clusters": 2})
     now = nights.manifest(THIRD)["run_id"]
-    words = rf"model: that of run {then} at .*, now that of run {now} at .*; give --fresh"
+    words = f"previous run: '{then}', now '{now}'; give --fresh"
     with pytest.raises(JobFileError, match=words):
         nights.run(FOURTH)
 

@@ -28,6 +28,7 @@ from distsvc.run.work.start import Start
 from distsvc.run.work.workers.cluster import versions
 from distsvc.storage.places.arrays import described
 from distsvc.storage.places.folder import Folder
+from distsvc.storage.publishing.manifest import ContinuedRun
 from distsvc.storage.publishing.publication import Output
 from tests.published_files import listed, nothing_left
 from tests.small_runs import MODELS, digests, forget, small_job, three_clusters, write_table
@@ -313,15 +314,6 @@ def test_a_digit_of_a_note_that_is_another_is_no_other_job(table, tmp_path, task
     assert tasks[0] == "survey/00000"
 
 
-def test_a_run_whose_results_have_other_names_is_refused(job, tasks, monkeypatch):
-    with monkeypatch.context() as patched:
-        patched.setattr(resuming, "LAYOUT", 1)
-        interrupted(job, tasks, 7)
-    with pytest.raises(JobFileError, match=r"an older distsvc, whose results .* give --fresh"):
-        run_job(job)
-    run_job(job, start=Start(fresh=True))
-
-
 def test_a_converted_table_that_is_damaged_is_converted_again(tmp_path, tasks):
     table = tmp_path / "t.csv"
     rows = three_clusters(900)
@@ -503,5 +495,6 @@ def test_what_a_run_is_asked_for_is_all_that_decides_its_results(job, table):
     """Neither where it is done nor where it is published."""
     moved = small_job(table, MODELS["sampled"], output={"path": "/elsewhere"})
     out = Output(job.output.path)
+    other = ContinuedRun(path="p", run_id="r", model_sha256="m")
     assert Request(job, out, "d").content() == Request(moved, out, "d").content()
-    assert Request(job, out, "d").content() != Request(job, out, "d", model="m").content()
+    assert Request(job, out, "d").content() != Request(job, out, "d", continued=other).content()

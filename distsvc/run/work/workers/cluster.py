@@ -19,7 +19,7 @@ from functools import cache
 from importlib import import_module, metadata
 from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import distsvc
 from distsvc import __version__
@@ -38,6 +38,9 @@ from distsvc.run.work.workers.forking import (
     workers_without_main,
 )
 from distsvc.storage.places.scratch import scratch
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 SMALL_BYTES = 64 * 2**20
 """Tables below this size are processed in this process, unless the job asks for workers."""
@@ -75,7 +78,7 @@ def expect_workers(config: ClusterConfig, at: ClusterAddress) -> None:
 @contextmanager
 def connect(
     config: ClusterConfig, n_bytes: int, progress: Progress, at: ClusterAddress = DEFAULT_ADDRESS
-) -> Iterator[Any]:
+) -> Iterator[Client | None]:
     """Yield a Dask client, or None if the work is done in this process.
 
     The scheduler is the first of: that of `at`; the address in ``DASK_SCHEDULER_ADDRESS`` or Dask's
@@ -157,7 +160,7 @@ def driver_threads() -> int:
     return min(len(affinity(0)) if affinity else os.cpu_count() or 1, 8)
 
 
-def workers_of(client: Any) -> Workers:
+def workers_of(client: Client | None) -> Workers:
     """Return the workers of a client; `TemporaryError` if the scheduler does not answer."""
     if client is None:
         return Workers(())
@@ -188,7 +191,7 @@ def loss_is_temporary(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def _remote_client(address: str) -> Iterator[Any]:
+def _remote_client(address: str) -> Iterator[Client]:
     """Yield the client of a scheduler that has a worker, after a comparison of versions."""
     with ExitStack() as stack:
         stack.enter_context(_quiet())
@@ -261,7 +264,7 @@ def _tls_files() -> str:
     return ", ".join(f"{key} = {file}{marks[key]}" for key, file in files.items())
 
 
-def _client(address: str) -> Any:
+def _client(address: str) -> Client:
     """Return the client of a scheduler; close it if it can't connect.
 
     Dask leaves it open if the address is wrong. Garbage collection would then close it, perhaps in
@@ -280,7 +283,7 @@ def _client(address: str) -> Any:
 
 
 @contextmanager
-def _local_client(workers: int, threads: int) -> Iterator[Any]:
+def _local_client(workers: int, threads: int) -> Iterator[Client]:
     """Yield the client of workers on this machine, closed to other users of the machine.
 
     Anyone who reaches a port of a scheduler or worker could run code there. So connections need a
@@ -470,7 +473,7 @@ def _address_in(scheduler_file: str) -> str:
         ) from None
 
 
-def _wait_for_a_worker(client: Any) -> None:
+def _wait_for_a_worker(client: Client) -> None:
     deadline = time.monotonic() + NO_WORKERS_SECONDS
     ask = client.scheduler.identity
     while not client.sync(ask, n_workers=1, callback_timeout=NO_WORKERS_SECONDS)["n_workers"]:

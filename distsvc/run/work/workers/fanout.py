@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from distsvc.errors import DistsvcError, PartitionFailedError, TemporaryError
 from distsvc.errors.faults import classify_error
@@ -25,6 +25,9 @@ from distsvc.run.work.workers.cluster import (
     losses,
     versions,
 )
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
 
 IN_FLIGHT = 4
 """Dask tasks in flight for each thread of the cluster, so that none waits for the driver."""
@@ -47,7 +50,7 @@ class TaskOutcome(NamedTuple):
 
 
 def fan_out(
-    client: Any, task: Task, run_dir: str, numbers: Iterable[int], meter: Meter
+    client: Client | None, task: Task, run_dir: str, numbers: Iterable[int], meter: Meter
 ) -> Iterator[int]:
     """Call ``task(run_dir, number)`` for every number; yield each number when it is done.
 
@@ -66,16 +69,21 @@ def fan_out(
         failed twice.
 
     """
-    attempts = _locally if client is None else _on_cluster
+
+    def attempts(numbers: list[int]) -> Iterator[TaskOutcome]:
+        if client is None:
+            return _one_by_one(task, run_dir, numbers)
+        return _on_cluster(client, task, run_dir, numbers, meter)
+
     failed: dict[int, TaskOutcome] = {}
-    for outcome in attempts(client, task, run_dir, list(numbers), meter):
+    for outcome in attempts(list(numbers)):
         if outcome.error is not None:
             failed[outcome.number] = outcome
         else:
             yield _finished(outcome, 1, meter)
     for number in sorted(failed):
         _raise_or_log(failed[number], 1, meter)
-        [outcome] = attempts(client, task, run_dir, [number], meter)
+        [outcome] = attempts([number])
         if outcome.error is not None:
             _raise_or_log(outcome, 2, meter)
             what = f"{meter.name}: partition {number} failed twice: {_why(outcome.error)}"
@@ -124,19 +132,13 @@ def _one_by_one(task: Task, run_dir: str, numbers: list[int]) -> Iterator[TaskOu
             return
 
 
-def _locally(
-    client: Any, task: Task, run_dir: str, numbers: list[int], meter: Meter
-) -> Iterator[TaskOutcome]:
-    return _one_by_one(task, run_dir, numbers)
-
-
 def _on_cluster(
-    client: Any, task: Task, run_dir: str, numbers: list[int], meter: Meter
+    client: Client, task: Task, run_dir: str, numbers: list[int], meter: Meter
 ) -> Iterator[TaskOutcome]:
     waiting = deque(numbers)
     token = f"{meter.name}-{time.time_ns()}"
-    group_of: dict[Any, list[int]] = {}
-    done: SimpleQueue[Any] = SimpleQueue()
+    group_of: dict[Future, list[int]] = {}
+    done: SimpleQueue[Future] = SimpleQueue()
     expected = None if client.cluster else versions()  # local workers have the same code
     compares_paths = expected is not None and not unseen_path(run_dir)
 
@@ -225,7 +227,7 @@ def _sendable(error: BaseException | None) -> BaseException | None:
     return error
 
 
-def _outcomes(future: Any, group: list[int]) -> tuple[list[TaskOutcome], float]:
+def _outcomes(future: Future, group: list[int]) -> tuple[list[TaskOutcome], float]:
     """Return the outcomes of a group of numbers, and seconds; a lost worker fails all of them.
 
     Errors are those of the cluster.
@@ -273,7 +275,7 @@ class WorkerWatch:
     A worker near its memory limit is paused: it is alive, but never finishes.
     """
 
-    def __init__(self, client: Any, meter: Meter):
+    def __init__(self, client: Client, meter: Meter):
         self._client, self._meter = client, meter
         self._next_look = self._last_running = time.monotonic()
         self._status: dict[str, str] = {}
@@ -284,7 +286,7 @@ class WorkerWatch:
         """Return the total number of threads."""
         return sum(worker.threads for worker in self._workers(IDLE_SECONDS).values())
 
-    def next_of(self, done: SimpleQueue[Any]) -> Any:
+    def next_of(self, done: SimpleQueue[Future]) -> Future:
         """Return the next item of a queue, and call `look` while waiting."""
         while True:
             self.look()
