@@ -28,7 +28,7 @@ from distsvc.storage.places.scratch import scratch
 from distsvc.storage.rows.blocks import Block, Table
 from distsvc.storage.rows.categories import MOST_LEVELS
 from distsvc.storage.rows.columns import truncated
-from distsvc.storage.rows.features import Numeric, Vector, nominal_columns
+from distsvc.storage.rows.features import Vector, nominal_columns
 from distsvc.storage.rows.id_detection import ID_NAME, ROW_NUMBER
 from distsvc.storage.rows.usable import no_values_error, usable_rows
 from distsvc.storage.tables.counting import ValueCounts
@@ -36,9 +36,6 @@ from distsvc.storage.tables.opening import open_table, read_blocks
 from distsvc.storage.tables.sources import source_of
 
 MAX_WRITTEN_NAMES = 100
-
-MIN_PROFILE_ROWS = 20
-"""Minimum number of rows for a judgement on values."""
 
 _UNBROKEN = "\ue000"
 """A blank at which a line must not be broken."""
@@ -129,9 +126,6 @@ def _preprocess(profile: TableProfile) -> list[str]:
         lines.append(_hint("missing", "median", "or 'drop', which leaves such rows out"))
     else:
         lines.append(_line("missing", "auto", "or 'error', 'drop', 'median'"))
-    if profile.logs:
-        lines += _comment("A few values are larger than all others by far in these columns:")
-        lines += _hint_of_several("log", profile.logs)
     if profile.encodings:
         lines += _comment(
             "Text can be used as categories: 'onehot' for few values, 'frequency' for many:"
@@ -197,8 +191,6 @@ class TableProfile:
         A column that looks like an id.
     labels : list of str
         Columns that look like known classes.
-    logs : list of str
-        Columns on their stored scale with extreme values, which suggest a logarithm.
     incomplete : list of str
         Columns with missing values.
     encodings : dict of str
@@ -211,7 +203,6 @@ class TableProfile:
     descriptions: dict[str, ColumnDescription]
     id: str | None
     labels: list[str]
-    logs: list[str]
     incomplete: list[str]
     encodings: dict[str, str]
 
@@ -233,11 +224,6 @@ def profile_table(path: str, exclude: Sequence[str] = ()) -> TableProfile:
         ids = [name for name in table.left_out if ID_NAME.search(name)]
         ids += [name for name, why in table.left_out.items() if why == ROW_NUMBER]
         descriptions = _descriptions(table, block)
-        logs: list[str] = []
-        if all(one.kind == "number" for one in descriptions.values()):  # no column models
-            numbers = [f.column for f in table.features if isinstance(f, Numeric)]
-            values = {name: block.X[:, table.columns.index(name)] for name in numbers}
-            logs = [n for n, x in values.items() if n not in labels and _has_a_heavy_tail(x)]
         missing = {table.columns[k] for k in np.flatnonzero(np.isnan(block.X).any(axis=0))}
         incomplete = [f.column for f in table.features if not missing.isdisjoint(f.names)]
         texts = [n for n, why in table.left_out.items() if why in ("string", "large_string")]
@@ -245,7 +231,7 @@ def profile_table(path: str, exclude: Sequence[str] = ()) -> TableProfile:
         encodings = {name: _encoding(table, name, n_rows) for name in texts}
         encodings = {name: encoding for name, encoding in encodings.items() if encoding}
         return TableProfile(
-            table, n_rows, descriptions, next(iter(ids), None), labels, logs, incomplete, encodings
+            table, n_rows, descriptions, next(iter(ids), None), labels, incomplete, encodings
         )
 
 
@@ -291,7 +277,7 @@ def _are_classes(table: Table, name: str, n_rows: int) -> bool:
 
 def _repeats(n_values: int, n_rows: int) -> bool:
     """Return True if values are repeated on average, or rows are too few to tell."""
-    return n_rows < MIN_PROFILE_ROWS or 2 * n_values <= n_rows
+    return n_rows < 20 or 2 * n_values <= n_rows
 
 
 def _n_values(table: Table, name: str, n_rows: int) -> int:
@@ -302,15 +288,3 @@ def _n_values(table: Table, name: str, n_rows: int) -> int:
     except (DataError, pa.ArrowException):
         return 0
     return len(counted.counts[name])
-
-
-def _has_a_heavy_tail(x: np.ndarray) -> bool:
-    """Return True if a few of the values (n,), none below 0, are far larger than all others.
-
-    The upper half of the range is much longer than the lower half, without 1 % at either end.
-    """
-    x = x[np.isfinite(x)]
-    if len(x) < MIN_PROFILE_ROWS or x.min() < 0.0 or x.max() < 100.0:
-        return False
-    low, middle, high = np.quantile(x, [0.01, 0.5, 0.99])
-    return bool(high - middle > 20.0 * (middle - low) and high > middle)

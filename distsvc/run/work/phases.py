@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
 from distsvc.errors import TemporaryError
 from distsvc.job.config import ClusterConfig
@@ -20,9 +20,6 @@ from distsvc.run.work.start import DEFAULT_ADDRESS, ClusterAddress
 from distsvc.run.work.workers.cluster import Workers, connect, workers_of
 from distsvc.run.work.workers.fanout import fan_out
 from distsvc.storage.rows.columns import truncated
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 Task = Callable[..., Result]
 """A function of run directory and number; a sequential task also takes `TaskCheckpoints`."""
@@ -62,7 +59,7 @@ class Steps:
     """Directory, Dask client (or None) and display for the steps of a run."""
 
     run: RunDirectory
-    client: Client | None
+    client: Any
     progress: Progress
 
     @property

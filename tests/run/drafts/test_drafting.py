@@ -67,7 +67,6 @@ def test_what_is_seen_of_columns():
     profile = profile_table("t.parquet")
     assert profile.id in profile.table.left_out
     assert profile.labels == ["Class"]
-    assert profile.logs == []
     assert profile.incomplete == ["gaps"]
     assert profile.encodings == {}
     assert [*levels_of(profile.table.features)] == ["country", "Class"]
@@ -75,12 +74,6 @@ def test_what_is_seen_of_columns():
     kinds = {name: (one.kind, one.scale) for name, one in profile.descriptions.items()}
     assert kinds["bytes"] == ("continuous", "logarithm")
     assert kinds["country"][0] == kinds["rare"][0] == "binary"
-
-
-def test_logarithms_are_offered_where_columns_are_learned_from_as_stored():
-    pq.write_table(mixed().select(["bytes", "plain"]), "t.parquet")
-    assert profile_table("t.parquet").logs == ["bytes"]
-    assert uncommented(draft("t.parquet"), "log") == ["bytes"]
 
 
 @pytest.mark.parametrize(
