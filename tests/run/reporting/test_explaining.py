@@ -8,7 +8,7 @@ import pytest
 from distsvc.models.support_vector.level_tree.directions import MOST_COVARIANCES
 from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
-from distsvc.run.reporting.explaining import MAX_COMPONENTS, components
+from distsvc.run.reporting.explaining import MAX_VECTOR_COMPONENTS, components
 from tests.models.rules.test_profiles import three_that_matter
 from tests.published_files import labels_folder, read_labels
 from tests.small_runs import digests, forget, small_job, write_table
@@ -152,5 +152,5 @@ def test_components_are_those_of_the_singular_vectors(width):
     centred = rows - rows.mean(axis=0)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
     expected = centred @ axes[: found.shape[1]].T
-    assert found.shape == (40, min(width, MAX_COMPONENTS))
+    assert found.shape == (40, min(width, MAX_VECTOR_COMPONENTS))
     np.testing.assert_allclose(np.abs(found), np.abs(expected), rtol=1e-3, atol=1e-3)
