@@ -14,17 +14,14 @@ from distsvc.errors import UnusableRowsError
 
 Number = int | Decimal
 
-MAX_EXACT_INTEGER = 2.0**53
-"""Largest integer below which float64 represents all integers."""
-
-MIN_RANGE_STEPS = 2**20
-"""Minimum number of float64 steps in the range of a column of larger integers."""
-
 
 def is_narrow(least: Any, most: Any) -> Any:
-    """Return True if float64 has too few steps between the extremes of any column."""
+    """Return True if float64 has too few steps between the extremes of any column.
+
+    It represents all integers up to 2^53.
+    """
     size = np.maximum(np.abs(least), np.abs(most))
-    return (size > MAX_EXACT_INTEGER) & (most - least < MIN_RANGE_STEPS * np.spacing(size))
+    return (size > 2.0**53) & (most - least < 2**20 * np.spacing(size))
 
 
 class Ends:

@@ -11,9 +11,6 @@ import pyarrow.compute as pc
 MOST_LEVELS = 32
 """Maximum number of values of a category with a column, or a code, of their own."""
 
-MIN_LEVEL_COUNT, MIN_LEVEL_SHARE = 10, 0.001
-"""Minimum number of rows, and share of all rows, of a value with a code of its own."""
-
 MAX_LEVEL_LENGTH = 256
 """Maximum number of characters of a value with a code of its own; longer ones are free text."""
 
@@ -22,8 +19,11 @@ BUCKET = "other"
 
 
 def frequent(counts: Mapping[str, int]) -> list[str]:
-    """Return the values with enough rows, the most frequent first, ties in order of their text."""
-    least = max(MIN_LEVEL_COUNT, MIN_LEVEL_SHARE * max(sum(counts.values()), 1))
+    """Return the values with enough rows, the most frequent first, ties in order of their text.
+
+    A value needs 10 rows, and one row in a thousand.
+    """
+    least = max(10, 0.001 * max(sum(counts.values()), 1))
     order = sorted(counts, key=lambda value: (-counts[value], value))
     return [value for value in order if counts[value] >= least and len(value) <= MAX_LEVEL_LENGTH]
 

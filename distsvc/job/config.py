@@ -32,7 +32,7 @@ from pydantic_core.core_schema import (
 from distsvc.errors import JobFileError
 from distsvc.errors.forms import Form
 from distsvc.errors.urls import checked_url, shown_urls
-from distsvc.job.constraints import LAST_SEED, MOST
+from distsvc.job.constraints import LAST_SEED, MAX_COUNT
 from distsvc.job.parameters import (
     CLUSTER_KEYS,
     NU_OF_JOBS,
@@ -213,7 +213,7 @@ class ColumnKind(_Section):
 
 Kinds = dict[Text, Annotated[ColumnKind, BeforeValidator(_kind)]]
 
-Rows = Annotated[int, Field(ge=1, le=MOST)]
+Rows = Annotated[int, Field(ge=1, le=MAX_COUNT)]
 
 
 class ModelConfig(_Section):
@@ -225,9 +225,9 @@ class ModelConfig(_Section):
     """Learn a new model, label with that of the previous run, or decide by drift."""
     seed: Annotated[int, Field(ge=0, le=LAST_SEED)] = 0
     """The seed of every random choice."""
-    max_clusters: Annotated[int, Field(ge=1, le=MOST)] | None = None
+    max_clusters: Annotated[int, Field(ge=1, le=MAX_COUNT)] | None = None
     """The largest number of clusters: the smallest ones go with their nearest cluster."""
-    min_cluster_rows: Annotated[int, Field(ge=1, le=MOST)] | None = None
+    min_cluster_rows: Annotated[int, Field(ge=1, le=MAX_COUNT)] | None = None
     """The least rows of a cluster, about: a smaller one goes with its nearest cluster."""
 
     def parameters(self) -> Section:
@@ -277,10 +277,10 @@ Section: TypeAlias = dict[str, Any]
 Sections: TypeAlias = dict[str, Any]
 """Sections by name, as in a job file, not yet validated."""
 
-MODELS = {algorithm: _model_section(algorithm) for algorithm in PARAMETERS}
+MODEL_SECTIONS = {algorithm: _model_section(algorithm) for algorithm in PARAMETERS}
 """The ``[model]`` section of every algorithm."""
 
-DEFAULT_MODEL = MODELS["auto"].model_validate({})
+DEFAULT_MODEL = MODEL_SECTIONS["auto"].model_validate({})
 
 MIXED = ("auto", "mixture")
 """Algorithms that take categories and missing values."""
@@ -302,13 +302,13 @@ def _with_algorithm(model: Any) -> Any:
         return model
     by_default = {"gamma": "auto"}
     given = {name: v for name, v in model.items() if by_default.get(name) != v}
-    others = given.keys() - MODELS[DEFAULT_MODEL.algorithm].model_fields.keys()
+    others = given.keys() - MODEL_SECTIONS[DEFAULT_MODEL.algorithm].model_fields.keys()
     return model | {"algorithm": "support-vector"} if others else given
 
 
 def _any_model(_: Any, schema: GetCoreSchemaHandler) -> CoreSchema:
     """Return the schema of ``[model]``: a union tagged by the algorithm."""
-    choices = {algorithm: schema(section) for algorithm, section in MODELS.items()}
+    choices = {algorithm: schema(section) for algorithm, section in MODEL_SECTIONS.items()}
     return no_info_before_validator_function(
         _with_algorithm, tagged_union_schema(choices, _algorithm)
     )

@@ -22,8 +22,8 @@ from pydantic import (
 
 from distsvc.errors import ParameterError, shown
 
-MOST = 10**12  # rows, steps or passes
-HELD = 10**6  # vectors, clusters, points of a grid: what a model holds in memory
+MAX_COUNT = 10**12  # rows, steps or passes
+MAX_IN_MEMORY = 10**6  # vectors, clusters, points of a grid: what a model holds in memory
 MOST_WIDTHS = 1000
 LAST_SEED = 2**32 - 1  # NumPy's and scikit-learn's
 TINY, HUGE = 1e-30, 1e30  # of what float32 kernels multiply distances by, with room for factors
@@ -133,17 +133,15 @@ NOT_NEGATIVE = number(low_open=False)
 WEIGHT = number(moderate=True)
 WEIGHT_OR_0 = number(low_open=False, moderate=True)
 SHARE = number(high=1.0, moderate=True)
-COUNT = count()
-STEPS = count(most=MOST)
-SIZE = count(most=HELD)
+MANY = count(most=MAX_COUNT)
+SIZE = count(most=MAX_IN_MEMORY)
 FEW = count(most=10_000)
-FLAG = Constraint("be True or False", bool, bool)
+BOOLEAN = Constraint("be True or False", bool, bool)
 
-_LENGTH = Field(min_length=1, max_length=MOST_WIDTHS)
 # A union with a discriminator, so that errors are about the intended form.
 _WIDTHS = Annotated[
     Annotated[Literal["auto"] | WEIGHT.type, Tag("one")]  # type: ignore[name-defined]
-    | Annotated[list[WEIGHT.type], _LENGTH, Tag("several")],  # type: ignore[name-defined]
+    | Annotated[list[WEIGHT.type], Field(min_length=1, max_length=MOST_WIDTHS), Tag("several")],  # type: ignore[name-defined]
     Discriminator(lambda value: "several" if is_several(value) else "one"),
 ]
 KERNEL_WIDTH = Constraint(
@@ -165,8 +163,7 @@ N_JOBS = Constraint(
 )
 """Threads of an estimator, as in scikit-learn; jobs have their own setting."""
 
-_LEVEL = count(0)
-VERBOSE = replace(_LEVEL, type=_LEVEL.type | bool, job_type=None, default=0)
+VERBOSE = replace(count(0), type=count(0).type | bool, job_type=None, default=0)
 """Level of messages about phases, as in scikit-learn; jobs have their own log."""
 
 _SEED = count(0, LAST_SEED)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import datetime
 import re
 
-FORM = re.compile(
+RUN_DATE = re.compile(
     r"\{run_date(?P<days>[+-]\d{1,5}d)?(?P<to>\.\.run_date(?P<end>[+-]\d{1,5}d)?)?"
     r"(?::(?P<format>[^{}]*))?\}"
 )
 MOST_DAYS = 3660
 """Maximum number of days in a range, in a path or of a backfill."""
 
-WORDS = "{run_date}, {run_date-7d}, {run_date:%Y/%m/%d} or {run_date-7d:%Y%m%d}"
-RANGES = "{run_date-6d..run_date}"
+DAY_FORMS = "{run_date}, {run_date-7d}, {run_date:%Y/%m/%d} or {run_date-7d:%Y%m%d}"
 
 
 def parse_day(text: str) -> datetime.date:
@@ -34,9 +33,9 @@ def fill_date(text: str, day: datetime.date) -> str:
 
     ValueError for a range, an unknown form, or a day that is no date.
     """
-    for found in FORM.finditer(text):
+    for found in RUN_DATE.finditer(text):
         if found["to"]:
-            raise ValueError(f"must hold one day, {WORDS}, and no range, found {found[0]!r}")
+            raise ValueError(f"must hold one day, {DAY_FORMS}, and no range, found {found[0]!r}")
     return fill_each_date(text, day)[0]
 
 
@@ -45,7 +44,7 @@ def fill_each_date(text: str, day: datetime.date) -> list[str]:
 
     Several ranges in one text must be equal. Errors as in `fill_date`.
     """
-    ranges = [found for found in FORM.finditer(text) if found["to"]]
+    ranges = [found for found in RUN_DATE.finditer(text) if found["to"]]
     ends = [(_shifted(day, one["days"]), _shifted(day, one["end"])) for one in ranges]
     first, last = ends[0] if ends else (day, day)
     if any(one != ends[0] for one in ends):
@@ -58,10 +57,13 @@ def fill_each_date(text: str, day: datetime.date) -> list[str]:
         return at.strftime(found["format"]) if found["format"] else at.isoformat()
 
     days = range((last - first).days + 1)
-    each = [FORM.sub(lambda found, n=n: replacement(found, n), text) for n in days]  # type: ignore[misc]
+    each = [RUN_DATE.sub(lambda found, n=n: replacement(found, n), text) for n in days]  # type: ignore[misc]
     for one in each:
         if names_day(one):
-            raise ValueError(f"must give the date as {WORDS}, or a range {RANGES}, found {one!r}")
+            raise ValueError(
+                f"must give the date as {DAY_FORMS}, or a range {{run_date-6d..run_date}}, found "
+                f"{one!r}"
+            )
     return list(dict.fromkeys(each))
 
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from distsvc.errors import InputNotFoundError, JobFileError, shown
 from distsvc.errors.urls import bare_url
-from distsvc.job.config import MODELS, RENAMED, ColumnKind, Job, Section, Sections
+from distsvc.job.config import MODEL_SECTIONS, RENAMED, ColumnKind, Job, Section, Sections
 from distsvc.job.dates import fill_date, fill_each_date, names_day, parse_day
 
 MAX_FILE_BYTES = 4 * 2**20
@@ -26,7 +26,7 @@ DATED = ("input", "continuity", "output")
 """Sections with texts in which the day of a run is filled in."""
 
 PREVIOUS_KEY = "continuity.previous"
-RANGES = ("input.path", PREVIOUS_KEY)
+RANGED_KEYS = ("input.path", PREVIOUS_KEY)
 """Keys that can be several days."""
 
 EARLIER_NIGHTS = 31
@@ -265,7 +265,7 @@ def _dated(name: str, value: Any, day: datetime.date) -> Any:
         days = [day - datetime.timedelta(before) for before in range(nights)]
         each = [fill_each_date(value, one)[::-1] for one in days]
         return list(dict.fromkeys(one for several in each for one in several))
-    found = fill_each_date(value, day) if name in RANGES else [fill_date(value, day)]
+    found = fill_each_date(value, day) if name in RANGED_KEYS else [fill_date(value, day)]
     return found[0] if len(found) == 1 else found
 
 
@@ -274,7 +274,7 @@ def _explain(error: ValidationError) -> list[str]:
     items: dict[tuple[Any, ...], list[Any]] = {}
     for item in error.errors():
         place = item["loc"]
-        if place[:1] == ("model",) and len(place) > 1 and place[1] in MODELS:
+        if place[:1] == ("model",) and len(place) > 1 and place[1] in MODEL_SECTIONS:
             place = ("model", *place[2:])
         items.setdefault(place[:2], []).append(item)
     return [_explain_field(".".join(map(str, place)), of) for place, of in items.items()]
@@ -286,7 +286,7 @@ def _explain_field(name: str, items: list[Any]) -> str:
     if first["type"] == "extra_forbidden":
         key = first["loc"][-1]
         name = ".".join(map(str, first["loc"])) if first["loc"][0] == "columns" else name
-        owners = [tag for tag, model in MODELS.items() if key in model.model_fields]
+        owners = [tag for tag, model in MODEL_SECTIONS.items() if key in model.model_fields]
         if name == f"model.{key}" and owners:
             return (
                 f"unknown key {name!r}; it belongs to algorithm = {' or '.join(map(repr, owners))}"
@@ -296,7 +296,7 @@ def _explain_field(name: str, items: list[Any]) -> str:
         hint = f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(known)}"
         return f"unknown key {name!r}; {hint}"
     if first["type"] == "union_tag_invalid":
-        tags = " or ".join(map(repr, MODELS))
+        tags = " or ".join(map(repr, MODEL_SECTIONS))
         return f"{name}.algorithm must be {tags}, found {shown(first['ctx']['tag'])}"
     if first["type"] == "missing":
         return f"{name} is required"
@@ -313,8 +313,8 @@ def _explain_field(name: str, items: list[Any]) -> str:
 
 def _known_keys(place: tuple[Any, ...]) -> list[str]:
     fields = Job.model_fields
-    if place and place[-1] in MODELS:
-        return sorted(MODELS[place[-1]].model_fields)
+    if place and place[-1] in MODEL_SECTIONS:
+        return sorted(MODEL_SECTIONS[place[-1]].model_fields)
     if place[:1] == ("columns",):
         return sorted(ColumnKind.model_fields)
     for part in place:
@@ -335,14 +335,14 @@ def known_keys() -> dict[str, tuple[str, ...]]:
     for section, field in Job.model_fields.items():
         if section in FREE_SECTIONS:
             continue
-        models = [*MODELS.values()] if section == "model" else [field.annotation]
+        models = [*MODEL_SECTIONS.values()] if section == "model" else [field.annotation]
         for model in models:
             assert isinstance(model, type)
             assert issubclass(model, BaseModel)
             for key, of in model.model_fields.items():
                 found = keys.get(f"{section}.{key}", ())
                 keys[f"{section}.{key}"] = tuple(dict.fromkeys((*found, *_words(of.annotation))))
-    return keys | {"model.algorithm": tuple(MODELS)}
+    return keys | {"model.algorithm": tuple(MODEL_SECTIONS)}
 
 
 def present_name(name: str) -> str:

@@ -14,18 +14,18 @@ import numpy as np
 
 from distsvc.errors import ParameterError
 from distsvc.job.constraints import (
+    BOOLEAN,
     FEW,
-    FLAG,
-    HELD,
     KERNEL_WIDTH,
-    MOST,
+    MANY,
+    MAX_COUNT,
+    MAX_IN_MEMORY,
     N_JOBS,
     NOT_NEGATIVE,
     POSITIVE,
     RANDOM_STATE,
     SHARE,
     SIZE,
-    STEPS,
     VERBOSE,
     WEIGHT,
     WEIGHT_OR_0,
@@ -73,12 +73,12 @@ LINEAR: dict[str, Constraint] = {
     "share": SHARE.or_none,
     "block_size": count(2, 10_000).by_default(4),
     "inner_iterations": FEW.by_default(1),
-    "shrinking": FLAG.by_default(True),
+    "shrinking": BOOLEAN.by_default(True),
     "start": choice(*get_args(LinearStart)).by_default("mean"),
     "tol": POSITIVE.by_default(1e-05),
-    "max_iter": STEPS.by_default(10_000),
-    "compute_gap": FLAG.by_default(False),
-    "memory_rows": count(1000, MOST).or_none,
+    "max_iter": MANY.by_default(10_000),
+    "compute_gap": BOOLEAN.by_default(False),
+    "memory_rows": count(1000, MAX_COUNT).or_none,
     "verbose": VERBOSE,
     "random_state": RANDOM_STATE,
 }
@@ -93,7 +93,7 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
         "nu": SHARE.or_none,
         "effort": choice(*get_args(Effort)).by_default("default"),
         "granularity": choice(*get_args(Granularity)).by_default("default"),
-        "noise": FLAG.in_memory.by_default(False),
+        "noise": BOOLEAN.in_memory.by_default(False),
         "min_cluster_size": SIZE.or_none.in_memory,
     }
     | CORE,
@@ -108,20 +108,20 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
         "stopping": choice(*get_args(Stopping)).by_default("held-out"),
         "tol": POSITIVE.by_default(0.001),
         "theta": POSITIVE.by_default(0.01),
-        "max_iter": STEPS.by_default(200_000),
+        "max_iter": MANY.by_default(200_000),
         "iterate": choice(*get_args(Iterate)).by_default("last"),
         "labelling": choice(*get_args(Labelling), in_memory=IN_MEMORY).by_default("auto"),
         "n_clusters": SIZE.or_none,
         "effort": choice(*get_args(Effort)).by_default("default"),
         "granularity": choice(*get_args(Granularity)).by_default("default"),
         "assignment": choice(*get_args(Assignment)).by_default("vote"),
-        "bridging": FLAG.by_default(True),
+        "bridging": BOOLEAN.by_default(True),
         "epsilon": WEIGHT.by_default(0.1),
         "segment_samples": FEW.by_default(20),
         "boundary_size": SIZE.by_default(2048),
         "ball_radius": WEIGHT.in_memory.by_default(0.3),
         "merge_radius": WEIGHT.in_memory.by_default(0.1),
-        "noise": FLAG.in_memory.by_default(False),
+        "noise": BOOLEAN.in_memory.by_default(False),
         "variant": choice(*get_args(Variant)).by_default("default"),
     }
     | CORE,
@@ -136,13 +136,13 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
         "penalty": number(high=100.0, low_open=False).by_default(10.0),
         "bandwidth": WEIGHT.by_default(1.0),
         "clip": WEIGHT_OR_0.by_default(5.0),
-        "passes": STEPS.or_none,
-        "max_effective_samples": STEPS.or_none,
+        "passes": MANY.or_none,
+        "max_effective_samples": MANY.or_none,
         "n_init": FEW.or_none,
         "growth": choice(*get_args(Growth)).by_default("prune"),
         "elbow": choice(*get_args(Elbow)).by_default("weighted"),
         "valley": WEIGHT_OR_0.by_default(4.0),
-        "max_samples": count(100, MOST).or_none.by_default(1_000_000),
+        "max_samples": count(100, MAX_COUNT).or_none.by_default(1_000_000),
         "scale": choice(*get_args(TreeScale)).by_default("standard"),
     }
     | CORE,
@@ -155,7 +155,7 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
     }
     | BASELINE,
     "spdc": {
-        "window": count(50, HELD).by_default(500),
+        "window": count(50, MAX_IN_MEMORY).by_default(500),
         "valley": WEIGHT_OR_0.by_default(2.0),
         "bandwidth": WEIGHT.by_default(1.06),
         "amnesia": WEIGHT_OR_0.by_default(2.0),
@@ -166,15 +166,15 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
         "n_clusters": SIZE.or_none,
         "bandwidth": WEIGHT.by_default(1.06),
         "trim": number(high=0.5, low_open=False).by_default(0.01),
-        "min_samples": STEPS.by_default(5),
-        "grid_size": count(16, HELD).by_default(512),
+        "min_samples": MANY.by_default(5),
+        "grid_size": count(16, MAX_IN_MEMORY).by_default(512),
         "n_jobs": N_JOBS,
     },
     "fuzzy-c-means": {
         "n_clusters": SIZE.by_default(8),
         "m": number(low=1.0, moderate=True).by_default(2.0),
         "tol": NOT_NEGATIVE.by_default(0.0001),
-        "max_iter": STEPS.by_default(300),
+        "max_iter": MANY.by_default(300),
         "n_init": FEW.by_default(3),
     }
     | BASELINE,
@@ -182,7 +182,7 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
         "n_clusters": SIZE.by_default(8),
         "init": choice(*get_args(FirstCentres)).by_default("k-means++"),
         "n_init": FEW.by_default(10),
-        "max_iter": STEPS.by_default(300),
+        "max_iter": MANY.by_default(300),
         "tol": NOT_NEGATIVE.by_default(0.0001),
     }
     | BASELINE,
@@ -208,7 +208,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
     "support-vector": {
         "variant": "published", "solver": "bsgd", "budget": 50, "maintenance": "removal",
         "projection_size": 5, "stopping": "step-norm", "theta": 0.01, "labelling": "equilibria",
-        "bridging": False, "epsilon": 0.01, "segment_samples": 20, "boundary_size": HELD,
+        "bridging": False, "epsilon": 0.01, "segment_samples": 20, "boundary_size": MAX_IN_MEMORY,
     },
     "imdh": {
         "alpha": 0.1, "clip": 0.0, "passes": 1, "n_init": 1, "elbow": "angle", "valley": 0.0,
@@ -313,7 +313,7 @@ def as_many_leaves_as_clusters(given: Given) -> None:
         count(most=2 ** (int(depth) - 1)).check("n_clusters", n_clusters)
 
 
-RULES: dict[str, Callable[[Given], None]] = {
+JOINT_RULES: dict[str, Callable[[Given], None]] = {
     "support-vector": support_vector_rules,
     "imdh": as_many_leaves_as_clusters,
     "linear-svdd": nu_or_c,
@@ -362,8 +362,8 @@ def check_parameters(algorithm: str, given: Given) -> None:
 
 def check_together(algorithm: str, given: Given) -> None:
     """Raise ParameterError for allowed parameters that contradict each other."""
-    if algorithm in RULES:
-        RULES[algorithm](given)
+    if algorithm in JOINT_RULES:
+        JOINT_RULES[algorithm](given)
 
 
 def check_streams(given: Given) -> None:

@@ -108,7 +108,7 @@ def model_keys() -> str:
     """Return the keys of `[model]`: those of all algorithms, and those of each."""
     own = {"algorithm": choices(PARAMETERS)}
     parts = [f"### `[model]`\n\n{keys_table(config.ModelConfig, own, {'algorithm': '`auto`'})}"]
-    for algorithm, section in config.MODELS.items():
+    for algorithm, section in config.MODEL_SECTIONS.items():
         of_job = section.model_fields.keys() - config.ModelConfig.model_fields.keys()
         keys = [key for key in PARAMETERS[algorithm] if key in of_job]
         schema = section.model_json_schema()

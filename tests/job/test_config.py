@@ -5,7 +5,7 @@ import re
 import pytest
 
 from distsvc.errors import JobFileError
-from distsvc.job.config import MODELS, Job, LimitCheck
+from distsvc.job.config import MODEL_SECTIONS, Job, LimitCheck
 from distsvc.job.file import parse_job
 from distsvc.job.parameters import CLUSTER_KEYS, PARAMETERS, PUBLISHED
 from distsvc.models.estimators import ESTIMATORS
@@ -176,7 +176,7 @@ def test_model_fields_are_those_of_the_table_that_a_job_may_give(algorithm):
     names = {"n_clusters"} if algorithm in CLUSTER_KEYS else set()
     joins = {"max_clusters", "min_cluster_rows"}
     known = fields | settings | names | joins | {"algorithm", "mode", "seed"}
-    assert set(MODELS[algorithm].model_fields) == known
+    assert set(MODEL_SECTIONS[algorithm].model_fields) == known
 
 
 @pytest.mark.parametrize("algorithm", PUBLISHED)
@@ -267,7 +267,7 @@ def test_required(field):
         parse_job(content)
 
 
-ALGORITHMS = " or ".join(map(repr, MODELS))
+ALGORITHMS = " or ".join(map(repr, MODEL_SECTIONS))
 LIMITS = [
     (-1, "must be greater than or equal to 0, found -1"),
     (float("nan"), "must be a finite number, found nan"),
@@ -400,7 +400,7 @@ WRONG = {
 )
 def test_a_value_that_is_not_allowed(field, value, message):
     section, key = field.split(".")
-    tag = next((t for t, m in MODELS.items() if key in m.model_fields), "support-vector")
+    tag = next((t for t, m in MODEL_SECTIONS.items() if key in m.model_fields), "support-vector")
     given = {"algorithm": tag} if section == "model" else {}
     with pytest.raises(JobFileError) as caught:
         job(**{section: given | {key: value}})
@@ -416,7 +416,7 @@ def test_every_field_has_a_wrong_value():
         f"{section}.{key}"
         for section, field in Job.model_fields.items()
         if section not in ("columns", "names")
-        for part in (MODELS.values() if section == "model" else [field.annotation])
+        for part in (MODEL_SECTIONS.values() if section == "model" else [field.annotation])
         for key in part.model_fields
     }
     parameters = {f"model.{name}" for of in PARAMETERS.values() for name in of}

@@ -12,8 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from distsvc import SupportVectorClustering
 from distsvc.errors import JobFileError, ParameterError, shown
 from distsvc.job.constraints import (
-    COUNT,
-    FLAG,
+    BOOLEAN,
     KERNEL_WIDTH,
     NOT_NEGATIVE,
     POSITIVE,
@@ -26,8 +25,8 @@ from distsvc.job.constraints import (
 )
 from distsvc.job.parameters import (
     COMPOSED,
+    JOINT_RULES,
     PARAMETERS,
-    RULES,
     check_parameters,
     check_streams,
     check_together,
@@ -69,7 +68,7 @@ def for_estimator(constraint, value) -> bool:
 
 def test_the_table_has_every_algorithm():
     assert list(PARAMETERS) == [*ESTIMATORS, *COMPOSED]
-    assert set(RULES) <= set(PARAMETERS)
+    assert set(JOINT_RULES) <= set(PARAMETERS)
 
 
 @pytest.mark.parametrize("algorithm", ESTIMATORS)
@@ -166,12 +165,12 @@ def test_numbers_above_one():
 
 @pytest.mark.parametrize("value", [1, 10**30, np.int64(7), np.uint8(1)])
 def test_counts(value):
-    COUNT.check("x", value)
+    count().check("x", value)
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.0, np.float64(2), True, np.True_, "3", None, np.nan])
 def test_what_is_no_count(value):
-    refused(COUNT, value, "be a whole number of at least 1")
+    refused(count(), value, "be a whole number of at least 1")
 
 
 def test_counts_with_a_bound():
@@ -197,9 +196,9 @@ def test_a_choice_in_memory_is_none_of_a_job():
 
 def test_flags():
     for value in (True, False, np.True_, np.False_):
-        FLAG.check("x", value)
+        BOOLEAN.check("x", value)
     for value in (0, 1, "true", None):
-        refused(FLAG, value, "be True or False")
+        refused(BOOLEAN, value, "be True or False")
 
 
 @pytest.mark.parametrize("value", ["auto", 2, 0.5, [1], (1.0, 2.0), np.array([0.5]), np.array(2.0)])
@@ -224,9 +223,9 @@ def test_random_states():
 
 
 def test_none_where_it_may_be():
-    COUNT.or_none.check("x", None)
-    refused(COUNT.or_none, 0, "be a whole number of at least 1")
-    refused(COUNT, None, "be a whole number of at least 1")
+    count().or_none.check("x", None)
+    refused(count().or_none, 0, "be a whole number of at least 1")
+    refused(count(), None, "be a whole number of at least 1")
 
 
 def test_what_only_tables_in_memory_have():

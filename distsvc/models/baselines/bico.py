@@ -24,7 +24,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin
 
 from distsvc.errors import UnusableRowsError
-from distsvc.job.constraints import HELD
+from distsvc.job.constraints import MAX_IN_MEMORY
 from distsvc.job.parameters import RandomState
 from distsvc.kernels.baselines import insert_rows, rebuild
 from distsvc.models.baselines.estimator import CentreBaseline
@@ -224,7 +224,7 @@ class BICO(StreamEstimator, CentreBaseline):
         return merged_centres(centres, sizes, k)
 
     def _begin(self, n_features: int) -> None:
-        size = int(self.size or min(POINTS_A_CLUSTER * self.n_clusters, HELD))
+        size = int(self.size or min(POINTS_A_CLUSTER * self.n_clusters, MAX_IN_MEMORY))
         self.seed_ = seed_of(self.random_state)
         self.tree_, self.n_seen_ = CoresetTree(size, n_features), 0
 

@@ -39,12 +39,10 @@ MOST_JSON = 256 * 2**20
 DEEPEST_JSON = 64
 """Maximum depth of nested lists and objects in a JSON file."""
 
-CHUNK_BYTES = 2**20
-
 SEAL = "crc32"
 """The key of the checksum in sealed JSON."""
 
-_KINDS = "biufU"
+_PLAIN_KINDS = "biufU"
 """Kinds of dtypes allowed in files: booleans, numbers, text."""
 
 
@@ -172,7 +170,7 @@ def checksum(path: Path) -> int:
     """Return the CRC-32 of a file."""
     found = 0
     with open(path, "rb", opener=_regular) as stream:
-        while chunk := stream.read(CHUNK_BYTES):
+        while chunk := stream.read(2**20):
             found = zlib.crc32(chunk, found)
     return found
 
@@ -248,7 +246,7 @@ def _check_header(stream: Any, name: str, n_bytes: int) -> None:
         shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
     else:
         raise ValueError(f"{name} has the unknown version {version}")
-    if dtype.kind not in _KINDS or not dtype.isnative:
+    if dtype.kind not in _PLAIN_KINDS or not dtype.isnative:
         kind = f"the type {str(dtype)[:80]}, which is not plain"
         raise ValueError(f"{name} has {kind} (allow_pickle is False)")
     expected = stream.tell() + math.prod(shape) * dtype.itemsize

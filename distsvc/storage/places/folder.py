@@ -26,8 +26,6 @@ NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.EXDEV, errno.ENOSYS)
 """Errors of a file system without hard links."""
 NOWHERE = FileNotFoundError, NotADirectoryError
 """Errors of a path that does not exist."""
-FLUSHES = 16
-"""Maximum number of files that are flushed in parallel."""
 
 SPARE = ".runs"
 """Folder, in an output, of everything that readers don't need."""
@@ -201,7 +199,7 @@ class Folder:
         folders, root = {"."}, os.fspath(self.root)
         for name in {name.rpartition("/")[0] for name in names}:
             folders |= {str(folder) for folder in (Path(name), *Path(name).parents)}
-        with ThreadPoolExecutor(FLUSHES) as pool:
+        with ThreadPoolExecutor(16) as pool:
             for some in names, sorted(folders):
                 list(pool.map(_to_disk, [os.path.join(root, name) for name in some]))
 

@@ -36,15 +36,13 @@ BEAT_SECONDS = 5.0
 """Seconds between two renewals of the record."""
 SILENCE_SECONDS = 30.0
 """Seconds without renewal after which a holder on another machine counts as dead."""
-HOLDER_LOOKS, HOLDER_LOOK_SECONDS = 20, 0.05
-"""Number of attempts to read the name of the holder after a refusal, and seconds between them."""
+HOLDER_LOOK_SECONDS = 0.05
+"""Seconds between two attempts to read the name of the holder."""
 
 Doing: TypeAlias = dict[str, JsonValue]
 """The state of a run: its name, phase, counts and times."""
 State = Callable[[], Doing]
 """Returns the state of the holder's run; called from another thread."""
-
-_LOG = logging.getLogger("distsvc")
 
 
 class Holder(Form):
@@ -190,7 +188,7 @@ def _take(lease: Lease, alone_here: bool, asking: tuple[str, str, bool]) -> None
             raise _refusal(holder, *asking)
         if time.monotonic() > deadline - SILENCE_SECONDS + HOLDER_LOOK_SECONDS:
             fields = {"for": f"a sign of life of {holder}", "seconds": SILENCE_SECONDS}
-            _LOG.info("waiting", extra={"fields": fields})
+            logging.getLogger("distsvc").info("waiting", extra={"fields": fields})
         time.sleep(min(BEAT_SECONDS / 5, SILENCE_SECONDS / 5))
         found = runs.current(HOLDER)
     lease.before = read_holder(runs) if found else None
@@ -231,7 +229,7 @@ def _refusal(holder: Holder | None, output: str, job_sha256: str, overwrite: boo
 
 def _named_holder(runs: Store) -> Holder | None:
     """Return the record of the holder, which it may be about to write."""
-    for _ in range(HOLDER_LOOKS):
+    for _ in range(20):
         with suppress(DistsvcError):
             holder = read_holder(runs)
             if holder and not is_gone(holder):

@@ -25,8 +25,8 @@ STORE_CONNECT, STORE_SILENCE = 10, 30
 PAUSES = (0.5, 2.0)
 """Seconds before the second and the third try of a request for an input."""
 
-MOST_TRIES, MOST_SECONDS, FIRST_PAUSE = 8, 60, 0.2
-"""Retries of a request for an output, their time in all, and the first pause in seconds."""
+MOST_TRIES, FIRST_PAUSE = 8, 0.2
+"""Retries of a request for an output, and the first pause in seconds."""
 
 ASKED_AGAIN = timedelta(minutes=5)
 """Time after which credentials are renewed."""
@@ -34,8 +34,7 @@ ASKED_AGAIN = timedelta(minutes=5)
 Options: TypeAlias = dict[str, Any]
 """Keyword arguments of a library."""
 
-_LOG = logging.getLogger("distsvc")
-_BUSY = {425, 429, 500, 502, 503, 504}
+_REPEATED = {425, 429, 500, 502, 503, 504}
 _S3 = ("s3", "s3a")
 _UNTRIED = ("gs", "gcs", "abfs", "abfss", "adl", "az", "wasb", "wasbs")
 
@@ -150,7 +149,7 @@ def obstore_options(root: str) -> Options:
     if where.get("endpoint", "").startswith("http:"):
         client["allow_http"] = True
     pauses = {"init_backoff": timedelta(seconds=FIRST_PAUSE), "max_backoff": timedelta(seconds=5)}
-    tries = {"max_retries": MOST_TRIES, "retry_timeout": timedelta(seconds=MOST_SECONDS)}
+    tries = {"max_retries": MOST_TRIES, "retry_timeout": timedelta(minutes=1)}
     retries = tries | {"backoff": pauses | {"base": 2}}
     return where | {
         "credential_provider": provided, "client_options": client, "retry_config": retries,
@@ -201,7 +200,7 @@ async def again(request: Any, send: Any) -> Any:
             response = await send(request)
             if response.status == 206:
                 await response.read()
-            if response.status not in _BUSY:
+            if response.status not in _REPEATED:
                 return response
             why = f"HTTP {response.status}"
             response.release()
@@ -210,6 +209,6 @@ async def again(request: Any, send: Any) -> Any:
         except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
             why = type(error).__name__
         fields = {"url": bare_text(str(request.url)), "because": why, "seconds": pause}
-        _LOG.warning("store is asked again", extra={"fields": fields})
+        logging.getLogger("distsvc").warning("store is asked again", extra={"fields": fields})
         await asyncio.sleep(pause)
     return await send(request)

@@ -28,9 +28,6 @@ from distsvc.storage.publishing.manifest import LineageName, Manifest, read_mani
 
 LINEAGES = ".lineages"
 
-RECORD_SECONDS, RECORD_PAUSE = 60.0, 0.05
-"""Maximum seconds of attempts to change a record that others write, and of a pause in between."""
-
 Id = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 
@@ -131,7 +128,7 @@ class Lineage:
 
     def _changed(self, change: Callable[[Record], Record]) -> Record:
         """Return the record after a change, which is made in one step."""
-        store, end = store_of(self.home).below(LINEAGES), time.monotonic() + RECORD_SECONDS
+        store, end = store_of(self.home).below(LINEAGES), time.monotonic() + 60.0
         while time.monotonic() < end:
             try:
                 with store.held():
@@ -142,7 +139,7 @@ class Lineage:
                         store.swap(f"{self.id}.json", content, mark)
                     return changed
             except (ChangedError, HeldError):
-                time.sleep(random.uniform(0.0, RECORD_PAUSE))
+                time.sleep(random.uniform(0.0, 0.05))
         raise TemporaryError(f"{store.address}/{self.id}.json is written by others")
 
 

@@ -116,7 +116,7 @@ class Layout:
 
 
 _LAYOUT = TypeAdapter(Layout)
-_KINDS = TypeAdapter(dict[str, ColumnKind])
+_COLUMN_KINDS = TypeAdapter(dict[str, ColumnKind])
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ class Table:
             versions={name: Version(*one) for name, one in content["versions"].items()},
             notes=tuple(content["notes"]),
             missing_values=tuple(content["missing_values"]),
-            column_kinds=_KINDS.validate_python(content["column_kinds"]),
+            column_kinds=_COLUMN_KINDS.validate_python(content["column_kinds"]),
             **own,
         )
 

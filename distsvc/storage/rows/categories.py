@@ -17,12 +17,6 @@ from distsvc.inputs.levels import BUCKET, bucket_name, codes, frequent, places, 
 from distsvc.inputs.levels import MOST_LEVELS as MOST_LEVELS
 from distsvc.storage.rows.feature import DescribedFeature
 
-MOST_REST = 0.1
-"""Maximum share of rows with rare values in a text column that is a feature by default."""
-
-MOST_REST_COMPARED = 0.5
-"""Maximum share of rows with rare values in a column by which clusters are compared."""
-
 AS_CODES, AS_ONE_HOT = "codes", "onehot"
 """Encodings, of which the algorithm of a job has one as default."""
 
@@ -209,15 +203,15 @@ class Uncounted(_Categories):
 
 
 def has_few_levels(counts: dict[str, int]) -> bool:
-    """Return whether values are levels of a category: a few frequent ones cover nearly all rows."""
+    """Return whether values are levels of a category: a few frequent ones cover 90 % of rows."""
     known = frequent(counts)[:MOST_LEVELS]
-    return len(known) > 1 and _rest(counts, known) <= MOST_REST
+    return len(known) > 1 and _rest(counts, known) <= 0.1
 
 
 def are_comparable(counts: dict[str, int]) -> bool:
-    """Return whether values describe clusters: a few frequent ones cover most rows."""
+    """Return whether values describe clusters: a few frequent ones cover half of the rows."""
     known = frequent(counts)[:MOST_LEVELS]
-    return len(counts) > 1 and _rest(counts, known) <= MOST_REST_COMPARED
+    return len(counts) > 1 and _rest(counts, known) <= 0.5
 
 
 def _rest(counts: dict[str, int], known: list[str]) -> float:

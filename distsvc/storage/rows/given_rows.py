@@ -25,7 +25,7 @@ from distsvc.storage.rows.sentinels import without_sentinels
 NAME = "the rows"
 """The name of the rows in messages."""
 
-_KINDS = pa.float64(), pa.list_(pa.float64()), pa.duration("s"), pa.string()
+_EMPTY_TYPES = pa.float64(), pa.list_(pa.float64()), pa.duration("s"), pa.string()
 """Types for a column without any value: the first that its feature takes."""
 
 
@@ -131,7 +131,7 @@ def _plain(array: pa.Array, feature: Feature) -> pa.Array:
     """Return the plain values for a feature; `DataError` for values of another kind."""
     kind = plain_type(array.type)
     if pa.types.is_null(kind):
-        return pa.nulls(len(array), next(k for k in _KINDS if feature.takes(k)))
+        return pa.nulls(len(array), next(k for k in _EMPTY_TYPES if feature.takes(k)))
     if not feature.takes(kind):
         raise DataError(f"{NAME}: column {feature.column!r} is {kind}, expected {feature.expected}")
     if pa.types.is_dictionary(array.type):  # Arrow takes no views by their places

@@ -30,9 +30,6 @@ _CODE_NAME = re.compile(
     r"|^id[_\s.-]|^unnamed: \d+$)"
 )
 
-_DISTINCT, _DISTINCT_SOMEWHERE = 0.99, 0.95
-"""Minimum share of different values of an id, in all ranges together and in the first ones."""
-
 _SURE_ROWS = 1000
 """Minimum rows from which rising values, or evenly spread ones, are no coincidence."""
 
@@ -118,7 +115,7 @@ def _differ(name: str, values: np.ndarray) -> bool:
     n, ties = len(values), _ties(values)
     if ties == 0 or not _exact(values):
         return ties <= (1.0 - 0.9) * n
-    return ties <= (1.0 - _DISTINCT_SOMEWHERE) * n and (_lacks_ties(values) or _even(values))
+    return ties <= (1.0 - 0.95) * n and (_lacks_ties(values) or _even(values))
 
 
 def _ties(values: np.ndarray) -> int:
@@ -136,7 +133,7 @@ def _numbers_rows(name: str, values: np.ndarray) -> bool:
     or are spread evenly and have more digits than measurements.
     """
     n, ties = len(values), _ties(values)
-    if _exact(values) and ties > (1.0 - _DISTINCT) * n:
+    if _exact(values) and ties > (1.0 - 0.99) * n:
         return False
     if _lacks_ties(values):
         return True

@@ -27,7 +27,7 @@ NUMBER_PATTERN = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _NOT_FINITE = r"(?i)^[+-]?(inf|infinity|nan)$"
 """Numbers to Arrow that are refused later."""
 
-_CODE = r"^[+-]?0\d"
+_LEADING_ZERO = r"^[+-]?0\d"
 """Beginning of a code such as 007, which is no number."""
 
 _SIGN, _BLANK = "[+\\-\u2212\u2013]?", "[\\s\u00a0\u202f]?"
@@ -50,20 +50,11 @@ trailing sign.
 """
 
 _GROUP, _SMALL = r"^[+-]?[1-9]\d{0,2}\.\d{3}$", r"^[+-]?(0|[1-9]\d{0,2})$"
-_FEWEST_GROUPS = 50
-"""Minimum count of values like 1.234 that are taken for thousands if none of them ends in 0."""
-
-_MIN_DISTINCT = 20
-"""Minimum count of different numbers beside which one frequent word is a missing value."""
-
 _WITH_UNIT = r"^[+-]?[\d.,]*\d\s?(?P<unit>[\p{L}°µ][^\s\d]*)$"
 """A number and the word behind it."""
 
 _DATE = re.compile(r"\d{4}[-/.]\d{1,2}([-/.]\d{1,2}.*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}.*")
 """Dates and times that begin with a year or a day, and months."""
-
-_FEWEST_WITH_UNIT = 5
-"""Minimum count of different texts of numbers with a unit; fewer may be names, such as 2WD."""
 
 
 class TextNumber(DescribedFeature):
@@ -117,7 +108,7 @@ def unicode_error(shown: str, column: str, where: str = "") -> DataError:
 def are_numbers(array: pa.Array) -> bool:
     """Return whether texts are finite numbers or missing; codes (007) and thousands are not."""
     words = _words(array).drop_null()
-    if _count(matches(words, _CODE)) or are_thousands(words):
+    if _count(matches(words, _LEADING_ZERO)) or are_thousands(words):
         return False
     with suppress(pa.ArrowInvalid):
         return bool(np.isfinite(words.cast(pa.float64()).to_numpy(zero_copy_only=False)).all())
@@ -187,7 +178,7 @@ class TextStats:
     @property
     def _expected(self) -> int:
         """The number of values without the most frequent word, which may mean a missing number."""
-        missing = max(self.words.values(), default=0) if self.distinct >= _MIN_DISTINCT else 0
+        missing = max(self.words.values(), default=0) if self.distinct >= 20 else 0
         return self.given - missing
 
 
@@ -204,19 +195,20 @@ def are_thousands(array: pa.Array) -> bool:
     """Return whether the points of texts such as 1.234 and 980 separate thousands.
 
     Then every point has three digits behind it, and whole numbers below 1000 have no point.
-    Decimals have either three digits each or no zeros at the end.
+    Decimals have either three digits each or no zeros at the end. If no value ends in 0, 50 values
+    with a point are enough.
     """
     words = _words(array).drop_null()
     grouped = matches(words, _GROUP)
     others = words.filter(pc.invert(grouped))
     if not len(others) or not pc.all(matches(others, _SMALL)).as_py():
         return False
-    return _count(grouped) >= _FEWEST_GROUPS or _count(pc.and_(grouped, matches(words, "0$"))) > 0
+    return _count(grouped) >= 50 or _count(pc.and_(grouped, matches(words, "0$"))) > 0
 
 
 def are_mostly_numbers(array: pa.Array) -> bool:
     """Return whether most texts are numbers, in any spelling, and none is a code."""
-    if _count(matches(_words(array).drop_null(), _CODE)):
+    if _count(matches(_words(array).drop_null(), _LEADING_ZERO)):
         return False
     found = TextStats().add(array)
     return found.are_numbers or found.are_spelled or 0 < found.given == found.numbers
@@ -226,8 +218,8 @@ def have_unit(array: pa.Array) -> bool:
     """Return whether half of the texts are numbers with the same word behind them."""
     words = _words(array).drop_null()
     units = pc.struct_field(pc.extract_regex(words, _WITH_UNIT), "unit")
-    if pc.count_distinct(words.filter(pc.is_valid(units))).as_py() < _FEWEST_WITH_UNIT:
-        return False
+    if pc.count_distinct(words.filter(pc.is_valid(units))).as_py() < 5:
+        return False  # a few may be names, such as 2WD
     most = max(one["counts"] for one in pc.value_counts(units.drop_null()).to_pylist())
     return bool(2 * most >= len(words))
 

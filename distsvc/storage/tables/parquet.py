@@ -26,11 +26,8 @@ from distsvc.storage.rows.versions import checking_version
 from distsvc.storage.tables.files import Files, key_of
 from distsvc.storage.tables.source import Source
 
-# Rows decoded in one go: few enough to stay small beside a block, enough to hide the call's cost.
-_FEWEST_ROWS, _MOST_ROWS = 1024, 65_536
 _BUFFER_BYTES = 1 << 20
-_LOCAL_BYTES = 1 << 16
-"""Bytes of a column that are read at a time; fewer from a disk, where a request costs nothing."""
+"""Bytes of a column that are read at a time from a store."""
 
 FOOTER_THREADS = 16
 """Number of footers that are read at a time; waiting for a store takes the time."""
@@ -169,7 +166,8 @@ def _is_parquet(place: Location) -> bool:
 
 
 def _at_once(block_rows: int) -> int:
-    return min(max(block_rows, _FEWEST_ROWS), _MOST_ROWS)
+    # Few enough rows to stay small beside a block, enough to hide the cost of a call.
+    return min(max(block_rows, 1024), 65_536)
 
 
 def _pieces(table: Table, start: int, stop: int) -> Iterator[Piece]:
@@ -231,8 +229,8 @@ def live_rows(sizes: list[int], kept: np.ndarray | None) -> list[int]:
 
 def _parquet(handle: object) -> pq.ParquetFile:
     # Without pre_buffer and with a small buffer the reader holds a page of each column, however
-    # large the row group is.
-    at_once = _LOCAL_BYTES if isinstance(handle, pa.OSFile) else _BUFFER_BYTES
+    # large the row group is. On a disk a request costs nothing.
+    at_once = 1 << 16 if isinstance(handle, pa.OSFile) else _BUFFER_BYTES
     # INT96, which Spark and Hive write, reaches beyond the years of nanoseconds.
     return pq.ParquetFile(
         handle,

@@ -37,12 +37,6 @@ WITH_UNIT = "text, numbers with a unit behind them"
 ID_OR_DATE = "text that looks like ids or dates"
 """Reason why a column of text with few levels is no feature."""
 
-MAX_NUMBER_LEVELS = 10
-"""Maximum number of values up to which a numeric column is compared as a category."""
-
-LEAST_REST = 1e-9
-"""Share of the bucket for values that the sample lacks."""
-
 
 def without_codes(table: Table, source: Source, kept: Collection[str] = ()) -> Table:
     """Return a table without the features that are no quantities, except those in `kept`.
@@ -123,16 +117,20 @@ def texts_of_few_levels(
 
 
 def with_compared(table: Table, source: Source) -> Table:
-    """Return a table with the columns for comparisons that can be compared, and their levels."""
+    """Return a table with the columns for comparisons that can be compared, and their levels.
+
+    Numbers of at most 10 different values are compared as categories.
+    """
     counts = _value_counts(table, source, [one.column for one in table.compared])
     found: list[Feature] = []
     for one in table.compared:
         values = counts.get(one.column, Counter())
-        if isinstance(one, Numeric) and len(values) > MAX_NUMBER_LEVELS:
+        if isinstance(one, Numeric) and len(values) > 10:
             found.append(one)
         elif are_comparable(values):
             codes = Codes.of(one.column, values, frequent(values))
-            found.append(codes.model_copy(update={"rest": max(codes.rest, LEAST_REST)}))
+            # Values that the sample lacks need a bucket.
+            found.append(codes.model_copy(update={"rest": max(codes.rest, 1e-9)}))
     return replace(table, compared=tuple(found))
 
 

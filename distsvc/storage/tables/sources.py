@@ -103,7 +103,7 @@ def _titles(sources: Iterable[Source]) -> str:
 
 _PARQUET = "write it as Parquet"
 _PACKED = "unpack it; CSV may also be packed by gzip (.csv.gz)"
-_KINDS: dict[tuple[str, ...], tuple[str, str]] = {
+_FOREIGN: dict[tuple[str, ...], tuple[str, str]] = {
     (".csv.zip", ".csv.bz2", ".csv.xz", ".csv.zst", ".tsv.bz2"): ("a packed file", _PACKED),
     (".zip", ".tar", ".tar.gz", ".tgz", ".7z", ".rar"): ("an archive", "unpack it"),
     (".parquet.gz", ".json.gz", ".jsonl.gz"): ("a packed file", "unpack it"),
@@ -120,7 +120,7 @@ _KINDS: dict[tuple[str, ...], tuple[str, str]] = {
 """Kind of file and advice, by suffix."""
 
 _UNKNOWN = (".txt", ".dat", ".data", ".log", ".gz", ".bz2", ".html", ".xml", ".pdf", ".md")
-_PARTS = ("JSON", "a spreadsheet", "an Arrow file", "ORC", "a packed file")
+_ROW_KINDS = ("JSON", "a spreadsheet", "an Arrow file", "ORC", "a packed file")
 """Kinds that would be some of a table's rows beside files that are read."""
 
 
@@ -151,11 +151,11 @@ def refuse_foreign(
 def _kind_of(name: str, read: str | None) -> tuple[str, str] | None:
     """Return the kind of a file and the advice; None if the file is read or no table."""
     lower = name.lower()
-    known = next((kind for ends, kind in _KINDS.items() if lower.endswith(ends)), None)
+    known = next((kind for ends, kind in _FOREIGN.items() if lower.endswith(ends)), None)
     if read:
         if lower.startswith("part-") and "." not in lower:
             return "a file without a suffix", f"name it like the others, *{read}"
-        part = known is not None and known[0] in _PARTS and not lower.endswith(".json")
+        part = known is not None and known[0] in _ROW_KINDS and not lower.endswith(".json")
         return known if part else None
     if known is None and lower.endswith(_UNKNOWN):
         return (

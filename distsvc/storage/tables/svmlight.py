@@ -36,7 +36,6 @@ from distsvc.storage.tables.source import Source
 
 SVM_LABEL = "label"
 _COLUMN = re.compile(r"f\d+")
-_UNIT_ROWS = 16_384
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
@@ -72,7 +71,8 @@ class Svmlight(Source):
         features = feature_names(place)
         wanted = [name for name in config.columns or () if _COLUMN.fullmatch(name)]
         names = [*features, *wanted, SVM_LABEL]
-        extents = [min(_UNIT_ROWS, n_rows - first) for first in range(0, n_rows, _UNIT_ROWS)]
+        unit = 16_384
+        extents = [min(unit, n_rows - first) for first in range(0, n_rows, unit)]
         return Scan(
             layout=Layout(place.address, self.name, tuple(extents)),
             types=dict.fromkeys(names, pa.float64()),

@@ -26,25 +26,22 @@ MAX_CSV_VALUE_BYTES = 16 << 20
 _SHOWN = 40
 """Maximum number of characters of a value in a message."""
 
-_WORDS, _COLUMNS = 10, 5
-"""Maximum number of a column's words, and of columns, in a message."""
-
 
 def text_error(file: Location, columns: Mapping[str, TextStats]) -> DataError | None:
     """Return the error for columns of text most of whose values are numbers, or None.
 
     It names all other words, and the line of the first.
     """
-    mixed = {name: words for name, words in columns.items() if words.are_numbers}
+    mixed, most = {name: words for name, words in columns.items() if words.are_numbers}, 5
     if not mixed:
         spelled = ((name, words) for name, words in columns.items() if words.are_spelled)
         return next((_misspelled(file, name, words) for name, words in spelled), None)
     found = [
         f"line {line_of(file, words.first)}: column {name!r}: expected a number, as in "
         f"{words.numbers} of the first {words.given} rows, found {_counted(words.odd)}"
-        for name, words in itertools.islice(mixed.items(), _COLUMNS)
+        for name, words in itertools.islice(mixed.items(), most)
     ]
-    more = f"; and {len(mixed) - _COLUMNS} more columns" if len(mixed) > _COLUMNS else ""
+    more = f"; and {len(mixed) - most} more columns" if len(mixed) > most else ""
     odd = [word for words in mixed.values() for word in words.odd]
     if any(ZEROS.decode() in word for word in odd):
         return encoding_error(file)
@@ -79,10 +76,10 @@ def thousands_error(file: Location, name: str, values: pa.Array) -> DataError:
     )
 
 
-def _counted(odd: Counter[str]) -> str:
+def _counted(odd: Counter[str], most: int = 10) -> str:
     """Return words with their counts, the most frequent first."""
-    found = [f"{word[:_SHOWN]!r} ({n})" for word, n in odd.most_common(_WORDS)]
-    more = f" and {len(odd) - _WORDS} more words" if len(odd) > _WORDS else ""
+    found = [f"{word[:_SHOWN]!r} ({n})" for word, n in odd.most_common(most)]
+    more = f" and {len(odd) - most} more words" if len(odd) > most else ""
     return ", ".join(found) + more
 
 

@@ -58,7 +58,7 @@ from distsvc.storage.tables.parquet import Parquet
 _GROUP_ROWS = 262_144
 """Number of rows of a row group of the Parquet file."""
 _BLOCK_BYTES = faults.MAX_CSV_VALUE_BYTES
-_ABOUT = b"distsvc"
+_COLUMNS_KEY = b"distsvc"
 """Key, in the metadata of the Parquet file, of the metadata of all columns."""
 
 _CONVERSION = re.compile(
@@ -99,7 +99,7 @@ class Csv(Parquet):
         file = Location.of(f"{staging.address}/{target}")
         scan = super().scan(find_files(file), config, staging)
         with file.naming_errors(), file.open() as handle:
-            about = json.loads(pq.read_schema(handle).metadata[_ABOUT])
+            about = json.loads(pq.read_schema(handle).metadata[_COLUMNS_KEY])
         types = {field.name: field.type for field in read_schema(about["types"])}
         used = {name: scan.types[name] for name in about["used"]}
         return replace(
@@ -180,7 +180,7 @@ class _Files(NamedTuple):
         stored |= dict.fromkeys(compared, pa.string())
         schema = base64.b64encode(pa.schema(list(types.items())).serialize()).decode()
         about = json.dumps({"types": schema, "problems": problems, "used": used})
-        return pa.schema(list(stored.items()), {_ABOUT: about}), codes
+        return pa.schema(list(stored.items()), {_COLUMNS_KEY: about}), codes
 
     def _compared(self, names: Sequence[str]) -> list[str]:
         """Return the other columns with few values, by which clusters are compared, as text.

@@ -22,7 +22,6 @@ from distsvc.storage.rows.numeric_text import NO_NUMBER, NUMBER_PATTERN, SPELLED
 HEAD_BYTES = 1 << 16
 """Number of bytes at the beginning of a file that decide its packing and separator."""
 
-_HEAD_LINES = 200
 _SEPARATORS = ",;\t|"
 _EXCEL = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=(.)"?\r?\n', re.IGNORECASE)
 """A first line that tells Excel the separator."""
@@ -136,7 +135,7 @@ def _separator(text: bytes) -> str:
     def score(mark: str) -> tuple[float, float, float, int]:
         rows: list[list[str]] = []
         with suppress(csv.Error):
-            rows = [row for row in csv.reader(lines[:_HEAD_LINES], delimiter=mark) if row]
+            rows = [row for row in csv.reader(lines[:200], delimiter=mark) if row]
         header, body = (rows or [[]])[0], rows[1:]
         alike = sum(len(row) == len(header) for row in body) / len(body) if body else 1.0
         cells = pa.array([cell.strip() for row in body for cell in row if cell], pa.string())

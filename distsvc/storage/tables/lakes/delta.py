@@ -29,8 +29,8 @@ _FEATURES = {
 """Reader features of tables that can be read."""
 
 _MAPPED = "delta.columnMapping."
-_STATUS = re.compile(r"status:? (\d{3})|\b(\d{3}) (?:Forbidden|Unauthorized|Not Found)")
-_AWAY = re.compile(r"error sending request|timed out|status: 5\d\d|client error \(Connect\)")
+_HTTP_STATUS = re.compile(r"status:? (\d{3})|\b(\d{3}) (?:Forbidden|Unauthorized|Not Found)")
+_UNREACHABLE = re.compile(r"error sending request|timed out|status: 5\d\d|client error \(Connect\)")
 
 
 class Delta(lake.Lake):
@@ -127,14 +127,14 @@ def _known(error: Exception, location: Location, part: str) -> DistsvcError:
         return InputNotFoundError(
             f"{location.shown} is not there: the table has no such version, or its log was cleaned"
         )
-    status = _STATUS.search(text)
+    status = _HTTP_STATUS.search(text)
     code = next((one for one in status.groups() if one), "") if status else ""
     if code == "404":
         return InputNotFoundError(f"{location.shown} does not exist")
     if code in ("401", "403") or "credentials" in text:
         why = f"HTTP {code}" if code else "no credentials"
         return DataError(f"no permission to read {location.shown} ({why}); {CREDENTIALS}")
-    if _AWAY.search(text):
+    if _UNREACHABLE.search(text):
         return TemporaryError(f"can't reach {location.shown}: {text}")
     known = classify_error(error, reading=location.shown) if getattr(error, "errno", None) else None
     return known or DataError(f"can't read the {part} of {location.shown}: {text}")

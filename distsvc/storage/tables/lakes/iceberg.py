@@ -22,8 +22,6 @@ from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.columns import plain_type
 from distsvc.storage.tables.lakes import lake
 
-_LOG = logging.getLogger("distsvc")
-
 
 class Iceberg(lake.Lake):
     """An Iceberg table in one snapshot."""
@@ -70,7 +68,8 @@ def _options(url: str, asked: int) -> remote.Options:
         return remote.catalog_options(_opened(location).io.properties)
     except JobFileError as error:
         fields = {"url": location.shown, "because": str(error)}
-        _LOG.warning("credentials are those of the environment", extra={"fields": fields})
+        log = logging.getLogger("distsvc")
+        log.warning("credentials are those of the environment", extra={"fields": fields})
         return {}
     except DistsvcError:
         raise

@@ -27,9 +27,9 @@ Stored = dict[str, tuple[int, Any]]
 """Number of chunks and fill value, by array."""
 
 ZARR_METADATA = ("zarr.json", ".zarray", ".zgroup")
-_ABOUT = (*ZARR_METADATA, ".zattrs", ".zmetadata")
+_METADATA_FILES = (*ZARR_METADATA, ".zattrs", ".zmetadata")
 
-_CHUNK = re.compile(r"(?:.*/)?(?:c|(?:c[./])?\d+(?:[./]\d+)*)")
+CHUNK_NAME = re.compile(r"(?:.*/)?(?:c|(?:c[./])?\d+(?:[./]\d+)*)")
 """The name of a file of a chunk or a shard, in any key encoding."""
 
 _BLOSC = struct.Struct("<4B3I")
@@ -48,13 +48,15 @@ def store_versions(place: Location) -> Versions:
     try:
         files = find_files(place, hidden=True).versions
     except InputNotFoundError:  # nothing there, or a server that does not list its files
-        names = [name for name in _ABOUT if place.fs.exists(place.join(name).path)]
+        names = [name for name in _METADATA_FILES if place.fs.exists(place.join(name).path)]
         return {name: version_of(place.join(name)) for name in names}
-    folders = {name.rpartition("/")[0] for name in files if posixpath.basename(name) in _ABOUT}
+    folders = {
+        name.rpartition("/")[0] for name in files if posixpath.basename(name) in _METADATA_FILES
+    }
     versions: Versions = {}
     chunks: dict[str, list[tuple[str, Version]]] = {}
     for name, version in files.items():
-        if posixpath.basename(name) in _ABOUT:
+        if posixpath.basename(name) in _METADATA_FILES:
             versions[name] = version
         else:
             folder = name
@@ -62,7 +64,7 @@ def store_versions(place: Location) -> Versions:
                 folder = folder.rpartition("/")[0]
             chunks.setdefault(posixpath.join(folder, "*"), []).append((name, version))
     return versions | {
-        name: combined_version(members, sum(bool(_CHUNK.fullmatch(own)) for own, _ in members))
+        name: combined_version(members, sum(bool(CHUNK_NAME.fullmatch(own)) for own, _ in members))
         for name, members in chunks.items()
     }
 
@@ -71,7 +73,7 @@ def check_metadata(place: Location, table: Table, columns: list[str]) -> None:
     """Compare the metadata of the columns that are read; of a remote store the root's only."""
     folders = {"", *columns} if place.is_local else {""}
     for name, version in table.versions.items():
-        if posixpath.basename(name) in _ABOUT and name.rpartition("/")[0] in folders:
+        if posixpath.basename(name) in _METADATA_FILES and name.rpartition("/")[0] in folders:
             check_version(place.join(name), version)
 
 

@@ -39,17 +39,13 @@ from distsvc.storage.rows.versions import Versions
 from distsvc.storage.tables.files import Files
 from distsvc.storage.tables.source import Source
 from distsvc.storage.tables.zarr import files
-from distsvc.storage.tables.zarr.files import ZARR_METADATA, n_chunks
+from distsvc.storage.tables.zarr.files import CHUNK_NAME, ZARR_METADATA, n_chunks
 
-_CHUNK = re.compile(r"c|\d+(\.\d+)*")
 _TEXT = re.compile(r"[<>|=]?[OSUVMm]|string|fixed_length|variable_length|numpy\.")
 """Beginnings of the names of types that are no numbers."""
 
 _Arrays = dict[str, Any]
 """Arrays by name; the error instead of an unreadable one."""
-
-_MOST_BYTES = 2**32
-"""Maximum number of bytes of a chunk."""
 
 
 class Zarr(Source):
@@ -232,7 +228,7 @@ def _has_chunks(folder: Location) -> bool:
     """Return whether a folder has chunk-like entries that are no arrays or groups."""
     paths = folder.fs.ls(folder.path, detail=False)
     names = (posixpath.basename(path.rstrip("/")) for path in paths)
-    return any(_CHUNK.fullmatch(n) and not _has_metadata(folder.join(n)) for n in names)
+    return any(CHUNK_NAME.fullmatch(n) and not _has_metadata(folder.join(n)) for n in names)
 
 
 def _consolidated(place: Location) -> set[str]:
@@ -349,12 +345,12 @@ def _misfits(place: Location, arrays: _Arrays, reference: str) -> dict[str, str]
 
 
 def _extents(place: Location, arrays: list[Any]) -> tuple[int, ...]:
-    n_rows = arrays[0].shape[0]
+    n_rows, most_bytes = arrays[0].shape[0], 2**32
     for array in arrays:
-        if min(array.chunks) < 1 or array.dtype.itemsize * math.prod(array.chunks) > _MOST_BYTES:
+        if min(array.chunks) < 1 or array.dtype.itemsize * math.prod(array.chunks) > most_bytes:
             raise DataError(
                 f"{place.shown} has chunks of {' x '.join(map(str, array.chunks))} values of "
-                f"{array.dtype}, expected at least 1 value and at most {_MOST_BYTES} bytes"
+                f"{array.dtype}, expected at least 1 value and at most {most_bytes} bytes"
             )
     unit = max((array.shards or array.chunks)[0] for array in arrays)
     if n_rows > MAX_TABLE_ROWS or n_rows > unit * MAX_TABLE_UNITS:
