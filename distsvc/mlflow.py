@@ -17,7 +17,7 @@ from distsvc import __version__
 from distsvc.published.run import Run, load
 from distsvc.published.saved_model import Model
 from distsvc.run.model.files import FILES
-from distsvc.storage.places.scratch import scratch
+from distsvc.storage.places.process import scratch
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from distsvc.storage.publishing.formats.columns import PartWriter
+from distsvc.storage.publishing.formats import PartWriter
 
 LABELS = ("label", "score", "outlier")
 

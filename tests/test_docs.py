@@ -239,7 +239,7 @@ def test_every_key_of_a_model_is_explained():
 
 
 def test_the_columns_of_the_page_are_the_published_ones():
-    from distsvc.storage.publishing.formats.columns import PUBLISHED_COLUMNS
+    from distsvc.storage.publishing.formats import PUBLISHED_COLUMNS
 
     def said(kind):
         if pa.types.is_list(kind):

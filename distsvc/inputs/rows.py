@@ -1,12 +1,14 @@
-"""The base class of readers of a user's arrays and tables: rows in blocks of numbers."""
+"""Readers of a user's arrays and tables: rows in blocks of numbers."""
 
 from __future__ import annotations
 
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, Self
+from typing import IO, Any, Protocol, Self
 
 import numpy as np
 
@@ -220,3 +222,40 @@ def check_array(X: object) -> None:
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         row = int(np.ma.getmaskarray(X).reshape(len(X), -1).any(axis=1).argmax())
         raise UnusableRowsError(f"X has a masked value in row {row}, expected values in all places")
+
+
+class Spool(Input):
+    """An input whose first pass writes its rows to a temporary file, which other passes read."""
+
+    def __init__(self, source: Input, file: IO[bytes]):
+        super().__init__(source.X, source.asked)
+        self.source, self._file, self._whole = source, file, False
+        self.opened()
+
+    def columns(self) -> Columns:
+        return self.source.header, [self.source.dtype], self.source.names
+
+    def watched(self) -> Ends:
+        return self.source.watched()
+
+    def pieces(self) -> Iterator[np.ndarray]:
+        if not self._whole:
+            for block in self.source.blocks():
+                self._file.write(block.data)
+                yield block
+            self._whole = True
+            return
+        self._file.seek(0)
+        size = block_rows(self.n_features) * self.n_features * self.dtype.itemsize
+        while data := self._file.read(size):
+            yield np.frombuffer(data, self.dtype).reshape(-1, self.n_features)
+
+
+@contextmanager
+def readable_again(source: Input) -> Iterator[Input]:
+    """Yield an input that can be read in many passes: the source, or a `Spool` of it."""
+    if not source.once:
+        yield source
+        return
+    with tempfile.TemporaryFile(prefix="distsvc-") as file:
+        yield Spool(source, file)

@@ -164,7 +164,7 @@ def _spooled(job: Any, overrides: Mapping[str, object] | None) -> Iterator[tuple
 
     from distsvc.errors import DataError
     from distsvc.storage.places.arrays import write_whole
-    from distsvc.storage.places.scratch import new_scratch
+    from distsvc.storage.places.process import new_scratch
 
     try:
         table = pa.table(job)

@@ -17,7 +17,7 @@ from distsvc.kernels.jit import cache_folder
 from distsvc.run.job import run_job
 from distsvc.run.work.progress import Progress
 from distsvc.storage.places.arrays import write_text, write_whole
-from distsvc.storage.places.scratch import scratch
+from distsvc.storage.places.process import scratch
 
 N_ROWS = 1_200
 """Number of rows of the table."""

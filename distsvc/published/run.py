@@ -18,7 +18,7 @@ from distsvc.report.content.report import Report
 from distsvc.run.labelling.columns import ROW_NAME
 from distsvc.run.model.files import FILES, checked_model, read_model
 from distsvc.storage.places.arrays import read_json
-from distsvc.storage.places.scratch import scratch
+from distsvc.storage.places.process import scratch
 from distsvc.storage.places.store import Store, store_of
 from distsvc.storage.publishing.manifest import (
     PAGE,

@@ -21,7 +21,7 @@ from distsvc.run.labelling.optional_columns import OptionalColumns
 from distsvc.run.learning.preparation import Preparation, check_rows
 from distsvc.run.model.files import ModelFile, read_labeller, read_model
 from distsvc.run.work.plan import choose_block_rows
-from distsvc.storage.publishing.formats.columns import published_columns
+from distsvc.storage.publishing.formats import published_columns
 from distsvc.storage.rows.blocks import Block
 from distsvc.storage.rows.columns import truncated
 from distsvc.storage.rows.features import names_of

@@ -13,6 +13,7 @@ from distsvc import SupportVectorClustering
 from distsvc.errors import JobFileError, ParameterError, shown
 from distsvc.job.constraints import (
     BOOLEAN,
+    COUNT,
     KERNEL_WIDTH,
     NOT_NEGATIVE,
     POSITIVE,
@@ -165,12 +166,12 @@ def test_numbers_above_one():
 
 @pytest.mark.parametrize("value", [1, 10**30, np.int64(7), np.uint8(1)])
 def test_counts(value):
-    count().check("x", value)
+    COUNT.check("x", value)
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.0, np.float64(2), True, np.True_, "3", None, np.nan])
 def test_what_is_no_count(value):
-    refused(count(), value, "be a whole number of at least 1")
+    refused(COUNT, value, "be a whole number of at least 1")
 
 
 def test_counts_with_a_bound():
@@ -223,9 +224,9 @@ def test_random_states():
 
 
 def test_none_where_it_may_be():
-    count().or_none.check("x", None)
-    refused(count().or_none, 0, "be a whole number of at least 1")
-    refused(count(), None, "be a whole number of at least 1")
+    COUNT.or_none.check("x", None)
+    refused(COUNT.or_none, 0, "be a whole number of at least 1")
+    refused(COUNT, None, "be a whole number of at least 1")
 
 
 def test_what_only_tables_in_memory_have():

@@ -19,8 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from distsvc.errors import UnusableRowsError
 from distsvc.inputs.given import is_elsewhere, opened
-from distsvc.inputs.rows import Input, OfRows, RowValues, block_rows, cut
-from distsvc.inputs.spool import readable_again
+from distsvc.inputs.rows import Input, OfRows, RowValues, block_rows, cut, readable_again
 from distsvc.job.constraints import COUNT
 from distsvc.models.rows import sampling
 from distsvc.models.rows.described import DescribesRows

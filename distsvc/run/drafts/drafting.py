@@ -24,7 +24,7 @@ from distsvc.run.learning.survey import too_few_rows
 from distsvc.run.reporting.columns import plain_description
 from distsvc.run.work.plan import with_categories
 from distsvc.storage.places.arrays import write_text
-from distsvc.storage.places.scratch import scratch
+from distsvc.storage.places.process import scratch
 from distsvc.storage.rows.blocks import Block, Table
 from distsvc.storage.rows.categories import MOST_LEVELS
 from distsvc.storage.rows.columns import truncated

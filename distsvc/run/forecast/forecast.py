@@ -30,7 +30,7 @@ from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.phases import Steps, steps_on
 from distsvc.run.work.plan import Plan
 from distsvc.run.work.progress import Meter, Progress
-from distsvc.storage.places.scratch import scratch
+from distsvc.storage.places.process import scratch
 from distsvc.storage.tables.opening import open_table
 from distsvc.storage.tables.sources import check_ready
 

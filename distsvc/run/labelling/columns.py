@@ -21,11 +21,11 @@ from distsvc.run.learning.preparation import Preparation
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.plan import Plan
 from distsvc.storage.places.store import Store
-from distsvc.storage.publishing.formats import output_format
-from distsvc.storage.publishing.formats.columns import (
+from distsvc.storage.publishing.formats import (
     PUBLISHED_COLUMNS,
     PartWriter,
     meanings,
+    output_format,
     part_file,
 )
 from distsvc.storage.rows.blocks import Table

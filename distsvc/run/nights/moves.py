@@ -24,7 +24,7 @@ from distsvc.run.nights.previous import Previous
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.progress import Progress
 from distsvc.storage.places.arrays import make_folder, write_whole
-from distsvc.storage.places.scratch import scratch
+from distsvc.storage.places.process import scratch
 from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.reading import label_parts
 

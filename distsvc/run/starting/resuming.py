@@ -34,7 +34,7 @@ from distsvc.run.work.workers.cluster import compare_processors, processor, vers
 from distsvc.storage.places.arrays import sealed, unsealed
 from distsvc.storage.places.folder import Folder
 from distsvc.storage.places.lease import Doing
-from distsvc.storage.places.scratch import remove_left, scratch
+from distsvc.storage.places.process import remove_left, scratch
 from distsvc.storage.publishing.manifest import ContinuedRun
 from distsvc.storage.publishing.publication import BEGUN, Output
 from distsvc.storage.publishing.retention import check_stays

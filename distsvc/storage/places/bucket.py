@@ -22,8 +22,8 @@ from distsvc.errors.faults import classify_error
 from distsvc.errors.urls import checked_url
 from distsvc.storage.places.arrays import MOST_JSON, make_folder, write_whole
 from distsvc.storage.places.folder import NO_FENCE, ChangedError, Fence
+from distsvc.storage.places.process import new_scratch
 from distsvc.storage.places.remote import obstore_options
-from distsvc.storage.places.scratch import new_scratch
 
 SCHEME = "s3"
 """The only supported kind of bucket; Google's has no conditions on ETags, so no safe commit."""

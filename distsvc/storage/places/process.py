@@ -1,10 +1,21 @@
-"""The identity of this process, and whether another one is alive."""
+"""The identity of this process, and its scratch folders among the system's temporary files.
+
+A killed process leaves its folders behind. So each is named after its process: host, boot and PID
+namespace, its number and its start. A process that makes a folder removes those of processes that
+are gone, except of another user, machine or container.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
+import shutil
 import socket
-from contextlib import suppress
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -56,3 +67,53 @@ def started(process: int | None) -> str | None:
     except OSError:
         return None
     return ""
+
+
+_NAME = re.compile(r"distsvc-[a-z]+-(?P<place>[0-9a-f]{12})-(?P<process>\d+)-(?P<started>\d*)-\w+")
+
+
+@contextmanager
+def scratch(use: str) -> Iterator[Path]:
+    """Yield a new private folder, which is removed at the end; `use` is a word for its name."""
+    folder = new_scratch(use)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def new_scratch(use: str) -> Path:
+    """Return a new private folder, which the caller removes; `use` is a word for its name."""
+    remove_left()
+    here = who()
+    name = f"distsvc-{use}-{_place()}-{here['process']}-{here['started'] or ''}-"
+    return Path(tempfile.mkdtemp(prefix=name))
+
+
+def remove_left() -> None:
+    """Remove the folders of this user's processes that are gone."""
+    place, folder = _place(), tempfile.gettempdir()
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    for name in filter(None, map(_NAME.fullmatch, names)):
+        path = os.path.join(folder, name.string)
+        has_ended = started(int(name["process"])) != name["started"]
+        if name["place"] == place and _is_own(path) and has_ended:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_own(path: str) -> bool:
+    """Return whether a path is a folder, no link, and this user's."""
+    with suppress(OSError):
+        found = os.lstat(path)
+        return stat.S_ISDIR(found.st_mode) and found.st_uid == getattr(os, "getuid", lambda: 0)()
+    return False
+
+
+def _place() -> str:
+    """Return a hash of the properties `SEEN_BY`."""
+    here = who()
+    said = "\n".join(str(here[key]) for key in SEEN_BY)
+    return hashlib.sha256(said.encode()).hexdigest()[:12]

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field, model_validator
 
-from distsvc.inputs.levels import BUCKET, bucket_name, codes, frequent, places, texts_of
-from distsvc.inputs.levels import MOST_LEVELS as MOST_LEVELS
+from distsvc.inputs.mixed import BUCKET, bucket_name, codes, frequent, places, texts_of
+from distsvc.inputs.mixed import MOST_LEVELS as MOST_LEVELS
 from distsvc.storage.rows.feature import DescribedFeature
 
 AS_CODES, AS_ONE_HOT = "codes", "onehot"

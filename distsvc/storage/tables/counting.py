@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from distsvc.errors import DataError
 from distsvc.inputs.exactness import is_narrow
-from distsvc.inputs.levels import MAX_LEVEL_LENGTH, texts_of
+from distsvc.inputs.mixed import MAX_LEVEL_LENGTH, texts_of
 from distsvc.storage.rows.blocks import Batches, Span, Table, plain_values
 from distsvc.storage.rows.features import Numeric, Vector
 from distsvc.storage.rows.numeric_text import is_unicode, unicode_error

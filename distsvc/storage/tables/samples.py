@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from distsvc.inputs.levels import frequent, texts_of
+from distsvc.inputs.mixed import frequent, texts_of
 from distsvc.storage.rows import numeric_text
 from distsvc.storage.rows.blocks import Span, Table, plain_values
 from distsvc.storage.rows.categories import Codes, are_comparable, has_few_levels

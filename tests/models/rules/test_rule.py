@@ -17,7 +17,7 @@ from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.boundary.rule import BoundaryRule
 from distsvc.models.support_vector.level_tree.neighbour_score import NeighbourScore
 from distsvc.models.support_vector.level_tree.rule import LevelRule, Scored
-from distsvc.storage.publishing.formats.columns import PUBLISHED_COLUMNS, published_columns
+from distsvc.storage.publishing.formats import PUBLISHED_COLUMNS, published_columns
 
 D = 3
 RANDOM = np.random.default_rng(0)

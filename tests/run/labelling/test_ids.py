@@ -16,7 +16,7 @@ from distsvc.run.labelling.ids import IdCounts, counts_ids, id_keys
 from distsvc.run.work.directory import Result
 from distsvc.run.work.progress import Progress
 from distsvc.storage.places.store import store_of
-from distsvc.storage.publishing.formats.columns import part_file
+from distsvc.storage.publishing.formats import part_file
 from tests.small_runs import small_job, three_clusters, write_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")

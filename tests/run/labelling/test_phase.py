@@ -21,7 +21,7 @@ from distsvc.run.labelling.labeller import HISTOGRAM_BINS, RULE, Labeller, score
 from distsvc.run.labelling.phase import label_partition
 from distsvc.run.learning.preparation import prepared
 from distsvc.run.work.directory import Result
-from distsvc.storage.publishing.formats.columns import part_file
+from distsvc.storage.publishing.formats import part_file
 from tests.small_runs import FORMS, MODELS, digests, fit, small_job, three_clusters, write_table
 
 N = 700

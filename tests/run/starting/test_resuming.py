@@ -12,8 +12,8 @@ from distsvc.run.nights.comparison import compare_and_check
 from distsvc.run.reporting.files import make_report
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.phases import Phase
-from distsvc.storage.publishing.formats import zarr
-from distsvc.storage.publishing.formats.columns import part_file
+from distsvc.storage.publishing import formats
+from distsvc.storage.publishing.formats import part_file
 from tests.small_runs import MODELS, digests, fit, forget, small_job, three_clusters, write_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")
@@ -92,7 +92,7 @@ def test_only_what_was_lost_is_done_again(algorithm, table, tmp_path, done):
 @pytest.mark.parametrize("after", ["label/00004", "created", "fill/00001", None])
 def test_an_output_made_from_the_parts_goes_on(after, table, tmp_path, done, monkeypatch):
     """The run ends after a task, or once the arrays were created, or not."""
-    monkeypatch.setattr(zarr, "CHUNK_ROWS", 400)
+    monkeypatch.setattr(formats, "CHUNK_ROWS", 400)
     job = small_job(
         table, MODELS["sampled"], output={"format": "zarr", "path": str(tmp_path / "out")}
     )
@@ -101,7 +101,7 @@ def test_an_output_made_from_the_parts_goes_on(after, table, tmp_path, done, mon
     assert {"zarr.json", "label/zarr.json", "results/fill/00003.npz"} < set(files)
     done.clear()
     done.most = order.index(after) + 1 if after in order else None
-    put = zarr._put
+    put = formats._put
 
     def stopped_after(place, name, content):
         written = put(place, name, content)
@@ -110,7 +110,7 @@ def test_an_output_made_from_the_parts_goes_on(after, table, tmp_path, done, mon
         return written
 
     with monkeypatch.context() as patched, pytest.raises(Stopped) if after else nullcontext():
-        patched.setattr(zarr, "_put", stopped_after)
+        patched.setattr(formats, "_put", stopped_after)
         whole(job, tmp_path / "run")
     done.most = None
     whole(job, tmp_path / "run")

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from distsvc.errors import DataError, JobFileError
-from distsvc.inputs.levels import MOST_LEVELS
+from distsvc.inputs.mixed import MOST_LEVELS
 from distsvc.job.config import InputConfig, PreprocessConfig
 from distsvc.run.work.plan import with_categories
 from distsvc.storage.rows.categories import Frequency, OneHot, Uncounted

@@ -37,7 +37,7 @@ from distsvc.run.work.workers.forking import (
     without_interrupts,
     workers_without_main,
 )
-from distsvc.storage.places.scratch import scratch
+from distsvc.storage.places.process import scratch
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -24,7 +24,7 @@ from pyarrow import csv
 
 from distsvc.errors import DataError, EmptyInputError
 from distsvc.inputs.exactness import is_narrow
-from distsvc.inputs.levels import MOST_LEVELS
+from distsvc.inputs.mixed import MOST_LEVELS
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.arrays import write_whole
 from distsvc.storage.places.location import Location

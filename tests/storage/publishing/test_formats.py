@@ -1,0 +1,241 @@
+"""Parts are whole, and their columns are those of the one list."""
+
+import hashlib
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zarr
+
+from distsvc.errors import DataError, JobFileError, TemporaryError
+from distsvc.storage.places.folder import Folder
+from distsvc.storage.publishing import formats as outputs
+from distsvc.storage.publishing.formats import (
+    PUBLISHED_COLUMNS,
+    PartWriter,
+    meanings,
+    output_format,
+    part_file,
+)
+from tests.small_parts import LABELS, write_part
+
+
+def test_a_part_holds_its_rows(tmp_path):
+    path = tmp_path / "part.parquet"
+    facts, columns = write_part(path, 100)
+    table = pq.read_table(path)
+    assert table.schema == pa.schema(
+        [
+            ("row", pa.int64()),
+            ("label", pa.int32()),
+            ("score", pa.float32()),
+            ("outlier", pa.bool_()),
+        ]
+    )
+    for name, values in columns.items():
+        np.testing.assert_array_equal(table[name].to_numpy(), values)
+    assert facts == {
+        "rows": 100,
+        "bytes": path.stat().st_size,
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+    }
+    assert [p.name for p in tmp_path.iterdir()] == ["part.parquet"]
+
+
+def test_bytes_do_not_depend_on_blocks(tmp_path):
+    facts = [write_part(tmp_path / f"{k}.parquet", 100, blocks=k)[0] for k in (1, 3, 100)]
+    assert facts[0] == facts[1] == facts[2]
+
+
+def test_ids_keep_their_type(tmp_path):
+    ids = pa.array(["a", "b", "c"])
+    write_part(tmp_path / "p.parquet", 3, id_name="name", ids=ids)
+    assert pq.read_table(tmp_path / "p.parquet")["name"].to_pylist() == ["a", "b", "c"]
+
+
+def test_a_part_without_rows_has_the_same_columns(tmp_path):
+    write_part(tmp_path / "full.parquet", 2, id_name="name", ids=pa.array(["a", "b"]))
+    write_part(tmp_path / "void.parquet", 0, id_name="name", ids=pa.array([], pa.string()))
+    schemas = [pq.read_schema(tmp_path / f"{name}.parquet") for name in ("full", "void")]
+    assert schemas[0] == schemas[1]
+    part = PartWriter("row", pa.int64(), [column.name for column in PUBLISHED_COLUMNS[1:]])
+    assert part.write(tmp_path / "p.parquet")["rows"] == 0
+    schema = pq.read_schema(tmp_path / "p.parquet")
+    assert schema == pa.schema([(column.name, column.type) for column in PUBLISHED_COLUMNS])
+
+
+def test_columns_are_in_the_order_of_the_list(tmp_path):
+    part = PartWriter("row", pa.int64(), ["reasons", "outlier", "label"])
+    label, outlier = np.array([0, 1]), np.array([False, True])
+    part.add(np.array([5, 6]), {"reasons": [None, "a"], "label": label, "outlier": outlier})
+    part.write(tmp_path / "p.parquet")
+    table = pq.read_table(tmp_path / "p.parquet")
+    assert table.column_names == ["row", "label", "outlier", "reasons"]
+    assert [list(row.values()) for row in table.to_pylist()] == [
+        [5, 0, False, None],
+        [6, 1, True, "a"],
+    ]
+    assert table["label"].type == pa.int32()
+
+
+def test_a_column_that_is_not_listed_is_refused():
+    with pytest.raises(ValueError, match="not published: row, strength"):
+        PartWriter("row", pa.int64(), ["label", "strength", "row"])
+    part = PartWriter("row", pa.int64(), ["label"])
+    with pytest.raises(ValueError, match=r"expected the columns \['label'\], found \['score'\]"):
+        part.add(np.zeros(1, np.int64), {"score": np.zeros(1)})
+    with pytest.raises(ValueError, match=r"columns of unequal length: \[2, 1\]"):
+        part.add(np.zeros(2, np.int64), {"label": np.zeros(1, np.int32)})
+    assert part.n_rows == 0
+
+
+def test_a_part_that_can_not_be_written_leaves_nothing(tmp_path, monkeypatch):
+    def fail(table, stream, **_):
+        stream.write(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(pq, "write_table", fail)
+    with pytest.raises(TemporaryError, match=r"p.parquet can't be written: disk full"):
+        write_part(tmp_path / "p.parquet", 10)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_part_that_lacks_rows_is_noticed(tmp_path, monkeypatch):
+    write = pq.write_table
+    monkeypatch.setattr(pq, "write_table", lambda t, s, **k: write(t.slice(1), s, **k))
+    with pytest.raises(TemporaryError, match="holds 9 rows of 10"):
+        write_part(tmp_path / "p.parquet", 10)
+
+
+def test_a_rule_says_what_its_columns_are():
+    found = meanings("event", ["label", "score"], {"score": "a distance", "outlier": "none"})
+    assert list(found) == ["event", "label", "score"]
+    assert found["event"] == "the input's id, or the row's number"
+    assert found["label"].startswith("int32, >= 0: the cluster")
+    assert found["score"] == "a distance"
+
+
+def test_parts_are_named_in_the_order_of_partitions():
+    assert part_file(7) == "part-00007.parquet"
+
+
+def test_the_parts_are_published_as_they_are(tmp_path):
+    write_part(tmp_path / part_file(0), 3)
+    before = (tmp_path / part_file(0)).read_bytes()
+    form = output_format("parquet")
+    assert form.publishes_parts
+    assert form.begin(tmp_path, tmp_path, [(part_file(0), 3)]) == 0
+    assert (tmp_path / part_file(0)).read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == [part_file(0)]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.int64(), pa.date32()])
+def test_every_id_and_column_can_be_held(kind):
+    output_format("parquet").check("name", kind, [*LABELS, "reasons"])
+
+
+def test_an_unknown_format():
+    message = r"output\.format must be 'parquet' or 'zarr', found 'orc'"
+    with pytest.raises(JobFileError, match=message):
+        output_format("orc")
+
+
+FORM = output_format("zarr")
+NO_ROW, NO_LABEL = PUBLISHED_COLUMNS[0].fill, PUBLISHED_COLUMNS[1].fill
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(outputs, "CHUNK_ROWS", 7)
+
+
+def written_parts(folder, sizes, **ids):
+    (folder / "parts").mkdir()
+    (folder / "zarr").mkdir()
+    for number, n in enumerate(sizes):
+        write_part(folder / "parts" / part_file(number), n, seed=number, **ids)
+    return [(part_file(number), n) for number, n in enumerate(sizes)]
+
+
+def written_zarr(folder, sizes, **ids):
+    """The number of chunks, what the parts hold, and the finished group."""
+    listed = written_parts(folder, sizes, **ids)
+    table = pa.concat_tables([pq.read_table(folder / "parts" / name) for name, _ in listed])
+    n_chunks = FORM.begin(Folder(folder / "zarr"), Folder(folder / "parts"), listed)
+    for number in range(n_chunks):
+        FORM.fill(Folder(folder / "zarr"), Folder(folder / "parts"), listed, number)
+    return n_chunks, table, zarr.open_group(folder / "zarr", mode="r")
+
+
+@pytest.mark.parametrize("sizes", [[20], [5, 9, 7], [1, 1, 1], [7, 7], [3, 0, 20], [14, 1]])
+def test_zarr_equals_parquet_chunk_by_chunk(tmp_path, small_chunks, sizes):
+    n_chunks, table, group = written_zarr(tmp_path, sizes)
+    assert n_chunks == -(-sum(sizes) // 7)
+    for name in ("row", "label", "score", "outlier"):
+        for start in range(0, sum(sizes), 7):
+            expected = table[name].to_numpy()[start : start + 7]
+            np.testing.assert_array_equal(group[name][start : start + 7], expected)
+        stored = [p for p in (tmp_path / "zarr" / name / "c").iterdir() if p.is_file()]
+        assert len(stored) == n_chunks
+    types = {name: group[name].dtype.name for name in ("row", "label", "score", "outlier")}
+    assert types == {"row": "int64", "label": "int32", "score": "float32", "outlier": "bool"}
+
+
+def test_a_chunk_can_be_written_twice_and_in_any_order(tmp_path, small_chunks):
+    listed = written_parts(tmp_path, [10, 10])
+    source, target = tmp_path / "parts", tmp_path / "zarr"
+    table = pq.read_table(source)
+    assert FORM.begin(Folder(target), Folder(source), listed) == 3
+    for number in (2, 0, 1, 0):
+        FORM.fill(Folder(target), Folder(source), listed, number)
+    group = zarr.open_group(target, mode="r")
+    np.testing.assert_array_equal(group["score"][:], table["score"].to_numpy())
+
+
+def test_values_equal_to_the_fill_value_survive(tmp_path, small_chunks):
+    source, target = tmp_path / "parts", tmp_path / "zarr"
+    source.mkdir()
+    target.mkdir()
+    part, n = PartWriter("row", pa.int64(), LABELS), 14
+    label, score = np.full(n, NO_LABEL, np.int32), np.full(n, np.nan, np.float32)
+    part.add(np.full(n, NO_ROW), {"label": label, "score": score, "outlier": np.zeros(n, bool)})
+    part.write(source / part_file(0))
+    listed = [(part_file(0), n)]
+    for number in range(FORM.begin(Folder(target), Folder(source), listed)):
+        FORM.fill(Folder(target), Folder(source), listed, number)
+    group = zarr.open_group(target, mode="r")
+    for name in ("row", "label", "score", "outlier"):
+        chunks = [p for p in (tmp_path / "zarr" / name / "c").iterdir() if p.is_file()]
+        assert len(chunks) == 2, f"{name} has no chunk of fill values"
+    assert (group["label"][:] == NO_LABEL).all()
+    assert np.isnan(group["score"][:]).all()
+    assert not group["outlier"][:].any()
+
+
+def test_the_arrays_alone_are_published(tmp_path, small_chunks):
+    written_zarr(tmp_path, [9, 2])
+    names = {"zarr.json", "row", "label", "score", "outlier"}
+    assert not FORM.publishes_parts
+    assert {path.name for path in (tmp_path / "zarr").iterdir()} == names
+    assert {path.suffix for path in (tmp_path / "parts").iterdir()} == {".parquet"}
+
+
+def test_zarr_names_the_id(tmp_path, small_chunks):
+    _, _, group = written_zarr(tmp_path, [9], id_name="event", ids=np.arange(100, 109))
+    assert group.attrs["id"] == "event"
+    np.testing.assert_array_equal(group["row"][:], np.arange(100, 109))
+
+
+def test_zarr_refuses_ids_that_are_text():
+    FORM.check("row", pa.int64(), LABELS)
+    with pytest.raises(
+        DataError, match="'zarr' needs whole numbers as ids; column 'name' is string"
+    ):
+        FORM.check("name", pa.string(), LABELS)
+
+
+def test_zarr_refuses_a_column_without_a_fill_value():
+    message = r"output\.reasons needs output\.format = 'parquet', found 'zarr'"
+    with pytest.raises(JobFileError, match=message):
+        FORM.check("row", pa.int64(), [*LABELS, "reasons"])
