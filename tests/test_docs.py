@@ -18,7 +18,7 @@ from benchmarks.papers.published import papers
 from distsvc import errors
 from distsvc.cli.ending import INTERRUPTED, TERMINATED
 from distsvc.cli.main import main
-from distsvc.job.config import MODELS, Job
+from distsvc.job.config import MODEL_SECTIONS, Job
 from distsvc.job.dates import MOST_DAYS
 from distsvc.job.file import parse_job
 from distsvc.report.page import PARTS
@@ -228,7 +228,7 @@ def test_every_key_stands_in_its_section_of_the_full_job_file():
 
 def test_every_key_of_a_model_is_explained():
     common, *own = re.split("^#### ", generated.model_keys(), flags=re.MULTILINE)
-    for algorithm, model in MODELS.items():
+    for algorithm, model in MODEL_SECTIONS.items():
         assert [row for row in cells(ALGORITHMS, "algorithm") if f'"{algorithm}"' in row[0]]
         (section,) = [text for text in own if text.startswith(f'`algorithm = "{algorithm}"`')]
         explained = {r[0] for table in (common, section) for r in cells(table, "key") if r[-1]}

@@ -1,6 +1,6 @@
 """Keys by their names: those of the configuration, with the words that they take."""
 
-from distsvc.job.config import MODELS, Job
+from distsvc.job.config import MODEL_SECTIONS, Job
 from distsvc.job.file import keys_like, keys_named, known_keys, parse_job
 
 
@@ -10,7 +10,7 @@ def test_every_key_is_known():
     }
     fields = {section: Job.model_fields[section].annotation.model_fields for section in sections}
     keys = {f"{section}.{key}" for section, of in fields.items() for key in of}
-    keys |= {f"model.{key}" for model in MODELS.values() for key in model.model_fields}
+    keys |= {f"model.{key}" for model in MODEL_SECTIONS.values() for key in model.model_fields}
     assert set(known_keys()) == keys
 
 
@@ -21,7 +21,7 @@ def test_words_are_those_that_a_job_takes():
         job = parse_job(given | {"preprocess": {"scale": word}})
         assert job.preprocess.scale == word
     assert len(words) == 6
-    assert known_keys()["model.algorithm"] == tuple(MODELS)
+    assert known_keys()["model.algorithm"] == tuple(MODEL_SECTIONS)
     assert set(known_keys()["model.effort"]) == {"fast", "default", "thorough"}
     assert known_keys()["model.seed"] == ()
 
