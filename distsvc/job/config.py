@@ -97,6 +97,9 @@ def _relative(name: str) -> str:
     return name
 
 
+CLASSES_KEY = "input.classes"
+
+
 class InputConfig(_Section):
     """``[input]``: the table to read, from one path or several."""
 
@@ -117,6 +120,13 @@ class InputConfig(_Section):
     """A condition on columns: the rows to use. Default: all."""
     ready: Annotated[Text, AfterValidator(_relative)] | None = None
     """A file below the path that is there once the input is complete. Default: wait for nothing."""
+
+    _classes_key: str = PrivateAttr(CLASSES_KEY)
+
+    @property
+    def classes_key(self) -> str:
+        """The key of `classes` as the job file names it, which may be its old name."""
+        return self._classes_key
 
     @property
     def paths(self) -> tuple[str, ...]:

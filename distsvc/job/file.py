@@ -16,7 +16,15 @@ from pydantic import BaseModel, ValidationError
 
 from distsvc.errors import InputNotFoundError, JobFileError, shown
 from distsvc.errors.urls import bare_url
-from distsvc.job.config import MODEL_SECTIONS, RENAMED, ColumnKind, Job, Section, Sections
+from distsvc.job.config import (
+    CLASSES_KEY,
+    MODEL_SECTIONS,
+    RENAMED,
+    ColumnKind,
+    Job,
+    Section,
+    Sections,
+)
 from distsvc.job.dates import fill_date, fill_each_date, names_day, parse_day
 
 MAX_FILE_BYTES = 4 * 2**20
@@ -78,7 +86,7 @@ def override(
     `settings` are as in `load_job`, `values` by the names of keys, such as ``model.seed``. Several
     settings of a list or a table add up; otherwise the last one counts.
     """
-    content = _renamed(content, "job")
+    content = {name: dict(of) if isinstance(of, dict) else of for name, of in content.items()}
     for name, value in _added_up(content, settings).items():
         _put(content, name, value, "--set", f"{name!r}", "=value")
     for name, value in (values or {}).items():
@@ -88,12 +96,17 @@ def override(
 
 def parse_job(content: Sections, source: str = "job", run_date: str | None = None) -> Job:
     """Validate the sections of a job; errors as in `load_job`."""
-    content = _renamed(content, source)
+    given, content = content, _renamed(content, source)
     dated = _with_dates(content, source, run_date)
+    table = given.get("input")
+    old = isinstance(table, dict) and "label" in table
+    classes = "input.label" if old else CLASSES_KEY
     try:
         job = Job.model_validate(dated)
     except ValidationError as error:
-        raise JobFileError(f"{source}: " + "; ".join(_explain(error))) from None
+        words = "; ".join(_explain(error)).replace(CLASSES_KEY, classes)
+        raise JobFileError(f"{source}: {words}") from None
+    job.input._classes_key = classes
     for section in DATED:
         for key, value in content.get(section, {}).items():
             if value != dated[section][key] and [value] != dated[section][key]:
@@ -218,7 +231,11 @@ def _put(content: Sections, name: str, value: Any, by: str, found: str, more: st
     table = content.setdefault(section, {})
     if not isinstance(table, dict):
         raise JobFileError(f"{by} {name}: {section} is not a section of the job file")
-    table[RENAMED.get((section, key), key)] = value
+    for (other, old), present in RENAMED.items():
+        if other == section and key in (old, present):  # the same key under its other name
+            table.pop(old, None)
+            table.pop(present, None)
+    table[key] = value
 
 
 def _value(text: str) -> Any:

@@ -209,10 +209,21 @@ def test_old_names_of_keys_are_their_present_ones():
     old = {"input": {"path": "a", "label": "y"}, "continuity": {"match": 0.5}}
     job = parse_job(old | {"output": {"path": "b"}})
     assert (job.input.classes, job.continuity.min_overlap) == ("y", 0.5)
-    for found in (override(old, ["input.classes=z"]), override(old, ["input.label=z"])):
-        assert found["input"] == {"path": "a", "classes": "z"}
+    for name in ("classes", "label"):
+        assert override(old, [f"input.{name}=z"])["input"] == {"path": "a", name: "z"}
     with pytest.raises(JobFileError, match=r"input\.classes and input\.label, its old name"):
         parse_job({"input": {"path": "a", "label": "y", "classes": "y"}})
+
+
+@pytest.mark.parametrize("name", ["classes", "label"])
+def test_an_error_about_the_classes_names_the_key_as_given(name):
+    content = {"input": {"path": "a", "columns": ["y"], name: "y"}, "output": {"path": "b"}}
+    with pytest.raises(JobFileError, match=rf"names 'y', the input\.{name}: classes only score"):
+        parse_job(content)
+    del content["input"]["columns"]
+    for sections in (content, override(content, [f"input.{name}=z"])):
+        given = parse_job(sections).input
+        assert given.classes_key == given.model_copy().classes_key == f"input.{name}"
 
 
 def test_settings_of_one_list_or_table_add_up():

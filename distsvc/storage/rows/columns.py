@@ -183,15 +183,15 @@ def choose_features(
         ``input.columns`` names a column twice.
     """
     path = config.shown
-    used = [("input.id", config.id), ("input.classes", config.classes)]
+    used = [("input.id", config.id), (config.classes_key, config.classes)]
     used += [("input.where", name) for name in where_columns(config.where)]
     for key, column in used:
         if column is not None:
             _check(column, key, path, scan)
     if config.classes is not None and pa.types.is_nested(scan.types[config.classes]):
         raise DataError(
-            f"input.classes: column {config.classes!r} of {path} is {scan.shown[config.classes]}, "
-            "expected one value in a row"
+            f"{config.classes_key}: column {config.classes!r} of {path} is "
+            f"{scan.shown[config.classes]}, expected one value in a row"
         )
     given = config.columns or ()
     twice = [name for name, count in Counter(given).items() if count > 1]

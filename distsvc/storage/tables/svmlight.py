@@ -118,7 +118,7 @@ def _check_job(config: InputConfig) -> None:
             raise JobFileError(f"input.{field}: svmlight text can't have it, found {value!r}")
     if config.classes not in (None, SVM_LABEL):
         raise JobFileError(
-            f"input.classes: svmlight text has its classes in {SVM_LABEL!r}, found "
+            f"{config.classes_key}: svmlight text has its classes in {SVM_LABEL!r}, found "
             f"{config.classes!r}"
         )
     if SVM_LABEL in (config.columns or ()):

@@ -143,7 +143,7 @@ def test_names_that_two_columns_make_are_refused(tmp_path):
     ("given", "message"),
     [
         ({"columns": ["x"]}, "names 'kind', which is not among input.columns"),
-        ({"label": "kind"}, "names 'kind', the input.classes"),
+        ({"label": "kind"}, "names 'kind', the input.label"),
         ({"id": "kind"}, "names 'kind', the input.id"),
     ],
 )

@@ -87,8 +87,8 @@ class Zarr(Source):
             return _scan_group(place, arrays, node.attrs.get("columns"), wanted)
         if others:
             raise DataError(
-                f"{place.shown} is a lone array; input.id, input.classes and input.where need a "
-                f"Zarr group with an array for each column (here {', '.join(others)})"
+                f"{place.shown} is a lone array; input.id, {config.classes_key} and input.where "
+                f"need a Zarr group with an array for each column (here {', '.join(others)})"
             )
         return _scan_array(place, node)
 
