@@ -20,7 +20,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 from pydantic import JsonValue
@@ -201,43 +201,24 @@ def _write_members(stream: BinaryIO, arrays: dict[str, np.ndarray]) -> None:
 def read_arrays(path: Path, only: str | None = None) -> dict[str, np.ndarray]:
     """Read a file of `write_arrays`, or one array of it; `DataError` if it is missing or damaged.
 
-    Members are not compressed, and sizes are checked before memory is allocated: the arrays take no
-    more memory than the file has bytes.
+    Members are not compressed, so the arrays take no more memory than the file has bytes.
     """
     with _readable(path), open(path, "rb", opener=_regular) as stream:
-        content = stream.read()
-        archive = zipfile.ZipFile(io.BytesIO(content))
-        members = archive.infolist()
-        _check_members(members, len(content))
-        named = {member.filename.removesuffix(".npy"): member for member in members}
-        return {n: _member(archive, m) for n, m in named.items() if only in (None, n)}
+        archive = zipfile.ZipFile(io.BytesIO(stream.read()))
+        found = {}
+        for member in archive.infolist():
+            name = member.filename.removesuffix(".npy")
+            if member.compress_type != zipfile.ZIP_STORED:
+                raise ValueError(f"its member {member.filename!r} is compressed")
+            if only in (None, name):
+                with archive.open(member) as content:
+                    _check_header(content, f"array {name!r}", member.file_size)
+                with archive.open(member) as content:  # which compares the checksum at its end
+                    found[name] = np.lib.format.read_array(content, allow_pickle=False)
+        return found
 
 
-def _check_members(members: list[zipfile.ZipInfo], n_bytes: int) -> None:
-    """Check that each member is one plain array, and that all fit into the file."""
-    names = set[str]()
-    for member in members:
-        if member.filename in names:
-            raise ValueError(f"it has the member {member.filename!r} twice")
-        if not member.filename.endswith(".npy"):
-            raise ValueError(f"its member {member.filename!r} is not an array")
-        if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1:
-            raise ValueError(f"its member {member.filename!r} is compressed or encrypted")
-        names.add(member.filename)
-    total = sum(member.file_size for member in members)
-    if total > n_bytes:
-        raise ValueError(f"its members have {total:,} bytes, and the file {n_bytes:,}")
-
-
-def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
-    """Read an array after checking its header; zipfile compares its checksum."""
-    with archive.open(member) as stream:
-        _check_header(stream, f"array {member.filename.removesuffix('.npy')!r}", member.file_size)
-    with archive.open(member) as stream:
-        return np.lib.format.read_array(stream, allow_pickle=False)
-
-
-def _check_header(stream: Any, name: str, n_bytes: int) -> None:
+def _check_header(stream: IO[bytes], name: str, n_bytes: int) -> None:
     """Check that an ``.npy`` file has plain values, and as many bytes as its header implies."""
     version = np.lib.format.read_magic(stream)
     if version == (1, 0):

@@ -275,14 +275,12 @@ def test_a_compressed_archive_is_not_unpacked(tmp_path):
         read_arrays(tmp_path / "a.npz")
 
 
-@pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_members_that_no_archive_of_ours_has(tmp_path):
-    for name, why in (("X.npy", "has the member 'X.npy' twice"), ("y.txt", "is not an array")):
-        write_arrays(tmp_path / "a.npz", {"X": np.zeros(3)})
-        with zipfile.ZipFile(tmp_path / "a.npz", "a") as archive:
-            archive.writestr(name, b"")
-        with pytest.raises(DataError, match=why):
-            read_arrays(tmp_path / "a.npz")
+def test_a_member_that_no_archive_of_ours_has(tmp_path):
+    write_arrays(tmp_path / "a.npz", {"X": np.zeros(3)})
+    with zipfile.ZipFile(tmp_path / "a.npz", "a") as archive:
+        archive.writestr("y.txt", b"")
+    with pytest.raises(DataError, match=r"a\.npz can't be read"):
+        read_arrays(tmp_path / "a.npz")
 
 
 @pytest.mark.parametrize(
