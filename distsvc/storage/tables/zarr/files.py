@@ -35,9 +35,6 @@ CHUNK_NAME = re.compile(r"(?:.*/)?(?:c|(?:c[./])?\d+(?:[./]\d+)*)")
 _BLOSC = struct.Struct("<4B3I")
 """The header of Blosc; its last number is the packed size in bytes."""
 
-_LARGE_CHUNKS, _LARGE_VALUES, _FEWEST_STORED = 10**5, 2**36, 1000
-"""Sizes (chunks, values) of a store from which one chunk of so many must have a file."""
-
 
 def store_versions(place: Location) -> Versions:
     """Return a version of each metadata file, and one for all chunk files of an array.
@@ -141,16 +138,3 @@ def unwritten(place: Location, versions: Versions, stored: Stored) -> dict[str, 
         if lacking > 0 and fill == fill:
             found[name] = f"{lacking:,} of {expected:,} chunks, read as {fill}"
     return found
-
-
-def check_stored(place: Location, arrays: list[Any]) -> None:
-    """Refuse a large store with almost no chunk files: its shape is probably wrong."""
-    expected = sum(map(n_chunks, arrays))
-    if expected <= _LARGE_CHUNKS and sum(math.prod(a.shape) for a in arrays) <= _LARGE_VALUES:
-        return
-    stored = len(find_files(place, hidden=True).infos)
-    if stored * _FEWEST_STORED < expected:
-        raise DataError(
-            f"{place.shown} says it has {expected} chunks, and holds {stored} files; "
-            f"expected a file for at least one chunk of {_FEWEST_STORED}"
-        )
