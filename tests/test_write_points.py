@@ -29,7 +29,6 @@ THEIRS = {
     "storage/places/process.py": "folders of the system's, for files that nobody keeps",
     "kernels/jit.py": "the cache of compiled code: what fails there is not needed",
     "inputs/rows.py": "a file of the system's without a name, for rows that come only once",
-    "storage/tables/lakes/delta.py": "a file without a name, for what a panic of Rust prints",
     "__main__.py": "standard output and error, where they are closed",
     "mlflow.py": "two files, which MLflow copies from a folder of the system's",
 }

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -78,49 +75,23 @@ def _reading(location: Location, part: str) -> Iterator[None]:
         yield
     except DistsvcError:
         raise
-    except Exception as error:
-        known = _known(error, location, part)
+    except BaseException as error:
+        is_panic = type(error).__name__ == "PanicException"  # of Rust, which is no `Exception`
+        if not (is_panic or isinstance(error, Exception)):
+            raise
+        why = ValueError(f"deltalake panics: {error}") if is_panic else error
+        known = _known(why, location, part)
         if isinstance(known, InputNotFoundError):  # what the log names has gone
             known = DataError(f"can't read the {part} of {location.shown}: {_words(error)}")
         raise known from error
 
 
-@contextmanager
-def _panics_caught() -> Iterator[None]:
-    """Turn a panic of Rust, which is no `Exception`, into an error without its text.
-
-    Rust writes the text to the file descriptor of standard error; other text is written there
-    after.
-    """
-    try:
-        own = os.dup(2)
-    except OSError:  # it is closed
-        yield
-        return
-    with tempfile.TemporaryFile() as said, os.fdopen(own, "wb") as usual:
-        os.dup2(said.fileno(), 2)
-        panics = None
-        try:
-            yield
-        except BaseException as error:
-            if type(error).__name__ != "PanicException":
-                raise
-            panics = ValueError(f"deltalake panics: {error}")
-        finally:
-            os.dup2(usual.fileno(), 2)
-            said.seek(0)
-            if panics is None:
-                shutil.copyfileobj(said, usual)
-    if panics is not None:
-        raise panics
-
-
-def _words(error: Exception) -> str:
+def _words(error: BaseException) -> str:
     text = re.sub(r"\x1b\[\d+m", "", str(error)).replace("↳", "").replace("External error: ", "")
     return " ".join(text.split())[:300]
 
 
-def _known(error: Exception, location: Location, part: str) -> DistsvcError:
+def _known(error: BaseException, location: Location, part: str) -> DistsvcError:
     """Return the error for one of deltalake, which has one class for most."""
     text = _words(error)
     if "LogSegment end version" in text:
@@ -181,7 +152,7 @@ def _deleted(location: Location, table: Any) -> dict[str, np.ndarray]:
     if "deletionVectors" not in (table.protocol().reader_features or ()):
         return {}
     found = {}
-    with _reading(location, "deletion vectors"), _panics_caught():
+    with _reading(location, "deletion vectors"):
         batches = list(pa.RecordBatchReader.from_stream(table.deletion_vectors()))
     for batch in batches:
         for url, kept in zip(batch["filepath"].to_pylist(), batch["selection_vector"], strict=True):
