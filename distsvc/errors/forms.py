@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container, Mapping
-from typing import Any, TypeVar
+from collections.abc import Container
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 
 from distsvc.errors import DataError, shown
 
@@ -54,7 +55,7 @@ def _explained(error: ValidationError, whole: str, unnamed: Container[str]) -> s
     return f"{place}: {worded(first)}{more}"
 
 
-def worded(fault: Mapping[str, Any]) -> str:
+def worded(fault: ErrorDetails) -> str:
     """Return the words for one of pydantic's errors: the value expected and the value found."""
     if fault["type"] == "value_error":
         return fault["msg"].removeprefix("Value error, ")

@@ -12,7 +12,14 @@ import pyarrow as pa
 from pyarrow.interchange import from_dataframe
 
 from distsvc.errors import UnusableRowsError
-from distsvc.inputs.rows import Columns, Input, Reading, RowValues, not_rows_error
+from distsvc.inputs.rows import (
+    Columns,
+    Input,
+    Reading,
+    RowValues,
+    UserData,
+    not_rows_error,
+)
 
 _UNREADABLE = (pa.ArrowException, TypeError, ValueError)
 """Errors of pyarrow for an unreadable table or value."""
@@ -23,9 +30,9 @@ class Tables(Input):
 
     def __init__(
         self,
-        X: Any,
+        X: UserData,
         asked: Reading,
-        tables: Callable[[], Iterable[Any]],
+        tables: Callable[[], Iterable[UserData]],
         *,
         in_memory: bool = False,
         once: bool = False,
@@ -84,14 +91,14 @@ class DaskFrame(Tables):
 
     lazy = True
 
-    def __init__(self, X: Any, asked: Reading):
+    def __init__(self, X: UserData, asked: Reading):
         super().__init__(X, asked, self._computed)
 
     def columns(self) -> Columns:
         empty = self.X._meta  # so nothing is computed
         return Tables(empty, self.asked, lambda: [empty]).columns()
 
-    def _computed(self) -> Iterator[Any]:
+    def _computed(self) -> Iterator[UserData]:
         for number in range(self.X.npartitions):
             yield self.X.partitions[number].compute()
 
@@ -101,7 +108,7 @@ class DaskFrame(Tables):
 
 
 def _of_partition(
-    of_part: Callable[[Input], np.ndarray], answer: RowValues, asked: Reading, frame: Any
+    of_part: Callable[[Input], np.ndarray], answer: RowValues, asked: Reading, frame: UserData
 ) -> Any:
     """Return the values of a partition, with its index; dask calls it on a worker."""
     part = Tables(frame, asked, lambda: [frame])
@@ -113,7 +120,7 @@ def _of_partition(
     return type(frame.iloc[:, 0])(found, index=frame.index, name=answer.name)
 
 
-def _parts(table: Any, asked: Reading) -> Iterator[Any]:
+def _parts(table: UserData, asked: Reading) -> Iterator[UserData]:
     """Yield a table, or slices of one of pandas, which Arrow copies."""
     if not hasattr(type(table), "iloc"):
         yield table
@@ -125,7 +132,7 @@ def _parts(table: Any, asked: Reading) -> Iterator[Any]:
         yield part.reset_index(drop=not (asked.index and named))
 
 
-def _reader(table: Any, name: str) -> pa.RecordBatchReader:
+def _reader(table: UserData, name: str) -> pa.RecordBatchReader:
     """Return the reader of a table's record batches; `UnusableRowsError` if Arrow can't read it."""
     try:
         if hasattr(table, "__arrow_c_stream__"):

@@ -14,13 +14,22 @@ import numpy as np
 
 from distsvc.errors import UnusableRowsError
 from distsvc.inputs.arrow import DaskFrame, Tables
-from distsvc.inputs.rows import Columns, Input, Reading, RowValues, check_array, cut, not_rows_error
+from distsvc.inputs.rows import (
+    Columns,
+    Input,
+    Reading,
+    RowValues,
+    UserData,
+    check_array,
+    cut,
+    not_rows_error,
+)
 
 
 class ArrayRows(Input):
     """An array whose rows are read by slices: of NumPy, SciPy (sparse), Zarr, h5py."""
 
-    def __init__(self, X: Any, asked: Reading):
+    def __init__(self, X: UserData, asked: Reading):
         super().__init__(X, asked)
         self.shape, self.in_memory = X.shape, not hasattr(type(X), "chunks")
 
@@ -46,7 +55,7 @@ class ArrayRows(Input):
         self._check_numbers(self.X.dtype)
         return self.X, [self.X.dtype], None
 
-    def _cut(self, part: Any) -> Iterator[np.ndarray]:
+    def _cut(self, part: UserData) -> Iterator[np.ndarray]:
         """Yield rows as arrays of numbers, in pieces; masked values are NaN."""
         found = part.toarray() if hasattr(type(part), "toarray") else part
         if isinstance(found, np.ma.MaskedArray):
@@ -97,7 +106,7 @@ class DaskArray(ArrayRows):
 
 
 def _of_chunk(
-    of_part: Callable[[Input], np.ndarray], asked: Reading, X: Any, block_info: Any = None
+    of_part: Callable[[Input], np.ndarray], asked: Reading, X: UserData, block_info: Any = None
 ) -> np.ndarray:
     """Return the values of the rows (n, d) of a chunk; dask calls it on a worker."""
     part = ArrayRows(X, asked)
@@ -114,7 +123,7 @@ TABLE_METHODS = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__")
 """Methods by which Arrow can read an object as a table."""
 
 
-def opened(X: Any, missing: bool = False) -> Input | None:
+def opened(X: UserData, missing: bool = False) -> Input | None:
     """Return the reader of X in blocks; None for NumPy arrays, lists and sparse matrices.
 
     scikit-learn validates the latter. With `missing`, values may be NaN or null.
@@ -127,13 +136,13 @@ def opened(X: Any, missing: bool = False) -> Input | None:
     return None
 
 
-def is_elsewhere(X: Any) -> bool:
+def is_elsewhere(X: UserData) -> bool:
     """Return True if NumPy can't use X directly, so that it is read in blocks."""
     found = rows_of(X, Reading())
     return found is not None and not found.in_memory
 
 
-def rows_of(X: Any, asked: Reading) -> Input | None:
+def rows_of(X: UserData, asked: Reading) -> Input | None:
     """Return the reader of X in pieces; None if X is neither an array nor a table.
 
     X is an array (n, d) of NumPy, SciPy (sparse), dask or Zarr, or another object with a shape and
@@ -175,7 +184,7 @@ def _is_stream(kind: type) -> bool:
     return _has(kind, "__arrow_c_stream__") and not _has(kind, "shape")
 
 
-def _of_table(X: Any, asked: Reading) -> Input | None:
+def _of_table(X: UserData, asked: Reading) -> Input | None:
     kind = type(X)
     if _has(kind, "collect_batches"):  # of polars
         return Tables(X, asked, X.collect_batches)
@@ -189,7 +198,7 @@ def _of_table(X: Any, asked: Reading) -> Input | None:
     return Tables(X, asked, lambda: [X], in_memory=in_memory, once=_is_stream(kind))
 
 
-def _of_many(X: Any, asked: Reading) -> Input | None:
+def _of_many(X: UserData, asked: Reading) -> Input | None:
     """Return the reader of an iterable of tables; None for a sequence of other objects."""
     if not _has(type(X), "__getitem__"):
         return Tables(X, asked, lambda: X, once=True)

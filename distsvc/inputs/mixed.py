@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +13,7 @@ import pyarrow.compute as pc
 from distsvc.errors import UnusableRowsError
 from distsvc.inputs.arrow import numbers
 from distsvc.inputs.given import rows_of
-from distsvc.inputs.rows import Reading, not_rows_error
+from distsvc.inputs.rows import Reading, UserData, not_rows_error
 
 MOST_LEVELS = 32
 """Maximum number of values of a category with a column, or a code, of their own."""
@@ -124,7 +123,7 @@ class MixedTable:
 
 
 def mixed_rows(
-    X: Any, levels: Sequence[Levels | None] | None = None, name: str = "X"
+    X: UserData, levels: Sequence[Levels | None] | None = None, name: str = "X"
 ) -> MixedTable:
     """Return the rows of X, all in memory; columns of text are categories, booleans numbers.
 
@@ -175,7 +174,7 @@ def mixed_rows(
     return MixedTable(rows, tuple(known), names)
 
 
-def _columns(X: Any, name: str) -> tuple[list[pa.Array], tuple[str, ...] | None]:
+def _columns(X: UserData, name: str) -> tuple[list[pa.Array], tuple[str, ...] | None]:
     """Return the columns of X as Arrow arrays, at least one, and their names if X is a table."""
     holds_objects = isinstance(X, np.ndarray) and X.dtype.kind in "OUS"
     source = None if holds_objects else rows_of(X, Reading(name))
@@ -196,7 +195,7 @@ def _columns(X: Any, name: str) -> tuple[list[pa.Array], tuple[str, ...] | None]
     return [_decoded(column) for column in table.columns], tuple(table.column_names)
 
 
-def _of_array(X: Any, name: str) -> list[pa.Array]:
+def _of_array(X: UserData, name: str) -> list[pa.Array]:
     """Return the columns of a list of rows, or of an array of objects."""
     try:
         rows = np.asarray(X, object)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import IO, Any, Protocol, Self
+from typing import IO, Any, Protocol, Self, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from distsvc.inputs.exactness import Ends
 BLOCK_VALUES = 2**20
 """Maximum number of values of a block; learners and rules make several copies of it."""
 
+
+UserData: TypeAlias = Any
+"""An array or a table of any library; its type has the methods that are needed."""
 
 Columns = tuple[Any, Sequence[np.dtype], Sequence[str] | None]
 """The header of a table, a dtype that holds each column, and the names of the columns."""
@@ -84,7 +87,7 @@ class Input(ABC):
     n_features: int
     dtype: np.dtype  # of the blocks: float32 if it holds all columns, else float64
 
-    def __init__(self, X: Any, asked: Reading):
+    def __init__(self, X: UserData, asked: Reading):
         self.X, self.asked = X, asked
 
     @property

@@ -70,7 +70,7 @@ Text = Annotated[str, Field(min_length=1)]
 PathOrUrl = Annotated[Text, AfterValidator(_usable_path)]
 
 
-def _several(value: Any) -> Any:
+def _several(value: object) -> object:
     return value if isinstance(value, list | tuple) else (value,)
 
 
@@ -143,7 +143,7 @@ class InputConfig(_Section):
         return path if isinstance(path, str) else list(path)
 
 
-def _words(value: Any) -> Any:
+def _words(value: object) -> object:
     """Return the words of a command, which can be a single text."""
     return shlex.split(value) if isinstance(value, str) else value
 
@@ -198,7 +198,7 @@ IGNORE = "ignore"
 CATEGORY = "category"
 
 
-def _kind(value: Any) -> Any:
+def _kind(value: object) -> object:
     """Return the table of a column's kind, which can be a single word."""
     return {"kind": value} if isinstance(value, str) else value
 
@@ -296,14 +296,14 @@ MIXED = ("auto", "mixture")
 """Algorithms that take categories and missing values."""
 
 
-def _algorithm(model: Any) -> Any:
+def _algorithm(model: object) -> str:
     """Return the algorithm of a ``[model]`` section, a dictionary or a model."""
     if isinstance(model, dict):
         return model.get("algorithm", DEFAULT_MODEL.algorithm)
     return getattr(model, "algorithm", DEFAULT_MODEL.algorithm)
 
 
-def _with_algorithm(model: Any) -> Any:
+def _with_algorithm(model: object) -> object:
     """Return a ``[model]`` section with the algorithm of its keys.
 
     A key that the default algorithm does not have means support vector clustering.
@@ -316,7 +316,7 @@ def _with_algorithm(model: Any) -> Any:
     return model | {"algorithm": "support-vector"} if others else given
 
 
-def _any_model(_: Any, schema: GetCoreSchemaHandler) -> CoreSchema:
+def _any_model(_: object, schema: GetCoreSchemaHandler) -> CoreSchema:
     """Return the schema of ``[model]``: a union tagged by the algorithm."""
     choices = {algorithm: schema(section) for algorithm, section in MODEL_SECTIONS.items()}
     return no_info_before_validator_function(
@@ -343,13 +343,13 @@ class ContinuityConfig(_Section):
     """A published run from whose table drift is measured on all nights."""
 
 
-def _limit(value: Any) -> Any:
+def _limit(value: object) -> Section:
     """Return the table of a check; false means no limit."""
     given = value if isinstance(value, dict) else {"limit": value}
     return given | {"limit": None} if given.get("limit") is False else given
 
 
-def _never(value: Any) -> Any:
+def _never(value: object) -> Section:
     """Return the table of a check, with a limit of 0 for true."""
     given = _limit(value)
     return given | {"limit": 0.0} if given.get("limit") is True else given
@@ -569,10 +569,10 @@ class Job(_Section):
     checks: ChecksConfig = ChecksConfig()
     cluster: ClusterConfig = ClusterConfig()
 
-    _as_written: dict[tuple[str, str], Any] = PrivateAttr(default_factory=dict)
+    _as_written: dict[tuple[str, str], object] = PrivateAttr(default_factory=dict)
 
     @property
-    def as_written(self) -> dict[tuple[str, str], Any]:
+    def as_written(self) -> dict[tuple[str, str], object]:
         """Values with dates as written in the file, by section and key."""
         return self._as_written
 
@@ -668,7 +668,7 @@ RENAMED = {("input", "label"): "classes", ("continuity", "match"): "min_overlap"
 """Present names of keys, by section and old name."""
 
 
-def with_key(job: Job, section: str, key: str, value: Any) -> Job:
+def with_key(job: Job, section: str, key: str, value: object) -> Job:
     """Return a job with another value of a key, without validation."""
     part = getattr(job, section).model_copy(update={key: value})
     return job.model_copy(update={section: part})

@@ -40,7 +40,7 @@ class Constraint:
     otherwise: Mapping[str, str] = field(default_factory=dict)  # words for some types of errors
     default: Any = None  # the estimator's
 
-    def check(self, name: str, value: Any) -> None:
+    def check(self, name: str, value: object) -> None:
         """Raise ParameterError unless a value is allowed in an estimator."""
         try:
             self._adapter.validate_python(_plain(value), strict=True)
@@ -49,7 +49,7 @@ class Constraint:
             expected = self.otherwise.get(kind, self.expected)
             raise ParameterError(f"{name} must {expected}, found {shown(value)}") from None
 
-    def by_default(self, value: Any) -> Constraint:
+    def by_default(self, value: object) -> Constraint:
         """Return the same with an estimator's default."""
         return replace(self, default=value)
 
@@ -64,7 +64,7 @@ class Constraint:
         return replace(self, job_type=None)
 
     @cached_property
-    def _adapter(self) -> TypeAdapter[Any]:
+    def _adapter(self) -> TypeAdapter[object]:
         return TypeAdapter(self.type)
 
 
@@ -108,22 +108,23 @@ def choice(*names: str, in_memory: tuple[str, ...] = ()) -> Constraint:
     return Constraint(f"be one of {known}", Literal[known], Literal[names])
 
 
-def is_several(gamma: Any) -> bool:
+def is_several(gamma: object) -> bool:
     """Return True if gamma is a list of kernel widths."""
     return isinstance(gamma, (list, tuple, np.ndarray))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Return the Python value of NumPy arrays, integers and booleans."""
     if isinstance(value, np.bool_):
         return bool(value)
     if is_several(value):
         return [_plain(one) for one in np.atleast_1d(np.asarray(value, object))]
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    return int(value) if whole else value
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return int(value)
+    return value
 
 
-def _seed_or_none(value: Any) -> Any:
+def _seed_or_none(value: object) -> object:
     random = value is np.random or isinstance(value, np.random.RandomState)
     return None if random else value
 

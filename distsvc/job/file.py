@@ -9,10 +9,11 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Literal, get_args, get_origin
 
 import tomli_w
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from distsvc.errors import InputNotFoundError, JobFileError, shown
 from distsvc.errors.urls import bare_url
@@ -79,7 +80,7 @@ def read_job(path: str | Path) -> Sections:
 
 
 def override(
-    content: Sections, settings: Iterable[str] = (), values: Mapping[str, Any] | None = None
+    content: Sections, settings: Iterable[str] = (), values: Mapping[str, object] | None = None
 ) -> Sections:
     """Return sections with other values of keys, not yet validated.
 
@@ -179,9 +180,9 @@ def _parse_toml(text: str, source: str) -> Sections:
         raise JobFileError(f"{source}: expected numbers of at most 4300 digits") from None
 
 
-def _added_up(content: Sections, settings: Iterable[str]) -> dict[str, Any]:
+def _added_up(content: Sections, settings: Iterable[str]) -> Section:
     """Return the values of settings; parts of a table are added to the file's table."""
-    given: dict[str, Any] = {}
+    given: Section = {}
     whole: set[str] = set()
     for setting in settings:
         name, value, is_part = _setting(setting)
@@ -197,7 +198,7 @@ def _added_up(content: Sections, settings: Iterable[str]) -> dict[str, Any]:
     return given
 
 
-def _setting(setting: str) -> tuple[str, Any, bool]:
+def _setting(setting: str) -> tuple[str, object, bool]:
     """Return key and value of a setting, and True if it is ``section.key.part=value``."""
     name, equals, text = setting.partition("=")
     if not equals:
@@ -212,7 +213,7 @@ def _setting(setting: str) -> tuple[str, Any, bool]:
     return name, value, False
 
 
-def _both(first: Any, second: Any) -> Any:
+def _both(first: object, second: object) -> object:
     """Return the value of a key with two settings: lists and tables add up, else the last wins."""
     if isinstance(first, list) and isinstance(second, list):
         return [*first, *(one for one in second if one not in first)]
@@ -224,7 +225,7 @@ def _both(first: Any, second: Any) -> Any:
     return second
 
 
-def _put(content: Sections, name: str, value: Any, by: str, found: str, more: str = "") -> None:
+def _put(content: Sections, name: str, value: object, by: str, found: str, more: str = "") -> None:
     section, dot, key = name.strip().partition(".")
     if not (dot and section and key):
         raise JobFileError(f"{by} expects section.key{more}, found {found}")
@@ -238,7 +239,7 @@ def _put(content: Sections, name: str, value: Any, by: str, found: str, more: st
     table[key] = value
 
 
-def _value(text: str) -> Any:
+def _value(text: str) -> object:
     """Return a text's value in TOML, or the text itself."""
     try:
         content = _parse_toml(f"value = {text}", "--set")
@@ -270,7 +271,7 @@ def _with_dates(content: Sections, source: str, run_date: str | None) -> Section
     return content
 
 
-def _dated(name: str, value: Any, day: datetime.date) -> Any:
+def _dated(name: str, value: object, day: datetime.date) -> object:
     """Return a key's value with the day filled in; ValueError as in `fill_date`."""
     if isinstance(value, list):
         each = [_dated(name, one, day) for one in value]
@@ -280,15 +281,15 @@ def _dated(name: str, value: Any, day: datetime.date) -> Any:
     if name == PREVIOUS_KEY:
         nights = min(EARLIER_NIGHTS, day.toordinal())
         days = [day - datetime.timedelta(before) for before in range(nights)]
-        each = [fill_each_date(value, one)[::-1] for one in days]
-        return list(dict.fromkeys(one for several in each for one in several))
+        earlier = (one for before in days for one in fill_each_date(value, before)[::-1])
+        return list(dict.fromkeys(earlier))
     found = fill_each_date(value, day) if name in RANGED_KEYS else [fill_date(value, day)]
     return found[0] if len(found) == 1 else found
 
 
 def _explain(error: ValidationError) -> list[str]:
     """Return a sentence for each field with errors; a union has an error for each member."""
-    items: dict[tuple[Any, ...], list[Any]] = {}
+    items: dict[tuple[int | str, ...], list[ErrorDetails]] = {}
     for item in error.errors():
         place = item["loc"]
         if place[:1] == ("model",) and len(place) > 1 and place[1] in MODEL_SECTIONS:
@@ -297,7 +298,7 @@ def _explain(error: ValidationError) -> list[str]:
     return [_explain_field(".".join(map(str, place)), of) for place, of in items.items()]
 
 
-def _explain_field(name: str, items: list[Any]) -> str:
+def _explain_field(name: str, items: list[ErrorDetails]) -> str:
     first = items[0]
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
@@ -328,14 +329,14 @@ def _explain_field(name: str, items: list[Any]) -> str:
     return f"{name} must {wanted}, found {shown(first['input'])}"
 
 
-def _known_keys(place: tuple[Any, ...]) -> list[str]:
+def _known_keys(place: tuple[int | str, ...]) -> list[str]:
     fields = Job.model_fields
-    if place and place[-1] in MODEL_SECTIONS:
-        return sorted(MODEL_SECTIONS[place[-1]].model_fields)
+    if place and str(place[-1]) in MODEL_SECTIONS:
+        return sorted(MODEL_SECTIONS[str(place[-1])].model_fields)
     if place[:1] == ("columns",):
         return sorted(ColumnKind.model_fields)
     for part in place:
-        annotation = fields[part].annotation
+        annotation = fields[str(part)].annotation
         if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
             return []
         fields = annotation.model_fields
@@ -383,7 +384,7 @@ def keys_like(name: str) -> list[str]:
     ]
 
 
-def _words(annotation: Any) -> tuple[str, ...]:
+def _words(annotation: object) -> tuple[str, ...]:
     """Return the texts in the literals of a type."""
     if get_origin(annotation) is Literal:
         return tuple(word for word in get_args(annotation) if isinstance(word, str))

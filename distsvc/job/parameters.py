@@ -57,6 +57,9 @@ FirstCentres = Literal["k-means++", "random"]
 LinearStart = Literal["mean", "first"]
 """Values of parameters, for the table below and the signatures of estimators."""
 
+Parameters: TypeAlias = dict[str, Any]
+"""Values of an estimator's parameters, by name."""
+
 RandomState: TypeAlias = int | np.random.RandomState | None
 
 IN_MEMORY = get_args(InMemory)
@@ -189,7 +192,7 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
 }
 """The algorithms, and the parameters of their estimators in the order of the signatures."""
 
-COMPOSED: dict[str, dict[str, Any]] = {
+COMPOSED: dict[str, Parameters] = {
     "svc": {"solver": "exact", "labelling": "complete-graph"},
     "fsvc": {"solver": "exact", "labelling": "balls"},
 }
@@ -204,7 +207,7 @@ PARAMETERS |= {
     | {"ball_radius": WEIGHT.by_default(0.3), "merge_radius": WEIGHT.by_default(0.1)},
 }
 
-PUBLISHED: dict[str, dict[str, Any]] = {
+PUBLISHED: dict[str, Parameters] = {
     "support-vector": {
         "variant": "published", "solver": "bsgd", "budget": 50, "maintenance": "removal",
         "projection_size": 5, "stopping": "step-norm", "theta": 0.01, "labelling": "equilibria",
@@ -323,7 +326,7 @@ JOINT_RULES: dict[str, Callable[[Given], None]] = {
 """Rules for parameters together, by algorithm."""
 
 
-def of_job(algorithm: str, given: Given, settings: str | None = None) -> dict[str, Any]:
+def of_job(algorithm: str, given: Given, settings: str | None = None) -> Parameters:
     """Return the parameters of a job, with the defaults in which jobs differ from estimators.
 
     With the settings "published", all other parameters have the paper's values.
@@ -338,17 +341,17 @@ def of_job(algorithm: str, given: Given, settings: str | None = None) -> dict[st
     return nu | (published(algorithm, given) if settings == "published" else dict(given))
 
 
-def published(algorithm: str, given: Given) -> dict[str, Any]:
+def published(algorithm: str, given: Given) -> Parameters:
     """Return the settings of an algorithm's paper, overridden by those given."""
     return PUBLISHED[algorithm] | dict(given)
 
 
-def completed(algorithm: str, given: Given) -> dict[str, Any]:
+def completed(algorithm: str, given: Given) -> Parameters:
     """Return all parameters of an estimator: those given, and defaults."""
     return {name: given.get(name, one.default) for name, one in PARAMETERS[algorithm].items()}
 
 
-def composed(algorithm: str, given: Given) -> dict[str, Any]:
+def composed(algorithm: str, given: Given) -> Parameters:
     """Return the parameters of `SupportVectorClustering` for a method of the papers."""
     return completed("support-vector", COMPOSED[algorithm] | dict(given))
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import fsspec
 import pyarrow as pa
+from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError
@@ -18,6 +19,12 @@ from distsvc.errors.extras import check_extra
 from distsvc.errors.faults import classify_error
 from distsvc.errors.urls import NO_LAKE, LakeUrl, bare_text, checked_url, lake_url
 from distsvc.storage.places.remote import connection, patient
+
+if TYPE_CHECKING:
+    from zarr.abc.store import Store as ZarrStore
+
+Info: TypeAlias = Mapping[str, Any]
+"""Metadata of a file in a file system of fsspec."""
 
 ICEBERG_METADATA = ".metadata.json"
 """The suffix of the metadata files of an Iceberg table."""
@@ -31,7 +38,7 @@ class Location:
     found in a folder, its path. `lake` has the kind and the version of a Delta or Iceberg table.
     """
 
-    fs: Any
+    fs: AbstractFileSystem
     path: str
     url: str
     lake: LakeUrl = NO_LAKE
@@ -98,7 +105,7 @@ class Location:
         """Return whether the name ends in one of some suffixes, in any case."""
         return self.path.lower().endswith(tuple(suffixes))
 
-    def info(self) -> Mapping[str, Any] | None:
+    def info(self) -> Info | None:
         """Return the file system's metadata, or None if nothing exists here."""
         try:
             return self.fs.info(self.path)
@@ -120,7 +127,7 @@ class Location:
                 return False
             raise known or error from error
 
-    def zarr_store(self) -> Any:
+    def zarr_store(self) -> ZarrStore:
         """Return the location as a store of Zarr."""
         from zarr import storage  # 0.4 s that other jobs need not spend
 
@@ -131,7 +138,7 @@ class Location:
         patient(store.fs)
         return store
 
-    def open(self, cache: str = "none") -> Any:
+    def open(self, cache: str = "none") -> pa.NativeFile:
         """Open the file for pyarrow; `cache` is fsspec's, for remote files."""
         # pyarrow reads a local file itself without holding Python's lock.
         if self.is_local:

@@ -11,13 +11,18 @@ import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import fsspec
 
 from distsvc.errors import JobFileError, OutputPermissionError
 from distsvc.errors.faults import CREDENTIALS
 from distsvc.errors.urls import bare_text, links
+
+if TYPE_CHECKING:
+    from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
+    from botocore.session import Session
+    from fsspec import AbstractFileSystem
 
 STORE_CONNECT, STORE_SILENCE = 10, 30
 """Maximum seconds for a connection to a store, and for each part of an answer."""
@@ -59,7 +64,7 @@ def connection(url: str, s3: Mapping[str, Any] = MappingProxyType({})) -> Option
     return options
 
 
-def patient(fs: Any) -> Any:
+def patient(fs: AbstractFileSystem) -> AbstractFileSystem:
     """Return a file system that leaves retries to botocore if it is S3's."""
     inner = fs
     while inner is not None:
@@ -172,7 +177,7 @@ def _s3_settings() -> dict[str, str]:
     return _s3_address(session) | {name: value for name, value in (keys or {}).items() if value}
 
 
-def _s3_address(session: Any) -> dict[str, str]:
+def _s3_address(session: Session) -> dict[str, str]:
     """Return the region of S3, and its endpoint unless that is Amazon's own."""
     region = session.get_config_variable("region") or "us-east-1"
     meta = session.create_client("s3", region_name=region).meta
@@ -181,13 +186,13 @@ def _s3_address(session: Any) -> dict[str, str]:
     return {"region": meta.region_name, "endpoint": meta.endpoint_url}
 
 
-def _botocore() -> Any:
+def _botocore() -> Session:
     from botocore.session import get_session
 
     return get_session()
 
 
-async def again(request: Any, send: Any) -> Any:
+async def again(request: ClientRequest, send: ClientHandlerType) -> ClientResponse:
     """Repeat a GET request if the server is busy or broken or drops the connection.
 
     A range of a file is read here, since the connection may be dropped on the way. Other methods

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from distsvc.errors import DataError
 from distsvc.inputs.given import rows_of
-from distsvc.inputs.rows import Input, Reading, not_rows_error
+from distsvc.inputs.rows import Input, Reading, UserData, not_rows_error
 from distsvc.storage.rows.blocks import Block, fill
 from distsvc.storage.rows.columns import plain_type, truncated
 from distsvc.storage.rows.features import (
@@ -29,7 +29,7 @@ _EMPTY_TYPES = pa.float64(), pa.list_(pa.float64()), pa.duration("s"), pa.string
 """Types for a column without any value: the first that its feature takes."""
 
 
-def given_rows(X: Any, features: Sequence[Feature], block_rows: int) -> Input:
+def given_rows(X: UserData, features: Sequence[Feature], block_rows: int) -> Input:
     """Return the reader of X in blocks of at most `block_rows` rows; `DataError` for other objects.
 
     X is as in `rows_of`: an array with `array_columns`, or a table with the features' columns.

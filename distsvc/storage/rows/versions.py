@@ -7,12 +7,12 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from distsvc.errors import DataError
-from distsvc.storage.places.location import Location
+from distsvc.storage.places.location import Info, Location
 
 _TAG_KEYS = (
     "ETag", "etag", "md5", "mtime", "LastModified", "last_modified", "updated", "created",
@@ -59,7 +59,7 @@ Versions = dict[str, Version]
 """Versions by a file's name relative to the table's folder."""
 
 
-def version_of(place: Location, info: Mapping[str, Any] | None = None) -> Version:
+def version_of(place: Location, info: Info | None = None) -> Version:
     """Return the version of a file; a remote file system's `info` is used if it is known.
 
     `DataError` if the file is gone, unreadable, or a pipe, a socket or a device; `TemporaryError`

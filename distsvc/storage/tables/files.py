@@ -6,20 +6,19 @@ import errno
 import itertools
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from fsspec.utils import glob_translate
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
-from distsvc.storage.places.location import ICEBERG_METADATA, Location
+from distsvc.storage.places.location import ICEBERG_METADATA, Info, Location
 from distsvc.storage.rows.versions import Versions, version_of
 
-Infos = dict[str, Mapping[str, Any]]
+Infos = dict[str, Info]
 """A remote file system's metadata of each file, by name."""
 
 _PACKINGS = {"gz", "gzip", "bz2", "zst", "zstd", "xz", "lz4", "snappy", "zip"}

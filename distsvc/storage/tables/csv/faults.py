@@ -214,7 +214,7 @@ def _reader(file: Location, head: Head, strict: bool = False) -> Iterator[Any]:
             csv.field_size_limit(before)
 
 
-def _lines(file: Location, head: Head) -> Any:
+def _lines(file: Location, head: Head) -> gzip.GzipFile | io.BufferedReader:
     """Open a file as lines of bytes."""
     stream = file.fs.open(file.path, "rb")
     return gzip.open(stream) if head.is_packed else io.BufferedReader(stream)

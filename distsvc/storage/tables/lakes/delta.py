@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import numpy as np
@@ -17,6 +17,9 @@ from distsvc.storage.places.location import Location
 from distsvc.storage.places.remote import delta_options
 from distsvc.storage.rows.columns import plain_type
 from distsvc.storage.tables.lakes import lake
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 _FEATURES = {
     "appendOnly", "columnMapping", "deletionVectors", "domainMetadata", "timestampNtz",
@@ -50,7 +53,7 @@ class Delta(lake.Lake):
             return _snapshot(location.pinned(f"version={table.version()}"), table)
 
 
-def _opened(location: Location) -> Any:
+def _opened(location: Location) -> DeltaTable:
     lake.check_installed(location, "deltalake")
     from deltalake import DeltaTable
     from deltalake.exceptions import TableNotFoundError
@@ -111,12 +114,12 @@ def _known(error: BaseException, location: Location, part: str) -> DistsvcError:
     return known or DataError(f"can't read the {part} of {location.shown}: {text}")
 
 
-def _snapshot(location: Location, table: Any) -> lake.Snapshot:
+def _snapshot(location: Location, table: DeltaTable) -> lake.Snapshot:
     fields = table.schema().fields
     mode = table.metadata().configuration.get(f"{_MAPPED}mode", "none")
     own = {one.name: one.metadata.get(f"{_MAPPED}physicalName") for one in fields}
     physical = {name: (mapped or name) for name, mapped in own.items()}
-    numbers = {one.name: one.metadata.get(f"{_MAPPED}id") for one in fields}
+    numbers = {one.name: one.metadata.get(f"{_MAPPED}id", -1) for one in fields}
     types = {one.name: plain_type(one.type) for one in pa.schema(table.schema().to_arrow())}
     keys = tuple(table.metadata().partition_columns)
     return lake.snapshot_of(
@@ -130,7 +133,7 @@ def _snapshot(location: Location, table: Any) -> lake.Snapshot:
 
 
 def _parts(
-    location: Location, table: Any, keys: tuple[str, ...], physical: dict[str, str]
+    location: Location, table: DeltaTable, keys: tuple[str, ...], physical: dict[str, str]
 ) -> list[lake.DataFile]:
     live = pa.table(table.get_add_actions(flatten=True))
     deleted = _deleted(location, table)
@@ -147,7 +150,7 @@ def _parts(
     return parts
 
 
-def _deleted(location: Location, table: Any) -> dict[str, np.ndarray]:
+def _deleted(location: Location, table: DeltaTable) -> dict[str, np.ndarray]:
     """Return the positions of the deleted rows, by the URL of each file that has some."""
     if "deletionVectors" not in (table.protocol().reader_features or ()):
         return {}

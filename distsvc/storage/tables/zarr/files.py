@@ -9,7 +9,7 @@ import posixpath
 import re
 import struct
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from distsvc.errors import DataError, InputNotFoundError
 from distsvc.storage.places.location import Location
@@ -22,6 +22,9 @@ from distsvc.storage.rows.versions import (
     version_of,
 )
 from distsvc.storage.tables.files import find_files
+
+if TYPE_CHECKING:
+    from zarr import Array
 
 Stored = dict[str, tuple[int, Any]]
 """Number of chunks and fill value, by array."""
@@ -75,7 +78,7 @@ def check_metadata(place: Location, table: Table, columns: list[str]) -> None:
 
 
 def check_chunks(
-    place: Location, table: Table, name: str, array: Any, start: int, stop: int
+    place: Location, table: Table, name: str, array: Array, start: int, stop: int
 ) -> None:
     """Compare the chunk files of an array's rows in a local store.
 
@@ -93,7 +96,7 @@ def check_chunks(
             )
 
 
-def check_whole(place: Location, name: str, array: Any, start: int, stop: int) -> None:
+def check_whole(place: Location, name: str, array: Array, start: int, stop: int) -> None:
     """Refuse truncated chunks in a local store; Blosc would read the memory behind them."""
     codecs = [type(codec).__name__ for codec in array.compressors]
     if not place.is_local or array.shards or not any("Blosc" in codec for codec in codecs):
@@ -110,7 +113,7 @@ def check_whole(place: Location, name: str, array: Any, start: int, stop: int) -
             )
 
 
-def _files(place: Location, name: str, array: Any, start: int, stop: int) -> Iterator[Location]:
+def _files(place: Location, name: str, array: Array, start: int, stop: int) -> Iterator[Location]:
     """Yield the existing chunk files of an array's rows in a local store."""
     sizes = array.shards or array.chunks
     first, last = start // sizes[0], (stop - 1) // sizes[0]
@@ -121,7 +124,7 @@ def _files(place: Location, name: str, array: Any, start: int, stop: int) -> Ite
             yield file
 
 
-def n_chunks(array: Any) -> int:
+def n_chunks(array: Array) -> int:
     """Return the number of chunks, or shards, of an array."""
     sizes = array.shards or array.chunks
     return math.prod(-(-n // size) for n, size in zip(array.shape, sizes, strict=True))

@@ -9,7 +9,7 @@ import posixpath
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +40,9 @@ from distsvc.storage.tables.files import Files
 from distsvc.storage.tables.source import Source
 from distsvc.storage.tables.zarr import files
 from distsvc.storage.tables.zarr.files import CHUNK_NAME, ZARR_METADATA, n_chunks
+
+if TYPE_CHECKING:
+    from zarr import Array, Group
 
 _TEXT = re.compile(r"[<>|=]?[OSUVMm]|string|fixed_length|variable_length|numpy\.")
 """Beginnings of the names of types that are no numbers."""
@@ -148,7 +151,7 @@ def _step(chunk: int, block_rows: int) -> int:
     return max(chunk, min(block_rows, 262_144) // chunk * chunk)
 
 
-def _open(place: Location) -> Any:
+def _open(place: Location) -> Array | Group:
     """Open an array or a group without consolidated metadata, which may be stale."""
     import zarr  # 0.4 s that other jobs need not spend
 
@@ -162,7 +165,7 @@ def _has_metadata(place: Location) -> bool:
     return any(place.join(name).exists() for name in ZARR_METADATA)
 
 
-def _is_group(node: Any) -> bool:
+def _is_group(node: Array | Group) -> bool:
     return not hasattr(node, "shape")
 
 
@@ -177,7 +180,7 @@ def _reading(place: Location) -> Iterator[None]:
         raise DataError(f"can't read {place.shown}: {error}") from error
 
 
-def _columns_of_group(place: Location, group: Any) -> _Arrays:
+def _columns_of_group(place: Location, group: Group) -> _Arrays:
     # Members are opened one by one: one that Zarr can't represent must not hide the others.
     found = [i["name"] for i in place.fs.ls(place.path, detail=True) if i["type"] == "directory"]
     folders = {posixpath.basename(name.rstrip("/")) for name in found}
@@ -198,7 +201,7 @@ def _columns_of_group(place: Location, group: Any) -> _Arrays:
     return arrays
 
 
-def _member(folder: Location, group: Any, name: str) -> Any:
+def _member(folder: Location, group: Group, name: str) -> Array | Group | Exception:
     """Return an array or group in a group, or the error; for a plain folder the group itself.
 
     A folder of chunks without metadata was an array.
@@ -304,7 +307,7 @@ def _scan_group(
     )
 
 
-def _scan_array(place: Location, array: Any) -> Scan:
+def _scan_array(place: Location, array: Array) -> Scan:
     if array.ndim not in (1, 2):
         raise DataError(f"{place.shown} has {array.ndim} dimensions, expected 1 or 2")
     if array.ndim == 2 and array.shape[1] > MAX_WIDTH:
@@ -344,7 +347,7 @@ def _misfits(place: Location, arrays: _Arrays, reference: str) -> dict[str, str]
     return problems
 
 
-def _extents(place: Location, arrays: list[Any]) -> tuple[int, ...]:
+def _extents(place: Location, arrays: list[Array]) -> tuple[int, ...]:
     n_rows, most_bytes = arrays[0].shape[0], 2**32
     for array in arrays:
         if min(array.chunks) < 1 or array.dtype.itemsize * math.prod(array.chunks) > most_bytes:
@@ -371,7 +374,7 @@ def _no_data(name: str, array: Any) -> str:
     return "a coordinate, named like its dimension" if own else ""
 
 
-def _packed_by(array: Any) -> str:
+def _packed_by(array: Array) -> str:
     """Return the attribute by which stored numbers differ from the values, or ""."""
     if array.dtype.kind not in "iuf":
         return ""
@@ -387,7 +390,7 @@ def _packed_by(array: Any) -> str:
     return ""
 
 
-def _is_nan(value: Any, dtype: Any) -> bool:
+def _is_nan(value: Any, dtype: np.dtype) -> bool:
     try:
         if isinstance(value, str):  # its bytes
             value = np.frombuffer(base64.b64decode(value), np.dtype(dtype).newbyteorder("<"))[0]
@@ -396,7 +399,7 @@ def _is_nan(value: Any, dtype: Any) -> bool:
         return str(value).lower() == "nan"
 
 
-def _array_columns(array: Any, columns: list[str], start: int, stop: int) -> list[np.ndarray]:
+def _array_columns(array: Array, columns: list[str], start: int, stop: int) -> list[np.ndarray]:
     if array.ndim == 1:
         return [array[start:stop]]
     chosen = [int(name[1:]) for name in columns]
@@ -408,7 +411,7 @@ def _array_columns(array: Any, columns: list[str], start: int, stop: int) -> lis
     return list(np.ascontiguousarray(block.T))
 
 
-def _arrow_type(dtype: Any) -> pa.DataType:
+def _arrow_type(dtype: np.dtype) -> pa.DataType:
     if dtype.kind in "TUO":
         return pa.string()
     try:
