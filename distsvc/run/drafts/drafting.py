@@ -31,9 +31,9 @@ from distsvc.storage.rows.columns import truncated
 from distsvc.storage.rows.features import Vector, nominal_columns
 from distsvc.storage.rows.id_detection import ID_NAME, ROW_NUMBER
 from distsvc.storage.rows.usable import no_values_error, usable_rows
-from distsvc.storage.tables.counting import ValueCounts
 from distsvc.storage.tables.opening import open_table, read_blocks
 from distsvc.storage.tables.sources import source_of
+from distsvc.storage.tables.values import ValueCounts
 
 MAX_WRITTEN_NAMES = 100
 

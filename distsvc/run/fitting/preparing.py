@@ -36,7 +36,7 @@ from distsvc.storage.rows.features import (
     one_hot_columns,
 )
 from distsvc.storage.rows.usable import no_values_error
-from distsvc.storage.tables.counting import check_exact
+from distsvc.storage.tables.values import check_exact
 
 MAX_NAMED = 5
 """Maximum number of rows or columns that a note names."""

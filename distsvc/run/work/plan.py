@@ -23,8 +23,8 @@ from distsvc.storage.rows.categories import AS_CODES, Category, Uncounted
 from distsvc.storage.rows.columns import check_names
 from distsvc.storage.rows.features import Feature
 from distsvc.storage.rows.usable import infinite_value_error, select_rows, usable_rows
-from distsvc.storage.tables.counting import ValueCounts
 from distsvc.storage.tables.opening import notes_on_columns, read_blocks
+from distsvc.storage.tables.values import ValueCounts
 
 PILOT_BYTES = 16 * 2**20
 MAX_FIRST_VALUES = 2**26

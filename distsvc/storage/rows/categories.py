@@ -1,6 +1,6 @@
 """Categories: columns of text, booleans or integers, encoded as numbers.
 
-Counts of all rows decide which values have a code (`tables.counting`). Rare and later values share
+Counts of all rows decide which values have a code (`tables.values`). Rare and later values share
 a bucket.
 """
 

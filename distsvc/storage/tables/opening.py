@@ -57,9 +57,8 @@ from distsvc.storage.rows.id_detection import CODE_REASONS, is_named_like_code
 from distsvc.storage.rows.numeric_text import TextNumber, is_text
 from distsvc.storage.rows.versions import check_versions
 from distsvc.storage.rows.where import parse_where, where_columns
-from distsvc.storage.tables import samples
+from distsvc.storage.tables import values
 from distsvc.storage.tables.lakes.lake import check_snapshot
-from distsvc.storage.tables.source import Source
 from distsvc.storage.tables.sources import find_sources, source_of
 
 NO_KINDS: Mapping[str, ColumnKind] = MappingProxyType({})
@@ -143,12 +142,12 @@ def open_table(
         missing_values=preprocess.missing_values if preprocess is not None else (),
     )
     others = {*other_columns(config), *categories} & scan.types.keys()
-    samples.check_unicode(table, source, [name for name in others if is_text(scan.types[name])])
-    texts, why = _text_numbers(config, table, source, scan, {*categories, *ignored})
+    values.check_unicode(table, [name for name in others if is_text(scan.types[name])])
+    texts, why = _text_numbers(config, table, scan, {*categories, *ignored})
     check_kinds(config, scan, kinds, {*texts, *(f.column for f in known)})
     if mixed:
         apart = {*categories, *ignored, *texts, *scan.problems, *other_columns(config)}
-        levels, not_few = _text_levels(config, table, source, scan, apart, kept)
+        levels, not_few = _text_levels(config, table, scan, apart, kept)
         encode |= dict.fromkeys(levels, AS_CODES)
         categories |= set(levels)
         why = {name: one for name, one in (why | not_few).items() if name not in levels}
@@ -166,13 +165,13 @@ def open_table(
     table = replace(table, features=_features(table, scan, columns, logs, encode, known))
     if config.columns is None:
         table = replace(table, left_out=table.left_out | why)
-        table = samples.without_codes(table, source, {*kept, *wanted})
+        table = values.without_codes(table, {*kept, *wanted})
         if kept:
             old = {*kept, *encoded, *logs, *wanted}
             new = [f.column for f in table.features if f.column not in old]
-            table = samples.without_features(table, dict.fromkeys(new, NEW))
+            table = values.without_features(table, dict.fromkeys(new, NEW))
     table = replace(table, compared=compared_columns(table, scan))
-    table = samples.with_compared(table, source)
+    table = values.with_compared(table)
     used = {*table.stored, *other_columns(config)}
     return replace(table, notes=(*found.notes, *source.notes(found, scan, versions, used)))
 
@@ -197,14 +196,14 @@ def _check_kept(shown: str, scan: Scan, kept: Collection[str]) -> None:
 
 
 def _text_numbers(
-    config: InputConfig, table: Table, source: Source, scan: Scan, categories: Collection[str]
+    config: InputConfig, table: Table, scan: Scan, categories: Collection[str]
 ) -> tuple[list[str], dict[str, str]]:
     """Return the columns of text that can be features as numbers, and why others nearly can."""
     apart = {*other_columns(config), *scan.problems, *categories}
     names = config.columns
     if names is None:
         names, apart = scan.default, {*apart, *scan.apart, *scan.keys}
-    return samples.texts_of_numbers(table, source, _text_columns(scan, names, apart))
+    return values.texts_of_numbers(table, _text_columns(scan, names, apart))
 
 
 def _text_columns(scan: Scan, names: Sequence[str], apart: Collection[str]) -> list[str]:
@@ -215,7 +214,6 @@ def _text_columns(scan: Scan, names: Sequence[str], apart: Collection[str]) -> l
 def _text_levels(
     config: InputConfig,
     table: Table,
-    source: Source,
     scan: Scan,
     apart: Collection[str],
     kept: Collection[str],
@@ -230,7 +228,7 @@ def _text_levels(
         return names, {}
     certain = [name for name in names if name in kept]
     rest = [name for name in names if name not in {*kept, *scan.keys, *scan.apart}]
-    levels, others = samples.texts_of_few_levels(table, source, rest)
+    levels, others = values.texts_of_few_levels(table, rest)
     return [*certain, *levels], others
 
 
@@ -378,7 +376,7 @@ def numbers_apart(table: Table) -> list[str]:
 
 def notes_on_columns(table: Table) -> list[str]:
     """Return notes about columns that are, or are not, features because of their values."""
-    guessed = (PANDAS_INDEX, samples.MIXED_TEXT, samples.ID_OR_DATE, *CODE_REASONS)
+    guessed = (PANDAS_INDEX, values.MIXED_TEXT, values.ID_OR_DATE, *CODE_REASONS)
     out = {name: why for name, why in table.left_out.items() if why in guessed}
     texts = [repr(one.column) for one in table.features if isinstance(one, TextNumber)]
     notes = []
@@ -389,7 +387,7 @@ def notes_on_columns(table: Table) -> list[str]:
     nested = [f"{name!r} ({why})" for name, why in table.left_out.items() if why.startswith(inside)]
     if nested:
         notes.append(f"not used as features: {truncated(nested)}; {UNNEST}")
-    units = [repr(name) for name, why in table.left_out.items() if why == samples.WITH_UNIT]
+    units = [repr(name) for name, why in table.left_out.items() if why == values.WITH_UNIT]
     if units:
         notes.append(
             f"numbers with a unit behind them are text, which is no feature: {truncated(units)}; "

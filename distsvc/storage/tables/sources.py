@@ -23,7 +23,7 @@ from distsvc.storage.tables.lakes.iceberg import Iceberg
 from distsvc.storage.tables.parquet import Parquet
 from distsvc.storage.tables.source import Source
 from distsvc.storage.tables.svmlight import Svmlight
-from distsvc.storage.tables.zarr.source import Zarr
+from distsvc.storage.tables.zarr import Zarr
 
 SOURCES: tuple[Source, ...] = (Zarr(), Csv(), Svmlight(), Delta(), Iceberg(), Parquet())
 """The formats in the order in which they claim files; the last one takes all others."""

@@ -14,7 +14,7 @@ from distsvc.job.file import parse_job
 from distsvc.run.work.plan import Plan
 from distsvc.storage.rows.features import levels_of, nominal_columns
 from distsvc.storage.tables.opening import open_table
-from distsvc.storage.tables.samples import ID_OR_DATE
+from distsvc.storage.tables.values import ID_OR_DATE
 
 N = 1000
 

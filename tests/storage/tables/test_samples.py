@@ -15,7 +15,7 @@ from distsvc.job.config import InputConfig
 from distsvc.storage.rows.columns import PANDAS_INDEX
 from distsvc.storage.rows.id_detection import CODE, DATE, PRODUCT, ROW_NUMBER
 from distsvc.storage.tables.opening import new_columns, notes_on_columns, open_table, shown_columns
-from distsvc.storage.tables.samples import MIXED_TEXT, WITH_UNIT
+from distsvc.storage.tables.values import MIXED_TEXT, WITH_UNIT
 from tests.small_tables import everything, opened
 
 N = 6000

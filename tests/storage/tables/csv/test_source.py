@@ -9,8 +9,8 @@ import pytest
 
 from distsvc.errors import DataError, EmptyInputError, OutputPermissionError, TemporaryError
 from distsvc.job.config import InputConfig, PreprocessConfig
-from distsvc.storage.tables.counting import ValueCounts
 from distsvc.storage.tables.opening import fingerprint, open_table
+from distsvc.storage.tables.values import ValueCounts
 from tests.small_tables import everything, opened
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import math
+import os
 import posixpath
 import re
+import struct
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -14,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from distsvc.errors import DataError, DistsvcError
+from distsvc.errors import DataError, DistsvcError, InputNotFoundError
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import Store
@@ -35,20 +38,140 @@ from distsvc.storage.rows.columns import (
     too_many_columns,
     truncated,
 )
-from distsvc.storage.rows.versions import Versions
-from distsvc.storage.tables.files import Files
+from distsvc.storage.rows.versions import (
+    Version,
+    Versions,
+    check_version,
+    combined_version,
+    version_of,
+)
+from distsvc.storage.tables.files import Files, find_files
 from distsvc.storage.tables.source import Source
-from distsvc.storage.tables.zarr import files
-from distsvc.storage.tables.zarr.files import CHUNK_NAME, ZARR_METADATA, n_chunks
 
 if TYPE_CHECKING:
     from zarr import Array, Group
+
+_Stored = dict[str, tuple[int, Any]]
+"""Number of chunks and fill value, by array."""
+
+_METADATA = ("zarr.json", ".zarray", ".zgroup")
+_METADATA_FILES = (*_METADATA, ".zattrs", ".zmetadata")
+
+_CHUNK = re.compile(r"(?:.*/)?(?:c|(?:c[./])?\d+(?:[./]\d+)*)")
+"""The name of a file of a chunk or a shard, in any key encoding."""
+
+_BLOSC = struct.Struct("<4B3I")
+"""The header of Blosc; its last number is the packed size in bytes."""
 
 _TEXT = re.compile(r"[<>|=]?[OSUVMm]|string|fixed_length|variable_length|numpy\.")
 """Beginnings of the names of types that are no numbers."""
 
 _Arrays = dict[str, Any]
 """Arrays by name; the error instead of an unreadable one."""
+
+
+def _store_versions(place: Location) -> Versions:
+    """Return a version of each metadata file, and one for all chunk files of an array.
+
+    The latter are named ``<array>/*``: there may be more of them than a plan should list. A server
+    that does not list files yields the root's metadata only.
+    """
+    try:
+        files = find_files(place, hidden=True).versions
+    except InputNotFoundError:  # nothing there, or a server that does not list its files
+        names = [name for name in _METADATA_FILES if place.fs.exists(place.join(name).path)]
+        return {name: version_of(place.join(name)) for name in names}
+    folders = {
+        name.rpartition("/")[0] for name in files if posixpath.basename(name) in _METADATA_FILES
+    }
+    versions: Versions = {}
+    chunks: dict[str, list[tuple[str, Version]]] = {}
+    for name, version in files.items():
+        if posixpath.basename(name) in _METADATA_FILES:
+            versions[name] = version
+        else:
+            folder = name
+            while folder and folder not in folders:
+                folder = folder.rpartition("/")[0]
+            chunks.setdefault(posixpath.join(folder, "*"), []).append((name, version))
+    return versions | {
+        name: combined_version(members, sum(bool(_CHUNK.fullmatch(own)) for own, _ in members))
+        for name, members in chunks.items()
+    }
+
+
+def _check_metadata(place: Location, table: Table, columns: list[str]) -> None:
+    """Compare the metadata of the columns that are read; of a remote store the root's only."""
+    folders = {"", *columns} if place.is_local else {""}
+    for name, version in table.versions.items():
+        if posixpath.basename(name) in _METADATA_FILES and name.rpartition("/")[0] in folders:
+            check_version(place.join(name), version)
+
+
+def _check_chunks(
+    place: Location, table: Table, name: str, array: Array, start: int, stop: int
+) -> None:
+    """Compare the chunk files of an array's rows in a local store.
+
+    A changed file is later than all files when the table was opened. `opening.check_unchanged`
+    finds removed ones: a chunk of fill values has no file.
+    """
+    if not place.is_local:
+        return
+    recorded = table.versions.get(posixpath.join(name, "*"), Version(0, ""))
+    for file in _files(place, name, array, start, stop):
+        if os.stat(file.path).st_ctime_ns > recorded.changed:
+            raise DataError(
+                f"{file.shown} changed while the run was reading it: {version_of(file)} now, "
+                "later than every file of the array when the table was opened"
+            )
+
+
+def _check_whole(place: Location, name: str, array: Array, start: int, stop: int) -> None:
+    """Refuse truncated chunks in a local store; Blosc would read the memory behind them."""
+    codecs = [type(codec).__name__ for codec in array.compressors]
+    if not place.is_local or array.shards or not any("Blosc" in codec for codec in codecs):
+        return
+    for file in _files(place, name, array, start, stop):
+        with file.naming_errors(), open(file.path, "rb") as stream:
+            header, size = stream.read(_BLOSC.size), os.fstat(stream.fileno()).st_size
+        whole = len(header) == _BLOSC.size
+        expected = _BLOSC.unpack(header)[-1] if whole else _BLOSC.size
+        if size < expected:
+            raise DataError(
+                f"{file.shown} was cut: it has {size} bytes, expected at least {expected}; "
+                "write the chunk again"
+            )
+
+
+def _files(place: Location, name: str, array: Array, start: int, stop: int) -> Iterator[Location]:
+    """Yield the existing chunk files of an array's rows in a local store."""
+    sizes = array.shards or array.chunks
+    first, last = start // sizes[0], (stop - 1) // sizes[0]
+    across = [range(-(-n // size)) for n, size in zip(array.shape[1:], sizes[1:], strict=True)]
+    for cell in itertools.product(range(first, last + 1), *across):
+        file = place.join(posixpath.join(name, array.metadata.encode_chunk_key(cell)))
+        if os.path.exists(file.path):
+            yield file
+
+
+def _n_chunks(array: Array) -> int:
+    """Return the number of chunks, or shards, of an array."""
+    sizes = array.shards or array.chunks
+    return math.prod(-(-n // size) for n, size in zip(array.shape, sizes, strict=True))
+
+
+def _unwritten(place: Location, versions: Versions, stored: _Stored) -> dict[str, str]:
+    """Return the number of missing chunks and the fill value, by array; NaN is missing anyway."""
+    if not (place.is_local or any(name.endswith("*") for name in versions)):
+        return {}
+    found = {}
+    for name, (expected, fill) in stored.items():
+        known = versions.get(posixpath.join(name, "*"))
+        lacking = expected - (known.chunks if known else 0)
+        if lacking > 0 and fill == fill:
+            found[name] = f"{lacking:,} of {expected:,} chunks, read as {fill}"
+    return found
 
 
 class Zarr(Source):
@@ -72,7 +195,7 @@ class Zarr(Source):
         return found.named(())
 
     def versions(self, found: Files) -> Versions:
-        return files.store_versions(found.location)
+        return _store_versions(found.location)
 
     def scan(
         self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
@@ -99,7 +222,7 @@ class Zarr(Source):
         self, found: Files, scan: Scan, versions: Versions, columns: Collection[str]
     ) -> list[str]:
         used = {name: one for name, one in scan.stored.items() if name in columns or not name}
-        lacking = files.unwritten(found.location, versions, used)
+        lacking = _unwritten(found.location, versions, used)
         if not lacking:
             return []
         arrays = [f"{f'array {n!r}' if n else 'the array'} ({w})" for n, w in lacking.items()]
@@ -115,7 +238,7 @@ class Zarr(Source):
 
     def batches(self, table: Table, span: Span, columns: list[str]) -> Batches:
         place = Location.of(table.layout.path)
-        files.check_metadata(place, table, columns)
+        _check_metadata(place, table, columns)
         with _reading(place):
             node = _open(place)
             arrays = {n: node[n] for n in columns} if _is_group(node) else {"": node}
@@ -131,7 +254,7 @@ class Zarr(Source):
         while start < span.stop:
             end = min(span.stop, start - start % chunk + step)
             for name, array in arrays.items():
-                files.check_whole(place, name, array, start, end)
+                _check_whole(place, name, array, start, end)
             try:
                 with _reading(place):
                     if _is_group(node):
@@ -140,10 +263,10 @@ class Zarr(Source):
                         values = _array_columns(node, columns, start, end)
             finally:  # a change comes before what it leads to
                 for name, array in arrays.items():
-                    files.check_chunks(place, table, name, array, start, end)
+                    _check_chunks(place, table, name, array, start, end)
             yield {name: _to_arrow(v) for name, v in zip(columns, values, strict=True)}
             start = end
-        files.check_metadata(place, table, columns)
+        _check_metadata(place, table, columns)
 
 
 def _step(chunk: int, block_rows: int) -> int:
@@ -162,7 +285,7 @@ def _open(place: Location) -> Array | Group:
 
 
 def _has_metadata(place: Location) -> bool:
-    return any(place.join(name).exists() for name in ZARR_METADATA)
+    return any(place.join(name).exists() for name in _METADATA)
 
 
 def _is_group(node: Array | Group) -> bool:
@@ -231,7 +354,7 @@ def _has_chunks(folder: Location) -> bool:
     """Return whether a folder has chunk-like entries that are no arrays or groups."""
     paths = folder.fs.ls(folder.path, detail=False)
     names = (posixpath.basename(path.rstrip("/")) for path in paths)
-    return any(CHUNK_NAME.fullmatch(n) and not _has_metadata(folder.join(n)) for n in names)
+    return any(_CHUNK.fullmatch(n) and not _has_metadata(folder.join(n)) for n in names)
 
 
 def _consolidated(place: Location) -> set[str]:
@@ -266,9 +389,7 @@ def _scan_group(
         if isinstance(array, Exception):
             folder = place.join(name)
             types[name] = _unread_type(folder)
-            metadata = next(
-                (one for one in ZARR_METADATA if folder.join(one).exists()), ZARR_METADATA[0]
-            )
+            metadata = next((one for one in _METADATA if folder.join(one).exists()), _METADATA[0])
             shown[name] = problems[name] = (
                 f"array {name!r} of {place.shown} can't be read: {array} "
                 f"({folder.join(metadata).shown})"
@@ -302,7 +423,7 @@ def _scan_group(
         problems=problems,
         default=tuple(own),
         apart={} if listed is not None else coordinates,
-        stored={name: (n_chunks(array), array.fill_value) for name, array in usable.items()},
+        stored={name: (_n_chunks(array), array.fill_value) for name, array in usable.items()},
         comparable={},
     )
 
@@ -319,7 +440,7 @@ def _scan_array(place: Location, array: Array) -> Scan:
         shown=dict.fromkeys(names, f"an array of dtype {array.dtype}"),
         problems={},
         default=tuple(names),
-        stored={"": (n_chunks(array), array.fill_value)},
+        stored={"": (_n_chunks(array), array.fill_value)},
         comparable={},
     )
 

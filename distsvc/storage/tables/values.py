@@ -1,0 +1,298 @@
+"""Passes over stored values: samples, counts of categories, and a check of large integers.
+
+The same few thousand sample rows are read whenever a table is opened.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from distsvc.errors import DataError
+from distsvc.inputs.exactness import is_narrow
+from distsvc.inputs.mixed import MAX_LEVEL_LENGTH, frequent, texts_of
+from distsvc.storage.rows import numeric_text
+from distsvc.storage.rows.blocks import Batches, Span, Table, plain_values
+from distsvc.storage.rows.categories import Codes, are_comparable, has_few_levels
+from distsvc.storage.rows.features import Feature, Numeric, Vector
+from distsvc.storage.rows.id_detection import (
+    MIN_ROWS_TO_DROP,
+    SPOT_ROWS,
+    SPOTS,
+    code_reason,
+    is_named_like_code,
+    may_be_code,
+)
+from distsvc.storage.rows.numeric_text import is_unicode, unicode_error
+from distsvc.storage.rows.sentinels import without_sentinels
+from distsvc.storage.rows.where import parse_where
+from distsvc.storage.tables.sources import source_of
+
+MAX_VALUES = 1_000_000
+"""Maximum number of different values of a category."""
+
+
+def matching_batches(table: Table, span: Span, columns: Sequence[str]) -> Batches:
+    """Yield columns of a span's rows that match ``where``, without dictionaries."""
+    condition = parse_where(table.where) if table.where is not None else None
+    where = condition.columns if condition else ()
+    wanted = list(dict.fromkeys([*columns, *where]))
+    for batch in source_of(table).batches(table, span, wanted):
+        arrays = {name: plain_values(array) for name, array in batch.items()}
+        if condition is not None:
+            mask = condition.mask({name: arrays[name].cast(table.type_of(name)) for name in where})
+            arrays = {name: arrays[name].filter(mask) for name in columns}
+        yield arrays
+
+
+class ValueCounts:
+    """Counts of the values, as text, of columns of a table, without null.
+
+    Values of the columns in `cut` that are too long for a category are truncated; others are
+    errors.
+    """
+
+    def __init__(self, table: Table, columns: Sequence[str], cut: Collection[str] = ()):
+        self.table, self.cut = table, cut
+        self.counts: dict[str, dict[str, int]] = {column: {} for column in columns}
+
+    def add(self, start: int, stop: int) -> None:
+        """Count storage rows [start, stop) that match ``where``.
+
+        `DataError` if a column has more than `MAX_VALUES` values, or one that is too long.
+        """
+        span = Span(start, stop, 65_536)
+        for arrays in matching_batches(self.table, span, list(self.counts)):
+            for column in self.counts:
+                self._count(column, without_sentinels(arrays[column], self.table.missing_values))
+
+    def _count(self, column: str, array: pa.Array) -> None:
+        if not is_unicode(array):
+            raise unicode_error(self.table.shown, column)
+        found = pc.value_counts(array.drop_null())
+        texts, known = texts_of(found.field(0)), self.counts[column]
+        longest = pc.max(pc.utf8_length(texts)).as_py() or 0
+        if column in self.cut:
+            texts = pc.utf8_slice_codeunits(texts, 0, MAX_LEVEL_LENGTH + 1)
+        elif longest > MAX_LEVEL_LENGTH:
+            raise self._refused(
+                column, f"a text of {longest} characters", f"at most {MAX_LEVEL_LENGTH}"
+            )
+        for word, n in zip(texts.to_pylist(), found.field(1).to_pylist(), strict=True):
+            known[word] = known.get(word, 0) + n
+        if len(known) > MAX_VALUES:
+            raise self._refused(column, f"more than {MAX_VALUES:,} different values", "fewer")
+
+    def _refused(self, column: str, found: str, expected: str) -> DataError:
+        return DataError(
+            f"{self.table.shown}: column {column!r} has {found}, expected {expected} of a column "
+            f"of categories; leave it out by --exclude {column}, or give a column of coarser values"
+        )
+
+
+def check_exact(table: Table, least: np.ndarray, most: np.ndarray) -> None:
+    """Raise `DataError` for integers or decimals whose differences float64 rounds away.
+
+    `least` and `most` (d,) float64 are the extremes of the numeric columns. A column that looks
+    constant is read again as stored, up to its second value.
+    """
+    for k in np.flatnonzero(is_narrow(least, most)):
+        column, place = _stored(table, int(k))
+        if column and (least[k] < most[k] or _varies(table, column, place)):
+            name, near = table.columns[k], int(np.nextafter(least[k], 0.0))
+            raise DataError(
+                f"{table.shown}: column {name!r} holds numbers near {near} that differ by too "
+                f"little for float64, whose steps are {np.spacing(abs(float(near))):g} there; "
+                f"write {name} - {near} in its place, or leave the column out of input.columns"
+            )
+
+
+def _stored(table: Table, place: int) -> tuple[str, int | None]:
+    """Return the stored column of a numeric column, and the position in its vectors, if any.
+
+    The name is empty if float64 holds the stored values exactly.
+    """
+    for feature, kind in zip(table.features, table.types, strict=True):
+        if place < len(feature.names):
+            exact = isinstance(feature, Numeric | Vector) and ("int64" in kind or "decimal" in kind)
+            return feature.column if exact else "", place if feature.whole else None
+        place -= len(feature.names)
+    raise IndexError(place)
+
+
+def _varies(table: Table, column: str, place: int | None) -> bool:
+    """Return whether a column has two different stored values."""
+    first: Any = None
+    for batch in matching_batches(table, Span(0, table.n_rows, 8192), [column]):
+        values = batch[column].drop_null()
+        if place is not None:
+            values = pc.list_element(values, place).drop_null()
+        if len(values):
+            first = values[0] if first is None else first
+            if pc.any(pc.not_equal(values, first)).as_py():
+                return True
+    return False
+
+
+MIXED_TEXT = "text, though most of its values are numbers"
+"""Reason why a column of text with mostly numbers is no feature."""
+
+WITH_UNIT = "text, numbers with a unit behind them"
+"""Reason why a column of numbers with a unit is no feature."""
+
+ID_OR_DATE = "text that looks like ids or dates"
+"""Reason why a column of text with few levels is no feature."""
+
+
+def without_codes(table: Table, kept: Collection[str] = ()) -> Table:
+    """Return a table without the features that are no quantities, except those in `kept`.
+
+    Small tables keep all features, and every table keeps one.
+    """
+    if table.n_rows < MIN_ROWS_TO_DROP:
+        return table
+    found = {name: why for name, why in code_columns(table).items() if name not in kept}
+    if not {one.column for one in table.features} - found.keys():
+        return table
+    pairs = zip(table.features, table.types, strict=True)
+    texts = {one.column: kind for one, kind in pairs if isinstance(one, numeric_text.TextNumber)}
+    return without_features(table, {name: texts.get(name, why) for name, why in found.items()})
+
+
+def without_features(table: Table, reasons: dict[str, str]) -> Table:
+    """Return a table without the features of some columns, with the reasons."""
+    others = [k for k, one in enumerate(table.features) if one.column not in reasons]
+    return replace(_only(table, others), left_out=table.left_out | reasons)
+
+
+def code_columns(table: Table) -> dict[str, str]:
+    """Return the columns of whole numbers that are no quantities, and why.
+
+    A column that is a quantity in one range of the sample is not read in the next.
+    """
+    found: dict[str, list[np.ndarray]] = {
+        one.column: []
+        for one, kind in zip(table.features, table.types, strict=True)
+        if isinstance(one, Numeric | numeric_text.TextNumber) and kind != "bool"
+    }
+    for span in _spots(table.layout.extents):
+        chosen = [k for k, one in enumerate(table.features) if one.column in found]
+        if not chosen:
+            break
+        part = replace(_only(table, chosen), where=None)
+        X = np.concatenate([block.X for block in source_of(part).blocks(part, span)])
+        for name, values in zip(part.columns, X.T, strict=True):
+            found[name].append(values[~np.isnan(values)])
+            if not may_be_code(name, np.concatenate(found[name])):
+                del found[name]
+    reasons = {name: code_reason(name, np.concatenate(parts)) for name, parts in found.items()}
+    return {name: why for name, why in reasons.items() if why is not None}
+
+
+def texts_of_numbers(table: Table, names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Return the columns of text that hold only numbers, and the reason why others nearly do.
+
+    A column whose sample is constant is in neither.
+    """
+    words: dict[str, set[str]] = {name: set() for name in names}
+    mixed: dict[str, str] = {}
+    for name, values in _sample(table, words):
+        if not is_unicode(values):
+            del words[name]
+        elif numeric_text.are_numbers(values):
+            words[name] |= numeric_text.known_words(values)
+        else:
+            del words[name]
+            if numeric_text.are_mostly_numbers(values):
+                mixed[name] = MIXED_TEXT
+            elif numeric_text.have_unit(values):
+                mixed[name] = WITH_UNIT
+    return [name for name in words if len(words[name]) > 1], mixed
+
+
+def texts_of_few_levels(table: Table, names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Return the columns of text that are categories of few levels, and why others are not."""
+    counts = _value_counts(table, names)
+    few = [name for name in names if name in counts and has_few_levels(counts[name])]
+    are_dates = numeric_text.are_dates
+    out = [name for name in few if is_named_like_code(name) or are_dates(counts[name])]
+    return [name for name in few if name not in out], dict.fromkeys(out, ID_OR_DATE)
+
+
+def with_compared(table: Table) -> Table:
+    """Return a table with the columns for comparisons that can be compared, and their levels.
+
+    Numbers of at most 10 different values are compared as categories.
+    """
+    counts = _value_counts(table, [one.column for one in table.compared])
+    found: list[Feature] = []
+    for one in table.compared:
+        values = counts.get(one.column, Counter())
+        if isinstance(one, Numeric) and len(values) > 10:
+            found.append(one)
+        elif are_comparable(values):
+            codes = Codes.of(one.column, values, frequent(values))
+            # Values that the sample lacks need a bucket.
+            found.append(codes.model_copy(update={"rest": max(codes.rest, 1e-9)}))
+    return replace(table, compared=tuple(found))
+
+
+def _value_counts(table: Table, names: Sequence[str]) -> dict[str, Counter[str]]:
+    """Return the counts of values in the sample, without columns of text that are not UTF-8."""
+    counts: dict[str, Counter[str]] = {name: Counter() for name in names}
+    for name, values in _sample(table, counts):
+        if numeric_text.is_text(values.type) and not is_unicode(values):
+            del counts[name]
+            continue
+        found = pc.value_counts(values.drop_null())
+        words = texts_of(found.field(0)).to_pylist()
+        counts[name].update(dict(zip(words, found.field(1).to_pylist(), strict=True)))
+    return counts
+
+
+def check_unicode(table: Table, names: Sequence[str]) -> None:
+    """Raise `DataError` for a column of text that is not UTF-8 in the sample."""
+    for name, values in _sample(table, names):
+        if not is_unicode(values):
+            raise unicode_error(table.shown, name)
+
+
+def _sample(table: Table, names: Collection[str]) -> Iterator[tuple[str, pa.Array]]:
+    """Yield sample values of columns, batch by batch, as long as the columns are in `names`."""
+    for span in _spots(table.layout.extents):
+        for batch in source_of(table).batches(table, span, list(names)) if names else ():
+            for name in [name for name in batch if name in names]:
+                yield name, plain_values(batch[name])
+
+
+def _only(table: Table, places: Sequence[int]) -> Table:
+    """Return a table with the features at some positions."""
+    features = tuple(table.features[k] for k in places)
+    return replace(table, features=features, types=tuple(table.types[k] for k in places))
+
+
+def _spots(extents: Sequence[int]) -> list[Span]:
+    """Return ranges of rows spread over a table; all rows of a small table.
+
+    As many as possible begin at a storage unit, since the rows before them would be decoded, too.
+    """
+    n_rows = sum(extents)
+    if n_rows <= SPOTS * SPOT_ROWS:
+        return [Span(0, n_rows, n_rows)]
+    borders = np.concatenate([[0], np.cumsum(extents)])
+    wanted = np.linspace(0, n_rows - SPOT_ROWS, SPOTS).astype(np.int64)
+    units = np.searchsorted(borders, wanted, side="right") - 1
+    depths = np.zeros_like(wanted)
+    for unit in np.unique(units):
+        inside = np.flatnonzero(units == unit)
+        if len(inside) > 1:
+            room = min(extents[unit], 131_072) - SPOT_ROWS  # as the rows before are decoded, too
+            depths[inside] = np.linspace(0, max(room, 0), len(inside))
+    starts = np.unique(borders[units] + depths).tolist()
+    return [Span(start, min(start + SPOT_ROWS, n_rows), SPOT_ROWS) for start in starts]

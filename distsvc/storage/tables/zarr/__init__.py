@@ -1,1 +1,0 @@
-"""Zarr arrays and groups as tables."""
