@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
-from pydantic import JsonValue, TypeAdapter
+from pydantic import JsonValue, PlainSerializer, PlainValidator, TypeAdapter
 
 from distsvc.errors import DataError
 from distsvc.errors.urls import lake_url, shown_urls
@@ -28,7 +27,7 @@ from distsvc.storage.rows.features import (
 )
 from distsvc.storage.rows.numeric_text import is_text, is_unicode, unicode_error
 from distsvc.storage.rows.sentinels import without_sentinels
-from distsvc.storage.rows.versions import Version, Versions
+from distsvc.storage.rows.versions import Versions
 from distsvc.storage.rows.where import parse_where
 
 MAX_TABLE_ROWS, MAX_TABLE_UNITS = 2**40, 10**7
@@ -115,8 +114,20 @@ class Layout:
     lake: LakeState | None = None
 
 
-_LAYOUT = TypeAdapter(Layout)
-_COLUMN_KINDS = TypeAdapter(dict[str, ColumnKind])
+def read_schema(text: str) -> pa.Schema:
+    """Return a schema from its text."""
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+
+
+def schema_text(schema: pa.Schema) -> str:
+    """Return a schema as text: the base64 of its serialised form."""
+    return base64.b64encode(schema.serialize()).decode()
+
+
+StoredFeatures = Annotated[
+    tuple[Feature, ...], PlainValidator(restore), PlainSerializer(descriptions)
+]
+StoredSchema = Annotated[pa.Schema, PlainValidator(read_schema), PlainSerializer(schema_text)]
 
 
 @dataclass(frozen=True)
@@ -150,12 +161,12 @@ class Table:
     """
 
     layout: Layout
-    features: tuple[Feature, ...] = ()
+    features: StoredFeatures = ()
     types: tuple[str, ...] = ()
     id: str | None = None
     label: str | None = None
     where: str | None = None
-    others: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    others: StoredSchema = field(default_factory=lambda: pa.schema([]))
     sources: tuple[str, ...] = ()
     left_out: dict[str, str] = field(default_factory=dict)
     versions: Versions = field(default_factory=dict)
@@ -163,7 +174,7 @@ class Table:
     notes: tuple[str, ...] = ()
     missing_values: tuple[float, ...] = ()
     column_kinds: dict[str, ColumnKind] = field(default_factory=dict)
-    compared: tuple[Feature, ...] = ()
+    compared: StoredFeatures = ()
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -210,46 +221,15 @@ class Table:
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the fields as JSON."""
-        own = {
-            "lake": dataclasses.asdict(self.layout.lake) if self.layout.lake else {},
-            "features": descriptions(self.features),
-            "compared": descriptions(self.compared),
-            "column_kinds": {name: of.model_dump() for name, of in self.column_kinds.items()},
-            "schema": base64.b64encode(self.others.serialize()).decode(),
-        }
-        fields = vars(self.layout) | vars(self) | own
-        return {name: fields[name] for name in _WRITTEN}
+        return _TABLE.dump_python(self, mode="json")
 
     @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> Table:
+    def from_dict(cls, content: dict[str, JsonValue]) -> Table:
         """Return the table that `to_dict` described."""
-        own = {name: content[name] for name in ("id", "label", "where", "left_out", "ready")}
-        return cls(
-            _LAYOUT.validate_python(content | {"lake": content["lake"] or None}),
-            features=restore(content["features"]),
-            compared=restore(content["compared"]),
-            types=tuple(content["types"]),
-            others=read_schema(content["schema"]),
-            sources=tuple(content["sources"]),
-            versions={name: Version(*one) for name, one in content["versions"].items()},
-            notes=tuple(content["notes"]),
-            missing_values=tuple(content["missing_values"]),
-            column_kinds=_COLUMN_KINDS.validate_python(content["column_kinds"]),
-            **own,
-        )
+        return _TABLE.validate_python(content)
 
 
-_WRITTEN = (
-    "path", "format", "features", "id", "label", "where", "extents", "sources", "root", "files",
-    "file_units", "file_depths", "schema", "types", "left_out", "versions", "ready", "lake",
-    "notes", "missing_values", "column_kinds", "compared",
-)  # fmt: skip
-"""The keys of a table in JSON, in order."""
-
-
-def read_schema(text: str) -> pa.Schema:
-    """Return a schema from the base64 of its serialised form."""
-    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+_TABLE = TypeAdapter(Table)
 
 
 @dataclass(frozen=True)

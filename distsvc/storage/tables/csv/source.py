@@ -6,7 +6,6 @@ all are the same. `codes` are categories that look like whole numbers and are re
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import re
@@ -29,7 +28,7 @@ from distsvc.job.config import InputConfig
 from distsvc.storage.places.arrays import write_whole
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import Store
-from distsvc.storage.rows.blocks import Layout, read_schema
+from distsvc.storage.rows.blocks import Layout, read_schema, schema_text
 from distsvc.storage.rows.columns import (
     MAX_COMPARED_COLUMNS,
     Scan,
@@ -178,7 +177,7 @@ class _Files(NamedTuple):
         used = list(stored)
         compared = self._compared([name for name in types if name not in {*stored, *problems}])
         stored |= dict.fromkeys(compared, pa.string())
-        schema = base64.b64encode(pa.schema(list(types.items())).serialize()).decode()
+        schema = schema_text(pa.schema(list(types.items())))
         about = json.dumps({"types": schema, "problems": problems, "used": used})
         return pa.schema(list(stored.items()), {_COLUMNS_KEY: about}), codes
 

@@ -6,7 +6,6 @@ earlier versions lie beside them. The version is fixed when a table is opened.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import posixpath
@@ -29,7 +28,7 @@ from distsvc.job.config import InputConfig
 from distsvc.storage.places.arrays import read_arrays, write_arrays
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import Store, store_of
-from distsvc.storage.rows.blocks import LakeFile, LakeState, Layout, Table, read_schema
+from distsvc.storage.rows.blocks import LakeFile, LakeState, Layout, Table, read_schema, schema_text
 from distsvc.storage.rows.columns import Scan, plain_type
 from distsvc.storage.rows.features import is_numeric, is_vector
 from distsvc.storage.rows.numeric_text import is_text
@@ -171,7 +170,7 @@ class Lake(parquet.Parquet):
             if rows is not None and not staging.has(name):
                 with staging.created(name) as path:
                     write_arrays(path, {"deleted": rows})
-        schema = base64.b64encode(pa.schema(list(found.types.items())).serialize()).decode()
+        schema = schema_text(pa.schema(list(found.types.items())))
         return Scan(
             layout=Layout(
                 path=found.address,
