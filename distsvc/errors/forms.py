@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Container
 from typing import TypeVar
@@ -35,12 +34,7 @@ def parsed(
     and `whole` for the outermost value.
     """
     try:
-        # JSON can escape half a character, which no file or page can hold.
-        json.dumps(content, ensure_ascii=False).encode()
         return form.model_validate(content)
-    except UnicodeEncodeError as error:
-        around = error.object[max(error.start - 20, 0) : error.end + 20]
-        raise DataError(f"{name}: expected text in Unicode, found {shown(around)}") from None
     except ValidationError as error:
         raise DataError(f"{name}: {_explained(error, whole, unnamed)}") from None
 

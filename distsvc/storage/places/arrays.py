@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 import numpy as np
-from pydantic import JsonValue
+from pydantic_core import from_json
 
 from distsvc.errors import DataError, TemporaryError
 from distsvc.errors.faults import classify_error
@@ -35,9 +35,6 @@ _DAMAGE = (
 
 MOST_JSON = 256 * 2**20
 """Maximum number of bytes of a JSON file."""
-
-DEEPEST_JSON = 64
-"""Maximum depth of nested lists and objects in a JSON file."""
 
 SEAL = "crc32"
 """The key of the checksum in sealed JSON."""
@@ -103,7 +100,7 @@ def write_json(path: Path, content: object) -> None:
 def read_json(path: Path, most_bytes: int = MOST_JSON) -> Any:
     """Read a JSON file; `DataError` if it is missing, damaged or too large.
 
-    It must be UTF-8 without duplicate keys, NaN and infinity.
+    It must be UTF-8 without NaN, infinity and deep nesting.
     """
     with _readable(path):
         content = read_regular(path, most_bytes)
@@ -124,11 +121,7 @@ def parse_json(content: bytes, name: Path | str, most_bytes: int = MOST_JSON) ->
     with _readable(name):
         if len(content) > most_bytes:
             raise ValueError(f"it has more than {most_bytes:,} bytes")
-        found = json.loads(
-            content.decode(), parse_constant=_no_number, object_pairs_hook=_every_key_once
-        )
-        _check_depth(found)
-        return found
+        return from_json(content, allow_inf_nan=False)
 
 
 def json_bytes(content: object) -> bytes:
@@ -298,29 +291,6 @@ def _regular(path: str, flags: int) -> int:
         os.close(found)
         raise OSError("it is not a file")
     return found
-
-
-def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no number that JSON has")
-
-
-def _every_key_once(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
-    found: dict[str, JsonValue] = {}
-    for key, value in pairs:
-        if key in found:
-            raise ValueError(f"the key {key[:60]!r} is there twice")
-        found[key] = value
-    return found
-
-
-def _check_depth(content: object) -> None:
-    level = [content]
-    for _ in range(DEEPEST_JSON + 1):
-        nested = [part for part in level if isinstance(part, dict | list)]
-        parts = (part.values() if isinstance(part, dict) else part for part in nested)
-        level = [one for part in parts for one in part]
-    if nested:
-        raise ValueError(f"it is nested more than {DEEPEST_JSON} deep")
 
 
 def _plain(value: object) -> object:
