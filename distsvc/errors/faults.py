@@ -6,11 +6,8 @@ Exceptions of other packages are recognised by name and attributes, so none has 
 from __future__ import annotations
 
 import errno
-import os
 import re
-import traceback
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -72,11 +69,6 @@ _HELP = {
     errno.ENFILE: "; the machine has as many open files as it may have",
 }
 """Advice for errors of the operating system."""
-_MISSING_LIST = "Expected all lists to be of size="  # of pyarrow before 26
-_MISSING_LIST_HELP = (
-    " (a row has no list, in a column of lists of one length; pyarrow 26 or newer reads it: update"
-    " pyarrow, or write the column as lists of any length)"
-)
 _CODE = re.compile(r"<Code>(\w+)</Code>")  # in what obstore quotes of an answer
 _STATUS = re.compile(r"status code: (\d{3})")
 _DEFECTS = (
@@ -127,13 +119,6 @@ def classify_error(
         if found is not None:
             return found
     for one in chain:
-        if _stops_numba(one):
-            given = ", ".join(f"{n}={v}" for n, v in os.environ.items() if n.startswith("NUMBA_"))
-            return JobFileError(f"Numba does not start: {_words(one)}; in the environment: {given}")
-        if _lacks_address_space(one):
-            return PartitionFailedError(
-                f"out of memory: {_words(one)}; the limit of the process, ulimit -v, is too low"
-            )
         if type(one).__name__ == "KilledWorker":
             return PartitionFailedError(f"a task keeps killing its workers: {_words(one)}")
         if isinstance(one, MemoryError):
@@ -152,25 +137,6 @@ def classify_error(
     ):
         return DataError(f"can't read {name}: {_words(error)}")
     return None
-
-
-def _stops_numba(error: BaseException) -> bool:
-    """Return True if a value in the environment made the import of Numba fail."""
-    frames = traceback.walk_tb(error.__traceback__)
-    modules = (f.f_globals["__name__"] for f, _ in frames if f.f_code.co_name == "<module>")
-    return isinstance(error, ValueError) and any(name.startswith("numba.") for name in modules)
-
-
-def _lacks_address_space(error: BaseException) -> bool:
-    """Return whether a limit of the address space kept a library or a thread from loading."""
-    kinds = isinstance(error, ImportError) or "shared object" in str(error)
-    if not (kinds or (isinstance(error, RuntimeError) and "new thread" in str(error))):
-        return False
-    with suppress(ImportError):  # not on Windows
-        import resource
-
-        return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
-    return False
 
 
 def own_fault(error: BaseException, path: str | Path) -> DistsvcError:
@@ -276,6 +242,4 @@ def _words(error: BaseException) -> str:
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     text = text.partition("\n\nDebug source")[0]  # of obstore
     help_ = _HELP.get(error.errno or 0, "") if isinstance(error, OSError) else ""
-    if text.startswith(_MISSING_LIST):
-        help_ = _MISSING_LIST_HELP
     return (bare_text(" ".join(text.split())) or type(error).__name__) + help_

@@ -89,11 +89,6 @@ def test_where_credentials_come_from_is_said():
         )
 
 
-def test_a_row_without_a_list_of_one_length_names_the_pyarrow_that_reads_it():
-    error = ValueError("Expected all lists to be of size=3 but index 2 had size=0")
-    assert "pyarrow 26 or newer reads it" in str(classify_error(error, reading="t.parquet"))
-
-
 @pytest.mark.parametrize(
     ("number", "expected", "message"),
     [
@@ -194,22 +189,3 @@ def test_a_folder_that_may_not_be_made_is_not_called_missing():
 def test_our_own_errors_stay():
     error = DataError("x")
     assert classify_error(error) is error
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        ImportError("libllvmlite.so: failed to map segment from shared object"),
-        OSError("libllvmlite.so: failed to map segment from shared object"),
-        RuntimeError("can't start new thread"),
-    ],
-    ids=lambda error: type(error).__name__,
-)
-def test_a_limit_of_the_address_space_is_named(monkeypatch, error):
-    resource = pytest.importorskip("resource")
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (2**30, resource.RLIM_INFINITY))
-    found = classify_error(error)
-    assert isinstance(found, PartitionFailedError)
-    assert "ulimit -v, is too low" in str(found)
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY,) * 2)
-    assert not isinstance(classify_error(error), PartitionFailedError)
