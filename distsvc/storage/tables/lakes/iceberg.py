@@ -8,7 +8,7 @@ import time
 import zlib
 from contextlib import closing
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,15 @@ from distsvc.storage.places.location import Location
 from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.columns import plain_type
 from distsvc.storage.tables.lakes import lake
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import DataFile as IcebergFile
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import DataScan, FileScanTask
+    from pyiceberg.table import Table as IcebergTable
+    from pyiceberg.table.puffin import PuffinBlobMetadata
 
 
 class Iceberg(lake.Lake):
@@ -77,7 +86,7 @@ def _options(url: str, asked: int) -> remote.Options:
         raise _known(error, location) from error
 
 
-def _opened(location: Location) -> Any:
+def _opened(location: Location) -> IcebergTable:
     """Return the table of a metadata file, or of a name in a catalog."""
     from pyiceberg.catalog import load_catalog
     from pyiceberg.table import StaticTable
@@ -118,7 +127,7 @@ def _known(error: Exception, location: Location) -> DistsvcError:
     return known or DataError(f"can't read the metadata of {location.shown}: {words}")
 
 
-def _snapshot(location: Location, table: Any, scan: Any) -> lake.Snapshot:
+def _snapshot(location: Location, table: IcebergTable, scan: DataScan) -> lake.Snapshot:
     from pyiceberg.io.pyarrow import schema_to_pyarrow
 
     schema = scan.projection()
@@ -139,7 +148,7 @@ def _snapshot(location: Location, table: Any, scan: Any) -> lake.Snapshot:
     )
 
 
-def _aliases(table: Any, ids: dict[str, int]) -> dict[str, tuple[str, ...]]:
+def _aliases(table: IcebergTable, ids: dict[str, int]) -> dict[str, tuple[str, ...]]:
     """Return the names of columns in files that don't number them, from the table's mapping."""
     mapping = table.name_mapping()
     if mapping is None:
@@ -148,7 +157,7 @@ def _aliases(table: Any, ids: dict[str, int]) -> dict[str, tuple[str, ...]]:
     return {name: names.get(number, ()) for name, number in ids.items()}
 
 
-def _identities(spec: Any, schema: Any) -> dict[int, str]:
+def _identities(spec: PartitionSpec, schema: Schema) -> dict[int, str]:
     """Return the columns that are partition keys unchanged, by their position among the keys."""
     from pyiceberg.transforms import IdentityTransform
 
@@ -162,9 +171,9 @@ def _identities(spec: Any, schema: Any) -> dict[int, str]:
 
 def _part(
     location: Location,
-    task: Any,
-    specs: dict[int, Any],
-    schema: Any,
+    task: FileScanTask,
+    specs: dict[int, PartitionSpec],
+    schema: Schema,
     types: dict[str, pa.DataType],
     deletes: _Deletes,
 ) -> lake.DataFile:
@@ -199,23 +208,23 @@ def _text(value: object, kind: pa.DataType) -> str | None:
 class _Deletes:
     """The deleted rows of data files; each file of deletes is read once."""
 
-    def __init__(self, io: Any, shown: str):
+    def __init__(self, io: FileIO, shown: str):
         self._io, self._shown = io, shown
         self._read: dict[str, dict[str, np.ndarray]] = {}
 
-    def of(self, task: Any) -> np.ndarray | None:
+    def of(self, task: FileScanTask) -> np.ndarray | None:
         """Return the positions of the deleted rows of a data file, or None."""
         path = task.file.file_path
         found = [self._positions(one).get(path) for one in task.delete_files]
         several = [rows for rows in found if rows is not None]
         return np.unique(np.concatenate(several)) if several else None
 
-    def _positions(self, file: Any) -> dict[str, np.ndarray]:
+    def _positions(self, file: IcebergFile) -> dict[str, np.ndarray]:
         if file.file_path not in self._read:
             self._read[file.file_path] = self._positions_in(file)
         return self._read[file.file_path]
 
-    def _positions_in(self, file: Any) -> dict[str, np.ndarray]:
+    def _positions_in(self, file: IcebergFile) -> dict[str, np.ndarray]:
         kind = _format(file)
         if kind == "PUFFIN":
             return self._of_vectors(file)
@@ -232,7 +241,7 @@ class _Deletes:
         borders = np.searchsorted(codes[order], np.arange(1, len(paths.dictionary)))
         return dict(zip(paths.dictionary.to_pylist(), np.split(rows[order], borders), strict=True))
 
-    def _of_vectors(self, file: Any) -> dict[str, np.ndarray]:
+    def _of_vectors(self, file: IcebergFile) -> dict[str, np.ndarray]:
         from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
         from pyiceberg.table.puffin import PuffinFile
 
@@ -253,7 +262,7 @@ class _Deletes:
         }
 
 
-def _check_blob(blob: Any, content: bytes) -> None:
+def _check_blob(blob: PuffinBlobMetadata, content: bytes) -> None:
     """Raise `ValueError` for a damaged blob or another kind of blob; pyiceberg checks neither.
 
     A blob begins with its length and ends with its checksum.
@@ -265,5 +274,5 @@ def _check_blob(blob: Any, content: bytes) -> None:
         raise ValueError("the checksum is another")
 
 
-def _format(file: Any) -> str:
+def _format(file: IcebergFile) -> str:
     return str(getattr(file.file_format, "value", file.file_format)).upper()
