@@ -25,7 +25,7 @@ from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.phases import Steps
 from distsvc.run.work.plan import Plan
 from distsvc.run.work.progress import Progress
-from distsvc.storage.places.arrays import described
+from distsvc.storage.places.arrays import file_facts
 from distsvc.storage.tables.opening import open_table
 
 MODELS: dict[str, dict[str, Any]] = {
@@ -142,7 +142,7 @@ def listed_again(folder: Path) -> None:
     manifest = json.loads((folder / "manifest.json").read_text())
     for file in manifest["files"]:
         if (folder / file["file"]).is_file():
-            file |= described(folder / file["file"])
+            file |= file_facts(folder / file["file"])
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
 

@@ -107,7 +107,7 @@ class Announcer:
 
         found: dict[str, Any] = {"run_date": self._job.job.run_date}
         with suppress(DistsvcError, OSError):
-            found["candidates"] = len(Output(self._job.output.path).held())
+            found["candidates"] = len(Output(self._job.output.path).candidates())
         return found
 
     def _write_metrics(self, file: Path, outcome: RunOutcome) -> None:

@@ -17,7 +17,7 @@ from distsvc.storage.publishing.manifest import (
     Manifest,
     checked,
     checked_form,
-    listed,
+    listed_file,
     read_manifest,
 )
 from distsvc.storage.publishing.publication import REPLACED, Output
@@ -38,7 +38,7 @@ def candidates(output: Output) -> list[HeldRun]:
     """Return the candidates at an output, the oldest first; `DataError` for a damaged manifest."""
     found = []
     for one in waiting_at(output).values():
-        page = f"{output.shown.rstrip('/')}/{listed(output.store, one, PAGE).lasting}"
+        page = f"{output.shown.rstrip('/')}/{listed_file(output.store, one, PAGE).lasting}"
         found.append(HeldRun.model_validate(dict(one) | {"failed": one.failed, "page": page}))
     return sorted(found, key=lambda one: (one.created, one.run_id))
 
@@ -78,7 +78,7 @@ def publish_held(path: str, run_id: str) -> Manifest:
 def _overridden(output: Output, manifest: Manifest) -> dict[str, str]:
     """Return the page and the report of a candidate that is published although checks failed."""
     place = output.store
-    path = place.local(listed(place, manifest, REPORT).lasting)
+    path = place.local(listed_file(place, manifest, REPORT).lasting)
     report = Report.parsed(read_json(path), str(path))
     expected, found = (sorted({check.name for check in one.failed}) for one in (report, manifest))
     if expected != found:
@@ -99,7 +99,7 @@ def _overridden(output: Output, manifest: Manifest) -> dict[str, str]:
 def waiting_at(output: Output) -> dict[str, Manifest]:
     """Return the candidates, without the published one, which may be listed after a kill."""
     published = output.run_id
-    return {name: one for name, one in output.held().items() if name != published}
+    return {name: one for name, one in output.candidates().items() if name != published}
 
 
 def _candidate(output: Output, run_id: str) -> Manifest:

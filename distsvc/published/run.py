@@ -25,7 +25,7 @@ from distsvc.storage.publishing.manifest import (
     REPORT,
     Manifest,
     checked,
-    listed,
+    listed_file,
     read_manifest,
 )
 from distsvc.storage.publishing.reading import Filter, label_files, read_labels
@@ -225,7 +225,7 @@ class Run:
             raise DataError(
                 f"{self.path} has no {name}: the run labelled rows by the model of another"
             )
-        return listed(self._store, self._manifest, name).file
+        return listed_file(self._store, self._manifest, name).file
 
     def __repr__(self) -> str:
         return f"<distsvc run {self.path}: {self._counts()}>"

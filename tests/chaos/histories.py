@@ -259,7 +259,7 @@ class History:
             self.two_at_once()
         elif what == "publish held":
             output = Output(self.address(self.draw.choice(self.days)))
-            waiting = sorted(output.held())
+            waiting = sorted(output.candidates())
             if waiting:
                 self.check_stale(output)
                 republish.publish_held(output.shown, self.draw.choice(waiting))

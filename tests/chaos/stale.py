@@ -183,7 +183,7 @@ class Try:
         elif self.second == "rollback":
             with suppress(DistsvcError):
                 roll_back(self.out)
-        elif self.second == "publish --held" and self.held in Output(self.out).held():
+        elif self.second == "publish --held" and self.held in Output(self.out).candidates():
             publish_held(self.out, self.held)
         else:
             run(self.out, "e")
@@ -223,7 +223,7 @@ def look(out: str) -> list[str]:
             copy, original = store.current(one.name), store.current(one.file)
             if copy is None or original is None or copy[0] != original[0]:
                 wrong.append(f"{one.name} is not that of the published run")
-    for manifest in Output(out).held().values():
+    for manifest in Output(out).candidates().values():
         gone = [name for name in manifest.lasting if not store.has(name)]
         wrong += [f"candidate {manifest.run_id} lacks {len(gone)} files"] if gone else []
     return wrong

@@ -34,7 +34,7 @@ from distsvc.published.status import status, status_lines
 from distsvc.run.job import run_job
 from distsvc.run.reporting.files import rewrite_page
 from distsvc.storage.places.folder import Folder
-from distsvc.storage.publishing.manifest import listed, read_manifest
+from distsvc.storage.publishing.manifest import listed_file, read_manifest
 from tests.published_files import nothing_left, published_file
 from tests.small_runs import FORMS, forget, listed_again, small_job, three_clusters, write_table
 
@@ -230,7 +230,7 @@ def damage(random: np.random.Generator, copy: Path, name: str) -> bool:
     """Change a file of a published run; return whether its checksum was brought up to date."""
     path, place = copy / name, Folder(copy)
     if name != "manifest.json":
-        path = copy / listed(place, read_manifest(place), name).file
+        path = copy / listed_file(place, read_manifest(place), name).file
     content = path.read_bytes()
     change = FILES[name]
     path.write_bytes(change(random, content.decode() if change is damaged_json else content))

@@ -100,7 +100,7 @@ def test_a_night_that_is_held_stops_it_and_says_how_to_go_on(job_file, tmp_path)
     assert said.output.count("max_drift: ") == 1, "why is told once"
     assert f"stopped at {DAYS[1]}, done up to {DAYS[0]}" in said.stderr
     *_, publish, following = said.stderr.splitlines()
-    [run_id] = Output(tmp_path / "out" / DAYS[1]).held()
+    [run_id] = Output(tmp_path / "out" / DAYS[1]).candidates()
     assert lines[1].split()[2:] == ["run", run_id]
     assert publish == f"  distsvc publish {tmp_path}/out/{DAYS[1]} --held {run_id}"
     assert runner.invoke(main, publish.split()[1:]).exit_code == 0

@@ -35,7 +35,7 @@ from tests.storage.written_runs import (
 def held_back(job) -> str:
     with pytest.raises(CheckFailedError, match="min_rows: 600 rows, at least 1,000 expected"):
         run_job(job, start=Start(overwrite=True))
-    [run_id] = Output(job.output.path).held()
+    [run_id] = Output(job.output.path).candidates()
     return run_id
 
 
@@ -145,7 +145,7 @@ def test_a_crash_at_every_step_leaves_old_or_new(tmp_path, quick, monkeypatch, e
             publish_held(str(out), run_id)
         assert seen(out) in ("old", "new")
         if seen(out) == "old":
-            assert list(Output(out).held()) == [run_id]
+            assert list(Output(out).candidates()) == [run_id]
         publish_held(str(out), run_id)
         assert seen(out) == "new"
         collect(str(out))
@@ -189,13 +189,13 @@ def test_the_newest_candidates_are_kept_whatever_step_a_crash_comes_at(
         with crashing(monkeypatch, after, Crash(), once=False) as changes, suppress(Crash):
             hold(out, "c4", "2026-11-04")
         assert seen(out) == "old"
-        found = Output(out).held()
+        found = Output(out).candidates()
         assert set(kept[1:]) <= set(found)
         for manifest in found.values():
             check_whole(out, manifest)
         newest = hold(out, "c5", "2026-11-05")
-        assert len(Output(out).held()) == 3
-        assert {*kept[2:], newest} <= set(Output(out).held())
+        assert len(Output(out).candidates()) == 3
+        assert {*kept[2:], newest} <= set(Output(out).candidates())
         if len(changes) <= after:
             break
     assert after > 20, "the crashes came too late to tell"

@@ -6,7 +6,7 @@ import os
 from contextlib import contextmanager
 from pathlib import Path
 
-from distsvc.storage.places.arrays import described
+from distsvc.storage.places.arrays import file_facts
 from distsvc.storage.publishing.publication import FORMAT, Manifest, Output
 
 CHANGES = ("replace", "mkdir", "rmdir", "unlink", "rename", "open", "fsync", "link", "symlink")
@@ -32,7 +32,7 @@ def write_run(output: Output, run_id: str, mark: str) -> Manifest:
         with output.store.created(stored) as path:
             path.write_text(f"{mark} {Path(name).name}")
         listed = {"file": name, "stored": stored}
-        files.append(listed | described(output.store.local(stored)))
+        files.append(listed | file_facts(output.store.local(stored)))
     job = digest_of(mark)
     known = {"format": FORMAT, "run_id": run_id, "job_sha256": job, "input_sha256": digest_of("i")}
     return Manifest.model_validate(known | {"rows": 2, "clusters": 1, "files": files})

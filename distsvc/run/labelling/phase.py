@@ -28,7 +28,7 @@ from distsvc.run.learning.survey import Pilot
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 from distsvc.run.work.plan import Plan
-from distsvc.storage.places.arrays import described
+from distsvc.storage.places.arrays import file_facts
 from distsvc.storage.places.store import Store, changed_since
 from distsvc.storage.publishing.formats import output_format
 
@@ -127,7 +127,7 @@ def label_files(run: RunDirectory, counts: Counts) -> dict[str, Entry]:
         return files
     folder, place = run.folder(FILLED), run.place(FILLED)
     for name in place.sizes():
-        files[name] = {"stored": f"{folder}/{name}", **described(place.local(name))}
+        files[name] = {"stored": f"{folder}/{name}", **file_facts(place.local(name))}
     for result in run.names(FILL.name):
         for name, entry in run.load(result).facts["files"].items():
             files[name.split("/", 2)[2]] = {"stored": name, **entry}

@@ -35,7 +35,7 @@ from distsvc.run.learning.preparation import PREPARATION, Preparation
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.progress import Progress
 from distsvc.storage.places.arrays import (
-    described,
+    file_facts,
     read_arrays,
     read_json,
     write_arrays,
@@ -47,7 +47,7 @@ from distsvc.storage.publishing.manifest import (
     MANIFEST,
     Manifest,
     checked,
-    listed,
+    listed_file,
     read_manifest,
 )
 from distsvc.storage.rows.columns import truncated
@@ -127,7 +127,7 @@ def checked_model(published: Store, manifest: Manifest | None = None) -> Path:
     `read_manifest`.
     """
     manifest = manifest or read_manifest(published)
-    paths = [checked(published, listed(published, manifest, name)) for name in FILES]
+    paths = [checked(published, listed_file(published, manifest, name)) for name in FILES]
     if paths[0].parent != paths[1].parent:
         where = f"{published.address}/{MANIFEST}"
         raise DataError(f"{where}: expected {' and '.join(FILES)} in one folder")
@@ -136,7 +136,7 @@ def checked_model(published: Store, manifest: Manifest | None = None) -> Path:
 
 def model_digest(folder: Path) -> str:
     """Return a SHA-256 of the model in a folder."""
-    model = [described(folder / name) for name in FILES]
+    model = [file_facts(folder / name) for name in FILES]
     return hashlib.sha256(json.dumps(model).encode()).hexdigest()
 
 

@@ -18,7 +18,7 @@ from distsvc.run.labelling.phase import Labelled, label_files
 from distsvc.run.starting.opening import RunContext
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.display import LOG
-from distsvc.storage.places.arrays import described
+from distsvc.storage.places.arrays import file_facts
 from distsvc.storage.publishing.manifest import (
     FORMAT,
     PAGE,
@@ -102,7 +102,7 @@ def _files(run: RunDirectory, counts: Counts) -> list[ListedFile]:
     for kind in ("model", "report"):
         place = run.place(kind)
         for name in place.sizes():
-            entry = {"stored": f"{run.folder(kind)}/{name}", **described(place.local(name))}
+            entry = {"stored": f"{run.folder(kind)}/{name}", **file_facts(place.local(name))}
             found[f"{kind}/{run.attempt}/{name}"] = entry
     below = f"{STORED}/{run.name}"
     return [

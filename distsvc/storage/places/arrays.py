@@ -168,7 +168,7 @@ def checksum(path: Path) -> int:
     return found
 
 
-def described(path: Path) -> dict[str, int | str]:
+def file_facts(path: Path) -> dict[str, int | str]:
     """Return a file's size in bytes and its SHA-256."""
     with open(path, "rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()

@@ -164,7 +164,7 @@ class Bucket:
             return there[1]
 
     @contextmanager
-    def held(self) -> Iterator[bool]:
+    def lock(self) -> Iterator[bool]:
         yield False
 
     def _key(self, name: str) -> str:

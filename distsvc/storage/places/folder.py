@@ -204,7 +204,7 @@ class Folder:
                 list(pool.map(_to_disk, [os.path.join(root, name) for name in some]))
 
     @contextmanager
-    def held(self) -> Iterator[bool]:
+    def lock(self) -> Iterator[bool]:
         with arrays.writing(f"output.path {self.root.parent}"):
             try:
                 # Work has pieces of the input, which may be private.

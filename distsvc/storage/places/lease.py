@@ -126,7 +126,7 @@ class Lease:
 
 
 @contextmanager
-def held(
+def hold_lease(
     runs: Store,
     output: str,
     job_sha256: str,
@@ -140,7 +140,7 @@ def held(
     lease = Lease(runs, Holder.model_validate(who() | job))
     asking, token = (output, job_sha256, overwrite), secrets.token_hex(8)
     try:
-        with runs.held() as alone_here:
+        with runs.lock() as alone_here:
             lease.spare = runs.begin_holding(token)
             try:
                 _take(lease, alone_here, asking)

@@ -18,7 +18,7 @@ from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileE
 from distsvc.errors.extras import check_extra
 from distsvc.errors.faults import classify_error
 from distsvc.errors.urls import NO_LAKE, LakeUrl, bare_text, checked_url, lake_url
-from distsvc.storage.places.remote import connection, patient
+from distsvc.storage.places.remote import connection, leave_retries_to_botocore
 
 if TYPE_CHECKING:
     from zarr.abc.store import Store as ZarrStore
@@ -69,7 +69,7 @@ class Location:
         except Exception as error:  # such as BadZipFile, of an archive that is none
             why = f"{type(error).__name__}: {bare_text(str(error))}"
             raise DataError(f"input.path: can't open {url}: {why}") from error
-        return cls(patient(fs), path.rstrip("/") or path, url, lake)
+        return cls(leave_retries_to_botocore(fs), path.rstrip("/") or path, url, lake)
 
     @property
     def is_local(self) -> bool:
@@ -135,7 +135,7 @@ class Location:
             return storage.LocalStore(self.path, read_only=True)
         options = connection(self.url)
         store = storage.FsspecStore.from_url(self.url, storage_options=options, read_only=True)
-        patient(store.fs)
+        leave_retries_to_botocore(store.fs)
         return store
 
     def open(self, cache: str = "none") -> pa.NativeFile:

@@ -64,7 +64,7 @@ def connection(url: str, s3: Mapping[str, Any] = MappingProxyType({})) -> Option
     return options
 
 
-def patient(fs: AbstractFileSystem) -> AbstractFileSystem:
+def leave_retries_to_botocore(fs: AbstractFileSystem) -> AbstractFileSystem:
     """Return a file system that leaves retries to botocore if it is S3's."""
     inner = fs
     while inner is not None:
@@ -79,7 +79,7 @@ def _http() -> Options:
 
     limits = ClientTimeout(total=None, sock_connect=STORE_CONNECT, sock_read=STORE_SILENCE)
     configured = _configured(("http", "https"), "client_kwargs")
-    return {"timeout": limits} | configured | {"middlewares": (again,)}
+    return {"timeout": limits} | configured | {"middlewares": (retry_get,)}
 
 
 def _s3_limits() -> Options:
@@ -192,7 +192,7 @@ def _botocore() -> Session:
     return get_session()
 
 
-async def again(request: ClientRequest, send: ClientHandlerType) -> ClientResponse:
+async def retry_get(request: ClientRequest, send: ClientHandlerType) -> ClientResponse:
     """Repeat a GET request if the server is busy or broken or drops the connection.
 
     A range of a file is read here, since the connection may be dropped on the way. Other methods

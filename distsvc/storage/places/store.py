@@ -14,7 +14,7 @@ from typing import Protocol
 
 from distsvc.errors import JobFileError
 from distsvc.errors.urls import bare_url
-from distsvc.storage.places.arrays import described
+from distsvc.storage.places.arrays import file_facts
 from distsvc.storage.places.bucket import SCHEME, Bucket
 from distsvc.storage.places.folder import Fence, Folder
 
@@ -88,7 +88,7 @@ class Store(Protocol):
         Errors as in `created`, and `ChangedError` if the file has another version.
         """
 
-    def held(self) -> AbstractContextManager[bool]:
+    def lock(self) -> AbstractContextManager[bool]:
         """Make the folder and lock it against other processes of this machine, if locks exist.
 
         Yields whether it is locked. Errors as in `created`, and `HeldError` if another process
@@ -97,7 +97,7 @@ class Store(Protocol):
 
 
 def changed_since(place: Store, known: Mapping[str, Mapping[str, int | str]]) -> list[str]:
-    """Return the files that are missing, or not as `arrays.described` recorded them.
+    """Return the files that are missing, or not as `arrays.file_facts` recorded them.
 
     After a loss of power a disk may have other bytes. A bucket keeps objects whole, so their sizes
     suffice there.
@@ -106,7 +106,7 @@ def changed_since(place: Store, known: Mapping[str, Mapping[str, int | str]]) ->
     changed = [name for name, file in known.items() if there.get(name) != file["bytes"]]
     if isinstance(place, Folder):
         same = (name for name in known if name not in changed)
-        changed += [n for n in same if described(place.local(n))["sha256"] != known[n]["sha256"]]
+        changed += [n for n in same if file_facts(place.local(n))["sha256"] != known[n]["sha256"]]
     return changed
 
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from distsvc.errors import DataError, JobFileError, TemporaryError, one_line
 from distsvc.errors.forms import Form, parsed
-from distsvc.storage.places.arrays import described, read_json, write_whole
+from distsvc.storage.places.arrays import file_facts, read_json, write_whole
 from distsvc.storage.places.store import Store
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class PartWriter:
         footer = pq.read_metadata(path)
         if footer.num_rows != self.n_rows:
             raise TemporaryError(f"{path} holds {footer.num_rows} rows of {self.n_rows}")
-        return {"rows": self.n_rows, **described(path)}
+        return {"rows": self.n_rows, **file_facts(path)}
 
 
 class ParquetLabels:
@@ -179,7 +179,7 @@ class ParquetLabels:
     ) -> dict[str, dict[str, int | str]]:
         """Do one of the tasks; in any order, on any worker, repeatedly.
 
-        Returns the `described` facts of the written files, by name.
+        Returns the `file_facts` of the written files, by name.
         """
         return {}
 
@@ -333,10 +333,10 @@ def _created(schema: pa.Schema, n_rows: int) -> tuple[list[Any], dict[str, Buffe
 
 
 def _put(store: Store, name: str, content: Buffer) -> dict[str, int | str]:
-    """Write a file, and return its `described` facts."""
+    """Write a file, and return its `file_facts`."""
     with store.created(name, again=False) as path:
         write_whole(path, lambda stream: stream.write(content.to_bytes()))
-        return described(path)
+        return file_facts(path)
 
 
 def _read_rows(source: Store, parts: Sequence[tuple[str, int]], start: int, stop: int) -> pa.Table:

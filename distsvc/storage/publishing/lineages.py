@@ -131,7 +131,7 @@ class Lineage:
         store, end = store_of(self.home).below(LINEAGES), time.monotonic() + 60.0
         while time.monotonic() < end:
             try:
-                with store.held():
+                with store.lock():
                     record, mark = _record(store, self.id)
                     changed = change(record)
                     if changed != record:

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validat
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError, shown
 from distsvc.errors.forms import Form, parsed
-from distsvc.storage.places.arrays import described, json_bytes, parse_json
+from distsvc.storage.places.arrays import file_facts, json_bytes, parse_json
 from distsvc.storage.places.bucket import REMOVED_RECORD
 from distsvc.storage.places.folder import SPARE
 from distsvc.storage.places.store import Store
@@ -242,7 +242,7 @@ def is_removed(content: bytes) -> bool:
     return content.split() == REMOVED_RECORD.split()
 
 
-def listed(store: Store, manifest: Manifest, name: str) -> ListedFile:
+def listed_file(store: Store, manifest: Manifest, name: str) -> ListedFile:
     """Return the only listed file of a name; `DataError` if there is none, or several."""
     found = [one for one in manifest.files if one.name == name]
     if len(found) != 1:
@@ -291,7 +291,7 @@ def checked(store: Store, file: ListedFile) -> Path:
             raise DataError(
                 f"{where}: expected {file.bytes:,} bytes, as {MANIFEST} says, found {n_bytes:,}"
             )
-        found = described(path)["sha256"]
+        found = file_facts(path)["sha256"]
     except (OSError, RuntimeError, ValueError) as error:
         raise DataError(f"{where}, which {MANIFEST} lists, can't be read: {error}") from None
     if found != file.sha256:

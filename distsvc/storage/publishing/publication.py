@@ -36,7 +36,7 @@ from distsvc.errors.urls import lake_url
 from distsvc.storage.places import arrays
 from distsvc.storage.places.bucket import REMOVED_RECORD
 from distsvc.storage.places.folder import NO_FENCE, SPARE, ChangedError, Fence, FencedError, Folder
-from distsvc.storage.places.lease import Holder, State, held, is_gone, read_holder
+from distsvc.storage.places.lease import Holder, State, hold_lease, is_gone, read_holder
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import Store, store_of
 from distsvc.storage.publishing.manifest import (
@@ -50,7 +50,7 @@ from distsvc.storage.publishing.manifest import (
     checked,
     checked_form,
     is_removed,
-    listed,
+    listed_file,
     names_in,
     read_manifest,
 )
@@ -114,7 +114,9 @@ class Output:
         if isinstance(self.store, Folder):
             self.store.refuse_links((RUNS, *PUBLISHED_FOLDERS))
         unfenced = self.store, self.runs
-        with held(self.runs, self.shown, job_sha256, overwrite, doing, removes) as self._lease:
+        with hold_lease(
+            self.runs, self.shown, job_sha256, overwrite, doing, removes
+        ) as self._lease:
             self._fence = Fence(self._lease.spare, self._lease.check)
             self.store, self.runs = (one.fenced(self._fence) for one in unfenced)
             try:
@@ -296,7 +298,7 @@ class Output:
         except TemporaryError:  # nobody else writes this record
             store_of(self.runs.address).remove(record)
             raise
-        others = [one for one in self.held().values() if one.run_id != manifest.run_id]
+        others = [one for one in self.candidates().values() if one.run_id != manifest.run_id]
         others.sort(key=lambda one: (one.created, one.run_id), reverse=True)
         gone = [one.run_id for one in others[MAX_CANDIDATES - 1 :]]
         for run_id in gone:
@@ -313,7 +315,7 @@ class Output:
         self.unpublish(manifest.run_id)
         self._sweep()
 
-    def held(self) -> dict[str, Manifest]:
+    def candidates(self) -> dict[str, Manifest]:
         """Return the manifests of candidates, by their runs; `DataError` for a damaged one."""
         names = self.runs.sizes(CANDIDATES)
         contents = {
@@ -340,11 +342,11 @@ class Output:
         files = {file.file: file for file in manifest.files}
         try:
             for name, content in contents.items():
-                old = listed(self.store, manifest, name)
+                old = listed_file(self.store, manifest, name)
                 with self.store.created(f"{folder}/{name}") as path:
                     arrays.write_text(path, content)
                     new = {"file": f"report/{own}/{name}", "stored": f"{folder}/{name}"}
-                    files[old.file] = ListedFile.model_validate(new | arrays.described(path))
+                    files[old.file] = ListedFile.model_validate(new | arrays.file_facts(path))
             yield manifest.model_copy(update={"files": list(files.values())})
         except BaseException:
             with suppress(DistsvcError, OSError):
@@ -406,7 +408,7 @@ class Output:
         version.
         """
         found = read_manifest(self.store)
-        return checked(self.store, listed(self.store, found, name))
+        return checked(self.store, listed_file(self.store, found, name))
 
     def _look(self) -> _Found | None:
         """Return the manifest that is here, if any."""
@@ -516,7 +518,7 @@ class Output:
         """Return the names of the files in all records, with or without `replaced` ones."""
         found = self.manifest()
         named = {*found.names, *found.lasting} if found else set()
-        for manifest in self.held().values():
+        for manifest in self.candidates().values():
             named.update(manifest.lasting)
         return named.union(*map(self._replaced, self.runs.sizes(REPLACED) if replaced else ()))
 

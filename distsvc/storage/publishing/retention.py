@@ -268,7 +268,7 @@ def _looked(output: Output) -> _Looked:
         with suppress(InputNotFoundError):
             manifest = read_manifest(output.store)
         published = _dated(output, manifest) if manifest else None
-        held = tuple(_dated(output, one) for one in output.held().values())
+        held = tuple(_dated(output, one) for one in output.candidates().values())
     except (DataError, JobFileError) as error:
         return _Looked(output, begun=begun, odd=str(error))
     over = manifest.works if manifest else ()  # killed after its commit
@@ -335,7 +335,7 @@ def _clear(output: Output, run_id: str) -> None:
     If this is killed after the manifest went, the next removal finds nothing worth keeping.
     `TemporaryError` if another process took the output over.
     """
-    for name in output.held():
+    for name in output.candidates():
         output.runs.remove(f"{CANDIDATES}/{name}.json")
     output.unpublish(run_id)
     output.collect()

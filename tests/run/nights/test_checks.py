@@ -71,7 +71,7 @@ def test_a_night_after_one_that_was_published_all_the_same_is_told_the_way_back(
     with pytest.raises(CheckFailedError) as caught:
         shop.run(SECOND, checks=checks)
     assert "rollback" not in str(caught.value)
-    [run_id] = Output(shop.out(SECOND)).held()
+    [run_id] = Output(shop.out(SECOND)).candidates()
     publish_held(str(shop.out(SECOND)), run_id)
     with pytest.raises(CheckFailedError) as caught:
         shop.run(THIRD, checks=checks)
@@ -100,14 +100,14 @@ def test_a_held_run_is_kept_beside_what_is_published(shop, monkeypatch):
     given["checks"] = {"min_rows": 550}
     result = invoked(shop, SECOND, *again, monkeypatch=monkeypatch, **given)
     assert result.exit_code == 76, result.output
-    (run_id,) = Output(shop.out("now")).held()
+    (run_id,) = Output(shop.out("now")).candidates()
     assert "min_rows: 500 rows, at least 550 expected" in result.stderr
     assert f"distsvc publish {shop.out('now')} --held {run_id}" in result.stderr
     assert "Traceback" not in result.stderr
     assert (shop.out("now") / "manifest.json").read_bytes() == manifest
     assert {str(path): path.read_bytes() for path in listed(shop.out("now"))} == before
     assert {name: (shop.out("now") / name).read_bytes() for name in copies} == copies
-    held = Output(shop.out("now")).held()[run_id]
+    held = Output(shop.out("now")).candidates()[run_id]
     assert held.rows == 500
     assert [check.name for check in held.checks if check.state == "failed"] == ["min_rows"]
     for file in held.files:
@@ -119,7 +119,7 @@ def test_a_held_run_is_kept_beside_what_is_published(shop, monkeypatch):
     shop.table(THIRD, rows(100, 300, 200, seed=1)[0])
     result = invoked(shop, THIRD, *again, monkeypatch=monkeypatch, **given)
     assert result.exit_code == 0, result.output
-    assert Output(shop.out("now")).held() == {}
+    assert Output(shop.out("now")).candidates() == {}
     collect(shop.out("now"))
     assert not [one for one in held.files if (shop.out("now") / one.lasting).exists()]
     assert shop.ids("now", rows(100, 300, 200, seed=1)[1]) == {0: 0, 1: 1, 2: 2}

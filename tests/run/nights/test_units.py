@@ -64,7 +64,7 @@ def test_a_night_that_was_published_is_left_behind(shop):
     with pytest.raises(CheckFailedError):
         shop.run(SECOND, checks=OFF)
     out = str(shop.out(SECOND))
-    [run_id] = Output(out).held()
+    [run_id] = Output(out).candidates()
     publish_held(out, run_id)
     labels = read_labels(out)
     with pytest.raises(CheckFailedError, match=rf"rollback {out} --withdraw, then run this night"):

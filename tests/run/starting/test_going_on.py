@@ -26,7 +26,7 @@ from distsvc.run.work.phases import Phase
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import Start
 from distsvc.run.work.workers.cluster import versions
-from distsvc.storage.places.arrays import described
+from distsvc.storage.places.arrays import file_facts
 from distsvc.storage.places.folder import Folder
 from distsvc.storage.publishing.manifest import ContinuedRun
 from distsvc.storage.publishing.publication import Output
@@ -256,7 +256,7 @@ def sound(out):
     files = {
         file["file"]: file for file in json.loads((out / "manifest.json").read_text())["files"]
     }
-    return all(described(out / name).items() <= file.items() for name, file in files.items())
+    return all(file_facts(out / name).items() <= file.items() for name, file in files.items())
 
 
 @pytest.mark.parametrize("kind", ["report", "model", "labels"])

@@ -7,7 +7,7 @@ import pytest
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.storage.places.folder import Folder
-from distsvc.storage.publishing.manifest import checked, listed, read_manifest
+from distsvc.storage.publishing.manifest import checked, listed_file, read_manifest
 
 CONTENT = b"what is published"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -34,7 +34,7 @@ def write(folder, manifest=MANIFEST, **changes):
 def test_a_listed_file_is_found_and_checked(tmp_path):
     manifest = read_manifest(Folder(write(tmp_path)))
     assert manifest.dumped() == MANIFEST
-    file = listed(Folder(tmp_path), manifest, "model.json")
+    file = listed_file(Folder(tmp_path), manifest, "model.json")
     assert checked(Folder(tmp_path), file) == tmp_path / "model/model.json"
 
 
@@ -44,7 +44,7 @@ def test_a_file_in_the_folder_of_its_run(tmp_path):
     (tmp_path / "elsewhere").symlink_to(tmp_path)
     files = [FILE | {"file": "model/ab12/model.json"}]
     manifest = read_manifest(Folder(write(tmp_path, files=files)))
-    assert listed(Folder(tmp_path), manifest, "model.json").file == "model/ab12/model.json"
+    assert listed_file(Folder(tmp_path), manifest, "model.json").file == "model/ab12/model.json"
     checked(Folder(tmp_path / "elsewhere"), manifest.files[0])
 
 
@@ -120,6 +120,6 @@ def test_links_out_of_the_folder_are_not_followed(tmp_path):
 def test_a_name_that_is_not_listed_once(tmp_path):
     manifest = read_manifest(Folder(write(tmp_path, files=[FILE, FILE | {"file": "model.json"}])))
     with pytest.raises(DataError, match=r"manifest\.json: expected one file model\.json, found 2"):
-        listed(Folder(tmp_path), manifest, "model.json")
+        listed_file(Folder(tmp_path), manifest, "model.json")
     with pytest.raises(DataError, match=r"manifest\.json: expected one file x, found 0"):
-        listed(Folder(tmp_path), manifest, "x")
+        listed_file(Folder(tmp_path), manifest, "x")

@@ -268,7 +268,7 @@ def test_a_bucket_is_a_folder_of_outputs_too(monkeypatch):
         manifest = republish.publish_held(f"{folder}/2026-11-04", run_id)
         assert manifest.run_id == run_id
         assert Output(f"{folder}/2026-11-04").file("report.html").read_text() == "new report.html"
-        assert Output(f"{folder}/2026-11-04").held() == {}
+        assert Output(f"{folder}/2026-11-04").candidates() == {}
         found = said(retain(folder, 1))
         assert list(found["removed"]) == ["2026-11-01", "2026-11-02"]
         assert list(found["kept"]) == ["2026-11-03", "2026-11-04"]

@@ -93,7 +93,7 @@ class Snapshot(Files):
     partitioned_by: tuple[str, ...] = ()
     by_catalog: bool = False
 
-    def held(self, schema: pa.Schema, shown: str) -> dict[str, str]:
+    def names_in_file(self, schema: pa.Schema, shown: str) -> dict[str, str]:
         """Return a file's own name of each column that it has.
 
         `DataError` if its columns have neither numbers nor names in the table's mapping.
@@ -285,7 +285,7 @@ def _about(
     found: Snapshot, part: DataFile, schema: pa.Schema, shown: str, problems: dict[str, str]
 ) -> LakeFile:
     """Return the facts of a file for workers, and add columns of unsuitable types to `problems`."""
-    held = found.held(schema, shown)
+    held = found.names_in_file(schema, shown)
     values = {n: part.values.get(n) for n in found.types if n not in held}
     for name, own in held.items():
         there, kind = plain_type(schema.field(own).type), found.types[name]
