@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +14,7 @@ from distsvc.errors import UnusableRowsError
 Number = int | Decimal
 
 
-def is_narrow(least: Any, most: Any) -> Any:
+def is_narrow(least: np.ndarray | float, most: np.ndarray | float) -> np.ndarray:
     """Return True if float64 has too few steps between the extremes of any column.
 
     It represents all integers up to 2^53.

@@ -101,7 +101,7 @@ class DaskArray(ArrayRows):
             return values(drop_axis=1)
         return values(chunks=(whole.chunks[0], (len(answer.columns),)))
 
-    def _whole(self) -> Any:
+    def _whole(self) -> UserData:
         return self.X.rechunk({1: -1})
 
 

@@ -11,6 +11,7 @@ from functools import partial
 from typing import IO, Any, Protocol, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from distsvc.errors import UnusableRowsError, shown
 from distsvc.inputs.exactness import Ends
@@ -22,7 +23,7 @@ BLOCK_VALUES = 2**20
 UserData: TypeAlias = Any
 """An array or a table of any library; its type has the methods that are needed."""
 
-Columns = tuple[Any, Sequence[np.dtype], Sequence[str] | None]
+Columns = tuple[UserData, Sequence[np.dtype], Sequence[str] | None]
 """The header of a table, a dtype that holds each column, and the names of the columns."""
 
 
@@ -31,7 +32,7 @@ class RowValues:
     """The values of a function of rows: their name, dtype, and columns if a row has several."""
 
     name: str
-    dtype: Any
+    dtype: DTypeLike
     columns: Sequence[int] | None = None
 
     @property
@@ -74,7 +75,7 @@ class Reading:
 class Input(ABC):
     """A reader of all rows of an array or table X, in one pass or several."""
 
-    shape: tuple[Any, ...] | None = None  # of an array, whose columns have no names
+    shape: tuple[int, ...] | None = None  # of an array, whose columns have no names
     in_memory = False  # whether NumPy can use X directly
     once = False  # whether a second pass is impossible
     lazy = False  # whether `map` returns a collection of dask
@@ -82,7 +83,7 @@ class Input(ABC):
     words = ""  # the name of the part of X in which rows are counted
     ends: Ends | None = None  # set by `watched`
     # Set by `opened`:
-    header: Any  # an object with the number and names of the columns, for scikit-learn
+    header: UserData  # an object with the number and names of the columns, for scikit-learn
     names: Sequence[str] | None
     n_features: int
     dtype: np.dtype  # of the blocks: float32 if it holds all columns, else float64

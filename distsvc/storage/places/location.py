@@ -44,7 +44,7 @@ class Location:
     lake: LakeUrl = NO_LAKE
 
     @classmethod
-    def of(cls, url: str, s3: Mapping[str, Any] = MappingProxyType({})) -> Location:
+    def of(cls, url: str, s3: Mapping[str, object] = MappingProxyType({})) -> Location:
         """Return the location of a path or URL; `s3` are options of fsspec.
 
         `JobFileError` if the protocol is unknown, its package is not installed, or the URL carries

@@ -44,7 +44,7 @@ _S3 = ("s3", "s3a")
 _UNTRIED = ("gs", "gcs", "abfs", "abfss", "adl", "az", "wasb", "wasbs")
 
 
-def connection(url: str, s3: Mapping[str, Any] = MappingProxyType({})) -> Options:
+def connection(url: str, s3: Mapping[str, object] = MappingProxyType({})) -> Options:
     """Return fsspec's options for a URL by protocol, with `s3` as more options for S3.
 
     Limits in the user's configuration of fsspec override ours. `JobFileError` for Google and Azure.

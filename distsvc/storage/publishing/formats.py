@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from distsvc.storage.places.arrays import file_facts, read_json, write_whole
 from distsvc.storage.places.store import Store
 
 if TYPE_CHECKING:
+    from zarr import Array
     from zarr.core.buffer import Buffer
 
 
@@ -41,7 +42,7 @@ class Column:
 
     name: str
     type: pa.DataType
-    fill: Any
+    fill: float | bool | None
     meaning: str
     key: str = ""
 
@@ -121,7 +122,7 @@ class PartWriter:
         self.n_rows = 0
 
     def add(
-        self, ids: np.ndarray | pa.Array, columns: Mapping[str, np.ndarray | Sequence[Any]]
+        self, ids: np.ndarray | pa.Array, columns: Mapping[str, np.ndarray | Sequence[object]]
     ) -> None:
         """Add n rows: their numbers or ids (n,), and (n,) values of every column by name.
 
@@ -281,7 +282,7 @@ class ZarrLabels(ParquetLabels):
                 yield _chunk(arrays, root, slice(start, min(start + CHUNK_ROWS, n_rows)))
 
 
-def _opened(folder: str, files: Sequence[str], local: Callable[[str], Path]) -> Any:
+def _opened(folder: str, files: Sequence[str], local: Callable[[str], Path]) -> Array:
     """Return the array of a folder, read from the listed files only."""
     import zarr
     from zarr.core.buffer import default_buffer_prototype
@@ -303,7 +304,7 @@ def _opened(folder: str, files: Sequence[str], local: Callable[[str], Path]) -> 
     return array
 
 
-def _chunk(arrays: Mapping[str, Any], root: str, rows: slice) -> pa.Table:
+def _chunk(arrays: Mapping[str, Array], root: str, rows: slice) -> pa.Table:
     """Return rows of the arrays in the folder `root`."""
     try:
         return pa.table({name: array[rows] for name, array in arrays.items()})
@@ -311,7 +312,7 @@ def _chunk(arrays: Mapping[str, Any], root: str, rows: slice) -> pa.Table:
         raise DataError(f"{root} can't be read: {one_line(str(error))}") from error
 
 
-def _created(schema: pa.Schema, n_rows: int) -> tuple[list[Any], dict[str, Buffer]]:
+def _created(schema: pa.Schema, n_rows: int) -> tuple[list[Array], dict[str, Buffer]]:
     """Return the arrays of a run, a group in memory, and the group's files by name."""
     import zarr  # 0.4 s that other jobs need not spend
     from zarr.storage import MemoryStore

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
 
 import pyarrow as pa
 
@@ -97,7 +96,7 @@ class Scan:
     keys: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     apart: dict[str, str] = field(default_factory=dict)
-    stored: dict[str, tuple[int, Any]] = field(default_factory=dict)
+    stored: dict[str, tuple[int, object]] = field(default_factory=dict)
     comparable: Mapping[str, pa.DataType] | None = None
 
 

@@ -275,7 +275,7 @@ def descriptions(features: Iterable[Any]) -> list[str | dict[str, JsonValue]]:
     return [f.column if isinstance(f, Numeric) else f.model_dump() for f in features]
 
 
-def restore(content: Sequence[Any]) -> tuple[Feature, ...]:
+def restore(content: Sequence[object]) -> tuple[Feature, ...]:
     """Return the features of `descriptions`."""
     each = _DESCRIPTIONS.validate_python(content)
     return tuple(Numeric(one) if isinstance(one, str) else one for one in each)

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -107,7 +107,7 @@ class Svmlight(Source):
     def decoding_bytes(self, table: Table, block_rows: int) -> int:
         return 2 * 8 * min(block_rows, table.n_rows) * len(table.columns)
 
-    def sparse_rows(self, table: Table) -> Any:
+    def sparse_rows(self, table: Table) -> sparse.csr_matrix | None:
         place = store_of(table.layout.path)
         return matrix(place) if table.columns == feature_names(place) else None
 
@@ -156,7 +156,7 @@ def feature_names(place: Store) -> tuple[str, ...]:
     return tuple(f"f{k}" for k in range(first, first + width))
 
 
-def matrix(place: Store) -> Any:
+def matrix(place: Store) -> sparse.csr_matrix:
     """Return all rows of a converted table as CSR, mapped from its files."""
     width = int(map_array(place.local("first_and_width.npy"))[1])
     indptr = np.array(map_array(place.local("indptr.npy")))
@@ -164,7 +164,7 @@ def matrix(place: Store) -> Any:
     return sparse.csr_matrix(arrays, (indptr.size - 1, width), copy=False)
 
 
-def _parse(place: Location, recorded: Version) -> tuple[Any, np.ndarray]:
+def _parse(place: Location, recorded: Version) -> tuple[sparse.csr_matrix, np.ndarray]:
     from sklearn.datasets import load_svmlight_file
 
     with checking_version(place, recorded):
@@ -181,7 +181,7 @@ def _parse(place: Location, recorded: Version) -> tuple[Any, np.ndarray]:
     return X, labels
 
 
-def _open(place: Location) -> Any:
+def _open(place: Location) -> IO[bytes]:
     opener = _OPENERS.get(Path(place.path).suffix.lower())
     stream = place.fs.open(place.path, "rb")
     return opener(stream) if opener else stream

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -128,7 +127,7 @@ def _stored(table: Table, place: int) -> tuple[str, int | None]:
 
 def _varies(table: Table, column: str, place: int | None) -> bool:
     """Return whether a column has two different stored values."""
-    first: Any = None
+    first: pa.Scalar | None = None
     for batch in matching_batches(table, Span(0, table.n_rows, 8192), [column]):
         values = batch[column].drop_null()
         if place is not None:

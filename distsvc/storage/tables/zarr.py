@@ -51,7 +51,7 @@ from distsvc.storage.tables.source import Source
 if TYPE_CHECKING:
     from zarr import Array, Group
 
-_Stored = dict[str, tuple[int, Any]]
+_Stored = dict[str, tuple[int, object]]
 """Number of chunks and fill value, by array."""
 
 _METADATA = ("zarr.json", ".zarray", ".zgroup")

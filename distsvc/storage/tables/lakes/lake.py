@@ -210,7 +210,7 @@ class Lake(parquet.Parquet):
 def snapshot_of(
     location: Location,
     parts: Sequence[DataFile],
-    s3: Mapping[str, Any] = MappingProxyType({}),
+    s3: Mapping[str, object] = MappingProxyType({}),
     **facts: Any,
 ) -> Snapshot:
     """Return the snapshot of files, sorted; `DataError` unless they are in one file system.
