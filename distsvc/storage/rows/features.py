@@ -272,7 +272,7 @@ def groups_of(features: Iterable[Feature]) -> tuple[list[str], np.ndarray]:
 
 def descriptions(features: Iterable[Any]) -> list[str | dict[str, JsonValue]]:
     """Return features as JSON."""
-    return [f.column if isinstance(f, Numeric) else f.model_dump() for f in features]
+    return [f.column if isinstance(f, Numeric) else f.model_dump(mode="json") for f in features]
 
 
 def restore(content: Sequence[object]) -> tuple[Feature, ...]:
