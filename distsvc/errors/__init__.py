@@ -89,23 +89,7 @@ class TemporaryError(DistsvcError):
 
 
 class InputNotReadyError(TemporaryError):
-    """The input is incomplete: the file that ``input.ready`` names does not exist yet.
-
-    Examples
-    --------
-    >>> import distsvc
-    >>> from distsvc.errors import InputNotReadyError
-    >>> job = {
-    ...     "input": {"path": "date=2026-11-20", "ready": "_SUCCESS"},
-    ...     "output": {"path": "out/later"},
-    ... }
-    >>> try:
-    ...     run = distsvc.run(job)
-    ... except InputNotReadyError as error:
-    ...     print(error)
-    input.path: not there yet: date=2026-11-20/_SUCCESS
-
-    """
+    """The input is incomplete: the file that ``input.ready`` names does not exist yet."""
 
 
 class CheckFailedError(DistsvcError):
