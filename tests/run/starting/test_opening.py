@@ -19,7 +19,7 @@ from distsvc.run.job import run_job
 from distsvc.run.starting.opening import open_run
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import Start
-from distsvc.storage.places import scratch
+from distsvc.storage.places import process
 from distsvc.storage.publishing.manifest import FORMAT, Manifest
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.tables.opening import fingerprint, open_table
@@ -207,7 +207,7 @@ def test_nothing_is_made_for_an_input_that_is_not_there(tmp_path):
 
 def test_a_start_removes_what_killed_processes_left(table, monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    left = tmp_path / f"distsvc-workers-{scratch._place()}-{2**22 + 1}-7-abcdefgh"
+    left = tmp_path / f"distsvc-workers-{process._place()}-{2**22 + 1}-7-abcdefgh"
     left.mkdir()
     (left / "spilled").write_text("x")
     with open_job(job_for(table, MODELS["sampled"])):

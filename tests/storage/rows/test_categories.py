@@ -14,7 +14,7 @@ from distsvc.job.config import InputConfig, PreprocessConfig
 from distsvc.run.work.plan import with_categories
 from distsvc.storage.rows.categories import Frequency, OneHot, Uncounted
 from distsvc.storage.rows.features import descriptions, one_hot_columns, restore
-from distsvc.storage.tables import counting
+from distsvc.storage.tables import values as passes
 from distsvc.storage.tables.opening import fingerprint, open_table, shown_columns
 from tests.small_tables import everything
 
@@ -175,7 +175,7 @@ def test_what_has_no_categories_is_refused(tmp_path, data, message):
 
 def test_too_many_and_too_long_values_are_refused(tmp_path, monkeypatch):
     table = opened(tmp_path, {"k": [f"id {n}" for n in range(50)]}, {"k": "frequency"})
-    monkeypatch.setattr(counting, "MAX_VALUES", 30)
+    monkeypatch.setattr(passes, "MAX_VALUES", 30)
     with pytest.raises(DataError, match=r"column 'k' has more than 30 different .*leave it"):
         counted(table)
     table = opened(tmp_path, {"k": ["a", "b" * 300]}, {"k": "onehot"})
