@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 
-RUN_DATE = re.compile(
+RUN_DATE_PATTERN = re.compile(
     r"\{run_date(?P<days>[+-]\d{1,5}d)?(?P<to>\.\.run_date(?P<end>[+-]\d{1,5}d)?)?"
     r"(?::(?P<format>[^{}]*))?\}"
 )
@@ -33,7 +33,7 @@ def fill_date(text: str, day: datetime.date) -> str:
 
     ValueError for a range, an unknown form, or a day that is no date.
     """
-    for found in RUN_DATE.finditer(text):
+    for found in RUN_DATE_PATTERN.finditer(text):
         if found["to"]:
             raise ValueError(f"must hold one day, {DAY_FORMS}, and no range, found {found[0]!r}")
     return fill_each_date(text, day)[0]
@@ -44,7 +44,7 @@ def fill_each_date(text: str, day: datetime.date) -> list[str]:
 
     Several ranges in one text must be equal. Errors as in `fill_date`.
     """
-    ranges = [found for found in RUN_DATE.finditer(text) if found["to"]]
+    ranges = [found for found in RUN_DATE_PATTERN.finditer(text) if found["to"]]
     ends = [(_shifted(day, one["days"]), _shifted(day, one["end"])) for one in ranges]
     first, last = ends[0] if ends else (day, day)
     if any(one != ends[0] for one in ends):
@@ -57,7 +57,7 @@ def fill_each_date(text: str, day: datetime.date) -> list[str]:
         return at.strftime(found["format"]) if found["format"] else at.isoformat()
 
     days = range((last - first).days + 1)
-    each = [RUN_DATE.sub(lambda found, n=n: replacement(found, n), text) for n in days]  # type: ignore[misc]
+    each = [RUN_DATE_PATTERN.sub(lambda found, n=n: replacement(found, n), text) for n in days]  # type: ignore[misc]
     for one in each:
         if names_day(one):
             raise ValueError(
