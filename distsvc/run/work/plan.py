@@ -285,6 +285,6 @@ def _more_other_values(known: Category, counts: dict[str, int]) -> list[str]:
         return []
     return [
         f"{rest:.1%} of the rows have a new or rare value of {known.column!r}, which counts as "
-        f"'other' ({known.rest:.1%} when the categories were select_rows); a run without "
+        f"'other' ({known.rest:.1%} when the categories were chosen); a run without "
         "continuity.previous chooses them anew, and its cluster ids start at 0"
     ]
