@@ -503,16 +503,20 @@ def backfill(
             if not as_json:
                 say(day.line())
         code = days[-1].exit_code
-        go_on = backfills.resume_commands(days[-1], until, again) if code else []
+        publish = backfills.publish_commands(days[-1], until, again)
     if as_json:
         keys = "day", "output", "state", "words", "exit_code", "held"
         nights = [{key: getattr(day, key) for key in keys} for day in days]
-        say(as_json={"nights": nights, "go_on": go_on})
+        go_on = [again(days[-1].day)] if code else []
+        say(as_json={"nights": nights, "go_on": go_on, "publish": publish})
     if code:
         *before, stopped = days
         so_far = f"done up to {before[-1].day}" if before else "no day is done"
         lines = [f"error: {stopped.day}: {stopped.words}", f"stopped at {stopped.day}, {so_far}"]
-        say(*lines, "to go on:", *(f"  {line}" for line in go_on), err=True)
+        lines += ["to go on, once the input is mended:" if publish else "to go on:"]
+        lines += [f"  {again(stopped.day)}"]
+        lines += ["or, to publish the held night:"] if publish else []
+        say(*lines, *(f"  {line}" for line in publish), err=True)
     sys.exit(code)
 
 

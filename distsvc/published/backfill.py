@@ -134,13 +134,15 @@ def backfill(
             return
 
 
-def resume_commands(stopped: BackfilledDay, last: str, commands: Callable[[str], str]) -> list[str]:
-    """Return the commands that resume a backfill after the day that stopped it.
+def publish_commands(
+    stopped: BackfilledDay, last: str, commands: Callable[[str], str]
+) -> list[str]:
+    """Return the commands that publish the candidate of a held day and resume the backfill.
 
-    `commands` returns the command of a backfill from a day.
+    Empty if nothing is held. `commands` returns the command of a backfill from a day.
     """
     if stopped.held is None:
-        return [commands(stopped.day)]
+        return []
     day = datetime.date.fromisoformat(stopped.day)
     following = []
     if stopped.day < last:

@@ -13,7 +13,7 @@ from distsvc.cli.main import main
 from distsvc.errors import CheckFailedError, DataError, DistsvcError, JobFileError, TemporaryError
 from distsvc.job.file import load_job
 from distsvc.published import backfill as backfills
-from distsvc.published.backfill import backfill, resume_commands
+from distsvc.published.backfill import backfill, publish_commands
 from distsvc.run.job import run_job
 from distsvc.run.work.start import Display, Start
 from distsvc.storage.publishing.publication import Output
@@ -99,7 +99,9 @@ def test_a_night_that_is_held_stops_it_and_says_how_to_go_on(job_file, tmp_path)
     assert manifest(job_file, DAYS[1]) is None
     assert said.output.count("max_drift: ") == 1, "why is told once"
     assert f"stopped at {DAYS[1]}, done up to {DAYS[0]}" in said.stderr
-    *_, publish, following = said.stderr.splitlines()
+    *_, mended, retry, _, publish, following = said.stderr.splitlines()
+    assert mended == "to go on, once the input is mended:"
+    assert f"--from {DAYS[1]} --to {DAYS[3]} --set=checks.max_drift=0.5" in retry
     [run_id] = Output(tmp_path / "out" / DAYS[1]).candidates()
     assert lines[1].split()[2:] == ["run", run_id]
     assert publish == f"  distsvc publish {tmp_path}/out/{DAYS[1]} --held {run_id}"
@@ -149,8 +151,7 @@ def test_a_night_that_fails_stops_it_unless_it_may_be_left_out(
     found = nights(job_file)
     assert [night.state for night in found] == states
     assert found[-1].exit_code == code
-    if code:
-        assert resume_commands(found[-1], DAYS[2], lambda day: f"from {day}") == [f"from {DAYS[1]}"]
+    assert publish_commands(found[-1], DAYS[2], str) == []
 
 
 def test_a_day_may_be_left_out_and_the_command_to_go_on_says_so_too(job_file, monkeypatch):
@@ -190,7 +191,7 @@ def test_the_last_day_of_all_is_a_day(job_file, tmp_path):
     )
     assert (done.day, done.state) == ("9999-12-31", "published")
     held = replace(done, state="held", exit_code=76, held="r1")
-    assert resume_commands(held, "9999-12-31", str) == [f"distsvc publish {done.output} --held r1"]
+    assert publish_commands(held, "9999-12-31", str) == [f"distsvc publish {done.output} --held r1"]
 
 
 def test_more_days_than_anyone_means_are_refused_at_once(job_file):
