@@ -1,9 +1,10 @@
 """A search on the site leads to a page for users among the first three.
 
-The order is that of Sphinx's search on these sources: its matches of words, parts of words and
-headings, weighted by `docs/static/scorer.js`.
+The order is that of the site's search on these sources: Sphinx's matches of words, parts of words
+and headings, weighted and added up by `docs/static/scorer.js`.
 """
 
+import math
 import re
 from pathlib import Path
 
@@ -94,6 +95,25 @@ QUERIES = {
     "join labels": "guide/python",
     "id column": "guide/columns",
     "which cluster moved": "nights/export",
+    "rename cluster": "start/page",
+    "null values": "guide/columns",
+    "missing data": "guide/columns",
+    "anomaly detection": "guide/outliers",
+    "feature importance": "guide/reasons",
+    "Athena": "nights/export",
+    "schema change": "nights/bad-night",
+    "monitoring": "operate/metrics",
+    "MinIO": "operate/object-stores",
+    "reproducible": "operate/clusters",
+    "configuration file": "reference/job-file",
+    "install without internet": "start/install",
+    "score new data": "guide/python",
+    "read result in DuckDB": "nights/export",
+    "restart after kill": "operate/interruptions",
+    "remove old results": "nights/retention",
+    "glossary of terms": "how/glossary",
+    "one-hot": "guide/columns",
+    "parallel": "operate/clusters",
 }
 
 
@@ -139,14 +159,20 @@ def weight(name: str) -> float:
 
 
 def results(query: str) -> list[str]:
-    """Return the pages that have all words of a query, the best first."""
+    """Return the pages that have words of a query, the best first."""
     scores, lower = {}, query.lower()
+    of_words = {word: {name: score_of_word(word, name) for name in TEXTS} for word in words(query)}
+    rarity = {
+        word: math.log1p(len(TEXTS) / max(1, sum(map(bool, found.values()))))
+        for word, found in of_words.items()
+    }
     for name in TEXTS:
-        found = [score_of_word(word, name) for word in words(query)]
+        found = [of_words[word][name] for word in of_words]
         best = max(found) if all(found) else 0.0
         for heading in HEADINGS[name]:
             if lower in heading.lower() and 2 * len(lower) >= len(heading):
                 best = max(best, 15.0 * len(lower) / len(heading) + 1.0)
+        best += sum(rarity[word] * of_words[word][name] for word in of_words)
         if best:
             scores[name] = best * weight(name)
     return sorted(scores, key=lambda name: (-scores[name], HEADINGS[name][0]))
