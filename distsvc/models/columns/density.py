@@ -65,23 +65,28 @@ class Cells:
         Borders between neighbouring cells; the outermost cells are open.
     counts : ndarray of shape (m,), float64
         Rows in each cell.
+    low, high : float
+        Extreme values.
 
     """
 
     edges: np.ndarray
     counts: np.ndarray
+    low: float
+    high: float
 
     @classmethod
     def of(cls, values: np.ndarray, counts: np.ndarray) -> Cells:
         """Return the cells of distinct ascending values (u,) with their counts (u,)."""
         middles = values[:-1] + np.diff(values) / 2.0
+        low, high = float(values[0]), float(values[-1])
         if len(values) <= MAX_CELLS:
-            return cls(middles, counts.astype(np.float64))
+            return cls(middles, counts.astype(np.float64), low, high)
         before = np.cumsum(counts)[:-1]
         wanted = before[-1] * np.arange(1, MAX_CELLS) / MAX_CELLS
         cuts = np.unique(np.minimum(np.searchsorted(before, wanted), len(middles) - 1))
         sums = np.add.reduceat(counts, np.concatenate([[0], cuts + 1]))
-        return cls(middles[cuts], sums.astype(np.float64))
+        return cls(middles[cuts], sums.astype(np.float64), low, high)
 
 
 def step_of(values: np.ndarray, counts: np.ndarray) -> float:
@@ -220,7 +225,9 @@ def _densities(cells: Cells, edges: np.ndarray, scale: str) -> Iterator[ColumnDe
         yield ColumnDensity(scale, w, m, s, likelihood - 0.5 * parameters * np.log(n))
     if scale == "identity":
         widths = np.diff(edges)
-        low, high = edges[0] - widths[0], edges[-1] + widths[-1]
+        gap = (cells.high - cells.low) / n  # beyond the extremes as between neighbours
+        low = min(edges[0] - widths[0], cells.low - gap)
+        high = max(edges[-1] + widths[-1], cells.high + gap)
         parts = np.diff(np.concatenate([[low], edges, [high]])) / (high - low)
         bic = float(counts @ np.log(parts)) - np.log(n)
         yield ColumnDensity(scale, np.ones(1), np.array([low]), np.array([high]), bic, uniform=True)

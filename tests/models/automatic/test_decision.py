@@ -279,6 +279,11 @@ def test_a_few_points_are_a_cluster_each_and_all_combinations_of_flags_are_not()
     assert fitted(random.integers(0, 2, (600, 2)).astype(float)).n_clusters_ == 1
 
 
+def test_uniform_columns_are_one_cluster():
+    X = np.random.default_rng(4).random((1500, 10))
+    assert fitted(X).n_clusters_ == 1
+
+
 def test_ratings_are_one_cluster_or_five():
     ratings = np.random.default_rng(0).integers(1, 6, 1000).astype(float)[:, None]
     assert fitted(ratings).n_clusters_ in (1, 5)

@@ -47,6 +47,16 @@ def test_draws_of_a_rounded_column_are_normal_without_steps():
     assert kstest(drawn, norm.cdf).pvalue > 0.01
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_the_ends_of_a_uniform_column_are_as_far_out_as_those_of_a_normal(seed):
+    """The outermost cells of a density are estimates, and the extremes may lie beyond them."""
+    X, model = model_of(np.random.default_rng(seed).random(N))
+    mapped = model.prepared(X)[:, 0]
+    assert kstest(mapped, norm.cdf).pvalue > 0.01
+    assert 2.5 < -mapped.min() < 4.5
+    assert 2.5 < mapped.max() < 4.5
+
+
 def test_equal_values_have_equal_means_between_those_of_their_neighbours():
     X, model = model_of(np.round(40 + 3 * column()))
     mapped = model.prepared(X)[:, 0]
