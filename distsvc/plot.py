@@ -206,8 +206,8 @@ def _parts_of_fit(
 ) -> tuple[LevelTreePart | None, TreePart | None, list[ClusterRow]]:
     """Return the parts of a fitted estimator's tree, and its clusters."""
     from distsvc.models.automatic.engine import AutomaticEngine
+    from distsvc.models.bases.passes import ClusterEstimator
     from distsvc.models.hyperplanes.engine import TreeEngine
-    from distsvc.models.rows.passes import ClusterEstimator
     from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
     from distsvc.run.algorithms.hyperplanes import tree_part
     from distsvc.run.algorithms.level_pictures import levels_part
@@ -242,7 +242,7 @@ def _shown_rows(model: Any, X: Any) -> _Rows:
     from sklearn.utils.validation import check_is_fitted
 
     from distsvc.models.baselines.estimator import Baseline
-    from distsvc.models.rows.passes import ClusterEstimator
+    from distsvc.models.bases.passes import ClusterEstimator
     from distsvc.published.saved_model import Model
 
     if isinstance(model, Model):
@@ -271,8 +271,8 @@ def _shown_rows(model: Any, X: Any) -> _Rows:
 
 def _array_of(model: Any, X: Any) -> np.ndarray:
     """Return at most `MAX_DRAWN` rows of X (n, d) as an array."""
-    from distsvc.models.rows.passes import given
-    from distsvc.models.rows.validation import validated
+    from distsvc.models.bases.passes import given
+    from distsvc.models.bases.validation import validated
 
     source = given(model, X, reset=False)
     if source is not None:

@@ -22,11 +22,6 @@ UNIQUE = (
 )
 """Packages whose public constants have names of their own in all of distsvc."""
 
-SHARED = {
-    "LONGEST",  # also of parts of the page
-}
-"""Names in `UNIQUE` that have another home."""
-
 
 def class_names(node: ast.AST) -> Iterator[str]:
     """Yield the names of a module's classes, public or not, but of none inside a function."""
@@ -70,7 +65,7 @@ def test_a_constant_name_is_used_once():
         for name, paths in homes.items()
         if len(paths) > 1 and any(path.startswith(UNIQUE) for path in paths)
     }
-    assert several == SHARED
+    assert several == set()
 
 
 def test_constants_are_names_of_a_module_in_capitals():

@@ -31,7 +31,8 @@ from distsvc.errors import ParameterError, UnusableRowsError
 from distsvc.inputs import rows as input_rows
 from distsvc.inputs.given import opened
 from distsvc.inputs.rows import Spool, readable_again
-from distsvc.models.rows import passes, sampling
+from distsvc.models.bases import passes
+from distsvc.models.rows import sampling
 from distsvc.models.support_vector.level_tree import ensemble
 from tests.models.automatic.choosing import FAMILIES, let
 

@@ -27,7 +27,7 @@ from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior, Sh
 from distsvc.models.mixture.population import PopulationRows, Quality, quality_of
 from distsvc.models.mixture.search import MixtureSearch, search
 from distsvc.models.rows.agreement import SAME_ANSWER, rand_indices
-from distsvc.models.rows.mass import least_mass
+from distsvc.models.rows.min_cluster_size import least_mass
 from distsvc.models.rows.threads import on_threads
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.level_tree.proposals import rand_index

@@ -27,7 +27,7 @@ from distsvc.models.columns.maps import GivenColumn
 from distsvc.models.columns.model import ColumnModel
 from distsvc.models.engine import Engine
 from distsvc.models.graph.engine import GraphEngine
-from distsvc.models.rows.mass import FLAT, few_points
+from distsvc.models.rows.min_cluster_size import FLAT, few_points
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule

@@ -9,11 +9,11 @@ import numpy as np
 from distsvc.inputs.rows import Input
 from distsvc.job.parameters import Effort, Granularity, RandomState
 from distsvc.models.automatic.engine import AutomaticEngine
+from distsvc.models.bases.mixed import MixedClusterEstimator
+from distsvc.models.bases.passes import Passes, Values
+from distsvc.models.bases.phases import Phases
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.rows import sampling
-from distsvc.models.rows.mixed import MixedClusterEstimator
-from distsvc.models.rows.passes import Passes, Values
-from distsvc.models.rows.phases import Phases
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
 from distsvc.models.rows.threads import of_blocks
 from distsvc.models.rules.joined import clusters_to_join, joined

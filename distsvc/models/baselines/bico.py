@@ -29,10 +29,10 @@ from distsvc.job.parameters import RandomState
 from distsvc.kernels.baselines import insert_rows, rebuild
 from distsvc.models.baselines.estimator import CentreBaseline
 from distsvc.models.baselines.merging import merged_centres
+from distsvc.models.bases.streams import StreamEstimator
+from distsvc.models.bases.validation import validated
 from distsvc.models.rows.sampling import seed_of
-from distsvc.models.rows.streams import StreamEstimator
 from distsvc.models.rows.threads import of_blocks
-from distsvc.models.rows.validation import validated
 
 POINTS_A_CLUSTER = 200
 INSERT_BLOCK_ROWS = 8192

@@ -14,10 +14,10 @@ from distsvc.job.parameters import check_parameters
 from distsvc.models.baselines.merging import by_size, first_splits
 from distsvc.models.baselines.rules import Centres, Splits
 from distsvc.models.baselines.split_tree import SplitTree, subtract_centre
-from distsvc.models.rows.described import DescribesRows
+from distsvc.models.bases.lazy_attributes import DescribesRows
+from distsvc.models.bases.validation import unweighted, validated
 from distsvc.models.rows.sampling import row_keys
 from distsvc.models.rows.threads import of_blocks
-from distsvc.models.rows.validation import unweighted, validated
 from distsvc.models.rules.membership import Membership
 from distsvc.models.rules.rule import Rule
 

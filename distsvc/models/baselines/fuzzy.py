@@ -26,9 +26,9 @@ from distsvc.errors import ParameterError
 from distsvc.job.parameters import RandomState
 from distsvc.models.baselines.estimator import CentreBaseline
 from distsvc.models.baselines.merging import merged_centres
+from distsvc.models.bases.validation import validated
 from distsvc.models.rows.sampling import seed_of
 from distsvc.models.rows.threads import of_blocks, on_threads
-from distsvc.models.rows.validation import validated
 
 
 class Alternation(NamedTuple):

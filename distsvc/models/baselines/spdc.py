@@ -23,10 +23,10 @@ from distsvc.kernels.baselines import stream_rows
 from distsvc.models.baselines.density import lowest_minimum, normal_bandwidth
 from distsvc.models.baselines.estimator import TreeBaseline
 from distsvc.models.baselines.split_tree import SplitTree, subtract_centre
+from distsvc.models.bases.streams import StreamEstimator
+from distsvc.models.bases.validation import validated
 from distsvc.models.hyperplanes.tree import valley
 from distsvc.models.rows.sampling import seed_of
-from distsvc.models.rows.streams import StreamEstimator
-from distsvc.models.rows.validation import validated
 
 STREAM_BLOCK_ROWS = 8192
 DENSITY_GRID_SIZE = 512

@@ -27,16 +27,16 @@ from distsvc.job.parameters import (
     TreeScale,
     check_parameters,
 )
+from distsvc.models.bases.passes import ClusterEstimator, Passes, Values
+from distsvc.models.bases.phases import Phases
+from distsvc.models.bases.streams import StreamEstimator
+from distsvc.models.bases.validation import validated
 from distsvc.models.hyperplanes.engine import TreeEngine, TreeStream
 from distsvc.models.hyperplanes.tree import Cut
 from distsvc.models.published import PublishedSettings
 from distsvc.models.rows import sampling
-from distsvc.models.rows.passes import ClusterEstimator, Passes, Values
-from distsvc.models.rows.phases import Phases
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
-from distsvc.models.rows.streams import StreamEstimator
 from distsvc.models.rows.threads import of_blocks
-from distsvc.models.rows.validation import validated
 
 CHOSEN = (
     "cluster_tree_", "n_clusters_", "_leaves", "valleys_", "clearest_valley_", "agreement_",

@@ -30,6 +30,9 @@ from distsvc.job.parameters import (
     RandomState,
     check_parameters,
 )
+from distsvc.models.bases.passes import answered
+from distsvc.models.bases.phases import Phases
+from distsvc.models.bases.validation import unweighted, validated
 from distsvc.models.linear.engine import (
     DEFAULT_NU,
     BallEngine,
@@ -39,10 +42,8 @@ from distsvc.models.linear.engine import (
 )
 from distsvc.models.linear.rule import scores
 from distsvc.models.published import PublishedSettings
-from distsvc.models.rows.passes import answered
-from distsvc.models.rows.phases import Phases
 from distsvc.models.rows.sampling import seed_of
-from distsvc.models.rows.validation import check_length, unweighted, validated
+from distsvc.models.rows.scaling import check_length
 
 
 @dataclass(frozen=True)

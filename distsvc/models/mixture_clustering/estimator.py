@@ -9,16 +9,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from distsvc.inputs.rows import Input
 from distsvc.job.parameters import RandomState
+from distsvc.models.bases.mixed import MixedClusterEstimator
+from distsvc.models.bases.passes import Passes, Values, answered
+from distsvc.models.bases.phases import Phases
+from distsvc.models.bases.streams import StreamEstimator
+from distsvc.models.bases.validation import validated
 from distsvc.models.mixture_clustering.engine import MixtureEngine
 from distsvc.models.mixture_clustering.rule import ComponentRule
 from distsvc.models.rows import sampling
-from distsvc.models.rows.mixed import MixedClusterEstimator
-from distsvc.models.rows.passes import Passes, Values, answered
-from distsvc.models.rows.phases import Phases
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
-from distsvc.models.rows.streams import StreamEstimator
 from distsvc.models.rows.threads import of_blocks
-from distsvc.models.rows.validation import validated
 
 
 class LogDensities(Values):

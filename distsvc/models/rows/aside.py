@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from distsvc.models.rows.mass import least_mass
-from distsvc.models.rows.spread import known
+from distsvc.models.rows.min_cluster_size import least_mass
+from distsvc.models.rows.robust_scale import known
 
 MAX_OUTLIER_ROWS = 8
 """Maximum number of rows that are ignored in learning."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from distsvc.errors import UnusableRowsError
 from distsvc.kernels.moments import (
@@ -17,8 +19,10 @@ from distsvc.kernels.moments import (
     scale_rows,
     unit_rows,
 )
-from distsvc.models.rows.spread import known, middle_and_spread
-from distsvc.models.rows.validation import LONGEST
+from distsvc.models.rows.robust_scale import known, middle_and_spread
+
+MAX_ROW_LENGTH = 1e18
+"""Maximum length of a row: float32 can represent squared distances and sums of some of them."""
 
 SCALING_ROUNDING = 2.0**-48
 """Maximum range of a constant column, relative to its values: 16 roundings."""
@@ -34,6 +38,20 @@ the bend."""
 
 MIN_SCALED_RANGE = 1e-15
 """Minimum range of a scaled column, so that squares are representable in float32."""
+
+
+def check_length(X: Any, most: float = MAX_ROW_LENGTH) -> None:
+    """Raise UnusableRowsError if rows X (n, d), dense or CSR, may be longer than `most`."""
+    values = X.data if sparse.issparse(X) else X
+    largest = max(
+        float(np.fmax.reduce(values, axis=None, initial=0.0)),
+        -float(np.fmin.reduce(values, axis=None, initial=0.0)),
+    )
+    if not largest * X.shape[1] ** 0.5 <= most:
+        raise UnusableRowsError(
+            f"X has values up to {largest:.3g}, expected rows of a length of at most {most:g}; "
+            "scale the features"
+        )
 
 
 def check_finite(Z: np.ndarray) -> None:
@@ -225,7 +243,7 @@ class Scaling:
         Raises
         ------
         UnusableRowsError
-            Scaled rows may be longer than `LONGEST`, or the range of a column is below
+            Scaled rows may be longer than `MAX_ROW_LENGTH`, or the range of a column is below
             `MIN_SCALED_RANGE`. For kind ``none`` it is the largest range of all columns.
 
         """
@@ -235,10 +253,10 @@ class Scaling:
         scaled = self.apply(bounds)
         largest, ranges = np.abs(scaled).max(axis=0), scaled[1] - scaled[0]
         k = int(largest.argmax())
-        if not largest[k] * largest.size**0.5 <= LONGEST:
+        if not largest[k] * largest.size**0.5 <= MAX_ROW_LENGTH:
             raise UnusableRowsError(
                 f"column {columns[k]!r} has values from {bounds[0, k]:g} to {bounds[1, k]:g}, "
-                f"expected scaled rows of a length of at most {LONGEST:g}; leave it out, or "
+                f"expected scaled rows of a length of at most {MAX_ROW_LENGTH:g}; leave it out, or "
                 "give preprocess.scale = 'minmax'"
             )
         known = np.full_like(ranges, ranges.max()) if self.kind == "none" else ranges

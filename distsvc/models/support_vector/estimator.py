@@ -40,14 +40,14 @@ from distsvc.job.parameters import (
     Variant,
     check_parameters,
 )
+from distsvc.models.bases.passes import OutlierEstimator, Passes, Values, answered
+from distsvc.models.bases.phases import Phases
+from distsvc.models.bases.streams import StreamEstimator
+from distsvc.models.bases.validation import validated
 from distsvc.models.published import PublishedSettings
 from distsvc.models.rows import sampling
-from distsvc.models.rows.passes import OutlierEstimator, Passes, Values, answered
-from distsvc.models.rows.phases import Phases
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
-from distsvc.models.rows.streams import StreamEstimator
 from distsvc.models.rows.threads import of_blocks
-from distsvc.models.rows.validation import validated
 from distsvc.models.support_vector.boundary.base import Parameters
 from distsvc.models.support_vector.boundary.engine import BoundaryEngine
 from distsvc.models.support_vector.boundary.labelling import SEGMENT_TOLERANCE

@@ -13,9 +13,9 @@ from distsvc.models.columns.maps import AS_FOUND, GivenColumn
 from distsvc.models.columns.model import ColumnModel
 from distsvc.models.graph.clarity import clarity
 from distsvc.models.mixture_clustering.engine import MixtureEngine
+from distsvc.models.rows.robust_scale import ColumnSpread, known
 from distsvc.models.rows.scaling import ColumnSums, Scaling
-from distsvc.models.rows.spread import ColumnSpread, known
-from distsvc.models.rows.stand_ins import repeated_columns, stand_ins, undone_log
+from distsvc.models.rows.sentinels import find_sentinels, repeated_columns, undone_log
 from distsvc.run.algorithms.algorithm import AlgorithmJob
 from distsvc.run.learning.aside import OutlierRow
 from distsvc.run.learning.preparation import PREPARATION, Preparation
@@ -242,7 +242,7 @@ def sentinel_notes(
     for k in repeated_columns(pilot).tolist():
         if not isinstance(of_columns[k], Numeric | Log | Vector):
             continue
-        for one in stand_ins(pilot[:, k][~np.isnan(pilot[:, k])]):
+        for one in find_sentinels(pilot[:, k][~np.isnan(pilot[:, k])]):
             found.add(one.value)
             named.append(
                 f"{_number(one.value)} in {names[k]} ({one.share:.1%} of the rows; nearly all "

@@ -13,7 +13,7 @@ import numpy as np
 
 from distsvc.errors import DataError, UnusableRowsError
 from distsvc.models.nights.drift import decile_edges
-from distsvc.models.rows.validation import LONGEST, check_length
+from distsvc.models.rows.scaling import MAX_ROW_LENGTH, check_length
 from distsvc.models.rules.reasons import Typical
 from distsvc.models.rules.rule import Rule
 from distsvc.run.algorithms import rule_named
@@ -126,11 +126,11 @@ def score_edges(scores: np.ndarray, boundary: float | None) -> np.ndarray:
 def typical_of(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Typical:
     """Return the typical rows of a labeller; `DataError` if one is too long for a rule."""
     try:
-        check_length(arrays["typical"], 2.0 * LONGEST)
+        check_length(arrays["typical"], 2.0 * MAX_ROW_LENGTH)
     except UnusableRowsError:
         raise DataError(
-            f"array typical: expected rows of a length of at most {2.0 * LONGEST:g}, found a longer"
-            " one"
+            f"array typical: expected rows of a length of at most {2.0 * MAX_ROW_LENGTH:g}, found "
+            "a longer one"
         ) from None
     return Typical(arrays["typical"], facts["typical_score"], facts["least_score"])
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from distsvc.errors import DataError, UnusableRowsError
 from distsvc.models.columns.model import ColumnModel
-from distsvc.models.rows.scaling import SCALE_KINDS, Scaling
-from distsvc.models.rows.validation import LONGEST, check_length
+from distsvc.models.rows.scaling import MAX_ROW_LENGTH, SCALE_KINDS, Scaling, check_length
 from distsvc.models.rules.fields import FLAG, ArrayField, Fact, Field, check_fields
 from distsvc.run.learning.aside import rows_aside
 from distsvc.run.work.directory import Result, RunDirectory
@@ -151,18 +150,18 @@ def prepared_block(run: RunDirectory, block: Block, name: str = PREPARATION) -> 
 
 def clip_rows(Z: np.ndarray) -> np.ndarray:
     """Clip prepared rows Z (n, d), so that none is too long for a rule."""
-    most = float(LONGEST / np.sqrt(Z.shape[1]))
+    most = float(MAX_ROW_LENGTH / np.sqrt(Z.shape[1]))
     return np.clip(Z, -most, most)
 
 
 def check_rows(Z: np.ndarray, block: Block, shown: str, columns: Sequence[str]) -> None:
     """Raise `DataError` if a prepared row of Z (n, d) is too long for a rule."""
     try:
-        check_length(Z, 2.0 * LONGEST)
+        check_length(Z, 2.0 * MAX_ROW_LENGTH)
     except UnusableRowsError:
         row, column = np.unravel_index(np.abs(Z).argmax(), Z.shape)
         raise DataError(
             f"{shown}: column {columns[column]!r}, row {block.rows[row]}: expected "
-            f"a row of a length of at most {2.0 * LONGEST:g} once it is scaled, found "
+            f"a row of a length of at most {2.0 * MAX_ROW_LENGTH:g} once it is scaled, found "
             f"{block.X[row, column]:g}"
         ) from None

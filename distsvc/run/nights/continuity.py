@@ -20,7 +20,7 @@ from distsvc.models.nights.continuity import (
     rows_in_ranges,
 )
 from distsvc.models.nights.drift import counts_between, decile_edges, unit_factors
-from distsvc.models.rows.validation import LONGEST
+from distsvc.models.rows.scaling import MAX_ROW_LENGTH
 from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
 from distsvc.run.labelling.labeller import COUNTED, PREVIOUS, RULE, Ids, Labeller
@@ -201,4 +201,4 @@ def _usable(Z: np.ndarray) -> np.ndarray:
     """Return a mask of the prepared rows (n, d) that a rule can take."""
     with np.errstate(over="ignore", invalid="ignore"):
         squares = np.einsum("ij,ij->i", Z, Z, dtype=np.float64)
-    return np.isfinite(squares) & (squares <= (2.0 * LONGEST) ** 2)
+    return np.isfinite(squares) & (squares <= (2.0 * MAX_ROW_LENGTH) ** 2)

@@ -14,7 +14,7 @@ from typing import TypedDict
 import numpy as np
 
 from distsvc.models.rows.agreement import SAME_ANSWER, rand_indices
-from distsvc.models.rows.mass import FLAT
+from distsvc.models.rows.min_cluster_size import FLAT
 from distsvc.models.support_vector.level_tree.proposals import (
     Proposal,
     VoteRows,

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import eigh
 from threadpoolctl import threadpool_limits
 
-from distsvc.models.rows.mass import FLAT
+from distsvc.models.rows.min_cluster_size import FLAT
 from distsvc.models.rows.neighbours import nearest_others
 
 MOST_COMPONENTS = 20

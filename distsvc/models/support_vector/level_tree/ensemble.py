@@ -14,7 +14,7 @@ import numpy as np
 from distsvc.kernels.projection import project
 from distsvc.models.rows import sampling
 from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, Position, State
-from distsvc.models.rows.mass import FLAT, few_points, least_mass
+from distsvc.models.rows.min_cluster_size import FLAT, few_points, least_mass
 from distsvc.models.rows.threads import on_threads
 from distsvc.models.rules.fields import Facts, check_fields, forms_of
 from distsvc.models.support_vector.boundary.kernel_width import density_gamma, parting_gamma

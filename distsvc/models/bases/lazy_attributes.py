@@ -26,7 +26,7 @@ OfRows = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
-class HeldRows:
+class FitRows:
     """Rows of a fit and functions of them.
 
     Attributes
@@ -54,7 +54,7 @@ class DescribesRows(BaseEstimator):
 
     n_jobs: int | None
     labels_: Any
-    _held: HeldRows | None = None
+    _held: FitRows | None = None
 
     @cached_property
     def probabilities_(self) -> Any:
@@ -74,10 +74,10 @@ class DescribesRows(BaseEstimator):
         return [rows[np.argsort(scores[rows], kind="stable")[:N_EXEMPLARS]] for rows in members]
 
     def _hold(self, rows: np.ndarray, sure: OfRows, far: OfRows) -> None:
-        """Store rows (n, d) and their functions as in `HeldRows`, and drop earlier values."""
+        """Store rows (n, d) and their functions as in `FitRows`, and drop earlier values."""
         for name in LAZY_ATTRIBUTES:
             self.__dict__.pop(name, None)
-        self._held = HeldRows(rows, sure, far)
+        self._held = FitRows(rows, sure, far)
 
     def _forget_rows(self) -> None:
         """Drop all values of the rows of `fit`, which more rows invalidate."""

@@ -9,7 +9,7 @@ import numpy as np
 from distsvc.inputs.given import rows_of
 from distsvc.inputs.mixed import Levels, mixed_rows
 from distsvc.inputs.rows import Reading
-from distsvc.models.rows.passes import OutlierEstimator, Values
+from distsvc.models.bases.passes import OutlierEstimator, Values
 from distsvc.models.rows.threads import of_blocks
 
 

@@ -41,7 +41,7 @@ USUAL = (MINUS_ONE, *NINES, -32768.0, -2147483648.0, 1e20, 1e30, 9.9692099683868
 
 
 @dataclass(frozen=True)
-class StandIn:
+class Sentinel:
     """Sentinel value, its share of the rows, and the range of nearly all others."""
 
     value: float
@@ -51,7 +51,7 @@ class StandIn:
 
 
 def repeated_columns(pilot: np.ndarray) -> np.ndarray:
-    """Return the columns (k,) int64 of pilot rows (m, d) in which `stand_ins` are possible.
+    """Return the columns (k,) int64 of pilot rows (m, d) in which `find_sentinels` are possible.
 
     A usual sentinel is frequent there, or a separate end of the column. The check is fast for wide
     tables.
@@ -69,7 +69,7 @@ def repeated_columns(pilot: np.ndarray) -> np.ndarray:
     return np.flatnonzero(found)
 
 
-def stand_ins(values: np.ndarray) -> list[StandIn]:
+def find_sentinels(values: np.ndarray) -> list[Sentinel]:
     """Return the possible sentinels among the known values (m,) of a column.
 
     Zero is never one, because it is a count or an amount in many tables.
@@ -85,7 +85,7 @@ def stand_ins(values: np.ndarray) -> list[StandIn]:
     for value in often:
         others = values[~np.isin(values, [value, *usual])]
         if others.size and (apart := _apart(value, rows[value], others)):
-            found.append(StandIn(value, rows[value] / len(values), *apart))
+            found.append(Sentinel(value, rows[value] / len(values), *apart))
     return found
 
 

@@ -21,12 +21,13 @@ from distsvc.errors import UnusableRowsError
 from distsvc.inputs.given import is_elsewhere, opened
 from distsvc.inputs.rows import Input, OfRows, RowValues, block_rows, cut, readable_again
 from distsvc.job.constraints import COUNT
+from distsvc.models.bases.lazy_attributes import DescribesRows
+from distsvc.models.bases.phases import Phases
+from distsvc.models.bases.validation import check_integers, unweighted, validated
 from distsvc.models.rows import sampling
-from distsvc.models.rows.described import DescribesRows
-from distsvc.models.rows.phases import Phases
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges
+from distsvc.models.rows.scaling import check_length
 from distsvc.models.rows.threads import of_blocks, on_threads
-from distsvc.models.rows.validation import check_integers, check_length, unweighted, validated
 from distsvc.models.rules.membership import Membership
 from distsvc.models.rules.rule import Rule
 

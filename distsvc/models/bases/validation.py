@@ -1,4 +1,4 @@
-"""Checks of an estimator's rows: scikit-learn's, and no value too large to be squared."""
+"""Checks of an estimator's rows: those of scikit-learn, and a limit of their length."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy import sparse
 
-from distsvc.errors import UnusableRowsError
 from distsvc.inputs.exactness import Ends
 from distsvc.inputs.given import is_elsewhere
 from distsvc.inputs.rows import check_array
+from distsvc.models.rows.scaling import check_length
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
-
-LONGEST = 1e18
-"""Greatest length of a row: float32 holds squared distances, and some of them added up."""
 
 
 def validated(estimator: Any, X: Any, **options: Any) -> Any:
@@ -26,7 +23,8 @@ def validated(estimator: Any, X: Any, **options: Any) -> Any:
     Raises
     ------
     UnusableRowsError
-        A row may be longer than `LONGEST`, or X is a masked or structured array, or one of times.
+        A row may be longer than `distsvc.models.rows.scaling.MAX_ROW_LENGTH`, or X is a masked,
+        structured or datetime array.
     TypeError
         X is to be read block by block, which what calls this does not do; or it is sparse, and the
         estimator's rows are not.
@@ -77,17 +75,3 @@ def check_integers(X: Any) -> None:
         ends = Ends()
         ends.add_array(X)
         ends.check("X", None)
-
-
-def check_length(X: Any, most: float = LONGEST) -> None:
-    """Raise UnusableRowsError where rows X (n, d), dense or CSR, may be longer than `most`."""
-    values = X.data if sparse.issparse(X) else X
-    largest = max(
-        float(np.fmax.reduce(values, axis=None, initial=0.0)),
-        -float(np.fmin.reduce(values, axis=None, initial=0.0)),
-    )
-    if not largest * X.shape[1] ** 0.5 <= most:
-        raise UnusableRowsError(
-            f"X has values up to {largest:.3g}, expected rows of a length of at most {most:g}; "
-            "scale the features"
-        )

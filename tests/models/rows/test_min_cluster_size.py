@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from distsvc.models.rows.mass import few_points
+from distsvc.models.rows.min_cluster_size import few_points
 
 
 def repeats(points, counts, seed=0):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn import datasets
 
-from distsvc.models.rows.stand_ins import USUAL, repeated_columns, stand_ins, undone_log
+from distsvc.models.rows.sentinels import USUAL, find_sentinels, repeated_columns, undone_log
 
 N = 600
 NORMAL = np.random.default_rng(0).normal(50.0, 10.0, N)
@@ -15,7 +15,7 @@ CODES = np.random.default_rng(3).integers(1, 5, N).astype(float)
 
 def found(values):
     """Return the numbers that are found, by the way that a job takes."""
-    numbers = [one.value for one in stand_ins(values)]
+    numbers = [one.value for one in find_sentinels(values)]
     assert not numbers or repeated_columns(values[:, None]).tolist() == [0]
     return numbers
 
@@ -35,7 +35,7 @@ def test_several_in_one_column():
 
 
 def test_what_is_said_of_it():
-    (one,) = stand_ins(np.where(MASK, -9999.0, NORMAL))
+    (one,) = find_sentinels(np.where(MASK, -9999.0, NORMAL))
     assert one.share == MASK.mean()
     low, high = np.quantile(NORMAL[~MASK], [0.01, 0.99])
     assert (one.low, one.high) == (low, high)
@@ -87,4 +87,4 @@ def test_real_tables_without(name):
 def test_of_logarithms(value):
     values = np.where(MASK, value, NORMAL)
     logs = np.copysign(np.log1p(np.abs(values)), values)
-    assert [one.value for one in stand_ins(undone_log(logs))] == pytest.approx([value])
+    assert [one.value for one in find_sentinels(undone_log(logs))] == pytest.approx([value])

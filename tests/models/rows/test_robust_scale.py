@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from distsvc.models.rows.spread import ColumnSpread, middle_and_spread
+from distsvc.models.rows.robust_scale import ColumnSpread, middle_and_spread
 
 RANDOM = np.random.default_rng(0)
 NORMAL = RANDOM.normal(5.0, 3.0, 10_000)
