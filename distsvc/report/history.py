@@ -13,7 +13,7 @@ from distsvc.report.figures import drawing
 from distsvc.report.figures import nights as figures
 from distsvc.report.formats import FoldedTable, one_line, template, things
 
-SHOWN = 31
+UNFOLDED_NIGHTS = 31
 """Number of nights, the last ones, that the table does not fold away."""
 
 
@@ -57,7 +57,11 @@ def _section(job: str, linked: Sequence[tuple[Night, str]]) -> JobSection:
         trends=figures.trends(dated) if dated else "",
         river=figures.river(with_sizes) if with_sizes else "",
         n_joined=len(ids) - len(figures.bands(with_sizes)),
-        table=FoldedTable(rows[:SHOWN], rows[SHOWN:], things(len(rows) - SHOWN, "earlier night")),
+        table=FoldedTable(
+            rows[:UNFOLDED_NIGHTS],
+            rows[UNFOLDED_NIGHTS:],
+            things(len(rows) - UNFOLDED_NIGHTS, "earlier night"),
+        ),
     )
 
 

@@ -3,7 +3,7 @@
 import re
 
 from distsvc.report.content.night import Night
-from distsvc.report.history import SHOWN, render_history
+from distsvc.report.history import UNFOLDED_NIGHTS, render_history
 
 
 def nights(n: int, job: str = "shop", **facts) -> list[Night]:
@@ -18,10 +18,10 @@ def words(page: str) -> str:
 
 
 def test_every_night_has_a_line_the_last_ones_first():
-    page = render_history(nights(SHOWN + 9), [""] * (SHOWN + 9))
+    page = render_history(nights(UNFOLDED_NIGHTS + 9), [""] * (UNFOLDED_NIGHTS + 9))
     said = words(page)
     assert "History of shop" in said
-    assert f"{SHOWN + 9} nights published, from 2026-01-01 to 2026-02-12." in said
+    assert f"{UNFOLDED_NIGHTS + 9} nights published, from 2026-01-01 to 2026-02-12." in said
     assert said.index("2026-02-12 600") < said.index("2026-01-01 600")
     assert "9 earlier nights" in said
     assert "<a href" not in page

@@ -14,15 +14,15 @@ from distsvc.report.content.model_parts import DomainPart
 from distsvc.report.content.report import ClusterRow, PhaseCost, Sample, ScoreHistogram
 from distsvc.report.figures.drawing import (
     AXIS,
-    BOUNDARY,
+    BOUNDARY_INK,
     CARD,
     COLOURS,
     EDGE,
+    FIGURE_WIDTH,
     GREY,
     INK,
     REGION,
-    STEPS,
-    WIDTH,
+    TICK_STEPS,
     cluster_colours,
     count_axis,
     dots,
@@ -39,10 +39,8 @@ from distsvc.report.figures.mpl import (
 )
 from distsvc.report.formats import one_line, short_name
 
-MAX_SHOWN = 100  # clusters that get a number in a figure
+MAX_NUMBERED = 100  # clusters that get a number in a figure
 BADGE = 7.5  # points: half of a number's box
-RINGS = (0.0, 14.0, 20.0, 28.0, 38.0, 50.0, 64.0)  # points from a row to its cluster's number
-FAR = 4.0  # points that count as much as a row that is covered
 
 
 @drawn
@@ -67,7 +65,7 @@ def plane(
         The score below which rows are outliers, for the kind ``"single"``.
 
     """
-    figure = Figure(figsize=(WIDTH, 5.0), layout="constrained")
+    figure = Figure(figsize=(FIGURE_WIDTH, 5.0), layout="constrained")
     axes = figure.add_subplot()
     x, y = np.asarray(sample.x, float), np.asarray(sample.y, float)
     labels, outlier = np.asarray(sample.label, int), np.asarray(sample.outlier, bool)
@@ -105,7 +103,7 @@ def plane(
     if layout and len(clusters) > 1:
         layout.execute(figure)  # so that the places of rows are final
         axes.apply_aspect()
-        shown = [row.label for row in clusters[:MAX_SHOWN]]
+        shown = [row.label for row in clusters[:MAX_NUMBERED]]
         _number_clusters(axes, np.column_stack([x, y]), labels, inside, shown)
     return figure
 
@@ -113,7 +111,7 @@ def plane(
 @drawn
 def score_histogram(scores: ScoreHistogram) -> Figure:
     """Draw the histogram of scores, with the boundary if there is one."""
-    figure = Figure(figsize=(WIDTH, 3.0), layout="constrained")
+    figure = Figure(figsize=(FIGURE_WIDTH, 3.0), layout="constrained")
     axes = figure.add_subplot()
     cuts, heights = np.asarray(scores.edges, float), np.asarray(scores.counts, float)
     boundary = scores.boundary
@@ -139,12 +137,12 @@ def score_histogram(scores: ScoreHistogram) -> Figure:
             f"boundary, {'' if scores.title else 'f = '}{boundary:.4g}",
             (boundary, 1), xycoords=("data", "axes fraction"),
             xytext=(6 if right else -6, -2), textcoords="offset points",
-            ha="left" if right else "right", va="top", color=BOUNDARY, fontsize=9.5,
+            ha="left" if right else "right", va="top", color=BOUNDARY_INK, fontsize=9.5,
         )  # fmt: skip
     title = scores.title or "decision value f(x); negative is outside every cluster"
     axes.set_xlabel(textwrap.fill(one_line(title, 120), 60))
     axes.set_ylabel("rows")
-    axes.xaxis.set_major_locator(MaxNLocator(6, steps=STEPS))
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=TICK_STEPS))
     count_axis(axes.yaxis)
     axes.grid(axis="y")
     return figure
@@ -153,7 +151,7 @@ def score_histogram(scores: ScoreHistogram) -> Figure:
 @drawn
 def membership(counts: Sequence[int]) -> Figure:
     """Draw the histogram of memberships from 0 to 1."""
-    figure = Figure(figsize=(WIDTH, 2.6), layout="constrained")
+    figure = Figure(figsize=(FIGURE_WIDTH, 2.6), layout="constrained")
     axes = figure.add_subplot()
     heights = np.asarray(counts, float)
     edges = np.linspace(0.0, 1.0, len(heights) + 1)
@@ -170,7 +168,7 @@ def membership(counts: Sequence[int]) -> Figure:
 @drawn
 def phase_costs(phases: Sequence[PhaseCost]) -> Figure:
     """Draw the seconds and the peak memory of each phase, side by side."""
-    figure = Figure(figsize=(WIDTH, 1.25 + 0.36 * len(phases)), layout="constrained")
+    figure = Figure(figsize=(FIGURE_WIDTH, 1.25 + 0.36 * len(phases)), layout="constrained")
     time, memory = figure.subplots(1, 2, sharey=True)
     at = np.arange(len(phases))
     durations = np.array([row.seconds for row in phases], float)
@@ -190,7 +188,7 @@ def phase_costs(phases: Sequence[PhaseCost]) -> Figure:
     memory.set_xlabel("peak memory, MB")
     for axes in (time, memory):
         axes.tick_params(axis="y", length=0)
-        axes.xaxis.set_major_locator(MaxNLocator(4, steps=STEPS))
+        axes.xaxis.set_major_locator(MaxNLocator(4, steps=TICK_STEPS))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
         axes.grid(axis="x")
     figure.legend(*memory.get_legend_handles_labels(), loc="outside lower right", ncols=2)
@@ -257,8 +255,9 @@ def badges(
     """
     tree, found = cKDTree(places), list[Badge]()
     turns = np.linspace(0.0, 2.0 * np.pi, 16, endpoint=False)
-    ways = np.array([(r * np.cos(t), r * np.sin(t)) for r in RINGS for t in turns])
-    far = np.linalg.norm(ways, axis=1) / FAR
+    rings = (0.0, 14.0, 20.0, 28.0, 38.0, 50.0, 64.0)
+    ways = np.array([(r * np.cos(t), r * np.sin(t)) for r in rings for t in turns])
+    far = np.linalg.norm(ways, axis=1) / 4.0  # four points count as much as a covered row
     for label in shown:
         members = places[labels == label]
         if len(members) == 0:

@@ -48,30 +48,31 @@ DARK_COLOURS = (
     "#e1c300", "#6969ff", "#e50000", "#78c378", "#3f6bff", "#df104f", "#6996ff", "#9147f5",
     "#f0a5b4", "#cb19b1", "#d13900", "#406cd3",
 )  # fmt: skip
-INK, SOFT, GREY, AXIS, GRID = "#1f2933", "#52606d", "#7a7f87", "#9aa3ad", "#e6e9ed"
+INK, SOFT, GREY, AXIS, GRID_LINE = "#1f2933", "#52606d", "#7a7f87", "#9aa3ad", "#e6e9ed"
 CARD, PAPER, WEAK, JOINED = "#fefefe", "#eef1f4", "#a9afb7", "#e3e7ec"
-REGION, EDGE, BOUNDARY = "#ffe3bf", "#e08a1e", "#8a4b00"
+REGION, EDGE, BOUNDARY_INK = "#ffe3bf", "#e08a1e", "#8a4b00"
 ON_COLOUR = "#1f2934"  # ink on a colour, on a dark page too
 THEME = {
     INK: ("ink", "#e6e9ed"),
     SOFT: ("soft", "#a3aebb"),
     GREY: ("grey", "#969ca5"),
     AXIS: ("axis", "#6b7683"),
-    GRID: ("grid", "#343c46"),
+    GRID_LINE: ("grid", "#343c46"),
     CARD: ("card", "#1d2228"),
     PAPER: ("paper", "#2a323b"),
     WEAK: ("weak", "#8b949e"),
     JOINED: ("joined", "#3a434e"),
     REGION: ("region", "#4a3a22"),
     EDGE: ("edge", "#f0a53a"),
-    BOUNDARY: ("boundary", "#f5c07a"),
+    BOUNDARY_INK: ("boundary", "#f5c07a"),
 } | {
     light: (f"c{k}", dark)
     for k, (light, dark) in enumerate(zip(COLOURS, DARK_COLOURS, strict=True))
 }
 """Name of the page's variable for each colour, and its value on a dark page."""
-STEPS = [1, 2, 2.5, 5, 10]  # between ticks
-WIDTH = 5.6  # inches; small, so that the text stays legible on a phone
+TICK_STEPS = [1, 2, 2.5, 5, 10]  # between ticks
+FIGURE_WIDTH = 5.6  # inches; small, so that the text stays legible on a phone
+PHONE_WIDTH = 4.05  # inches that a phone shows without scrolling
 NOT_DRAWN = (
     "<p>This figure is not drawn: it needs matplotlib, which comes with distsvc[report].</p>"
 )
@@ -84,7 +85,7 @@ STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "figure.facecolor": "none",
     "font.size": 10.5,
-    "grid.color": GRID,
+    "grid.color": GRID_LINE,
     "legend.frameon": False,
     "svg.fonttype": "none",
     "text.color": INK,
@@ -192,7 +193,7 @@ def _inline(svg: str, name: str) -> str:
 
 def count_axis(axis: Axis) -> None:
     """Write few counts on an axis."""
-    axis.set_major_locator(MaxNLocator(4, integer=True, steps=STEPS))
+    axis.set_major_locator(MaxNLocator(4, integer=True, steps=TICK_STEPS))
     axis.set_major_formatter(FuncFormatter(lambda value, _: compact(value)))
 
 

@@ -16,18 +16,17 @@ from numpy.typing import NDArray
 
 from distsvc.report.content.model_parts import LevelTreePart
 from distsvc.report.figures import drawing
-from distsvc.report.figures.drawing import GREY, INK, JOINED, WEAK
+from distsvc.report.figures.drawing import GREY, INK, JOINED, PHONE_WIDTH, WEAK
 from distsvc.report.figures.mpl import Axes, Figure, Patch
 from distsvc.report.formats import one_line
 
 Array = NDArray[np.float64]
 
-MAX_CLUSTERS, MAX_HILLS, MAX_WEAK = 36, 40, 6  # drawn; the others are counted in the caption
-MOST_HILLS = 200  # drawn, where clusters stand on long chains of others
-PHONE, DESKTOP = 4.05, 7.4  # what is shown without scrolling
-BESIDE, HEIGHT, BELOW, MARGIN = 0.9, 3.1, 0.56, 0.06  # the axis of levels, the hills, the legend
-HEAD, GROUND = 0.22, 0.36  # room for a number on the highest hill, for a z under the lowest valley
-GAP, NARROWEST, ROOMY = 0.04, 0.16, 0.36  # between slots; a slot at least, and where there is room
+MAX_DRAWN_CLUSTERS, MAX_WEAK = 36, 6  # the others are counted in the caption
+BESIDE, HEIGHT, BELOW, HILL_MARGIN = 0.9, 3.1, 0.56, 0.06  # axis of levels, hills, legend, border
+HILL_HEAD, GROUND = 0.22, 0.36  # above the highest hill and below the lowest valley, for numbers
+HILL_GAP = 0.04  # between slots
+NARROWEST_HILL, ROOMY = 0.16, 0.36  # minimum width of a slot, and its width where there is room
 DIGIT = 0.66  # the width of one in units of its font size
 MAX_POINTS = 60  # of an outline
 
@@ -78,10 +77,12 @@ def level_tree(tree: LevelTreePart, colours: Mapping[int, str]) -> Figure:
     """
     found = hills(tree)
     shown = drawn_hills(found)
-    wide, high = _width(shown), HEAD + HEIGHT + GROUND + BELOW
-    room = wide - BESIDE - 2 * MARGIN
+    wide, high = _width(shown), HILL_HEAD + HEIGHT + GROUND + BELOW
+    room = wide - BESIDE - 2 * HILL_MARGIN
     figure = Figure(figsize=(wide, high))
-    axes = figure.add_axes((BESIDE / wide, BELOW / high, (room + MARGIN) / wide, 1 - BELOW / high))
+    axes = figure.add_axes(
+        (BESIDE / wide, BELOW / high, (room + HILL_MARGIN) / wide, 1 - BELOW / high)
+    )
     scale = Scale(shown)
     joins = _joins(found)
     slots = list(_walk(_layout(shown, room)))
@@ -140,14 +141,15 @@ def drawn_hills(found: Sequence[Hill]) -> list[Hill]:
     by_id = {hill.id: hill for hill in found}
     chosen = {hill.id for hill in found[:1]}
     clusters = sorted((hill for hill in found if hill.kept), key=lambda hill: -hill.mass)
-    for hill in clusters[:MAX_CLUSTERS]:
+    for hill in clusters[:MAX_DRAWN_CLUSTERS]:
         on_the_way, way = hill, set()
         while on_the_way.parent is not None and on_the_way.id not in chosen:
             way.add(on_the_way.id)
             on_the_way = by_id[on_the_way.parent]
-        chosen |= way if len(chosen) + len(way) <= MOST_HILLS else set()
+        # Some clusters stand on long chains of other hills.
+        chosen |= way if len(chosen) + len(way) <= 200 else set()
     weak = [(-math.inf if hill.z is None else hill.z, hill) for hill in found if not hill.kept]
-    room = min(MAX_WEAK, MAX_HILLS - len(chosen))
+    room = min(MAX_WEAK, 40 - len(chosen))
     for _, hill in sorted(weak, key=lambda pair: (-pair[0], -pair[1].mass)):
         if room > 0 and hill.id not in chosen and hill.parent in chosen:
             chosen.add(hill.id)
@@ -238,13 +240,14 @@ def _extent(text: str) -> float:
 
 def _narrowest(shown: Sequence[Hill]) -> float:
     longest = max(len(_label(hill)) for hill in shown)
-    return max(NARROWEST, (7 * DIGIT * longest + 2) / 72)
+    return max(NARROWEST_HILL, (7 * DIGIT * longest + 2) / 72)
 
 
 def _width(shown: Sequence[Hill]) -> float:
-    beside, n_hills = BESIDE + 2 * MARGIN, len(shown)
-    comfortable = min(DESKTOP, max(PHONE, beside + (ROOMY + GAP) * n_hills))
-    return max(comfortable, beside + 1.08 * (_narrowest(shown) + GAP) * n_hills)
+    beside, n_hills = BESIDE + 2 * HILL_MARGIN, len(shown)
+    # A screen shows 7.4 inches without scrolling.
+    comfortable = min(7.4, max(PHONE_WIDTH, beside + (ROOMY + HILL_GAP) * n_hills))
+    return max(comfortable, beside + 1.08 * (_narrowest(shown) + HILL_GAP) * n_hills)
 
 
 def _layout(shown: Sequence[Hill], room: float) -> Slot:
@@ -263,8 +266,8 @@ def _layout(shown: Sequence[Hill], room: float) -> Slot:
         own[hill.id] = np.maximum.accumulate(np.maximum(alone, 0))
     peaks = [_peak(hill, own[hill.id], below[hill.id]) for hill in shown]
     late = sum(own[hill.id][-1] for hill in shown) - sum(peaks)
-    narrowest = max(_narrowest(shown), min(ROOMY, 0.6 * room / len(shown) - GAP))
-    unit = unit_length(peaks, float(late), room - GAP * (len(shown) - 1), narrowest)
+    narrowest = max(_narrowest(shown), min(ROOMY, 0.6 * room / len(shown) - HILL_GAP))
+    unit = unit_length(peaks, float(late), room - HILL_GAP * (len(shown) - 1), narrowest)
 
     def place(hill: Hill, start: float) -> Slot:
         values = own[hill.id]
@@ -274,7 +277,7 @@ def _layout(shown: Sequence[Hill], room: float) -> Slot:
         end, reached, children = left + across, peak, []
         for child in below[hill.id]:
             grown = _at(child.death, hill, values)
-            children.append(place(child, end + unit / 2 * (grown - reached) + GAP))
+            children.append(place(child, end + unit / 2 * (grown - reached) + HILL_GAP))
             end, reached = children[-1].end, grown
         end += unit / 2 * (values[-1] - reached)
         return Slot(hill, tuple(children), values, left, across, end, unit)
@@ -368,12 +371,12 @@ def z_text(z: float) -> str:
 
 
 def _frame(axes: Axes, room: float, scale: Scale) -> None:
-    axes.set(xlim=(-MARGIN, room), ylim=(-GROUND, HEIGHT + HEAD), xticks=[])
+    axes.set(xlim=(-HILL_MARGIN, room), ylim=(-GROUND, HEIGHT + HILL_HEAD), xticks=[])
     ticks = scale.ticks()
     axes.set_yticks(list(ticks), list(ticks.values()))
     axes.tick_params(axis="y", labelsize=9)
     axes.spines["bottom"].set_visible(False)
     axes.spines["left"].set_bounds(0, HEIGHT)
     axes.set_ylabel("density, share of the highest", fontsize=9.5)
-    axes.yaxis.set_label_coords(-0.7 / room, (GROUND + HEIGHT / 2) / (GROUND + HEIGHT + HEAD))
+    axes.yaxis.set_label_coords(-0.7 / room, (GROUND + HEIGHT / 2) / (GROUND + HEIGHT + HILL_HEAD))
     axes.set_xlabel("width: share of the rows", fontsize=9.5, labelpad=3)

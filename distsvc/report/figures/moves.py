@@ -21,10 +21,9 @@ from distsvc.report.formats import one_line, percent, things
 
 Array = NDArray[np.float64]
 
-MAX_SHOWN = 20  # clusters of each run; one more is drawn, not joined into "others"
-HEAD, FOOT = 0.3, 0.04
-GAP, WIDEST_GAP, NARROWEST = 0.05, 0.35, 0.165  # between slots, of a slot
-BAR = 0.13  # the width of a bar
+MAX_MOVES = 20  # clusters of each run; one more is drawn, not joined into "others"
+FLOW_HEAD, FLOW_FOOT = 0.3, 0.04  # above and below the bars
+NARROWEST_SLOT, BAR_WIDTH = 0.165, 0.13
 TEXT = 9.5  # size
 
 Id = int | None
@@ -71,17 +70,17 @@ def _sums(ids: Sequence[int], rows: Iterable[float]) -> dict[int, float]:
 
 def _shown(sizes: tuple[dict[int, float], dict[int, float]], moves: Moves) -> set[int]:
     """Return the ids that are drawn: half by moved rows, then the largest."""
-    if max(map(len, sizes)) <= MAX_SHOWN + 1:
+    if max(map(len, sizes)) <= MAX_MOVES + 1:
         return {one for side in sizes for one in side}
     pairs = zip(moves.before, moves.after, moves.rows, strict=True)
     away = [0.0 if one == other else float(n) for one, other, n in pairs]
     moved = _sums([*moves.before, *moves.after], away * 2)
     size = {one: max(side.get(one, 0.0) for side in sizes) for one in sizes[0].keys() | sizes[1]}
     by_size = sorted(size, key=lambda one: (-size[one], one))
-    by_moves = sorted(size, key=lambda one: (-moved.get(one, 0.0), one))[: MAX_SHOWN // 2]
+    by_moves = sorted(size, key=lambda one: (-moved.get(one, 0.0), one))[: MAX_MOVES // 2]
     shown: set[int] = set()
     for one in [*by_moves, *by_size]:
-        if all(len((shown | {one}) & side.keys()) <= MAX_SHOWN for side in sizes):
+        if all(len((shown | {one}) & side.keys()) <= MAX_MOVES for side in sizes):
             shown.add(one)
     return shown
 
@@ -132,23 +131,23 @@ def alluvial(found: Flow, notes: Sequence[Mapping[int, str]], colours: Mapping[i
     longest = 0.56 * max(len(text) for side in texts for text in side)  # digits, in font sizes
     size = max(7.0, min(TEXT, 72 * 1.75 / longest))
     room = size * longest / 72 + 0.08
-    figure = Figure(figsize=(drawing.WIDTH, height + HEAD))
+    figure = Figure(figsize=(drawing.FIGURE_WIDTH, height + FLOW_HEAD))
     axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(0, drawing.WIDTH), ylim=(height + FOOT, FOOT - HEAD))
+    axes.set(xlim=(0, drawing.FIGURE_WIDTH), ylim=(height + FLOW_FOOT, FLOW_FOOT - FLOW_HEAD))
     axes.set_axis_off()
-    rooms = [height - GAP * (len(side) - 1) for side in sides]
-    unit = min(map(lambda side, rest: unit_length(side, 0.0, rest, NARROWEST), sides, rooms))
+    rooms = [height - 0.05 * (len(side) - 1) for side in sides]
+    unit = min(map(lambda side, rest: unit_length(side, 0.0, rest, NARROWEST_SLOT), sides, rooms))
     bars = [_bars(side, unit, height) for side in sides]
-    ends = room + BAR, drawing.WIDTH - room - BAR
+    ends = room + BAR_WIDTH, drawing.FIGURE_WIDTH - room - BAR_WIDTH
     _draw_bands(axes, found, shares * unit, bars, ends, colours)
     for k, (edge, way, side) in enumerate(((ends[0], -1, "right"), (ends[1], 1, "left"))):
         for bar, one, text in zip(bars[k], ids[k], texts[k], strict=True):
             colour = _colour(one, colours)
-            axes.add_patch(Rectangle((edge, bar.top), way * BAR, bar.length, color=colour))
-            at = edge + way * (BAR + 0.06), bar.middle
+            axes.add_patch(Rectangle((edge, bar.top), way * BAR_WIDTH, bar.length, color=colour))
+            at = edge + way * (BAR_WIDTH + 0.06), bar.middle
             axes.text(*at, text, fontsize=size, ha=side, va="center_baseline")
         title = ("the run before", "this run")[k]
-        at = edge + way * BAR, FOOT - HEAD / 2
+        at = edge + way * BAR_WIDTH, FLOW_FOOT - FLOW_HEAD / 2
         axes.text(*at, title, fontsize=TEXT, ha=("left", "right")[k], va="center", color=SOFT)
     return figure
 
@@ -169,10 +168,10 @@ def _texts(ids: Sequence[Id], shares: Array, n_others: int, notes: Mapping[int, 
 
 def _bars(shares: Array, unit: float, height: float) -> list[Bar]:
     """Lay the bars of one side out from top to bottom."""
-    slots = np.maximum(NARROWEST, unit * shares)
+    slots = np.maximum(NARROWEST_SLOT, unit * shares)
     n_gaps = max(1, len(slots) - 1)
     spare = height - slots.sum()
-    gap = min(WIDEST_GAP, spare / n_gaps)
+    gap = min(0.35, spare / n_gaps)
     top, found = (spare - gap * (len(slots) - 1)) / 2, []
     for slot, share in zip(slots, shares, strict=True):
         found.append(Bar(top + slot / 2, top + (slot - unit * share) / 2, unit * share))

@@ -10,27 +10,20 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from distsvc.report.content.night import Night
-from distsvc.report.figures.drawing import CARD, COLOURS, GREY, INK, WIDTH, drawn, ink_on
+from distsvc.report.figures.drawing import CARD, COLOURS, FIGURE_WIDTH, GREY, INK, drawn, ink_on
 from distsvc.report.figures.mpl import Axes, Figure, FuncFormatter, MaxNLocator, mdates
 from distsvc.report.formats import compact, percent
 
-ROW, HEAD, FOOT = 0.95, 0.1, 0.35
-"""Heights of a measure, and of the space above and below all measures, in inches."""
+MEASURE_HEIGHT, DATES_HEIGHT = 0.95, 0.35
+"""Heights of a measure, and of the dates below all measures, in inches."""
 
 LEFT, RIGHT = 0.62, 0.12
 RIVER = 3.2
 MAX_BANDS = 12
 """Maximum number of clusters with a band of their own; the others are grey."""
 
-MIN_BAND_SHARE = 0.05
-"""Minimum share of the rows, at a band's widest place, for its id to be written there."""
-
-EDGE_GAP, ID_GAP, ID_GAP_UP = 0.02, 0.04, 0.06
-"""Distances of an id from the sides and from other ids, as shares of the width and the height."""
-
-LINE, FAILED, WARNED = COLOURS[0], "#c92a2a", "#d97706"
-MAX_DOTS = 60
-"""Maximum number of nights that have a dot each."""
+EDGE_GAP, ID_GAP = 0.02, 0.04
+"""Minimum distances of an id from the sides and from other ids, as shares of the width."""
 
 MAX_DATES = 4
 """Maximum number of dates that are all written out."""
@@ -50,13 +43,15 @@ MEASURES: tuple[Measure, ...] = (
 @drawn
 def trends(nights: Sequence[Night]) -> Figure:
     """Draw one measure in each row by date; nights whose checks failed or warned have a ring."""
-    height = HEAD + ROW * len(MEASURES) + FOOT
-    figure = Figure(figsize=(WIDTH, height))
+    height = 0.1 + MEASURE_HEIGHT * len(MEASURES) + DATES_HEIGHT
+    figure = Figure(figsize=(FIGURE_WIDTH, height))
     days = _days(nights)
-    width = (WIDTH - LEFT - RIGHT) / WIDTH
+    width = (FIGURE_WIDTH - LEFT - RIGHT) / FIGURE_WIDTH
     for i, (name, measured, shown) in enumerate(MEASURES):
-        bottom = (FOOT + ROW * (len(MEASURES) - 1 - i) + 0.12) / height
-        axes = figure.add_axes((LEFT / WIDTH, bottom, width, (ROW - 0.36) / height))
+        bottom = (DATES_HEIGHT + MEASURE_HEIGHT * (len(MEASURES) - 1 - i) + 0.12) / height
+        axes = figure.add_axes(
+            (LEFT / FIGURE_WIDTH, bottom, width, (MEASURE_HEIGHT - 0.36) / height)
+        )
         values = np.array([np.nan if (v := measured(n)) is None else v for n in nights], float)
         _line(axes, days, values, nights)
         axes.set_title(name, loc="left", fontsize=10, pad=3)
@@ -77,15 +72,15 @@ def trends(nights: Sequence[Night]) -> Figure:
 
 def _line(axes: Axes, days: np.ndarray, values: np.ndarray, nights: Sequence[Night]) -> None:
     """Draw a line with gaps where values are unknown."""
-    axes.plot(days, values, color=LINE, linewidth=1.2)
+    axes.plot(days, values, color=COLOURS[0], linewidth=1.2)
     known = np.isfinite(values)
     neighbours = np.append(False, known[:-1]) | np.append(known[1:], False)
     alone = known & ~neighbours
-    dots = known if len(nights) <= MAX_DOTS else alone
-    axes.plot(days[dots], values[dots], "o", color=LINE, markersize=2.6)
+    dots = known if len(nights) <= 60 else alone  # many dots would hide the line
+    axes.plot(days[dots], values[dots], "o", color=COLOURS[0], markersize=2.6)
     for colour, marked in (
-        (WARNED, [bool(night.warned) and not night.failed for night in nights]),
-        (FAILED, [bool(night.failed) for night in nights]),
+        ("#d97706", [bool(night.warned) and not night.failed for night in nights]),
+        ("#c92a2a", [bool(night.failed) for night in nights]),
     ):
         at = np.array(marked, bool) & known
         axes.plot(days[at], values[at], "o", markersize=6, markerfacecolor="none",
@@ -95,11 +90,10 @@ def _line(axes: Axes, days: np.ndarray, values: np.ndarray, nights: Sequence[Nig
 @drawn
 def river(nights: Sequence[Night]) -> Figure:
     """Draw the shares of the clusters by date, with a band for each of the largest."""
-    figure = Figure(figsize=(WIDTH, RIVER))
-    bottom = FOOT / RIVER
-    axes = figure.add_axes(
-        (LEFT / WIDTH, bottom, (WIDTH - LEFT - RIGHT) / WIDTH, 1 - bottom - 0.12 / RIVER)
-    )
+    figure = Figure(figsize=(FIGURE_WIDTH, RIVER))
+    bottom = DATES_HEIGHT / RIVER
+    width = (FIGURE_WIDTH - LEFT - RIGHT) / FIGURE_WIDTH
+    axes = figure.add_axes((LEFT / FIGURE_WIDTH, bottom, width, 1 - bottom - 0.12 / RIVER))
     told = [night for night in nights if night.sizes]
     days, ids = _days(told), bands(told)
     shares = np.array([[n.sizes.get(i, 0) / sum(n.sizes.values()) for i in ids] for n in told])
@@ -139,9 +133,9 @@ def _place(
     width = high - low
     for i in np.argsort(-width, kind="stable"):
         x, y = (days[i] - first) / span, (low[i] + high[i]) / 2
-        if width[i] < MIN_BAND_SHARE:
+        if width[i] < 0.05:  # too narrow for a number
             break
-        near = any(abs((other - first) / span - x) < ID_GAP and abs(at - y) < ID_GAP_UP
+        near = any(abs((other - first) / span - x) < ID_GAP and abs(at - y) < 0.06
                    for other, at in taken)  # fmt: skip
         if EDGE_GAP <= x <= 1 - EDGE_GAP and not near:
             return float(days[i]), float(y)

@@ -6,14 +6,21 @@ from collections.abc import Sequence
 
 from distsvc.report.content.explained_parts import ProfileColumn, ProfilePart, ProfilesPart
 from distsvc.report.content.report import ClusterRow
-from distsvc.report.figures.drawing import CARD, GREY, INK, SOFT, WIDTH, cluster_colours, drawn
+from distsvc.report.figures.drawing import (
+    CARD,
+    FIGURE_WIDTH,
+    GREY,
+    INK,
+    SOFT,
+    cluster_colours,
+    drawn,
+)
 from distsvc.report.figures.mpl import Axes, Figure
 from distsvc.report.formats import number, percent, short_name, things
 
 MOST_CLUSTERS = 12  # that are drawn, the largest
 MOST_COLUMNS = 5  # of each, the best
-HEAD, MARGIN = 0.42, 0.12  # height of a heading in inches; space beside a range
-BAR, OTHERS = 0.17, -0.2  # where the bars of the cluster and of all others are
+PROFILE_HEAD = 0.42  # height of a heading in inches
 
 
 @drawn
@@ -27,8 +34,8 @@ def profiles(part: ProfilesPart, clusters: Sequence[ClusterRow]) -> Figure:
     told = sorted(part.clusters, key=lambda one: place.get(one.label, len(place)))
     shown = [one for one in told if one.columns][:MOST_CLUSTERS]
     rows = [min(len(one.columns), MOST_COLUMNS) for one in shown]
-    heights = [HEAD + 0.42 * n for n in rows] or [HEAD]
-    figure = Figure(figsize=(WIDTH, sum(heights)), layout="constrained")
+    heights = [PROFILE_HEAD + 0.42 * n for n in rows] or [PROFILE_HEAD]
+    figure = Figure(figsize=(FIGURE_WIDTH, sum(heights)), layout="constrained")
     grid = figure.subplots(max(len(shown), 1), 1, squeeze=False, height_ratios=heights)
     for axes, one in zip(grid[:, 0], shown, strict=False):
         _cluster(axes, one, sizes.get(one.label), colours.get(one.label, GREY))
@@ -52,14 +59,17 @@ def _cluster(axes: Axes, one: ProfilePart, size: ClusterRow | None, colour: str)
 def _column(axes: Axes, column: ProfileColumn, y: float, colour: str) -> None:
     """Draw the bars of a column, and write their medians or shares."""
     inside, outside = column.inside, column.outside
+    both = (inside, y + 0.17, colour), (outside, y - 0.2, GREY)
     if column.present is not None:  # a value of categories: the share of the rows that have it
-        for of, at, shade in ((inside, y + BAR, colour), (outside, y + OTHERS, GREY)):
+        for of, at, shade in both:
             _bar(axes, 0.0, of.share, None, at, shade)
         words = f"{percent(inside.share)} (others {percent(outside.share)})"
     else:
         low, high = min(inside.lower, outside.lower), max(inside.upper, outside.upper)
-        for of, at, shade in ((inside, y + BAR, colour), (outside, y + OTHERS, GREY)):
-            left, right, median = (_at(v, low, high) for v in (of.lower, of.upper, of.median))
+        for of, at, shade in both:
+            left, right, median = (
+                place_in_range(v, low, high) for v in (of.lower, of.upper, of.median)
+            )
             _bar(axes, left, right, median, at, shade)
         words = f"{number(inside.median)} ({number(outside.median)})"
     axes.text(1.01, y, words, transform=axes.transData, va="center", fontsize=9, color=SOFT)
@@ -74,7 +84,8 @@ def _bar(
         axes.plot([median, median], [y - 0.15, y + 0.15], color=INK, linewidth=1.0)
 
 
-def _at(value: float, low: float, high: float) -> float:
-    """Place a value in a drawing from low to high, with a margin."""
+def place_in_range(value: float, low: float, high: float) -> float:
+    """Return the place of a value, from 0 to 1, in a drawing with a margin beside low and high."""
+    margin = 0.12  # as a share of the range
     share = (value - low) / (high - low) if high > low else 0.5
-    return (MARGIN + share) / (1.0 + 2.0 * MARGIN)
+    return (margin + share) / (1.0 + 2.0 * margin)

@@ -18,13 +18,14 @@ from distsvc.report.content.report import ClusterRow
 from distsvc.report.figures import drawing
 from distsvc.report.figures.drawing import (
     AXIS,
-    BOUNDARY,
+    BOUNDARY_INK,
     CARD,
     COLOURS,
     EDGE,
     GREY,
     INK,
     PAPER,
+    PHONE_WIDTH,
     SOFT,
 )
 from distsvc.report.figures.mpl import (
@@ -41,12 +42,9 @@ from distsvc.report.figures.mpl import (
 from distsvc.report.formats import compact, one_line, percent, short_name, things
 
 MAX_LEAVES = 12  # a larger tree is drawn down to its most important splits
-LEAF_WIDTH, WIDEST_LEAF = 0.76, 1.8
-PHONE = 4.05  # what a phone shows without scrolling
-PANEL_WIDTH, PANEL_HEIGHT = 3.0, 0.85  # a panel is narrower where few leaves are below it
-SIDE_GAP, LEVEL_GAP = 0.14, 0.3
-BADGE, LINE = 0.11, 0.17  # the radius of a split's number; the height of a line of text
-HEAD = 2 * BADGE + 2 * LINE + 0.07  # what stands above a panel
+PANEL_HEIGHT = 0.85
+BADGE_RADIUS, LINE_HEIGHT = 0.11, 0.17  # of a split's number; of a line of text
+PANEL_HEAD = 2 * BADGE_RADIUS + 2 * LINE_HEIGHT + 0.07  # room above a panel for number and text
 CHIP_WIDTH, CHIP_HEIGHT, STRIP = 0.7, 0.27, 0.06
 FONT = 9
 REASONS = {
@@ -118,9 +116,10 @@ def tree(nodes: Sequence[TreeNode], clusters: Sequence[ClusterRow]) -> Figure:
             labels = list(_labels(place.node, by_id))
             _chip(canvas, place.node, labels, colours, middle, top)
             continue
-        across = min(PANEL_WIDTH, unit * (place.right - place.left) - SIDE_GAP)
+        # A panel is narrower if few leaves are below it.
+        across = min(3.0, unit * (place.right - place.left) - 0.14)
         _head(canvas, node, middle, top, across)
-        box = Bbox.from_bounds(middle - across / 2, top + HEAD, across, PANEL_HEIGHT)
+        box = Bbox.from_bounds(middle - across / 2, top + PANEL_HEAD, across, PANEL_HEIGHT)
         _panel(figure, node, colours, box)
         for child, side in ((node.below, -0.25), (node.above, 0.25)):
             start, end = middle + side * across, middles[child]
@@ -136,7 +135,7 @@ def tree(nodes: Sequence[TreeNode], clusters: Sequence[ClusterRow]) -> Figure:
 @drawing.drawn
 def curve(found: Curve) -> Figure:
     """Draw the sum of squares within clusters by their number, and the chosen number."""
-    figure = Figure(figsize=(drawing.WIDTH, 3.2), layout="constrained")
+    figure = Figure(figsize=(drawing.FIGURE_WIDTH, 3.2), layout="constrained")
     axes = figure.add_subplot()
     end, chosen = shown_clusters(found), found.chosen
     x, y = np.asarray(found.clusters, float), np.asarray(found.share, float)
@@ -154,14 +153,14 @@ def curve(found: Curve) -> Figure:
         axes.annotate(
             textwrap.fill(text, 50), (chosen, 1), xycoords=("data", "axes fraction"),
             xytext=(6 if right else -6, -2), textcoords="offset points",
-            ha="left" if right else "right", va="top", color=BOUNDARY, fontsize=9.5,
+            ha="left" if right else "right", va="top", color=BOUNDARY_INK, fontsize=9.5,
         )  # fmt: skip
     axes.set_xlim(1 - 0.02 * (end - 1), max(end, 2) * 1.02)
     axes.set_ylim(0, max(float(y.max()), 1e-12) * 1.18)
     axes.set_xlabel("clusters")
     axes.set_ylabel("sum of squares within clusters")
-    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, steps=drawing.STEPS))
-    axes.yaxis.set_major_locator(MaxNLocator(5, steps=drawing.STEPS))
+    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, steps=drawing.TICK_STEPS))
+    axes.yaxis.set_major_locator(MaxNLocator(5, steps=drawing.TICK_STEPS))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g} %"))
     axes.grid(axis="y")
     return figure
@@ -208,7 +207,7 @@ def _leaves(places: Sequence[DrawnNode]) -> float:
 
 
 def _leaf_width(places: Sequence[DrawnNode]) -> float:
-    return min(WIDEST_LEAF, max(LEAF_WIDTH, PHONE / _leaves(places)))
+    return min(1.8, max(0.76, PHONE_WIDTH / _leaves(places)))
 
 
 def _tops(places: Sequence[DrawnNode]) -> list[float]:
@@ -216,7 +215,8 @@ def _tops(places: Sequence[DrawnNode]) -> list[float]:
     tops = [0.04]
     for level in range(max(place.level for place in places) + 1):
         split = any(place.panel for place in places if place.level == level)
-        height = HEAD + PANEL_HEIGHT + LEVEL_GAP if split else CHIP_HEIGHT + STRIP + 1.4 * LINE
+        chip = CHIP_HEIGHT + STRIP + 1.4 * LINE_HEIGHT
+        height = PANEL_HEAD + PANEL_HEIGHT + 0.3 if split else chip
         tops.append(tops[-1] + height)
     return tops
 
@@ -234,9 +234,10 @@ def _labels(node: TreeNode, by_id: Mapping[int, TreeNode]) -> Iterator[int]:
 
 def _head(canvas: Axes, node: SplitNode, middle: float, top: float, across: float) -> None:
     """Write a split's number, its rows and its direction above its panel."""
-    canvas.add_patch(Circle((middle, top + BADGE), BADGE, color="#5a6775", linewidth=0, zorder=2))
+    centre = middle, top + BADGE_RADIUS
+    canvas.add_patch(Circle(centre, BADGE_RADIUS, color="#5a6775", linewidth=0, zorder=2))
     canvas.text(
-        middle, top + BADGE, str(node.rank), color="white", fontsize=FONT, fontweight="bold",
+        *centre, str(node.rank), color="white", fontsize=FONT, fontweight="bold",
         ha="center", va="center_baseline", zorder=3,
     )  # fmt: skip
     lines = (
@@ -244,10 +245,10 @@ def _head(canvas: Axes, node: SplitNode, middle: float, top: float, across: floa
         direction(node.direction, node.others, 2, across / (0.55 * FONT / 72)),
     )
     for i, text in enumerate(lines):
-        low = top + 2 * BADGE + i * LINE
-        room = Bbox([[middle - across / 2, low], [middle + across / 2, low + 1.35 * LINE]])
+        low = top + 2 * BADGE_RADIUS + i * LINE_HEIGHT
+        room = Bbox([[middle - across / 2, low], [middle + across / 2, low + 1.35 * LINE_HEIGHT]])
         written = canvas.text(
-            middle, low + 0.8 * LINE + 0.03, text, fontsize=FONT, ha="center", va="baseline"
+            middle, low + 0.8 * LINE_HEIGHT + 0.03, text, fontsize=FONT, ha="center", va="baseline"
         )
         written.set_clip_on(True)
         written.set_clip_box(TransformedBbox(room, canvas.transData))
@@ -314,7 +315,7 @@ def _chip(
             stripe = Rectangle(corner, step, STRIP, color=colours.get(label, GREY), linewidth=0)
             canvas.add_patch(stripe)
     canvas.text(
-        middle, bottom + LINE, percent(node.share), fontsize=FONT, ha="center",
+        middle, bottom + LINE_HEIGHT, percent(node.share), fontsize=FONT, ha="center",
         va="baseline",
     )  # fmt: skip
 

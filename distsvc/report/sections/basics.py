@@ -132,8 +132,8 @@ def caption(report: Report) -> Caption:
         )
     if sample.kind in ("pca", "clusters") and len(some) > 1:
         more.append("Clusters that overlap here may lie apart in other directions.")
-    if len(some) > figures.MAX_SHOWN:
-        more.append(f"The {figures.MAX_SHOWN} largest clusters are numbered.")
+    if len(some) > figures.MAX_NUMBERED:
+        more.append(f"The {figures.MAX_NUMBERED} largest clusters are numbered.")
     if len(some) > len(COLOURS):
         more.append(
             f"Colours repeat after {len(COLOURS)} clusters, and a number that finds no room beside "

@@ -12,8 +12,10 @@ from distsvc.report.content.explained_parts import (
     ColumnsPart,
     ProfileColumn,
     ProfilePart,
+    Spread,
 )
 from distsvc.report.content.report import Report
+from distsvc.report.figures.profiles import place_in_range
 from distsvc.report.formats import listed, number, percent, short_name
 
 MAX_COMPARED = 24
@@ -22,14 +24,8 @@ MAX_COMPARED = 24
 MIN_EXPLAINED = 0.01
 """Explained share of a column's spread below which it says nothing about the clusters."""
 
-CARRIES = 0.2
-"""Explained share from which a column carries the division."""
-
-SLIGHT = 0.1
+MIN_COLOURED = 0.1
 """Difference below which a cell is not coloured: Cliff's delta, or of shares."""
-
-MIN_ABSENT = 0.05
-"""Minimum difference between a cluster's share of missing values and that of all rows to name."""
 
 MAX_NAME = 60
 """Maximum number of characters of a name."""
@@ -117,13 +113,13 @@ def _number_cell(
     low, middle, high = quartiles
     if low is None or middle is None or high is None:
         return ComparedCell("–", absent, "", 0.0, place)
-    side = "" if abs(lean) < SLIGHT else "high" if lean > 0.0 else "low"
+    side = "" if abs(lean) < MIN_COLOURED else "high" if lean > 0.0 else "low"
     more = f"{number(low)} to {number(high)}{'; ' if absent else ''}{absent}"
     return ComparedCell(number(middle), more, side, min(1.0, abs(lean)), place)
 
 
 def _share_cell(share: float, beyond: float) -> ComparedCell:
-    side = "" if abs(beyond) < SLIGHT / 2 else "high" if beyond > 0.0 else "low"
+    side = "" if abs(beyond) < MIN_COLOURED / 2 else "high" if beyond > 0.0 else "low"
     return ComparedCell(percent(share), "", side, min(1.0, 1.5 * abs(beyond)), share)
 
 
@@ -142,7 +138,8 @@ def _missing(one: ColumnPart, sizes: Sequence[int], k: int) -> str:
     if not one.absent or not sizes[k]:
         return ""
     share, whole = one.absent[k] / sizes[k], sum(one.absent) / max(sum(sizes), 1)
-    return f"{percent(share)} missing" if abs(share - whole) >= MIN_ABSENT else ""
+    # Only a share that differs from that of all rows is worth a note.
+    return f"{percent(share)} missing" if abs(share - whole) >= 0.05 else ""
 
 
 def _absent(one: ColumnPart, sizes: Sequence[int]) -> str:
@@ -163,7 +160,7 @@ def explained_text(share: float | None) -> str:
 def columns_summary(features: Sequence[ColumnPart]) -> list[str]:
     """Return the columns that carry the division, and those that say nothing, as sentences."""
     known = [one for one in features if one.explained is not None]
-    carry = [one.column for one in known if one.explained_share >= CARRIES]
+    carry = [one.column for one in known if one.explained_share >= 0.2]
     silent = [one.column for one in known if one.explained_share < MIN_EXPLAINED]
     sentences = []
     if carry:
@@ -188,9 +185,6 @@ MAX_UNFOLDED = 6
 MAX_CARDS = 60
 """Maximum number of cards, of the largest clusters; more would make the page slow to load."""
 
-MARGIN = 0.12
-"""Space on both sides of a drawn range, as a share of the range."""
-
 
 class QuartileBar(NamedTuple):
     """A bar from the lower to the upper quartile, and the median, in percent of the width."""
@@ -212,19 +206,14 @@ def cards(report: Report) -> list[ProfilePart]:
 def bars(column: ProfileColumn) -> tuple[QuartileBar, QuartileBar]:
     """Return the bars of a cluster and of all other rows; a category's bar is a share of rows."""
     inside, outside = column.inside, column.outside
-    if column.present is not None:
-        return _bar(0.0, inside.share, inside.share), _bar(0.0, outside.share, outside.share)
     low, high = min(inside.lower, outside.lower), max(inside.upper, outside.upper)
 
-    def place(value: float) -> float:
-        return (value - low) / (high - low) if high > low else 0.5
+    def bar(rows: Spread) -> QuartileBar:
+        if column.present is not None:
+            values, ends = (0.0, rows.share, rows.share), (0.0, 1.0)
+        else:
+            values, ends = (rows.lower, rows.upper, rows.median), (low, high)
+        left, right, median = (100.0 * place_in_range(value, *ends) for value in values)
+        return QuartileBar(left, right - left, median)
 
-    own, other = (_bar(place(s.lower), place(s.upper), place(s.median)) for s in (inside, outside))
-    return own, other
-
-
-def _bar(left: float, right: float, median: float) -> QuartileBar:
-    left, right, median = (
-        100.0 * (MARGIN + share) / (1.0 + 2.0 * MARGIN) for share in (left, right, median)
-    )
-    return QuartileBar(left, right - left, median)
+    return bar(inside), bar(outside)

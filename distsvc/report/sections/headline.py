@@ -5,24 +5,6 @@ from __future__ import annotations
 from distsvc.report.content.report import Report
 from distsvc.report.formats import percent, things
 
-MIN_AGREEMENT = 0.1
-"""Chance that another sample gives the answer; below, a faint split makes the answer unclear."""
-
-FAINT_Z = 2.0
-"""z of the weakest split, in standard errors, below which it may be an accident."""
-
-MIN_SUPPORT = 0.25
-"""Share of models that find the answer, up to which the answer is unclear."""
-
-MIN_CHANCE = 0.9
-"""Chance that the answer beats the next one; below, the next one is nearly as good."""
-
-MANY_CLUSTERS = 10
-"""Minimum number of clusters in all good divisions, for only their number to be unclear."""
-
-GOOD_STANDING = 0.8
-"""Minimum standing of a good division, relative to the winner's."""
-
 
 def n_clusters(report: Report) -> str:
     """Return the number of clusters in words: "3 clusters"."""
@@ -37,7 +19,8 @@ def doubt(report: Report) -> str:
 def rival(report: Report) -> str:
     """Return another answer that is nearly as good, as the end of a sentence; empty if none is."""
     other = report.choice.alternative if report.choice else None
-    if other is None or other.chance >= MIN_CHANCE or other.n_clusters == len(report.clusters):
+    # In 9 of 10 samples the answer beats the other one: no rival.
+    if other is None or other.chance >= 0.9 or other.n_clusters == len(report.clusters):
         return ""
     if report.model.parameters.get("n_clusters") is not None:
         return ""
@@ -58,12 +41,13 @@ def best_guess(report: Report) -> str:
 
 
 def good_numbers(report: Report) -> list[int]:
-    """Return the numbers of clusters of all good divisions if each has many, else nothing."""
+    """Return the numbers of clusters of all good divisions if each has 10 or more, else nothing.
+
+    A good division has a standing of at least 0.8, relative to the winner's.
+    """
     candidates = report.levels.candidates if report.levels else []
-    good = [
-        row.n_clusters for row in candidates if row.winner or (row.standing or 0.0) >= GOOD_STANDING
-    ]
-    return sorted(good) if good and min(good) >= MANY_CLUSTERS else []
+    good = [row.n_clusters for row in candidates if row.winner or (row.standing or 0.0) >= 0.8]
+    return sorted(good) if good and min(good) >= 10 else []
 
 
 def answer(report: Report) -> str:
@@ -110,7 +94,9 @@ def is_asked(report: Report) -> bool:
 def why_unclear(report: Report) -> str:
     """Return the reason why the clusters may not be real, as the end of a sentence, or nothing.
 
-    It is empty if the job gave the number of clusters, and for older runs without `agreement`.
+    Clusters are doubtful if a quarter of the models or fewer agree. They are also doubtful if
+    another sample would rarely give them and the weakest split may be chance (z < 2). The result is
+    empty if the job gave the number of clusters, and for older runs without `agreement`.
     """
     levels, facts = report.levels, report.model.fitted
     chance, support = facts.get("agreement"), facts.get("support")
@@ -119,9 +105,9 @@ def why_unclear(report: Report) -> str:
         return ""
     if not (isinstance(chance, float) and isinstance(support, float)):
         return ""
-    if support <= MIN_SUPPORT:
+    if support <= 0.25:
         return f"only {percent(support)} of the models agree"
     z = next((row.z for row in levels.candidates if row.winner), None)
-    if chance < MIN_AGREEMENT and z is not None and z < FAINT_Z:
+    if chance < 0.1 and z is not None and z < 2.0:
         return f"another sample gives it with a chance of only {percent(chance)}"
     return ""

@@ -122,7 +122,7 @@ def curve_caption(found: Curve) -> Caption:
     return Caption(text + (f" The curve goes on to {count(last)} clusters." if end < last else ""))
 
 
-VIEWS = {
+VIEW_NAMES = {
     "support-vector": "density of the columns",
     "graph": "graph of near rows",
     "mixture": "mixture of normals and categories",
@@ -130,16 +130,13 @@ VIEWS = {
 }
 """Words for the views, by the names in `Considered.algorithm`."""
 
-MIN_PART = 0.15
-"""Minimum share of a cluster's rows for a part of it to be named."""
-
 MAX_CHANGES = 6
 """Maximum number of differences that are named."""
 
 
 def alternative(other: AlternativePart, likeness: float | None) -> list[str]:
     """Return how the best other answer differs, and how likely it is, as sentences."""
-    view = VIEWS.get(other.view, other.view)
+    view = VIEW_NAMES.get(other.view, other.view)
     sentences = [f"The best other answer has {things(other.n_clusters, 'cluster')} ({view})."]
     if other.n_clusters > 1 and len(other.label) > 1:
         sentences += _changes(other)
@@ -158,7 +155,7 @@ def _changes(other: AlternativePart) -> list[str]:
     shares = rows / np.maximum(rows.sum(axis=1, keepdims=True), 1.0)
     changes = []
     for label, own in zip(other.label, shares, strict=True):
-        parts = np.sort(own[own >= MIN_PART])[::-1]
+        parts = np.sort(own[own >= 0.15])[::-1]
         if len(parts) > 1:
             sizes = listed([percent(float(part)) for part in parts])
             changes.append(f"It divides cluster {label} into parts of {sizes}.")

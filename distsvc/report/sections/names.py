@@ -16,8 +16,8 @@ MAX_COLUMN_NAME = 40
 LOG_SHARE = "log(share(", "))"
 """Text around the name of a column that is encoded by the frequency of its values."""
 
-NAME_COLUMNS, MAX_NAME_COLUMNS = 2, 4
-"""Number of columns in a name, and its maximum if several clusters would have the same name."""
+NAME_COLUMNS = 2
+"""Number of columns in a name; up to four if several clusters would have the same name."""
 
 
 def cluster_names(report: Report) -> dict[int, str]:
@@ -37,7 +37,7 @@ def names(found: Sequence[ProfilePart]) -> dict[int, str]:
     """
     unique: dict[int, str] = {}
     waiting = list(found)
-    for n_columns in range(NAME_COLUMNS, MAX_NAME_COLUMNS + 1):
+    for n_columns in range(NAME_COLUMNS, 5):
         named = {one.label: _name(one.columns[:n_columns]) for one in waiting}
         repeated = {name for name, n in Counter(named.values()).items() if n > 1}
         unique |= {label: name for label, name in named.items() if name not in repeated}

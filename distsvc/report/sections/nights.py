@@ -61,9 +61,6 @@ def scores_and_outliers(found: DriftPart) -> Iterator[str]:
         yield f"{percent(after)} of the rows lie outside every cluster now."
 
 
-MAX_SURVIVORS = 10
-"""Maximum number of clusters that continue, for them to be listed unfolded."""
-
 MAX_OTHERS = 8
 """Maximum number of ids in a sentence or cell."""
 
@@ -156,7 +153,7 @@ def stories(found: Sequence[StoryPart]) -> FoldedTable[StoryPart]:
     survived = [s for s in ordered if s.event == "survived"]
     n_changed = len(ordered) - len(survived)
     n_first = min(n_changed, MAX_ROWS)
-    if n_changed <= MAX_ROWS and len(survived) <= MAX_SURVIVORS:
+    if n_changed <= MAX_ROWS and len(survived) <= 10:
         n_first = len(ordered)
     more = max(0, n_changed - n_first)
     words = [f"{count(more)} more that changed"] * bool(more)

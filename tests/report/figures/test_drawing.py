@@ -73,7 +73,7 @@ def test_a_dark_page_shows_every_cluster_and_what_is_written_on_it(number):
 
 
 def test_ink_is_legible_on_both_pages():
-    for ink in (drawing.INK, drawing.SOFT, drawing.BOUNDARY):
+    for ink in (drawing.INK, drawing.SOFT, drawing.BOUNDARY_INK):
         name, dark = drawing.THEME[ink]
         assert contrast(ink, drawing.CARD) >= 4.5, name
         assert contrast(dark, drawing.THEME[drawing.CARD][1]) >= 4.5, name

@@ -92,7 +92,7 @@ def test_any_tree_is_drawn_with_its_texts_apart(
     shares = 1.0 / np.arange(1, n_clusters + 1) ** skew
     tree = make_level_tree(n_clusters, n_weak, shares / shares.sum(), lowest, parents, seed)
     tree["branches"][-1] |= {"z": z, "label": label}
-    room = levels.width(typed(tree)) - levels.BESIDE - 2 * levels.MARGIN
+    room = levels.width(typed(tree)) - levels.BESIDE - 2 * levels.HILL_MARGIN
     slots = list(levels._walk(levels._layout(levels.drawn_hills(hills(tree)), room)))
     ends = [(slot.left, slot.left + slot.width) for slot in slots]
     assert all(a[1] < b[0] for a, b in itertools.pairwise(ends))
@@ -116,7 +116,7 @@ def test_every_cluster_has_its_number_and_its_z(name):
 def test_hills_are_as_wide_as_their_share_of_the_rows():
     tree = make_level_tree(3, shares=[0.5, 0.3, 0.2])
     slots = list(levels._walk(levels._layout(hills(tree), 6.0)))
-    unit = (6.0 - 2 * levels.GAP) / 1.0
+    unit = (6.0 - 2 * levels.HILL_GAP) / 1.0
     widths = {slot.hill.label: slot.width for slot in slots}
     assert widths == pytest.approx({0: 0.5 * unit, 1: 0.3 * unit, 2: 0.2 * unit})
     root = slots[0]
@@ -134,11 +134,11 @@ def test_rows_that_join_late_widen_the_common_ground():
          "label": 1, "profile": [[0.9, 0.1], [0.5, 0.3]]},
     ]}  # fmt: skip
     root = levels._layout(hills(tree), 5.0)
-    unit = 5.0 - levels.GAP
+    unit = 5.0 - levels.HILL_GAP
     assert root.width == pytest.approx(0.3 * unit)
     assert root.children[0].width == pytest.approx(0.3 * unit)
-    assert root.edges(0.5, 1) == pytest.approx((0.2 * unit, 0.8 * unit + levels.GAP))
-    assert root.edges(0.25, 1) == pytest.approx((0.1 * unit, 0.9 * unit + levels.GAP))
+    assert root.edges(0.5, 1) == pytest.approx((0.2 * unit, 0.8 * unit + levels.HILL_GAP))
+    assert root.edges(0.25, 1) == pytest.approx((0.1 * unit, 0.9 * unit + levels.HILL_GAP))
     assert root.edges(0.0, 1) == pytest.approx((0, 5))
 
 
@@ -173,7 +173,7 @@ def test_a_hill_has_its_colour_down_to_where_another_cluster_merges():
 def test_narrow_hills_are_widened():
     slots = list(levels._walk(levels._layout(hills(TREES["shallow"]), 4.0)))
     widths = [slot.width for slot in slots]
-    assert min(widths) >= levels.NARROWEST
+    assert min(widths) >= levels.NARROWEST_HILL
     assert widths[0] > 1
     assert slots[0].end == pytest.approx(4.0)
 
@@ -191,7 +191,7 @@ def test_weak_clusters_are_high_enough_to_be_seen():
 
 def test_the_largest_clusters_and_the_clearest_of_the_others_are_drawn():
     shown = levels.drawn_hills(hills(TREES["birch"]))
-    assert len(shown) == levels.MAX_CLUSTERS
+    assert len(shown) == levels.MAX_DRAWN_CLUSTERS
     kept = {hill.id for hill in shown}
     assert all(hill.parent is None or hill.parent in kept for hill in shown)
     least = min(hill.mass for hill in shown)
@@ -283,4 +283,4 @@ def test_odd_branches_are_made_good(change, which):
 def test_only_what_a_branch_must_have():
     tree = {"branches": [{"id": 3, "birth": 0.02}, {"id": 5, "birth": 0.01}]}
     assert "highest" in drawn_texts(tree)
-    assert levels.width(typed(tree)) == levels.PHONE
+    assert levels.width(typed(tree)) == drawing.PHONE_WIDTH
