@@ -16,12 +16,6 @@ from distsvc.kernels.lanes import dot, total
 from distsvc.kernels.rbf import LOG2_E, exp2, kernel_row, squared_distances
 from distsvc.kernels.union_find import root_of
 
-LEVEL_TOLERANCE = np.float32(1e-4)
-"""Minimum distance of a bound below the level: many times the rounding of a sum in float32."""
-
-WIDER = np.float32(1e-6)
-"""Share of its coordinates by which a box is widened, more than the rounding of a sample."""
-
 STACK_SIZE = 1024
 """Maximum number of pairs of boxes on the stack: a pair adds up to two more at each of the 64
 levels at most."""
@@ -246,7 +240,10 @@ def _never_inside(low_u, high_u, low_v, high_v, S, a, scale, samples, level, val
         for k in range(d):
             low = (one - share) * low_u[k] + share * low_v[k]
             high = (one - share) * high_u[k] + share * high_v[k]
-            wider = WIDER * max(abs(low_u[k]), abs(low_v[k]), abs(high_u[k]), abs(high_v[k]))
+            # More than the rounding of a sample.
+            wider = np.float32(1e-6) * max(
+                abs(low_u[k]), abs(low_v[k]), abs(high_u[k]), abs(high_v[k])
+            )
             low, high = low - wider, high + wider
             for j in range(b):
                 gap = max(low - S[k, j], S[k, j] - high)
@@ -254,7 +251,8 @@ def _never_inside(low_u, high_u, low_v, high_v, S, a, scale, samples, level, val
                 values[j] += gap * gap
         for j in range(b):
             values[j] = exp2(scale * values[j])
-        if dot(a, values) < level - LEVEL_TOLERANCE:
+        # The tolerance is many times the rounding of a sum in float32.
+        if dot(a, values) < level - np.float32(1e-4):
             return True
     return False
 

@@ -19,7 +19,6 @@ import numpy as np
 from distsvc.kernels.jit import inlined, kernel
 from distsvc.kernels.lanes import dot, square_distance
 
-SMALLEST_CURVATURE = 1e-12
 BOUND_TOLERANCE = 1e-12
 """Distance from a bound that rounding can cause; closer values of alpha are set to the bound."""
 
@@ -41,7 +40,7 @@ def _move(alpha, up, down, violation, curvature, tally):
     """
     room, stock = 1.0 - alpha[up], alpha[down]
     both = alpha[up] + alpha[down]
-    step = violation / max(curvature, SMALLEST_CURVATURE)
+    step = violation / max(curvature, 1e-12)
     if step >= stock and stock <= room:
         step = stock
         alpha[up], alpha[down] = _at_bound(both), 0.0

@@ -14,7 +14,6 @@ import numpy as np
 from distsvc.kernels.jit import inlined, kernel
 from distsvc.kernels.lanes import dot, fma, projection
 
-RENORMALISE_EVERY = 1024
 MIN_SQUARED_BANDWIDTH = 1e-30
 ROWS_TOGETHER = 256
 """Rows that descend a tree together; they and the tree stay in the first cache."""
@@ -113,7 +112,8 @@ def learn(X, means, V, b, variances, visits, alpha, penalty, bandwidth, most_vis
                 mean[k] = fma(pull, e, mean[k])
                 v[k] = fma(-away, e, keep * v[k])
             p = scale * (p - step * norm2)
-            if not exact or visits[node] % RENORMALISE_EVERY == 0:
+            # Rounding changes the length slowly: restore it now and then.
+            if not exact or visits[node] % 1024 == 0:
                 _normalise(x, mean, v)
                 p = projection(v, x, mean)[0]
             sigma = math.sqrt(variance)

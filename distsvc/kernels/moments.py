@@ -13,12 +13,8 @@ import numpy as np
 from distsvc.kernels.jit import inlined, kernel
 
 DIGITS = 68
-MAX_CHUNK_ROWS, CHUNK_VALUES, MIN_CHUNK_ROWS = 4096, 2**15, 128
-"""Maximum rows added at a time, number of values that fit into a cache, and minimum rows."""
-
-LEAST_EXPONENT, MOST_EXPONENT = 100, 2030
-"""Range of the biased float64 exponent of the largest square within which the units are finite and
-normal."""
+MAX_CHUNK_ROWS = 4096
+"""Maximum number of rows added at a time."""
 
 LOW_WORD_MASK = np.uint64(0xFFFFFFFF)
 
@@ -68,7 +64,8 @@ def _add_parts(x, n, shift, bound, digits):
     """
     e_at = np.int64(np.float64(bound).view(np.uint64) >> np.uint64(52))
     s_at = np.int64(np.float64(bound * bound).view(np.uint64) >> np.uint64(52))
-    if s_at < LEAST_EXPONENT or s_at > MOST_EXPONENT:
+    # Beyond these exponents of the largest square, units would be infinite or subnormal.
+    if s_at < 100 or s_at > 2030:
         return False
     e1, e2, e3 = _unit(e_at + 13), _unit(e_at - 28), _unit(e_at - 69)
     s1, s2, s3 = _unit(s_at + 13), _unit(s_at - 28), _unit(s_at - 69)
@@ -127,7 +124,8 @@ def add_block(X, shift, digits, least, most, counts):
     overflow after 2^30 rows unless they are normalised in between.
     """
     n, d = X.shape
-    rows = min(max(CHUNK_VALUES // max(d, 1), MIN_CHUNK_ROWS), MAX_CHUNK_ROWS)
+    # 2**15 values fit into a cache.
+    rows = min(max(2**15 // max(d, 1), 128), MAX_CHUNK_ROWS)
     low, high, column = np.empty(d), np.empty(d), np.empty(rows)
     for first in range(0, n, rows):
         chunk = X[first : first + rows]

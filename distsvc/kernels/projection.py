@@ -5,9 +5,6 @@ import numpy as np
 from distsvc.kernels.jit import inlined, kernel
 from distsvc.kernels.lanes import fma
 
-FEW_FEATURES = 16
-"""Number of features below which computing one coordinate after the other is faster."""
-
 
 @inlined
 def _one_by_one(X, components, out):
@@ -56,7 +53,8 @@ def coordinates(X, components):
     n, d = X.shape
     q = components.shape[0]
     out = np.zeros((n, q), np.float32)
-    if d < FEW_FEATURES:
+    # With few features, one coordinate after the other is faster.
+    if d < 16:
         _one_by_one(X, components, out)
     else:
         turned = np.empty((d, q), np.float32)

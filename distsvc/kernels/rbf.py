@@ -11,7 +11,6 @@ from distsvc.kernels.jit import inlined, kernel
 from distsvc.kernels.lanes import fma
 
 LOG2_E = np.float32(1.4426950408889634)
-MIN_EXPONENT = np.float32(-100.0)
 P1 = np.float32(0.6931471805599453)
 P2 = np.float32(0.24022650695910072)
 P3 = np.float32(0.05550410866482158)
@@ -19,14 +18,11 @@ P4 = np.float32(0.009618129107628477)
 P5 = np.float32(0.0013333558146428443)
 P6 = np.float32(0.00015403530393381608)
 ONE = np.float32(1.0)
-ONE_HALF = np.float32(0.5)
 
 ZERO = np.float32(0.0)
 
 MAX_SQUARED_DISTANCE = np.finfo(np.float32).max
 """Bound of the shift that is subtracted from squared distances, which may overflow."""
-
-MAX_BITS = np.int32(2147483647)
 
 BATCH = 4
 """Rows processed together in every step of a kernel, so that the processor can overlap the work
@@ -47,8 +43,8 @@ def exp2(t):
     number, and arithmetic on subnormals is slow. The integer part of t becomes the exponent bits.
     The rest uses the Taylor polynomial of degree 6 on [-1/2, 1/2].
     """
-    t = max(t, MIN_EXPONENT)
-    whole = np.int32(t - ONE_HALF)
+    t = max(t, np.float32(-100.0))
+    whole = np.int32(t - np.float32(0.5))
     r = t - np.float32(whole)
     p = fma(r, fma(r, fma(r, fma(r, fma(r, fma(r, P6, P5), P4), P3), P2), P1), ONE)
     return p * np.int32((whole + np.int32(127)) << np.int32(23)).view(np.float32)
@@ -137,7 +133,7 @@ def _first_eight(S, n, x, out):
 @inlined
 def lowest(bits):
     """Return the minimum of an int32 array; the maximum int32 if empty."""
-    low = MAX_BITS
+    low = np.int32(2147483647)
     for j in range(bits.shape[0]):
         low = min(low, bits[j])
     return low

@@ -4,8 +4,6 @@ import numpy as np
 
 from distsvc.kernels.jit import kernel
 
-BASIS, PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
-
 
 @kernel
 def hash_texts(data, offsets, hashes):
@@ -15,7 +13,7 @@ def hash_texts(data, offsets, hashes):
     those from offsets[i] to offsets[i + 1].
     """
     for i in range(hashes.size):
-        found = BASIS
+        found = np.uint64(0xCBF29CE484222325)
         for j in range(offsets[i], offsets[i + 1]):
-            found = (found ^ np.uint64(data[j])) * PRIME
+            found = (found ^ np.uint64(data[j])) * np.uint64(0x100000001B3)
         hashes[i] = found

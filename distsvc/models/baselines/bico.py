@@ -31,14 +31,10 @@ from distsvc.models.baselines.estimator import CentreBaseline
 from distsvc.models.baselines.merging import merged_centres
 from distsvc.models.bases.streams import StreamEstimator
 from distsvc.models.bases.validation import validated
-from distsvc.models.rows.sampling import seed_of
+from distsvc.models.rows.sampling import BLOCK_ROWS, seed_of
 from distsvc.models.rows.threads import of_blocks
 
 POINTS_A_CLUSTER = 200
-INSERT_BLOCK_ROWS = 8192
-FIRST_THRESHOLD = 16.0 * (1.0 + 1e-9)
-"""First threshold over the least squared distance of two rows. Slightly above 16, so that rounding
-does not keep the two nearest rows apart."""
 
 
 class CoresetTree:
@@ -84,7 +80,8 @@ class CoresetTree:
             self.threshold *= 2.0
         else:
             least = cKDTree(self.references).query(self.references, k=2)[0][:, 1].min()
-            first = FIRST_THRESHOLD * float(least) ** 2
+            # Slightly above 16, so that rounding does not keep the two nearest rows apart.
+            first = 16.0 * (1.0 + 1e-9) * float(least) ** 2
             self.threshold = max(first, float(np.finfo(float).tiny))
         if not np.isfinite(self.threshold):
             raise UnusableRowsError("X has values too large to be squared in float64")
@@ -178,8 +175,8 @@ class BICO(StreamEstimator, CentreBaseline):
     def _fit_rows(self, X: np.ndarray) -> None:
         self._begin(X.shape[1])
         order = self._order(len(X), self.seed_)
-        for first in range(0, len(X), INSERT_BLOCK_ROWS):
-            self._add(X[order[first : first + INSERT_BLOCK_ROWS]])
+        for first in range(0, len(X), BLOCK_ROWS):
+            self._add(X[order[first : first + BLOCK_ROWS]])
         self.labels_ = self._labels(X)
         self._hold_rows(X)
 

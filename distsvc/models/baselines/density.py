@@ -9,11 +9,6 @@ GRID_MARGIN = 3.0
 """Width of the grid beyond the outermost projections, in bandwidths."""
 
 MOST_GRID = 2**17
-KERNEL_REACH = 8.0
-"""Distance, in bandwidths, beyond which the kernel (there 1e-14 of its height) counts as 0."""
-
-ROUNDING_DENSITY = 1e-12
-"""Share of the highest density below which a density is rounding error, set to 0."""
 
 
 def normal_bandwidth(positions: np.ndarray, factor: float) -> float:
@@ -43,10 +38,12 @@ def binned_density(
     below = np.minimum(place.astype(np.int64), size - 2)
     share = place - below
     counts = np.bincount(below, 1.0 - share, size) + np.bincount(below + 1, share, size)
-    reach = min(int(np.ceil(KERNEL_REACH * bandwidth / step)), size - 1)
+    # Beyond 8 bandwidths the kernel is 1e-14 of its height and counts as 0.
+    reach = min(int(np.ceil(8.0 * bandwidth / step)), size - 1)
     kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) * (step / bandwidth)) ** 2)
     sums = fftconvolve(counts, kernel, mode="full")[reach : reach + size]
-    sums[sums < ROUNDING_DENSITY * sums.max()] = 0.0
+    # Lower densities are rounding errors of the transform.
+    sums[sums < 1e-12 * sums.max()] = 0.0
     scale = len(positions) * bandwidth * np.sqrt(2.0 * np.pi)
     return low + step * np.arange(size), sums / scale
 

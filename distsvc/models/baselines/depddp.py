@@ -29,9 +29,8 @@ from distsvc.models.baselines.split_tree import (
     subtract_centre,
     take_rows,
 )
+from distsvc.models.rows.sampling import BLOCK_ROWS
 from distsvc.models.rows.scaling import check_finite
-
-SCATTER_BLOCK_ROWS = 8192
 
 
 @dataclass(eq=False, repr=False)
@@ -229,8 +228,8 @@ def first_component(rows: np.ndarray) -> np.ndarray | None:
         vector = centred_rows.T @ _leading(gram)
     else:
         squares = np.zeros((d, d))
-        for first in range(0, n, SCATTER_BLOCK_ROWS):
-            block = rows[first : first + SCATTER_BLOCK_ROWS] - mean
+        for first in range(0, n, BLOCK_ROWS):
+            block = rows[first : first + BLOCK_ROWS] - mean
             squares += block.T @ block
         if not squares.diagonal().any():
             return None

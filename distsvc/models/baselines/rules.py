@@ -18,7 +18,7 @@ from distsvc.errors import DataError
 from distsvc.kernels.shares import path_shares
 from distsvc.models.baselines.split_tree import NO_CHILD, SplitTree, subtract_centre
 from distsvc.models.rules.fields import ArrayField, ChildrenField, ClustersField
-from distsvc.models.rules.membership import BY_HYPERPLANES, SOFT
+from distsvc.models.rules.membership import BY_HYPERPLANES, SPLIT_SOFTNESS
 from distsvc.models.rules.rule import Rule, ScoreWords
 
 DISTANCE_BLOCK_ROWS = 4096
@@ -162,7 +162,7 @@ class Splits(Rule):
     def shares(self, Z: np.ndarray) -> np.ndarray:
         """Return the shares (n, k) float32 of all clusters in prepared rows Z (n, d) float64."""
         shares = np.zeros((len(Z), self.n_clusters), np.float32)
-        nodes = self.directions, self.thresholds, SOFT * self.spreads
+        nodes = self.directions, self.thresholds, SPLIT_SOFTNESS * self.spreads
         ends = self.children.astype(np.int32), self.clusters
         path_shares(subtract_centre(Z, self.mean), *nodes, *ends, shares)
         return shares

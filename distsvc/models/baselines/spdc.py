@@ -26,10 +26,8 @@ from distsvc.models.baselines.split_tree import SplitTree, subtract_centre
 from distsvc.models.bases.streams import StreamEstimator
 from distsvc.models.bases.validation import validated
 from distsvc.models.hyperplanes.tree import valley
-from distsvc.models.rows.sampling import seed_of
+from distsvc.models.rows.sampling import BLOCK_ROWS, seed_of
 
-STREAM_BLOCK_ROWS = 8192
-DENSITY_GRID_SIZE = 512
 TRIM = 0.01
 """Minimum share of the window on each side of a split, as in `DePDDP`."""
 
@@ -131,8 +129,8 @@ class SPDC(StreamEstimator, TreeBaseline):
         seed = seed_of(self.random_state)
         order = self._order(len(X), seed)[np.random.default_rng(seed).permutation(len(X))]
         Z = subtract_centre(X, self.centre_)
-        for first in range(0, len(X), STREAM_BLOCK_ROWS):
-            self._learn(Z[order[first : first + STREAM_BLOCK_ROWS]])
+        for first in range(0, len(X), BLOCK_ROWS):
+            self._learn(Z[order[first : first + BLOCK_ROWS]])
         ends, self._spreads = self.tree_.ends_and_spreads(Z)
         self._number(np.bincount(ends, minlength=len(self.tree_.children)))
         self.labels_ = self.clusters_[ends]
@@ -174,9 +172,7 @@ class SPDC(StreamEstimator, TreeBaseline):
         width = normal_bandwidth(positions, self.bandwidth)
         if width == 0.0:
             return
-        found = lowest_minimum(
-            positions, width, DENSITY_GRID_SIZE, max(int(np.ceil(TRIM * window)), 1)
-        )
+        found = lowest_minimum(positions, width, 512, max(int(np.ceil(TRIM * window)), 1))
         if found is None or valley(positions - found[0])[0] < self.valley:
             return
         leading = state.leading[leaf]

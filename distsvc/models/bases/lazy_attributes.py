@@ -19,9 +19,6 @@ LAZY_ATTRIBUTES = ("probabilities_", "outlier_scores_")
 """Names of the attributes that are computed on first access."""
 
 
-N_EXEMPLARS = 5
-"""Maximum number of exemplars of a cluster."""
-
 OfRows = Callable[[np.ndarray], np.ndarray]
 
 
@@ -71,7 +68,7 @@ class DescribesRows(BaseEstimator):
         """Indices of the rows of `fit` deepest inside each cluster, by cluster."""
         labels, scores = np.asarray(self.labels_), np.asarray(self.outlier_scores_)
         members = (np.flatnonzero(labels == label) for label in range(int(labels.max()) + 1))
-        return [rows[np.argsort(scores[rows], kind="stable")[:N_EXEMPLARS]] for rows in members]
+        return [rows[np.argsort(scores[rows], kind="stable")[:5]] for rows in members]
 
     def _hold(self, rows: np.ndarray, sure: OfRows, far: OfRows) -> None:
         """Store rows (n, d) and their functions as in `FitRows`, and drop earlier values."""

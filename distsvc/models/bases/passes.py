@@ -42,12 +42,6 @@ DTYPES = {
 ROW_ATTRIBUTES = ("label", "probability", "outlier_score")
 """Attributes of a fit with one value per row."""
 
-CACHED_PARTS = 4
-"""Number of parts of a block, so that the rows of a part stay in cache while they are centred."""
-
-MAX_HELD_RATIO = 1.25
-"""Maximum number of rows in memory while the sample is drawn, relative to the sample."""
-
 
 def given(estimator: Any, X: Any, *, reset: bool, whole: bool = False) -> Input | None:
     """Return the reader of X, with checked columns; None for arrays.
@@ -138,7 +132,8 @@ def answered(estimator: Any, X: Any, of_rows: OfRows, n_jobs: int | None = 1) ->
     if source is not None:
         return source.map(of_rows)
     X = validated(estimator, X, reset=False, **getattr(estimator, "_allowed", {}))
-    parts = cut(X, max(block_rows(X.shape[1]) // CACHED_PARTS, 1))
+    # A quarter of a block stays in cache while it is centred.
+    parts = cut(X, max(block_rows(X.shape[1]) // 4, 1))
     return of_rows.answer.joined(on_threads(of_rows, parts, n_jobs))
 
 
@@ -572,7 +567,8 @@ class _Held:
         for number in range(len(self.keys)):
             self._keep(number)
         self._n = sum(map(len, self.keys))
-        self._most = max(int(MAX_HELD_RATIO * self._n), 2 * PILOT_ROWS)
+        # While the sample is drawn, memory may hold a quarter more rows than the sample.
+        self._most = max(int(1.25 * self._n), 2 * PILOT_ROWS)
 
     def _keep(self, number: int) -> None:
         if self.limit < 2**64:

@@ -24,20 +24,8 @@ from distsvc.models.rows.sampling import PILOT_ROWS, Ranges, Reservoir
 from distsvc.models.rows.threads import on_threads
 from distsvc.models.rules.fields import Facts, check_fields, forms_of, whole
 
-ROWS_WANTED = 250_000
-MAX_TREE_PASSES = 5
-FEWEST_RESTARTS, MOST_RESTARTS = 5, 60
 SMALLEST_SPREAD = 1e-15
 """Smallest standard deviation, and inverse of the largest, of a column that is scaled."""
-
-LARGE_SAMPLE = 1_000_000
-"""Largest `max_samples` that is reduced for wide rows."""
-
-RESTART_ROWS = 4_000_000
-"""Maximum number of rows of all restarts together, if there are more than `FEWEST_RESTARTS`."""
-
-VALLEY_RESTARTS = 20
-"""Maximum number of restarts that are searched for a valley: with more, chance raises the z."""
 
 LEAST_AGREEMENT = 0.5
 """Mean adjusted Rand index between restarts below which the number of clusters is lowered."""
@@ -117,12 +105,13 @@ class TreeEngine:
     def n_passes(self, n_rows: int) -> int:
         """Return the number of passes over the sample of a table of `n_rows` rows."""
         n = self._sample_rows(n_rows)
-        return int(self.parameters["passes"] or min(max(-(-ROWS_WANTED // n), 1), MAX_TREE_PASSES))
+        return int(self.parameters["passes"] or min(max(-(-250_000 // n), 1), 5))
 
     def n_restarts(self, n_rows: int) -> int:
         """Return the number of trees for a table of `n_rows` rows."""
-        wanted = RESTART_ROWS // (self._sample_rows(n_rows) * self.n_passes(n_rows))
-        most = min(max(wanted, FEWEST_RESTARTS), MOST_RESTARTS)
+        # All trees together learn from four million rows, as far as five trees allow.
+        wanted = 4_000_000 // (self._sample_rows(n_rows) * self.n_passes(n_rows))
+        most = min(max(wanted, 5), 60)
         return int(self.parameters["n_init"] or most)
 
     def grow(
@@ -191,7 +180,8 @@ class TreeEngine:
             raise UnusableRowsError("sums of squares are not finite in float32; scale the features")
         n_clusters, rule = given["n_clusters"], given["elbow"]
         cuts = [tree.cut(n_clusters or elbow(tree.curve, rule)) for tree in grown]
-        valleys = [self._valleys(cut) for cut in cuts[:VALLEY_RESTARTS]]
+        # With more restarts, chance raises the largest z.
+        valleys = [self._valleys(cut) for cut in cuts[:20]]
         self.clearest_valley = float(max(z.max(initial=0.0) for z in valleys))
         cuts, alike = self._agreeing_cuts(cuts)
         self.restart = most_agreeing(alike)
@@ -243,7 +233,8 @@ class TreeEngine:
         wanted = self.parameters["max_samples"]
         if wanted is None:
             return n_rows
-        if wanted <= LARGE_SAMPLE:
+        # An explicit large sample is not reduced for wide rows.
+        if wanted <= 1_000_000:
             wanted = min(wanted, sampling.most_rows(self.n_features))
         return min(n_rows, int(wanted))
 

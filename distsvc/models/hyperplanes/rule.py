@@ -13,7 +13,7 @@ from distsvc.errors import DataError
 from distsvc.kernels.shares import path_shares
 from distsvc.models.hyperplanes.tree import ClusterTree, Cut
 from distsvc.models.rules.fields import Facts, whole
-from distsvc.models.rules.membership import BY_HYPERPLANES, SOFT
+from distsvc.models.rules.membership import BY_HYPERPLANES, SPLIT_SOFTNESS
 from distsvc.models.rules.rule import Rule, ScoreWords
 
 
@@ -64,7 +64,7 @@ class TreeRule(ClusterTree, Rule):
     def shares(self, Z: np.ndarray) -> np.ndarray:
         """Return the shares (n, k) float32 of all clusters in prepared rows Z (n, d) float32."""
         cut, shares = self._cut, np.zeros((len(Z), self.cut_into), np.float32)
-        nodes = self.V, self.thresholds, SOFT * self.spreads, cut.children, cut.labels
+        nodes = self.V, self.thresholds, SPLIT_SOFTNESS * self.spreads, cut.children, cut.labels
         path_shares(Z, *nodes, shares)
         return shares
 

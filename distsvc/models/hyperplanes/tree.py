@@ -18,11 +18,8 @@ import numpy as np
 from distsvc.kernels.hyperplane import add_rows, bandwidth_decays, ends_of, learn, route
 from distsvc.models.rules.fields import ArrayField, ChildrenField
 
-MIN_CURVE, N_CURVES = 10, 30
-"""K_max of section 3: the shortest curve, and the number of curves."""
-
-MOST_DECAYS = 2**20
-"""Maximum size of a table of bandwidths, 8 MiB, and as much for all smaller powers of 2."""
+MIN_CURVE = 10
+"""Length of the shortest curve, K_max of section 3."""
 
 
 @dataclass
@@ -130,7 +127,8 @@ class GrowingTree:
 
 def _decays(n_rows: int) -> np.ndarray:
     """Return the decays (m,) of the bandwidth of a node with at most `n_rows` rows."""
-    return _decays_of(min(2 ** int(n_rows).bit_length(), MOST_DECAYS))
+    # At most 8 MiB, and as much for all smaller powers of 2.
+    return _decays_of(min(2 ** int(n_rows).bit_length(), 2**20))
 
 
 @cache
@@ -323,7 +321,7 @@ def elbow(curve: np.ndarray, rule: str) -> int:
     n = len(curve)
     if n <= MIN_CURVE:
         return _elbow(curve, rule)
-    lengths = np.ceil(np.linspace(MIN_CURVE, n, N_CURVES)).astype(int)
+    lengths = np.ceil(np.linspace(MIN_CURVE, n, 30)).astype(int)
     return int(np.argmax(np.bincount([_elbow(curve[:length], rule) for length in lengths])))
 
 

@@ -37,9 +37,6 @@ SOLVERS = ("greedy-sweeps", "greedy-cyclic", "cyclic-4cd-greedy", "cyclic-2cd", 
 SOLVER_SHARES = {"greedy-cyclic": 0.1, "greedy-sweeps": 0.05}
 """Default of R: pairs of an outer step, as a share of the rows."""
 
-SWEEPS, SWEPT_ROWS = 2, 6
-"""Further sweeps of greedy-sweeps in an outer step, and the rows of their groups."""
-
 DOUBT = 0.01
 """Share of the last exact violation at which a cyclic solver computes all gradients again."""
 
@@ -320,7 +317,8 @@ def solve(
     """
     everyone = np.arange(state.alpha.size)
     greedy, limit = method.is_greedy, method.most_pairs(everyone.size)
-    sweeps = SWEEPS if method.solver == "greedy-sweeps" else 0
+    # Further sweeps of an outer step go over the pairs in groups of six rows.
+    sweeps = 2 if method.solver == "greedy-sweeps" else 0
     numbers, keys = np.empty((2, everyone.size), np.int64), np.empty((3, everyone.size))
     state.least, state.most = -np.inf, np.inf
     course = CoordinateDescent(state, everyone, np.random.default_rng(seed))
@@ -357,7 +355,7 @@ def solve(
         state.problem.rows.descend(state, order, *method.group)
         for _ in range(sweeps):
             order = kernels.interleave(order)
-            state.problem.rows.descend(state, order, SWEPT_ROWS)
+            state.problem.rows.descend(state, order, 6)
         if watch is not None and watch(state):
             return False
         checkpoint.keep(state.n_iter, course.snapshot)

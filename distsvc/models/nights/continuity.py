@@ -32,12 +32,6 @@ MATCHED_ROWS = 100_000
 HALF = 0.5
 """Minimum share of a cluster's rows in another cluster to be a part of it."""
 
-PIECE = 0.1
-"""Minimum share of a cluster's rows that is listed as a piece of it."""
-
-GONE = 0.05
-"""Rows of a cluster that has disappeared, at most, relative to those expected without a change."""
-
 
 @dataclass(frozen=True)
 class ClusterEvent:
@@ -159,7 +153,8 @@ def match_clusters(
             ids[j] = returned[j].id
         else:
             ids[j], next_id = next_id, next_id + 1
-    gone = shared.belonging.sum(axis=1) < GONE * shared.expected
+    # A cluster is gone if it has fewer than 5 % of the rows expected without a change.
+    gone = shared.belonging.sum(axis=1) < 0.05 * shared.expected
     stories = _stories(list(ids_before), ids.tolist(), earlier, shared, jaccard, gone)
     back = {one.id: one.jaccard for one in returned.values()}
     stories = [
@@ -245,7 +240,7 @@ def _end(rows: np.ndarray) -> tuple[Event, list[int]]:
     largest = _largest(rows)
     if n and rows[largest[0]] >= HALF * n:
         return "absorbed", largest[:1]
-    pieces = [j for j in largest if rows[j] >= PIECE * n > 0]
+    pieces = [j for j in largest if rows[j] >= 0.1 * n > 0]
     if len(pieces) > 1 and rows[pieces].sum() >= HALF * n:
         return "split", pieces
     return "disappeared", []

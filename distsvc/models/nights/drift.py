@@ -19,7 +19,7 @@ from distsvc.models.rules.fields import ArrayField, Field
 MIN_UNIT_FACTOR = 5.0
 """Minimum factor between the values of two tables that counts as another unit of a column."""
 
-UNIT_TOLERANCE, UNIT_AGREEMENT = 1.3, 0.7
+UNIT_TOLERANCE = 1.3
 """Maximum ratio of a decile to the common factor, and minimum share of deciles within it."""
 
 DRIFT_BINS = 10
@@ -131,7 +131,7 @@ def unit_factors(before: np.ndarray, now: np.ndarray) -> np.ndarray:
         wider = abs(math.log(ranges[1, k]) - math.log(ranges[0, k]) - factor)
         if (
             abs(factor) >= math.log(MIN_UNIT_FACTOR)
-            and alike.mean() >= UNIT_AGREEMENT
+            and alike.mean() >= 0.7
             and wider <= 2.0 * math.log(UNIT_TOLERANCE)
         ):
             found[k] = math.exp(factor)

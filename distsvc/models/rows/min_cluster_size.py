@@ -25,15 +25,6 @@ MAX_FEW_POINTS = 50
 MIN_REPEATED_SHARE = 0.8
 """Minimum share of the rows at these points."""
 
-NAMES = 5
-"""Up to this number of distinct points count as categories, even if evenly spaced."""
-
-SPACING_TOLERANCE = 1e-3
-"""Relative tolerance for evenly spaced values."""
-
-LOOK = 500
-"""Number of first rows for a quick rejection."""
-
 
 def few_points(rows: np.ndarray) -> np.ndarray | None:
     """Return the points (k, d) that rows (n, d), in random order, repeat; None if there are many.
@@ -42,7 +33,8 @@ def few_points(rows: np.ndarray) -> np.ndarray | None:
     with 80 % of all rows in total. More than 5 points are rejected if a column has evenly spaced
     values: counts, ratings and rounded values are no categories.
     """
-    look = rows[:LOOK]
+    # Most tables are rejected by their first rows, which is fast.
+    look = rows[:500]
     if len(np.unique(look, axis=0)) > MAX_FEW_POINTS + (1.0 - MIN_REPEATED_SHARE) * len(look):
         return None
     distinct, counts = np.unique(rows, axis=0, return_counts=True)
@@ -52,7 +44,7 @@ def few_points(rows: np.ndarray) -> np.ndarray | None:
         rows
     ):
         return None
-    scale = len(points) > NAMES and any(map(_is_scale, points.T))
+    scale = len(points) > 5 and any(map(_is_scale, points.T))
     return None if scale else points
 
 
@@ -62,4 +54,4 @@ def _is_scale(values: np.ndarray) -> bool:
     if len(steps) < 2:
         return False
     multiples = steps / steps.min()
-    return bool((np.abs(multiples - np.rint(multiples)) <= SPACING_TOLERANCE * multiples).all())
+    return bool((np.abs(multiples - np.rint(multiples)) <= 1e-3 * multiples).all())

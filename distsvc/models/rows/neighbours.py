@@ -24,10 +24,6 @@ NEIGHBOUR_BLOCK_ROWS = 128
 """Number of rows per block of the search."""
 
 
-FLOAT32_SPACING = 2.0**-23
-"""Spacing of float32 at 1: twice the unit roundoff."""
-
-
 def nearest_others(
     rows: np.ndarray, k: int, n_jobs: int | None = 1
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -69,7 +65,8 @@ def _by_products(rows: np.ndarray, k: int) -> Search:
     """
     rows = rows - rows.mean(axis=0)
     single = rows.astype(np.float32)
-    wrong = (rows.shape[1] + 6) * FLOAT32_SPACING
+    # 2**-23 is the spacing of float32 at 1, twice the unit roundoff.
+    wrong = (rows.shape[1] + 6) * 2.0**-23
     lows = ((1.0 - wrong) * np.einsum("ij,ij->i", rows, rows)).astype(np.float32)
 
     def search(first: int) -> Found:

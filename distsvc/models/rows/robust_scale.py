@@ -15,22 +15,8 @@ WIDTHS = {0.25: 1.34898, 0.1: 2.56310, 0.05: 3.28971, 0.025: 3.91993, 0.01: 4.65
 """Width between two symmetric quantiles of a normal column, in standard deviations, by tail share.
 """
 
-RUNGS = (0.25, 0.1, 0.05, 0.01)
-"""Tail shares of the quantiles for the spread; the first pair that differs is used."""
-
 BULK_TAIL = 0.025
 """Share of the rows on either side of the bulk; they can include extreme rows."""
-
-LOST = 5.0
-"""Minimum ratio of the standard deviation to the bulk's spread at which extreme rows decide the
-scale."""
-
-MIN_FAR_SPREADS, MIN_FAR_DEVIATIONS = 1000.0, 20.0
-"""Minimum distance of an extreme row, in spreads of the bulk, or in standard deviations of all
-rows."""
-
-MAX_LOG_SPREADS = 20.0
-"""Maximum distance of the farthest row after a logarithm, in spreads of the bulk."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +62,11 @@ class ColumnSpread:
         far, spread = abs(self.farthest - self.middle), self.spread
         if not spread:
             return False
-        lost = self.deviation > LOST * spread
-        if far > MIN_FAR_SPREADS * spread:
+        # Extreme rows decide the scale if the bulk is narrow in units of the standard deviation.
+        lost = self.deviation > 5.0 * spread
+        if far > 1000.0 * spread:
             return lost or kind == "minmax"
-        return lost and far > MIN_FAR_DEVIATIONS * self.deviation
+        return lost and far > 20.0 * self.deviation
 
     @property
     def near_as_log(self) -> bool:
@@ -88,7 +75,7 @@ class ColumnSpread:
         if min(ends) < 0.0 < max(ends):
             return False
         low, middle, high, farthest = np.log1p(np.abs(ends))
-        return bool(abs(farthest - middle) <= MAX_LOG_SPREADS * abs(high - low) / WIDTHS[BULK_TAIL])
+        return bool(abs(farthest - middle) <= 20.0 * abs(high - low) / WIDTHS[BULK_TAIL])
 
 
 def middle_and_spread(values: np.ndarray) -> tuple[float, float]:
@@ -99,7 +86,8 @@ def middle_and_spread(values: np.ndarray) -> tuple[float, float]:
     distance of the other values from the median.
     """
     middle = float(np.median(values))
-    for share in RUNGS:
+    # The first pair of quantiles that differs gives the spread.
+    for share in (0.25, 0.1, 0.05, 0.01):
         low, high = np.quantile(values, [share, 1.0 - share])
         if high > low:
             return middle, float(high - low) / WIDTHS[share]

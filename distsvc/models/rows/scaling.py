@@ -27,9 +27,6 @@ MAX_ROW_LENGTH = 1e18
 SCALING_ROUNDING = 2.0**-48
 """Maximum range of a constant column, relative to its values: 16 roundings."""
 
-PIECE_VALUES = 2**15
-"""Number of float32 values converted to float64 at a time."""
-
 SCALE_KINDS = ("standard", "minmax", "robust", "unit", "none")
 
 ROBUST_LIMIT, ROBUST_BEND = 5.0, 0.25
@@ -68,7 +65,7 @@ def float64_pieces(X: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
     if X.dtype == np.float64 and X.flags.c_contiguous and X.flags.writeable:
         yield slice(0, len(X)), X
         return
-    rows = max(PIECE_VALUES // max(X.shape[1], 1), 1)
+    rows = max(2**15 // max(X.shape[1], 1), 1)
     for first in range(0, len(X), rows):
         piece = X[first : first + rows]
         yield slice(first, first + len(piece)), np.array(piece, np.float64, order="C")

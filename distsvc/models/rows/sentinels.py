@@ -24,19 +24,11 @@ from distsvc.models.rows.aside import MIN_OUTLIER_RANGES
 MIN_SENTINEL_ROWS, MIN_SENTINEL_SHARE = 5, 0.01
 """Minimum number and share of the rows with the value."""
 
-MANY_VALUES = 10
-"""Minimum number of distinct values for a sentinel that is not in `USUAL`."""
-
-MIN_FREQUENCY_RATIO = 10.0
-"""Minimum frequency of a usual sentinel inside the range of the others, relative to any other
-value."""
-
 ENDS = 0.01
 """Share of the other rows on either side that their range excludes."""
 
-MINUS_ONE = -1.0
 NINES = tuple(sign * (10.0**digits - 1.0) for digits in range(2, 7) for sign in (1, -1))
-USUAL = (MINUS_ONE, *NINES, -32768.0, -2147483648.0, 1e20, 1e30, 9.969209968386869e36)
+USUAL = (-1.0, *NINES, -32768.0, -2147483648.0, 1e20, 1e30, 9.969209968386869e36)
 """Usual sentinels; the last one is netCDF's."""
 
 
@@ -113,10 +105,10 @@ def _apart(value: float, n_rows: int, others: np.ndarray) -> tuple[float, float]
     low, high = map(float, np.quantile(others, [ENDS, 1.0 - ENDS]))
     if low == high or not _is_usual(value):
         low, high = least, most
-    many = len(distinct) >= MANY_VALUES
+    many = len(distinct) >= 10
     ranges = 1.0 if _is_usual(value) else MIN_OUTLIER_RANGES
     found = max(low - value, value - high) > ranges * (high - low)
-    if value == MINUS_ONE:
+    if value == -1.0:
         frequent = least < value and _is_frequent(n_rows, distinct, counts)
         found = (many and least >= 0.0) or frequent
     elif _is_usual(value):
@@ -128,4 +120,4 @@ def _apart(value: float, n_rows: int, others: np.ndarray) -> tuple[float, float]
 
 def _is_frequent(n_rows: int, distinct: np.ndarray, counts: np.ndarray) -> bool:
     """Return whether a value of so many rows is far more frequent than all others but 0."""
-    return bool(n_rows >= MIN_FREQUENCY_RATIO * counts[distinct != 0.0].max(initial=1))
+    return bool(n_rows >= 10.0 * counts[distinct != 0.0].max(initial=1))

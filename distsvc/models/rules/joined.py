@@ -18,7 +18,7 @@ from distsvc.models.rules.reasons import Typical
 from distsvc.models.rules.rule import Rule
 
 INTO = "joined_into"
-FORM = "joined-"
+JOINED_FORM = "joined-"
 """Beginning of the form of a joined rule in saved models."""
 
 
@@ -26,7 +26,7 @@ FORM = "joined-"
 def joined_form(base: type[Rule]) -> type[Rule]:
     """Return the class of joined rules based on a class of rules."""
     into = (INTO, Annotated[np.ndarray, ClustersField("int32", "joined")])
-    own = {"form": FORM + base.form, "made_of": base, "quick_pulls": False}
+    own = {"form": JOINED_FORM + base.form, "made_of": base, "quick_pulls": False}
     name = f"Joined{base.__name__}"
     return make_dataclass(
         name, [into], bases=(_Joined, base), namespace=own, frozen=True, kw_only=True
@@ -116,7 +116,7 @@ class _Joined:
         return _made, (self.made_of, known)
 
 
-MIN_SHARE = 0.01
+MIN_MEAN_SHARE = 0.01
 """Minimum mean share of another cluster in a cluster's rows, for shares to decide which is nearest.
 """
 
@@ -128,8 +128,8 @@ def clusters_to_join(
 
     The smallest cluster is merged into its nearest one, while there are more than `max_clusters`,
     or it has fewer than `min_rows` of the rows Z (m, d). The nearest cluster has the largest share
-    in its rows. If no share reaches `MIN_SHARE`, it is the cluster with the nearest median. Merged
-    clusters are numbered by falling size.
+    in its rows. If no share reaches `MIN_MEAN_SHARE`, it is the cluster with the nearest median.
+    Merged clusters are numbered by falling size.
     """
     k = rule.n_clusters
     labels, most = rule.labels(Z), k if max_clusters is None else max_clusters
@@ -145,7 +145,7 @@ def clusters_to_join(
             break
         others = there[there != small]
         near = others[shares[small, others].argmax()]
-        if shares[small, near] < MIN_SHARE * counts[small]:
+        if shares[small, near] < MIN_MEAN_SHARE * counts[small]:
             near = others[apart[small, others].argmin()]
         into[into == small] = near
         counts[near] += counts[small]

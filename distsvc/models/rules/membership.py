@@ -12,7 +12,7 @@ from distsvc.models.rules.rule import Rule
 PIECE_BYTES = 2**22
 """Maximum size in bytes of the shares of all clusters in memory."""
 
-SOFT = 0.15
+SPLIT_SOFTNESS = 0.15
 """Width of the soft hyperplanes for shares, in standard deviations of the node's rows."""
 
 BY_HYPERPLANES = (

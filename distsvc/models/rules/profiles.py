@@ -15,18 +15,8 @@ import numpy as np
 BINS = 256
 """Number of equally frequent bins of a column, whose borders are the ends of ranges."""
 
-BY_CHANCE, SURE = 2.5, 0.9
-"""Minimum J of a column in units of sqrt(1 / n + 1 / m), and J that is always enough. Unrelated
-columns of n and m rows pass the first in fewer than one of a thousand cases."""
-
-RELEVANT = 1 / 3
-"""Minimum J of a column, relative to the best column."""
-
 IN_PROFILE = 5
 """Maximum number of columns in a profile."""
-
-TYPICAL = 5
-"""Maximum number of typical rows of a cluster."""
 
 TOLD_APART = 2
 """Decimals of J that are compared; columns equal in these are ties."""
@@ -108,7 +98,7 @@ def profiles(
         known = inside & usual if (inside & usual).any() else inside
         places = np.flatnonzero(known)
         away = ((Z[places] - centres[c]) ** 2).sum(axis=1)
-        typical = places[np.argsort(away, kind="stable")[:TYPICAL]]
+        typical = places[np.argsort(away, kind="stable")[:5]]
         found.append(ClusterProfile(c, int(sizes[c]), columns, typical))
     return found
 
@@ -186,7 +176,9 @@ def _columns(
     Ties are in the order of the distance of medians, in quartile ranges.
     """
     n, m = np.count_nonzero(inside), np.count_nonzero(~inside)
-    least = max(min(BY_CHANCE * np.sqrt(1.0 / n + 1.0 / m), SURE), RELEVANT * apart.max())
+    # Unrelated columns of n and m rows exceed 2.5 units in fewer than one of a thousand cases.
+    # J = 0.9 is always enough; a column needs a third of the best J.
+    least = max(min(2.5 * np.sqrt(1.0 / n + 1.0 / m), 0.9), 1 / 3 * apart.max())
     known = np.flatnonzero(apart >= least)
     some = known[np.argsort(-apart[known], kind="stable")]
     tied = np.round(apart[some], TOLD_APART)

@@ -19,9 +19,6 @@ from distsvc.models.support_vector.boundary.labelling import DecisionFunction
 Parts = Iterable[tuple[np.ndarray, np.ndarray]]
 """Rows (m, q) float32 as `seen` returns them, with keys (m,) uint64, of parts of a table."""
 
-SMALLEST_DEVIATION = 16.0 * float(np.sqrt(np.finfo(np.float32).tiny))
-"""Minimum of the largest deviation from a mean, 1.7e-18: smaller squares underflow in float32."""
-
 
 @dataclass(frozen=True)
 class Parameters:
@@ -95,7 +92,8 @@ class SupportVectorEngine(ABC):
         self.pilot = self.centred(pilot)
         check_finite(self.pilot)
         largest = float(np.abs(self.pilot).max(initial=0.0))
-        if 0.0 < largest < SMALLEST_DEVIATION:
+        # Squares of smaller deviations underflow in float32.
+        if 0.0 < largest < 16.0 * float(np.sqrt(np.finfo(np.float32).tiny)):
             raise UnusableRowsError(
                 f"values are within {largest:.1e} of their means, and their squares are too small "
                 "for float32; scale the features"

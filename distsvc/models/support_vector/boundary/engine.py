@@ -39,22 +39,11 @@ from distsvc.models.support_vector.boundary.stochastic_gradient import Stochasti
 
 EVALUATION_ROWS = 2048
 EXACT_ROWS = 10_000
-BOUNDARY_NU = 0.1
-BOUNDARY_WANTED = 50
 FEW_VECTORS = 100
 """Default budget of support vectors."""
 
-CLIMB_ROWS = 128
-"""Approximate number of rows whose climbs are one task of a thread."""
-
 WIDENED = "epsilon was widened"
 """Start of a note; a stream keeps only the last such note."""
-
-MIN_PRODUCT = 1e-6
-"""Minimum level of w.phi(x); float32 would lose smaller ones beside 1."""
-
-MIN_LEVEL = 1e-3
-"""Minimum level of f, relative to the highest value of w.phi(x)."""
 
 
 class BoundaryEngine(SupportVectorEngine):
@@ -91,7 +80,7 @@ class BoundaryEngine(SupportVectorEngine):
         super().set_pilot(pilot, n_rows)
         wide, gamma = self.pilot.astype(np.float64), given.gamma
         self.gamma = automatic_gamma(wide, self.n_jobs) if isinstance(gamma, str) else float(gamma)  # type: ignore[arg-type]
-        self.nu = float(BOUNDARY_NU if given.nu is None else given.nu)
+        self.nu = float(0.1 if given.nu is None else given.nu)
         if given.C is not None:
             self.C = float(given.C)
         elif given.solver != "exact":
@@ -253,7 +242,8 @@ class BoundaryEngine(SupportVectorEngine):
                 self.boundary = self.boundary.merge(found, limit)
             self.boundary.check(self.epsilon)
             points = self.boundary.X
-            parts_of = np.array_split(points, max(len(points) // CLIMB_ROWS, 1))
+            # One task of a thread climbs from about 128 rows.
+            parts_of = np.array_split(points, max(len(points) // 128, 1))
             climbed = on_threads(lambda part: labelling.climb(f, part), parts_of, self.n_jobs)
             ends = np.concatenate(climbed)
         self.set_equilibria(points, ends)
@@ -331,7 +321,8 @@ class BoundaryEngine(SupportVectorEngine):
         """
         f = DecisionFunction(S, a.astype(np.float32), self.gamma)
         level = self._level(f(self.pilot).astype(np.float64) + 1.0)
-        if level < MIN_PRODUCT:
+        # Float32 would lose smaller values beside 1.
+        if level < 1e-6:
             raise ParameterError(
                 f"C must be larger, found {self.C!r}: the level of w.phi(x) is {level:g}, and "
                 "float32 loses it beside 1"
@@ -346,7 +337,7 @@ class BoundaryEngine(SupportVectorEngine):
     def _widen_epsilon(self) -> None:
         """Widen epsilon until enough rows of the pilot lie within."""
         values, epsilon = self.decision(self.pilot), self.epsilon
-        wanted = min(BOUNDARY_WANTED, len(values))
+        wanted = min(50, len(values))
         self.epsilon = labelling.widened_epsilon(values, epsilon, wanted)
         self.notes[:] = [note for note in self.notes if not note.startswith(WIDENED)]
         if self.epsilon > epsilon:
@@ -371,7 +362,7 @@ class BoundaryEngine(SupportVectorEngine):
                 f"C = {self.C:g} leaves f < 0 everywhere; the level was set so that a share "
                 f"{self.nu} of the rows lies outside"
             )
-        least = MIN_LEVEL * float(values.max())
+        least = 1e-3 * float(values.max())
         if level < least:
             level = least
             self.note(

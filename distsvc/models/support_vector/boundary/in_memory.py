@@ -45,9 +45,6 @@ MOST_VERTICES = 100_000
 LEAF_VERTICES = 32
 """Maximum number of vertices of a box that is not halved."""
 
-FIRST_NEIGHBOURS = 8
-"""Number of nearest neighbours of every vertex that are tested first: most are connected."""
-
 BURST = 5
 """Steps of all points before those that have arrived absorb others."""
 
@@ -120,7 +117,8 @@ def _boxes(V: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarra
 def _nearest_pairs(V: np.ndarray) -> np.ndarray:
     """Return pairs (m, 2) int64 of every vertex and its nearest ones, the shortest first."""
     n = len(V)
-    k = min(FIRST_NEIGHBOURS + 1, n)
+    # Most of the nearest neighbours are connected; test these first.
+    k = min(8 + 1, n)
     distance, near = (found.reshape(n, k) for found in cKDTree(V).query(V, k=k))
     pairs = np.column_stack([np.repeat(np.arange(n), k), near.ravel()])
     return pairs[np.argsort(distance.ravel(), kind="stable")].astype(np.int64)
