@@ -98,7 +98,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 class _NoFolder(NullCache):
     """The cache of a kernel without a trusted folder: it warns, once."""
 
-    def load_overload(self, sig: Any, target_context: Any) -> None:
+    def load_overload(self, sig: object, target_context: object) -> None:
         """Return None."""
         _not_kept(_folder()[1], os.getpid())
 
@@ -111,12 +111,12 @@ def _not_kept(because: str, process: int = 0) -> None:
 class _Checked(IndexDataCacheFile):
     """The files of a kernel's cached form, which ends with its SHA-256."""
 
-    def _save_data(self, name: str, data: Any) -> None:
+    def _save_data(self, name: str, data: object) -> None:
         content = self._dump(data)
         with self._open_for_write(self._data_path(name)) as stream:
             stream.write(content + hashlib.sha256(content).digest())
 
-    def _load_data(self, name: str) -> Any:
+    def _load_data(self, name: str) -> object:
         path = Path(self._data_path(name))
         content = path.read_bytes()
         if hashlib.sha256(content[:-32]).digest() != content[-32:]:
@@ -151,7 +151,7 @@ class _Cache(FunctionCache):
         stamp = self._impl.locator.get_source_stamp()
         self._cache_file = _Checked(self._cache_path, self._impl.filename_base, stamp)
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
+    def load_overload(self, sig: object, target_context: object) -> object:
         """Return the cached form, or None if there is no usable one."""
         try:
             # Numba's own method also registers all functions that it can compile, which is slow.
@@ -170,7 +170,7 @@ class _Cache(FunctionCache):
             self.disable()
         return None
 
-    def save_overload(self, sig: Any, data: Any) -> None:
+    def save_overload(self, sig: object, data: object) -> None:
         """Store a compiled form, if possible, and add the time since `load_overload` missed it."""
         global _compile_seconds
         if self._began is not None:

@@ -11,8 +11,8 @@ compilation, results are equal up to rounding.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from llvmlite import ir
@@ -21,31 +21,40 @@ from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload
 
+if TYPE_CHECKING:
+    from numba.core.base import BaseContext
+    from numba.core.typing.templates import Signature
+
+    Factors: TypeAlias = list[tuple[ir.Value, ir.Value]]
+    Intrinsic: TypeAlias = tuple[Signature, Callable[..., ir.Value]]
+
+Scalar = TypeVar("Scalar", float, np.float32)
+
 LANES = 32, 8, 1
 """Numbers of partial sums; each is for the elements that remain from the previous number."""
 ROWS_AT_ONCE = 32
 """Rows of a table whose sums are computed together, each in its own element of a vector."""
 
 
-def _of_total(_: ir.IRBuilder, x: Any) -> list[tuple[Any, Any]]:
+def _of_total(_: ir.IRBuilder, x: ir.Value) -> Factors:
     return [(x, ir.Constant(x.type, [1.0] * x.type.count))]
 
 
-def _of_dot(_: ir.IRBuilder, x: Any, y: Any) -> list[tuple[Any, Any]]:
+def _of_dot(_: ir.IRBuilder, x: ir.Value, y: ir.Value) -> Factors:
     return [(x, y)]
 
 
-def _of_distance(builder: ir.IRBuilder, x: Any, y: Any) -> list[tuple[Any, Any]]:
+def _of_distance(builder: ir.IRBuilder, x: ir.Value, y: ir.Value) -> Factors:
     gap = builder.fsub(x, y)
     return [(gap, gap)]
 
 
-def _of_projection(builder: ir.IRBuilder, v: Any, x: Any, y: Any) -> list[tuple[Any, Any]]:
+def _of_projection(builder: ir.IRBuilder, v: ir.Value, x: ir.Value, y: ir.Value) -> Factors:
     gap = builder.fsub(x, y)
     return [(v, gap), (gap, gap)]
 
 
-def _sums(terms: Callable[..., list[tuple[Any, Any]]], n_sums: int, *arrays: types.Array) -> Any:
+def _sums(terms: Callable[..., Factors], n_sums: int, *arrays: types.Array) -> Intrinsic:
     """Return the signature and the code of sums over the elements of arrays of equal length.
 
     `terms` returns the two factors, as vectors, of the next terms of every sum.
@@ -55,7 +64,12 @@ def _sums(terms: Callable[..., list[tuple[Any, Any]]], n_sums: int, *arrays: typ
     wide = types.float32 if all(a.dtype == types.float32 for a in arrays) else types.float64
     result = wide if n_sums == 1 else types.UniTuple(wide, n_sums)
 
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    def generate(
+        context: BaseContext,
+        builder: ir.IRBuilder,
+        signature: Signature,
+        values: Sequence[ir.Value],
+    ) -> ir.Value:
         number = context.get_value_type(wide)
         views = [
             context.make_array(kind)(context, builder, value)
@@ -65,7 +79,7 @@ def _sums(terms: Callable[..., list[tuple[Any, Any]]], n_sums: int, *arrays: typ
         sums = [cgutils.alloca_once(builder, number) for _ in range(n_sums)]
         for one in sums:
             builder.store(ir.Constant(number, 0.0), one)
-        start: Any = context.get_constant(types.intp, 0)
+        start = context.get_constant(types.intp, 0)
         for lanes in LANES:
             vector = ir.VectorType(number, lanes)
             zeros = ir.Constant(vector, [0.0] * lanes)
@@ -95,8 +109,13 @@ def _sums(terms: Callable[..., list[tuple[Any, Any]]], n_sums: int, *arrays: typ
 
 
 def _read(
-    context: Any, builder: ir.IRBuilder, kind: types.Array, data: Any, place: Any, vector: Any
-) -> Any:
+    context: BaseContext,
+    builder: ir.IRBuilder,
+    kind: types.Array,
+    data: ir.Value,
+    place: ir.Value,
+    vector: ir.VectorType,
+) -> ir.Value:
     """Return the elements of an array from `place` on, converted to the vector's type."""
     own = ir.VectorType(context.get_value_type(kind.dtype), vector.count)
     at = builder.bitcast(builder.gep(data, [place]), own.as_pointer())
@@ -104,7 +123,7 @@ def _read(
     return value if own == vector else builder.fpext(value, vector)
 
 
-def _fused(builder: ir.IRBuilder, a: Any, b: Any, c: Any) -> Any:
+def _fused(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
     """Return a b + c of vectors."""
     kind = "f32" if isinstance(a.type.element, ir.FloatType) else "f64"
     signature = ir.FunctionType(a.type, [a.type] * 3)
@@ -112,7 +131,7 @@ def _fused(builder: ir.IRBuilder, a: Any, b: Any, c: Any) -> Any:
     return builder.call(cgutils.get_or_insert_function(builder.module, signature, name), [a, b, c])
 
 
-def _added(builder: ir.IRBuilder, vector: Any) -> Any:
+def _added(builder: ir.IRBuilder, vector: ir.Value) -> ir.Value:
     """Return the sum of a vector's elements, by adding its halves until one element is left."""
     while vector.type.count > 1:
         half = vector.type.count // 2
@@ -132,10 +151,15 @@ def _added(builder: ir.IRBuilder, vector: Any) -> Any:
 
 def _weighted_rows(
     weights: types.Array, rows: types.Array, n: types.Integer, out: types.Array
-) -> Any:
+) -> Intrinsic:
     """Return the signature and the code of `weighted_rows`."""
 
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    def generate(
+        context: BaseContext,
+        builder: ir.IRBuilder,
+        signature: Signature,
+        values: Sequence[ir.Value],
+    ) -> ir.Value:
         w, r, o = (
             context.make_array(kind)(context, builder, value)
             for kind, value in zip(
@@ -157,7 +181,7 @@ def _weighted_rows(
     return types.none(weights, rows, n, out), generate
 
 
-def _splat(builder: ir.IRBuilder, value: Any, vector: ir.VectorType) -> Any:
+def _splat(builder: ir.IRBuilder, value: ir.Value, vector: ir.VectorType) -> ir.Value:
     """Return a vector whose elements all equal `value`."""
     none, first = ir.Constant(vector, ir.Undefined), ir.Constant(ir.IntType(32), 0)
     places = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * vector.count)
@@ -174,7 +198,7 @@ def weighted_rows(weights: np.ndarray, rows: np.ndarray, n: int, out: np.ndarray
         out += weights[b] * rows[b]
 
 
-def fma(a: Any, b: Any, c: Any) -> Any:
+def fma(a: Scalar, b: Scalar, c: Scalar) -> Scalar:
     """Return a b + c, rounded once; all float32 or all float64."""
     return a * b + c
 
@@ -194,13 +218,13 @@ def square_distance(x: np.ndarray, y: np.ndarray) -> Any:
     return (x - y) @ (x - y)
 
 
-def projection(v: np.ndarray, x: np.ndarray, y: np.ndarray) -> Any:
+def projection(v: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[Any, Any]:
     """Return v.(x - y) and ||x - y||^2 of arrays (n,), in float32 if all are, else in float64."""
     return v @ (x - y), (x - y) @ (x - y)
 
 
 @intrinsic
-def _fma(_: Any, a: Any, b: Any, c: Any) -> Any:
+def _fma(_: BaseContext, a: types.Type, b: types.Type, c: types.Type) -> Intrinsic:
     if not a == b == c:
         raise TypingError(f"expected numbers of one type, found {a}, {b} and {c}")
     return a(a, b, c), lambda _context, builder, _signature, values: builder.fma(*values)

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -30,11 +29,12 @@ from distsvc.kernels.baselines import insert_rows, rebuild
 from distsvc.models.baselines.estimator import CentreBaseline
 from distsvc.models.baselines.merging import merged_centres
 from distsvc.models.bases.streams import StreamEstimator
-from distsvc.models.bases.validation import validated
+from distsvc.models.bases.validation import TableLike, validated
 from distsvc.models.rows.sampling import BLOCK_ROWS, seed_of
 from distsvc.models.rows.threads import of_blocks
 
 POINTS_A_CLUSTER = 200
+"""Default number of clustering features for each cluster, the authors' advice."""
 
 
 class CoresetTree:
@@ -180,7 +180,7 @@ class BICO(StreamEstimator, CentreBaseline):
         self.labels_ = self._labels(X)
         self._hold_rows(X)
 
-    def _add_block(self, X: Any) -> None:
+    def _add_block(self, X: TableLike) -> None:
         first = not hasattr(self, "tree_")
         X = validated(self, X, reset=first)
         if first:

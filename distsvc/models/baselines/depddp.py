@@ -136,18 +136,14 @@ class DePDDP(TreeBaseline):
         growth = Growth(Z, self)
         while growth.heap and (self.n_clusters is None or len(growth.members) < self.n_clusters):
             growth.split_next()
-        self.tree_ = tree = growth.tree
-        none = np.zeros(Z.shape[1], np.float32)
-        self.directions_ = np.array([none if v is None else v for v in tree.directions])
-        self.thresholds_, self.children_ = np.array(tree.thresholds), np.array(tree.children)
+        self.tree_ = growth.tree
         self.counts_, self.densities_ = np.array(growth.counts), np.array(growth.densities)
         self._spreads = np.array(growth.spreads)
-        self.clusters_ = tree.numbering(self.counts_)
+        self._number(self.counts_)
         self.labels_ = np.empty(len(X), np.int32)
         for leaf, rows in growth.members.items():
             self.labels_[rows] = self.clusters_[leaf]
         self._hold_rows(X)
-        self.n_clusters_ = len(tree.leaves)
         if self.n_clusters is not None and self.n_clusters_ < self.n_clusters:
             warnings.warn(
                 f"{self.n_clusters} clusters were asked for, but only {self.n_clusters_} found: "

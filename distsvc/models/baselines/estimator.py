@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from sklearn.base import ClusterMixin
@@ -15,7 +15,7 @@ from distsvc.models.baselines.merging import by_size, first_splits
 from distsvc.models.baselines.rules import Centres, Splits
 from distsvc.models.baselines.split_tree import SplitTree, subtract_centre
 from distsvc.models.bases.lazy_attributes import DescribesRows
-from distsvc.models.bases.validation import unweighted, validated
+from distsvc.models.bases.validation import TableLike, unweighted, validated
 from distsvc.models.rows.sampling import row_keys
 from distsvc.models.rows.threads import of_blocks
 from distsvc.models.rules.membership import Membership
@@ -60,7 +60,7 @@ class Baseline(ClusterMixin, DescribesRows):
         check_parameters(self.algorithm, self.get_params())
 
     @unweighted
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: TableLike, y: object = None) -> Self:
         """Cluster the rows of X.
 
         Parameters
@@ -98,7 +98,7 @@ class Baseline(ClusterMixin, DescribesRows):
         self._fit_rows(X)
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: TableLike) -> np.ndarray:
         """Return the cluster of every row.
 
         Parameters
@@ -127,7 +127,7 @@ class Baseline(ClusterMixin, DescribesRows):
         check_is_fitted(self)
         return self._labels(validated(self, X, reset=False))
 
-    def cut(self, n_clusters: int, X: Any = None) -> np.ndarray:
+    def cut(self, n_clusters: int, X: TableLike = None) -> np.ndarray:
         """Return the labels for a smaller number of clusters, without learning again.
 
         Clusters are merged: centres by Ward's method, the leaves of a tree by its later splits.
@@ -239,6 +239,7 @@ class TreeBaseline(Baseline):
     children_: np.ndarray
     clusters_: np.ndarray
     centre_: np.ndarray
+    n_clusters_: int
     _spreads: np.ndarray
 
     def _labels(self, X: np.ndarray) -> np.ndarray:
@@ -246,6 +247,15 @@ class TreeBaseline(Baseline):
             return self.clusters_[self.tree_.route(subtract_centre(block, self.centre_))[0]]
 
         return of_blocks(labelled, X, self.n_jobs)
+
+    def _number(self, counts: np.ndarray) -> None:
+        """Set the attributes of the tree; leaves are numbered by their `counts` (n_nodes,)."""
+        tree = self.tree_
+        none = np.zeros(len(self.centre_), np.float32)
+        self.directions_ = np.array([none if v is None else v for v in tree.directions])
+        self.thresholds_, self.children_ = np.array(tree.thresholds), np.array(tree.children)
+        self.clusters_ = tree.numbering(counts)
+        self.n_clusters_ = len(tree.leaves)
 
     def _groups(self, k: int) -> np.ndarray:
         return first_splits(self.children_, self.clusters_, k)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -26,7 +26,7 @@ from distsvc.errors import ParameterError
 from distsvc.job.parameters import RandomState
 from distsvc.models.baselines.estimator import CentreBaseline
 from distsvc.models.baselines.merging import merged_centres
-from distsvc.models.bases.validation import validated
+from distsvc.models.bases.validation import TableLike, validated
 from distsvc.models.rows.sampling import seed_of
 from distsvc.models.rows.threads import of_blocks, on_threads
 
@@ -132,7 +132,7 @@ class FuzzyCMeans(CentreBaseline):
         self._hold_rows(X)
         self.probabilities_ = self.memberships_.max(axis=1).astype(np.float32)
 
-    def memberships(self, X: Any) -> np.ndarray:
+    def memberships(self, X: TableLike) -> np.ndarray:
         """Return the memberships of every row, which add up to 1.
 
         Parameters

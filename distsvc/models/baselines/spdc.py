@@ -14,7 +14,6 @@ The window, the test for a minimum and the bounds are ours.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from distsvc.models.baselines.density import lowest_minimum, normal_bandwidth
 from distsvc.models.baselines.estimator import TreeBaseline
 from distsvc.models.baselines.split_tree import SplitTree, subtract_centre
 from distsvc.models.bases.streams import StreamEstimator
-from distsvc.models.bases.validation import validated
+from distsvc.models.bases.validation import TableLike, validated
 from distsvc.models.hyperplanes.tree import valley
 from distsvc.models.rows.sampling import BLOCK_ROWS, seed_of
 
@@ -136,7 +135,7 @@ class SPDC(StreamEstimator, TreeBaseline):
         self.labels_ = self.clusters_[ends]
         self._hold_rows(X)
 
-    def _add_block(self, X: Any) -> None:
+    def _add_block(self, X: TableLike) -> None:
         first = not hasattr(self, "tree_")
         X = validated(self, X, reset=first)
         if first:
@@ -180,11 +179,3 @@ class SPDC(StreamEstimator, TreeBaseline):
         threshold = float(direction @ state.means[leaf] + found[0])
         state.directions[leaf], state.thresholds[leaf] = direction, threshold
         state.children[leaf] = self.tree_.split(leaf, state.directions[leaf].copy(), threshold)
-
-    def _number(self, counts: np.ndarray) -> None:
-        tree = self.tree_
-        self.clusters_ = tree.numbering(counts)
-        self.n_clusters_ = len(tree.leaves)
-        n_nodes = len(tree.children)
-        self.directions_ = self.state_.directions[:n_nodes].copy()
-        self.thresholds_, self.children_ = np.array(tree.thresholds), np.array(tree.children)

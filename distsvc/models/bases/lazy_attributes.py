@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from distsvc.models.bases.validation import LazyValues
 from distsvc.models.rows.threads import of_blocks
 
 LAZY_ATTRIBUTES = ("probabilities_", "outlier_scores_")
@@ -50,16 +50,16 @@ class DescribesRows(BaseEstimator):
     """
 
     n_jobs: int | None
-    labels_: Any
+    labels_: LazyValues
     _held: FitRows | None = None
 
     @cached_property
-    def probabilities_(self) -> Any:
+    def probabilities_(self) -> LazyValues:
         """Share of its own cluster in every row of `fit`, computed on first access."""
         return self._of_held("probabilities_")
 
     @cached_property
-    def outlier_scores_(self) -> Any:
+    def outlier_scores_(self) -> LazyValues:
         """Outlier score of every row of `fit`, computed on first access."""
         return self._of_held("outlier_scores_")
 
@@ -91,7 +91,7 @@ class DescribesRows(BaseEstimator):
             self._held = None
         return found
 
-    def __getstate__(self) -> Any:
+    def __getstate__(self) -> object:
         """Return the state to pickle: the values of the rows without the rows."""
         if self._held is not None:
             for name in LAZY_ATTRIBUTES:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from sklearn.utils import Tags
 
 from distsvc.inputs.given import rows_of
 from distsvc.inputs.mixed import Levels, mixed_rows
 from distsvc.inputs.rows import Reading
 from distsvc.models.bases.passes import OutlierEstimator, Values
+from distsvc.models.bases.validation import TableLike
 from distsvc.models.rows.threads import of_blocks
 
 
@@ -20,17 +20,17 @@ class MixedClusterEstimator(OutlierEstimator):
     _rows: np.ndarray | None  # prepared rows of `fit`; None if read block by block
 
     @property
-    def _allowed(self) -> dict[str, Any]:
+    def _allowed(self) -> dict[str, str]:
         """Options of scikit-learn's check: a mixture integrates over missing values."""
         return {"ensure_all_finite": "allow-nan"}
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         """Return scikit-learn's tags: missing values are allowed."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
 
-    def _as_numbers(self, X: Any, reset: bool) -> Any:
+    def _as_numbers(self, X: TableLike, reset: bool) -> TableLike:
         """Return a table in memory with text or missing values as numbers and codes (n, d).
 
         With `reset`, in `fit`, the levels of categories are stored; later tables use the same

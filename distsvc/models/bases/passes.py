@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import numpy as np
-from sklearn.base import ClusterMixin
+from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from distsvc.errors import UnusableRowsError
@@ -23,7 +23,13 @@ from distsvc.inputs.rows import Input, OfRows, RowValues, block_rows, cut, reada
 from distsvc.job.constraints import COUNT
 from distsvc.models.bases.lazy_attributes import DescribesRows
 from distsvc.models.bases.phases import Phases
-from distsvc.models.bases.validation import check_integers, unweighted, validated
+from distsvc.models.bases.validation import (
+    LazyValues,
+    TableLike,
+    check_integers,
+    unweighted,
+    validated,
+)
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges
 from distsvc.models.rows.scaling import check_length
@@ -43,7 +49,9 @@ ROW_ATTRIBUTES = ("label", "probability", "outlier_score")
 """Attributes of a fit with one value per row."""
 
 
-def given(estimator: Any, X: Any, *, reset: bool, whole: bool = False) -> Input | None:
+def given(
+    estimator: BaseEstimator, X: TableLike, *, reset: bool, whole: bool = False
+) -> Input | None:
     """Return the reader of X, with checked columns; None for arrays.
 
     A frame in memory is an array if the rows are needed as a `whole`.
@@ -121,7 +129,9 @@ class Values:
         return np.where(found["score"] < self.least, np.int32(-1), found["label"])
 
 
-def answered(estimator: Any, X: Any, of_rows: OfRows, n_jobs: int | None = 1) -> Any:
+def answered(
+    estimator: BaseEstimator, X: TableLike, of_rows: OfRows, n_jobs: int | None = 1
+) -> LazyValues:
     """Return the values (n,) or (n, k) of an estimator's rows, as lazy as the rows.
 
     Parts of an array run on `n_jobs` threads.
@@ -142,12 +152,12 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
 
     verbose: int
     notes_: list[str]
-    labels_: Any
+    labels_: LazyValues
     n_clusters_: int
     _engine: Any
 
     @unweighted
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: TableLike, y: object = None) -> Self:
         """Cluster the rows of X.
 
         Parameters
@@ -195,12 +205,12 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         self._warn()
         return self
 
-    def _as_numbers(self, X: Any, reset: bool) -> Any:
+    def _as_numbers(self, X: TableLike, reset: bool) -> TableLike:
         """Return rows with codes instead of categories, if the estimator supports such tables."""
         return X
 
     @property
-    def _allowed(self) -> dict[str, Any]:
+    def _allowed(self) -> dict[str, str]:
         """Options of scikit-learn's check of rows."""
         return {}
 
@@ -217,7 +227,7 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
     def _fit_source(self, source: Input) -> None:
         """Fit rows that are read block by block; parameters are not checked yet."""
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: TableLike) -> LazyValues:
         """Return the cluster of every row.
 
         Parameters
@@ -249,7 +259,7 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         self._settle()
         return answered(self, X, self._values("label"), self.n_jobs)
 
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: TableLike) -> LazyValues:
         """Return the shares of all clusters in every row, which add up to 1.
 
         They say between which clusters a row lies, not whether it is outside.
@@ -282,7 +292,7 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         self._settle()
         return answered(self, X, self._values("share"), self.n_jobs)
 
-    def score_samples(self, X: Any) -> Any:
+    def score_samples(self, X: TableLike) -> LazyValues:
         """Return a score of every row: the higher, the farther inside its cluster.
 
         The notes of the class describe what it measures.
@@ -314,7 +324,7 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         """
         return self._scores(X)
 
-    def cut(self, n_clusters: int, X: Any = None) -> Any:
+    def cut(self, n_clusters: int, X: TableLike = None) -> LazyValues:
         """Return the labels for another number of clusters, without learning again.
 
         Parameters
@@ -354,7 +364,7 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
             return self._labels_of_cut(int(n_clusters))
         return answered(self, X, self._values_of_cut(int(n_clusters)), self.n_jobs)
 
-    def _scores(self, X: Any) -> Any:
+    def _scores(self, X: TableLike) -> LazyValues:
         """Return the scores (n,) float64 of rows X (n, d), as lazy as X."""
         self._settle()
         return answered(self, X, self._values("score"), self.n_jobs)
@@ -411,7 +421,7 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
 class OutlierEstimator(ClusterEstimator):
     """Base of estimators whose clusters have a boundary."""
 
-    def decision_function(self, X: Any) -> Any:
+    def decision_function(self, X: TableLike) -> LazyValues:
         """Return the score of every row, negative outside all clusters.
 
         The notes of the class describe its unit.
@@ -442,7 +452,7 @@ class OutlierEstimator(ClusterEstimator):
         """
         return self._decisions(X)
 
-    def _decisions(self, X: Any) -> Any:
+    def _decisions(self, X: TableLike) -> LazyValues:
         """Return the scores (n,) float64 of rows X (n, d), as lazy as X."""
         self._settle()
         return answered(self, X, self._values("score"), self.n_jobs)
@@ -497,7 +507,7 @@ class Passes:
         if n_rows != self.n_rows:
             raise _changed(f"had {self.n_rows} rows at the first reading and {n_rows} at another")
 
-    def values(self, *columns: OfRows) -> list[Any]:
+    def values(self, *columns: OfRows) -> list[LazyValues]:
         """Return columns (n,) of values of all rows, as lazy as the rows; raises as `again`."""
         if self.source.lazy:
             return [self.source.map(of_rows) for of_rows in columns]

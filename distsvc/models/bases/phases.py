@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import Any
+from typing import Protocol
 
 from distsvc.job.constraints import VERBOSE
+
+
+class Verbose(Protocol):
+    """Estimator with a parameter `verbose`."""
+
+    verbose: int
 
 
 class Phases:
     """Prints a line for each phase of an estimator's fit, unless its `verbose` is 0."""
 
-    def __init__(self, estimator: Any):
+    def __init__(self, estimator: Verbose):
         self._name, self._told = type(estimator).__name__, estimator.verbose
         VERBOSE.check("verbose", self._told)
         self._began = perf_counter()

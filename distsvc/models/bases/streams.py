@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
+
+from distsvc.models.bases.validation import TableLike
 
 
 class StreamEstimator:
     """Estimator that also learns from a stream, one block of rows at a time."""
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: TableLike, y: object = None) -> Self:
         """Learn from the next rows of a stream.
 
         The notes of the class describe what the first block decides. Rows should come in random
@@ -50,6 +52,6 @@ class StreamEstimator:
         self._add_block(X)
         return self
 
-    def _add_block(self, X: Any) -> None:
+    def _add_block(self, X: TableLike) -> None:
         """Learn from a block of rows (n, d), not checked yet."""
         raise NotImplementedError

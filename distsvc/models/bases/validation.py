@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -14,10 +14,16 @@ from distsvc.inputs.given import is_elsewhere
 from distsvc.inputs.rows import check_array
 from distsvc.models.rows.scaling import check_length
 
+TableLike: TypeAlias = Any
+"""Rows (n, d) in a form that `distsvc.inputs.given.opened` reads, or an array, dense or sparse."""
+
+LazyValues: TypeAlias = Any
+"""Values of rows, (n,) or (n, k): an array, or as lazy as the rows."""
+
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
-def validated(estimator: Any, X: Any, **options: Any) -> Any:
+def validated(estimator: Any, X: TableLike, **options: Any) -> Any:
     """Return rows X (n, d), float64 or float32, as scikit-learn's `validate_data` checks them.
 
     Raises
@@ -69,7 +75,7 @@ def unweighted(fit: Fit) -> Fit:
     return fitted  # type: ignore[return-value]
 
 
-def check_integers(X: Any) -> None:
+def check_integers(X: TableLike) -> None:
     """Raise UnusableRowsError for an array with integers whose differences float64 rounds away."""
     if isinstance(X, np.ndarray) and X.ndim == 2:
         ends = Ends()

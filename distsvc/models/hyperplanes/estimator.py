@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -30,7 +29,7 @@ from distsvc.job.parameters import (
 from distsvc.models.bases.passes import ClusterEstimator, Passes, Values
 from distsvc.models.bases.phases import Phases
 from distsvc.models.bases.streams import StreamEstimator
-from distsvc.models.bases.validation import validated
+from distsvc.models.bases.validation import TableLike, validated
 from distsvc.models.hyperplanes.engine import TreeEngine, TreeStream
 from distsvc.models.hyperplanes.tree import Cut
 from distsvc.models.published import PublishedSettings
@@ -220,7 +219,7 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
         else:
             self._label_passes(passes)
 
-    def _add_block(self, X: Any) -> None:
+    def _add_block(self, X: TableLike) -> None:
         first = not hasattr(self, "_stream")
         X = validated(self, X, reset=first)
         if first:

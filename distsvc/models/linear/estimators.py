@@ -32,7 +32,7 @@ from distsvc.job.parameters import (
 )
 from distsvc.models.bases.passes import answered
 from distsvc.models.bases.phases import Phases
-from distsvc.models.bases.validation import unweighted, validated
+from distsvc.models.bases.validation import LazyValues, TableLike, unweighted, validated
 from distsvc.models.linear.engine import (
     DEFAULT_NU,
     BallEngine,
@@ -91,7 +91,7 @@ class _LinearEstimator(PublishedSettings, OutlierMixin, BaseEstimator):
     random_state: RandomState = None
 
     @unweighted
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: TableLike, y: object = None) -> Self:
         """Learn from the rows of X.
 
         Parameters
@@ -144,7 +144,7 @@ class _LinearEstimator(PublishedSettings, OutlierMixin, BaseEstimator):
             warnings.warn(note, UserWarning, stacklevel=2)
         return self
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: TableLike) -> LazyValues:
         """Return 1 for every row inside, and -1 for outliers.
 
         Parameters
@@ -175,7 +175,7 @@ class _LinearEstimator(PublishedSettings, OutlierMixin, BaseEstimator):
             return answered(self, X, self._decision(self.offset_, sides=True))
         return np.where(self.decision_function(X) >= 0.0, 1, -1)
 
-    def decision_function(self, X: Any) -> Any:
+    def decision_function(self, X: TableLike) -> LazyValues:
         """Return `score_samples` less ``offset_``: negative for outliers.
 
         Parameters
@@ -203,7 +203,7 @@ class _LinearEstimator(PublishedSettings, OutlierMixin, BaseEstimator):
         """
         return self.score_samples(X) - self.offset_
 
-    def score_samples(self, X: Any) -> Any:
+    def score_samples(self, X: TableLike) -> LazyValues:
         """Return the score of every row, higher inside, without the offset.
 
         Parameters
@@ -245,7 +245,7 @@ class _LinearEstimator(PublishedSettings, OutlierMixin, BaseEstimator):
         """Return the function that scores dense rows, or finds their sides."""
         return Decision(self._weights, offset, self._engine_type.is_ball, sides)
 
-    def _scores(self, X: Any) -> np.ndarray:
+    def _scores(self, X: TableLike) -> np.ndarray:
         """Return the scores (n,) of rows X (n, d), dense or CSR, without the offset."""
         w, ball = self._weights, self._engine_type.is_ball
         if not sparse.issparse(X):
@@ -467,7 +467,7 @@ class LinearSVDD(_LinearEstimator):
         self.center_, self.radius_ = self._weights, radius(self.offset_)
 
 
-def _checked(estimator: BaseEstimator, X: Any, **options: Any) -> Any:
+def _checked(estimator: BaseEstimator, X: TableLike, **options: Any) -> Any:
     """Return X as float64: CSR without repeated columns if sparse, else in C order."""
     if sparse.issparse(X):
         _check_indices(X)
@@ -478,7 +478,7 @@ def _checked(estimator: BaseEstimator, X: Any, **options: Any) -> Any:
     return X
 
 
-def _check_indices(X: Any) -> None:
+def _check_indices(X: TableLike) -> None:
     """Raise UnusableRowsError if an index of a CSR or CSC matrix is out of range."""
     if X.format not in ("csr", "csc") or not X.indices.size:
         return

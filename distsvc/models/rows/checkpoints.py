@@ -17,8 +17,8 @@ from distsvc.models.rules.fields import Facts, check_fields, forms_of, whole
 State = tuple[Facts, dict[str, np.ndarray]]
 """Facts and arrays; the arrays are used before the learner continues."""
 
-T = TypeVar("T")
-Restore = Callable[[Facts, dict[str, np.ndarray]], T]
+Restored = TypeVar("Restored")
+Restore = Callable[[Facts, dict[str, np.ndarray]], Restored]
 
 MAX_STATE_COUNT = 2**62
 """Maximum of counts in a state."""
@@ -27,7 +27,7 @@ MAX_STATE_COUNT = 2**62
 class Checkpoint(Protocol):
     """Stored states of one learner."""
 
-    def last(self, restore: Restore[T]) -> T | None:
+    def last(self, restore: Restore[Restored]) -> Restored | None:
         """Return `restore` of the last valid state; None if there is none.
 
         `restore` raises DataError for a state of another form, before it changes anything.
@@ -40,7 +40,7 @@ class Checkpoint(Protocol):
 class NoCheckpoint:
     """Stores nothing."""
 
-    def last(self, restore: Restore[T]) -> T | None:
+    def last(self, restore: Restore[Restored]) -> Restored | None:
         """Return None."""
 
     def keep(self, steps: int, state: Callable[[], State]) -> None:

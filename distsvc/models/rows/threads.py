@@ -21,11 +21,13 @@ def compile_seconds() -> float:
     return jit.compile_seconds()
 
 
-T = TypeVar("T")
-R = TypeVar("R")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
-def on_threads(function: Callable[[T], R], items: Iterable[T], n_jobs: int | None) -> list[R]:
+def on_threads(
+    function: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None
+) -> list[Result]:
     """Return the function's result for each item, in order.
 
     `n_jobs` is the number of threads as in scikit-learn: None is 1 unless `joblib.parallel_config`

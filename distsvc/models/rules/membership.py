@@ -9,7 +9,7 @@ import numpy as np
 from distsvc.kernels.shares import largest_others
 from distsvc.models.rules.rule import Rule
 
-PIECE_BYTES = 2**22
+SHARE_BYTES = 2**22
 """Maximum size in bytes of the shares of all clusters in memory."""
 
 SPLIT_SOFTNESS = 0.15
@@ -40,7 +40,7 @@ class Membership:
         """Return the shares of prepared rows Z (n, d) with labels (n,), `most` others at most."""
         n, m = len(Z), min(most, rule.n_clusters - 1)
         found = cls(np.empty(n, np.float32), np.empty((n, m), np.int32), np.empty((n, m), "f4"))
-        step = max(1, PIECE_BYTES // (4 * rule.n_clusters))
+        step = max(1, SHARE_BYTES // (4 * rule.n_clusters))
         for first in range(0, n, step):
             part = slice(first, first + step)
             shares = rule.shares(Z[part])

@@ -13,11 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-PIECE_BYTES = 2**20
+REASON_BYTES = 2**20
 """Size in bytes of the rows that are scored at a time."""
-
-LOWEST = 0.01
-"""Share of the rows with the lowest scores that are explained if the model detects no outliers."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +47,8 @@ class Typical:
         labels, scores = labelled["label"], labelled["score"]
         if not np.isfinite(scores).all():
             scores = np.zeros(len(Z))
-        low = 0.0 if has_outliers else np.quantile(scores, LOWEST, method="lower")
+        # Without outliers, the rows with the lowest 1 % of scores are explained.
+        low = 0.0 if has_outliers else np.quantile(scores, 0.01, method="lower")
         usual = scores >= low if (scores >= low).any() else np.ones(len(Z), bool)
         values = np.tile(np.median(Z[usual], axis=0), (k, 1)).astype(np.float64)
         for c in np.unique(labels[usual]):
@@ -88,7 +86,7 @@ def pulls(
     own, whole = capped(Z), capped(usual)
     group_of = np.repeat(np.arange(len(firsts)), np.diff(firsts, append=Z.shape[1]))
     i, g = np.nonzero(np.logical_or.reduceat(usual != Z, firsts, axis=1))
-    step = max(1, PIECE_BYTES // Z[:1].nbytes)
+    step = max(1, REASON_BYTES // Z[:1].nbytes)
     for first in range(0, len(i), step):
         rows, groups = i[first : first + step], g[first : first + step]
         changed = group_of == groups[:, None]

@@ -43,7 +43,7 @@ from distsvc.job.parameters import (
 from distsvc.models.bases.passes import OutlierEstimator, Passes, Values, answered
 from distsvc.models.bases.phases import Phases
 from distsvc.models.bases.streams import StreamEstimator
-from distsvc.models.bases.validation import validated
+from distsvc.models.bases.validation import LazyValues, TableLike, validated
 from distsvc.models.published import PublishedSettings
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
@@ -383,7 +383,7 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         self._take_clusters()
         self.seconds_ = {"training": trained - started, "clustering": perf_counter() - trained}
 
-    def relabel(self, X: Any, **parameters: Any) -> SupportVectorClustering:
+    def relabel(self, X: TableLike, **parameters: Any) -> SupportVectorClustering:
         """Cluster the rows of `fit` again with the trained model.
 
         Parameters
@@ -439,7 +439,7 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         self.seconds_ = self.seconds_ | {"clustering": perf_counter() - started}
         return self
 
-    def _add_block(self, X: Any) -> None:
+    def _add_block(self, X: TableLike) -> None:
         held = getattr(self, "_engine", None)
         engine = held if isinstance(held, BoundaryEngine) and held.streams else None
         X = validated(self, X, reset=engine is None, ensure_min_samples=1 + (engine is None))
@@ -450,20 +450,20 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         engine.feed(engine.centred(X))
         self._take_decision()
 
-    def _decisions(self, X: Any) -> Any:
+    def _decisions(self, X: TableLike) -> LazyValues:
         check_is_fitted(self, "dual_coef_")
         engine = self._engine
         if isinstance(engine, BoundaryEngine) and engine.streams:  # it may have no clusters yet
             return engine.values(self._seen(X)).astype(np.float64)
         return answered(self, X, self._values("score"), self.n_jobs)
 
-    def _scores(self, X: Any) -> Any:
+    def _scores(self, X: TableLike) -> LazyValues:
         return self.decision_function(X) + self.offset_
 
     def cut(
         self,
         n_clusters: int | None = None,
-        X: Any = None,
+        X: TableLike = None,
         *,
         level: float | None = None,
         significance: float | None = None,
@@ -556,7 +556,7 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
             self._engine.find_pending_clusters()
             self._take_clusters()
 
-    def _seen(self, X: Any) -> np.ndarray:
+    def _seen(self, X: TableLike) -> np.ndarray:
         """Return rows X (n, d) in the engine's coordinates, (n, q) float32."""
         check_is_fitted(self, "dual_coef_")
         return self._engine.seen(validated(self, X, reset=False))

@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 
 MAX_MOVES = 20  # clusters of each run; one more is drawn, not joined into "others"
 FLOW_HEAD, FLOW_FOOT = 0.3, 0.04  # above and below the bars
-NARROWEST_SLOT, BAR_WIDTH = 0.165, 0.13
+NARROWEST_SLOT, SIDE_WIDTH = 0.165, 0.13
 TEXT = 9.5  # size
 
 Id = int | None
@@ -138,16 +138,16 @@ def alluvial(found: Flow, notes: Sequence[Mapping[int, str]], colours: Mapping[i
     rooms = [height - 0.05 * (len(side) - 1) for side in sides]
     unit = min(map(lambda side, rest: unit_length(side, 0.0, rest, NARROWEST_SLOT), sides, rooms))
     bars = [_bars(side, unit, height) for side in sides]
-    ends = room + BAR_WIDTH, drawing.FIGURE_WIDTH - room - BAR_WIDTH
+    ends = room + SIDE_WIDTH, drawing.FIGURE_WIDTH - room - SIDE_WIDTH
     _draw_bands(axes, found, shares * unit, bars, ends, colours)
     for k, (edge, way, side) in enumerate(((ends[0], -1, "right"), (ends[1], 1, "left"))):
         for bar, one, text in zip(bars[k], ids[k], texts[k], strict=True):
             colour = _colour(one, colours)
-            axes.add_patch(Rectangle((edge, bar.top), way * BAR_WIDTH, bar.length, color=colour))
-            at = edge + way * (BAR_WIDTH + 0.06), bar.middle
+            axes.add_patch(Rectangle((edge, bar.top), way * SIDE_WIDTH, bar.length, color=colour))
+            at = edge + way * (SIDE_WIDTH + 0.06), bar.middle
             axes.text(*at, text, fontsize=size, ha=side, va="center_baseline")
         title = ("the run before", "this run")[k]
-        at = edge + way * BAR_WIDTH, FLOW_FOOT - FLOW_HEAD / 2
+        at = edge + way * SIDE_WIDTH, FLOW_FOOT - FLOW_HEAD / 2
         axes.text(*at, title, fontsize=TEXT, ha=("left", "right")[k], va="center", color=SOFT)
     return figure
 

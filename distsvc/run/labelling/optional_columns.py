@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from distsvc.errors import JobFileError
 from distsvc.job.config import OutputConfig
-from distsvc.models.rules.membership import PIECE_BYTES, Membership
+from distsvc.models.rules.membership import SHARE_BYTES, Membership
 from distsvc.models.rules.rule import Rule
 from distsvc.report.content.explained_parts import (
     ColumnsPart,
@@ -157,7 +157,7 @@ class Shares(OptionalColumns):
     @classmethod
     def held(cls, output: OutputConfig) -> Terms:
         """Return the memory of the shares of all clusters in a piece of a block."""
-        return {"shares of clusters": 2.0 * PIECE_BYTES * output.shares}
+        return {"shares of clusters": 2.0 * SHARE_BYTES * output.shares}
 
     def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
         """Return the shares of a block; the next clusters are given by their ids."""

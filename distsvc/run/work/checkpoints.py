@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 from distsvc.errors import DataError
-from distsvc.models.rows.checkpoints import Restore, State, T
+from distsvc.models.rows.checkpoints import Restore, Restored, State
 from distsvc.run.work.directory import LostWorkError, Result, RunDirectory
 from distsvc.run.work.display import LOG
 
@@ -27,7 +27,7 @@ class TaskCheckpoints:
         self._run, self._folder = run, f"{CHECKPOINTS}/{name}"
         self._since = time.monotonic()
 
-    def last(self, restore: Restore[T]) -> T | None:
+    def last(self, restore: Restore[Restored]) -> Restored | None:
         """Return the state of the last usable checkpoint, built by `restore`, if there is one.
 
         A checkpoint that is damaged, of another task or not accepted by `restore` is removed.

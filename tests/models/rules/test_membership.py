@@ -51,7 +51,7 @@ def test_there_are_no_more_others_than_clusters():
 def test_pieces_do_not_matter(monkeypatch):
     labels = RULE.label(ROWS)["label"]
     whole = Membership.of(RULE, ROWS, labels, 3)
-    monkeypatch.setattr(membership, "PIECE_BYTES", 4 * 6 * 7)
+    monkeypatch.setattr(membership, "SHARE_BYTES", 4 * 6 * 7)
     for name, values in vars(Membership.of(RULE, ROWS, labels, 3)).items():
         assert values.tobytes() == getattr(whole, name).tobytes()
 

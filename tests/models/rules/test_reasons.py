@@ -60,7 +60,7 @@ def test_pieces_do_not_change_a_bit(monkeypatch):
     Z = random.normal(size=(50, 7)).astype(np.float32)
     usual = Z[random.permutation(50)]
     whole, sizes = pulls(bump, Z, usual, 1.5, np.arange(7)), []
-    monkeypatch.setattr(reasons, "PIECE_BYTES", 4 * 7 * 11)
+    monkeypatch.setattr(reasons, "REASON_BYTES", 4 * 7 * 11)
 
     def counting(rows):
         assert rows.dtype == np.float32

@@ -21,8 +21,8 @@ from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction, Nearest
 
 GAMMA = real(gt=0.0, le=LARGEST_FLOAT32)
-LABEL = "int32, >= 0: the cluster, 0 the largest on a sample; outliers have one too"
-OUTLIER = "bool: score < 0, the row lies outside every cluster"
+CLUSTER_MEANING = "int32, >= 0: the cluster, 0 the largest on a sample; outliers have one too"
+OUTLIER_MEANING = "bool: score < 0, the row lies outside every cluster"
 
 SOFTENED = 0.5
 """Factor on gamma in the shares of nearest points."""
@@ -42,9 +42,9 @@ class BoundaryRule(Rule):
         "all clusters"
     )
     meanings: ClassVar[Mapping[str, str]] = {
-        "label": LABEL,
+        "label": CLUSTER_MEANING,
         "score": "float32: f(x), the decision value; 0 is the boundary of the domain of novelty",
-        "outlier": OUTLIER,
+        "outlier": OUTLIER_MEANING,
     }
 
     beside: ClassVar[Mapping[str, Field]] = {

@@ -14,7 +14,13 @@ from distsvc.kernels.projection import project
 from distsvc.kernels.shares import nearest_shares, vote_shares
 from distsvc.models.rules.fields import FLAG, ArrayField, ClustersField, real
 from distsvc.models.rules.rule import Rule, ScoreWords
-from distsvc.models.support_vector.boundary.rule import GAMMA, LABEL, OUTLIER, SOFTENED, grouped
+from distsvc.models.support_vector.boundary.rule import (
+    CLUSTER_MEANING,
+    GAMMA,
+    OUTLIER_MEANING,
+    SOFTENED,
+    grouped,
+)
 from distsvc.models.support_vector.level_tree.neighbour_score import LEAST_UNIT, NeighbourScore
 from distsvc.models.support_vector.level_tree.tree import LevelTree, Voter
 
@@ -87,10 +93,10 @@ class LevelRule(Scored, Rule):
         "the kernel is beside the clusters, over that of all clusters"
     )
     meanings: ClassVar[Mapping[str, str]] = {
-        "label": LABEL,
+        "label": CLUSTER_MEANING,
         "score": "float32: how near other rows are, in standard deviations of a cluster's rows; "
         "negative outside",
-        "outlier": OUTLIER,
+        "outlier": OUTLIER_MEANING,
     }
     words: ClassVar[ScoreWords] = ScoreWords(
         meaning="Minus the logarithm of the root mean square distance to the 35 nearest of 500 "
