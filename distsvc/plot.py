@@ -271,14 +271,14 @@ def _shown_rows(model: Any, X: Any) -> _Rows:
 
 def _array_of(model: Any, X: Any) -> np.ndarray:
     """Return at most `MAX_DRAWN` rows of X (n, d) as an array."""
-    from distsvc.models.bases.passes import given
-    from distsvc.models.bases.validation import validated
+    from distsvc.models.bases.passes import open_rows
+    from distsvc.models.bases.validation import check_rows
 
-    source = given(model, X, reset=False)
+    source = open_rows(model, X, reset=False)
     if source is not None:
         X = np.concatenate([np.asarray(block) for block in source.blocks()])
     else:
-        X = validated(model, X, reset=False)
+        X = check_rows(model, X, reset=False)
     return np.asarray(X[_some(len(X))])
 
 

@@ -11,14 +11,6 @@ from distsvc.kernels.jit import inlined, kernel
 from distsvc.kernels.lanes import fma
 
 LOG2_E = np.float32(1.4426950408889634)
-P1 = np.float32(0.6931471805599453)
-P2 = np.float32(0.24022650695910072)
-P3 = np.float32(0.05550410866482158)
-P4 = np.float32(0.009618129107628477)
-P5 = np.float32(0.0013333558146428443)
-P6 = np.float32(0.00015403530393381608)
-ONE = np.float32(1.0)
-
 ZERO = np.float32(0.0)
 
 MAX_SQUARED_DISTANCE = np.finfo(np.float32).max
@@ -46,7 +38,13 @@ def exp2(t):
     t = max(t, np.float32(-100.0))
     whole = np.int32(t - np.float32(0.5))
     r = t - np.float32(whole)
-    p = fma(r, fma(r, fma(r, fma(r, fma(r, fma(r, P6, P5), P4), P3), P2), P1), ONE)
+    p = np.float32(0.00015403530393381608)
+    p = fma(r, p, np.float32(0.0013333558146428443))
+    p = fma(r, p, np.float32(0.009618129107628477))
+    p = fma(r, p, np.float32(0.05550410866482158))
+    p = fma(r, p, np.float32(0.24022650695910072))
+    p = fma(r, p, np.float32(0.6931471805599453))
+    p = fma(r, p, np.float32(1.0))
     return p * np.int32((whole + np.int32(127)) << np.int32(23)).view(np.float32)
 
 

@@ -28,7 +28,7 @@ from distsvc.models.mixture.population import PopulationRows, Quality, quality_o
 from distsvc.models.mixture.search import MixtureSearch, search
 from distsvc.models.rows.agreement import SAME_ANSWER, rand_indices
 from distsvc.models.rows.min_cluster_size import least_mass
-from distsvc.models.rows.threads import on_threads
+from distsvc.models.rows.threads import map_threads
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.level_tree.proposals import rand_index
 
@@ -255,7 +255,7 @@ def _agreement_of_halves(
     if not labels:
         return np.zeros(0)
     with threadpool_limits(1):
-        return np.mean(on_threads(nearest, (0, 1), n_jobs), axis=0)
+        return np.mean(map_threads(nearest, (0, 1), n_jobs), axis=0)
 
 
 def _continued(

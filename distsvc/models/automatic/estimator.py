@@ -15,7 +15,7 @@ from distsvc.models.bases.phases import Phases
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
-from distsvc.models.rows.threads import of_blocks
+from distsvc.models.rows.threads import map_blocks
 from distsvc.models.rules.joined import clusters_to_join, joined
 from distsvc.models.rules.rule import Rule
 
@@ -166,7 +166,7 @@ class AutoClustering(MixedClusterEstimator):
             phases.ended("graph of near rows, its models and their vote")
         self._take(engine, raw[first], len(raw))
         self._rows = self._values("label").prepared(raw)
-        self.labels_ = of_blocks(self._values("label").of_centred, self._rows, self.n_jobs)
+        self.labels_ = map_blocks(self._values("label").of_centred, self._rows, self.n_jobs)
         self._hold_rows(self._rows)
         phases.ended("choice and labels")
 

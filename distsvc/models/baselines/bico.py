@@ -26,12 +26,10 @@ from distsvc.errors import UnusableRowsError
 from distsvc.job.constraints import MAX_IN_MEMORY
 from distsvc.job.parameters import RandomState
 from distsvc.kernels.baselines import insert_rows, rebuild
-from distsvc.models.baselines.estimator import CentreBaseline
+from distsvc.models.baselines.estimator import CentreBaseline, StreamBaseline
 from distsvc.models.baselines.merging import merged_centres
-from distsvc.models.bases.streams import StreamEstimator
-from distsvc.models.bases.validation import TableLike, validated
 from distsvc.models.rows.sampling import BLOCK_ROWS, seed_of
-from distsvc.models.rows.threads import of_blocks
+from distsvc.models.rows.threads import map_blocks
 
 POINTS_A_CLUSTER = 200
 """Default number of clustering features for each cluster, the authors' advice."""
@@ -88,7 +86,7 @@ class CoresetTree:
 
 
 @dataclass(eq=False, repr=False)
-class BICO(StreamEstimator, CentreBaseline):
+class BICO(StreamBaseline, CentreBaseline):
     """k-means of a stream, by a small weighted summary of its rows.
 
     Rows are added one by one to a tree of at most `size` clustering features. Weighted k-means then
@@ -173,21 +171,12 @@ class BICO(StreamEstimator, CentreBaseline):
     algorithm = "bico"
 
     def _fit_rows(self, X: np.ndarray) -> None:
-        self._begin(X.shape[1])
+        self._begin(X)
         order = self._order(len(X), self.seed_)
         for first in range(0, len(X), BLOCK_ROWS):
             self._add(X[order[first : first + BLOCK_ROWS]])
         self.labels_ = self._labels(X)
         self._hold_rows(X)
-
-    def _add_block(self, X: TableLike) -> None:
-        first = not hasattr(self, "tree_")
-        X = validated(self, X, reset=first)
-        if first:
-            self.check_parameters()
-            self._begin(X.shape[1])
-        self._forget_rows()
-        self._add(X)
 
     @property
     def coreset_points_(self) -> np.ndarray:
@@ -220,10 +209,10 @@ class BICO(StreamEstimator, CentreBaseline):
         sizes = np.bincount(nearest, self.coreset_weights_, len(centres))
         return merged_centres(centres, sizes, k)
 
-    def _begin(self, n_features: int) -> None:
+    def _begin(self, X: np.ndarray) -> None:
         size = int(self.size or min(POINTS_A_CLUSTER * self.n_clusters, MAX_IN_MEMORY))
         self.seed_ = seed_of(self.random_state)
-        self.tree_, self.n_seen_ = CoresetTree(size, n_features), 0
+        self.tree_, self.n_seen_ = CoresetTree(size, X.shape[1]), 0
 
     def _add(self, X: np.ndarray) -> None:
         self.__dict__.pop("solution_", None)
@@ -255,4 +244,4 @@ class BICO(StreamEstimator, CentreBaseline):
             block = np.ascontiguousarray(block, np.float64)
             return pairwise_distances_argmin(block, centres).astype(np.int32)
 
-        return of_blocks(nearest, X, self.n_jobs)
+        return map_blocks(nearest, X, self.n_jobs)

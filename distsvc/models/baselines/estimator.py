@@ -9,15 +9,17 @@ import numpy as np
 from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
+from distsvc.errors import ParameterError
 from distsvc.job.constraints import COUNT
-from distsvc.job.parameters import check_parameters
+from distsvc.job.parameters import RandomState, check_parameters
 from distsvc.models.baselines.merging import by_size, first_splits
 from distsvc.models.baselines.rules import Centres, Splits
 from distsvc.models.baselines.split_tree import SplitTree, subtract_centre
 from distsvc.models.bases.lazy_attributes import DescribesRows
-from distsvc.models.bases.validation import TableLike, unweighted, validated
-from distsvc.models.rows.sampling import row_keys
-from distsvc.models.rows.threads import of_blocks
+from distsvc.models.bases.streams import StreamEstimator
+from distsvc.models.bases.validation import TableLike, check_rows, reject_weights
+from distsvc.models.rows.sampling import row_keys, seed_of
+from distsvc.models.rows.threads import map_blocks
 from distsvc.models.rules.membership import Membership
 from distsvc.models.rules.rule import Rule
 
@@ -59,7 +61,7 @@ class Baseline(ClusterMixin, DescribesRows):
         """
         check_parameters(self.algorithm, self.get_params())
 
-    @unweighted
+    @reject_weights
     def fit(self, X: TableLike, y: object = None) -> Self:
         """Cluster the rows of X.
 
@@ -93,7 +95,7 @@ class Baseline(ClusterMixin, DescribesRows):
         True
 
         """
-        X = validated(self, X, ensure_min_samples=self._min_rows)
+        X = check_rows(self, X, ensure_min_samples=self._min_rows)
         self.check_parameters()
         self._fit_rows(X)
         return self
@@ -125,7 +127,7 @@ class Baseline(ClusterMixin, DescribesRows):
 
         """
         check_is_fitted(self)
-        return self._labels(validated(self, X, reset=False))
+        return self._labels(check_rows(self, X, reset=False))
 
     def cut(self, n_clusters: int, X: TableLike = None) -> np.ndarray:
         """Return the labels for a smaller number of clusters, without learning again.
@@ -224,10 +226,44 @@ class Baseline(ClusterMixin, DescribesRows):
 class CentreBaseline(Baseline):
     """A baseline whose clusters are the cells around centres."""
 
+    n_clusters: int
+    random_state: RandomState
     cluster_centers_: np.ndarray
+
+    def _fit_rows(self, X: np.ndarray) -> None:
+        if len(X) < self.n_clusters:
+            raise ParameterError(f"n_samples={len(X)} should be >= n_clusters={self.n_clusters}")
+        X = np.ascontiguousarray(X, np.float64)
+        seed = seed_of(self.random_state)
+        self._fit_centres(X, X[self._order(len(X), seed)], seed)
+
+    def _fit_centres(self, X: np.ndarray, shuffled: np.ndarray, seed: int) -> None:
+        """Fit centres to `shuffled` rows (n, d), float64, and label the same rows X (n, d)."""
+        raise NotImplementedError
 
     def _rule(self) -> Centres:
         return Centres.by_size(self.cluster_centers_, self.labels_)
+
+
+class StreamBaseline(StreamEstimator, Baseline):
+    """A baseline that also learns from a stream of blocks."""
+
+    def _add_block(self, X: TableLike) -> None:
+        first = not hasattr(self, "tree_")
+        X = check_rows(self, X, reset=first)
+        if first:
+            self.check_parameters()
+            self._begin(X)
+        self._forget_rows()
+        self._add(X)
+
+    def _begin(self, X: np.ndarray) -> None:
+        """Start without rows; X (n, d) is the first block."""
+        raise NotImplementedError
+
+    def _add(self, X: np.ndarray) -> None:
+        """Learn from the next rows X (n, d)."""
+        raise NotImplementedError
 
 
 class TreeBaseline(Baseline):
@@ -246,7 +282,7 @@ class TreeBaseline(Baseline):
         def labelled(block: np.ndarray) -> np.ndarray:
             return self.clusters_[self.tree_.route(subtract_centre(block, self.centre_))[0]]
 
-        return of_blocks(labelled, X, self.n_jobs)
+        return map_blocks(labelled, X, self.n_jobs)
 
     def _number(self, counts: np.ndarray) -> None:
         """Set the attributes of the tree; leaves are numbered by their `counts` (n_nodes,)."""

@@ -22,13 +22,11 @@ from sklearn.cluster import kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from distsvc.errors import ParameterError
 from distsvc.job.parameters import RandomState
 from distsvc.models.baselines.estimator import CentreBaseline
 from distsvc.models.baselines.merging import merged_centres
-from distsvc.models.bases.validation import TableLike, validated
-from distsvc.models.rows.sampling import seed_of
-from distsvc.models.rows.threads import of_blocks, on_threads
+from distsvc.models.bases.validation import TableLike, check_rows
+from distsvc.models.rows.threads import map_blocks, map_threads
 
 
 class Alternation(NamedTuple):
@@ -116,15 +114,11 @@ class FuzzyCMeans(CentreBaseline):
 
     algorithm = "fuzzy-c-means"
 
-    def _fit_rows(self, X: np.ndarray) -> None:
-        if len(X) < self.n_clusters:
-            raise ParameterError(f"n_samples={len(X)} should be >= n_clusters={self.n_clusters}")
-        X = np.ascontiguousarray(X, np.float64)
-        seed = seed_of(self.random_state)
-        best = self._best_run(X[self._order(len(X), seed)], seed)
+    def _fit_centres(self, X: np.ndarray, shuffled: np.ndarray, seed: int) -> None:
+        best = self._best_run(shuffled, seed)
         if not best.converged:
             text = f"memberships still change by more than tol after {self.max_iter} iterations"
-            warnings.warn(text, ConvergenceWarning, stacklevel=3)
+            warnings.warn(text, ConvergenceWarning, stacklevel=4)
         self.cluster_centers_, self.objectives_ = best.centres, best.objectives
         self.objective_, self.n_iter_ = float(best.objectives[-1]), len(best.objectives)
         self.memberships_ = self._memberships(X)
@@ -159,11 +153,11 @@ class FuzzyCMeans(CentreBaseline):
 
         """
         check_is_fitted(self)
-        return self._memberships(validated(self, X, reset=False))
+        return self._memberships(check_rows(self, X, reset=False))
 
     def _memberships(self, X: np.ndarray) -> np.ndarray:
         centres, m = self.cluster_centers_, float(self.m)
-        return of_blocks(
+        return map_blocks(
             lambda block: memberships_of(squared_distances(block, centres), m), X, self.n_jobs
         )
 
@@ -178,7 +172,7 @@ class FuzzyCMeans(CentreBaseline):
             for _ in range(self.n_init)
         ]
         m, tol, max_iter = float(self.m), float(self.tol), int(self.max_iter)
-        runs = on_threads(lambda start: alternate(X, start, m, tol, max_iter), starts, self.n_jobs)
+        runs = map_threads(lambda start: alternate(X, start, m, tol, max_iter), starts, self.n_jobs)
         return min(runs, key=lambda run: run.objectives[-1])
 
     def _groups(self, k: int) -> np.ndarray:

@@ -7,13 +7,11 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 from sklearn.cluster import KMeans as ScikitKMeans
 
-from distsvc.errors import ParameterError
 from distsvc.job.parameters import FirstCentres, RandomState
 from distsvc.models.baselines.estimator import CentreBaseline
 from distsvc.models.baselines.merging import merged_centres
 from distsvc.models.baselines.rules import Centres
-from distsvc.models.rows.sampling import seed_of
-from distsvc.models.rows.threads import of_blocks
+from distsvc.models.rows.threads import map_blocks
 
 
 @dataclass(eq=False, repr=False)
@@ -86,11 +84,7 @@ class KMeans(CentreBaseline):
 
     algorithm = "kmeans"
 
-    def _fit_rows(self, X: np.ndarray) -> None:
-        if len(X) < self.n_clusters:
-            raise ParameterError(f"n_samples={len(X)} should be >= n_clusters={self.n_clusters}")
-        X = np.ascontiguousarray(X, np.float64)
-        seed = seed_of(self.random_state)
+    def _fit_centres(self, X: np.ndarray, shuffled: np.ndarray, seed: int) -> None:
         means = ScikitKMeans(
             int(self.n_clusters),
             init=self.init,
@@ -98,7 +92,7 @@ class KMeans(CentreBaseline):
             max_iter=int(self.max_iter),
             tol=float(self.tol),
             random_state=seed,
-        ).fit(X[self._order(len(X), seed)])
+        ).fit(shuffled)
         self.inertia_, self.n_iter_ = float(means.inertia_), int(means.n_iter_)
         rule = Centres(means.cluster_centers_)
         self.cluster_centers_ = Centres.by_size(rule.centres, rule.labels(X)).centres
@@ -107,7 +101,7 @@ class KMeans(CentreBaseline):
 
     def _labels(self, X: np.ndarray) -> np.ndarray:
         X = np.ascontiguousarray(X, np.float64)
-        return of_blocks(Centres(self.cluster_centers_).labels, X, self.n_jobs)
+        return map_blocks(Centres(self.cluster_centers_).labels, X, self.n_jobs)
 
     def _groups(self, k: int) -> np.ndarray:
         sizes = np.bincount(self.labels_, minlength=len(self.cluster_centers_))

@@ -20,10 +20,8 @@ import numpy as np
 from distsvc.job.parameters import RandomState
 from distsvc.kernels.baselines import stream_rows
 from distsvc.models.baselines.density import lowest_minimum, normal_bandwidth
-from distsvc.models.baselines.estimator import TreeBaseline
+from distsvc.models.baselines.estimator import StreamBaseline, TreeBaseline
 from distsvc.models.baselines.split_tree import SplitTree, subtract_centre
-from distsvc.models.bases.streams import StreamEstimator
-from distsvc.models.bases.validation import TableLike, validated
 from distsvc.models.hyperplanes.tree import valley
 from distsvc.models.rows.sampling import BLOCK_ROWS, seed_of
 
@@ -46,7 +44,7 @@ class StreamState:
 
 
 @dataclass(eq=False, repr=False)
-class SPDC(StreamEstimator, TreeBaseline):
+class SPDC(StreamBaseline, TreeBaseline):
     """Clusters are the leaves of a tree of density minima that grows from a stream of rows.
 
     Every leaf updates the mean and the first principal component of its rows, row by row, and
@@ -135,13 +133,7 @@ class SPDC(StreamEstimator, TreeBaseline):
         self.labels_ = self.clusters_[ends]
         self._hold_rows(X)
 
-    def _add_block(self, X: TableLike) -> None:
-        first = not hasattr(self, "tree_")
-        X = validated(self, X, reset=first)
-        if first:
-            self.check_parameters()
-            self._begin(X)
-        self._forget_rows()
+    def _add(self, X: np.ndarray) -> None:
         self._learn(subtract_centre(X, self.centre_))
         self._number(self.state_.counts[: len(self.tree_.children)])
 

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from distsvc.models.bases.validation import LazyValues
-from distsvc.models.rows.threads import of_blocks
+from distsvc.models.rows.threads import map_blocks
 
 LAZY_ATTRIBUTES = ("probabilities_", "outlier_scores_")
 """Names of the attributes that are computed on first access."""
@@ -86,7 +86,7 @@ class DescribesRows(BaseEstimator):
         if held is None:
             raise AttributeError(f"{type(self).__name__} has {name} after fit")
         of_rows = held.sure if name == "probabilities_" else held.far
-        found = of_blocks(of_rows, held.rows, self.n_jobs)
+        found = map_blocks(of_rows, held.rows, self.n_jobs)
         if all(other in self.__dict__ for other in LAZY_ATTRIBUTES if other != name):
             self._held = None
         return found

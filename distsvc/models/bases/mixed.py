@@ -10,7 +10,7 @@ from distsvc.inputs.mixed import Levels, mixed_rows
 from distsvc.inputs.rows import Reading
 from distsvc.models.bases.passes import OutlierEstimator, Values
 from distsvc.models.bases.validation import TableLike
-from distsvc.models.rows.threads import of_blocks
+from distsvc.models.rows.threads import map_blocks
 
 
 class MixedClusterEstimator(OutlierEstimator):
@@ -59,7 +59,7 @@ class MixedClusterEstimator(OutlierEstimator):
         if self._rows is None:
             raise ValueError("the rows were read block by block and not kept: give X")
         values = self._values_of_cut(n_clusters)
-        return np.asarray(of_blocks(values.of_centred, self._rows, self.n_jobs))
+        return np.asarray(map_blocks(values.of_centred, self._rows, self.n_jobs))
 
     def _values(self, column: str) -> Values:
         engine = self._engine

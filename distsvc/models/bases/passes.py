@@ -27,13 +27,13 @@ from distsvc.models.bases.validation import (
     LazyValues,
     TableLike,
     check_integers,
-    unweighted,
-    validated,
+    check_rows,
+    reject_weights,
 )
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges
 from distsvc.models.rows.scaling import check_length
-from distsvc.models.rows.threads import of_blocks, on_threads
+from distsvc.models.rows.threads import map_blocks, map_threads
 from distsvc.models.rules.membership import Membership
 from distsvc.models.rules.rule import Rule
 
@@ -49,7 +49,7 @@ ROW_ATTRIBUTES = ("label", "probability", "outlier_score")
 """Attributes of a fit with one value per row."""
 
 
-def given(
+def open_rows(
     estimator: BaseEstimator, X: TableLike, *, reset: bool, whole: bool = False
 ) -> Input | None:
     """Return the reader of X, with checked columns; None for arrays.
@@ -129,7 +129,7 @@ class Values:
         return np.where(found["score"] < self.least, np.int32(-1), found["label"])
 
 
-def answered(
+def map_rows(
     estimator: BaseEstimator, X: TableLike, of_rows: OfRows, n_jobs: int | None = 1
 ) -> LazyValues:
     """Return the values (n,) or (n, k) of an estimator's rows, as lazy as the rows.
@@ -138,13 +138,13 @@ def answered(
     """
     if isinstance(estimator, ClusterEstimator):
         X = estimator._as_numbers(X, reset=False)
-    source = given(estimator, X, reset=False)
+    source = open_rows(estimator, X, reset=False)
     if source is not None:
         return source.map(of_rows)
-    X = validated(estimator, X, reset=False, **getattr(estimator, "_allowed", {}))
+    X = check_rows(estimator, X, reset=False, **getattr(estimator, "_allowed", {}))
     # A quarter of a block stays in cache while it is centred.
     parts = cut(X, max(block_rows(X.shape[1]) // 4, 1))
-    return of_rows.answer.joined(on_threads(of_rows, parts, n_jobs))
+    return of_rows.answer.joined(map_threads(of_rows, parts, n_jobs))
 
 
 class ClusterEstimator(ClusterMixin, DescribesRows):
@@ -156,7 +156,7 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
     n_clusters_: int
     _engine: Any
 
-    @unweighted
+    @reject_weights
     def fit(self, X: TableLike, y: object = None) -> Self:
         """Cluster the rows of X.
 
@@ -172,7 +172,7 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         Returns
         -------
         self : object
-            The estimator. Its ``labels_`` are as lazy as X is: those of dask are dask's.
+            The estimator. Its ``labels_`` are as lazy as X: a dask array for rows of dask.
 
         Raises
         ------
@@ -194,10 +194,10 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
 
         """
         X = self._as_numbers(X, reset=True)
-        source = given(self, X, reset=True, whole=self._whole)
+        source = open_rows(self, X, reset=True, whole=self._whole)
         if source is None:
             check_integers(X)
-            self._fit_array(validated(self, X, ensure_min_samples=2, **self._allowed))
+            self._fit_array(check_rows(self, X, ensure_min_samples=2, **self._allowed))
         else:
             with readable_again(source) as source:
                 self._fit_source(source)
@@ -233,13 +233,12 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         Parameters
         ----------
         X : array-like or table of shape (n, d)
-            Rows: a NumPy array, or a table that is read block by block, such as a dask array or
-            dataframe, a Zarr array, an Arrow reader, or a frame of polars, pandas or DuckDB.
+            Rows, as `fit` takes them.
 
         Returns
         -------
         labels : ndarray of shape (n,), int32
-            As lazy as X is: those of dask are dask's.
+            As lazy as X: a dask array for rows of dask.
 
         See Also
         --------
@@ -257,7 +256,7 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
 
         """
         self._settle()
-        return answered(self, X, self._values("label"), self.n_jobs)
+        return map_rows(self, X, self._values("label"), self.n_jobs)
 
     def predict_proba(self, X: TableLike) -> LazyValues:
         """Return the shares of all clusters in every row, which add up to 1.
@@ -267,8 +266,7 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         Parameters
         ----------
         X : array-like or table of shape (n, d)
-            Rows: a NumPy array, or a table that is read block by block, such as a dask array or
-            dataframe, a Zarr array, an Arrow reader, or a frame of polars, pandas or DuckDB.
+            Rows, as `fit` takes them.
 
         Returns
         -------
@@ -290,7 +288,7 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
 
         """
         self._settle()
-        return answered(self, X, self._values("share"), self.n_jobs)
+        return map_rows(self, X, self._values("share"), self.n_jobs)
 
     def score_samples(self, X: TableLike) -> LazyValues:
         """Return a score of every row: the higher, the farther inside its cluster.
@@ -330,9 +328,9 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         Parameters
         ----------
         n_clusters : int
-            Clusters wanted; there are fewer where rows are too few.
+            Clusters wanted. There are fewer if there are too few rows.
         X : array-like or table of shape (n, d) or None, default=None
-            Rows to label, as `fit` takes them; None for those of `fit`.
+            Rows to label, as `fit` takes them; None for the rows of `fit`.
 
         Returns
         -------
@@ -342,7 +340,7 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         Raises
         ------
         ValueError
-            Where the rows of `fit` were read block by block and X is not given.
+            X is not given, and the rows of `fit` were read block by block.
 
         See Also
         --------
@@ -362,12 +360,12 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         self._settle()
         if X is None:
             return self._labels_of_cut(int(n_clusters))
-        return answered(self, X, self._values_of_cut(int(n_clusters)), self.n_jobs)
+        return map_rows(self, X, self._values_of_cut(int(n_clusters)), self.n_jobs)
 
     def _scores(self, X: TableLike) -> LazyValues:
         """Return the scores (n,) float64 of rows X (n, d), as lazy as X."""
         self._settle()
-        return answered(self, X, self._values("score"), self.n_jobs)
+        return map_rows(self, X, self._values("score"), self.n_jobs)
 
     def _values_of_cut(self, n_clusters: int) -> Values:
         """Return the function that labels raw rows for another number of clusters."""
@@ -395,7 +393,7 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         phases = Phases(self)
         if passes.source.in_memory:
             Z = passes.prepared(self._values("label"))
-            self.labels_ = of_blocks(self._values("label").of_centred, Z, self.n_jobs)
+            self.labels_ = map_blocks(self._values("label").of_centred, Z, self.n_jobs)
             self._hold_rows(Z)
             phases.ended("labels")
         else:
@@ -455,7 +453,7 @@ class OutlierEstimator(ClusterEstimator):
     def _decisions(self, X: TableLike) -> LazyValues:
         """Return the scores (n,) float64 of rows X (n, d), as lazy as X."""
         self._settle()
-        return answered(self, X, self._values("score"), self.n_jobs)
+        return map_rows(self, X, self._values("score"), self.n_jobs)
 
 
 class Passes:

@@ -23,7 +23,7 @@ LazyValues: TypeAlias = Any
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
-def validated(estimator: Any, X: TableLike, **options: Any) -> Any:
+def check_rows(estimator: Any, X: TableLike, **options: Any) -> Any:
     """Return rows X (n, d), float64 or float32, as scikit-learn's `validate_data` checks them.
 
     Raises
@@ -57,7 +57,7 @@ def validated(estimator: Any, X: TableLike, **options: Any) -> Any:
     return X
 
 
-def unweighted(fit: Fit) -> Fit:
+def reject_weights(fit: Fit) -> Fit:
     """Let the `fit` of an estimator say why it takes no weights of rows.
 
     Its signature does not have them: by that scikit-learn knows which estimators take any.

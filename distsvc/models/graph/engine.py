@@ -23,7 +23,7 @@ from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.rows import sampling
 from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges
-from distsvc.models.rows.threads import on_threads
+from distsvc.models.rows.threads import map_threads
 from distsvc.models.support_vector.boundary.base import Parameters
 from distsvc.models.support_vector.level_tree.directions import SEARCHED, principal_components
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
@@ -152,7 +152,7 @@ class GraphEngine:
             return
         ensemble, view = self.tree.ensemble, self.seen
         members = range(len(ensemble.members))
-        grown = on_threads(
+        grown = map_threads(
             lambda number: grow(ensemble, number, view, self.keys), members, self.n_jobs
         )
         trees, sums = zip(*grown, strict=True)

@@ -21,7 +21,7 @@ from distsvc.models.rows.checkpoints import (
     State,
 )
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges, Reservoir
-from distsvc.models.rows.threads import on_threads
+from distsvc.models.rows.threads import map_threads
 from distsvc.models.rules.fields import Facts, check_fields, forms_of, whole
 
 SMALLEST_SPREAD = 1e-15
@@ -151,7 +151,7 @@ class TreeEngine:
             return sampling.memory_blocks(rows, keys, ranges, self.seed, epoch, first)
 
         restarts = range(self.n_restarts(n_rows))
-        return on_threads(lambda number: self.grow(number, n_rows, blocks), restarts, self.n_jobs)
+        return map_threads(lambda number: self.grow(number, n_rows, blocks), restarts, self.n_jobs)
 
     def seedling(self, n_features: int) -> GrowingTree:
         """Return a tree that has not learned yet."""

@@ -29,13 +29,13 @@ from distsvc.job.parameters import (
 from distsvc.models.bases.passes import ClusterEstimator, Passes, Values
 from distsvc.models.bases.phases import Phases
 from distsvc.models.bases.streams import StreamEstimator
-from distsvc.models.bases.validation import TableLike, validated
+from distsvc.models.bases.validation import TableLike, check_rows
 from distsvc.models.hyperplanes.engine import TreeEngine, TreeStream
 from distsvc.models.hyperplanes.tree import Cut
 from distsvc.models.published import PublishedSettings
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
-from distsvc.models.rows.threads import of_blocks
+from distsvc.models.rows.threads import map_blocks
 
 CHOSEN = (
     "cluster_tree_", "n_clusters_", "_leaves", "valleys_", "clearest_valley_", "agreement_",
@@ -221,7 +221,7 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
 
     def _add_block(self, X: TableLike) -> None:
         first = not hasattr(self, "_stream")
-        X = validated(self, X, reset=first)
+        X = check_rows(self, X, reset=first)
         if first:
             engine = self._begin()
             engine.set_pilot(X[:PILOT_ROWS], len(X))
@@ -290,7 +290,7 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
         """Label the centred rows Z (n, d) float32 of `fit`, and store their leaves for `cut`."""
         phases = Phases(self)
         whole = self._engine.rule_of(self.cluster_tree_.n_leaves)
-        self._leaves = of_blocks(whole.labels, Z, self.n_jobs)
+        self._leaves = map_blocks(whole.labels, Z, self.n_jobs)
         self.labels_ = _labels_of_leaves(self._all_leaves, self._engine.cut)[self._leaves]
         self._hold_rows(Z)
         phases.ended("labels")

@@ -30,9 +30,9 @@ from distsvc.job.parameters import (
     RandomState,
     check_parameters,
 )
-from distsvc.models.bases.passes import answered
+from distsvc.models.bases.passes import map_rows
 from distsvc.models.bases.phases import Phases
-from distsvc.models.bases.validation import LazyValues, TableLike, unweighted, validated
+from distsvc.models.bases.validation import LazyValues, TableLike, check_rows, reject_weights
 from distsvc.models.linear.engine import (
     DEFAULT_NU,
     BallEngine,
@@ -90,7 +90,7 @@ class _LinearEstimator(PublishedSettings, OutlierMixin, BaseEstimator):
     verbose: int = 0
     random_state: RandomState = None
 
-    @unweighted
+    @reject_weights
     def fit(self, X: TableLike, y: object = None) -> Self:
         """Learn from the rows of X.
 
@@ -172,7 +172,7 @@ class _LinearEstimator(PublishedSettings, OutlierMixin, BaseEstimator):
         """
         check_is_fitted(self, "offset_")
         if is_elsewhere(X):
-            return answered(self, X, self._decision(self.offset_, sides=True))
+            return map_rows(self, X, self._decision(self.offset_, sides=True))
         return np.where(self.decision_function(X) >= 0.0, 1, -1)
 
     def decision_function(self, X: TableLike) -> LazyValues:
@@ -232,7 +232,7 @@ class _LinearEstimator(PublishedSettings, OutlierMixin, BaseEstimator):
         """
         check_is_fitted(self, "offset_")
         if is_elsewhere(X):
-            return answered(self, X, self._decision(0.0))
+            return map_rows(self, X, self._decision(0.0))
         return self._scores(_checked(self, X, reset=False))
 
     def __sklearn_tags__(self) -> Tags:
@@ -471,7 +471,7 @@ def _checked(estimator: BaseEstimator, X: TableLike, **options: Any) -> Any:
     """Return X as float64: CSR without repeated columns if sparse, else in C order."""
     if sparse.issparse(X):
         _check_indices(X)
-    X = validated(estimator, X, accept_sparse="csr", dtype=np.float64, order="C", **options)
+    X = check_rows(estimator, X, accept_sparse="csr", dtype=np.float64, order="C", **options)
     if sparse.issparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()

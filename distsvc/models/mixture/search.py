@@ -15,7 +15,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior, Shape, fitted
-from distsvc.models.rows.threads import on_threads
+from distsvc.models.rows.threads import map_threads
 
 SHAPES: tuple[Shape, ...] = ("full", "tied", "diagonal")
 
@@ -110,7 +110,7 @@ def search(
     prior = prior or Prior.of(rows)
     with threadpool_limits(1):  # more threads would give other last bits
         starts = _Starts(latent.astype(np.float64), seed % 2**31)
-        found = on_threads(
+        found = map_threads(
             lambda shape: _fits(rows, starts, prior, shape, n_components), shapes, n_jobs
         )
         fits = [fit for fits in found for fit in fits]

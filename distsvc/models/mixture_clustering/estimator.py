@@ -10,15 +10,15 @@ from sklearn.utils.validation import check_is_fitted
 from distsvc.inputs.rows import Input
 from distsvc.job.parameters import RandomState
 from distsvc.models.bases.mixed import MixedClusterEstimator
-from distsvc.models.bases.passes import Passes, Values, answered
+from distsvc.models.bases.passes import Passes, Values, map_rows
 from distsvc.models.bases.phases import Phases
 from distsvc.models.bases.streams import StreamEstimator
-from distsvc.models.bases.validation import validated
+from distsvc.models.bases.validation import check_rows
 from distsvc.models.mixture_clustering.engine import MixtureEngine
 from distsvc.models.mixture_clustering.rule import ComponentRule
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
-from distsvc.models.rows.threads import of_blocks
+from distsvc.models.rows.threads import map_blocks
 
 
 class LogDensities(Values):
@@ -132,7 +132,7 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
         self._settle()
         engine = self._engine
         densities = LogDensities(engine.rule, engine.origin, "score", columns=engine.columns)
-        return answered(self, X, densities, self.n_jobs)
+        return map_rows(self, X, densities, self.n_jobs)
 
     def bic(self, X: Any) -> float:
         """Return the Bayesian information criterion of the mixture on rows: lower is better.
@@ -176,7 +176,7 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
         if not hasattr(self, "_engine"):
             self.fit(X)
         else:
-            X = validated(self, self._as_numbers(X, reset=False), reset=False, **self._allowed)
+            X = check_rows(self, self._as_numbers(X, reset=False), reset=False, **self._allowed)
             self._engine.add(X)
             self._publish()
         self._forget_rows()
@@ -190,7 +190,7 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
         self._learn(engine, X[first], keys[first], len(X))
         phases.ended("models of the columns, and mixtures")
         self._rows = self._values("label").prepared(X)
-        self.labels_ = of_blocks(engine.rule.labels, self._rows, self.n_jobs)
+        self.labels_ = map_blocks(engine.rule.labels, self._rows, self.n_jobs)
         self._hold_rows(self._rows)
         phases.ended("labels")
 

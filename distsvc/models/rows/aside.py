@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from distsvc.models.rows.min_cluster_size import least_mass
-from distsvc.models.rows.robust_scale import known
+from distsvc.models.rows.robust_scale import present_values
 
 MAX_OUTLIER_ROWS = 8
 """Maximum number of rows that are ignored in learning."""
@@ -54,7 +54,7 @@ class Reach:
     def of(cls, pilot: np.ndarray) -> Reach:
         """Return the range of pilot rows (m, d), less the `most_aside` extremes at either end."""
         low, high = np.zeros((2, pilot.shape[1]))
-        for k, values in enumerate(known(pilot)):
+        for k, values in enumerate(present_values(pilot)):
             n = most_aside(len(values))
             if n:
                 ends = [n, len(values) - 1 - n]

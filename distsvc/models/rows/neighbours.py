@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from distsvc.kernels.nearest import keep_nearest
-from distsvc.models.rows.threads import on_threads
+from distsvc.models.rows.threads import map_threads
 
 Found = tuple[np.ndarray, np.ndarray]
 Search = Callable[[int], Found]
@@ -35,7 +35,7 @@ def nearest_others(
     """
     rows = np.ascontiguousarray(rows, np.float64)
     search = (_in_boxes if rows.shape[1] <= FEW_COLUMNS else _by_products)(rows, k)
-    found = on_threads(search, range(0, len(rows), NEIGHBOUR_BLOCK_ROWS), n_jobs)
+    found = map_threads(search, range(0, len(rows), NEIGHBOUR_BLOCK_ROWS), n_jobs)
     distances, numbers = zip(*found, strict=True)
     return np.concatenate(distances), np.concatenate(numbers)
 

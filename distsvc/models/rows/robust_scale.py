@@ -94,7 +94,7 @@ def middle_and_spread(values: np.ndarray) -> tuple[float, float]:
     return middle, _of_others(values, middle)
 
 
-def known(pilot: np.ndarray) -> Iterable[np.ndarray]:
+def present_values(pilot: np.ndarray) -> Iterable[np.ndarray]:
     """Yield the values of each column of pilot rows (m, d) that are not missing."""
     return (column[~np.isnan(column)] for column in pilot.T)
 

@@ -19,13 +19,10 @@ from distsvc.kernels.moments import (
     scale_rows,
     unit_rows,
 )
-from distsvc.models.rows.robust_scale import known, middle_and_spread
+from distsvc.models.rows.robust_scale import middle_and_spread, present_values
 
 MAX_ROW_LENGTH = 1e18
 """Maximum length of a row: float32 can represent squared distances and sums of some of them."""
-
-SCALING_ROUNDING = 2.0**-48
-"""Maximum range of a constant column, relative to its values: 16 roundings."""
 
 SCALE_KINDS = ("standard", "minmax", "robust", "unit", "none")
 
@@ -143,7 +140,8 @@ class ColumnSums:
         """Columns (d,) bool whose values are equal up to rounding."""
         size = np.maximum(np.abs(self.least), np.abs(self.most))
         with np.errstate(invalid="ignore"):  # of columns without values
-            return ~(self.most - self.least > SCALING_ROUNDING * size)
+            # 16 roundings of the values
+            return ~(self.most - self.least > 2.0**-48 * size)
 
     def mean_and_variance(self) -> tuple[np.ndarray, np.ndarray]:
         """Return means and population variances, (d,) float64, from exact sums."""
@@ -204,7 +202,7 @@ class Scaling:
         """
         centre, _ = sums.mean_and_variance()
         scale = np.zeros_like(centre)
-        for k, values in enumerate(known(pilot)):
+        for k, values in enumerate(present_values(pilot)):
             if values.size:
                 centre[k], scale[k] = middle_and_spread(values)
         constant = sums.constant
@@ -256,8 +254,8 @@ class Scaling:
                 f"expected scaled rows of a length of at most {MAX_ROW_LENGTH:g}; leave it out, or "
                 "give preprocess.scale = 'minmax'"
             )
-        known = np.full_like(ranges, ranges.max()) if self.kind == "none" else ranges
-        short = (known < MIN_SCALED_RANGE) & ~sums.constant
+        widest = np.full_like(ranges, ranges.max()) if self.kind == "none" else ranges
+        short = (widest < MIN_SCALED_RANGE) & ~sums.constant
         k = int(np.argmax(short))
         if short[k]:
             raise UnusableRowsError(

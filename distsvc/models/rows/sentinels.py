@@ -24,12 +24,12 @@ from distsvc.models.rows.aside import MIN_OUTLIER_RANGES
 MIN_SENTINEL_ROWS, MIN_SENTINEL_SHARE = 5, 0.01
 """Minimum number and share of the rows with the value."""
 
-ENDS = 0.01
-"""Share of the other rows on either side that their range excludes."""
-
-NINES = tuple(sign * (10.0**digits - 1.0) for digits in range(2, 7) for sign in (1, -1))
-USUAL = (-1.0, *NINES, -32768.0, -2147483648.0, 1e20, 1e30, 9.969209968386869e36)
-"""Usual sentinels; the last one is netCDF's."""
+USUAL = (
+    -1.0,
+    *(sign * (10.0**digits - 1.0) for digits in range(2, 7) for sign in (1, -1)),
+    *(-32768.0, -2147483648.0, 1e20, 1e30, 9.969209968386869e36),
+)
+"""Usual sentinels: -1, +-99 to +-999999, ends of integers, large numbers, and netCDF's value."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,8 @@ def _apart(value: float, n_rows: int, others: np.ndarray) -> tuple[float, float]
     """Return the range of the other values (m,) if `value` is a sentinel, else None."""
     distinct, counts = np.unique(others, return_counts=True)
     least, most = float(distinct[0]), float(distinct[-1])
-    low, high = map(float, np.quantile(others, [ENDS, 1.0 - ENDS]))
+    # The range leaves out 1 % of the other rows on either side.
+    low, high = map(float, np.quantile(others, [0.01, 1.0 - 0.01]))
     if low == high or not _is_usual(value):
         low, high = least, most
     many = len(distinct) >= 10

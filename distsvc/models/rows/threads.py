@@ -25,7 +25,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def on_threads(
+def map_threads(
     function: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None
 ) -> list[Result]:
     """Return the function's result for each item, in order.
@@ -56,12 +56,12 @@ def _threads(n_jobs: int | None) -> int:
     return effective_n_jobs(n_jobs)
 
 
-def of_blocks(
+def map_blocks(
     function: Callable[[np.ndarray], np.ndarray], X: np.ndarray, n_jobs: int | None
 ) -> np.ndarray:
     """Return a function's values (n, ...) for rows X (n, d), n > 0, computed block by block.
 
     Blocks have at most `block_rows` rows and are the same for any `n_jobs`.
     """
-    found = on_threads(function, cut(X, block_rows(X.shape[1])), n_jobs)
+    found = map_threads(function, cut(X, block_rows(X.shape[1])), n_jobs)
     return found[0] if len(found) == 1 else np.concatenate(found)

@@ -40,14 +40,14 @@ from distsvc.job.parameters import (
     Variant,
     check_parameters,
 )
-from distsvc.models.bases.passes import OutlierEstimator, Passes, Values, answered
+from distsvc.models.bases.passes import OutlierEstimator, Passes, Values, map_rows
 from distsvc.models.bases.phases import Phases
 from distsvc.models.bases.streams import StreamEstimator
-from distsvc.models.bases.validation import LazyValues, TableLike, validated
+from distsvc.models.bases.validation import LazyValues, TableLike, check_rows
 from distsvc.models.published import PublishedSettings
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
-from distsvc.models.rows.threads import of_blocks
+from distsvc.models.rows.threads import map_blocks
 from distsvc.models.support_vector.boundary.base import Parameters
 from distsvc.models.support_vector.boundary.engine import BoundaryEngine
 from distsvc.models.support_vector.boundary.labelling import SEGMENT_TOLERANCE
@@ -442,7 +442,7 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     def _add_block(self, X: TableLike) -> None:
         held = getattr(self, "_engine", None)
         engine = held if isinstance(held, BoundaryEngine) and held.streams else None
-        X = validated(self, X, reset=engine is None, ensure_min_samples=1 + (engine is None))
+        X = check_rows(self, X, reset=engine is None, ensure_min_samples=1 + (engine is None))
         if engine is None:
             engine = engine_for_blocks(self.get_params(), seed_of(self.random_state))
             engine.set_pilot(X[:PILOT_ROWS], len(X))
@@ -455,7 +455,7 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         engine = self._engine
         if isinstance(engine, BoundaryEngine) and engine.streams:  # it may have no clusters yet
             return engine.values(self._seen(X)).astype(np.float64)
-        return answered(self, X, self._values("score"), self.n_jobs)
+        return map_rows(self, X, self._values("score"), self.n_jobs)
 
     def _scores(self, X: TableLike) -> LazyValues:
         return self.decision_function(X) + self.offset_
@@ -559,7 +559,7 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     def _seen(self, X: TableLike) -> np.ndarray:
         """Return rows X (n, d) in the engine's coordinates, (n, q) float32."""
         check_is_fitted(self, "dual_coef_")
-        return self._engine.seen(validated(self, X, reset=False))
+        return self._engine.seen(check_rows(self, X, reset=False))
 
     def _values(self, column: str) -> Values:
         """Return the function that labels or scores raw rows."""
@@ -568,11 +568,11 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
 
     def _labels_of(self, rows: np.ndarray) -> np.ndarray:
         """Return the labels (n,) int32 of rows (n, q) in the engine's coordinates."""
-        return self._with_noise(of_blocks(self._engine.labels, rows, self.n_jobs), rows)
+        return self._with_noise(map_blocks(self._engine.labels, rows, self.n_jobs), rows)
 
     def _with_noise(self, labels: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Return labels (n,) int32; with `noise`, -1 if the value of a row (n, q) is below 0."""
         if not self.noise:
             return labels
-        values = of_blocks(self._engine.values, rows, self.n_jobs)
+        values = map_blocks(self._engine.values, rows, self.n_jobs)
         return np.where(values < -SEGMENT_TOLERANCE, np.int32(-1), labels)

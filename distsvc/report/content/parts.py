@@ -85,7 +85,7 @@ class ReportPart(Form):
 Some = TypeVar("Some", bound=ReportPart)
 
 
-def relabelled(part: Some, ids: Sequence[int]) -> Some:
+def relabel(part: Some, ids: Sequence[int]) -> Some:
     """Return a part with ids in place of labels, in every field `label`; labels are indices."""
     known = {name: _relabelled(name, value, ids) for name, value in part}
     return part.model_copy(update={k: v for k, v in known.items() if v is not None})
@@ -94,9 +94,9 @@ def relabelled(part: Some, ids: Sequence[int]) -> Some:
 def _relabelled(name: str, value: Any, ids: Sequence[int]) -> Any:
     """Return the new value of a field, None if it stays."""
     if isinstance(value, ReportPart):
-        return relabelled(value, ids)
+        return relabel(value, ids)
     if name == "label" and value is not None:
         return [ids[one] for one in value] if isinstance(value, list) else ids[value]
     if isinstance(value, list) and value and isinstance(value[0], ReportPart):
-        return [relabelled(one, ids) for one in value]
+        return [relabel(one, ids) for one in value]
     return None

@@ -38,7 +38,7 @@ from distsvc.report.content.parts import (
     ReportPart,
     Size,
     Unsaid,
-    relabelled,
+    relabel,
 )
 
 Drawn = Annotated[float, Field(ge=-1e150, le=1e150)]
@@ -248,7 +248,7 @@ class Report(ReportPart):
 
     def with_ids(self, ids: Sequence[int]) -> Self:
         """Return the report with the clusters' ids in place of their labels."""
-        return relabelled(self, ids)
+        return relabel(self, ids)
 
     @property
     def failed(self) -> list[CheckPart]:

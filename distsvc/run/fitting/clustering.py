@@ -68,7 +68,7 @@ def with_joined(learned: Learned, into: np.ndarray, job: Job) -> Learned:
     def parts(run: RunDirectory, pilot: PilotRows) -> Parts:
         found = inner(run, pilot)
         ids, given = into.tolist(), cast("dict[str, ReportPart | None]", found)
-        known = {name: relabelled(part, ids) for name, part in given.items() if part}
+        known = {name: relabel(part, ids) for name, part in given.items() if part}
         return cast(Parts, {**found, **known})
 
     facts = learned.facts

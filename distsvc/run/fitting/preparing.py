@@ -13,7 +13,7 @@ from distsvc.models.columns.maps import AS_FOUND, GivenColumn
 from distsvc.models.columns.model import ColumnModel
 from distsvc.models.graph.clarity import clarity
 from distsvc.models.mixture_clustering.engine import MixtureEngine
-from distsvc.models.rows.robust_scale import ColumnSpread, known
+from distsvc.models.rows.robust_scale import ColumnSpread, present_values
 from distsvc.models.rows.scaling import ColumnSums, Scaling
 from distsvc.models.rows.sentinels import find_sentinels, repeated_columns, undone_log
 from distsvc.run.algorithms.algorithm import AlgorithmJob
@@ -199,7 +199,7 @@ def extreme_column_notes(survey: Survey, kind: str, features: Sequence[Feature])
     values_of_categories = {n for group in one_hot_columns(features) for n in columns[group]}
     values_of_categories |= levels_of(features).keys()
     found: dict[str, ColumnSpread] = {}
-    for name, values, end in zip(columns, known(survey.pilot), ends, strict=True):
+    for name, values, end in zip(columns, present_values(survey.pilot), ends, strict=True):
         column = ColumnSpread.of(values, *end) if values.size else None
         if column is not None and column.decided(kind) and name not in values_of_categories:
             found[name] = column

@@ -28,7 +28,7 @@ from distsvc.job.parameters import IN_MEMORY
 from distsvc.models.rows import sampling
 from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, State
 from distsvc.models.rows.sampling import Ranges, Reservoir
-from distsvc.models.rows.threads import on_threads
+from distsvc.models.rows.threads import map_threads
 from distsvc.models.rules.fields import Facts
 from distsvc.models.support_vector.boundary import in_memory, labelling, printed, training
 from distsvc.models.support_vector.boundary.base import Parts, SupportVectorEngine
@@ -244,7 +244,7 @@ class BoundaryEngine(SupportVectorEngine):
             points = self.boundary.X
             # One task of a thread climbs from about 128 rows.
             parts_of = np.array_split(points, max(len(points) // 128, 1))
-            climbed = on_threads(lambda part: labelling.climb(f, part), parts_of, self.n_jobs)
+            climbed = map_threads(lambda part: labelling.climb(f, part), parts_of, self.n_jobs)
             ends = np.concatenate(climbed)
         self.set_equilibria(points, ends)
         if given.labelling in IN_MEMORY:
@@ -252,7 +252,7 @@ class BoundaryEngine(SupportVectorEngine):
         else:
             E = self.vertices
             pairs = np.concatenate(
-                on_threads(
+                map_threads(
                     lambda block: labelling.connected_pairs(f, E, block, samples),
                     range(labelling.pair_blocks(len(E))),
                     self.n_jobs,

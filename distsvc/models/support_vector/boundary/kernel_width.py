@@ -6,7 +6,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from distsvc.inputs.rows import cut
-from distsvc.models.rows.threads import on_threads
+from distsvc.models.rows.threads import map_threads
 
 GROUP_ROWS = 2000
 MAX_GROUPS = 5
@@ -34,7 +34,7 @@ def automatic_gamma(X: np.ndarray, n_jobs: int | None = 1) -> float:
     """
     n_groups = min(max(len(X) // GROUP_ROWS, 1), MAX_GROUPS)
     groups = cut(X[: n_groups * GROUP_ROWS], GROUP_ROWS)
-    found = on_threads(_gamma, groups, n_jobs)
+    found = map_threads(_gamma, groups, n_jobs)
     known = sorted(gamma for gamma in found if gamma is not None)
     return known[(len(known) - 1) // 2] if known else 1.0
 

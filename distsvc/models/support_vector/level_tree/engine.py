@@ -18,7 +18,7 @@ import numpy as np
 from distsvc.job.constraints import COUNT
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import Ranges
-from distsvc.models.rows.threads import on_threads
+from distsvc.models.rows.threads import map_threads
 from distsvc.models.rules.fields import Facts
 from distsvc.models.support_vector.boundary import labelling
 from distsvc.models.support_vector.boundary.base import Parts, SupportVectorEngine
@@ -193,7 +193,7 @@ class LevelTreeEngine(SupportVectorEngine):
             tree = ensemble.grow(number, self.view, ranges, blocks)
             return tree, ensemble.test(number, tree, n_rows, blocks)
 
-        self._grown = on_threads(grown, range(len(ensemble.members)), self.n_jobs)
+        self._grown = map_threads(grown, range(len(ensemble.members)), self.n_jobs)
 
     def find_clusters(self, parts: Parts, n_rows: int) -> None:
         """Let the tested trees vote; the parts are not read."""

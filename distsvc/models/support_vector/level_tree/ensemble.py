@@ -15,7 +15,7 @@ from distsvc.kernels.projection import project
 from distsvc.models.rows import sampling
 from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, Position, State
 from distsvc.models.rows.min_cluster_size import FLAT, few_points, least_mass
-from distsvc.models.rows.threads import on_threads
+from distsvc.models.rows.threads import map_threads
 from distsvc.models.rules.fields import Facts, check_fields, forms_of
 from distsvc.models.support_vector.boundary.kernel_width import density_gamma, parting_gamma
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction
@@ -299,7 +299,7 @@ def _members(
         most = view.shape[1]
         sizes = sorted({q for q in effort.subspaces if q < most} | {most})
         octaves, repeats = effort.octaves_in_subspaces, effort.repeats_in_subspaces
-    middles = on_threads(lambda q: width(view[:, :q].astype(np.float64)), sizes, n_jobs)
+    middles = map_threads(lambda q: width(view[:, :q].astype(np.float64)), sizes, n_jobs)
     for q, middle in zip(sizes, middles, strict=True):
         for octave in list(octaves) * repeats:
             yield Member(q, middle * 2.0**octave, C)

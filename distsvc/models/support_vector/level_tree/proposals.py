@@ -18,7 +18,7 @@ from scipy.spatial import cKDTree
 
 from distsvc.kernels.agreement import parted
 from distsvc.models.rows.agreement import rand_indices
-from distsvc.models.rows.threads import on_threads
+from distsvc.models.rows.threads import map_threads
 from distsvc.models.support_vector.level_tree.tree import LevelTree
 
 PROPOSALS = 6
@@ -187,7 +187,7 @@ def _of_all(
 ) -> list[Proposal]:
     """Return the proposals of all trees, in the order of the trees."""
     _ = rows.near  # fill the cache before threads start
-    found = on_threads(proposed, range(len(trees)), rows.n_jobs)
+    found = map_threads(proposed, range(len(trees)), rows.n_jobs)
     return list(chain.from_iterable(found))
 
 
