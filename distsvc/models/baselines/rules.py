@@ -68,7 +68,6 @@ class Centres(Rule):
         return len(self.centres)
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
-        """Return label, score and outlier (n,) of prepared rows Z (n, d) float64."""
         labels, scores = np.empty(len(Z), np.int32), np.empty(len(Z), np.float32)
         apart = cdist(self.centres, self.centres)
         for part, squared in self._squared_distances(Z):
@@ -82,7 +81,6 @@ class Centres(Rule):
         return {"label": labels, "score": scores, "outlier": np.zeros(len(Z), bool)}
 
     def labels(self, Z: np.ndarray) -> np.ndarray:
-        """Return the labels (n,) int32 of prepared rows Z (n, d) float64, without their scores."""
         labels = np.empty(len(Z), np.int32)
         for part, squared in self._squared_distances(Z):
             labels[part] = squared.argmin(axis=1)
@@ -143,7 +141,6 @@ class Splits(Rule):
 
     @property
     def n_clusters(self) -> int:
-        """Clusters, some of which may have no rows."""
         return int(self.clusters.max()) + 1
 
     def check(self) -> None:
@@ -153,14 +150,12 @@ class Splits(Rule):
             raise DataError("array clusters: expected a cluster of its own for each leaf")
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
-        """Return label, score and outlier (n,) of prepared rows Z (n, d) float64."""
         arrays = (self.directions, self.thresholds.tolist(), self.children.tolist())
         ends, margins = SplitTree(*map(list, arrays)).route(subtract_centre(Z, self.mean))
         labels = self.clusters[ends]
         return {"label": labels, "score": margins, "outlier": np.zeros(len(Z), bool)}
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
-        """Return the shares (n, k) float32 of all clusters in prepared rows Z (n, d) float64."""
         shares = np.zeros((len(Z), self.n_clusters), np.float32)
         nodes = self.directions, self.thresholds, SPLIT_SOFTNESS * self.spreads
         ends = self.children.astype(np.int32), self.clusters

@@ -47,7 +47,6 @@ class SampledEngine:
         self.n_features = n_features
 
     def key_ranges(self, n_rows: int) -> list[tuple[int, int]]:
-        """Return the key ranges of the sample of a table of `n_rows` rows."""
         most = sampling.most_rows(self.n_features)
         return sampling.key_blocks(n_rows, min(n_rows, MAX_FITTED_ROWS, most))
 
@@ -73,7 +72,6 @@ class SampledEngine:
         return self.rule
 
     def fitted_facts(self) -> Facts:
-        """Return the results of the fit for the report."""
         n = self._found["n_samples"]
         facts = {"n_clusters": self.rule.n_clusters, "n_samples": n}
         return facts | {"share_sampled": n / self.n_rows} | self._found

@@ -208,7 +208,6 @@ class TreeEngine:
         return TreeRule(**vars(tree), cut_into=min(n_clusters, tree.n_leaves))
 
     def fitted_facts(self) -> Facts:
-        """Return the results of the fit for the report."""
         return {
             "n_clusters": self.n_clusters,
             "n_leaves": self.cluster_tree.n_leaves,

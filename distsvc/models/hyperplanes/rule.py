@@ -53,16 +53,13 @@ class TreeRule(ClusterTree, Rule):
         return self.cut_into
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
-        """Return label, score and outlier (n,) of prepared rows Z (n, d) float32."""
         labels, margins = self._cut.label(Z)
         return {"label": labels, "score": margins, "outlier": np.zeros(len(Z), bool)}
 
     def labels(self, Z: np.ndarray) -> np.ndarray:
-        """Return the labels (n,) int32 of prepared rows Z (n, d) float32, without their scores."""
         return self._cut.labels_of(Z)
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
-        """Return the shares (n, k) float32 of all clusters in prepared rows Z (n, d) float32."""
         cut, shares = self._cut, np.zeros((len(Z), self.cut_into), np.float32)
         nodes = self.V, self.thresholds, SPLIT_SOFTNESS * self.spreads, cut.children, cut.labels
         path_shares(Z, *nodes, shares)
@@ -76,7 +73,6 @@ class TreeRule(ClusterTree, Rule):
     def restored(
         cls, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray], d: int | None = None
     ) -> Self:
-        """Return the rule of `d` columns from its `facts` and `arrays`."""
         return super().restored({**facts, "cut_into": facts.get("n_clusters")}, arrays, d)
 
     def check(self) -> None:

@@ -186,7 +186,6 @@ class LinearEngine(ABC):
         return self.rule_type(weights, mean, offset, self.is_ball)
 
     def fitted_facts(self) -> Facts:
-        """Return the results of the fit for the report."""
         of = self.solution
         facts = {
             "objective": of.objective,

@@ -35,16 +35,13 @@ class LinearRule(Rule):
 
     @property
     def n_clusters(self) -> int:
-        """One."""
         return 1
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
-        """Return label, score and outlier (n,) of prepared rows Z (n, d) float64; see `scores`."""
         score = self.scores(Z)
         return {"label": self.labels(Z), "score": score, "outlier": score < 0.0}
 
     def labels(self, Z: np.ndarray) -> np.ndarray:
-        """Return the labels (n,) int32 of prepared rows Z (n, d): 0."""
         return np.zeros(len(Z), np.int32)
 
     def scores(self, Z: np.ndarray) -> np.ndarray:
@@ -66,7 +63,6 @@ class LinearRule(Rule):
         return scores(Z, self.weights, self.ball)
 
     def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
-        """Return the scores (n,) float64 of prepared rows Z (n, d)."""
         return self.values(Z) - self.offset
 
     def pulls(

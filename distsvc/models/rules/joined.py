@@ -60,28 +60,22 @@ class _Joined:
 
     @property
     def n_clusters(self) -> int:
-        """Number of clusters after merging."""
         return int(self.joined_into.max()) + 1
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the published columns of prepared rows Z (n, d) by name."""
         found = self.parts.label(Z)
         return found | {"label": self.joined_into[found["label"]]}
 
     def labels(self, Z: np.ndarray) -> np.ndarray:
-        """Return the labels (n,) int32 of prepared rows Z (n, d)."""
         return self.joined_into[self.parts.labels(Z)]
 
     def scores(self, Z: np.ndarray) -> np.ndarray:
-        """Return the scores (n,) float32 of prepared rows Z (n, d)."""
         return self.parts.scores(Z)
 
     def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
-        """Return the scores (n,) of prepared rows Z (n, d) unrounded."""
         return self.parts.unrounded_scores(Z)
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
-        """Return the shares (n, k) float32 of all clusters in prepared rows Z (n, d)."""
         found = self.parts.shares(Z)
         total = np.zeros((len(found), self.n_clusters), np.float32)
         for part, cluster in enumerate(self.joined_into):
@@ -89,21 +83,17 @@ class _Joined:
         return total
 
     def plane(self, Z: np.ndarray) -> np.ndarray | None:
-        """Return the positions (n, 2) of rows Z (n, d) in the plane of the parts, or None."""
         return self.parts.plane(Z)
 
     def seen(self, Z: np.ndarray) -> np.ndarray:
-        """Return prepared rows Z (n, d) along the directions of the parts."""
         return self.parts.seen(Z)
 
     def pulls(
         self, Z: np.ndarray, labels: np.ndarray, typical: Typical, firsts: np.ndarray
     ) -> np.ndarray:
-        """Return the pull (n, g) of each group of columns, from scores."""
         return Rule.pulls(self, Z, labels, typical, firsts)  # type: ignore[arg-type]
 
     def check(self) -> None:
-        """Raise DataError if the fields are inconsistent."""
         self.parts.check()
         if len(self.joined_into) != self.parts.n_clusters:
             raise DataError(

@@ -550,7 +550,6 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
             self.agreement_, self.candidates_ = answer.agreement, answer.candidates
 
     def _settle(self) -> None:
-        """Find the clusters of a stream at their first use."""
         check_is_fitted(self, "dual_coef_")
         if isinstance(self._engine, BoundaryEngine) and self._engine.pending:
             self._engine.find_pending_clusters()
@@ -562,7 +561,6 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         return self._engine.seen(check_rows(self, X, reset=False))
 
     def _values(self, column: str) -> Values:
-        """Return the function that labels or scores raw rows."""
         engine, least = self._engine, -SEGMENT_TOLERANCE if self.noise else -np.inf
         return Values(engine.rule, engine.centre, column, least)
 

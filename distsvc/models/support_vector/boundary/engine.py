@@ -186,11 +186,9 @@ class BoundaryEngine(SupportVectorEngine):
 
     @property
     def support_vectors(self) -> np.ndarray:
-        """Centred support vectors (B, d) float32."""
         return self.decision.S.T
 
     def fitted_facts(self) -> Facts:
-        """Return the results of the fit for the report."""
         near = {}
         if self.parameters.labelling not in IN_MEMORY:
             near = {
@@ -211,11 +209,9 @@ class BoundaryEngine(SupportVectorEngine):
     # For an estimator.
 
     def seen(self, X: np.ndarray) -> np.ndarray:
-        """Return rows X (n, d) centred, float32."""
         return self.centred(X)
 
     def learn(self, rows: np.ndarray, keys: np.ndarray, n_rows: int) -> None:
-        """Train on centred rows (m, d) with their keys (m,)."""
         order, ranges = np.argsort(keys), self.key_ranges(n_rows)
         ranked, ranked_keys = rows[order], keys[order]
         self.train(
@@ -261,11 +257,9 @@ class BoundaryEngine(SupportVectorEngine):
         self.set_clusters(pairs)
 
     def labels(self, rows: np.ndarray) -> np.ndarray:
-        """Return the cluster (n,) int32 of centred rows (n, d)."""
         return self.rule.labels(rows)
 
     def values(self, rows: np.ndarray) -> np.ndarray:
-        """Return f (n,) float32 of centred rows (n, d)."""
         return self.decision(rows)
 
     # For a stream, whose rows are not stored.

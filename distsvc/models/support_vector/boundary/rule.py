@@ -60,24 +60,19 @@ class BoundaryRule(Rule):
 
     @property
     def n_clusters(self) -> int:
-        """Number of clusters; each has a point."""
         return int(self.cluster.max()) + 1
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the published columns of centred rows Z (n, d) float32 by name."""
         score = self.unrounded_scores(Z)
         return {"label": self.labels(Z), "score": score, "outlier": score < 0.0}
 
     def labels(self, Z: np.ndarray) -> np.ndarray:
-        """Return the labels (n,) int32 of centred rows Z (n, d) float32, without their scores."""
         return self.cluster[self._nearest(Z)]
 
     def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
-        """Return f(x) (n,) float32 of centred rows Z (n, d) float32."""
         return DecisionFunction(self.S, self.a, self.gamma)(Z)
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
-        """Return the shares (n, k) float32 of all clusters in centred rows Z (n, d) float32."""
         points, ends = self._grouped
         return nearest_shares(Z, points, ends, SOFTENED * self.gamma)
 
