@@ -15,10 +15,14 @@ UNIQUE = (
     "distsvc/kernels",
     "distsvc/metrics.py",
     "distsvc/models/baselines",
+    "distsvc/models/bases",
     "distsvc/models/hyperplanes",
     "distsvc/models/linear",
     "distsvc/models/nights",
     "distsvc/models/rows",
+    "distsvc/models/rules",
+    "distsvc/models/support_vector/boundary",
+    "distsvc/report",
 )
 """Packages whose public constants have names of their own in all of distsvc."""
 
