@@ -21,7 +21,7 @@ from distsvc.report.formats import one_line, percent, things
 
 Array = NDArray[np.float64]
 
-MAX_MOVES = 20  # clusters of each run; one more is drawn, not joined into "others"
+MAX_FLOW_CLUSTERS = 20  # clusters of each run; one more is drawn, not joined into "others"
 FLOW_HEAD, FLOW_FOOT = 0.3, 0.04  # above and below the bars
 NARROWEST_SLOT, SIDE_WIDTH = 0.165, 0.13
 TEXT = 9.5  # size
@@ -70,17 +70,17 @@ def _sums(ids: Sequence[int], rows: Iterable[float]) -> dict[int, float]:
 
 def _shown(sizes: tuple[dict[int, float], dict[int, float]], moves: Moves) -> set[int]:
     """Return the ids that are drawn: half by moved rows, then the largest."""
-    if max(map(len, sizes)) <= MAX_MOVES + 1:
+    if max(map(len, sizes)) <= MAX_FLOW_CLUSTERS + 1:
         return {one for side in sizes for one in side}
     pairs = zip(moves.before, moves.after, moves.rows, strict=True)
     away = [0.0 if one == other else float(n) for one, other, n in pairs]
     moved = _sums([*moves.before, *moves.after], away * 2)
     size = {one: max(side.get(one, 0.0) for side in sizes) for one in sizes[0].keys() | sizes[1]}
     by_size = sorted(size, key=lambda one: (-size[one], one))
-    by_moves = sorted(size, key=lambda one: (-moved.get(one, 0.0), one))[: MAX_MOVES // 2]
+    by_moves = sorted(size, key=lambda one: (-moved.get(one, 0.0), one))[: MAX_FLOW_CLUSTERS // 2]
     shown: set[int] = set()
     for one in [*by_moves, *by_size]:
-        if all(len((shown | {one}) & side.keys()) <= MAX_MOVES for side in sizes):
+        if all(len((shown | {one}) & side.keys()) <= MAX_FLOW_CLUSTERS for side in sizes):
             shown.add(one)
     return shown
 
