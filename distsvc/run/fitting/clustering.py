@@ -10,7 +10,7 @@ import numpy as np
 from distsvc.errors import EmptyInputError
 from distsvc.job.config import Job
 from distsvc.models.rules.joined import clusters_to_join, joined
-from distsvc.report.content.parts import ReportPart, relabelled
+from distsvc.report.content.parts import ReportPart, relabel
 from distsvc.run.algorithms.algorithm import AlgorithmJob, Learned, Parts, PilotRows
 from distsvc.run.fitting.preparing import prepare
 from distsvc.run.labelling.labeller import PREVIOUS, RULE, Labeller
