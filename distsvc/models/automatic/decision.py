@@ -200,14 +200,17 @@ def mixture_proposals(
     ]
     if n_clusters is None:
         least = least_mass(m, 1)  # fewer rows are outliers, not a cluster, as for level trees
-        proposals = [each for each in proposals if np.bincount(each.labels).min() >= least]
+
+        def large(some: list[PartitionProposal]) -> list[PartitionProposal]:
+            return [each for each in some if np.bincount(each.labels).min() >= least]
+
+        proposals, shape = large(proposals), found.best.mixture.shape
         labels = [each.labels[:n_fitted] for each in proposals]
-        shape = found.best.mixture.shape
         again = _agreement_of_halves(labels, fitted_rows, latent, seed, shape, n_jobs)
         bound = min(SAME_ANSWER, again.max(initial=0.0))
         proposals = [each for each, a in zip(proposals, again, strict=True) if a >= bound]
         if before is not None:
-            proposals += [proposal(*each) for each in _continued(before, first, shape)]
+            proposals += large([proposal(*each) for each in _continued(before, first, shape)])
     one = proposal(found.single.mixture, np.zeros(1, np.int64), np.ones((m, 1)))
     best = found.best.mixture
     return Mixtures(proposals, one, Quality(best.likelihoods(first), best.n_parameters))

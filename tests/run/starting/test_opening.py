@@ -64,7 +64,6 @@ def test_a_run_that_can_begin(form, table):
     with open_job(job) as found:
         assert form in {rule.form for rule in found.algorithm.rules}
         assert found.run.plan.partitions == [(0, 300), (300, 400)]
-        assert found.run.plan.table == found.table
         assert found.digest == job.digest()
         assert found.inputs == fingerprint(open_table(job.input, table.parent / "staging"))
         assert Path(found.run.address).parent == Path(found.output.store.address) / ".runs"
