@@ -86,7 +86,7 @@ def published(out: Path, base: str | None = None) -> Result | None:
 
 def _unreadable(out: Path, manifest: dict, contents: dict[str, bytes]) -> list[str]:
     """Read the labels: their rows are those that the manifest counts."""
-    parts = [name for name in contents if name.endswith(".parquet")]
+    parts = [n for n in contents if n.startswith("labels/") and n.endswith(".parquet")]
     try:
         rows = sum(pq.read_table(pa.BufferReader(contents[name])).num_rows for name in parts)
     except (pa.ArrowException, OSError) as error:

@@ -37,6 +37,7 @@ def test_the_manifest_lists_exactly_the_files(blob_run):
         *(f"labels/{run_id}/part-0000{k}.parquet" for k in range(3)),
         f"model/{run_id}/arrays.npz",
         f"model/{run_id}/model.json",
+        f"report/{run_id}/clusters.parquet",
         f"report/{run_id}/report.html",
         f"report/{run_id}/report.json",
     ]

@@ -1,4 +1,4 @@
-"""The report of a run, its page, and their files with that of the model."""
+"""The report of a run, its page and table of clusters, and their files with that of the model."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distsvc import __version__
@@ -30,6 +31,7 @@ from distsvc.report.content.report import (
     Report,
     ScoreHistogram,
 )
+from distsvc.report.sections.names import cluster_names
 from distsvc.run.algorithms.algorithm import Learned, PilotRows
 from distsvc.run.labelling.columns import ROW_NAME, parts_place
 from distsvc.run.labelling.counts import Counts
@@ -45,11 +47,19 @@ from distsvc.run.reporting.pictures import labelled_pilot
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.workers.lean import skip_docstrings
-from distsvc.storage.places.arrays import json_bytes, read_json, write_json, write_text
+from distsvc.storage.places.arrays import (
+    json_bytes,
+    read_json,
+    write_bytes,
+    write_json,
+    write_text,
+)
 from distsvc.storage.publishing.formats import output_format
-from distsvc.storage.publishing.manifest import PAGE, REPORT, UNNAMED
+from distsvc.storage.publishing.manifest import PAGE, REPORT, UNNAMED, read_manifest
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.rows.features import Feature, missing_values, names_of
+
+CLUSTERS_FILE = "clusters.parquet"
 
 
 def write_report(
@@ -62,7 +72,7 @@ def write_report(
     progress: Progress,
     forecast: ForecastPart | None = None,
 ) -> Report:
-    """Write the model, the page and ``report.json`` of a run; return the report."""
+    """Write the model, the page and the tables of a run's report; return the report."""
     place = run.place("report")
     with progress.phase("report"):
         if learned.folder is None:
@@ -84,7 +94,23 @@ def write_report(
     report = report.with_phases(progress.phases)
     with place.created(REPORT) as path:
         write_json(path, report.dumped())
+    with place.created(CLUSTERS_FILE) as path:
+        write_bytes(path, clusters_file(report, job.job.run_date or report.finished[:10]))
     return report
+
+
+def clusters_file(report: Report, night: str) -> bytes:
+    """Return a Parquet file with a row for each cluster: its night, id, name and rows."""
+    rows, names = report.clusters, cluster_names(report)
+    columns = {
+        "night": pa.array([datetime.date.fromisoformat(night)] * len(rows), pa.date32()),
+        "cluster": pa.array([row.label for row in rows], pa.int32()),
+        "name": pa.array([names.get(row.label) for row in rows], pa.string()),
+        "rows": pa.array([row.rows for row in rows], pa.int64()),
+    }
+    stream = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), stream)
+    return stream.getvalue().to_pybytes()
 
 
 def read_report(published: Output) -> Report:
@@ -104,8 +130,8 @@ def page_of(report: Report) -> str:
 def rename_clusters(output: Output, job: Job) -> Report:
     """Return the report of a published run with the cluster names of a job.
 
-    If names differ, page and report are published again. Errors as in `Output.locked` and
-    `Output.file`.
+    If names differ, page, report and table of clusters are published again. Errors as in
+    `Output.locked` and `Output.file`.
     """
     report = read_report(output)
     if report.names == job.names:
@@ -113,7 +139,13 @@ def rename_clusters(output: Output, job: Job) -> Report:
     with output.locked():
         news = {"names": dict(job.names), "job_file": job_text(job)}
         report = read_report(output).model_copy(update=news)
-        output.revise({PAGE: page_of(report), REPORT: json_bytes(report.dumped()).decode()})
+        output.revise(
+            {
+                PAGE: page_of(report),
+                REPORT: json_bytes(report.dumped()),
+                CLUSTERS_FILE: clusters_file(report, read_manifest(output.store).run_date),
+            }
+        )
     return report
 
 

@@ -18,7 +18,7 @@ import itertools
 import os
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -324,7 +324,7 @@ class Output:
         found = [checked_form(content, path) for path, content in contents.items()]
         return {manifest.run_id: manifest for manifest in found}
 
-    def revise(self, contents: dict[str, str]) -> None:
+    def revise(self, contents: Mapping[str, str | bytes]) -> None:
         """Publish other contents of files, in new files and a new manifest; errors as in `file`."""
         self._found = self._look()
         with self.rewritten(read_manifest(self.store), contents) as manifest:
@@ -332,21 +332,28 @@ class Output:
         self.finish()
 
     @contextmanager
-    def rewritten(self, manifest: Manifest, contents: dict[str, str]) -> Iterator[Manifest]:
+    def rewritten(
+        self, manifest: Manifest, contents: Mapping[str, str | bytes]
+    ) -> Iterator[Manifest]:
         """Yield a manifest with new contents of files, which are removed if it is not published.
 
-        Errors as in `file`.
+        A file that the manifest does not list is added. Errors as in `file`.
         """
         own = self.new_name(manifest.run_id)
         folder = f"{STORED}/{manifest.run_id}/{own}"
         files = {file.file: file for file in manifest.files}
+        names = {file.name for file in manifest.files}
         try:
             for name, content in contents.items():
-                old = listed_file(self.store, manifest, name)
+                new_file = f"report/{own}/{name}"
+                old = listed_file(self.store, manifest, name).file if name in names else new_file
                 with self.store.created(f"{folder}/{name}") as path:
-                    arrays.write_text(path, content)
-                    new = {"file": f"report/{own}/{name}", "stored": f"{folder}/{name}"}
-                    files[old.file] = ListedFile.model_validate(new | arrays.file_facts(path))
+                    if isinstance(content, bytes):
+                        arrays.write_bytes(path, content)
+                    else:
+                        arrays.write_text(path, content)
+                    new = {"file": new_file, "stored": f"{folder}/{name}"}
+                    files[old] = ListedFile.model_validate(new | arrays.file_facts(path))
             yield manifest.model_copy(update={"files": list(files.values())})
         except BaseException:
             with suppress(DistsvcError, OSError):

@@ -2,11 +2,15 @@
 
 import base64
 import csv
+import datetime
 import io
+import json
 import re
+from pathlib import Path
 
 import duckdb
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from distsvc.errors import JobFileError
@@ -15,7 +19,9 @@ from distsvc.run.job import run_job
 from distsvc.run.reporting import files
 from distsvc.run.work.start import Start
 from tests.jobs.shop import FIRST, SECOND, Shop, rows
-from tests.published_files import listed, read_labels
+from tests.published_files import listed, published_file, read_labels
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -72,6 +78,12 @@ def test_the_stated_size_is_that_of_the_code():
     assert f"at most {files.MAX_LISTED_ROWS:,} rows" in text
 
 
+def clusters_of(out):
+    """Return the columns of the one table of clusters that a glob finds."""
+    [file] = out.glob("report/*/clusters.parquet")
+    return pq.read_table(file).to_pydict()
+
+
 def test_names_of_ones_own_go_on_and_can_be_changed(shop):
     names = {"0": "regulars", "9": "unknown"}
     shop.run(FIRST, names=names)
@@ -79,6 +91,7 @@ def test_names_of_ones_own_go_on_and_can_be_changed(shop):
     page = (shop.out(SECOND) / "report.html").read_text()
     assert page.count("regulars") >= 2
     assert "unknown</span>" not in page
+    assert clusters_of(shop.out(SECOND))["name"][0] == "regulars"
     labels = [path.read_bytes() for path in listed(shop.out(SECOND), "labels/")]
     job = load_job(shop.job_file(names={"0": "friends"}), (), SECOND)
     report = run_job(job, start=Start())
@@ -87,7 +100,44 @@ def test_names_of_ones_own_go_on_and_can_be_changed(shop):
     page = (shop.out(SECOND) / "report.html").read_text()
     assert "friends" in page
     assert "regulars" not in page
+    clusters = clusters_of(shop.out(SECOND))
+    assert clusters["night"] == [datetime.date.fromisoformat(SECOND)] * len(clusters["cluster"])
+    assert clusters["cluster"] == [row.label for row in report.clusters]
+    assert clusters["rows"] == [row.rows for row in report.clusters]
+    assert clusters["name"][0] == "friends"
+    assert all(clusters["name"][1:])
     assert labels == [path.read_bytes() for path in listed(shop.out(SECOND), "labels/")]
+
+
+def test_new_names_add_the_table_of_clusters_to_a_run_without_it(shop):
+    shop.run(FIRST)
+    path = shop.out(FIRST) / "manifest.json"
+    manifest = json.loads(path.read_text())
+    files = [one for one in manifest["files"] if not one["file"].endswith("clusters.parquet")]
+    assert len(files) == len(manifest["files"]) - 1
+    path.write_text(json.dumps(manifest | {"files": files}))
+    job = load_job(shop.job_file(names={"0": "friends"}), (), FIRST)
+    run_job(job, start=Start())
+    assert clusters_of(shop.out(FIRST))["name"][0] == "friends"
+    assert published_file(shop.out(FIRST), "clusters.parquet").exists()
+
+
+def test_the_sql_of_the_pages_joins_names_and_labels(shop, monkeypatch):
+    for night in (FIRST, SECOND):
+        shop.run(night, names={"0": "regulars"}, input={"id": "customer"})
+    monkeypatch.chdir(shop.folder)
+    pages = [ROOT / "docs/reference/published.md", ROOT / "docs/nights/export.md"]
+    code = [re.findall(r"```sql\n(.*?)```", page.read_text(), re.DOTALL) for page in pages]
+    queries = [query for found in code for query in found if "clusters.parquet" in query]
+    joined, sizes = (duckdb.sql(query).to_arrow_table().to_pylist() for query in queries)
+    assert len(joined) == 1200
+    nights = [datetime.date.fromisoformat(night) for night in (FIRST, SECOND)]
+    assert all(row["name"] == "regulars" for row in joined if row["label"] == 0)
+    for row in sizes:
+        same = [r for r in joined if (r["night"], r["label"]) == (row["night"], row["cluster"])]
+        assert {one["name"] for one in same} == {row["name"]}
+        assert len(same) == row["rows"]
+    assert sorted({row["night"] for row in sizes}) == nights
 
 
 def test_a_name_needs_the_id_of_a_cluster():
