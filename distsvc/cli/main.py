@@ -27,6 +27,7 @@ from distsvc.cli.options import (
     RUN_DATE,
     SET,
     Setting,
+    WholeNumber,
     cluster_options,
     display_of,
     display_options,
@@ -401,7 +402,7 @@ def export(folder: str, table: str, as_json: bool) -> None:
 @main.command()
 @click.argument("output_path", metavar="OUT", type=PATH)
 @click.option(
-    "--keep", type=click.IntRange(1), metavar="N", help="Keep only the last N runs of each job."
+    "--keep", type=WholeNumber(1), metavar="N", help="Keep only the last N runs of each job."
 )
 @click.option("--dry-run", is_flag=True, help="List what would be removed, and remove nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the removed and kept runs as JSON.")

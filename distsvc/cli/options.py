@@ -81,16 +81,22 @@ def _offered(words: Iterable[str], incomplete: str) -> list[CompletionItem]:
     return [CompletionItem(word) for word in words if word.startswith(incomplete)]
 
 
+class WholeNumber(click.IntRange):
+    """An integer in a range, called "whole number" in error messages."""
+
+    name = "whole number"
+
+
 SHORT_OPTIONS: dict[str, tuple[str, type | click.ParamType, str, str]] = {
     "clusters": (
-        "model.n_clusters", click.IntRange(1), "K", "The number of clusters; found by default."
+        "model.n_clusters", WholeNumber(1), "K", "The number of clusters; found by default."
     ),
     "max_clusters": (
-        "model.max_clusters", click.IntRange(1), "K",
+        "model.max_clusters", WholeNumber(1), "K",
         "The most clusters; the smallest go with their nearest one.",
     ),
     "min_cluster_rows": (
-        "model.min_cluster_rows", click.IntRange(1), "N",
+        "model.min_cluster_rows", WholeNumber(1), "N",
         "The least rows of a cluster; a smaller one goes with its nearest one.",
     ),
     "classes": (
@@ -114,7 +120,7 @@ SHORT_OPTIONS: dict[str, tuple[str, type | click.ParamType, str, str]] = {
         "The algorithm: auto (the default), support-vector, imdh, linear-svdd or another.",
     ),
     "seed": (
-        "model.seed", click.IntRange(0), "N", "The seed of random choices; 0 by default."
+        "model.seed", WholeNumber(0), "N", "The seed of random choices; 0 by default."
     ),
 }  # fmt: skip
 """Key, type, placeholder and help of the options for keys, by the name of the option."""

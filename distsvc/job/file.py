@@ -325,7 +325,9 @@ def _explain_field(name: str, items: list[ErrorDetails]) -> str:
         return f"{name} must be a section, found {shown(first['input'])}"
     items = [item for item in items if item["input"] is first["input"]]
     clauses = [re.sub(r"^Value error, must |^\w+ should |, found .*", "", i["msg"]) for i in items]
-    wanted = " or ".join(dict.fromkeys(clauses))
+    wanted = " or ".join(dict.fromkeys(clauses)).replace("a valid tuple", "a list")
+    if isinstance(first["input"], str) and wanted.endswith("a list"):
+        wanted += f", such as {shown([first['input']])}"
     return f"{name} must {wanted}, found {shown(first['input'])}"
 
 

@@ -64,7 +64,9 @@ def status(path: str) -> Status:
     output = Output(path)
     manifest = output.manifest()
     if manifest is None and RUNS not in output.store.folders():
-        raise InputNotFoundError(f"no run was published in {path}: it has no folder {RUNS}")
+        raise InputNotFoundError(
+            f"no run was published in {path}; for nights below it: distsvc history {path}"
+        )
     holder = read_holder(output.runs)
     gone = is_gone(holder) if holder else True
     running: RunningRun | None = None

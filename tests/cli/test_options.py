@@ -101,7 +101,7 @@ def test_a_table_is_clustered_by_short_forms_alone(tmp_path, monkeypatch):
     ("words", "message"),
     [
         (["--clusters", "0"], "'--clusters': 0 is not in the range x>=1"),
-        (["--clusters", "five"], "'five' is not a valid integer"),
+        (["--clusters", "five"], "'five' is not a valid whole number"),
         (["--scale", "big"], "'big' is not one of 'standard', 'minmax', 'robust', 'unit', 'none'"),
         (["--missing", "no"], "'no' is not one of 'auto', 'error', 'drop', 'median'"),
         (

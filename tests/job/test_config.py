@@ -277,7 +277,7 @@ LIMITS = [
 WRONG = {
     "job.name": [("", "must have at least 1 character, found ''"), (3, "valid string, found 3")],
     "job.on_published": [([], "must have at least 1 item"), ([""], "at least 1 character")],
-    "job.on_held": [(3, "must be a valid tuple, found 3")],
+    "job.on_held": [(3, "must be a list, found 3")],
     "job.on_failed": [([3], "must be a valid string, found 3")],
     "job.run_date": [("20260228", "must match"), (20260228, "must be a valid string")],
     "continuity.previous": [
@@ -309,7 +309,7 @@ WRONG = {
         ([-1, 2], "must be greater than or equal to 0, found -1"),
         ([1], "must have at least 2 items after validation, not 1, found [1]"),
         ([1, 2, 3], "must have at most 2 items after validation, not 3"),
-        (3, "must be a valid tuple, found 3"),
+        (3, "must be a list, found 3"),
         ({"limit": [1, 2], "level": "info"}, "must be 'error' or 'warn', found 'info'"),
     ],
     "checks.rows_against_last": [
@@ -322,7 +322,7 @@ WRONG = {
     "checks.unique_id": LIMITS,
     "input.path": [(3, "must be a valid string"), ("", "must have at least 1 character")],
     "input.columns": [
-        ("a", "must be a valid tuple"),
+        ("a", "must be a list"),
         ([], "must have at least 1 item"),
         ([1, 2], "must be a valid string, found 1"),
     ],
@@ -335,14 +335,14 @@ WRONG = {
     ],
     "preprocess.encode": [({"k": "ordinal"}, "must be 'onehot' or 'frequency', found 'ordinal'")],
     "preprocess.log": [
-        ("bytes", "must be a valid tuple, found 'bytes'"),
+        ("bytes", "must be a list, such as ['bytes'], found 'bytes'"),
         ([3], "must be a valid string, found 3"),
         ([""], "must have at least 1 character, found ''"),
     ],
-    "input.exclude": [("c", "must be a valid tuple, found 'c'")],
+    "input.exclude": [("c", "must be a list, such as ['c'], found 'c'")],
     "preprocess.missing": [("mean", "must be 'auto', 'error', 'drop' or 'median', found 'mean'")],
     "preprocess.missing_values": [
-        (-9999, "must be a valid tuple, found -9999"),
+        (-9999, "must be a list, found -9999"),
         (["NA"], "must be a valid number, found 'NA'"),
         ([float("nan")], "must be a finite number, found nan"),
     ],

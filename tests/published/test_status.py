@@ -44,7 +44,7 @@ def killed(job, monkeypatch, after):
 
 
 def test_where_nothing_ever_was(tmp_path):
-    with pytest.raises(InputNotFoundError, match="no run was published in"):
+    with pytest.raises(InputNotFoundError, match=r"published in .+; for nights below it: distsvc"):
         status(str(tmp_path))
 
 

@@ -554,7 +554,9 @@ def collect(path: str, dry_run: bool = False) -> list[str]:
     """
     output = Output(path)
     if RUNS not in output.store.folders():
-        raise InputNotFoundError(f"no run was published in {path}: it has no folder {RUNS}")
+        raise InputNotFoundError(
+            f"no run was published in {path}; for nights below it: distsvc history {path}"
+        )
     if dry_run:
         check_not_held(output)
         return output.leftovers()
