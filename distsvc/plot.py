@@ -271,14 +271,16 @@ def _shown_rows(model: Any, X: Any) -> _Rows:
 
 def _array_of(model: Any, X: Any) -> np.ndarray:
     """Return at most `MAX_DRAWN` rows of X (n, d) as an array."""
-    from distsvc.models.bases.passes import open_rows
+    from distsvc.models.bases.passes import ClusterEstimator, open_rows
     from distsvc.models.bases.validation import check_rows
 
+    if isinstance(model, ClusterEstimator):
+        X = model._as_numbers(X, reset=False)
     source = open_rows(model, X, reset=False)
     if source is not None:
         X = np.concatenate([np.asarray(block) for block in source.blocks()])
     else:
-        X = check_rows(model, X, reset=False)
+        X = check_rows(model, X, reset=False, **getattr(model, "_allowed", {}))
     return np.asarray(X[_some(len(X))])
 
 

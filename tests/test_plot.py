@@ -4,6 +4,7 @@ import io
 import pickle
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 from matplotlib.figure import Figure
@@ -130,6 +131,17 @@ def test_clusters_of_every_estimator(iris, model):
     shown = {text for text in texts(figure) if text.isdigit()}
     counted = set(np.unique(model.predict(iris)).tolist())
     assert {str(label) for label in counted} <= shown | ({"0"} if len(counted) == 1 else set())
+
+
+def test_clusters_of_a_frame_with_text_and_missing_values():
+    X, y = make_blobs(300, centers=[[0, 0], [8, 0]], random_state=0)
+    frame = pd.DataFrame({"x": X[:, 0], "y": X[:, 1], "plan": np.where(y == 0, "free", "paid")})
+    frame.loc[::40, "x"] = np.nan
+    model = AutoClustering(effort="fast", random_state=0).fit(frame)
+    figure = plot.clusters(model, frame)
+    assert {str(label) for label in range(model.n_clusters_)} <= set(texts(figure))
+    assert dots(figure) > 280
+    assert dots(plot.clusters(model, pl.from_pandas(frame))) == dots(figure)
 
 
 def test_clusters_of_many_rows_are_a_sample(level_tree):
