@@ -33,6 +33,7 @@ from distsvc.errors import JobFileError
 from distsvc.errors.forms import Form
 from distsvc.errors.urls import checked_url, shown_urls
 from distsvc.job.constraints import LAST_SEED, MAX_COUNT
+from distsvc.job.dates import parse_day
 from distsvc.job.parameters import (
     CLUSTER_KEYS,
     NU_OF_JOBS,
@@ -156,6 +157,18 @@ Command = Annotated[
 """A command with arguments; it may contain secrets, so it is not published."""
 
 
+def _day(text: str) -> str:
+    """Return a date; ValueError if the calendar does not have it."""
+    try:
+        parse_day(text)
+    except ValueError:
+        raise ValueError(f"must be a date of the calendar, found {text!r}") from None
+    return text
+
+
+Day = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\d$"), AfterValidator(_day)]
+
+
 class JobConfig(_Section):
     """``[job]``: its name, commands after a run, and the day of a run."""
 
@@ -167,7 +180,7 @@ class JobConfig(_Section):
     """A command that is called once a check has held a result back."""
     on_failed: Command = ()
     """A command that is called once a run has ended with an error."""
-    run_date: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\d$")] | None = None
+    run_date: Day | None = None
     """The day that `{run_date}` stands for, as `2026-11-20`. Default: today."""
 
 

@@ -279,7 +279,11 @@ WRONG = {
     "job.on_published": [([], "must have at least 1 item"), ([""], "at least 1 character")],
     "job.on_held": [(3, "must be a list, found 3")],
     "job.on_failed": [([3], "must be a valid string, found 3")],
-    "job.run_date": [("20260228", "must match"), (20260228, "must be a valid string")],
+    "job.run_date": [
+        ("20260228", "must match"),
+        ("2026-02-31", "must be a date of the calendar, found '2026-02-31'"),
+        (20260228, "must be a valid string"),
+    ],
     "continuity.previous": [
         (3, "must be a valid string, found 3"),
         ("", "must have at least 1 character, found ''"),
