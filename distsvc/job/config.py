@@ -338,13 +338,14 @@ def _any_model(_: object, schema: GetCoreSchemaHandler) -> CoreSchema:
 
 
 class ContinuityConfig(_Section):
-    """``[continuity]``: the run whose cluster ids continue, and the reference for drift.
+    """``[continuity]``: the previous run, whose cluster ids continue, and the reference for drift.
 
-    It is the first published run of `previous`: in a job file, one text for several days.
+    The previous run is the first entry of `previous` with a published run. In a job file, one text
+    with a range of dates stands for several days.
     """
 
     previous: Annotated[tuple[PathOrUrl, ...], Field(strict=False), BeforeValidator(_several)] = ()
-    """A published run whose cluster ids go on; with a date, that of another night."""
+    """Published runs whose cluster ids continue; a path may contain the date of another night."""
     min_overlap: Annotated[float, Field(gt=0.0, le=1.0)] = 0.3
     """The least overlap (Jaccard, on the same rows) for a cluster to keep its id. `match` is the
     old name of this key."""
@@ -455,10 +456,10 @@ class ChecksConfig(_Section):
     max_reference_drift: Limit | None = None
     """The same, from the table of `continuity.reference`."""
     same_units: Never | None = None
-    """Whether a column whose values are all about the same multiple of the previous run's, as in
-    another unit, holds a result back."""
+    """Whether a result is held back if a column's unit seems to have changed: all its values are
+    about the same multiple of the previous run's."""
     same_columns: Never | None = None
-    """Whether columns that the run before did not know hold a result back."""
+    """Whether a result with columns that the previous run did not have is held back."""
     min_agreement: Limit | None = None
     """The least chance that another sample of the table gives this answer."""
     unique_id: Never | None = None
@@ -523,7 +524,7 @@ class OutputConfig(_Section):
     reasons: Annotated[int, Field(ge=0, le=20)] = 0
     """Columns to name for each outlier."""
     membership: bool = False
-    """Whether to say how sure each row is of its cluster."""
+    """Whether to publish each row's share of its cluster (0 to 1)."""
     top: Annotated[int, Field(ge=0, le=20)] = 0
     """Other clusters to list for each row, with their shares."""
     missing: bool = False
