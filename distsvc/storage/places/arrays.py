@@ -216,7 +216,7 @@ def read_arrays(path: Path, only: str | None = None) -> dict[str, np.ndarray]:
 
 
 def _check_header(stream: IO[bytes], name: str, n_bytes: int) -> None:
-    """Check that an ``.npy`` file has plain values, and as many bytes as its header implies."""
+    """Check that an ``.npy`` file has plain values and the size that its header implies."""
     version = np.lib.format.read_magic(stream)
     if version == (1, 0):
         shape, _, dtype = np.lib.format.read_array_header_1_0(stream)

@@ -32,7 +32,7 @@ SPARE = ".runs"
 
 
 def _never_taken_over() -> None:
-    """Pass: nobody else holds the store."""
+    """Do nothing, because no other process can take over the lock."""
 
 
 class Fence(NamedTuple):

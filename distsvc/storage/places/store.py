@@ -67,14 +67,14 @@ class Store(Protocol):
         """Give files second names, ``{new: old}``: links on a disk, copies in a bucket."""
 
     def remove(self, name: str, mark: str | None = None) -> bool:
-        """Remove a file, if its version is `mark` (None: any), and folders empty then.
+        """Remove a file if its version is `mark` (None: any), and then its empty parent folders.
 
-        A bucket can't compare and remove: it replaces that version by an empty record. Of a folder,
-        the empty folders in it are removed. Returns whether a file was removed.
+        Buckets have no conditional removal, so an empty record replaces the file there. If `name`
+        is a folder, its empty subfolders are removed. Return True if a file was removed.
         """
 
     def clear(self, name: str, known: Collection[str] = ()) -> None:
-        """Remove all files below a folder except those in `known`, and folders empty then."""
+        """Remove all files below a folder except `known`, and then the empty folders."""
 
     def current(self, name: str) -> tuple[bytes, str] | None:
         """Return the content of a file that may change and the mark of its version, or None.

@@ -80,10 +80,11 @@ class Lineage:
         previous: tuple[str, Manifest] | None,
         in_place: bool,
     ) -> Lineage:
-        """Return the lineage of a run, from the address and manifest of the previous one.
+        """Return the lineage of a run.
 
-        `run` has its id, its answer, the address of its output and its date. With `in_place` runs
-        of the lineage replace each other there.
+        `run` is the run's id, the id of its answer, the address of its output and its date.
+        `previous` is the address and the manifest of the previous run. If `in_place`, each run
+        replaces the previous run at the same output.
         """
         run_id, answer, output, run_date = run
         home, name = (output if in_place else posixpath.dirname(output)), run_id

@@ -73,7 +73,7 @@ _RUN = re.compile(r"[0-9a-f]{12}-[0-9a-f]{8}")
 
 
 class _Found(NamedTuple):
-    """The manifest at an output, as bytes and parsed (None if removed), and its mark."""
+    """A manifest as bytes and parsed (None if removed); `mark` is the version of its file."""
 
     content: bytes
     manifest: Manifest | None
@@ -103,7 +103,7 @@ class Output:
         doing: State = dict,
         removes: bool = False,
     ) -> Iterator[Holder | None]:
-        """Make the folder, and hold it against other runs.
+        """Create the folder and lock it against other runs.
 
         The record has the result of `doing`, called every few seconds, and `removes`: whether what
         is published is to be removed. Yields the last record of a killed holder, or None.
@@ -380,7 +380,7 @@ class Output:
             self.store.put(SUCCESS, b"")
 
     def mend(self) -> None:
-        """Finish the work of a run that was killed after its commit, if that is possible now."""
+        """Finish the publication of a run that was killed after its commit, if possible now."""
         with suppress(TemporaryError, OutputPermissionError, OSError), self.locked():
             self.finish()
 
@@ -425,7 +425,7 @@ class Output:
         return found and _Found(found[0], manifest, found[1])
 
     def _outdate(self) -> None:
-        """Give the manifest another mark, so that a holder taken for dead can't replace it.
+        """Rewrite the manifest, so that a lock holder taken for dead can't replace it.
 
         Its files may be removed from now on. On a disk the fence does the same.
         """
@@ -540,7 +540,7 @@ def _renamed(manifest: Manifest) -> Manifest:
 
 
 def check_not_held(output: Output) -> None:
-    """Raise `TemporaryError` if a living process holds an output, without writing to it."""
+    """Raise `TemporaryError` if a running process has locked the output; write nothing."""
     holder = read_holder(output.runs)
     if holder is not None and not is_gone(holder):
         raise TemporaryError(f"another run is writing to {output.shown}: {holder}")

@@ -65,7 +65,7 @@ class DatedRun:
         return {"path": self.path, "run_id": self.run_id, "date": self.date} | more
 
     def needs(self, other: DatedRun) -> str:
-        """Return the reason why this run needs another one, or ""."""
+        """Return the reason why this run depends on run `other`, or ""."""
         if self.before is None:
             return (
                 f"run {self.run_id}, begun at {self.path}, may continue it: its record is damaged"

@@ -281,7 +281,7 @@ def stored_bytes(table: Table) -> list[int]:
 
 
 def _value_kind(kind: str) -> str:
-    """Return the text of an Arrow type, of lists that of their values."""
+    """Return the text of an Arrow type; for a list type, of its value type."""
     vector = _VECTOR.fullmatch(kind)
     return vector["value"] if vector else kind
 

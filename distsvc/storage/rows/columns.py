@@ -155,7 +155,7 @@ def merge_schemas(
 
 
 def other_columns(config: InputConfig) -> list[str]:
-    """Return the columns that a job uses besides the features: id, classes, those of `where`."""
+    """Return the columns of a job that are no features: id, classes, and columns in `where`."""
     names = [config.id, config.classes, *where_columns(config.where)]
     return [name for name in dict.fromkeys(names) if name is not None]
 
@@ -169,7 +169,7 @@ def choose_features(
     """Return the feature columns, and check every other column that the job names.
 
     Without ``input.columns`` these are, in the table's order, the columns of numbers, booleans,
-    decimals, durations and vectors, and those of `categories`. Excluded are the id, the classes,
+    decimals, durations and vectors, and `categories`. Excluded are the id, the classes,
     the columns of ``where``, partition keys, an index of pandas, columns without a name, and
     `ignored` ones.
 

@@ -43,7 +43,7 @@ class Feature:
 
     @property
     def shown(self) -> str:
-        """The column in a list of features."""
+        """The name shown in lists of features."""
         return self.column
 
     @property

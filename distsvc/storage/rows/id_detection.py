@@ -49,7 +49,7 @@ class CodeKind:
 
 
 def may_be_code(name: str, values: np.ndarray) -> bool:
-    """Return whether a column may be of some kind, by its values (n,) so far."""
+    """Return whether a column may hold ids or codes, by its name and first values (n,)."""
     return _whole(values) and any(kind.may_be(name, values) for kind in CODE_KINDS)
 
 

@@ -236,7 +236,7 @@ def _fits(number: int, kind: pa.DataType) -> bool:
 
 
 def _decimals(values: pa.Array, number: Decimal) -> tuple[pa.Array, pa.Scalar]:
-    """Return integers or decimals and a number in a type that holds both exactly, or in float64."""
+    """Cast values and a number to a common decimal type; float64 if it would be too wide."""
     kind = values.type
     digits, scale = (kind.precision, kind.scale) if pa.types.is_decimal(kind) else (20, 0)
     places = max(scale, -int(number.as_tuple().exponent), 0)

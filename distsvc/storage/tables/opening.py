@@ -240,7 +240,7 @@ def _features(
     encode: Mapping[str, str],
     known: Sequence[Feature],
 ) -> tuple[Feature, ...]:
-    """Return the features of some columns: those of the model, else by type."""
+    """Return the features of columns: as in the model if it has them, else by type."""
     own = {feature.column: feature for feature in known}
     _check_logs(logs, scan, columns)
     features: list[Feature] = []
@@ -409,5 +409,5 @@ def shown_columns(table: Table) -> dict[str, str]:
 
 
 def id_type(table: Table) -> pa.DataType:
-    """Return the type of a row's id: that of the id column, or int64 for the row's number."""
+    """Return the type of row ids: the id column's type, or int64 for row numbers."""
     return pa.int64() if table.id is None else table.type_of(table.id)

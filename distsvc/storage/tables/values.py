@@ -279,7 +279,8 @@ def _only(table: Table, places: Sequence[int]) -> Table:
 def _spots(extents: Sequence[int]) -> list[Span]:
     """Return ranges of rows spread over a table; all rows of a small table.
 
-    As many as possible begin at a storage unit, since the rows before them would be decoded, too.
+    Most ranges begin at the first row of a storage unit. A range that begins later is slower,
+    because all earlier rows of its unit are decoded, too.
     """
     n_rows = sum(extents)
     if n_rows <= SPOTS * SPOT_ROWS:

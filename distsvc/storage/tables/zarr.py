@@ -162,7 +162,7 @@ def _n_chunks(array: Array) -> int:
 
 
 def _unwritten(place: Location, versions: Versions, stored: _Stored) -> dict[str, str]:
-    """Return the number of missing chunks and the fill value, by array; NaN is missing anyway."""
+    """Return a note on missing chunks, by array; arrays with the fill value NaN are skipped."""
     if not (place.is_local or any(name.endswith("*") for name in versions)):
         return {}
     found = {}

@@ -104,7 +104,7 @@ def parse_error(file: Location, error: DataError) -> DataError:
 
 
 def _width_fault(file: Location, head: Head) -> DataError | None:
-    """Return the error for the first record that has not as many fields as the header."""
+    """Return the error for the first record whose number of fields differs from the header."""
     with _reader(file, head) as reader:
         header: list[str] = next((fields for fields in reader if fields), [])
         top = reader.line_num

@@ -24,7 +24,7 @@ HEAD_BYTES = 1 << 16
 
 _SEPARATORS = ",;\t|"
 _EXCEL = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=(.)"?\r?\n', re.IGNORECASE)
-"""A first line that tells Excel the separator."""
+"""First line of a file with Excel's declaration of the separator."""
 
 _GZIP = b"\x1f\x8b"
 _OTHERS = {
