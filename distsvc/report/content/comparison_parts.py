@@ -67,7 +67,7 @@ class StoryPart(ReportPart):
 
     @property
     def has_ended(self) -> bool:
-        """Whether its id is no longer that of a cluster."""
+        """Whether no cluster of this run has this id."""
         return self.event not in ("survived", "returned") and not self.is_new
 
 
@@ -81,7 +81,7 @@ class Moves(ReportPart):
 
 
 class LineagePart(ReportPart):
-    """The clusters compared with those of the previous run.
+    """Comparison of this run's clusters with the previous run.
 
     Attributes
     ----------

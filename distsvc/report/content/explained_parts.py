@@ -28,7 +28,7 @@ class Reason(ReportPart):
     """A column's share of a row's outlier score, the row's value there, and a typical value.
 
     A vector has its length, `width`, in place of a value. For a category, `column` names the row's
-    own, and `held` is the share of its cluster's rows with the same one.
+    category, and `held` is the share of rows of its cluster in this category.
     """
 
     column: str
@@ -154,13 +154,13 @@ class ColumnPart(ReportPart):
     missing : int
         Number of missing values.
     explained : float or None
-        Share of the column's spread that lies between clusters, without the share that chance
-        explains: of the variance of ranks, or of the Gini impurity of levels.
+        Share of the column's spread explained by clusters, adjusted for chance. The spread is the
+        variance of ranks for numbers, and the Gini impurity for categories.
     levels : list of str
     rows : list of list of int
         Rows of each cluster (k) by level.
     sampled : bool
-        Whether `rows` are of a sample.
+        Whether `rows` counts the rows of a sample only.
     quartiles : list of list of float
         Lower quartile, median and upper quartile of each cluster, of a sample.
     leaning : list of float

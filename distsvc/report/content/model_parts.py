@@ -82,7 +82,7 @@ class SplitNode(ReportPart):
     split : float
         Place of the split, in the unit of `density` and `sample`.
     rows, share : int, float
-        Of the sample.
+        Number of sampled rows in the node, and their share of the sample.
 
     """
 
@@ -246,8 +246,8 @@ class LevelModel(ReportPart):
 class CandidatePart(ReportPart):
     """The best answer with `n_clusters`.
 
-    `standing` is relative to the winner's, `votes` to the maximum. `separated` is the share of
-    near pairs of rows that it separates, divided by that of all pairs.
+    `standing` is relative to the winner's, `votes` to the maximum. `separated` is the
+    share of neighbouring pairs of rows that it separates, divided by that share of all pairs.
     """
 
     n_clusters: Size

@@ -247,11 +247,12 @@ def badges(
     shown: Sequence[int],
     room: tuple[float, float],
 ) -> list[Badge]:
-    """Place the numbers of clusters so that they cover few rows and none of the others.
+    """Place the labels of clusters where they cover few rows and don't overlap each other.
 
-    `places` (n, 2) are rows in points, and `room` is the width and height of the axes. Candidates
-    lie on rings around the row nearest to a cluster's median. The one that covers fewest rows is
-    taken; distance counts as some rows, too. A number without a free place is left out.
+    `places` (n, 2) are the positions of rows, `room` the width and height of the axes, in points
+    (1/72 inch). Candidate positions lie on rings around the row nearest to a cluster's median. The
+    position with the lowest cost is used: covered rows plus a penalty for distance. A label
+    without a free position is omitted.
     """
     tree, found = cKDTree(places), list[Badge]()
     turns = np.linspace(0.0, 2.0 * np.pi, 16, endpoint=False)

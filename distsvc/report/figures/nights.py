@@ -143,13 +143,13 @@ def _place(
 
 
 def _over(values: np.ndarray, reach: int, extreme: Callable[..., np.ndarray]) -> np.ndarray:
-    """Return the extreme (n,) of the values (n,) of each night and of as many on either side."""
+    """Return the extreme (n,) of values (n,) in a window of `reach` nights on either side."""
     windows = sliding_window_view(np.pad(values, reach, mode="edge"), 2 * reach + 1)
     return extreme(windows, axis=1)
 
 
 def bands(nights: Sequence[Night]) -> list[int]:
-    """Return the ids with a band: half by size in the last night, the others by all nights."""
+    """Return the ids to draw: half are the largest last night, half the largest of all nights."""
     total: dict[int, float] = {}
     for night in nights:
         rows = max(sum(night.sizes.values()), 1)

@@ -166,7 +166,7 @@ def _unseen(sample: Sample, some: Sequence[ClusterRow]) -> list[str]:
 
 
 def indices(found: Mapping[str, IndexValue]) -> list[tuple[Index, IndexValue]]:
-    """Return indices with their descriptions, those of `distsvc.metrics` first."""
+    """Return indices with their descriptions; indices of `distsvc.metrics` come first."""
     names = [name for name in INDICES if name in found]
     names += [name for name in found if name not in INDICES]
     return [(INDICES.get(name, Index(name, "", "")), found[name]) for name in names]
