@@ -85,7 +85,7 @@ def export(path: str, to: str) -> ExportedNights:
 
     The columns are ``id``, ``night`` (date), ``cluster`` (int32), ``name`` (string), ``outlier``
     (bool), ``score`` (float32) and ``run`` (string). Candidates, replaced runs and the labels of
-    `distsvc predict` are left out. Memory is that of one file of labels.
+    `distsvc predict` are left out. One file of labels is in memory at a time.
 
     Parameters
     ----------

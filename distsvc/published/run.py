@@ -131,7 +131,7 @@ class Run:
     ) -> pa.Table:
         """Return the published columns of every row, in the order of the job's table.
 
-        The memory is that of the result and of one file.
+        Memory use is the size of the result plus one file.
 
         Parameters
         ----------
@@ -143,7 +143,7 @@ class Run:
         join : bool, default=False
             Add the columns of the job's table, which is read into memory, before the published
             ones; for CSV and Zarr only those that the job uses. ``_input`` is appended to the name
-            of a column if it is also that of a published one.
+            of a table's column if a published column has the same name.
 
         Returns
         -------
@@ -274,7 +274,7 @@ def load(path: str | os.PathLike[str]) -> Run:
     InputNotFoundError
         No run is published there.
     JobFileError
-        It was published by another version, or the path can't be that of an output.
+        It was published by another version, or the path is not valid for an output.
     DataError
         The manifest is damaged.
 

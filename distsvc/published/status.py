@@ -27,7 +27,7 @@ class PublishedRun(TypedDict):
 
 
 class RunningRun(TypedDict):
-    """The process that holds an output; `alive` is None for one of another machine."""
+    """The process that has locked an output; `alive` is None if it is on another machine."""
 
     process: int | None
     host: str | None

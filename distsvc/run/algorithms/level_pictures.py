@@ -168,7 +168,7 @@ def _why(found: LevelSets) -> list[str]:
 
 
 def _chance(found: LevelSets) -> list[str]:
-    """Say how likely the answer is to hold, and what the best other one is."""
+    """Return sentences on the probability of this answer, and on the second-best answer."""
     answer, rival, text = found.answer, found.answer.rival, []
     if found.n_clusters is None:
         text.append(

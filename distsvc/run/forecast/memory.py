@@ -106,8 +106,8 @@ def _memory(
 def process_terms() -> Terms:
     """Return the memory of an idle process, driver or worker.
 
-    The resident size of mapped libraries depends on the system and the installation, so that of
-    this process is used.
+    The resident size of mapped libraries depends on the system and the installation. So the size
+    in this process is used.
     """
     mapped = mapped_memory_mb()
     n_bytes = MAPPED_BYTES if mapped is None else min(mapped * MB, MAX_MAPPED_BYTES)

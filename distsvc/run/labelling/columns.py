@@ -47,7 +47,7 @@ def optional_columns(
     output: OutputConfig,
     reported: bool = True,
 ) -> list[OptionalColumns]:
-    """Return empty optional columns of an output; if `reported`, those of the report, too."""
+    """Return empty optional columns of an output, and if `reported`, of the report."""
     given = output.optional()
     wanted = (of for of in OPTIONAL_COLUMNS if reported or any(given[key] for key in of.keys))
     return [of(labeller, preparation, features, output) for of in wanted]
@@ -60,7 +60,7 @@ def check_optional(rule: type[Rule], output: OutputConfig) -> None:
 
 
 def published_names(rule: type[Rule], output: OutputConfig) -> list[str]:
-    """Return the published columns except the row: those of the rule, and optional ones."""
+    """Return the names of the published columns, except the row's id."""
     given = output.optional()
     return [*rule.meanings, *(column.name for column in PUBLISHED_COLUMNS if given.get(column.key))]
 

@@ -136,7 +136,7 @@ def typical_of(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Ty
 
 
 def read_labellers(run: RunDirectory, of: str = OWN) -> tuple[Labeller, Labeller | None]:
-    """Return the labeller in use, and that of the previous run, if there is one.
+    """Return this run's labeller, and the previous run's labeller or None.
 
     Both are the same in mode "assign".
     """

@@ -47,7 +47,7 @@ class ExplainedParts(TypedDict, total=False):
 class OptionalColumns:
     """Columns of labelled rows that `keys` of ``[output]`` add.
 
-    There is an object for each partition, and one for the table that merges the others.
+    Each partition has its own object; one object for the whole table merges their results.
     """
 
     keys: ClassVar[tuple[str, ...]]
@@ -160,7 +160,7 @@ class Shares(OptionalColumns):
         return {"shares of clusters": 2.0 * SHARE_BYTES * output.shares}
 
     def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
-        """Return the shares of a block; the next clusters are given by their ids."""
+        """Return each row's share of its cluster, and the ids and shares of its next clusters."""
         if not self.output.shares:
             return {}
         found = Membership.of(self.labeller.rule, Z, labelled["label"], self.output.top)
@@ -206,7 +206,7 @@ class Reasons(OptionalColumns):
     n_reported = 3
     """Number of columns in the report for each of these rows."""
     n_sampled = 200
-    """Pilot rows whose reasons are counted if those of all rows would take too long."""
+    """Number of pilot rows whose reasons are counted if all rows would take too long."""
     piece_bytes = 2**20
     """Size of the rows whose reasons are computed at a time."""
 

@@ -69,7 +69,8 @@ def learned_blocks(
 ) -> Iterator[tuple[Block, np.ndarray]]:
     """Yield the blocks of a partition without the rows `aside` (m,) int64, and keys (n,) uint64.
 
-    Keys are those of a table that never had these rows. By default, `aside` are the run's.
+    Keys are computed as if the table never had these rows. The default of `aside` is read from
+    the run.
     """
     aside = rows_aside(run) if aside is None else aside
     for block in run.plan.blocks(number):

@@ -28,7 +28,7 @@ def sample_blocks(
 ) -> Iterator[np.ndarray]:
     """Yield the blocks (n, d) float32 of an epoch from number `first` on.
 
-    They equal those of `sampling.memory_blocks`.
+    `sampling.memory_blocks` yields equal blocks for the same rows in memory.
     """
     yield from keyed_blocks(list(_parts(run)), partial(learned, run), ranges, seed, epoch, first)
 

@@ -105,7 +105,7 @@ def _checked(
 def outlier_notes(share: float | None, parameters: Sequence[Given]) -> list[str]:
     """Return at most one warning: more rows are outside than usual and than `nu` asks for.
 
-    `parameters` are those of the models that may have labelled the rows.
+    `parameters` are the settings of each model that may have labelled the rows.
     """
     if share is None or share <= 0.25:
         return []
@@ -282,7 +282,7 @@ def _column_drifts(
 ) -> list[ColumnDrift]:
     """Return the drift of every column, the largest first.
 
-    `factors` (d,) are those of columns in another unit, NaN for other columns.
+    `factors` (d,) are the unit conversions of columns whose unit changed, NaN for others.
     """
     if factors is None:
         factors = np.full(len(names), np.nan)

@@ -44,7 +44,7 @@ def ids_of(
     config: ContinuityConfig,
     lineage: Lineage | None = None,
 ) -> Ids:
-    """Return the ids of a rule's clusters, which continue those of the previous run.
+    """Return the ids of a rule's clusters; matched clusters keep the previous run's ids.
 
     The fate of that run's clusters is written as the result `LINEAGE`. New ids are claimed in the
     record of the `lineage`, so that no other run uses them.

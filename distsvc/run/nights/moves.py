@@ -1,4 +1,4 @@
-"""Ids whose published cluster differs from that of the previous run.
+"""Ids whose published cluster differs from the previous run.
 
 The labels of both runs are split by id into buckets on disk, and joined bucket by bucket. So memory
 does not grow with the number of rows.

@@ -223,7 +223,7 @@ def explained_share(rows: np.ndarray) -> float:
 def explained_ranks(x: np.ndarray, labels: np.ndarray) -> float:
     """Return the share of the variance of the ranks of x (m,) explained by clusters.
 
-    It is that of Kruskal and Wallis, adjusted for chance.
+    The share is the statistic of Kruskal and Wallis divided by its maximum, adjusted for chance.
     """
     r = ranks(x)
     r = r - r.mean()

@@ -165,7 +165,7 @@ def rewrite_page(published: str) -> str:
 MAX_INDEX_ROWS = 5000
 
 MOSTLY_MISSING = 0.8
-"""Share of a cluster's rows with a missing value from which there is a doubt."""
+"""Share of a cluster's rows without a value above which the report warns about the cluster."""
 
 
 def make_report(

@@ -25,7 +25,7 @@ SHARES = {
     "report": (0.95, 0.99),
     "publish": (0.99, 1.0),
 }
-"""Beginning and end of phases on the bar; the others, of unknown number, go up to 0.65."""
+"""Start and end of phases as shares of the bar; all other phases share the range to 0.65."""
 
 
 class AboveBar(logging.Handler):

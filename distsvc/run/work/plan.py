@@ -86,7 +86,7 @@ class Plan:
     def of(
         cls, job: Job, table: Table, before: Sequence[Feature] = (), meter: Meter | None = None
     ) -> Plan:
-        """Cut a table and count its categories; those of the previous features `before` are kept.
+        """Cut a table into partitions and count its categories; keep categories of `before`.
 
         `EmptyInputError` if ``input.where`` leaves no row.
         """

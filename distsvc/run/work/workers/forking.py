@@ -35,7 +35,7 @@ ENVIRONMENT = {
 """Environment variables of workers; Dask sets those for threads, too."""
 
 FORKS = sys.platform == "linux" and sys.version_info >= (3, 11, 1)
-"""Whether the fork server is safe; that of 3.11.0 accepts other users (CVE-2022-42919)."""
+"""Whether the fork server is safe: Python 3.11.0 accepts other users (CVE-2022-42919)."""
 
 _started = False
 
