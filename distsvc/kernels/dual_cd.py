@@ -311,7 +311,8 @@ def violating_pairs(G, alpha, rows, least, most, limit, numbers, keys):
 def interleave(pairs):
     """Return pairs (2 m,) int64 of rows, alternating between the first and the second half.
 
-    It separates neighbours in the order of violation, so that each sweep groups other pairs.
+    Pairs come sorted by violation. Mixing the halves puts different pairs into one group in each
+    sweep.
     """
     order = pairs.copy()
     half = pairs.shape[0] // 4

@@ -84,7 +84,8 @@ def centre(x):
 def terms_like(V, knots, place, target):
     """Return the numbers (s,) of the terms that a number may depend on, centred target (m,).
 
-    The numbers before it come first; of the others those most like it, if there are too many.
+    All earlier numbers are included and come first. Of all other terms, at most `MAX_TERMS` are
+    included: the terms with the highest correlation with `target`.
     """
     more = place * (place - 1) // 2 + place * knots.shape[1]
     if more <= MAX_TERMS:

@@ -1,4 +1,4 @@
-"""Numbers that stand for texts."""
+"""Hash values of texts."""
 
 import numpy as np
 

@@ -21,7 +21,7 @@ class Engine(Protocol):
     centre: np.ndarray  # (d,) float64, subtracted from scaled rows; known after `set_pilot`
 
     def key_ranges(self, n_rows: int) -> Ranges:
-        """Return the ranges of keys of the sample that a table of so many rows has."""
+        """Return the key ranges of the sample of a table with `n_rows` rows."""
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
         """Settle what depends on the scaled pilot rows (m, d) float64 of a table of `n_rows`."""

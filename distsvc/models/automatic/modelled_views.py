@@ -59,7 +59,7 @@ class ModelledRows:
 class ModelledViews(Views):
     """A mixture and a graph, which has learned.
 
-    `origin` (D,) is that of prepared rows. `before` (m,) are the
+    `origin` (D,) is the origin of prepared rows. `before` (m,) are the
     labels of the pilot's first rows in the previous run's answer.
     """
 

@@ -155,7 +155,7 @@ class StoredViews(Views):
         )
 
     def cut(self, n_clusters: int) -> Rule:
-        """Return the rule of the best division into so many clusters."""
+        """Return the rule of the best division into `n_clusters` clusters."""
         return self._answer_of(n_clusters).make()
 
     @property

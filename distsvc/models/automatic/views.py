@@ -64,9 +64,10 @@ class ViewAnswer:
 
 
 class Views:
-    """Pilot rows (m, d) float32, centred, and a graph of some of them.
+    """Centred pilot rows (m, d) float32 and their neighbour graph.
 
-    Scores are along `components` (q, d) float32. With `nu` that share of the pilot is outside.
+    The graph may use a part of the rows. Answers are scored on projections to `components` (q, d)
+    float32. `nu` is the share of outliers among the pilot rows; None without outliers.
     """
 
     def __init__(

@@ -90,8 +90,8 @@ class BICO(StreamBaseline, CentreBaseline):
     """k-means of a stream, by a small weighted summary of its rows.
 
     Rows are added one by one to a tree of at most `size` clustering features. Weighted k-means then
-    clusters the means of the features. For large `size` its cost is nearly that of k-means on all
-    rows, whatever their order. Memory is O(size d).
+    clusters the means of the features. If `size` is large, the
+    result is nearly as good as k-means on all rows, in any order. Memory is O(size d).
 
     Parameters
     ----------

@@ -65,7 +65,7 @@ class FuzzyCMeans(CentreBaseline):
     Attributes
     ----------
     labels_ : ndarray of shape (n,), int32
-        The cluster with the highest membership, which is that of the nearest centre.
+        The cluster with the highest membership, which has the nearest centre.
     probabilities_ : ndarray of shape (n,), float32
         The highest membership of every row.
     outlier_scores_ : ndarray of shape (n,), float64

@@ -376,7 +376,7 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         raise NotImplementedError
 
     def _settle(self) -> None:
-        """Raise NotFittedError if there are no clusters; compute those of a stream first."""
+        """Compute the clusters of a stream; raise NotFittedError if there are none."""
         check_is_fitted(self, "labels_")
 
     def _values(self, column: str) -> Values:
@@ -533,7 +533,7 @@ class Passes:
             first += len(block)
 
     def _compare(self, keys: np.ndarray, block: np.ndarray, first: int) -> None:
-        """Compare the pilot's rows in a block with those of the first pass."""
+        """Raise UnusableRowsError if a pilot row of the block differs from the first pass."""
         known = np.flatnonzero(keys[: max(self.n_rows - first, 0)] <= self.pilot_keys[-1])
         places = np.searchsorted(self.pilot_keys, keys[known])
         then, now = self.pilot[places], block[known]

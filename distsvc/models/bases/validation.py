@@ -1,4 +1,4 @@
-"""Checks of an estimator's rows: those of scikit-learn, and a limit of their length."""
+"""Checks of an estimator's rows: scikit-learn's checks, and a limit of row length."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def check_rows(estimator: Any, X: TableLike, **options: Any) -> Any:
 
 
 def reject_weights(fit: Fit) -> Fit:
-    """Let the `fit` of an estimator say why it takes no weights of rows.
+    """Wrap the `fit` of an estimator, so that `sample_weight` raises an error with the reason.
 
-    Its signature does not have them: by that scikit-learn knows which estimators take any.
+    The signature lacks `sample_weight`, because scikit-learn inspects it for support of weights.
     """
 
     @wraps(fit)

@@ -93,7 +93,7 @@ def step_of(values: np.ndarray, counts: np.ndarray) -> float:
     """Return the step that a column's values are rounded to, 0 for a continuous column.
 
     The step is the commonest gap between neighbouring distinct values (u,) with counts (u,). A
-    column is continuous if more than half as many values as rows are distinct.
+    column is continuous if its number of distinct values exceeds half the number of rows.
     """
     if len(values) < 2 or 2 * len(values) > counts.sum():
         return 0.0

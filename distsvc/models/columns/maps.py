@@ -124,7 +124,7 @@ class NumberMap:
         )
 
     def _tabled(self, distinct: np.ndarray) -> NumberMap:
-        """Return the map with the table of stored values."""
+        """Return the map with a lookup table of stored values and their mapped values."""
         if len(distinct) > MAX_CELLS:
             inner = np.linspace(0, len(distinct) - 1, MAX_CELLS).round().astype(int)
             distinct = distinct[inner]

@@ -42,7 +42,7 @@ LANDMARKS = 2_000
 """Minimum number of landmarks, if the graph has enough points."""
 
 COMPARED = 60_000
-"""Maximum number of landmarks times axes, if that allows more than `LANDMARKS`."""
+"""Maximum of landmarks times axes; there are at least `LANDMARKS` landmarks anyway."""
 
 OF_EACH = 20
 """Minimum number of landmarks of each cluster with enough points."""

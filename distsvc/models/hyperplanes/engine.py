@@ -351,9 +351,10 @@ def most_agreeing(alike: np.ndarray) -> int:
 
 
 def share_alike(alike: np.ndarray) -> float:
-    """Return the share of the other labellings that are the same answer as one of m labellings.
+    """Return the share of labellings that agree with a given labelling, itself not counted.
 
-    `alike` (m,) are its adjusted Rand indices, with itself, too. The share of none is NaN.
+    `alike` (m,) are the adjusted Rand indices of the given labelling with all m labellings.
+    NaN if there are no others.
     """
     m = len(alike)
     return float((np.count_nonzero(alike > SAME_ANSWER) - 1) / (m - 1)) if m > 1 else float("nan")

@@ -17,7 +17,7 @@ PRIOR_MEAN_ROWS = 0.01
 """Weight of the prior mean, in rows (Fraley and Raftery 2007)."""
 
 PRIOR_LEVEL_ROWS = 1.0
-"""Weight, in rows, of the table's shares of levels in those of a component."""
+"""Weight, in rows, of the table's level shares as a prior for each component."""
 
 AXES_SWEEPS = 2
 """Updates of each common axis in one maximisation step."""

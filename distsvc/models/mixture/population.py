@@ -74,7 +74,7 @@ class PopulationRows:
         return self._populations[key]
 
     def populations(self, members: Sequence[np.ndarray]) -> list[Population]:
-        """Return the populations of clusters, and keep these and that of all rows only."""
+        """Return the clusters' populations; drop all others from the cache, except for all rows."""
         found = [self.population(own) for own in members]
         kept = {own.tobytes() for own in (*members, np.arange(len(self)))}
         for key in self._populations.keys() - kept:

@@ -119,7 +119,7 @@ class MixtureEngine(Engine):
             )
 
     def fit_components(self, n_components: int | None) -> tuple[NormalMixture, ComponentRule]:
-        """Return the mixture of so many components, or of as many as the BIC chooses; its rule."""
+        """Fit a mixture of `n_components`, or of the number chosen by BIC; return its rule."""
         m = min(len(self._rows), MAX_SEARCH_ROWS)
         first = self._rows.take(np.arange(m))
         found = search(first, self._latent[:m], self.seed, n_components, self.n_jobs)
@@ -133,8 +133,9 @@ class MixtureEngine(Engine):
     def add(self, X: np.ndarray) -> None:
         """Refine the mixture by further stored rows X (n, d).
 
-        Sums weighted by posteriors are added to those of the rows before, and the mixture follows
-        from all: incremental EM (Neal and Hinton 1998). The models of the columns stay.
+        Posterior-weighted sums of X are added to the sums of earlier rows, and the mixture is
+        computed from the total: incremental EM (Neal and Hinton 1998). The models of the columns
+        don't change.
         """
         assert self.columns is not None
         keys = sampling.row_keys(self.seed, np.arange(self.n_rows, self.n_rows + len(X)))

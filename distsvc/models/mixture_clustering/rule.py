@@ -127,8 +127,8 @@ class ComponentRule(Rule):
     ) -> ComponentRule:
         """Return the rule of a mixture.
 
-        `places` are `numbers`, `absent` and `levels`. Prepared rows Z (m, d), as they are labelled,
-        tell what is usual.
+        `places` are `numbers`, `absent` and `levels`. Typical scores are computed from prepared
+        rows Z (m, d).
         """
         posterior, densities = MixtureLabeller.of(mixture, *places)(Z)
         labels = posterior.argmax(axis=1)

@@ -7,8 +7,8 @@ label. Otherwise a new cluster among them would count as part of the nearest old
 could lose its id by that, or give it away.
 
 Most rows of a small cluster far from all others may have been outside from the start. Then its
-outliers count, but only as many as it would have if nothing had changed, since other far rows are
-labelled as the nearest cluster, too.
+outliers are counted, up to the number expected without a change. The limit is needed because all
+far rows get the label of the nearest cluster.
 
 Events have the names of MONIC (Spiliopoulou, Ntoutsi, Theodoridis and Schult, KDD 2006).
 Departures from it: clusters are matched one to one, overlaps are Jaccard indices, and rows have no
@@ -107,7 +107,7 @@ class Return:
 
 @dataclass(frozen=True)
 class Matching:
-    """The ids of a model's clusters, which continue those of another."""
+    """Ids of a model's clusters, matched with another model's clusters."""
 
     ids: np.ndarray  # (k,) int32, of every cluster by its label
     next_id: int  # above every id ever given

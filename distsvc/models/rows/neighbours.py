@@ -41,7 +41,7 @@ def nearest_others(
 
 
 def _in_boxes(rows: np.ndarray, k: int) -> Search:
-    """Return the search of a block in a tree of boxes."""
+    """Return a function that searches the neighbours of a block of rows with a k-d tree."""
     from scipy.spatial import cKDTree
 
     tree = cKDTree(rows)
@@ -57,7 +57,7 @@ def _in_boxes(rows: np.ndarray, k: int) -> Search:
 
 
 def _by_products(rows: np.ndarray, k: int) -> Search:
-    """Return the search of a block by its inner products with all rows.
+    """Return a function that searches the neighbours of a block by inner products with all rows.
 
     The rounding error of a float32 product is at most (p + 2) u (|x|^2 + |y|^2) / 2, with u the
     float32 spacing; p + 6 also covers the sums. This gives a lower bound of each distance. Only

@@ -120,5 +120,5 @@ def _apart(value: float, n_rows: int, others: np.ndarray) -> tuple[float, float]
 
 
 def _is_frequent(n_rows: int, distinct: np.ndarray, counts: np.ndarray) -> bool:
-    """Return whether a value of so many rows is far more frequent than all others but 0."""
+    """Return whether a value with `n_rows` rows is far more frequent than all others except 0."""
     return bool(n_rows >= 10.0 * counts[distinct != 0.0].max(initial=1))

@@ -161,7 +161,7 @@ def _shares(rule: Rule, Z: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def _distances(rows: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
-    """Return the distances (k, k) of the medians of clusters; an empty one has that of all rows."""
+    """Return the distances (k, k) of cluster medians; empty clusters use the median of all rows."""
     members = [rows[labels == c] for c in range(k)]
     middles = np.array([np.median(one if len(one) else rows, axis=0) for one in members])
     return np.linalg.norm(middles[:, None].astype(np.float64) - middles, axis=2)
