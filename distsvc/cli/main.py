@@ -522,7 +522,7 @@ def backfill(
 
 
 def outside(report: Report, of: str = "") -> str:
-    """Return the share of the rows outside in words, or that the algorithm has no outside."""
+    """Return the share of outliers in words, or "no outside" if the algorithm has none."""
     outliers = report.outliers
     return f"{outliers.share:.1%} outside{of}" if outliers.defined else "no outside"
 

@@ -30,7 +30,7 @@ class WordOf(click.ParamType):
         self.key = key
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the word; wrong usage for any other."""
+        """Return the word if it is allowed, else raise a usage error."""
         words = self._words()
         if value not in words:
             self.fail(f"{value!r} is not one of {', '.join(map(repr, words))}.", param, ctx)

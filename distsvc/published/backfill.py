@@ -47,7 +47,7 @@ class BackfilledDay:
     words : str
         The result, or the reason.
     exit_code : int
-        That of the error; 0 if the next day may follow.
+        Exit code of the error; 0 if the next day may follow.
     held : str or None
         The run that is held back.
 

@@ -36,10 +36,10 @@ def _never_taken_over() -> None:
 
 
 class Fence(NamedTuple):
-    """A holder's right to change a store.
+    """A lock holder's right to change a store.
 
-    `spare` is the holder's own folder on a disk, which the next holder takes away. `check` raises
-    `TemporaryError` once another holder took over.
+    `spare` is the holder's own folder on a disk, which the next holder removes. `check` raises
+    `TemporaryError` once another process has the lock.
     """
 
     spare: Path | None = None
@@ -274,9 +274,9 @@ class Folder:
 
     @contextmanager
     def _spare(self, path: Path) -> Iterator[Path]:
-        """Yield a path to write to, which is renamed to `path` if the holder still holds.
+        """Yield a temporary path; rename it to `path` if the lock is still held at the end.
 
-        Without a fence that is the path itself.
+        Without a fence, yield `path` itself.
         """
         if self._fence.spare is None:
             yield path

@@ -228,7 +228,7 @@ def _refusal(holder: Holder | None, output: str, job_sha256: str, overwrite: boo
 
 
 def _named_holder(runs: Store) -> Holder | None:
-    """Return the record of the holder, which it may be about to write."""
+    """Return the lock holder's record; wait briefly if the holder has not written it yet."""
     for _ in range(20):
         with suppress(DistsvcError):
             holder = read_holder(runs)

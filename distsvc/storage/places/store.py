@@ -30,13 +30,13 @@ class Store(Protocol):
         """Return a folder of this one, which need not exist."""
 
     def fenced(self, fence: Fence) -> Store:
-        """Return the same store for a holder's changes, which fail once another took over."""
+        """Return this store for a lock holder; changes fail once another process has the lock."""
 
     def begin_holding(self, token: str) -> Path | None:
-        """Make and return a holder's own folder, `Fence.spare`; None for a bucket."""
+        """Create and return a lock holder's own folder, `Fence.spare`; None for a bucket."""
 
     def end_others(self, token: str) -> None:
-        """Make all other holders' changes impossible."""
+        """Make changes by all previous lock holders fail."""
 
     def end_holding(self, token: str) -> None:
         """Remove the folder of `begin_holding`."""
@@ -45,7 +45,7 @@ class Store(Protocol):
         """Return whether a file exists."""
 
     def sizes(self, name: str = "") -> dict[str, int]:
-        """Return the bytes of every whole file below a folder, by its name here, in order."""
+        """Return the size in bytes of every complete file below a folder, by name, in order."""
 
     def folders(self, name: str = "") -> list[str]:
         """Return the names of the folders directly in a folder, without links."""
@@ -54,9 +54,9 @@ class Store(Protocol):
         """Return the path of a local copy, if the file exists, of a file that never changes."""
 
     def created(self, name: str, again: bool = True) -> AbstractContextManager[Path]:
-        """Yield a path to write a new file to, which is stored once the body ends well.
+        """Yield a path for a new file; the file is stored if the body raises no error.
 
-        `again` is whether this process may read it soon. Raises `OutputPermissionError` and
+        `again` is whether this process may read the file soon. Raises `OutputPermissionError` and
         `TemporaryError`.
         """
 

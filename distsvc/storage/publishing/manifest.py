@@ -94,7 +94,7 @@ class LineageName(Listed):
 
 
 class ContinuedRun(Continued):
-    """The previous run in the record of a begun one; `address` is that of its output."""
+    """The previous run in the record of an unfinished run; `address` is its output's address."""
 
     address: str = ""
 
@@ -195,7 +195,7 @@ class Manifest(Listed):
 
     @property
     def works(self) -> set[str]:
-        """The run, and those in whose folders of `STORED` its files lie."""
+        """Ids of this run and of all runs whose folders in `STORED` contain files of it."""
         parts = [PurePosixPath(name).parts for name in self.lasting if name.startswith(STORED)]
         return {self.run_id, *(part[2] for part in parts)}
 

@@ -60,11 +60,11 @@ RUNS = SPARE
 PUBLISHED_FOLDERS = ("labels", "model", "report")
 """The folders in which each publication has a folder of files."""
 BEGUN = "begun.json"
-"""The file by which a run can go on; it is removed first, so that a half-removed run can't."""
+"""File needed to resume a run; it is removed first, so that no partly removed run is resumed."""
 WORKDIR = "workdir.json"
 """The file with the path of a run's work, if that is elsewhere."""
 CONTINUED = "previous.json"
-"""The file with the previous run of a begun one; in the output, wherever its work is."""
+"""File with the previous run of an unfinished run; always in the output, unlike its work."""
 CANDIDATES, REPLACED = "held", "replaced"
 """The subfolders of candidates, and of replaced manifests."""
 MAX_CANDIDATES = 3
@@ -170,7 +170,7 @@ class Output:
         return [name for name in self.runs.folders() if _RUN.fullmatch(name)]
 
     def continued_by(self, run_id: str) -> ContinuedRun | None:
-        """Return the previous run of a begun one, if any; `DataError` for a damaged record."""
+        """Return an unfinished run's previous run, if any; `DataError` for a damaged record."""
         name = f"{run_id}/{CONTINUED}"
         found, path = self.runs.current(name), f"{self.runs.address}/{name}"
         return parsed(ContinuedRun, arrays.unsealed(found[0], path), path) if found else None
@@ -190,7 +190,7 @@ class Output:
             self._sweep()
 
     def _discard_published(self) -> None:
-        """Remove the work of the published run, if that was killed after its commit."""
+        """Remove the work of the published run, left over if it was killed after its commit."""
         with suppress(DataError):
             found = self.manifest()
             for name in found.works.intersection(self.kept_works()) if found else ():
@@ -452,7 +452,7 @@ class Output:
             self.store.remove(name)
 
     def _settle(self, names: Sequence[str]) -> None:
-        """Return once files would outlast a loss of power."""
+        """Flush files to the disk, so that they survive a loss of power."""
         if isinstance(self.store, Folder):
             self.store.settle(names)
 

@@ -27,7 +27,7 @@ from distsvc.storage.publishing.publication import CANDIDATES, RUNS, Output, che
 DEEPEST = 4
 """Maximum depth of an output below the given folder, as in ``out/shop/2026/11/20``."""
 AT_ONCE = 16
-"""Maximum number of outputs that are held, and read, at a time."""
+"""Maximum number of outputs that are locked and read at a time."""
 
 
 @dataclass(frozen=True)
@@ -89,12 +89,12 @@ class _Looked:
 
     @property
     def run(self) -> DatedRun:
-        """The published run, or one without an id."""
+        """The published run, or a placeholder without an id."""
         return self.published or DatedRun(self.output.shown, self.output.store.address)
 
     @property
     def waits(self) -> str:
-        """The reason why the output stays though nothing is published there, or ""."""
+        """The reason to keep the output although nothing is published there, or ""."""
         if self.odd or self.published:
             return self.odd
         if self.held:
@@ -210,9 +210,9 @@ def check_folder(path: str) -> None:
 def _removed(
     path: str, leaving: Sequence[tuple[DatedRun, Output]], keep: int, dry_run: bool
 ) -> dict[str, str]:
-    """Hold some outputs, read all again, and remove those that may still go.
+    """Lock outputs, read all outputs again, and remove the locked ones that nothing needs.
 
-    Returns the addresses of those that stay nevertheless, with the reason.
+    Return the addresses of the outputs that are kept nevertheless, with the reason.
     """
     stays: dict[str, str] = {}
     with ExitStack() as stack:

@@ -18,7 +18,7 @@ from distsvc.inputs.mixed import MOST_LEVELS as MOST_LEVELS
 from distsvc.storage.rows.feature import DescribedFeature
 
 AS_CODES, AS_ONE_HOT = "codes", "onehot"
-"""Encodings, of which the algorithm of a job has one as default."""
+"""Names of the two encodings that can be an algorithm's default."""
 
 Words = Annotated[tuple[str, ...], Field(strict=False)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]

@@ -53,7 +53,7 @@ class Feature:
 
     @property
     def whole(self) -> str | None:
-        """The name of all numeric columns together if readers see them as one thing."""
+        """Common name of all numeric columns if reports show them as one feature, else None."""
         return None
 
     @property

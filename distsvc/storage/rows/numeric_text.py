@@ -25,7 +25,7 @@ NUMBER_PATTERN = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 """Numbers that can be read."""
 
 _NOT_FINITE = r"(?i)^[+-]?(inf|infinity|nan)$"
-"""Numbers to Arrow that are refused later."""
+"""Infinity and NaN, which Arrow reads as numbers; they are rejected later."""
 
 _LEADING_ZERO = r"^[+-]?0\d"
 """Beginning of a code such as 007, which is no number."""

@@ -136,7 +136,7 @@ class _Parser:
         return token
 
     def condition(self, depth: int, operator: str = "or") -> Condition:
-        """Return the parts that are joined by "or", or of one of these those joined by "and"."""
+        """Parse parts joined by `operator`: "or" at the outer level, "and" inside each part."""
         parts: list[Condition] = []
         while not parts or self.skip(operator):
             one = self.condition(depth, "and") if operator == "or" else self.one(depth)

@@ -198,7 +198,7 @@ def _check_kept(shown: str, scan: Scan, kept: Collection[str]) -> None:
 def _text_numbers(
     config: InputConfig, table: Table, scan: Scan, categories: Collection[str]
 ) -> tuple[list[str], dict[str, str]]:
-    """Return the columns of text that can be features as numbers, and why others nearly can."""
+    """Return the text columns usable as numbers, and reasons why similar columns are not."""
     apart = {*other_columns(config), *scan.problems, *categories}
     names = config.columns
     if names is None:

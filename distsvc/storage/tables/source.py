@@ -34,7 +34,7 @@ class Source(Protocol):
         return False
 
     def found(self, location: Location) -> Files:
-        """Return the files of a store (none) or of a Delta or Iceberg table."""
+        """Return the files of a Delta or Iceberg table; an empty list for a store such as Zarr."""
         return Files(location, location, {})
 
     def claim(self, found: Files) -> Files:

@@ -327,7 +327,7 @@ def _columns_of_group(place: Location, group: Group) -> _Arrays:
 def _member(folder: Location, group: Group, name: str) -> Array | Group | Exception:
     """Return an array or group in a group, or the error; for a plain folder the group itself.
 
-    A folder of chunks without metadata was an array.
+    A folder with chunks but no metadata is an array whose metadata is lost, which is an error.
     """
     try:
         node = group[name]

@@ -201,7 +201,7 @@ def has_hexadecimals(values: pa.Array) -> bool:
 
 
 def with_missing(batch: pa.RecordBatch, codes: Collection[str]) -> pa.RecordBatch:
-    """Return rows with null for empty texts, and in `codes` for all missing numbers."""
+    """Return rows with null for empty texts; in the columns `codes`, also for words such as NA."""
     nothing, null = pa.array([""]), pa.scalar(None, pa.string())
     for k, field in enumerate(batch.schema):
         if pa.types.is_string(field.type):
