@@ -38,7 +38,7 @@ FIRST_TRIAL_ROWS = 2_000
 
 READINGS = ("survey", "label", "fill")
 SECOND_READING = "sample"
-"""Reading of a table whose rows are not all used. A trial, on part of a table, always has it."""
+"""Second reading, done if some rows are not used. Trials always do it: they use a part."""
 
 Range = tuple[int, int]
 
@@ -75,7 +75,7 @@ class Forecast:
     waits_for: str = ""
 
     def dumped(self) -> dict[str, object]:
-        """Return the content of JSON: bytes, seconds, and sums besides their terms."""
+        """Return the forecast as JSON values: bytes and seconds, with their totals."""
         sums = {name: sum(terms.values()) for name, terms in asdict(self.memory).items()}
         total = round(sum(self.seconds.values()), 2) if self.seconds else None
         return asdict(self) | {"memory_bytes": sums, "seconds_in_all": total}

@@ -53,7 +53,7 @@ class Memory:
 
 
 def sizes_of(job: Job, table: Table, algorithm: AlgorithmJob | None) -> Sizes:
-    """Return the sizes of a job, which only labels if there is no algorithm."""
+    """Return the sizes of a job. Without an algorithm, the job only labels."""
     d, parts = len(table.columns), cut(job, table)
     return Sizes(
         n_rows=table.n_rows,

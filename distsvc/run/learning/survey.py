@@ -193,7 +193,7 @@ class Pilot:
 
     @classmethod
     def limited(cls, plan: Plan) -> Pilot:
-        """Return the empty pilot of a partition; it skips rows that can't be in the table's."""
+        """Return the empty pilot of a partition; it skips rows that can't be in the whole pilot."""
         return cls(plan, _limit(plan))
 
     def add(self, X: np.ndarray, keys: np.ndarray) -> None:

@@ -21,7 +21,7 @@ from distsvc.run.labelling.phase import Labelled
 from distsvc.storage.rows.columns import truncated
 
 Value = tuple[str, float | None, str]
-"""A number between the words before and after it; None if the run does not measure it."""
+"""A measured number (None if not measured), with the words printed before and after it."""
 
 NOT_MEASURED: Value = ("", None, "")
 

@@ -41,7 +41,7 @@ from distsvc.storage.rows.columns import truncated
 from distsvc.storage.tables.opening import new_columns, unchosen_columns
 
 DECISION = "decision"
-"""Result that says whether the previous model still fits the table."""
+"""Name of the result with the decision to keep the previous model or refit."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def compare_and_check(
 def _checked(
     run: RunDirectory, job: Job, previous: Previous | None, measured: RunMetrics
 ) -> list[CheckPart]:
-    """Return the outcome of the job's checks, and of the guards if it continues other runs."""
+    """Return the outcome of the job's checks, with the default checks if it continues a run."""
     plan, nights = run.plan, job.checks.rows_against_last
     if plan.missing == "drop" and plan.table.where is None:
         dropped = 1.0 - measured.labelled.counts.n_rows / plan.table.n_rows

@@ -237,7 +237,7 @@ class RunDirectory:
 
     @contextmanager
     def reached(self, file: str) -> Iterator[None]:
-        """Turn an error about a file of the run into one that keeps finished work."""
+        """Turn an error about a file of the run into an error that keeps finished work."""
         try:
             yield
         except (TemporaryError, OutputPermissionError):
@@ -269,7 +269,7 @@ class RunDirectory:
             raise LostWorkError(f"{where} {what}; {again}") from error
 
     def _staged(self) -> dict[str, int]:
-        """Return checksums of converted files; none in an object store, which never cuts a file."""
+        """Return checksums of converted files; empty for object stores, which write files whole."""
         with self.reached(STAGING):
             names = self.work.sizes(STAGING) if isinstance(self.work, Folder) else ()
             return {name: checksum(self.work.local(name)) for name in names}

@@ -41,7 +41,7 @@ class Phase:
     sequential: bool = False
 
     def do(self, run_dir: str, number: int) -> int:
-        """Do one number and write its result; return the number of rows processed."""
+        """Run the task of one number and write its result; return the number of rows processed."""
         run, name = RunDirectory(run_dir), self.result(number)
         if self.sequential:
             return _checkpointed(run, name, partial(self.task, run, number)).rows
