@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Scalar = TypeVar("Scalar", float, np.float32)
 
 LANES = 32, 8, 1
-"""Numbers of partial sums; each is for the elements that remain from the previous number."""
+"""Numbers of partial sums; elements that do not fill a vector use the next smaller number."""
 ROWS_AT_ONCE = 32
 """Rows of a table whose sums are computed together, each in its own element of a vector."""
 

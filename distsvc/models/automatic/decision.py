@@ -40,7 +40,7 @@ FINAL_STEPS, FINAL_TOLERANCE = 20, 1e-4
 from the previous labels."""
 
 BETTER_THAN_ONE = 1.0
-"""z statistic of several clusters against one from which they are the better answer."""
+"""Minimum z statistic for several clusters to be preferred to one cluster."""
 
 SIGNIFICANT = 1.96
 """z statistic of a significant difference: for another answer than the previous one, and against
@@ -241,10 +241,10 @@ def _agreement_of_halves(
     shape: Shape,
     n_jobs: int | None,
 ) -> np.ndarray:
-    """Return how well each partition (n,) is found again in halves of the rows, (k,).
+    """Return the agreement (k,) of each partition (n,) with partitions from halves of the rows.
 
-    This is the mean over both halves of the adjusted Rand index with the nearest partition that
-    mixtures of the half's rows propose.
+    Mixtures fitted to a half of the rows propose partitions. The agreement is the highest adjusted
+    Rand index with a proposal, averaged over both halves.
     """
     prior = Prior.of(rows)
 

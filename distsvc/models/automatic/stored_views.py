@@ -45,7 +45,7 @@ DIVIDED = {
 }
 
 CLEAR = 1.0
-"""Minimum score of the columns' winner for its choice without regard to the graph."""
+"""Minimum score of the columns' winner to be chosen without considering the graph."""
 
 ENOUGH = 1.2
 """Minimum sum of relative standings for several clusters, if there are columns and a graph.

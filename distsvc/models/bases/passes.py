@@ -568,7 +568,7 @@ class _Held:
         return sampling.in_order_of_keys(self.rows, self.keys)
 
     def _lower(self) -> None:
-        """Lower the limit to the sample of a table with the rows so far; drop rows above it."""
+        """Lower the key limit to fit the number of rows read so far; drop rows above the limit."""
         keys = np.concatenate(self.keys)
         pilot = int(np.partition(keys, PILOT_ROWS)[PILOT_ROWS]) if len(keys) > PILOT_ROWS else 2**64
         self.limit = max(self.key_ranges(max(self.n_rows, 1))[-1][1], pilot)

@@ -11,8 +11,8 @@
 
 ``greedy-sweeps`` is not in the paper. It does Algorithm 5's outer step with R = 0.05, then two more
 sweeps over the rows of its pairs in groups of six; in each group the most violating two rows move
-as in Algorithm 4. The pairs' moves make their gradients old and leave differences between pairs.
-Sweeps of these few rows take less time than the gradients of all rows, of which fewer are needed.
+as in Algorithm 4. They are needed because each move of a pair changes the gradients of the other
+pairs. Sweeps of these few rows are cheap, and save computations of the gradients of all rows.
 
 Left out are the labels y_i and the bounds C_i of (3.17), which one-class problems don't have, and
 the inner solver of Algorithm 4 that stores the matrix of the sub-problem (supplement, section 6).

@@ -63,7 +63,7 @@ class PopulationRows:
 
     @cached_property
     def ordered(self) -> np.ndarray:
-        """Values (p, n) of the numbers in their order."""
+        """Values (p, n) of the numeric columns, in the order `order`."""
         return np.ascontiguousarray(self.values[:, self.order].T)
 
     def population(self, members: np.ndarray) -> Population:
@@ -190,8 +190,9 @@ class Quality:
 def quality_of(rows: PopulationRows, labels: np.ndarray) -> Quality:
     """Return the quality of the mixture of populations of clusters, labels (n,) from 0.
 
-    Each column has the description with the highest BIC: that of the whole table (Raftery and Dean
-    2006), one for each cluster, or, of numbers, one for all whose means move with the cluster.
+    For each column, the description with the highest BIC is used. The choices are a common
+    description of all clusters (Raftery and Dean 2006) and one for each cluster. Numbers have a
+    third choice: a common description with a mean for each cluster.
     """
     n, k, p = len(rows), int(labels.max()) + 1, len(rows.order)
     whole = rows.population(np.arange(n))

@@ -160,7 +160,7 @@ class BoundaryEngine(SupportVectorEngine):
         }
 
     def set_equilibria(self, points: np.ndarray, ends: np.ndarray) -> None:
-        """Merge the end points (m, d) of the points (m, d) that label the rows into equilibria."""
+        """Set the points (m, d) that label rows; merge their end points (m, d) to equilibria."""
         self.points = points
         if self.parameters.labelling == "complete-graph":
             self.equilibria, self._end_of = ends, np.arange(len(ends))
@@ -221,7 +221,7 @@ class BoundaryEngine(SupportVectorEngine):
         )
 
     def find_clusters(self, parts: Parts, n_rows: int) -> None:
-        """Do phase two; the labellings in memory take all rows as one part."""
+        """Find the clusters (phase two); labellings in memory expect all rows in a single part."""
         given, f, samples = self.parameters, self.decision, self.parameters.segment_samples
         if given.labelling == "complete-graph":
             ((rows, _),) = parts

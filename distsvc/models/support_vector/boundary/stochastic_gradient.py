@@ -51,8 +51,8 @@ class StochasticGradient:
 
     `gamma` and C are kernel width and trade-off of J(w) = 1/2 ||w||^2 + (C/N) sum max(0, 1 -
     w.phi(x)). Without a `budget` of support vectors it is SGD-LMOC (Pham, Le, Le and Tran 2016).
-    With `average` the coefficients are the mean iterate (Theorem 7) since the last
-    `forget_average`, not the last one. That needs all iterates on the same vectors: no budget.
+    With `average` the coefficients are the mean of all iterates (Theorem 7) since the last
+    `forget_average`. `average` excludes a budget, because a mean needs the same vectors throughout.
     """
 
     def __init__(

@@ -273,7 +273,7 @@ def _chance(times: float, power: float) -> float:
 
 
 def chance_of_one(nearness: float) -> float:
-    """Return the probability that another sample has one cluster, too.
+    """Return the probability that another sample also gives a single cluster.
 
     `nearness` is the ratio of the winner's score to its minimum.
     """
@@ -315,7 +315,7 @@ def _one_cluster(
     standing: float,
     nearness: float,
 ) -> Answer:
-    """Return the answer of one cluster: the root of the middle model."""
+    """Return the answer with one cluster: the root of the middle model's tree."""
     middle = len(trees) // 2
     kept = trees[middle].parents < 0
     share = float(np.mean(supporters)) if supporters else 0.0

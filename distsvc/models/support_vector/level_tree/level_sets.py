@@ -98,7 +98,7 @@ class LevelSets:
 
     @cached_property
     def answers(self) -> dict[str, Answer]:
-        """Answer by granularity, for those in `asked`; equal ones if the table has few rows."""
+        """Answers by granularity (those in `asked`); a table with few rows has equal answers."""
         found: dict[int, Answer] = {}
         answers = {}
         for name in self.asked:

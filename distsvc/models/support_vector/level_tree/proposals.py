@@ -313,7 +313,7 @@ def _deep(tree: LevelTree, scale: float) -> np.ndarray:
 def _joined(
     number: int, tree: LevelTree, n_clusters: int, scale: float, rows: VoteRows
 ) -> np.ndarray:
-    """Return the branches left of all with z >= 1 after small clusters are merged.
+    """Return the branches that remain of all with z >= 1 after merging small clusters.
 
     The smallest cluster merges across its highest saddle until there are `n_clusters`. A few rows
     of noise thus use none of the given number.

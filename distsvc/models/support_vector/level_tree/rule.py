@@ -150,7 +150,7 @@ class LevelRule(Scored, Rule):
         return vote_shares(view, S, a, ends, float(self.gamma), self._power)
 
     def check(self) -> None:
-        """Raise DataError if vectors have more components than rows are projected on."""
+        """Raise DataError if support vectors have more coordinates than there are components."""
         found, most = len(self.S), len(self.components)
         if found > most:
             raise DataError(f"array S: expected at most {most} components, found {found}")

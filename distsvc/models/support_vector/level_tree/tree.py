@@ -211,9 +211,9 @@ class LevelTree:
         return Voter(self.S, self.a, self.gamma, self.parts(kept))
 
     def tested(self, sums: np.ndarray, n_rows: int) -> LevelTree:
-        """Return the tree with z, for `n_rows` rows, and depths, from sums (4, b).
+        """Return the tree with the z statistic and depth of each branch, from sums (4, b).
 
-        z = mean(D) / se(D) with D = K(peak, x) - K(saddle, x).
+        z = mean(D) / se(D) with D = K(peak, x) - K(saddle, x), scaled to a sample of `n_rows` rows.
         """
         differences, squares, counts, at_peak = sums  # see `add_differences`
         n, root = np.maximum(counts, 1), self.parents < 0
