@@ -121,7 +121,7 @@ def _of_partition(
 
 
 def _parts(table: UserData, asked: Reading) -> Iterator[UserData]:
-    """Yield a table, or slices of one of pandas, which Arrow copies."""
+    """Yield a table; a pandas table in slices, because Arrow copies it."""
     if not hasattr(type(table), "iloc"):
         yield table
         return

@@ -19,7 +19,7 @@ MOST_LEVELS = 32
 """Maximum number of values of a category with a column, or a code, of their own."""
 
 MAX_LEVEL_LENGTH = 256
-"""Maximum number of characters of a value with a code of its own; longer ones are free text."""
+"""Maximum number of characters of a category; longer values are free text."""
 
 BUCKET = "other"
 """The name of the category of all other values."""

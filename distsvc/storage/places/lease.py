@@ -2,8 +2,8 @@
 
 The holder writes a record of itself to a file, and renews it every few seconds. A process that
 finds the file waits until the holder is surely gone: at once if its process would be visible, else
-once the file has not changed for a while. So no clocks are compared. Processes of another machine
-are invisible, and so are those of another container (PID namespace).
+once the file has not changed for a while. So no clocks are compared. Processes on another machine
+or in another container (PID namespace) are invisible.
 
 A holder that sleeps can't know that it was taken for dead. So it changes nothing directly: the
 lease is the fence of the stores that it writes to (`distsvc.storage.places.store.Store.fenced`).
@@ -48,9 +48,9 @@ State = Callable[[], Doing]
 class Holder(Form):
     """The record of a holder: its process, its job and its last renewal.
 
-    `started` is the time when the process began, as its machine counts, `since` when it took the
-    output, `now` that of the last renewal, and `beat` the number of renewals. `removes` is whether
-    it holds the output to remove what is published there.
+    `started` is the start of the process by its machine's clock, `since` the time of the lock,
+    `now` the time of the last renewal, and `beat` the number of renewals. `removes` is whether the
+    lock serves to remove the published run.
     """
 
     host: str | None = None

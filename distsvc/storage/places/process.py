@@ -1,8 +1,8 @@
 """The identity of this process, and its scratch folders among the system's temporary files.
 
 A killed process leaves its folders behind. So each is named after its process: host, boot and PID
-namespace, its number and its start. A process that makes a folder removes those of processes that
-are gone, except of another user, machine or container.
+namespace, its number and its start. A process that makes a folder first removes the folders of
+ended processes, except those of another user, machine or container.
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ class ParquetLabels:
     def fill(
         self, store: Store, source: Store, parts: Sequence[tuple[str, int]], number: int
     ) -> dict[str, dict[str, int | str]]:
-        """Do one of the tasks; in any order, on any worker, repeatedly.
+        """Run one of the tasks. Tasks can run in any order, on any worker and repeatedly.
 
         Returns the `file_facts` of the written files, by name.
         """
@@ -224,7 +224,7 @@ class ZarrLabels(ParquetLabels):
     """Arrays in chunks of about a million rows, one task for each chunk.
 
     The id's array is named ``row``; the attribute ``id`` of the group has the id's own name. Chunks
-    of fill values are stored, too: with Zarr's defaults they would not exist.
+    with only fill values are also stored, although Zarr's default omits them.
     """
 
     name = "zarr"

@@ -105,8 +105,8 @@ class Output:
     ) -> Iterator[Holder | None]:
         """Create the folder and lock it against other runs.
 
-        The record has the result of `doing`, called every few seconds, and `removes`: whether what
-        is published is to be removed. Yields the last record of a killed holder, or None.
+        The record has the result of `doing`, called every few seconds, and `removes`: whether the
+        published run is to be removed. Yields the last record of a killed holder, or None.
 
         `OutputPermissionError` if the folder can't be made or written, `TemporaryError` if another
         run holds it, and `JobFileError` if that is of another job, unless `overwrite`.
@@ -495,8 +495,8 @@ class Output:
     def _sweep(self) -> None:
         """Remove the files of runs that no record names.
 
-        Folders are listed first, so later publications are not among them. Those of runs that can
-        go on stay.
+        Folders are listed first, so the list has no later publications. Folders of runs that can be
+        resumed are kept.
         """
         begun = {f"{STORED}/{name}" for name in self.kept_works()}
         folders = [name for name in self._folders() if name not in begun]

@@ -1,10 +1,10 @@
 """The removal of old runs from a folder of outputs.
 
-A begun run needs its previous run until it is published itself. Neither waits for the other: a run
-names the previous run in its output, and then checks whether somebody holds that to remove it
-(`check_stays`). A removal holds an output by the record of its lease, and then reads once more
-what all runs name. So in any order one of the two sees the other: either the run stops before
-anything is learned, or what it needs stays.
+An unfinished run needs its previous run. The run and a removal don't wait for each other. A run
+first records the previous run in its output, and then checks that no removal has locked the
+previous run (`check_stays`). A removal first locks an output, and then reads the records of all
+runs again. So in any order one of the two detects the other: either the run stops before it learns
+anything, or the previous run is kept.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ def usable_rows(
     """Return the mask (n,) of used rows: all but those that ``missing = "drop"`` leaves out.
 
     `shown` and `features` are for messages. With `unit` rows are divided by their lengths, which
-    must not be 0. `DataError` for an infinite value, and, unless they are left out, for a missing
-    value or a row of length 0.
+    must not be 0. `DataError` for an infinite value. Unless such rows are left out, also for a
+    missing value or a row of length 0.
     """
     fine = np.isfinite(block.X) if missing == "error" else ~np.isinf(block.X)
     if not fine.all():

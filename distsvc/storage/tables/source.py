@@ -18,9 +18,10 @@ from distsvc.storage.tables.files import Files
 class Source(Protocol):
     """A format: the inputs that it reads, their columns and their rows.
 
-    `name` is the format in plans and reports, `title` in messages; `suffixes`, in lower case, are
-    those of its files or stores. `states_width` is whether the data lists the columns of a table;
-    if not, a missing column is zero. `joins` is whether files of several paths can be one table.
+    `name` is the format in plans and reports, `title` in messages; `suffixes`, in lower case, end
+    the names of its files or stores. `states_width` is whether the data lists the columns of a
+    table; if not, a missing column is zero. `joins` is whether files of several paths can be one
+    table.
     """
 
     name: ClassVar[str]
@@ -46,7 +47,7 @@ class Source(Protocol):
         return found.versions
 
     def needed(self, found: Files, condition: Condition | None) -> Files:
-        """Return the files without those in which no row can match a condition."""
+        """Return the files that may contain rows matching a condition."""
         return found
 
     def scan(

@@ -216,7 +216,7 @@ def texts_of_numbers(table: Table, names: Sequence[str]) -> tuple[list[str], dic
 
 
 def texts_of_few_levels(table: Table, names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Return the columns of text that are categories of few levels, and why others are not."""
+    """Return the text columns that are categories of few levels, and reasons why others are not."""
     counts = _value_counts(table, names)
     few = [name for name in names if name in counts and has_few_levels(counts[name])]
     are_dates = numeric_text.are_dates

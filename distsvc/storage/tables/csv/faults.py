@@ -153,7 +153,7 @@ def quote_fault(file: Location) -> DataError | None:
 
 
 def _is_row(line: str, mark: str, width: int) -> bool:
-    """Return whether a line has as many fields as the header, more than 1, and a number."""
+    """Return whether a line has `width` fields, more than one, and one of them is a number."""
     fields = line.split(mark)
     return 1 < width == len(fields) and any(re.match(NUMBER_PATTERN, field) for field in fields)
 
@@ -189,7 +189,7 @@ def line_encoding_error(file: Location, text: bytes, line: int) -> DataError:
 
 
 def line_of(file: Location, row: int) -> int:
-    """Return the line of a row (from 0) of a file, or the last one of several."""
+    """Return the line number of a row (from 0) of a file; the last line if it has several."""
     head = head_of(file)
     with _reader(file, head) as reader:
         try:

@@ -97,7 +97,7 @@ class Head(NamedTuple):
 
 
 def head_of(file: Location) -> Head:
-    """Read the beginning of a file; `DataError` for one that is not text."""
+    """Read the beginning of a file; `DataError` if it is not text."""
     with file.naming_errors():
         with file.open() as handle:
             raw = handle.read(HEAD_BYTES)
@@ -126,7 +126,8 @@ def head_of(file: Location) -> Head:
 def _separator(text: bytes) -> str:
     """Return the separator by which most lines have as many fields as the header.
 
-    Of several, the one that leaves the most numbers is best: a comma may be a decimal comma.
+    If several separators qualify, the separator that leaves the most numbers wins, because a comma
+    may be a decimal comma.
     """
     lines = text.decode(errors="replace").splitlines(keepends=True)
     if len(text) >= HEAD_BYTES and len(lines) > 1:

@@ -95,7 +95,7 @@ def _words(error: BaseException) -> str:
 
 
 def _known(error: BaseException, location: Location, part: str) -> DistsvcError:
-    """Return the error for one of deltalake, which has one class for most."""
+    """Return our error for an error of deltalake, which has one class for most errors."""
     text = _words(error)
     if "LogSegment end version" in text:
         return InputNotFoundError(

@@ -54,8 +54,8 @@ FIELD_ID = b"PARQUET:field_id"
 class DataFile:
     """A data file of a table: its path or URL, and its size in bytes.
 
-    `keys` are its values, as text, of partition columns, `values` those of columns that it may lack
-    (default null). `deleted` has the positions (int64) of deleted rows, in order.
+    `keys` are the values of partition columns, as text. `values` are the values of columns that the
+    file may lack (default null). `deleted` has the positions (int64) of deleted rows, in order.
     """
 
     url: str
