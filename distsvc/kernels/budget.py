@@ -125,8 +125,8 @@ def _project(S, counts, counts32, p, row, chosen, m, scale):
     """Give the weight of vector p to the chosen vectors: phi(p) ~ sum_i d_i phi(s_i), d >= 0.
 
     Departure from section 3.3.2: the projection is onto the cone, not the span, by coordinate
-    descent on m variables. The loss never exceeds that of removal. Weights stay non-negative, which
-    the ascent to equilibria needs to be monotone.
+    descent on m variables. The loss never exceeds the loss of a removal. Weights stay non-negative,
+    which the ascent to equilibria needs to be monotone.
     """
     gram = np.empty((m, m), np.float32)
     share = np.zeros(m, np.float32)

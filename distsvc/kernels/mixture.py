@@ -230,9 +230,10 @@ def expectation(
 def tie_axes(scatter, mass, prior, share, freedom, axes, sweeps, variances):
     """Fit common axes of covariances inv(A) D_k inv(A).T in place (Gales 1999, semi-tied).
 
-    scatter (K, p, p) are those of components with mass (K,), prior (p, p) is added to each
-    component's variances, `share` times; `freedom` is added to the mass. axes A (p, p) are the
-    start and the result, of rows of length 1 by the prior; variances (K, p) are the diagonals D_k.
+    scatter (K, p, p) and mass (K,) are the components' scatter matrices and masses. `share` times
+    prior (p, p) is added to each component's variances, and `freedom` to its mass. axes A (p, p)
+    are the start and the result, of rows of length 1 by the prior; variances (K, p) are the
+    diagonals D_k.
     """
     k, p = mass.shape[0], axes.shape[0]
     G, cofactor, row = np.empty((p, p)), np.empty(p), np.empty(p)

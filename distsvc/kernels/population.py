@@ -14,7 +14,7 @@ from distsvc.kernels.lanes import dot, total
 from distsvc.kernels.mixture import LOG_TWO_PI, solve
 
 PRIOR_VARIANCE = 0.01
-"""Variance of the one row that a residual variance counts besides its own."""
+"""Prior of a residual variance: one more row is counted, with this variance."""
 
 TAILS = (3.0, 5.0, 8.0, 14.0)
 TAIL_SCALES = (0.5, 0.65, 0.8, 0.9, 1.0)
@@ -50,7 +50,7 @@ NORMAL, STUDENT, TWO_PIECE = 0, 1, 2
 
 @inlined
 def fill_term(V, knots, place, term, out):
-    """Set out (n,) to a term of the numbers V (p, n): one that the number at `place` may have.
+    """Set out (n,) to a regression term, from numbers V (p, n), for the number at `place`.
 
     Terms are the numbers before it, products of two of them, and bends of each at knots (p, K).
     """
@@ -248,8 +248,8 @@ def shape_of(z, log_n):
 def describe_number(V, knots, place, y, own, log_n, densities):
     """Set densities (n,) to the log densities of a number y (n,); return its parameters.
 
-    The number depends on those before it in V (p, n) float64, values in their order, by the rows
-    with the numbers `own` (m,), and may bend at knots (p, K). BIC is that of log_n.
+    y may depend on the first `place` numbers in V (p, n) float64, with bends at knots (p, K). The
+    fit uses the rows `own` (m,). log_n is the logarithm of the number of rows in the BIC.
     """
     n, m = y.shape[0], own.shape[0]
     if m < 2:

@@ -13,8 +13,8 @@ from distsvc.models.rules.fields import Facts
 class Engine(Protocol):
     """Learns from rows that others read, scale and put in random order.
 
-    Each algorithm goes on from `set_pilot` in steps of its own and ends in a rule; the estimator
-    takes these steps on arrays, a job in phases.
+    After `set_pilot`, each algorithm has its own steps, which end in a rule. An estimator runs the
+    steps on arrays, a job runs them as phases.
     """
 
     notes: list[str]  # remarks so far

@@ -252,9 +252,9 @@ class StoredViews(Views):
     def _followed(self, view: str, winners: Mapping[str, Answer]) -> str | None:
         """Return the view that keeps the previous run's answer, None if another is clearly better.
 
-        It has the highest adjusted Rand index to the previous labels. A new answer replaces these
-        if that view's models prefer another answer, too, or if both views agree on the new answer
-        and one of them prefers it clearly.
+        The returned view has the highest adjusted Rand index with the previous labels. A new answer
+        replaces the previous one in two cases: that view's models also prefer another answer, or
+        both views agree on the new answer and one of them prefers it clearly.
         """
         like = {name: one.likeness for name, one in winners.items() if one.likeness is not None}
         if not like:

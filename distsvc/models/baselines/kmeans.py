@@ -18,7 +18,7 @@ from distsvc.models.rows.threads import map_blocks
 class KMeans(CentreBaseline):
     """Clusters are the cells around centres with the least sum of squared distances.
 
-    The centres are those of `sklearn.cluster.KMeans`. Clusters are numbered by size.
+    `sklearn.cluster.KMeans` computes the centres. Clusters are numbered by size.
 
     Parameters
     ----------

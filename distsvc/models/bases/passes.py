@@ -1,8 +1,8 @@
 """Estimators on rows that are read block by block, in the passes of a job.
 
 The first pass draws the pilot and the sample by the rows' keys (`distsvc.models.rows.sampling`).
-Some algorithms read all rows again. The last pass labels. Results equal those of a NumPy array with
-the same rows, bit by bit.
+Some algorithms read all rows again. The last pass labels. Results are bit by bit equal to a fit on
+a NumPy array with the same rows.
 """
 
 from __future__ import annotations

@@ -134,8 +134,8 @@ class NumberColumn:
 
     Prepared columns are the mapped value, and 1 where it is missing, else 0. A zero-inflated column
     has three: the mapped value, the mapped amount, and 1 at the `spike`, -1 where it is missing,
-    else 0. Level trees use the mapped value; a mixture uses the amount and the flag. Learners see a
-    random number in place of a missing amount, since a constant would show where the spike is.
+    else 0. Level trees use the mapped value; a mixture uses the amount and the flag. Learners get a
+    random number in place of a missing amount, because a constant would reveal the spike.
 
     Attributes
     ----------

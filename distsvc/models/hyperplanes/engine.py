@@ -48,8 +48,8 @@ class TreeEngine:
     """Grows a tree for every restart and chooses one, for `fit` and for a job.
 
     `key_ranges` selects the rows, `set_pilot` sets the centre, `grow` learns one tree, on any
-    machine, and `choose` sets the answer. `parameters` are those of `IncrementalMDH`, in range;
-    `seed` decides the keys and orders of rows.
+    machine, and `choose` sets the answer. `parameters` are the checked parameters of
+    `IncrementalMDH`; `seed` decides the keys and orders of rows.
     """
 
     n_rows: int

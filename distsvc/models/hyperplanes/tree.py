@@ -94,8 +94,8 @@ class GrowingTree:
     def with_rows(self, growth: str) -> ClusterTree:
         """Return the nodes that split the counted rows, and the order of splits.
 
-        A node with all its rows on one side is skipped. Sums of squares are about the means that
-        the nodes learned, as in the author's code, not about those of the counted rows.
+        A node with all its rows on one side is skipped. As in the author's code, sums of squares
+        are about the means that the nodes learned, not the means of the counted rows.
         """
         counts, sums, squares = self.counts.copy(), self.sums.copy(), self.squares.copy()
         for j in range(len(counts) - 1, 0, -1):

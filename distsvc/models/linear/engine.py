@@ -73,8 +73,8 @@ class LinearEngine(ABC):
 
     A job calls `set_width`, `key_ranges` for the rows to solve in memory, `set_pilot` and
     `fit_rows`. If these are not all rows, outer steps over the table start with `begin_outer` and
-    end with `end_outer`. `parameters` are those of the estimator, in range; `seed` is for the
-    cyclic solvers.
+    end with `end_outer`. `parameters` are the estimator's parameters, already checked; `seed` is
+    for the cyclic solvers.
     """
 
     algorithm: ClassVar[str]

@@ -132,8 +132,9 @@ class WorkingSet:
     def settle(self, n_outside: int, inside: Candidates, outside: Candidates) -> bool:
         """Start with the rows next to the threshold, and correct the sum of alpha to `total`.
 
-        `inside` are the rows of alpha = 0 with the lowest G, `outside` those of the `n_outside`
-        rows of alpha = 1 with the lowest -G. Return False if the lists are too short.
+        `inside` are the rows with alpha = 0 and the lowest G. `outside` are the rows with the
+        lowest -G among the `n_outside` rows with alpha = 1. Return False if the lists are too
+        short.
         """
         lacking = self.total - n_outside
         giving = inside if lacking > 0.0 else outside

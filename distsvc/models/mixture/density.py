@@ -93,7 +93,7 @@ class SortedRows:
 class MixtureSums:
     """Sufficient statistics of a mixture: sums over rows, weighted by posteriors (n, K).
 
-    Sums of parts of the rows add up to those of all rows.
+    The sums of two disjoint sets of rows can be added.
 
     Attributes
     ----------

@@ -131,7 +131,7 @@ class _Starts:
         return self._known[k]
 
     def splits(self, posterior: np.ndarray) -> list[np.ndarray]:
-        """Return posteriors (n, k + 1), each with one of the widest components split in two."""
+        """Return posteriors (n, k + 1), each from splitting one of the widest components in two."""
         labels, k = posterior.argmax(axis=1), posterior.shape[1]
         spread = np.zeros(k)
         for c in range(k):

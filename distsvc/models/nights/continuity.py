@@ -55,9 +55,9 @@ class ClusterEvent:
 class LabelOverlap:
     """Counts, int64, of the same rows labelled by an earlier and a new model.
 
-    `overlap` (k_before, k) are rows by their clusters in both models, and `inside` those that are
-    not outliers of the earlier one. `counts` (k_before, 2) are the rows inside and outside of its
-    clusters in its own table.
+    `overlap` (k_before, k) counts rows by their clusters in both models; `inside` leaves out the
+    earlier model's outliers. `counts` (k_before, 2) are the numbers of rows inside and outside the
+    earlier model's clusters, in the earlier table.
     """
 
     overlap: np.ndarray

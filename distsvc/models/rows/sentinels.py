@@ -1,13 +1,13 @@
 """Sentinel values such as -9999, which represent missing values in a column.
 
 They are found in the pilot, so that they are the same for any partition of a table. A number is
-reported if at least one in a hundred rows has it, and one of these holds:
+reported if at least 1 % of the rows have it and it meets one of these conditions:
 
 * It lies outside the range of the other values by more than that range, or by three times that
 range if it is not a usual sentinel.
 * It is a usual sentinel and ten times as frequent as any other value. For -1 this needs lower
 values, because columns are also scaled to [-1, 1].
-* It is -1, and the others are many and not negative.
+* It is -1, and there are many other values, none of them negative.
 
 The thresholds were set on tables of measurements, counts and codes, most of which have no
 sentinels.

@@ -46,7 +46,7 @@ LEAF_VERTICES = 32
 """Maximum number of vertices of a box that is not halved."""
 
 BURST = 5
-"""Steps of all points before those that have arrived absorb others."""
+"""Number of steps of all points between two merges into converged points."""
 
 ARRIVED = 1e-2
 """Maximum move in a burst, in units of sigma, of a point that has arrived."""

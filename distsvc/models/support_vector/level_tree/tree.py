@@ -200,7 +200,7 @@ class LevelTree:
     def parts(self, kept: np.ndarray) -> np.ndarray:
         """Return the part (B,) int32 of every support vector if the branches (b,) are `kept`.
 
-        There are as many parts as kept branches. The root must be one of them.
+        The number of parts is the number of kept branches, which must include the root.
         """
         joined = np.ones(len(self.edges), bool)
         joined[self.joints[kept & (self.parents >= 0)]] = False
