@@ -129,8 +129,8 @@ def clusters(model: Any, X: Any) -> Figure:
 def profiles(run: Run) -> Figure:
     """Draw the columns that distinguish each cluster of a published run best.
 
-    In each column, a bar between the quartiles of the cluster's rows is above that of all others,
-    with marks at the medians.
+    Each column has two bars between the quartiles, with marks at the medians: the cluster's rows
+    above, all other rows below.
 
     Parameters
     ----------

@@ -220,7 +220,7 @@ def run_and_announce(
 ) -> tuple[Job, Report]:
     """Run a job with announcements; return the job and its report.
 
-    The command line and `run` call this function; parameters are theirs, and those of
+    The command line and `run` call this function; for parameters, see
     `distsvc.run.drafts.asked_job.asked_job` and `distsvc.run.job.run_job`.
     """
     name = os.fspath(job) if isinstance(job, (str, os.PathLike)) else "job"

@@ -139,7 +139,7 @@ def roll_back(path: str) -> Manifest:
 def withdraw(path: str) -> tuple[Manifest, list[str]]:
     """Publish nothing at an output; its run becomes a candidate, which can be published again.
 
-    Later nights continue the night before it, except those that are published already.
+    Later nights then continue the night before; nights that are already published don't change.
 
     Returns
     -------

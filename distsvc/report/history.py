@@ -14,7 +14,7 @@ from distsvc.report.figures import nights as figures
 from distsvc.report.formats import FoldedTable, one_line, template, things
 
 UNFOLDED_NIGHTS = 31
-"""Number of nights, the last ones, that the table does not fold away."""
+"""Number of latest nights that the table shows unfolded."""
 
 
 class JobSection(NamedTuple):

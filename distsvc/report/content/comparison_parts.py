@@ -50,7 +50,7 @@ class CheckPart(ReportPart):
 class StoryPart(ReportPart):
     """The end of a cluster, or its origin (`distsvc.models.nights.continuity.ClusterEvent`).
 
-    `rows_before` are its rows in the table of the previous run, `rows_after` those in this one.
+    `rows_before` and `rows_after` are its numbers of rows in the previous table and in this table.
     """
 
     id: Label

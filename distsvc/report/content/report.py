@@ -110,8 +110,8 @@ class OutlierPart(ReportPart):
 class ScoreHistogram(ReportPart):
     """A histogram of the scores; without counts nothing is drawn.
 
-    `heading` is that of the page's section, `title` that of the axis, empty for decision values.
-    `boundary` is the score below which a row is an outlier, if any.
+    `heading` is the heading of the page's section; `title` is the title of the axis, empty for
+    decision values. `boundary` is the score below which a row is an outlier, if any.
     """
 
     edges: list[Drawn]

@@ -103,7 +103,7 @@ def table_name(path: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as TOML can hold it: paths as texts, tuples as lists, NumPy numbers."""
+    """Convert a value to a type of TOML: paths to texts, tuples to lists, NumPy numbers."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, Mapping):

@@ -1,1 +1,1 @@
-"""The step from a table to labels, by a new rule or that of an earlier run."""
+"""The step from a table to labels, by a new rule or the previous run's rule."""

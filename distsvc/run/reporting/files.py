@@ -1,4 +1,4 @@
-"""The report of a run, its page and table of clusters, and their files with that of the model."""
+"""The report of a run, its page, its table of clusters, and the files with them."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ def _doubts_of_missing(parts: ExplainedParts, ids: np.ndarray) -> list[str]:
 
 
 def _title(job: Job) -> str:
-    """Return the name of the job, and that of its output if it differs (often a date)."""
+    """Return the job's name, with the output's name if it differs (often a date)."""
     names = [job.job.name, Path(job.output.path).name]
     return (
         ", ".join(dict.fromkeys(name for name in names if name not in (UNNAMED, ""))) or "distsvc"
@@ -318,7 +318,7 @@ def _histogram(rule: Rule, edges: np.ndarray, counts: Counts) -> ScoreHistogram:
 
 
 def _indices(rows: PilotRows, counts: Counts) -> dict[str, IndexValue]:
-    """Return indices: those with known classes on all rows, the others on pilot rows."""
+    """Return validity indices: on all rows if they use known classes, else on the pilot."""
     table = np.column_stack(list(counts.classes.values()))
     indices = {
         name: IndexValue(value=value, rows=counts.n_rows)

@@ -113,7 +113,7 @@ class Request:
             return fingerprint(self.open_table(staging))
 
     def content(self) -> dict[str, object]:
-        """Return all that results depend on, except the input, as JSON can hold it."""
+        """Return everything that results depend on, except the input, as JSON values."""
         job = self.job.model_dump(mode="json", exclude=UNDECIDING)
         cut = {"partition_rows": self.job.cluster.partition_rows}
         return {
@@ -285,7 +285,7 @@ def _runs(output: Output) -> Iterator[tuple[RunDirectory, Note]]:
 
 
 def _interrupted(request: Request, fresh: bool) -> tuple[RunDirectory | None, list[str]]:
-    """Return the run to resume, if there is one, and the names of those that are given up."""
+    """Return the run to resume or None, and the names of unfinished runs to discard."""
     output, found, given_up = request.output, None, list[str]()
     for run, begun in _runs(output):
         if not fresh and run.work.has(BEGUN):

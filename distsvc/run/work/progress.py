@@ -44,7 +44,7 @@ class Meter:
         self._compile_s: dict[object, float] = {}
 
     def begin(self, total: int, before: int = 0) -> None:
-        """Set the number of tasks, and of those that an earlier start has done."""
+        """Set the number of tasks, and the number already done by an earlier start."""
         self.total, self.before, self.done = total, before, before
         if before:
             self.event("resumed", done_before=before, total=total)
@@ -137,7 +137,7 @@ class Progress:
         """Return the state of the phase, as JSON can hold it; safe from any thread.
 
         Keys are ``phase``, ``done`` and ``total`` tasks, ``since`` (UTC, ISO 8601) and
-        ``seconds_left``. Unknown values, and all between phases, are None.
+        ``seconds_left``. Unknown values are None; between phases, all values are None.
         """
         meter = self._meter
         names = {"phase": "name", "done": "done", "total": "total", "since": "since"}

@@ -81,10 +81,10 @@ def connect(
 ) -> Iterator[Client | None]:
     """Yield a Dask client, or None if the work is done in this process.
 
-    The scheduler is the first of: that of `at`; the address in ``DASK_SCHEDULER_ADDRESS`` or Dask's
-    configuration; the scheduler file of `at`. Without any, workers start on this machine, bound to
-    loopback and protected by TLS. ``cluster.workers`` is their number. By default it is 0 for a
-    table below `SMALL_BYTES`, otherwise one per core that this process may use.
+    The scheduler is the first of: the address in `at`; the address in ``DASK_SCHEDULER_ADDRESS`` or
+    Dask's configuration; the scheduler file of `at`. Without a scheduler, workers start on this
+    machine, bound to loopback and protected by TLS. ``cluster.workers`` is their number. By default
+    it is 0 for a table below `SMALL_BYTES`, otherwise one per core that this process may use.
 
     Raises
     ------

@@ -32,7 +32,7 @@ ENVIRONMENT = {
     "PYTHONSAFEPATH": "1",  # no modules of the current folder
     **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
 }
-"""Environment variables of workers; Dask sets those for threads, too."""
+"""Environment variables of workers; Dask adds variables for threads."""
 
 FORKS = sys.platform == "linux" and sys.version_info >= (3, 11, 1)
 """Whether the fork server is safe: Python 3.11.0 accepts other users (CVE-2022-42919)."""
