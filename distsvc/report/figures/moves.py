@@ -43,7 +43,7 @@ class Flow(NamedTuple):
 
 
 def flow(moves: Moves) -> Flow:
-    """Join all clusters into "others", which come last, except those with most moved rows.
+    """Keep the clusters with most moved rows; join all others into "others", which comes last.
 
     Clusters without rows are left out.
     """

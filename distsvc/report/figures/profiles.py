@@ -25,7 +25,7 @@ PROFILE_HEAD = 0.42  # height of a heading in inches
 
 @drawn
 def profiles(part: ProfilesPart, clusters: Sequence[ClusterRow]) -> Figure:
-    """Draw for each cluster the quartiles of its best columns, above those of all other rows.
+    """Draw the quartiles of each cluster's best columns, with all other rows below for comparison.
 
     The largest cluster comes first: its rank is its colour. At most `MOST_CLUSTERS` are drawn.
     """

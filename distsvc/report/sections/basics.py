@@ -61,14 +61,14 @@ def _quoted(name: str) -> str:
 
 
 def _stand_ins(text: str, _: Report) -> str:
-    """Return the values as missing ones, and the policy for these if the job needs another."""
+    """Return the setting for sentinels, with a policy for missing values if the text has one."""
     found = re.search(r"missing_values = \[[^]]*\]", text)
     more = '\nmissing = "median"' if "missing = 'median'" in text else ""
     return found.group() + more if found else ""
 
 
 def _far_rows(text: str, _: Report) -> str:
-    """Return the logarithm of the columns if the text advises it for all, else a robust scale."""
+    """Return the setting that the text advises: logarithms of columns, else a robust scale."""
     found = re.search(r": use preprocess\.log = \[([^]]*)\]", text)
     names = re.findall(r"'([^']*)'", found.group(1)) if found else []
     return f"log = [{', '.join(map(_quoted, names))}]" if names else 'scale = "robust"'
