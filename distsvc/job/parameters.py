@@ -69,7 +69,7 @@ BASELINE: dict[str, Constraint] = {"n_jobs": N_JOBS, "random_state": RANDOM_STAT
 CORE: dict[str, Constraint] = {
     "n_jobs": N_JOBS, "verbose": VERBOSE, "random_state": RANDOM_STATE
 }  # fmt: skip
-"""The last parameters of baselines, and of the other estimators."""
+"""Parameters that every estimator except the baselines (`BASELINE`) has."""
 
 LINEAR: dict[str, Constraint] = {
     "solver": choice(*get_args(LinearSolver)).by_default("greedy-sweeps"),

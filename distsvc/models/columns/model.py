@@ -360,7 +360,7 @@ class ColumnModel:
 def unit(keys: np.ndarray, salt: Any, more: int = 0) -> np.ndarray:
     """Return uniform numbers (n,) in (0, 1) for keys (n,) uint64 of rows and the salt of a column.
 
-    `more` numbers further random numbers of the same column.
+    Other values of `more` give other random numbers of the same column.
     """
     z = keys + np.uint64(salt) + np.uint64((more * 0x9E3779B97F4A7C15) % 2**64)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -67,7 +67,7 @@ class Hyperplanes(AlgorithmJob):
         return cls(parameters, engine)
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
-        """Learn and prune the trees, and select the one that agrees most with the others."""
+        """Learn and prune the trees, and select the tree that agrees most with all others."""
         engine, n_rows = self.engine, survey.n_rows
         scale = {} if engine.scale is None else {"scale": engine.scale}
         steps.run.write(LEARNERS, Result({"parameters": self.parameters, "n_rows": n_rows}, scale))

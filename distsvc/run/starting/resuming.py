@@ -51,7 +51,7 @@ Note = dict[str, Any]
 
 @dataclass(frozen=True)
 class Request:
-    """A job, its output and its previous model, which decide a run with the table.
+    """A request for a run: a job, its output and its previous model.
 
     Attributes
     ----------

@@ -51,7 +51,7 @@ class Store(Protocol):
         """Return the names of the folders directly in a folder, without links."""
 
     def local(self, name: str) -> Path:
-        """Return the path of a local copy, if the file exists, of a file that never changes."""
+        """Return the path of a local copy of a file; only for files that never change."""
 
     def created(self, name: str, again: bool = True) -> AbstractContextManager[Path]:
         """Yield a path for a new file; the file is stored if the body raises no error.

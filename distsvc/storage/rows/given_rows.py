@@ -1,4 +1,4 @@
-"""A user's arrays and tables as blocks: columns of tables by name, those of arrays by position."""
+"""A user's arrays and tables as blocks; columns are found by name in tables, else by position."""
 
 from __future__ import annotations
 

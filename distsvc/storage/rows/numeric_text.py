@@ -177,7 +177,7 @@ class TextStats:
 
     @property
     def _expected(self) -> int:
-        """The number of values without the most frequent word, which may mean a missing number."""
+        """Number of values that should be numbers: the most frequent word may mark missing ones."""
         missing = max(self.words.values(), default=0) if self.distinct >= 20 else 0
         return self.given - missing
 

@@ -149,7 +149,7 @@ def refuse_foreign(
 
 
 def _kind_of(name: str, read: str | None) -> tuple[str, str] | None:
-    """Return the kind of a file and the advice; None if the file is read or no table."""
+    """Return a skipped file's kind, with advice; None if it is read or is no table."""
     lower = name.lower()
     known = next((kind for ends, kind in _FOREIGN.items() if lower.endswith(ends)), None)
     if read:
