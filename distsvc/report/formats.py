@@ -155,7 +155,7 @@ FILTERS: tuple[Callable[..., object], ...] = (
 
 
 class _CompiledTemplates(FileSystemBytecodeCache):
-    """Jinja's cache on the disk; its errors cost time but stop nothing."""
+    """Jinja's cache on the disk; its errors are ignored, because they only cost time."""
 
     def load_bytecode(self, bucket: Bucket) -> None:
         """Load a compiled template if there is an undamaged one."""

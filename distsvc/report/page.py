@@ -123,7 +123,7 @@ PARTS = (
 
 
 SCRIPT = (TEMPLATES / "page.js").read_text(encoding="utf-8")
-"""Sorts and filters tables, and compares two clusters; the page works without it, too."""
+"""Script that sorts and filters tables and compares two clusters; the page also works without."""
 
 
 def render_page(report: Report) -> str:

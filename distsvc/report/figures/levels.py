@@ -218,7 +218,7 @@ def _peak(hill: Hill, own: Array, children: Sequence[Hill]) -> float:
 
 
 def _joins(found: Sequence[Hill]) -> dict[int, float]:
-    """Return the level from which each hill holds more than one cluster, -1 if there is none."""
+    """Return the level at and below which each hill contains several clusters; -1 if none."""
     by_id = {hill.id: hill for hill in found}
     joins = dict.fromkeys(by_id, -1.0)
     for hill in found:
@@ -303,7 +303,7 @@ def _walk(slot: Slot) -> Iterator[Slot]:
 
 
 def _draw_hill(axes: Axes, slot: Slot, shade: str, joined: float, scale: Scale) -> None:
-    """Fill a hill, down to where a second cluster merges into it and from there."""
+    """Fill a hill with two shades: above and below the level where a second cluster merges."""
     hill, merged, high = slot.hill, 0, slot.hill.birth
     outlines: dict[str, list[tuple[float, float, float]]] = {shade: [], JOINED: []}
     ends = [(child.hill.death, 1) for child in slot.children]
@@ -321,7 +321,7 @@ def _draw_hill(axes: Axes, slot: Slot, shade: str, joined: float, scale: Scale) 
 
 
 def _draw_valleys(axes: Axes, slots: Sequence[Slot], inks: Mapping[int, str], scale: Scale) -> None:
-    """Draw a line where a hill runs into what stands left of it, and its z below the line."""
+    """Draw a line where a hill merges with the hills to its left, with its z below the line."""
     valleys = [
         (slot.edges(child.hill.death, merged)[1], child)
         for slot in slots

@@ -86,7 +86,7 @@ def _shown(sizes: tuple[dict[int, float], dict[int, float]], moves: Moves) -> se
 
 
 def _kept(side: Mapping[int, float], shown: set[int]) -> list[Id]:
-    """Return the ids of one side that are drawn, and None if there are others."""
+    """Return the drawn ids of one side, followed by None if other ids exist."""
     kept: list[Id] = [*sorted(side.keys() & shown)]
     return [*kept, None] if side.keys() - shown else kept
 

@@ -20,7 +20,7 @@ MEASURE_HEIGHT, DATES_HEIGHT = 0.95, 0.35
 LEFT, RIGHT = 0.62, 0.12
 RIVER = 3.2
 MAX_BANDS = 12
-"""Maximum number of clusters with a band of their own; the others are grey."""
+"""Maximum number of clusters with their own band; all other clusters are grey."""
 
 EDGE_GAP, ID_GAP = 0.02, 0.04
 """Minimum distances of an id from the sides and from other ids, as shares of the width."""

@@ -50,7 +50,7 @@ def _helping(text: str, report: Report) -> tuple[str, str]:
 
 
 def _without_column(text: str, _: Report) -> str:
-    """Return the key that leaves out the one column that divides clusters."""
+    """Return the setting that excludes the single column that separates clusters."""
     found = re.search(r"differ only in (.+)\. To ignore it", text)
     return f"exclude = [{_quoted(found.group(1))}]" if found else ""
 

@@ -22,7 +22,7 @@ MAX_COMPARED = 24
 """Maximum number of columns in the table of clusters."""
 
 MIN_EXPLAINED = 0.01
-"""Explained share of a column's spread below which it says nothing about the clusters."""
+"""Minimum explained share of a column's spread for the column to count as informative."""
 
 MIN_COLOURED = 0.1
 """Difference below which a cell is not coloured: Cliff's delta, or of shares."""
@@ -62,7 +62,7 @@ class ComparedRow(NamedTuple):
 
 
 def by_explained(columns: Sequence[ColumnPart]) -> list[ColumnPart]:
-    """Return columns, those that carry the division first."""
+    """Return the columns, the most informative about clusters first."""
     return sorted(columns, key=lambda one: -one.explained_share)
 
 
@@ -102,7 +102,7 @@ def compared_rows(one: ColumnPart, sizes: Sequence[int]) -> list[ComparedRow]:
 
 
 def _positive(levels: Sequence[str]) -> int:
-    """Return the index of the level that affirms, of two; else the last."""
+    """Return the index of the affirmative level of two, such as "yes"; else the last index."""
     words = [level.lower() for level in levels]
     return next((k for k, word in enumerate(words) if word in ("yes", "true", "y", "1", "t")), 1)
 
@@ -158,7 +158,7 @@ def explained_text(share: float | None) -> str:
 
 
 def columns_summary(features: Sequence[ColumnPart]) -> list[str]:
-    """Return the columns that carry the division, and those that say nothing, as sentences."""
+    """Return sentences on the columns that distinguish clusters, and the columns that don't."""
     known = [one for one in features if one.explained is not None]
     carry = [one.column for one in known if one.explained_share >= 0.2]
     silent = [one.column for one in known if one.explained_share < MIN_EXPLAINED]

@@ -36,7 +36,7 @@ def brief(report: Report) -> str:
 
 
 def best_guess(report: Report) -> str:
-    """Return what the labels are where `why_unclear`, as the end of a sentence."""
+    """Return the meaning of the labels if clusters are unclear, as the end of a sentence."""
     return f"the labels are a best guess with {len(report.clusters):,} groups"
 
 

@@ -39,7 +39,7 @@ def reasons(found: LevelsPart) -> str:
 
 
 def hills_caption(tree: LevelTreePart) -> Caption:
-    """Return how to read the hills, and which ones are left out."""
+    """Return a caption: how to read the hills, and which hills are not drawn."""
     found = levels.hills(tree)
     drawn = levels.drawn_hills(found)
     clusters, drawn_clusters = (sum(hill.kept for hill in some) for some in (found, drawn))
@@ -87,7 +87,7 @@ def share_text(share: float | None) -> str:
 
 
 def splits_caption(nodes: Sequence[TreeNode]) -> Caption:
-    """Return how to read the tree, and which splits are not drawn."""
+    """Return a caption: how to read the tree, and which splits are not drawn."""
     n_splits, drawn = len(tree.splits(nodes)), tree.shown_splits(nodes)
     sentences = [
         "Rows left of a panel's line go down the left branch, all others down the right one. A "
@@ -113,7 +113,7 @@ def splits_caption(nodes: Sequence[TreeNode]) -> Caption:
 
 
 def curve_caption(found: Curve) -> Caption:
-    """Return how to read the curve, and where it ends if that is not drawn."""
+    """Return a caption: how to read the curve, and its end if that is not drawn."""
     end, last = tree.shown_clusters(found), max(found.clusters)
     text = (
         "The sum of squares that remains within clusters, as a share of that of the whole sample, "
@@ -135,7 +135,7 @@ MAX_CHANGES = 6
 
 
 def alternative(other: AlternativePart, likeness: float | None) -> list[str]:
-    """Return how the best other answer differs, and how likely it is, as sentences."""
+    """Return sentences on the second-best answer: its differences and its probability."""
     view = VIEW_NAMES.get(other.view, other.view)
     sentences = [f"The best other answer has {things(other.n_clusters, 'cluster')} ({view})."]
     if other.n_clusters > 1 and len(other.label) > 1:

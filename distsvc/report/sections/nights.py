@@ -27,7 +27,7 @@ STABLE_INDEX, CHANGED_INDEX = 0.1, 0.25
 
 
 def drift_summary(columns: Sequence[ColumnDrift]) -> str:
-    """Return how many columns have changed, as a sentence."""
+    """Return a sentence on the number of columns that have changed."""
     much = sum(column.index > CHANGED_INDEX for column in columns)
     some = sum(column.index > STABLE_INDEX for column in columns) - much
     columns_in_all = things(len(columns), "column")
@@ -88,7 +88,7 @@ def draw_moves(found: LineagePart, colours: Mapping[int, str]) -> str | None:
 
 
 def moves_caption(found: LineagePart) -> Caption:
-    """Return how to read the drawing, and which clusters are joined there."""
+    """Return a caption: how to read the drawing, and which clusters it joins."""
     flow = moved_rows(found)
     text = "A band is as wide as the number of rows that two clusters share."
     sides = zip(flow.others if flow else (), ("the run before", "this run"), strict=False)
@@ -100,7 +100,7 @@ def moves_caption(found: LineagePart) -> Caption:
 
 
 def lineage_summary(found: LineagePart) -> str:
-    """Return how many clusters continue, and how many rows moved, as sentences."""
+    """Return sentences on the numbers of continued clusters and of moved rows."""
     kinds = ["new" if story.is_new else story.event for story in found.clusters]
     old = [
         f"{count(kinds.count(kind))} {word}"
