@@ -24,7 +24,7 @@ class Engine(Protocol):
         """Return the key ranges of the sample of a table with `n_rows` rows."""
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
-        """Settle what depends on the scaled pilot rows (m, d) float64 of a table of `n_rows`."""
+        """Set the state that depends on scaled pilot rows (m, d) float64 of a table of `n_rows`."""
 
     def fitted_facts(self) -> Facts:
-        """Return the numbers that the fit arrived at."""
+        """Return the numeric results of the fit."""

@@ -74,7 +74,7 @@ def _category(column: CategoryColumn, given: GivenColumn) -> ColumnDescription:
 
 
 def _number(column: NumberColumn, given: GivenColumn) -> ColumnDescription:
-    """Describe a column of numbers. A zero-inflated one is described by its amounts."""
+    """Describe a column of numbers; a zero-inflated column by its values except the spike."""
     of = column.map if column.amounts is None else column.amounts
     if column.amounts is not None:
         kind, reason = "zero-inflated", f"many values are exactly {column.spike:g}"

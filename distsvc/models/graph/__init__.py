@@ -1,1 +1,1 @@
-"""Clusters of rows that hang together along a graph of near rows."""
+"""Clusters of rows that are connected in a graph of nearest neighbours."""

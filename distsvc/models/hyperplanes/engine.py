@@ -166,7 +166,7 @@ class TreeEngine:
         tree.learn(Z, alpha, penalty, bandwidth, int(most), float(given["clip"]) or np.inf)
 
     def choose(self, trees: Sequence[GrowingTree]) -> None:
-        """Prune the trees; choose the one whose clusters of the pilot agree most with the others.
+        """Prune the trees; choose the tree whose clusters of the pilot agree most with all others.
 
         Raises
         ------
@@ -342,7 +342,7 @@ class TreeStream:
 
 
 def most_agreeing(alike: np.ndarray) -> int:
-    """Return the number of the labelling that agrees most with the others, the first of several.
+    """Return the index of the labelling that agrees most with all others; the first if tied.
 
     `alike` (m, m) are the adjusted Rand indices of the labellings.
     """

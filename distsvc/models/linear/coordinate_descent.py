@@ -168,7 +168,7 @@ class State:
         return max(self.most - self.least, 0.0)
 
     def tolerated(self, tol: float) -> float:
-        """Return the violation that counts as none."""
+        """Return the maximum violation that is tolerated."""
         of = self.problem
         return tol * abs(self.objective) / of.total + of.rounding
 

@@ -153,7 +153,7 @@ class LinearEngine(ABC):
         return converged
 
     def begin_outer(self, n_rows: int) -> tuple[np.ndarray, float, float]:
-        """Return u, rho and scale with which the passes over `n_rows` rows start."""
+        """Return the initial u, rho and scale of the passes over `n_rows` rows."""
         total, w, offset = self.total(n_rows), self.solution.weights, self.solution.offset
         if self.is_ball:
             return total * w, float((w * w).sum()) + offset, 2.0 / total

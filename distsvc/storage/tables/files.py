@@ -121,7 +121,7 @@ def key_of(folder: Location, place: Location) -> str:
 
 
 def identity(place: Location) -> object:
-    """Return what a local file shares with its links; the path of other files."""
+    """Return a key that a local file shares with its links; for other files, the path."""
     if place.is_local:
         with suppress(OSError):
             found = os.stat(place.path)
