@@ -341,7 +341,7 @@ def set_chances(A, coefficients, chances):
 
 @inlined
 def logistic_loss(chances, level, coefficients):
-    """Return the negative log-likelihood of levels (m,) of chances (K, m), with the penalty."""
+    """Return the penalised negative log-likelihood of levels (m,) with probabilities (K, m)."""
     loss = 0.0
     for i in range(level.shape[0]):
         loss -= math.log(max(chances[level[i], i], 1e-300))

@@ -92,7 +92,7 @@ class Division:
     make : callable
         Returns the rule.
     levels : LevelSets or None
-        Level sets of the partition; None about centres.
+        Level sets of the partition; None for k-means.
 
     """
 

@@ -36,7 +36,8 @@ class ColumnCounts:
     """Rows between the edges of every column.
 
     `edges` (d, DRIFT_BINS - 1) float64 never decrease along a row. `counts` (d, DRIFT_BINS + 1)
-    int64 have in bin j the values at or above exactly j of the edges, in the last missing values.
+    int64 are the numbers of values per bin. Bin j has the values at or above exactly j edges; the
+    last bin has the missing values.
     """
 
     edges: np.ndarray

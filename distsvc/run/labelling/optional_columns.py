@@ -246,7 +246,7 @@ class Reasons(OptionalColumns):
         return {"reasons": text} if self.count else {}
 
     def heaviest(self, Z: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the columns with the largest pulls on rows Z (m, d), and their shares of all."""
+        """Return the columns with the largest pulls on rows Z (m, d), and their shares of pulls."""
         pulls = np.maximum(self.rule.pulls(Z, labels, self.typical, self.prepared_firsts), 0.0)
         most = max(self.count, self.n_reported)
         order = np.argsort(-pulls, axis=1, kind="stable")[:, :most]
@@ -341,7 +341,7 @@ class Reasons(OptionalColumns):
         return found
 
     def _reason(self, k: int, share: float, row: np.ndarray, usual: np.ndarray) -> Reason:
-        """Return a column of a row (d,), or a vector, with the usual rows of its cluster."""
+        """Return the reason for column or vector k of a row (d,), from typical rows `usual`."""
         first = self.firsts[k]
         if first in self.levels:
             of = self.levels[first]

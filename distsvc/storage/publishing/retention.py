@@ -32,7 +32,7 @@ AT_ONCE = 16
 
 @dataclass(frozen=True)
 class DatedRun:
-    """A published run, candidate or begun run in a folder of outputs.
+    """A published run, a candidate or an unfinished run in a folder of outputs.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class DatedRun:
     run_id
         The id; "" if the output is empty.
     date, created
-        The day for which the run was made (else when), and the time when it was made.
+        The day for which the run was made (default: its date), and the time when it was made.
     before
         Id and address of the previous run; None if the record is damaged.
     job, like

@@ -66,7 +66,7 @@ class Feature:
         raise NotImplementedError
 
     def fits_float32(self, kind: str) -> bool:
-        """Return whether float32 holds the numbers made of an Arrow type, given as text."""
+        """Return whether float32 is exact for this feature's numbers; `kind` is an Arrow type."""
         return False
 
     def values(self, array: pa.Array) -> np.ndarray:

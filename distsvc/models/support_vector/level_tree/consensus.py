@@ -112,8 +112,8 @@ class Answer:
     rival : Rival or None
         Best candidate whose adjusted Rand index with the winner is at most 0.8.
     agreement : float
-        Estimated probability that another sample of as many rows gives this answer, up to that
-        index. The support if the number of clusters is given.
+        Estimated probability that another sample of the same size gives this answer, or one with
+        an adjusted Rand index above 0.8. Equal to `support` if the number of clusters is given.
     last : Answer or None
         Cut of a tree that reproduces the previous answer; None if there is no such cut.
     likeness : float or None
