@@ -4,8 +4,8 @@ A proposal is a partition of the pilot's first rows. A mixture's proposals must 
 halves of the rows. The quality of a proposal is the BIC of the rows if each cluster is one
 population (`distsvc.models.mixture.population`). A single cluster is also a proposal. Several
 clusters must be better than one by a standard error, by the one-standard-error rule (Breiman et al.
-1984). For a mixture's clusters, the best mixture of normals must also be better than one normal. If
-the clusters hardly overlap, it must only not be significantly worse.
+1984). For a mixture's clusters, the best mixture of normals must also be better than one
+population. If the clusters hardly overlap, it must only not be significantly worse.
 
 The previous run's answer is kept unless another proposal is better by more than chance. The
 agreement is the probability that the answer is better than the next different proposal. Both, and
