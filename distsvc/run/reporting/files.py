@@ -50,11 +50,11 @@ from distsvc.run.work.workers.lean import skip_docstrings
 from distsvc.storage.places.arrays import (
     json_bytes,
     read_json,
-    write_bytes,
+    write_content,
     write_json,
     write_text,
 )
-from distsvc.storage.publishing.formats import output_format
+from distsvc.storage.publishing.formats import output_format, parquet_bytes
 from distsvc.storage.publishing.manifest import PAGE, REPORT, UNNAMED, read_manifest
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.rows.features import Feature, missing_values, names_of
@@ -95,7 +95,7 @@ def write_report(
     with place.created(REPORT) as path:
         write_json(path, report.dumped())
     with place.created(CLUSTERS_FILE) as path:
-        write_bytes(path, clusters_file(report, job.job.run_date or report.finished[:10]))
+        write_content(path, clusters_file(report, job.job.run_date or report.finished[:10]))
     return report
 
 
@@ -108,9 +108,7 @@ def clusters_file(report: Report, night: str) -> bytes:
         "name": pa.array([names.get(row.label) for row in rows], pa.string()),
         "rows": pa.array([row.rows for row in rows], pa.int64()),
     }
-    stream = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns), stream)
-    return stream.getvalue().to_pybytes()
+    return parquet_bytes(pa.table(columns))
 
 
 def read_report(published: Output) -> Report:

@@ -88,10 +88,10 @@ def remove_unfinished(folder: Path) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text as UTF-8, with a question mark for each character that UTF-8 can't represent."""
-    write_bytes(path, text.encode("utf-8", errors="replace"))
+    write_content(path, text.encode("utf-8", errors="replace"))
 
 
-def write_bytes(path: Path, content: bytes) -> None:
+def write_content(path: Path, content: bytes) -> None:
     """Write bytes; errors as in `writing`."""
     write_whole(path, lambda stream: stream.write(content))
 

@@ -349,7 +349,7 @@ class Output:
                 old = listed_file(self.store, manifest, name).file if name in names else new_file
                 with self.store.created(f"{folder}/{name}") as path:
                     if isinstance(content, bytes):
-                        arrays.write_bytes(path, content)
+                        arrays.write_content(path, content)
                     else:
                         arrays.write_text(path, content)
                     new = {"file": new_file, "stored": f"{folder}/{name}"}
