@@ -128,7 +128,7 @@ def mixed_rows(
     """Return the rows of X, all in memory; columns of text are categories, booleans numbers.
 
     X is an array or a table, as in `distsvc.inputs.given.rows_of`, or a list of rows. `levels` are
-    those of a fit, by column; the default is found in X. `UnusableRowsError` if X (called
+    the levels found by a fit, by column; None finds them in X. `UnusableRowsError` if X (called
     `name`) is no array or table, its columns differ from `levels`, or a value is infinite or
     neither a number nor text.
     """

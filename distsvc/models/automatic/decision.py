@@ -158,8 +158,8 @@ def mixture_proposals(
     """Return the partitions that mixtures of the pilot's rows propose.
 
     These are the best fit for each number of components, and the partitions that follow when the
-    most confused clusters of the best fit are joined one after the other. Without `n_clusters`
-    those are left out that halves of the rows do not find again.
+    most confused clusters of the best fit are joined one after the other. Without `n_clusters`,
+    partitions that halves of the rows do not find again are left out.
 
     Parameters
     ----------

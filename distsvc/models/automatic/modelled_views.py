@@ -59,8 +59,8 @@ class ModelledRows:
 class ModelledViews(Views):
     """A mixture and a graph, which has learned.
 
-    `origin` (D,) is the origin of prepared rows. `before` (m,) are the
-    labels of the pilot's first rows in the previous run's answer.
+    `origin` (D,) is the origin of prepared rows. `before` (m,) are the labels of the pilot's first
+    rows in the previous run's answer.
     """
 
     def __init__(

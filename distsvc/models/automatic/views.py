@@ -67,7 +67,7 @@ class Views:
     """Centred pilot rows (m, d) float32 and their neighbour graph.
 
     The graph may use a part of the rows. Answers are scored on projections to `components` (q, d)
-    float32. `nu` is the share of outliers among the pilot rows; None without outliers.
+    float32. `nu` is the share of the pilot rows outside every cluster; None for the default limit.
     """
 
     def __init__(

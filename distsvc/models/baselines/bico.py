@@ -91,7 +91,7 @@ class BICO(StreamBaseline, CentreBaseline):
 
     Rows are added one by one to a tree of at most `size` clustering features. Weighted k-means then
     clusters the means of the features. If `size` is large, the
-    result is nearly as good as k-means on all rows, in any order. Memory is O(size d).
+    result is nearly as good as k-means on all rows, whatever their order. Memory is O(size d).
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ class MixedClusterEstimator(OutlierEstimator):
         return mixed.rows
 
     def _nominal(self, d: int) -> np.ndarray:
-        """Return whether each of d columns has codes of categories, (d,) bool."""
+        """Return a mask (d,) bool of the columns that contain codes of categories."""
         levels = self._levels or (None,) * d
         return np.array([of is not None for of in levels], bool)
 

@@ -104,7 +104,7 @@ def search(
     shapes : sequence of Shape
         Shapes of covariances to fit; diagonal ones if the rows suffice for none of them.
     prior : Prior or None
-        None for that of the rows.
+        Prior of the parameters; None computes it from `rows`.
 
     """
     prior = prior or Prior.of(rows)

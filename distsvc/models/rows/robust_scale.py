@@ -47,9 +47,9 @@ class ColumnSpread:
 
     @classmethod
     def of(cls, values: np.ndarray, least: float, most: float, deviation: float) -> ColumnSpread:
-        """Return the statistics of pilot values (m,), m > 0, with those of all rows.
+        """Return the statistics of a column from its pilot values (m,), m > 0.
 
-        `least`, `most` and `deviation` are of all rows.
+        `least`, `most` and `deviation` are the extremes and the deviation of all rows.
         """
         share = min(max(BULK_TAIL, 1.0 / max(len(values) - 1, 1)), 0.25)
         low, middle, high = map(float, np.quantile(values, [share, 0.5, 1.0 - share]))

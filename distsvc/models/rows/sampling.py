@@ -136,7 +136,8 @@ def in_order_of_keys(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows (n, d) and keys (n,) of parts, sorted by key; the list `rows` is emptied.
 
-    The dtype is that of the first part. Each part is freed after it is copied, which limits memory.
+    The result has the dtype of the first part. Each part is freed after it is copied, which limits
+    memory.
     """
     all_keys, shape, dtype = np.concatenate(keys), rows[0].shape[1:], rows[0].dtype
     order = np.argsort(all_keys)

@@ -47,7 +47,7 @@ def _fields(rule: Rule) -> dict[str, Any]:
 
 
 class _Joined:
-    """Methods of a joined rule: those of its parts, with merged labels."""
+    """Methods of a joined rule, which call its parts and merge their labels."""
 
     made_of: type[Rule]
     joined_into: np.ndarray

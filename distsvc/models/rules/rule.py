@@ -72,7 +72,7 @@ class Rule(ABC):
     def shares(self, Z: np.ndarray) -> np.ndarray:
         """Return the shares (n, k) float32 of all clusters in prepared rows Z (n, d).
 
-        They are at least 0, and those of a row sum to 1. Rules with empty `shared` have none.
+        They are at least 0, and sum to 1 in each row. Rules with empty `shared` have none.
         """
         raise NotImplementedError
 

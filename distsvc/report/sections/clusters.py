@@ -138,7 +138,7 @@ def _missing(one: ColumnPart, sizes: Sequence[int], k: int) -> str:
     if not one.absent or not sizes[k]:
         return ""
     share, whole = one.absent[k] / sizes[k], sum(one.absent) / max(sum(sizes), 1)
-    # Only a share that differs from that of all rows is worth a note.
+    # A share close to the share of all rows is not worth a note.
     return f"{percent(share)} missing" if abs(share - whole) >= 0.05 else ""
 
 

@@ -2,7 +2,8 @@
 
 The first trial, on a few rows, measures what happens once: loading libraries and compiled code. The
 second one, on more rows, measures the time of a row. The time of a phase that reads the table is
-proportional to the rows of the busiest thread, that of a phase that learns to `AlgorithmJob.work`.
+proportional to the rows of the busiest thread. The time of a phase that learns is proportional to
+`AlgorithmJob.work`.
 Other phases take the same time for every table.
 """
 

@@ -53,7 +53,7 @@ def columns_part(
         if name not in shown
     ]
     rank = np.argsort([-(part.explained or 0.0) for part in parts], kind="stable")
-    kept = sorted(rank[:200].tolist())  # those that clusters explain most
+    kept = sorted(rank[:200].tolist())  # the columns that clusters explain best
     return ColumnsPart(
         label=order.tolist(),
         size=sizes[order].tolist(),

@@ -255,7 +255,7 @@ def _joined_like(number: int, tree: LevelTree, labels: np.ndarray, rows: VoteRow
     open_ = np.ones(len(own), bool)
     while open_.any():
         one, other = counts[ends[open_, 0]], counts[ends[open_, 1]]
-        # Pairs of rows that each merge makes agree, minus those that it makes disagree.
+        # Pairs of rows that a merge makes agree, minus pairs that it makes disagree.
         gain = 2.0 * (one * other).sum(axis=1) - one.sum(axis=1) * other.sum(axis=1)
         best = int(np.argmax(gain))
         if gain[best] < 0.0 and kept.sum() <= k:
