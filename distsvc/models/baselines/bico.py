@@ -20,7 +20,6 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 from sklearn.cluster import KMeans
-from sklearn.metrics import pairwise_distances_argmin
 
 from distsvc.errors import UnusableRowsError
 from distsvc.job.constraints import MAX_IN_MEMORY
@@ -28,8 +27,8 @@ from distsvc.job.parameters import RandomState
 from distsvc.kernels.baselines import insert_rows, rebuild
 from distsvc.models.baselines.estimator import CentreBaseline, StreamBaseline
 from distsvc.models.baselines.merging import merged_centres
+from distsvc.models.baselines.rules import Centres
 from distsvc.models.rows.sampling import BLOCK_ROWS, seed_of
-from distsvc.models.rows.threads import map_blocks
 
 POINTS_A_CLUSTER = 200
 """Default number of clustering features for each cluster, the authors' advice."""
@@ -111,7 +110,8 @@ class BICO(StreamBaseline, CentreBaseline):
     Attributes
     ----------
     labels_ : ndarray of shape (n,), int32
-        Cluster of every row of `fit`: the nearest centre.
+        Cluster of every row of `fit`: the nearest centre. Clusters are numbered by their weight
+        in the coreset, 0 the largest.
     probabilities_, outlier_scores_
         As in `KMeans`.
     cluster_centers_ : ndarray of shape (k, d), float64
@@ -234,14 +234,5 @@ class BICO(StreamBaseline, CentreBaseline):
             means = KMeans(k, n_init=self.n_init, random_state=self.seed_)
             means.fit(points, sample_weight=weights)
             cost = float(means.inertia_ + self.coreset_sums_.sum())
-            self.solution_ = means.cluster_centers_, cost
+            self.solution_ = Centres.by_size(means.cluster_centers_, points, weights).centres, cost
         return self.solution_
-
-    def _labels(self, X: np.ndarray) -> np.ndarray:
-        centres = self.cluster_centers_
-
-        def nearest(block: np.ndarray) -> np.ndarray:
-            block = np.ascontiguousarray(block, np.float64)
-            return pairwise_distances_argmin(block, centres).astype(np.int32)
-
-        return map_blocks(nearest, X, self.n_jobs)

@@ -219,7 +219,7 @@ class Baseline(ClusterMixin, DescribesRows):
         self._hold(np.array(X, np.float64, order="C"), sure, far)
 
     def _rule(self) -> Rule:
-        """Return the rule of the fit; cluster 0 has the most rows."""
+        """Return the rule of the fit, with the clusters' numbers of `labels_`."""
         raise NotImplementedError
 
 
@@ -241,8 +241,12 @@ class CentreBaseline(Baseline):
         """Fit centres to `shuffled` rows (n, d), float64, and label the same rows X (n, d)."""
         raise NotImplementedError
 
+    def _labels(self, X: np.ndarray) -> np.ndarray:
+        X = np.ascontiguousarray(X, np.float64)
+        return map_blocks(self._rule().labels, X, self.n_jobs)
+
     def _rule(self) -> Centres:
-        return Centres.by_size(self.cluster_centers_, self.labels_)
+        return Centres(self.cluster_centers_)
 
 
 class StreamBaseline(StreamEstimator, Baseline):

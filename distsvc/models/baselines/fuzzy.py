@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 from distsvc.job.parameters import RandomState
 from distsvc.models.baselines.estimator import CentreBaseline
 from distsvc.models.baselines.merging import merged_centres
+from distsvc.models.baselines.rules import Centres
 from distsvc.models.bases.validation import TableLike, check_rows
 from distsvc.models.rows.threads import map_blocks, map_threads
 
@@ -65,7 +66,7 @@ class FuzzyCMeans(CentreBaseline):
     Attributes
     ----------
     labels_ : ndarray of shape (n,), int32
-        The cluster with the highest membership, which has the nearest centre.
+        The cluster of the nearest centre, which has the highest membership; 0 the largest.
     probabilities_ : ndarray of shape (n,), float32
         The highest membership of every row.
     outlier_scores_ : ndarray of shape (n,), float64
@@ -119,10 +120,11 @@ class FuzzyCMeans(CentreBaseline):
         if not best.converged:
             text = f"memberships still change by more than tol after {self.max_iter} iterations"
             warnings.warn(text, ConvergenceWarning, stacklevel=4)
-        self.cluster_centers_, self.objectives_ = best.centres, best.objectives
+        self.cluster_centers_ = Centres.by_size(best.centres, X).centres
+        self.objectives_ = best.objectives
         self.objective_, self.n_iter_ = float(best.objectives[-1]), len(best.objectives)
         self.memberships_ = self._memberships(X)
-        self.labels_ = self.memberships_.argmax(axis=1).astype(np.int32)
+        self.labels_ = self._labels(X)
         self._hold_rows(X)
         self.probabilities_ = self.memberships_.max(axis=1).astype(np.float32)
 
@@ -160,9 +162,6 @@ class FuzzyCMeans(CentreBaseline):
         return map_blocks(
             lambda block: memberships_of(squared_distances(block, centres), m), X, self.n_jobs
         )
-
-    def _labels(self, X: np.ndarray) -> np.ndarray:
-        return self._memberships(X).argmax(axis=1).astype(np.int32)
 
     def _best_run(self, X: np.ndarray, seed: int) -> Alternation:
         """Return the run of the lowest objective."""

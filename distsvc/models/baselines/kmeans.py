@@ -11,7 +11,6 @@ from distsvc.job.parameters import FirstCentres, RandomState
 from distsvc.models.baselines.estimator import CentreBaseline
 from distsvc.models.baselines.merging import merged_centres
 from distsvc.models.baselines.rules import Centres
-from distsvc.models.rows.threads import map_blocks
 
 
 @dataclass(eq=False, repr=False)
@@ -94,14 +93,9 @@ class KMeans(CentreBaseline):
             random_state=seed,
         ).fit(shuffled)
         self.inertia_, self.n_iter_ = float(means.inertia_), int(means.n_iter_)
-        rule = Centres(means.cluster_centers_)
-        self.cluster_centers_ = Centres.by_size(rule.centres, rule.labels(X)).centres
+        self.cluster_centers_ = Centres.by_size(means.cluster_centers_, X).centres
         self.labels_ = self._labels(X)
         self._hold_rows(X)
-
-    def _labels(self, X: np.ndarray) -> np.ndarray:
-        X = np.ascontiguousarray(X, np.float64)
-        return map_blocks(Centres(self.cluster_centers_).labels, X, self.n_jobs)
 
     def _groups(self, k: int) -> np.ndarray:
         sizes = np.bincount(self.labels_, minlength=len(self.cluster_centers_))

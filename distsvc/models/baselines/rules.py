@@ -57,9 +57,14 @@ class Centres(Rule):
     centres: Annotated[np.ndarray, ArrayField("float64", "k d")]
 
     @classmethod
-    def by_size(cls, centres: np.ndarray, labels: np.ndarray) -> Centres:
-        """Return the rule of centres (k, d), the one with most rows in labels (n,) first."""
-        sizes = np.bincount(labels, minlength=len(centres))
+    def by_size(
+        cls, centres: np.ndarray, X: np.ndarray, weights: np.ndarray | None = None
+    ) -> Centres:
+        """Return the rule of centres (k, d), the largest cluster of rows X (n, d) first.
+
+        The size of a cluster is its number of rows, or the sum of their weights (n,).
+        """
+        sizes = np.bincount(cls(centres).labels(X), weights, len(centres))
         return cls(centres[np.argsort(-sizes, kind="stable")])
 
     @property

@@ -28,8 +28,8 @@ FITTED = ("inertia_", "objective_", "n_iter_")
 class SampledEngine:
     """Fits a baseline on a sample; its rule labels the table.
 
-    The clusters equal the clusters of `fit` on the sample's rows in the order of their keys. They
-    are numbered by size in the sample. The parameters of the unfitted `estimator` are in range.
+    Clusters and their numbers equal those of `fit` on the sample's rows in the order of their keys.
+    The parameters of the unfitted `estimator` are in range.
     """
 
     n_rows: int  # of the table

@@ -86,14 +86,12 @@ def test_a_job_gives_the_labels_of_the_estimator(rows, published):
     model, X = fitted(algorithm, rows)
     found, n_parts = labels_of(out)
     labels = found["label"].to_numpy()
-    sizes = np.bincount(model.labels_)
-    numbers = np.argsort(np.argsort(-sizes, kind="stable"))
     assert n_parts == 1
     assert found["row"].to_pylist() == list(range(len(rows)))
-    np.testing.assert_array_equal(labels, numbers[model.labels_])
-    np.testing.assert_array_equal(labels, numbers[model.predict(X)])
-    assert np.bincount(labels).tolist() == sorted(sizes, reverse=True)
-    assert len(report.clusters) == len(sizes) >= 4
+    np.testing.assert_array_equal(labels, model.labels_)
+    np.testing.assert_array_equal(labels, model.predict(X))
+    assert (np.diff(np.bincount(labels)) <= 0).all()
+    assert len(report.clusters) == labels.max() + 1 >= 4
 
 
 def test_a_score_is_the_distance_to_the_border(rows, published):

@@ -35,9 +35,12 @@ def test_centres_that_coincide():
 
 def test_centres_by_size():
     centres = np.arange(4.0)[:, None]
-    rule = Centres.by_size(centres, np.array([2, 2, 2, 0, 3, 3]))
+    X = np.array([2.1, 2.0, 1.9, 0.0, 3.0, 3.1])[:, None]
+    rule = Centres.by_size(centres, X)
     assert rule.centres.ravel().tolist() == [2.0, 3.0, 0.0, 1.0]
     assert rule.n_clusters == 4
+    rule = Centres.by_size(centres, X, weights=np.array([1.0, 1.0, 1.0, 9.0, 1.0, 1.0]))
+    assert rule.centres.ravel().tolist() == [0.0, 2.0, 3.0, 1.0]
 
 
 def test_splits_by_hand():
