@@ -9,6 +9,9 @@ from distsvc.kernels.lanes import ROWS_AT_ONCE, weighted_rows
 
 LOG_TWO_PI = 1.8378770664093453
 
+NARROWEST = 0.05
+"""Minimum standard deviation of a density of numbers, relative to the column's."""
+
 
 @inlined
 def factorise(S, n, lower):

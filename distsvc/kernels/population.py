@@ -11,10 +11,7 @@ import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel
 from distsvc.kernels.lanes import dot, total
-from distsvc.kernels.mixture import LOG_TWO_PI, solve
-
-PRIOR_VARIANCE = 0.01
-"""Prior of a residual variance: one more row is counted, with this variance."""
+from distsvc.kernels.mixture import LOG_TWO_PI, NARROWEST, solve
 
 TAILS = (3.0, 5.0, 8.0, 14.0)
 TAIL_SCALES = (0.5, 0.65, 0.8, 0.9, 1.0)
@@ -37,6 +34,10 @@ and of how many rows."""
 
 MAX_STANDARDISED = 4.0
 """Standard deviations at which terms that change a variance are cut off."""
+
+MIN_SHAPED = 0.5
+"""Minimum share of the residuals in their variance, of which `NARROWEST` is the rest, from which
+their shape may not be normal."""
 
 NEWTON_STEPS = 8
 
@@ -199,8 +200,8 @@ def log_shape(z, kind, a, b, c):
 def shape_of(z, log_n):
     """Return the shape that describes residuals z (m,) best: its kind and parameters.
 
-    It is a standard normal, one with heavy tails (Student's t), or one with another spread on each
-    side of its mode (the two-piece normal; John 1982).
+    The mean square of z is 1. The shape is a standard normal, one with heavy tails (Student's t),
+    or one with another spread on each side of its mode (the two-piece normal; John 1982).
     """
     m = z.shape[0]
     best = NORMAL, 0.0, 0.0, 0.0
@@ -278,8 +279,8 @@ def describe_number(V, knots, place, y, own, log_n, densities):
     squares = np.empty(m)
     for i in range(m):
         r[i] = rest[own[i]]
-        squares[i] = r[i] * r[i]
-    variance = (total(squares) + PRIOR_VARIANCE) / (m + 1)
+        squares[i] = r[i] * r[i] + NARROWEST**2  # as if measured with this error
+    variance = total(squares) / m
     parameters, fan = 2 + steps, np.full(n, math.log(variance))
     if s > 0 and m > MIN_FAN_ROWS:
         spreads, scores = np.empty(s), np.empty(s)
@@ -314,10 +315,15 @@ def describe_number(V, knots, place, y, own, log_n, densities):
                 fan, parameters = new, parameters + f
     for i in range(m):
         r[i] *= math.exp(-0.5 * fan[own[i]])
-    kind, a, b, c = shape_of(r, log_n)
+    kind, u, v, w = NORMAL, 0.0, 0.0, 0.0
+    share = dot(r, r) / m
+    if share > MIN_SHAPED:
+        for i in range(m):
+            r[i] /= math.sqrt(share)
+        kind, u, v, w = shape_of(r, log_n)
     for i in range(n):
         z = rest[i] * math.exp(-0.5 * fan[i])
-        densities[i] = log_shape(z, kind, a, b, c) - 0.5 * fan[i]
+        densities[i] = log_shape(z, kind, u, v, w) - 0.5 * fan[i]
     return parameters + kind
 
 

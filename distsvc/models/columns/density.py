@@ -13,15 +13,13 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from distsvc.kernels.cells import fit_cells
+from distsvc.kernels.mixture import NARROWEST
 
 MAX_CELLS = 150
 """Maximum number of cells of a density; adjacent values share cells if there are more."""
 
 MAX_NORMALS = 3
 """Maximum number of normals in a column's density."""
-
-NARROWEST = 0.05
-"""Minimum standard deviation of a normal, relative to the column's."""
 
 MAX_STEPS = 80
 TOLERANCE = 1e-2

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from distsvc.kernels.mixture import expectation, tie_axes
+from distsvc.kernels.mixture import NARROWEST, expectation, tie_axes
 
 LEAST_POSTERIOR = 1e-5
 """Posterior below which a row is left out of a component's sums, to save time."""
@@ -232,6 +232,8 @@ class NormalMixture:
             spread = sums.second[:, 0] + shrink[:, None] * average**2
             whole = np.diag(prior.scatter) / k**2 + spread
             covariances = (whole / (mass + 6.0)[:, None])[:, None, :]
+        full = covariances.shape[1] == p
+        covariances = covariances + NARROWEST**2 * (np.eye(p) if full else 1.0)
         chances = np.empty_like(sums.counts)
         first = 0
         for n in n_levels.tolist():

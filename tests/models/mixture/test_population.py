@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from distsvc.kernels.mixture import NARROWEST
 from distsvc.models.mixture.population import (
     Population,
     PopulationRows,
@@ -36,9 +37,17 @@ def test_the_density_of_independent_normals_is_theirs():
     X = np.random.default_rng(0).normal(size=(N, 2))
     rows = rows_of(*X.T)
     found = Population.of(rows, np.arange(N))
-    expected = norm.logpdf(rows.Z).sum(axis=1)
+    expected = norm.logpdf(rows.Z, scale=np.sqrt(1.0 + NARROWEST**2)).sum(axis=1)
     assert found.n_parameters.sum() == 4
     assert found.log_densities.sum(axis=0) == pytest.approx(expected, abs=0.01)
+
+
+@pytest.mark.parametrize("rounding", [1e-3, 1e-6, 0.0])
+def test_how_exactly_a_column_follows_from_others_tells_nothing(rounding):
+    x, z, e = np.random.default_rng(5).normal(size=(3, N))
+    halves = (x > 0.0).astype(np.int64)
+    rows = rows_of(x, z, x + 2.0 * z + rounding * np.where(halves, 1.0, 0.01) * np.abs(e))
+    assert one_better(rows, halves)
 
 
 @pytest.mark.parametrize("kind", ["linear", "curved", "wave", "product", "fan", "heavy", "skewed"])
