@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from distsvc.published.run import Run
-    from distsvc.report.content.explained_parts import ProfilesPart
     from distsvc.report.content.model_parts import LevelTreePart, TreePart
+    from distsvc.report.content.parts import ProfilesPart
 
 __all__ = ["clusters", "profiles", "tree"]
 
@@ -115,7 +115,7 @@ def clusters(model: Any, X: Any) -> Figure:
     """
     from distsvc.report.figures import clusters as figures
     from distsvc.report.figures import drawing
-    from distsvc.run.reporting.pictures import plane
+    from distsvc.run.reporting.explaining import plane
 
     published = model.model if _is_run(model) else model
     rows = _shown_rows(published, X)
@@ -210,7 +210,7 @@ def _parts_of_fit(
     from distsvc.models.hyperplanes.engine import TreeEngine
     from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
     from distsvc.run.algorithms.hyperplanes import tree_part
-    from distsvc.run.algorithms.level_pictures import levels_part
+    from distsvc.run.algorithms.level_tree import levels_part
 
     if not isinstance(model, ClusterEstimator):
         return None, None, []

@@ -15,7 +15,7 @@ from distsvc.job.file import parse_job
 from distsvc.models.rules.rule import Rule
 from distsvc.run import algorithms
 from distsvc.run.algorithms.algorithm import AlgorithmJob
-from distsvc.run.fitting.preparing import prepare
+from distsvc.run.fitting import prepare
 from distsvc.run.labelling.labeller import Labeller
 from distsvc.run.labelling.phase import Labelled, fill_output, label_table
 from distsvc.run.learning.survey import Survey, survey_table

@@ -50,7 +50,7 @@ INSIDE = {
         "automatic",
         "estimators",
     ),
-    "report": ("content", "formats", "figures", "sections", "page", "history"),
+    "report": ("content", "formats", "figures", "sections", "page"),
     "run": (
         "work",
         "learning",

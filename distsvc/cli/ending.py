@@ -150,7 +150,7 @@ def failing_cleanly(display: Display = DEFAULT_DISPLAY) -> Iterator[None]:
             raise
         code, words = exit_code_and_message(error)
         if code == DEFECT:
-            from distsvc.run.work.display import log_defect
+            from distsvc.run.work.progress import log_defect
 
             log_defect(error, words, as_json=display.log_format == "json")
             words = f"this is a defect of distsvc: {words}; the traceback is in the log"

@@ -272,7 +272,7 @@ def plan(
     overrides, _ = split_options(settings, options)
     with failing_cleanly():
         from distsvc.run.drafts.asked_job import asked_job
-        from distsvc.run.forecast.forecast import forecast_job
+        from distsvc.run.forecast import forecast_job
 
         forecast = forecast_job(asked_job(job_file, run_date, settings, overrides))
     say(*forecast.lines(), as_json=as_json and forecast.dumped())

@@ -32,10 +32,11 @@ from pydantic_core.core_schema import (
 from distsvc.errors import JobFileError
 from distsvc.errors.forms import Form
 from distsvc.errors.urls import checked_url, shown_urls
-from distsvc.job.constraints import LAST_SEED, MAX_COUNT
 from distsvc.job.dates import parse_day
 from distsvc.job.parameters import (
     CLUSTER_KEYS,
+    LAST_SEED,
+    MAX_COUNT,
     NU_OF_JOBS,
     PARAMETERS,
     PUBLISHED,

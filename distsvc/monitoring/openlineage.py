@@ -30,7 +30,7 @@ from distsvc.errors.faults import named
 from distsvc.errors.urls import lake_url, links
 from distsvc.job.config import Job
 from distsvc.monitoring.outcome import RunOutcome
-from distsvc.report.content.comparison_parts import CheckPart
+from distsvc.report.content.parts import CheckPart
 from distsvc.report.content.report import Report
 
 SEND_TIMEOUT_S = 3.0

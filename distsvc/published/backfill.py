@@ -19,7 +19,7 @@ from distsvc.report.content.night import words_of_night
 from distsvc.report.content.report import Report
 from distsvc.report.sections.headline import brief
 from distsvc.run.job import run_job
-from distsvc.run.starting.resuming import interrupted_runs
+from distsvc.run.starting import interrupted_runs
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import (
     DEFAULT_ADDRESS,

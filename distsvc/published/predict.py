@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from distsvc.errors import JobFileError
-from distsvc.run.forecast.memory import check_labelling
+from distsvc.run.forecast import check_labelling
 from distsvc.run.labelling.phase import fill_output, label_table
 from distsvc.run.model.files import (
     checked_model,
@@ -19,7 +19,7 @@ from distsvc.run.model.files import (
     with_previous,
 )
 from distsvc.run.reporting.manifest import make_manifest
-from distsvc.run.starting.resuming import Request, begin_run
+from distsvc.run.starting import Request, begin_run
 from distsvc.run.work.phases import steps_on
 from distsvc.run.work.plan import Plan
 from distsvc.run.work.progress import Progress

@@ -14,10 +14,9 @@ import pyarrow as pa
 from distsvc.errors import DataError
 from distsvc.inputs.rows import Input, RowValues
 from distsvc.run.algorithms.algorithm import Columns
-from distsvc.run.labelling.columns import optional_columns, published_names
+from distsvc.run.labelling.columns import OptionalColumns, optional_columns, published_names
 from distsvc.run.labelling.counts import used_clusters
 from distsvc.run.labelling.labeller import Labeller
-from distsvc.run.labelling.optional_columns import OptionalColumns
 from distsvc.run.learning.preparation import Preparation, check_rows
 from distsvc.run.model.files import ModelFile, read_labeller, read_model
 from distsvc.run.work.plan import choose_block_rows

@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from distsvc.errors import InputNotFoundError
 from distsvc.published.republish import candidates
-from distsvc.run.starting.resuming import (
+from distsvc.run.starting import (
     STOPPED,
     Note,
     interrupted_runs,

@@ -22,14 +22,13 @@ from __future__ import annotations
 
 from distsvc.job.config import Job
 from distsvc.report.content.report import Report
-from distsvc.run.fitting.clustering import assign_table, cluster_table
-from distsvc.run.forecast.memory import check_memory
+from distsvc.run.fitting import assign_table, cluster_table
+from distsvc.run.forecast import check_memory
 from distsvc.run.labelling.phase import fill_output
-from distsvc.run.nights.comparison import compare_and_check
-from distsvc.run.nights.moves import write_moves
+from distsvc.run.nights.comparison import compare_and_check, write_moves
 from distsvc.run.reporting.files import rename_clusters, write_report
 from distsvc.run.reporting.manifest import publish
-from distsvc.run.starting.opening import open_run
+from distsvc.run.starting import open_run
 from distsvc.run.work.phases import steps_on
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import DEFAULT_ADDRESS, DEFAULT_START, ClusterAddress, Start

@@ -24,10 +24,10 @@ from distsvc.errors.faults import exit_code_and_message
 from distsvc.job.config import Job
 from distsvc.run.job import run_job
 from distsvc.run.reporting import files
-from distsvc.run.starting.resuming import interrupted_runs
-from distsvc.run.work import checkpoints
-from distsvc.run.work.checkpoints import CHECKPOINTS
+from distsvc.run.starting import interrupted_runs
+from distsvc.run.work import phases
 from distsvc.run.work.directory import RunDirectory
+from distsvc.run.work.phases import CHECKPOINTS
 from distsvc.storage.places.bucket import Bucket
 from distsvc.storage.publishing.publication import Output
 from tests.small_runs import MODELS, forget, small_job, three_clusters, write_table
@@ -221,7 +221,7 @@ def quick():
     log.addHandler(silent)
     with (
         mock.patch.object(files, "page_of", return_value=PAGE),
-        mock.patch.object(checkpoints, "CHECKPOINT_SECONDS", CHECKPOINT_SECONDS),
+        mock.patch.object(phases, "CHECKPOINT_SECONDS", CHECKPOINT_SECONDS),
     ):
         yield
     log.removeHandler(silent)

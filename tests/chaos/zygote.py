@@ -96,7 +96,7 @@ def become(request):
     while time.monotonic() < request["start_at"]:
         time.sleep(0.0005)
     install_from_environment()
-    checkpoints = importlib.import_module("distsvc.run.work.checkpoints")
+    checkpoints = importlib.import_module("distsvc.run.work.phases")
     seconds = request.get("checkpoint_seconds", checkpoints.CHECKPOINT_SECONDS)
     checkpoints.CHECKPOINT_SECONDS = seconds
     importlib.import_module("distsvc.run.reporting.files").page_of = lambda report: PAGE

@@ -11,27 +11,25 @@ from pydantic import TypeAdapter, ValidationError
 
 from distsvc import SupportVectorClustering
 from distsvc.errors import JobFileError, ParameterError, shown
-from distsvc.job.constraints import (
+from distsvc.job.parameters import (
     BOOLEAN,
+    COMPOSED,
     COUNT,
+    JOINT_RULES,
     KERNEL_WIDTH,
     NOT_NEGATIVE,
+    PARAMETERS,
     POSITIVE,
     RANDOM_STATE,
     SHARE,
-    choice,
-    count,
-    is_several,
-    number,
-)
-from distsvc.job.parameters import (
-    COMPOSED,
-    JOINT_RULES,
-    PARAMETERS,
     check_parameters,
     check_streams,
     check_together,
+    choice,
     completed,
+    count,
+    is_several,
+    number,
 )
 from distsvc.models.estimators import ESTIMATORS
 from distsvc.models.linear.coordinate_descent import SOLVERS

@@ -17,7 +17,7 @@ from distsvc.run.labelling import phase as labelling
 from distsvc.run.learning import survey
 from distsvc.run.reporting import files as report_files
 from distsvc.run.reporting import manifest
-from distsvc.run.starting.resuming import interrupted_runs, kept_results
+from distsvc.run.starting import interrupted_runs, kept_results
 from distsvc.run.work.phases import Phase
 from distsvc.storage.publishing.publication import Output
 from tests.jobs.blob_jobs import N, check_manifest, config

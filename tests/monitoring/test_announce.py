@@ -19,7 +19,7 @@ from distsvc.errors import DistsvcError, TemporaryError
 from distsvc.job.config import ChecksConfig
 from distsvc.monitoring import prometheus as metrics_file
 from distsvc.monitoring.outcome import RunOutcome
-from distsvc.report.content.comparison_parts import ColumnDrift, DriftPart, LineagePart
+from distsvc.report.content.parts import ColumnDrift, DriftPart, LineagePart
 from distsvc.run.nights.checks import RunMetrics, run_checks
 from distsvc.run.reporting.files import read_report
 from distsvc.storage.publishing.publication import Output

@@ -13,7 +13,7 @@ from importlib import import_module
 import pytest
 
 from distsvc.errors import InputNotFoundError, TemporaryError
-from distsvc.report.content.comparison_parts import CheckPart
+from distsvc.report.content.parts import CheckPart
 from distsvc.run.reporting.files import read_report
 from distsvc.storage.publishing.publication import Output
 from tests.monitoring.test_announce import run, write_job

@@ -9,7 +9,7 @@ from distsvc.cli.main import main
 from distsvc.errors import JobFileError
 from distsvc.job.file import cluster_settings
 from distsvc.published.predict import predict_table
-from distsvc.run.forecast import memory
+from distsvc.run import forecast
 from tests.clusters import loopback_cluster
 from tests.jobs.blob_jobs import label_files
 
@@ -57,6 +57,6 @@ def test_settings_are_those_of_a_job_file(blob_run, blob_table, tmp_path):
 
 
 def test_labelling_that_does_not_fit_is_refused(blob_run, blob_table, tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "machine_bytes", lambda: 1000)
+    monkeypatch.setattr(forecast, "machine_bytes", lambda: 1000)
     with pytest.raises(JobFileError, match=r"the driver needs .* than this machine's"):
         predict_table(blob_run[0], str(blob_table), str(tmp_path / "out"))

@@ -9,7 +9,7 @@ from distsvc.cli.main import main
 from distsvc.errors import InputNotFoundError
 from distsvc.published.status import status, status_lines
 from distsvc.run.job import run_job
-from distsvc.run.starting.opening import open_run
+from distsvc.run.starting import open_run
 from distsvc.run.work.phases import Phase
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import Start

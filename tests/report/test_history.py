@@ -2,8 +2,8 @@
 
 import re
 
+from distsvc.published.history import UNFOLDED_NIGHTS, render_history
 from distsvc.report.content.night import Night
-from distsvc.report.history import UNFOLDED_NIGHTS, render_history
 
 
 def nights(n: int, job: str = "shop", **facts) -> list[Night]:

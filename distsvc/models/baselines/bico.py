@@ -22,8 +22,7 @@ from scipy.spatial import cKDTree
 from sklearn.cluster import KMeans
 
 from distsvc.errors import UnusableRowsError
-from distsvc.job.constraints import MAX_IN_MEMORY
-from distsvc.job.parameters import RandomState
+from distsvc.job.parameters import MAX_IN_MEMORY, RandomState
 from distsvc.kernels.baselines import insert_rows, rebuild
 from distsvc.models.baselines.estimator import CentreBaseline, StreamBaseline
 from distsvc.models.baselines.merging import merged_centres

@@ -10,8 +10,7 @@ from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from distsvc.errors import ParameterError
-from distsvc.job.constraints import COUNT
-from distsvc.job.parameters import RandomState, check_parameters
+from distsvc.job.parameters import COUNT, RandomState, check_parameters
 from distsvc.models.baselines.merging import by_size, first_splits
 from distsvc.models.baselines.rules import Centres, Splits
 from distsvc.models.baselines.split_tree import SplitTree, subtract_centre

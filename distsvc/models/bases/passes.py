@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from distsvc.errors import UnusableRowsError
 from distsvc.inputs.given import is_elsewhere, opened
 from distsvc.inputs.rows import Input, OfRows, RowValues, block_rows, cut, readable_again
-from distsvc.job.constraints import COUNT
+from distsvc.job.parameters import COUNT
 from distsvc.models.bases.lazy_attributes import DescribesRows
 from distsvc.models.bases.phases import Phases
 from distsvc.models.bases.validation import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import perf_counter
 from typing import Protocol
 
-from distsvc.job.constraints import VERBOSE
+from distsvc.job.parameters import VERBOSE
 
 
 class Verbose(Protocol):

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from distsvc.job.constraints import RANDOM_STATE
+from distsvc.job.parameters import RANDOM_STATE
 from distsvc.kernels.texts import hash_texts
 
 SAMPLE_BYTES = 2**28

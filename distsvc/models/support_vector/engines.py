@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from distsvc.job.constraints import is_several
-from distsvc.job.parameters import check_parameters, check_streams
+from distsvc.job.parameters import check_parameters, check_streams, is_several
 from distsvc.models.support_vector.boundary.base import Parameters
 from distsvc.models.support_vector.boundary.engine import BoundaryEngine
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine

@@ -24,7 +24,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from distsvc.errors import ParameterError
 from distsvc.inputs.rows import Input
-from distsvc.job.constraints import choice
 from distsvc.job.parameters import (
     IN_MEMORY,
     Assignment,
@@ -39,6 +38,7 @@ from distsvc.job.parameters import (
     Stopping,
     Variant,
     check_parameters,
+    choice,
 )
 from distsvc.models.bases.passes import OutlierEstimator, Passes, Values, map_rows
 from distsvc.models.bases.phases import Phases

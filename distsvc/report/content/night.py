@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from distsvc.report.content.comparison_parts import LineagePart
+from distsvc.report.content.parts import LineagePart
 from distsvc.report.content.report import Report
 
 MOST_IDS = 5

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence, Sized
-from typing import Annotated, Any, ClassVar, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -100,3 +100,380 @@ def _relabelled(name: str, value: Any, ids: Sequence[int]) -> Any:
     if isinstance(value, list) and value and isinstance(value[0], ReportPart):
         return [relabel(one, ids) for one in value]
     return None
+
+
+State = Literal["passed", "warned", "failed", "not measured"]
+Side = Literal["at least", "at most", "between"]
+Limits = Annotated[list[float], Field(min_length=1, max_length=2)]
+
+
+class CheckPart(ReportPart):
+    """The outcome of a check: the value found, the limit, and both in words.
+
+    A value beyond `warn` is a warning.
+    """
+
+    name: str
+    level: Literal["error", "warn"]
+    side: Side | None = None
+    limit: Limits
+    warn: Limits | None = None
+    found: Known
+    state: State
+    words: str
+
+    @property
+    def sentence(self) -> str:
+        """The words without the name of the check."""
+        return self.words.removeprefix(f"{self.name}: ")
+
+    def told(self) -> dict[str, object]:
+        """Return the fields of an event."""
+        fields = {"check": self.name, "state": self.state, "level": self.level}
+        return fields | {"found": self.found, "limit": self.limit}
+
+
+class StoryPart(ReportPart):
+    """The end of a cluster, or its origin (`distsvc.models.nights.continuity.ClusterEvent`).
+
+    `rows_before` and `rows_after` are its numbers of rows in the previous table and in this table.
+    """
+
+    id: Label
+    event: Literal["survived", "split", "absorbed", "appeared", "disappeared", "returned"]
+    jaccard: Number
+    rows_before: Size
+    rows_after: Size
+    others: list[Label]
+
+    @property
+    def is_new(self) -> bool:
+        """Whether its id is used for the first time."""
+        return self.event == "appeared" or (self.event == "split" and self.rows_after > 0)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no cluster of this run has this id."""
+        return self.event not in ("survived", "returned") and not self.is_new
+
+
+class Moves(ReportPart):
+    """Counts of rows by earlier and present id, for all pairs of clusters that share rows."""
+
+    _equally_long = ("before", "after", "rows")
+    before: list[Label]
+    after: list[Label]
+    rows: list[Size]
+
+
+class LineagePart(ReportPart):
+    """Comparison of this run's clusters with the previous run.
+
+    Attributes
+    ----------
+    path, run_id : str or None
+        The previous run, if any.
+    mode : {"refit", "assign"}
+        Whether a new model was learned, or the previous one labelled the rows.
+    because : list of str
+        Reasons for a new model where the previous one was tried first.
+    not_published : str or None
+        The output that should have been the previous run.
+    rows : int
+        Rows that both models labelled.
+    moved : float or None
+        Share of `rows` with another id now; None if there is one model.
+    followed : bool or None
+        Whether the previous clusters were kept because no answer was clearly better.
+    next_id : int
+        Lower bound of all ids that are still free.
+    clusters : list of StoryPart
+    moves : Moves or None
+
+    """
+
+    path: str | None
+    run_id: str | None
+    mode: Literal["refit", "assign"]
+    because: list[str] = Field(default_factory=list)
+    not_published: str | None = None
+    rows: Size
+    moved: Known
+    followed: bool | None = None
+    next_id: Size
+    clusters: list[StoryPart]
+    moves: Moves | None = None
+
+
+class ColumnDrift(ReportPart):
+    """Drift of a column: population stability index, and shares of missing values.
+
+    `factor` is the ratio of the values to the previous ones if their unit changed.
+    """
+
+    column: str
+    index: Number
+    missing_before: Number
+    missing_after: Number
+    factor: Unsaid[Known] = None
+
+    @property
+    def times(self) -> str:
+        """The factor in words, such as ``about 100 times`` or ``about 1/1,000 of``."""
+        factor = self.factor or 1.0
+        inverse = factor < 1.0
+        size = 1.0 / factor if inverse else factor
+        power = 10.0 ** round(math.log10(size))
+        rounded = power if 0.9 <= size / power <= 1.1 else float(f"{size:.2g}")
+        return f"about 1/{rounded:,.10g} of" if inverse else f"about {rounded:,.10g} times"
+
+
+class ReferencePart(ReportPart):
+    """Drift from the table of a fixed reference run; the column that drifted most comes first."""
+
+    path: str
+    run_id: str
+    run_date: str
+    columns: list[ColumnDrift]
+
+
+class DriftPart(ReportPart):
+    """Drift from the table of the previous model; the column that drifted most comes first.
+
+    `score` is the population stability index of the previous model's scores of `score_rows` rows.
+    """
+
+    columns: list[ColumnDrift]
+    score: Known
+    score_rows: Size
+    outlier_share_before: Known
+    outlier_share_after: Known
+
+
+class LeadingColumn(ReportPart):
+    """A column, and the number of outliers of which it is the first reason."""
+
+    column: str
+    rows: Size
+
+
+class Reason(ReportPart):
+    """A column's share of a row's outlier score, the row's value there, and a typical value.
+
+    A vector has its length, `width`, in place of a value. For a category, `column` names the row's
+    category, and `held` is the share of rows of its cluster in this category.
+    """
+
+    column: str
+    share: Number
+    value: Known = None
+    typical: Unsaid[Known] = None
+    width: Unsaid[Size | None] = None
+    held: Unsaid[Known] = None
+
+
+class FarRow(ReportPart):
+    """A row by its number in the table, its score, its cluster and the heaviest reasons."""
+
+    row: Size
+    score: Number
+    label: Unsaid[Label | None] = None
+    reasons: list[Reason]
+
+
+class ReasonsPart(ReportPart):
+    """Reasons of outliers, or of rows near a border: the leading columns, the farthest rows.
+
+    `counted` is the number of sampled rows that `leading` counts, None if it counts all rows.
+    """
+
+    leading: list[LeadingColumn]
+    farthest: list[FarRow]
+    counted: Unsaid[Size | None] = None
+
+
+class MembershipPart(ReportPart):
+    """Memberships of rows in their own clusters, and the `meaning` of a membership in words.
+
+    `counts` is a histogram from 0 to 1 with bins of equal width.
+    """
+
+    meaning: str
+    counts: Annotated[list[Size], Field(min_length=2)]
+
+    def above(self, share: float) -> float:
+        """Return the share of rows with a membership of at least `share`, the edge of a bin."""
+        first = round(share * len(self.counts))
+        return sum(self.counts[first:]) / max(sum(self.counts), 1)
+
+
+class Spread(ReportPart):
+    """The quartiles of rows in a column, and their share in a range."""
+
+    lower: Number
+    median: Number
+    upper: Number
+    share: Number
+
+    @model_validator(mode="after")
+    def _rising(self) -> Self:
+        if not self.lower <= self.median <= self.upper:
+            raise ValueError("expected quartiles that rise, found others")
+        return self
+
+
+class ProfileColumn(ReportPart):
+    """One column of a cluster's profile.
+
+    Attributes
+    ----------
+    column : str
+    apart : float
+        Share of the cluster's rows in the range, less that of all other rows.
+    low, high : float or None
+        The range; None if it is open.
+    inside, outside : Spread
+        Quartiles of the cluster's rows, and of all others.
+    present : bool or None
+        For a category, whether the range is of the rows that have it, or of all others.
+
+    """
+
+    column: str
+    apart: Number
+    low: Known
+    high: Known
+    inside: Spread
+    outside: Spread
+    present: Unsaid[bool | None] = None
+
+    @property
+    def level(self) -> str:
+        """The name of the column, negated if the range describes rows without the category."""
+        return f"not {self.column}" if self.present is False else self.column
+
+
+class TypicalRow(ReportPart):
+    """A row by its number in the table, with its values in the columns of a profile."""
+
+    row: Size
+    values: list[Known]
+
+
+class ProfilePart(ReportPart):
+    """A cluster's profile: its rows in the sample, its best columns first, typical rows."""
+
+    label: Label
+    rows: Size
+    columns: list[ProfileColumn]
+    typical: list[TypicalRow]
+
+    @model_validator(mode="after")
+    def _values(self) -> Self:
+        for row in self.typical:
+            check_lengths(self.columns, row.values)
+        return self
+
+
+class ColumnPart(ReportPart):
+    """A stored column of the table, with its values by cluster.
+
+    Attributes
+    ----------
+    column : str
+    kind, scale, reason : str
+        Kind of the column, scale for learners, and why; or why it is no feature.
+    feature : bool
+    missing : int
+        Number of missing values.
+    explained : float or None
+        Share of the column's spread explained by clusters, adjusted for chance. The spread is the
+        variance of ranks for numbers, and the Gini impurity for categories.
+    levels : list of str
+    rows : list of list of int
+        Rows of each cluster (k) by level.
+    sampled : bool
+        Whether `rows` counts the rows of a sample only.
+    quartiles : list of list of float
+        Lower quartile, median and upper quartile of each cluster, of a sample.
+    leaning : list of float
+        Cliff's delta of each cluster.
+    absent : list of int
+        Missing values of each cluster.
+    filled : float or None
+        The value in place of missing ones.
+
+    """
+
+    column: str
+    kind: str
+    scale: Unsaid[str] = ""
+    reason: Unsaid[str] = ""
+    feature: Unsaid[bool] = True
+    missing: Unsaid[Size] = 0
+    explained: Unsaid[Known] = None
+    levels: Unsaid[list[str]] = Field(default=[])
+    rows: Unsaid[list[list[Size]]] = Field(default=[])
+    sampled: Unsaid[bool] = False
+    quartiles: Unsaid[list[Annotated[list[Known], Field(min_length=3, max_length=3)]]] = Field(
+        default=[]
+    )
+    leaning: Unsaid[list[Number]] = Field(default=[])
+    absent: Unsaid[list[Size]] = Field(default=[])
+    filled: Unsaid[Known] = None
+
+    @property
+    def explained_share(self) -> float:
+        """The explained share, 0 if it is unknown."""
+        return self.explained or 0.0
+
+    @model_validator(mode="after")
+    def _levels(self) -> Self:
+        for row in self.rows:
+            check_lengths(self.levels, row)
+        return self
+
+
+class ColumnsPart(ReportPart):
+    """Columns of the table by clusters (k), the largest clusters first.
+
+    Medians are of `sample` rows. `n_hidden` columns are not listed.
+    """
+
+    _equally_long = ("label", "size")
+
+    label: list[Label]
+    size: list[Size]
+    sample: Size
+    columns: list[ColumnPart]
+    n_hidden: Unsaid[Size] = 0
+
+    @model_validator(mode="after")
+    def _clusters(self) -> Self:
+        for column in self.columns:
+            for each in (column.rows, column.quartiles, column.leaning, column.absent):
+                if each:
+                    check_lengths(self.label, each)
+        return self
+
+
+class ProfilesPart(ReportPart):
+    """Profiles of clusters, the largest first, in a sample of `rows`."""
+
+    rows: Size
+    clusters: Annotated[list[ProfilePart], Field(min_length=1)]
+
+    @property
+    def has_categories(self) -> bool:
+        """Whether any profile has a category."""
+        return any(one.present is not None for part in self.clusters for one in part.columns)
+
+
+class RowsPart(ReportPart):
+    """The query for the rows of a cluster, and the labels of a small table as CSV.
+
+    The columns of `csv` are the id or row, label, score and outlier flag; large tables have none.
+    """
+
+    query: str
+    csv: Unsaid[str] = ""

@@ -9,19 +9,6 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, JsonValue, PrivateAttr, model_validator
 
 from distsvc.errors.forms import parsed
-from distsvc.report.content.comparison_parts import (
-    CheckPart,
-    DriftPart,
-    LineagePart,
-    ReferencePart,
-)
-from distsvc.report.content.explained_parts import (
-    ColumnsPart,
-    MembershipPart,
-    ProfilesPart,
-    ReasonsPart,
-    RowsPart,
-)
 from distsvc.report.content.model_parts import (
     LEAF,
     SPLIT,
@@ -31,11 +18,20 @@ from distsvc.report.content.model_parts import (
     TreePart,
 )
 from distsvc.report.content.parts import (
+    CheckPart,
+    ColumnsPart,
     Cost,
+    DriftPart,
     Known,
     Label,
+    LineagePart,
+    MembershipPart,
     Number,
+    ProfilesPart,
+    ReasonsPart,
+    ReferencePart,
     ReportPart,
+    RowsPart,
     Size,
     Unsaid,
     relabel,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from distsvc.report.content.comparison_parts import Moves
+from distsvc.report.content.parts import Moves
 from distsvc.report.figures import drawing
 from distsvc.report.figures.drawing import GREY, SOFT
 from distsvc.report.figures.levels import unit_length

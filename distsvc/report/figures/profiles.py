@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from distsvc.report.content.explained_parts import ProfileColumn, ProfilePart, ProfilesPart
+from distsvc.report.content.parts import ProfileColumn, ProfilePart, ProfilesPart
 from distsvc.report.content.report import ClusterRow
 from distsvc.report.figures.drawing import (
     CARD,

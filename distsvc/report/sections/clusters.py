@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from distsvc.report.content.explained_parts import (
+from distsvc.report.content.parts import (
     ColumnPart,
     ColumnsPart,
     ProfileColumn,

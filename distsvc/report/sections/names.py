@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from distsvc.report.content.explained_parts import ProfileColumn, ProfilePart
+from distsvc.report.content.parts import ProfileColumn, ProfilePart
 from distsvc.report.content.report import Report
 from distsvc.report.formats import number, one_line, percent, short_name
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from distsvc.report.content.comparison_parts import (
+from distsvc.report.content.parts import (
     ColumnDrift,
     DriftPart,
     LineagePart,

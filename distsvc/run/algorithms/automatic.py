@@ -32,8 +32,7 @@ from distsvc.models.support_vector.level_tree.ensemble import BUDGET, Ensemble, 
 from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.report.content.model_parts import AlternativePart, ChoicePart, Considered
 from distsvc.run.algorithms.algorithm import AlgorithmJob, Learned, Parts, PilotRows
-from distsvc.run.algorithms.level_pictures import levels_part
-from distsvc.run.algorithms.level_tree import LevelTrees, sums_of, tree_of, tree_result
+from distsvc.run.algorithms.level_tree import LevelTrees, levels_part, sums_of, tree_of, tree_result
 from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.stream import held_rows
 from distsvc.run.learning.survey import Survey

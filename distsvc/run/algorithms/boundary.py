@@ -28,11 +28,10 @@ from distsvc.models.support_vector.boundary.rule import BoundaryRule
 from distsvc.models.support_vector.boundary.training import PENALTY_ROWS
 from distsvc.run.algorithms.algorithm import TRAINED, Learned, Parts, PilotRows
 from distsvc.run.algorithms.support_vector import SupportVectorJob, domain_part
-from distsvc.run.learning.aside import learned_blocks
 from distsvc.run.learning.preparation import prepared
 from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.stream import held_rows, held_stream, sample_blocks
-from distsvc.run.learning.survey import Survey
+from distsvc.run.learning.survey import Survey, learned_blocks
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 from distsvc.storage.rows.blocks import Table

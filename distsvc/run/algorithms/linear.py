@@ -35,9 +35,8 @@ from distsvc.run.learning.preparation import Preparation, prepared
 from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.stream import held_sample, whole_sample
 from distsvc.run.learning.survey import Survey
-from distsvc.run.work.checkpoints import TaskCheckpoints
 from distsvc.run.work.directory import Result, RunDirectory
-from distsvc.run.work.phases import Phase, Steps
+from distsvc.run.work.phases import Phase, Steps, TaskCheckpoints
 from distsvc.storage.rows.blocks import Table
 from distsvc.storage.tables.sources import source_of
 

@@ -1,23 +1,34 @@
-"""The published columns of a run, and the files of its labels."""
+"""The published columns of a run, those that keys of ``[output]`` add, and the files of labels.
+
+Reasons are of rows far out, or near a border if nothing is outside: the columns that decide.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar, TypedDict
 
 import numpy as np
+import pyarrow as pa
 
 from distsvc.errors import JobFileError
 from distsvc.job.config import Job, OutputConfig
+from distsvc.models.rules.membership import SHARE_BYTES, Membership
 from distsvc.models.rules.rule import Rule
-from distsvc.run.algorithms.algorithm import AlgorithmJob, Columns
-from distsvc.run.labelling.labeller import Labeller
-from distsvc.run.labelling.optional_columns import (
-    MissingValues,
-    OptionalColumns,
-    Reasons,
-    Shares,
+from distsvc.report.content.parts import (
+    ColumnsPart,
+    FarRow,
+    LeadingColumn,
+    MembershipPart,
+    ProfilesPart,
+    Reason,
+    ReasonsPart,
 )
-from distsvc.run.learning.preparation import Preparation
+from distsvc.run.algorithms.algorithm import AlgorithmJob, Columns, PilotRows
+from distsvc.run.labelling.counts import levels_of_features
+from distsvc.run.labelling.labeller import Labeller
+from distsvc.run.learning.preparation import Preparation, clip_rows
+from distsvc.run.learning.sizes import Terms
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.plan import Plan
 from distsvc.storage.places.store import Store
@@ -28,9 +39,332 @@ from distsvc.storage.publishing.formats import (
     output_format,
     part_file,
 )
-from distsvc.storage.rows.blocks import Table
-from distsvc.storage.rows.features import Feature
-from distsvc.storage.tables.opening import Block, id_type
+from distsvc.storage.rows.blocks import Block, Table
+from distsvc.storage.rows.features import Feature, groups_of, names_of
+from distsvc.storage.tables.opening import id_type
+
+SHARE_BINS = 20
+
+
+class ExplainedParts(TypedDict, total=False):
+    """Parts of the report that explain an answer."""
+
+    profiles: ProfilesPart | None
+    columns: ColumnsPart
+    reasons: ReasonsPart
+    membership: MembershipPart
+
+
+class OptionalColumns:
+    """Columns of labelled rows that `keys` of ``[output]`` add.
+
+    Each partition has its own object; one object for the whole table merges their results.
+    """
+
+    keys: ClassVar[tuple[str, ...]]
+
+    def __init__(
+        self,
+        labeller: Labeller,
+        preparation: Preparation,
+        features: Sequence[Feature],
+        output: OutputConfig,
+    ):
+        self.labeller, self.preparation = labeller, preparation
+        self.features, self.output = features, output
+        self.begin()
+
+    def begin(self) -> None:
+        """Set the counts of no rows."""
+
+    @classmethod
+    def check(cls, rule: type[Rule], output: OutputConfig) -> None:
+        """Raise JobFileError if the rule can't give a column of the output."""
+
+    @classmethod
+    def meanings(cls, rule: type[Rule]) -> dict[str, str]:
+        """Return the meanings of columns that depend on the rule."""
+        return {}
+
+    @classmethod
+    def row_bytes(cls, output: OutputConfig) -> int:
+        """Return the bytes of a row in the columns."""
+        return 0
+
+    @classmethod
+    def held(cls, output: OutputConfig) -> Terms:
+        """Return the memory of a task besides the columns themselves."""
+        return {}
+
+    def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
+        """Return the columns of a block; Z (n, d) are its prepared rows.
+
+        `labelled` are the columns of the rule.
+        """
+        raise NotImplementedError
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the counts of all blocks, by names that are unique in a task's result."""
+        return {}
+
+    def merge(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Add the counts of another partition."""
+
+    def parts(self, rows: PilotRows, preparation: Preparation) -> ExplainedParts:
+        """Return parts of the report, from the labelled pilot and the rule's preparation."""
+        return {}
+
+
+class MissingValues(OptionalColumns):
+    """Missing features of each row; a vector or category counts once."""
+
+    keys = ("missing",)
+
+    def begin(self) -> None:
+        """Find the first column of each feature."""
+        self.firsts = groups_of(self.features)[1]
+
+    @classmethod
+    def row_bytes(cls, output: OutputConfig) -> int:
+        """Return the bytes of the column."""
+        return 4 * output.missing
+
+    def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
+        """Return the column of a block."""
+        if not self.output.missing:
+            return {}
+        return {"missing": np.isnan(block.X[:, self.firsts]).sum(axis=1, dtype=np.int32)}
+
+
+class Shares(OptionalColumns):
+    """Shares of clusters in rows: the row's own cluster, and the next ones."""
+
+    keys = ("membership", "top")
+
+    def begin(self) -> None:
+        """Set the counts of no rows."""
+        self.counts = np.zeros(SHARE_BINS, np.int64)
+
+    @classmethod
+    def check(cls, rule: type[Rule], output: OutputConfig) -> None:
+        """Raise JobFileError if the rule has no clusters."""
+        if output.shares and not rule.shared:
+            key = "top" if output.top else "membership"
+            raise JobFileError(
+                f"output.{key} needs an algorithm with clusters, found one that only tells rows "
+                "inside from rows outside"
+            )
+
+    @classmethod
+    def meanings(cls, rule: type[Rule]) -> dict[str, str]:
+        """Return the meaning of a row's own share."""
+        return {"membership": f"float32, 0 to 1: the share of the row's own cluster: {rule.shared}"}
+
+    @classmethod
+    def row_bytes(cls, output: OutputConfig) -> int:
+        """Return the bytes of a row's own share, and of the next clusters with their shares."""
+        return 4 * output.shares + 8 * output.top
+
+    @classmethod
+    def held(cls, output: OutputConfig) -> Terms:
+        """Return the memory of the shares of all clusters in a piece of a block."""
+        return {"shares of clusters": 2.0 * SHARE_BYTES * output.shares}
+
+    def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
+        """Return each row's share of its cluster, and the ids and shares of its next clusters."""
+        if not self.output.shares:
+            return {}
+        found = Membership.of(self.labeller.rule, Z, labelled["label"], self.output.top)
+        self.counts += np.histogram(found.own, SHARE_BINS, (0.0, 1.0))[0]
+        columns: Columns = {"membership": found.own}
+        if self.output.top:
+            columns |= {"next": _lists(self.labeller.ids[found.others])}
+            columns |= {"next_share": _lists(found.other_shares)}
+        return columns
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the numbers of rows by share."""
+        return {"shares": self.counts}
+
+    def merge(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Add the counts of another partition."""
+        self.counts += arrays["shares"]
+
+    def parts(self, rows: PilotRows, preparation: Preparation) -> ExplainedParts:
+        """Return the histogram of shares, if they are published and there are several clusters."""
+        rule = self.labeller.rule
+        if not self.output.shares or rule.n_clusters < 2:
+            return {}
+        return {"membership": MembershipPart(meaning=rule.shared, counts=self.counts.tolist())}
+
+
+def _lists(values: np.ndarray) -> pa.Array:
+    """Return the rows of an array (n, m) as lists."""
+    n, m = values.shape
+    offsets = np.arange(0, n * m + 1, m) if m else np.zeros(n + 1)
+    return pa.ListArray.from_arrays(offsets.astype(np.int32), pa.array(values.ravel()))
+
+
+class Reasons(OptionalColumns):
+    """Reasons of outliers, or of the lowest scores if there are none.
+
+    With `output.reasons` of 0 there is no text, and reasons are counted only if that is quick.
+    """
+
+    keys = ("reasons",)
+    n_farthest = 10
+    """Number of rows in the report."""
+    n_reported = 3
+    """Number of columns in the report for each of these rows."""
+    n_sampled = 200
+    """Number of pilot rows whose reasons are counted if all rows would take too long."""
+    piece_bytes = 2**20
+    """Size of the rows whose reasons are computed at a time."""
+
+    def begin(self) -> None:
+        """Set the counts of no rows."""
+        self.rule, self.typical = self.labeller.rule, self.labeller.typical
+        self.names, self.firsts = groups_of(self.features)
+        self.prepared_firsts = self.preparation.firsts[self.firsts]
+        self.width = len(names_of(self.features))
+        self.sizes = np.diff(self.firsts, append=self.width)
+        levels = levels_of_features(self.features, self.preparation)
+        self.levels = {counted.places.start: counted for counted in levels}
+        self.count = self.output.reasons
+        self.counts_all = self.count > 0 or self.rule.quick_pulls
+        self.leading = np.zeros(len(self.names), np.int64)
+        self.far: Columns = {
+            "rows": np.zeros(0, np.int64),
+            "scores": np.zeros(0, np.float32),
+            "labels": np.zeros(0, np.int32),
+            "X": np.zeros((0, self.width)),
+        }
+
+    def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
+        """Return the reasons of the rows of a block as text; None for rows that are not far out."""
+        label, score = labelled["label"], labelled["score"]
+        found = {"rows": block.rows, "scores": score, "labels": label, "X": block.X}
+        chosen = self._lowest(score)
+        self._keep({name: values[chosen] for name, values in found.items()})
+        if not self.counts_all:
+            return {}
+        text: list[str | None] = [None] * len(score)
+        for part in self._pieces(np.flatnonzero(score < self.typical.least)):
+            order, shares = self.heaviest(Z[part], label[part])
+            self.leading += self._first(order, shares)
+            for place, ks, parts in zip(part, order, shares, strict=True) if self.count else ():
+                text[place] = self._text(ks[: self.count], parts[: self.count], block.X[place])
+        return {"reasons": text} if self.count else {}
+
+    def heaviest(self, Z: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the columns with the largest pulls on rows Z (m, d), and their shares of pulls."""
+        pulls = np.maximum(self.rule.pulls(Z, labels, self.typical, self.prepared_firsts), 0.0)
+        most = max(self.count, self.n_reported)
+        order = np.argsort(-pulls, axis=1, kind="stable")[:, :most]
+        sums = pulls.sum(axis=1, keepdims=True)
+        shares = np.take_along_axis(pulls, order, axis=1)
+        return order, np.divide(shares, sums, out=np.zeros_like(shares), where=sums > 0.0)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the number of rows by first reason, and the farthest rows."""
+        return {"leading": self.leading} | self.far
+
+    def merge(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Add the reasons of another partition."""
+        self.leading = self.leading + arrays["leading"]
+        self._keep({name: arrays[name] for name in self.far})
+
+    def parts(self, rows: PilotRows, preparation: Preparation) -> ExplainedParts:
+        """Return the columns that are most often the first reason, and the farthest rows."""
+        counts, counted = self.leading, None
+        if not self.counts_all:
+            places = np.flatnonzero(rows.scores < self.typical.least)[: self.n_sampled]
+            counted = len(places)
+            for part in self._pieces(places):
+                counts = counts + self._first(*self.heaviest(rows.X[part], rows.labels[part]))
+        leading = [
+            LeadingColumn(column=self.names[k], rows=int(counts[k]))
+            for k in np.argsort(-counts, kind="stable")[: self.n_farthest]
+            if counts[k] > 0
+        ]
+        farthest = self._rows(rows, preparation)
+        return {"reasons": ReasonsPart(leading=leading, farthest=farthest, counted=counted)}
+
+    def _pieces(self, places: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield pieces of rows that need little memory."""
+        step = max(1, self.piece_bytes // (8 * self.width))
+        for first in range(0, len(places), step):
+            yield places[first : first + step]
+
+    def _first(self, order: np.ndarray, shares: np.ndarray) -> np.ndarray:
+        """Return the number of rows (d,) by first reason, from `heaviest`."""
+        return np.bincount(order[:, 0][shares[:, 0] > 0.0], minlength=self.leading.size)
+
+    def _lowest(self, score: np.ndarray) -> np.ndarray:
+        """Return the positions of the rows of a block that may be among the farthest."""
+        known = self.far["scores"]
+        low = score < (known[-1] if len(known) == self.n_farthest else self.typical.least)
+        places = np.flatnonzero(low)
+        if len(places) <= self.n_farthest:
+            return places
+        last = np.partition(score[places], self.n_farthest - 1)[self.n_farthest - 1]
+        equal = places[score[places] == last][: self.n_farthest]
+        return np.concatenate([places[score[places] < last], equal])
+
+    def _keep(self, more: Columns) -> None:
+        """Add rows; keep those with the lowest scores, in the order of the table if equal."""
+        known = {name: np.concatenate([self.far[name], more[name]]) for name in self.far}
+        kept = np.lexsort((known["rows"], known["scores"]))[: self.n_farthest]
+        self.far = {name: values[kept] for name, values in known.items()}
+
+    def _named(self, k: int, row: np.ndarray) -> str:
+        """Return the name of a column or a vector; for a category, with its level in a row (d,)."""
+        counted = self.levels.get(int(self.firsts[k]))
+        level = counted.levels_of(row[None])[0] if counted else 0
+        if counted is None or level == len(counted.names):
+            return self.names[k]
+        return f"{counted.column}={counted.names[level]}"
+
+    def _text(self, ks: np.ndarray, shares: np.ndarray, row: np.ndarray) -> str:
+        named = zip(ks, shares, strict=True)
+        return ", ".join(
+            f"{self._named(k, row)} ({share:.0%})" for k, share in named if share >= 0.005
+        )
+
+    def _rows(self, rows: PilotRows, preparation: Preparation) -> list[FarRow]:
+        """Return the farthest rows with their reasons and the usual values of their cluster."""
+        far, found = self.far, []
+        if not len(far["rows"]):
+            return []
+        order, shares = self.heaviest(clip_rows(preparation(far["X"])), far["labels"])
+        for i, label in enumerate(far["labels"].tolist()):
+            alike = (rows.labels == label) & (rows.scores >= self.typical.least)
+            usual = rows.raw[alike]
+            reasons = [
+                self._reason(int(k), float(share), far["X"][i], usual)
+                for k, share in zip(
+                    order[i, : self.n_reported], shares[i, : self.n_reported], strict=True
+                )
+                if share > 0.0
+            ]
+            row, score = int(far["rows"][i]), float(far["scores"][i])
+            found.append(FarRow(row=row, score=score, label=label, reasons=reasons))
+        return found
+
+    def _reason(self, k: int, share: float, row: np.ndarray, usual: np.ndarray) -> Reason:
+        """Return the reason for column or vector k of a row (d,), from typical rows `usual`."""
+        first = self.firsts[k]
+        if first in self.levels:
+            of = self.levels[first]
+            own = of.levels_of(row[None])[0]
+            held = float(np.mean(of.levels_of(usual) == own)) if len(usual) else None
+            return Reason(column=self._named(k, row), share=share, held=held)
+        if self.sizes[k] > 1:
+            return Reason(column=self.names[k], share=share, width=int(self.sizes[k]))
+        known = usual[~np.isnan(usual[:, first]), first]
+        value, typical = float(row[first]), float(np.median(known)) if len(known) else None
+        return Reason(column=self.names[k], share=share, value=value, typical=typical)
+
 
 ROW_NAME = PUBLISHED_COLUMNS[0].name
 

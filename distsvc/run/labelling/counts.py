@@ -1,18 +1,28 @@
-"""Counts of labelled rows; they add up over partitions."""
+"""Counts of labelled rows, which add up over partitions: sizes, contents of clusters, ids."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypedDict
+from itertools import zip_longest
+from typing import Any, TypedDict
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from distsvc.errors import shown
+from distsvc.models.columns.model import CategoryColumn
 from distsvc.models.nights.drift import ColumnCounts, counts_between
+from distsvc.models.rows.sampling import row_keys, text_keys
 from distsvc.run.algorithms.algorithm import Columns
 from distsvc.run.labelling.labeller import HISTOGRAM_BINS
+from distsvc.run.learning.preparation import Preparation
 from distsvc.run.work.directory import Result
+from distsvc.run.work.plan import Plan
+from distsvc.storage.places.store import Store
+from distsvc.storage.rows.blocks import Block
+from distsvc.storage.rows.features import Feature, Numeric, Vector
 
 Places = slice | list[int]
 
@@ -129,3 +139,272 @@ def _by_class(classes: pa.Array, label: np.ndarray, n_clusters: int) -> dict[str
     table = np.bincount(codes * n_clusters + label, minlength=len(names) * n_clusters)
     by_class = zip(names, table.reshape(-1, n_clusters), strict=True)
     return {name: counts for name, counts in by_class if counts.any()}
+
+
+@dataclass(frozen=True)
+class CountedLevels:
+    """The levels of a stored column that are counted exactly.
+
+    Attributes
+    ----------
+    column : str
+    names : tuple of str
+        Texts of the levels.
+    codes : ndarray of shape (L,), float64
+        Numbers that stand for the levels, ascending.
+    places : slice
+        Its columns of numbers; several if they are one-hot.
+
+    """
+
+    column: str
+    names: tuple[str, ...]
+    codes: np.ndarray
+    places: slice
+
+    def levels_of(self, X: np.ndarray) -> np.ndarray:
+        """Return the level (n,) int64 of rows X (n, d): L for missing and other values."""
+        own = X[:, self.places]
+        if own.shape[1] > 1:
+            return np.where(np.isnan(own[:, 0]), len(self.codes), own.argmax(axis=1))
+        x = own[:, 0].astype(np.float64)
+        place = np.minimum(np.searchsorted(self.codes, x), len(self.codes) - 1)
+        return np.where(self.codes[place] == x, place, len(self.codes))
+
+
+@dataclass
+class ClusterContents:
+    """Contents of each cluster in one partition or in all.
+
+    Attributes
+    ----------
+    features, compared : list of CountedLevels
+        Categories and flags among the features, and among the other columns.
+    rows : dict of ndarray of shape (k, L + 1), int64
+        Rows of each cluster by level, by column; the last entry has missing and other values.
+    missing : ndarray of shape (k, d), int64
+        Missing values of each cluster in each column of numbers.
+    labels, sample : ndarray of shape (m,) and (m, b)
+        Clusters and values of about 10,000 rows, in the columns that are no features.
+
+    """
+
+    features: list[CountedLevels]
+    compared: list[CountedLevels]
+    missing: np.ndarray
+    width: int
+    share: float
+    rows: dict[str, np.ndarray] = field(default_factory=dict)
+    labels: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    sample: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+
+    @classmethod
+    def empty(cls, plan: Plan, preparation: Preparation, n_clusters: int) -> ClusterContents:
+        """Return the contents of no rows."""
+        table, width = plan.table, len(plan.table.compared)
+        features = levels_of_features(table.features, preparation, table.types)
+        compared = levels_of_columns(table.compared)
+        counted = [*features, *compared]
+        rows = {c.column: np.zeros((n_clusters, len(c.codes) + 1), np.int64) for c in counted}
+        missing = np.zeros((n_clusters, len(table.columns)), np.int64)
+        share = min(1.0, 10_000 / max(table.n_rows, 1))
+        return cls(features, compared, missing, width, share, rows, sample=np.zeros((0, width)))
+
+    def add(self, block: Block, labels: np.ndarray, seed: int) -> None:
+        """Count a block's rows, whose clusters are `labels` (n,)."""
+        for counted in self.features:
+            self._count(counted, block.X, labels)
+        absent = np.isnan(block.X)
+        for j in np.flatnonzero(absent.any(axis=0)):
+            self.missing[:, j] += np.bincount(labels[absent[:, j]], minlength=len(self.missing))
+        if block.compared is None:
+            return
+        for counted in self.compared:
+            self._count(counted, block.compared, labels)
+        if len(self.compared) < self.width:
+            chosen = row_keys(seed, block.rows) < np.uint64(self.share * (2**64 - 2**12))
+            self.labels = np.concatenate([self.labels, labels[chosen].astype(np.int64)])
+            self.sample = np.concatenate([self.sample, block.compared[chosen]])
+
+    def _count(self, counted: CountedLevels, X: np.ndarray, labels: np.ndarray) -> None:
+        rows = self.rows[counted.column]
+        cells = labels.astype(np.int64) * rows.shape[1] + counted.levels_of(X)
+        rows += np.bincount(cells, minlength=rows.size).reshape(rows.shape)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the arrays for `merge`."""
+        flat = [of.ravel() for of in self.rows.values()]
+        return {
+            "level_rows": np.concatenate([*flat, np.zeros(0, np.int64)]),
+            "missing_rows": self.missing,
+            "compared_labels": self.labels,
+            "compared_sample": self.sample,
+        }
+
+    def merge(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Add the contents of a partition."""
+        first = 0
+        for rows in self.rows.values():
+            rows += arrays["level_rows"][first : first + rows.size].reshape(rows.shape)
+            first += rows.size
+        self.missing += arrays["missing_rows"]
+        self.labels = np.concatenate([self.labels, arrays["compared_labels"]])
+        self.sample = np.concatenate([self.sample, arrays["compared_sample"]])
+
+
+def levels_of_columns(features: Sequence[Feature]) -> list[CountedLevels]:
+    """Return the levels of nominal and one-hot features, in order."""
+    found, first = [], 0
+    for feature in features:
+        places = slice(first, first + len(feature.names))
+        first = places.stop
+        names = feature.levels
+        if feature.one_hot:
+            names = tuple(name.partition("=")[2] for name in feature.names)
+        if names:
+            codes = np.arange(len(names), dtype=np.float64)
+            found.append(CountedLevels(feature.column, names, codes, places))
+    return found
+
+
+def levels_of_features(
+    features: Sequence[Feature], preparation: Preparation, types: Sequence[str] = ()
+) -> list[CountedLevels]:
+    """Return the known levels of categories and flags, in any order.
+
+    `types` are the names of the Arrow types of the features' columns; with them, the levels of
+    booleans are "false" and "true".
+    """
+    found = levels_of_columns(features)
+    n_columns = sum(len(feature.names) for feature in features)
+    models = preparation.columns.columns if preparation.columns else [None] * n_columns
+    first = 0
+    for feature, kind in zip_longest(features, types, fillvalue=""):
+        assert isinstance(feature, Feature)
+        places = slice(first, first + len(feature.names))
+        model = models[first]
+        first = places.stop
+        if feature.nominal or feature.one_hot or isinstance(feature, Vector):
+            continue
+        if isinstance(model, CategoryColumn):
+            codes = model.codes
+        elif isinstance(feature, Numeric) and kind == "bool":
+            codes = np.array([0.0, 1.0])
+        else:
+            continue
+        is_truth = kind == "bool" and set(codes) <= {0.0, 1.0}
+        names = tuple(("false", "true")[int(c)] if is_truth else f"{c:g}" for c in codes)
+        found.append(CountedLevels(feature.column, names, codes, places))
+    return found
+
+
+MAX_IDS = 2**22
+"""Approximate maximum number of ids that are compared."""
+
+
+@dataclass
+class IdCounts:
+    """Keys of the ids of each partition, and the number of missing ids.
+
+    Keys are arrays (n,) uint64. With `bits` above 0, one in 2^bits ids has a key.
+    """
+
+    bits: int
+    keys: list[np.ndarray] = field(default_factory=list)
+    missing: int = 0
+
+    @classmethod
+    def of_table(cls, n_rows: int) -> IdCounts:
+        """Return empty counts for a table of at most `n_rows` rows."""
+        return cls(max((n_rows - 1) // MAX_IDS, 0).bit_length())
+
+    def add(self, ids: pa.Array) -> None:
+        """Count the ids of some rows."""
+        keys = id_keys(ids.drop_null())
+        self.keys.append(keys[keys >> np.uint64(64 - self.bits) == 0] if self.bits else keys)
+        self.missing += ids.null_count
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the counts of a partition, for `merge`."""
+        keys = np.concatenate([np.zeros(0, np.uint64), *self.keys])
+        return {"ids": keys, "missing_ids": np.array(self.missing)}
+
+    def merge(self, result: Result) -> None:
+        """Add the counts of the next partition."""
+        self.keys.append(result.arrays["ids"])
+        self.missing += int(result.arrays["missing_ids"])
+
+    def report(self, parts: Store, files: Callable[[int], Sequence[str]], column: str) -> IdReport:
+        """Return the report; an example is read from the `files` of a partition in `parts`."""
+        ordered = np.concatenate([np.zeros(0, np.uint64), *self.keys])
+        ordered.sort()
+        same = ordered[1:] == ordered[:-1]
+        repeated = ordered[1:][same]
+        if not len(repeated):
+            return IdReport(0, self.missing, self.bits, None)
+        shared = np.append(same, False) | np.append(False, same)
+        found = (keys[np.isin(keys, repeated)] for keys in self.keys)
+        number, first = next((k, keys[0]) for k, keys in enumerate(found) if len(keys))
+        read = [pq.read_table(parts.local(name), columns=[column]) for name in files(number)]
+        ids = pa.concat_tables(read).column(0).combine_chunks().drop_null()
+        place = int(np.flatnonzero(id_keys(ids) == first)[0])
+        return IdReport(int(shared.sum()), self.missing, self.bits, ids[place].as_py())
+
+
+@dataclass(frozen=True)
+class IdReport:
+    """Numbers of rows with shared and with missing ids, and an example."""
+
+    shared: int
+    missing: int
+    bits: int
+    example: Any
+
+    @property
+    def of_part(self) -> str:
+        """Words for the compared share of the ids; empty if it is all."""
+        return f" (among one in {2**self.bits:,} ids, which were compared)" if self.bits else ""
+
+    def notes(self, column: str) -> list[str]:
+        """Return warnings about shared and missing ids."""
+        notes = []
+        if self.shared:
+            notes.append(
+                f"{self.shared:,} rows share their id with another row{self.of_part}: {column!r} "
+                f"is {shown(self.example)} in several, for example"
+            )
+        if self.missing:
+            have = "row has" if self.missing == 1 else "rows have"
+            notes.append(f"{self.missing:,} {have} no id: {column!r} is missing there")
+        return [f"{note}; [checks] unique_id = true holds such a run back" for note in notes]
+
+
+def counts_ids(kind: pa.DataType) -> bool:
+    """Return True if ids of an Arrow type are compared: no nested values and intervals."""
+    t = pa.types
+    plain = (t.is_integer, t.is_floating, t.is_boolean, t.is_decimal, t.is_temporal, _is_text)
+    return any(is_kind(kind) for is_kind in plain) and not t.is_interval(kind)
+
+
+def id_keys(ids: pa.Array) -> np.ndarray:
+    """Return keys (n,) uint64 of ids that are not null.
+
+    Integers and times have unique keys. Other ids are hashed as text; two of `MAX_IDS` texts share
+    a key in one of a million tables.
+    """
+    kind = ids.type
+    if pa.types.is_temporal(kind):
+        ids = ids.view(pa.int32() if kind.bit_width == 32 else pa.int64())
+    if pa.types.is_integer(ids.type):
+        return row_keys(0, ids.to_numpy(zero_copy_only=False))
+    if not len(ids):
+        return np.zeros(0, np.uint64)
+    texts = ids.cast(pa.large_binary() if _is_text(kind) else pa.large_string())
+    _, offsets, data = texts.buffers()
+    ends = np.frombuffer(offsets, np.int64)[texts.offset :][: len(texts) + 1]
+    return text_keys(np.frombuffer(data or b"", np.uint8), ends)
+
+
+def _is_text(kind: Any) -> bool:
+    texts = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return texts or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)

@@ -13,16 +13,14 @@ from distsvc.run.algorithms.algorithm import Columns
 from distsvc.run.labelling.columns import (
     Entry,
     LabelledParts,
+    OptionalColumns,
     check_optional,
     optional_columns,
     part_files,
     parts_place,
 )
-from distsvc.run.labelling.contents import ClusterContents
-from distsvc.run.labelling.counts import Counts
-from distsvc.run.labelling.ids import IdCounts, IdReport, counts_ids
+from distsvc.run.labelling.counts import ClusterContents, Counts, IdCounts, IdReport, counts_ids
 from distsvc.run.labelling.labeller import OWN, PREVIOUS, REFERENCE, Labeller, read_labellers
-from distsvc.run.labelling.optional_columns import OptionalColumns
 from distsvc.run.learning.preparation import PREPARATION, Preparation, prepared_block
 from distsvc.run.learning.survey import Pilot
 from distsvc.run.work.directory import Result, RunDirectory

@@ -12,7 +12,7 @@ from distsvc.errors import DataError, UnusableRowsError
 from distsvc.models.columns.model import ColumnModel
 from distsvc.models.rows.scaling import MAX_ROW_LENGTH, SCALE_KINDS, Scaling, check_length
 from distsvc.models.rules.fields import FLAG, ArrayField, Fact, Field, check_fields
-from distsvc.run.learning.aside import rows_aside
+from distsvc.run.learning.survey import rows_aside
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.storage.rows.blocks import Block
 

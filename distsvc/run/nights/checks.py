@@ -9,7 +9,7 @@ from statistics import median
 from typing import Literal
 
 from distsvc.job.config import GUARDS, ChecksConfig, LimitCheck, NightsCheck, RangeCheck
-from distsvc.report.content.comparison_parts import (
+from distsvc.report.content.parts import (
     CheckPart,
     DriftPart,
     LineagePart,

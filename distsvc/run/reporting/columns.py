@@ -12,10 +12,10 @@ import numpy as np
 from distsvc.job.config import Job
 from distsvc.models.columns.described import ColumnDescription, described
 from distsvc.models.rules.profiles import leanings, ranks
-from distsvc.report.content.explained_parts import ColumnPart, ColumnsPart
+from distsvc.report.content.parts import ColumnPart, ColumnsPart
 from distsvc.run.algorithms.algorithm import PilotRows
-from distsvc.run.fitting.preparing import given_columns
-from distsvc.run.labelling.contents import ClusterContents
+from distsvc.run.fitting import given_columns
+from distsvc.run.labelling.counts import ClusterContents
 from distsvc.run.labelling.phase import Labelled
 from distsvc.run.learning.preparation import Preparation
 from distsvc.storage.rows.blocks import Table

@@ -20,7 +20,7 @@ from distsvc.job.config import Job
 from distsvc.job.file import job_text
 from distsvc.metrics import clustering_report, indices_from_contingency
 from distsvc.models.rules.rule import Rule
-from distsvc.report.content.explained_parts import RowsPart
+from distsvc.report.content.parts import RowsPart
 from distsvc.report.content.report import (
     ClusterRow,
     ForecastPart,
@@ -33,17 +33,15 @@ from distsvc.report.content.report import (
 )
 from distsvc.report.sections.names import cluster_names
 from distsvc.run.algorithms.algorithm import Learned, PilotRows
-from distsvc.run.labelling.columns import ROW_NAME, parts_place
+from distsvc.run.labelling.columns import ROW_NAME, ExplainedParts, parts_place
 from distsvc.run.labelling.counts import Counts
 from distsvc.run.labelling.labeller import OWN, PREVIOUS
-from distsvc.run.labelling.optional_columns import ExplainedParts
 from distsvc.run.labelling.phase import Labelled
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.model.files import copy_model, write_model
 from distsvc.run.nights.comparison import Comparison
 from distsvc.run.reporting.columns import doubt_of_functions, function_pairs, separating_columns
-from distsvc.run.reporting.explaining import explanation_parts
-from distsvc.run.reporting.pictures import labelled_pilot
+from distsvc.run.reporting.explaining import explanation_parts, labelled_pilot
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.workers.lean import skip_docstrings

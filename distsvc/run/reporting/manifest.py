@@ -15,9 +15,9 @@ from distsvc.report.content.report import Report
 from distsvc.run.labelling.columns import schema
 from distsvc.run.labelling.counts import Counts
 from distsvc.run.labelling.phase import Labelled, label_files
-from distsvc.run.starting.opening import RunContext
+from distsvc.run.starting import RunContext
 from distsvc.run.work.directory import RunDirectory
-from distsvc.run.work.display import LOG
+from distsvc.run.work.progress import LOG
 from distsvc.storage.places.arrays import file_facts
 from distsvc.storage.publishing.manifest import (
     FORMAT,

@@ -5,21 +5,77 @@ To debug a task of a run that is not finished: ``SURVEY.do("out/.runs/ab12-34cd"
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from distsvc.errors import TemporaryError
+from distsvc.errors import DataError, TemporaryError
 from distsvc.job.config import ClusterConfig
-from distsvc.run.work.checkpoints import TaskCheckpoints
-from distsvc.run.work.directory import Result, RunDirectory
-from distsvc.run.work.progress import Progress
+from distsvc.models.rows.checkpoints import Restore, Restored, State
+from distsvc.run.work.directory import LostWorkError, Result, RunDirectory
+from distsvc.run.work.progress import LOG, Progress
 from distsvc.run.work.start import DEFAULT_ADDRESS, ClusterAddress
 from distsvc.run.work.workers.cluster import Workers, connect, workers_of
 from distsvc.run.work.workers.fanout import fan_out
 from distsvc.storage.rows.columns import truncated
+
+CHECKPOINTS = "checkpoints"
+
+CHECKPOINT_SECONDS = 45.0
+"""Seconds between two checkpoints; with writing, less than a minute of work can be lost."""
+
+
+class TaskCheckpoints:
+    """The checkpoints of the task or step with the result `name`."""
+
+    def __init__(self, run: RunDirectory, name: str):
+        self._run, self._folder = run, f"{CHECKPOINTS}/{name}"
+        self._since = time.monotonic()
+
+    def last(self, restore: Restore[Restored]) -> Restored | None:
+        """Return the state of the last usable checkpoint, built by `restore`, if there is one.
+
+        A checkpoint that is damaged, of another task or not accepted by `restore` is removed.
+        `TemporaryError` if a checkpoint can't be reached.
+        """
+        for name in reversed(self._run.names(self._folder)):
+            try:
+                found = self._run.load(name)
+                if found.facts.get("of") != self._identity(name):
+                    raise DataError(f"{name}: expected a checkpoint {self._identity(name)}")
+                restored = restore(found.facts["state"], found.arrays)
+            except (LostWorkError, DataError) as error:
+                fields = {"checkpoint": name, "error": str(error)}
+                LOG.warning("checkpoint passed over", extra={"fields": fields})
+                self._run.remove(name)
+            else:
+                LOG.info("went on", extra={"fields": {"checkpoint": name}})
+                return restored
+        return None
+
+    def keep(self, steps: int, state: Callable[[], State]) -> None:
+        """Write ``state()`` after `CHECKPOINT_SECONDS`, and then remove earlier checkpoints."""
+        if time.monotonic() - self._since < CHECKPOINT_SECONDS:
+            return
+        name = f"{self._folder}/{steps:012d}"
+        facts, arrays = state()
+        self._run.write(name, Result({"of": self._identity(name), "state": facts}, arrays))
+        for other in self._run.names(self._folder):
+            if other < name:
+                self._run.remove(other)
+        self._since = time.monotonic()
+
+    def remove(self) -> None:
+        """Remove all checkpoints, once the result is written."""
+        for name in self._run.names(self._folder):
+            self._run.remove(name)
+
+    def _identity(self, name: str) -> dict[str, str]:
+        return {"run": self._run.name, "checkpoint": name}
+
 
 Task = Callable[..., Result]
 """A function of run directory and number; a sequential task also takes `TaskCheckpoints`."""

@@ -8,17 +8,19 @@ store's. Callers from Python can attach other handlers.
 from __future__ import annotations
 
 import datetime
+import json
 import logging
+import math
 import resource
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from distsvc.errors import one_line
 from distsvc.report.content.report import PhaseCost
-from distsvc.run.work.display import LOG, attach, event_handler, phase_title, terminal_bar
 from distsvc.run.work.start import Display
 from distsvc.storage.places.lease import Doing
 
@@ -204,3 +206,262 @@ def _status_mb(name: str) -> float | None:
         return int(status.split(f"{name}:")[1].split()[0]) * 1024 / 1e6
     except (OSError, IndexError, ValueError):
         return None
+
+
+LOG = logging.getLogger("distsvc")
+
+Fields = Mapping[str, Any]
+
+PHASES = {
+    "open": "Open the table",
+    "cluster": "Start the cluster",
+    "compile": "Compile kernels",
+    "survey": "Read the table",
+    "survey-again": "Read the table without far rows",
+    "far-rows": "Look at far rows",
+    "sample": "Draw the sample",
+    "gather": "Gather the sample",
+    "prepare": "Prepare rows",
+    "learn": "Train models",
+    "learn-graph": "Train models of the graph",
+    "views": "Read the table as the models see it",
+    "gather-views": "Gather what the models see",
+    "vote": "Vote on the clusters",
+    "vote-graph": "Vote on the clusters of the graph",
+    "graph": "Find near rows",
+    "train": "Train the model",
+    "descend": "Solve the linear model",
+    "prune": "Prune the tree",
+    "boundary": "Find the boundary",
+    "climb": "Climb to equilibria",
+    "equilibria": "Gather equilibria",
+    "segments": "Test segments",
+    "clusters": "Join equilibria",
+    "label": "Label the rows",
+    "assign": "Label the rows with the earlier model",
+    "fill": "Write the arrays of labels",
+    "match": "Match clusters with those of the earlier run",
+    "moves": "List the ids that moved",
+    "report": "Draw the page",
+    "publish": "Publish",
+}
+"""Titles of phases; other phases, such as ``pass-03``, are shown by their names."""
+
+VERBOSE_EVENTS = {"warning", "went on", "outer step"}
+"""Events that are shown with --verbose only."""
+
+
+class JsonLines(logging.Formatter):
+    """Formats a record as JSON: time, event, fields, traceback of an error."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, without its end."""
+        stamp = self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z")
+        event = {"time": stamp, "event": record.getMessage(), **_fields(record)}
+        if record.exc_info:
+            event["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(event, default=str)
+
+
+class Sentences(logging.Formatter):
+    """Formats a record as a sentence, `stamped` with its time, or `verbose`."""
+
+    def __init__(self, stamped: bool, verbose: bool = False):
+        super().__init__()
+        self._stamped, self._verbose = stamped, verbose
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the sentence and the traceback of an error, each line safe to print."""
+        fields = _fields(record)
+        words = sentence(record.getMessage(), fields)
+        if self._verbose and fields.keys() - {"run"}:
+            words += f" [{details(fields)}]"
+        if self._stamped:
+            words = f"{self.formatTime(record, '%Y-%m-%d %H:%M:%S')} {words}"
+        error = self.formatException(record.exc_info).splitlines() if record.exc_info else []
+        return "\n".join(map(one_line, [words, *error]))
+
+
+def event_handler(display: Display, bar: WholeBar | None) -> logging.Handler:
+    """Return the handler that prints events, above the bar if there is one."""
+    handler = logging.StreamHandler() if bar is None else bar.above()
+    if display.log_format == "json":
+        handler.setFormatter(JsonLines())
+        return handler
+    handler.setFormatter(Sentences(stamped=bar is None, verbose=display.verbose))
+    if not display.verbose:
+        handler.addFilter(lambda of: not needs_verbose(of.getMessage(), _fields(of)))
+    if bar is not None:
+        handler.addFilter(lambda of: of.getMessage() not in ("phase finished", "warning"))
+    return handler
+
+
+@contextmanager
+def attach(handler: logging.Handler) -> Iterator[None]:
+    """Send the package's events to a handler inside the block."""
+    level = LOG.level
+    LOG.addHandler(handler)
+    LOG.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        LOG.removeHandler(handler)
+        LOG.setLevel(level)
+
+
+def log_defect(error: Exception, words: str, as_json: bool) -> None:
+    """Write an unexpected exception to standard error, with its traceback."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines() if as_json else Sentences(stamped=False))
+    with attach(handler):
+        LOG.error("defect", exc_info=error, extra={"fields": {"error": words}})
+
+
+def terminal_bar(display: Display) -> WholeBar | None:
+    """Return a bar if standard error is a terminal and shows sentences."""
+    if display.log_format == "json" or not (sys.stderr and sys.stderr.isatty()):
+        return None
+    from distsvc.run.work.bars import WholeBar  # rich takes time to import
+
+    return WholeBar()
+
+
+def phase_title(name: str) -> str:
+    """Return the title of a phase, which says what it does."""
+    return PHASES.get(name, name)
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in words: ``36 s``, ``2 min 5 s``, ``1 h 10 min``."""
+    whole = math.ceil(seconds)
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def needs_verbose(event: str, fields: Fields) -> bool:
+    """Return True if an event is shown with --verbose only, such as the end of a brief phase."""
+    brief = event == "phase finished" and float(fields.get("seconds", 0.0)) < 1.0
+    passed = event == "check" and fields.get("state") == "passed"
+    return brief or passed or event in VERBOSE_EVENTS
+
+
+def sentence(event: str, fields: Fields) -> str:
+    """Return the sentence of an event, or its name and fields if one of them is unknown."""
+    titled = {**fields, "phase": phase_title(str(fields.get("phase", "")))}
+    words = SENTENCES.get(event)
+    try:
+        if callable(words):
+            return words(titled)
+        if words is not None:
+            return words.format_map(titled)
+    except (KeyError, TypeError, ValueError):
+        pass  # a field is missing
+    return f"{event}: {details(fields)}" if fields else event
+
+
+def details(fields: Fields) -> str:
+    """Return all fields except the name of the run, which is the same everywhere."""
+    return ", ".join(f"{name} {value}" for name, value in fields.items() if name != "run")
+
+
+def _fields(record: logging.LogRecord) -> Fields:
+    return getattr(record, "fields", {})
+
+
+def _cluster(fields: Fields) -> str:
+    kind, address = fields["kind"], fields.get("address")
+    if kind == "this process":
+        return f"Using one core: {fields['because']}."
+    if kind == "scheduler":
+        dashboard = fields.get("dashboard")
+        return f"Scheduler {address}" + (f"; its dashboard is {dashboard}." if dashboard else ".")
+    n = kind.partition(" ")[0]
+    return f"{n} worker{'' if n == '1' else 's'} on this machine."
+
+
+def _columns(fields: Fields) -> str:
+    left_out = fields["left_out"]
+    others = "" if left_out == "none" else f" Not used: {left_out}."
+    return f"Columns: {fields['used']}.{others}"
+
+
+def _resumed(fields: Fields) -> str:
+    if "seconds_of_work" not in fields:
+        return "{phase}: {done_before} of {total} were done before.".format_map(fields)
+    seconds = float(fields["seconds_of_work"])
+    return f"Going on from an interrupted run, with {duration(seconds)} of work kept."
+
+
+def _progress(fields: Fields) -> str:
+    words = f"{fields['phase']}: {fields['done']} of {fields['total']}"
+    if fields.get("rows_per_s"):
+        words += f", {fields['rows_per_s']:,} rows/s"
+    left = fields.get("seconds_left")
+    return words + (f", {duration(left)} left" if left is not None else "") + "."
+
+
+def _finished(fields: Fields) -> str:
+    rows = f", {fields['rows']:,} rows" if fields.get("rows") else ""
+    return f"{fields['phase']}: {duration(fields['seconds'])}{rows}."
+
+
+def _check(fields: Fields) -> str:
+    found, limit = fields["found"], fields["limit"]
+    if fields["state"] == "not measured":
+        return f"Check {fields['check']} was not measured."
+    return f"Check {fields['check']} {fields['state']}: found {found}, limit {limit}."
+
+
+SENTENCES: Mapping[str, str | Callable[[Fields], str]] = {
+    "cluster": _cluster,
+    "columns": _columns,
+    "missing values": "Missing values: {columns}.",
+    "ignored columns": "Columns not used, since {because}: {names}.",
+    "goes on from": "Cluster ids continue those of run {published} in {path}.",
+    "begins a lineage": "No earlier run is published in {not_published}: cluster ids begin at 0.",
+    "another output": "{taken} has the result of other options: this one goes to {path}.",
+    "learns a new model": "A new model is learned: {because}.",
+    "resumed": _resumed,
+    "starts over": "The run starts over: {because}.",
+    "done again": "Damaged work is done again: {because}.",
+    "checkpoint passed over": "Checkpoint {checkpoint} can't be used: {error}.",
+    "went on": "Going on from checkpoint {checkpoint}.",
+    "waiting": "Waiting at most {seconds:.0f} s for {for}.",
+    "progress": _progress,
+    "phase finished": _finished,
+    "compiling": "Compiling for this machine, once; later runs start sooner. "
+    "(distsvc compile does so ahead.)",
+    "compiled code is not kept": "Compiled code is not kept, so every run compiles anew: "
+    "{because}.",
+    "worker": "Worker {address} is {status}.",
+    "worker silent": "Worker {address} has not answered for {seconds:.0f} s. Its work moves to "
+    "other workers after {limit:.0f} s.",
+    "worker given up": "Worker {address} has not answered for {seconds:.0f} s. Its work moves to "
+    "other workers.",
+    "task failed": "{phase}: partition {partition} failed on {worker}: {error}.",
+    "task repeated": "{phase}: partition {partition} succeeded at the second attempt.",
+    "store is asked again": "{url} is asked again in {seconds} s: {because}.",
+    "credentials are those of the environment": "{url}: credentials of the environment are used: "
+    "{because}.",
+    "scheduler without TLS": "Warning: {about}.",
+    "other processor": "Warning: {who} has the vector instructions {theirs}, this process has "
+    "{ours}. Where NumPy or BLAS compute, the last digits may differ.",
+    "outer step": "Largest violation {violation:.3g}, objective {objective:.6g}.",
+    "page without figures": "The page has no figures, which need matplotlib: pip install "
+    "'distsvc[report]', then distsvc report.",
+    "check": _check,
+    "note": "{because}.",
+    "warning": "Warning: {because}",
+    "older candidate given up": "Run {run}, the oldest that a check held back, was removed.",
+    "already published": "{output} has this result already: the job is the same, and so are names, "
+    "sizes and times of the input's files. If only their content is new, add --overwrite.",
+    "demo": "{job}: {clusters} clusters.",
+    "defect": "A defect of distsvc: {error}",
+}
+"""The words for each event: a template with its fields, or a function of the fields."""

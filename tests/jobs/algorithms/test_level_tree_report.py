@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from distsvc.cli.main import main
 from distsvc.models.support_vector.level_tree.consensus import REFERENCE_ROWS
 from distsvc.report.page import render_page
-from distsvc.run.algorithms import level_pictures
+from distsvc.run.algorithms import level_tree
 from distsvc.run.reporting.files import read_report
 from distsvc.storage.publishing.publication import Output
 from tests.jobs.level_tree_jobs import MODEL, blobs, run
@@ -136,7 +136,7 @@ def test_the_report_tells_the_tree(published):
 
 
 def test_branches_that_are_not_listed_are_counted(flat, tmp_path, monkeypatch):
-    monkeypatch.setattr(level_pictures, "MAX_LISTED_BRANCHES", 2)
+    monkeypatch.setattr(level_tree, "MAX_LISTED_BRANCHES", 2)
     report = run(flat, tmp_path / "out")
     assert len(report.levels.tree.branches) == 3
     assert report.levels.tree.n_hidden > 0

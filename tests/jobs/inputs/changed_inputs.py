@@ -19,8 +19,8 @@ import zarr
 
 from distsvc.errors import DataError
 from distsvc.job.file import parse_job
+from distsvc.run import fitting
 from distsvc.run import job as jobs
-from distsvc.run.fitting import clustering
 from distsvc.run.job import run_job
 
 N_ROWS = 90
@@ -165,7 +165,7 @@ MOMENTS = ("open", "survey", "fit", "label")
 def changing(moment: str, change: Callable[[], None]) -> Iterator[None]:
     """Let something happen once after a step of the next run."""
     name = {"survey": "survey_table", "fit": "ids_of", "label": "label_table"}
-    module, step = (jobs, "steps_on") if moment == "open" else (clustering, name[moment])
+    module, step = (jobs, "steps_on") if moment == "open" else (fitting, name[moment])
     inner = getattr(module, step)
 
     def then_change(*args, **options):

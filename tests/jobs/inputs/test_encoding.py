@@ -10,7 +10,7 @@ from distsvc.job.config import PreprocessConfig
 from distsvc.job.file import parse_job
 from distsvc.models.rows.scaling import ColumnSums, Scaling
 from distsvc.published.predict import predict_table
-from distsvc.run.fitting.preparing import make_scaling
+from distsvc.run.fitting import make_scaling
 from distsvc.run.job import run_job
 from distsvc.run.learning.survey import Survey
 from distsvc.run.model.files import checked_model, read_model

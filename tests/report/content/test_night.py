@@ -4,14 +4,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from distsvc.report.content.comparison_parts import (
+from distsvc.report.content.night import words_of_night
+from distsvc.report.content.parts import (
     CheckPart,
     ColumnDrift,
     DriftPart,
     LineagePart,
     StoryPart,
 )
-from distsvc.report.content.night import words_of_night
 
 
 def story(number, event, before, after):

@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from distsvc.errors import DataError
-from distsvc.report.content.explained_parts import MembershipPart
+from distsvc.report.content.parts import MembershipPart
 from distsvc.report.figures import clusters as figures
 from tests.report.reports import make_report, page_text, typed
 

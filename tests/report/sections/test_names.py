@@ -2,7 +2,7 @@
 
 import pytest
 
-from distsvc.report.content.explained_parts import ProfileColumn, ProfilePart, Spread
+from distsvc.report.content.parts import ProfileColumn, ProfilePart, Spread
 from distsvc.report.sections.names import names, words
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from distsvc.errors import DataError
-from distsvc.report.content.comparison_parts import Moves
+from distsvc.report.content.parts import Moves
 from distsvc.report.figures import moves
 from distsvc.report.figures.drawing import GREY, cluster_colours, variable
 from distsvc.report.sections.headline import answer

@@ -8,7 +8,7 @@ import pytest
 from distsvc.report.content.model_parts import LeafNode, SplitNode
 from distsvc.run.algorithms.hyperplanes import MOST_TERMS, SHOWN_IN_NODE, _in_units, tree_part
 from distsvc.run.learning.preparation import Preparation
-from distsvc.run.reporting.pictures import labelled_pilot
+from distsvc.run.reporting.explaining import labelled_pilot
 from tests.small_runs import fit, small_job, three_clusters, write_table
 
 X = three_clusters(900, d=3)

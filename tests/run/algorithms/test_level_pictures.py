@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from distsvc.models.support_vector.level_tree.consensus import Rival
-from distsvc.run.algorithms import level_pictures
+from distsvc.run.algorithms import level_tree
 from distsvc.run.algorithms.algorithm import PilotRows
-from distsvc.run.algorithms.level_pictures import levels_part
+from distsvc.run.algorithms.level_tree import levels_part
 from distsvc.run.algorithms.support_vector import GRID_POINTS
-from distsvc.run.reporting.pictures import labelled_pilot
+from distsvc.run.reporting.explaining import labelled_pilot
 from tests.small_runs import FORMS, MODELS, fit, small_job, three_clusters, write_table
 
 
@@ -84,7 +84,7 @@ def test_a_profile_falls_from_birth_to_death_and_rises_to_the_mass(part):
 def test_the_kept_and_the_most_significant_are_listed(one_cluster, monkeypatch):
     tree = one_cluster.tree
     assert tree.n_branches > 4
-    monkeypatch.setattr(level_pictures, "MAX_LISTED_BRANCHES", 3)
+    monkeypatch.setattr(level_tree, "MAX_LISTED_BRANCHES", 3)
     part = levels_part(one_cluster).tree
     assert part.n_hidden == tree.n_branches - 3
     listed = [branch.id for branch in part.branches]
@@ -122,7 +122,7 @@ def test_why_one_cluster(one_cluster):
 
 
 def test_a_better_answer_that_was_left_is_told():
-    told = level_pictures._compared("5 clusters", 1.4)
+    told = level_tree._compared("5 clusters", 1.4)
     kept = "last night's clusters were kept."
     assert told == f"Another answer, of 5 clusters, scored 40 % higher; {kept}"
 
@@ -132,11 +132,11 @@ def test_an_answer_that_is_nearly_as_good_is_told(share, run):
     found = run.algorithm.engine.levels
     answer = replace(found.answer, rival=Rival(7, share))
     shown = SimpleNamespace(answer=answer, n_clusters=None)
-    told = level_pictures._chance(shown)
+    told = level_tree._chance(shown)
     assert len(told) == 1 + (share > 0.8)
     assert ("Another answer, of 7 clusters, scored" in told[-1]) == (share > 0.8)
     shown.n_clusters = 3
-    assert len(level_pictures._chance(shown)) == (share > 0.8)
+    assert len(level_tree._chance(shown)) == (share > 0.8)
 
 
 def test_bottlenecks_by_hand():
@@ -146,19 +146,19 @@ def test_bottlenecks_by_hand():
         edges=np.array([[0, 1], [2, 1], [3, 1]]),
         edge_heights=np.array([0.5, 0.9, 0.25]),
     )
-    assert level_pictures._bottlenecks(tree, 0).tolist() == [np.inf, 0.5, 0.5, 0.25]
-    assert level_pictures._bottlenecks(tree, 2).tolist() == [0.5, 0.9, np.inf, 0.25]
+    assert level_tree._bottlenecks(tree, 0).tolist() == [np.inf, 0.5, 0.5, 0.25]
+    assert level_tree._bottlenecks(tree, 2).tolist() == [0.5, 0.9, np.inf, 0.25]
 
 
 def test_a_profile_by_hand():
-    assert level_pictures._profile(np.array([0.25, 1.0, 0.5]), 4) == [
+    assert level_tree._profile(np.array([0.25, 1.0, 0.5]), 4) == [
         [1.0, 0.25],
         [0.5, 0.5],
         [0.25, 0.75],
     ]
-    assert level_pictures._profile(np.zeros(0), 4) == []
-    long = level_pictures._profile(np.linspace(1.0, 2.0, 1000), 1000)
-    assert len(long) == level_pictures.PROFILE_POINTS
+    assert level_tree._profile(np.zeros(0), 4) == []
+    long = level_tree._profile(np.linspace(1.0, 2.0, 1000), 1000)
+    assert len(long) == level_tree.PROFILE_POINTS
     assert (long[0], long[-1]) == ([2.0, 0.001], [1.0, 1.0])
 
 

@@ -10,7 +10,7 @@ from distsvc import LinearOneClassSVM, LinearSVDD
 from distsvc.models.linear import working_set
 from distsvc.models.linear.engine import LinearEngine
 from distsvc.run.algorithms import linear
-from distsvc.run.fitting.preparing import prepare
+from distsvc.run.fitting import prepare
 from distsvc.run.learning.preparation import prepared
 from distsvc.run.learning.survey import survey_table
 from distsvc.run.work.phases import Steps

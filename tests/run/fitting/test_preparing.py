@@ -5,8 +5,8 @@ import pytest
 
 from distsvc.job.config import PreprocessConfig
 from distsvc.models.rows.scaling import ColumnSums
-from distsvc.run.fitting import preparing
-from distsvc.run.fitting.preparing import dominant_column_notes, make_scaling, standard_or_unit
+from distsvc.run import fitting
+from distsvc.run.fitting import dominant_column_notes, make_scaling, standard_or_unit
 from distsvc.run.learning.survey import Survey
 from distsvc.storage.rows.features import Numeric, Vector
 
@@ -89,7 +89,7 @@ def test_the_scale_is_standard_where_that_is_nearly_as_clear(by_length, kind, mo
     survey = surveyed(directions(np.ones(900)))
     standard, _ = make_scaling(PreprocessConfig(scale="auto"), survey, list("abcdefghij"))
     standings = iter([1.0, by_length])
-    monkeypatch.setattr(preparing, "clarity", lambda X, seed: next(standings))
+    monkeypatch.setattr(fitting, "clarity", lambda X, seed: next(standings))
     assert standard_or_unit(standard, survey, 0)[0].kind == kind
 
 

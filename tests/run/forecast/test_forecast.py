@@ -15,10 +15,17 @@ from distsvc.errors import JobFileError
 from distsvc.job.config import with_key
 from distsvc.job.file import parse_job
 from distsvc.report.content.report import ForecastPart, PhaseCost, Report
+from distsvc.run import forecast as forecasts
 from distsvc.run.algorithms import begin
-from distsvc.run.forecast import memory
-from distsvc.run.forecast.forecast import Trial, busiest, extrapolated, forecast_job, pieces
-from distsvc.run.forecast.memory import check_memory, forecast_memory
+from distsvc.run.forecast import (
+    Trial,
+    busiest,
+    check_memory,
+    extrapolated,
+    forecast_job,
+    forecast_memory,
+    pieces,
+)
 from distsvc.run.job import run_job
 from distsvc.run.work.workers.cluster import Workers
 from distsvc.storage.rows.blocks import Layout, Table
@@ -75,14 +82,14 @@ def check(job, table, workers):
 def without_mapped(part: ForecastPart) -> list[dict[str, float]]:
     """Return the terms of driver and worker but for files of libraries, by name."""
     several = part.driver, part.worker
-    return [{t.name: t.mb for t in terms if t.name != memory.MAPPED} for terms in several]
+    return [{t.name: t.mb for t in terms if t.name != forecasts.MAPPED} for terms in several]
 
 
 def test_files_of_libraries_are_as_many_as_this_process_has_mapped(monkeypatch):
-    given = {None: memory.MAPPED_BYTES, 235.0: 235e6, 10**6: memory.MAX_MAPPED_BYTES}
+    given = {None: forecasts.MAPPED_BYTES, 235.0: 235e6, 10**6: forecasts.MAX_MAPPED_BYTES}
     for found, expected in given.items():
-        monkeypatch.setattr(memory, "mapped_memory_mb", lambda found=found: found)
-        assert memory.process_terms()[memory.MAPPED] == expected
+        monkeypatch.setattr(forecasts, "mapped_memory_mb", lambda found=found: found)
+        assert forecasts.process_terms()[forecasts.MAPPED] == expected
 
 
 # Memory
@@ -122,15 +129,15 @@ def test_columns_of_shares_take_memory_where_they_are_asked_for():
 def test_the_threads_of_a_worker_add_up():
     job, given = big_job({}), big_table(10**6, 20, 10**5)
     one, three = (forecast(job, given, Workers(((n, 0),))).worker for n in (1, 3))
-    fixed = {**memory.PROCESS, "freed memory that is kept": memory.ARROW_BYTES}
-    assert 0.0 < one.pop(memory.MAPPED) == pytest.approx(three.pop(memory.MAPPED), rel=0.1)
+    fixed = {**forecasts.PROCESS, "freed memory that is kept": forecasts.ARROW_BYTES}
+    assert 0.0 < one.pop(forecasts.MAPPED) == pytest.approx(three.pop(forecasts.MAPPED), rel=0.1)
     for name, size in fixed.items():
         assert one.pop(name) == three.pop(name) == size
     assert three == {f"3 times {name}": 3 * size for name, size in one.items()}
 
 
 def test_a_job_that_does_not_fit_is_refused_with_advice(monkeypatch):
-    monkeypatch.setattr(memory, "mapped_memory_mb", lambda: None)
+    monkeypatch.setattr(forecasts, "mapped_memory_mb", lambda: None)
     job, given = big_job({"algorithm": "imdh"}, workers=2), big_table(10**6, 40, 10**5)
     with pytest.raises(JobFileError, match=r"sample.*; to use less memory, lower cluster.part"):
         check(job, given, Workers(((1, GB),) * 2))
@@ -138,7 +145,7 @@ def test_a_job_that_does_not_fit_is_refused_with_advice(monkeypatch):
 
 
 def test_a_run_that_does_not_fit_ends_before_it_reads(table, tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "machine_bytes", lambda: 10**8)
+    monkeypatch.setattr(forecasts, "machine_bytes", lambda: 10**8)
     path = tmp_path / "job.toml"
     job = {"input": {"path": str(table)}, "output": {"path": str(tmp_path / "out")}}
     path.write_text(tomli_w.dumps(job))

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from distsvc.job.config import OutputConfig
-from distsvc.run.labelling.contents import (
+from distsvc.run.labelling.columns import MissingValues
+from distsvc.run.labelling.counts import (
     ClusterContents,
     CountedLevels,
     levels_of_columns,
 )
-from distsvc.run.labelling.optional_columns import MissingValues
 from distsvc.storage.rows.blocks import Block
 from distsvc.storage.rows.categories import Codes, OneHot
 from distsvc.storage.rows.features import Numeric

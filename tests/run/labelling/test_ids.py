@@ -11,8 +11,8 @@ import pytest
 from distsvc.errors import CheckFailedError
 from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
-from distsvc.run.labelling import ids as ids_module
-from distsvc.run.labelling.ids import IdCounts, counts_ids, id_keys
+from distsvc.run.labelling import counts as ids_module
+from distsvc.run.labelling.counts import IdCounts, counts_ids, id_keys
 from distsvc.run.work.directory import Result
 from distsvc.run.work.progress import Progress
 from distsvc.storage.places.store import store_of

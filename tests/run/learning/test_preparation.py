@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 from distsvc.errors import DataError
 from distsvc.job.config import PreprocessConfig
 from distsvc.models.rows.scaling import ColumnSums, Scaling
-from distsvc.run.fitting.preparing import make_scaling, prepare
+from distsvc.run.fitting import make_scaling, prepare
 from distsvc.run.learning.preparation import PREPARATION, Preparation, prepared
 from distsvc.run.learning.survey import Survey, survey_table
 from distsvc.run.work.directory import Result

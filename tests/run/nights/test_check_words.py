@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from distsvc.job.config import ChecksConfig
-from distsvc.report.content.comparison_parts import StoryPart
-from distsvc.run.labelling.ids import IdReport
+from distsvc.report.content.parts import StoryPart
+from distsvc.run.labelling.counts import IdReport
 from distsvc.run.nights.checks import CHECKS, RunMetrics, run_checks
 
 FOUND = {

@@ -94,7 +94,7 @@ def test_a_report_names_clusters_by_their_ids(form, tmp_path, monkeypatch):
         k = rule.n_clusters
         return Ids((np.arange(k)[::-1] * 7 + 3).astype(np.int32), 7 * k + 10)
 
-    monkeypatch.setattr(import_module("distsvc.run.fitting.clustering"), "ids_of", odd)
+    monkeypatch.setattr(import_module("distsvc.run.fitting"), "ids_of", odd)
     table = write_table(tmp_path / "t.parquet", three_clusters(700))
     forget()
     report = run_job(small_job(table, FORMS[form]))

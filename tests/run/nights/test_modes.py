@@ -132,7 +132,7 @@ def test_auto_that_is_killed_goes_on_to_the_same_bytes(shop, moment, monkeypatch
         if moment == "clustering":
             patch.setattr(jobs, "cluster_table", not_begun)
         if moment == "match":
-            patch.setattr(import_module("distsvc.run.fitting.clustering"), "ids_of", not_begun)
+            patch.setattr(import_module("distsvc.run.fitting"), "ids_of", not_begun)
         shop.run(SECOND, model=AUTO)
     assert not (shop.out(SECOND) / "manifest.json").exists()
     assert len(Output(shop.out(SECOND)).kept_works()) == 1

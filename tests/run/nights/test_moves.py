@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from distsvc.run.nights import moves
+from distsvc.run.nights import comparison
 from tests.jobs.shop import FIRST, SECOND, THIRD, Shop, rows
 from tests.published_files import published_file, read_labels
 
@@ -37,7 +37,7 @@ def told(shop, date):
 @pytest.mark.parametrize("text", [False, True], ids=["numbers", "texts"])
 @pytest.mark.parametrize("bucket_rows", [2**21, 100])
 def test_moves_follow_from_the_labels_of_both_nights(tmp_path, monkeypatch, text, bucket_rows):
-    monkeypatch.setattr(moves, "BUCKET_ROWS", bucket_rows)
+    monkeypatch.setattr(comparison, "BUCKET_ROWS", bucket_rows)
     shop = Shop(tmp_path)
     ids = {"input": {"id": "customer"}, "checks": OFF}
     shop.table(FIRST, rows(300, 200, 100)[0], customer=customers(600, text=text))

@@ -10,7 +10,7 @@ from distsvc.errors import JobFileError, TemporaryError
 from distsvc.job.file import load_job
 from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
-from distsvc.run.starting.opening import open_run
+from distsvc.run.starting import open_run
 from distsvc.run.work.phases import Phase
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import DEFAULT_ADDRESS, Start

@@ -4,7 +4,7 @@ import pytest
 
 from distsvc.errors import CheckFailedError
 from distsvc.published.republish import publish_held, withdraw
-from distsvc.report.content.comparison_parts import ColumnDrift
+from distsvc.report.content.parts import ColumnDrift
 from distsvc.storage.publishing.publication import Output
 from tests.jobs.shop import FIRST, SECOND, THIRD, Shop, rows
 from tests.published_files import read_labels

@@ -5,8 +5,8 @@ import pytest
 
 from distsvc.models.baselines.rules import Centres
 from distsvc.models.linear.rule import BallRule
-from distsvc.run.reporting import pictures
-from distsvc.run.reporting.pictures import labelled_pilot, plane
+from distsvc.run.reporting import explaining
+from distsvc.run.reporting.explaining import labelled_pilot, plane
 from tests.models.rules.test_rule import RULES
 from tests.small_runs import FORMS, fit, small_job, three_clusters, write_table
 
@@ -136,7 +136,7 @@ def test_where_all_rows_lie_outside_all_are_drawn():
 
 
 def test_a_part_of_a_large_pilot_is_drawn(monkeypatch):
-    monkeypatch.setattr(pictures, "MAX_DRAWN_ROWS", 40)
+    monkeypatch.setattr(explaining, "MAX_DRAWN_ROWS", 40)
     X = three_clusters(100)
     found = drawn(X, np.ones(100))
     assert len(found.x) == len(found.label) == 40

@@ -11,19 +11,18 @@ import pytest
 from distsvc.errors import DataError, JobFileError, PartitionFailedError, TemporaryError
 from distsvc.published.predict import predict_table
 from distsvc.run import job as job_story
+from distsvc.run import starting
 from distsvc.run.job import run_job
 from distsvc.run.reporting import files as report_files
-from distsvc.run.starting import resuming
-from distsvc.run.starting.resuming import (
+from distsvc.run.starting import (
     Request,
     differences,
     interrupted_runs,
     kept_results,
 )
 from distsvc.run.work.directory import LostWorkError
-from distsvc.run.work.display import sentence
 from distsvc.run.work.phases import Phase
-from distsvc.run.work.progress import Progress
+from distsvc.run.work.progress import Progress, sentence
 from distsvc.run.work.start import Start
 from distsvc.run.work.workers.cluster import versions
 from distsvc.storage.places.arrays import file_facts
@@ -169,7 +168,7 @@ def test_another_input_is_refused(job, table, tmp_path, tasks):
 def test_another_version_of_the_code_is_refused(job, tasks, monkeypatch):
     interrupted(job, tasks, 6)
     monkeypatch.setattr(
-        resuming, "versions", lambda: (*versions()[:1], ("distsvc", "99"), *versions()[2:])
+        starting, "versions", lambda: (*versions()[:1], ("distsvc", "99"), *versions()[2:])
     )
     with pytest.raises(JobFileError, match=r"versions\.distsvc: '.*', now '99'; give --fresh"):
         run_job(job)
@@ -177,8 +176,8 @@ def test_another_version_of_the_code_is_refused(job, tasks, monkeypatch):
 
 def test_another_processor_is_a_warning(job, tasks, monkeypatch, caplog):
     interrupted(job, tasks, 6)
-    ours = resuming.processor()
-    monkeypatch.setattr(resuming, "processor", lambda: "AVX9")
+    ours = starting.processor()
+    monkeypatch.setattr(starting, "processor", lambda: "AVX9")
     with caplog.at_level("WARNING", "distsvc"):
         run_job(job)
     [record] = [one for one in caplog.records if one.getMessage() == "other processor"]
@@ -434,7 +433,7 @@ def killed_while_discarding(monkeypatch, n_steps):
 
     def counted(step):
         def taking(self, name, *known):
-            if name == resuming.BEGUN or taken:
+            if name == starting.BEGUN or taken:
                 taken.append(name)
             if len(taken) > n_steps:
                 raise Killed

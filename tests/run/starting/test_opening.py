@@ -16,7 +16,7 @@ from distsvc.errors import (
 )
 from distsvc.models.support_vector.boundary.engine import BoundaryEngine
 from distsvc.run.job import run_job
-from distsvc.run.starting.opening import open_run
+from distsvc.run.starting import open_run
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import Start
 from distsvc.storage.places import process

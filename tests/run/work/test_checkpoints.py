@@ -13,10 +13,9 @@ from distsvc.models.support_vector.boundary import training
 from distsvc.models.support_vector.boundary.stochastic_gradient import StochasticGradient
 from distsvc.models.support_vector.level_tree import tree as level_tree
 from distsvc.run.algorithms import linear
-from distsvc.run.work import checkpoints
-from distsvc.run.work.checkpoints import TaskCheckpoints
+from distsvc.run.work import phases
 from distsvc.run.work.directory import Result, RunDirectory
-from distsvc.run.work.phases import Phase, Steps
+from distsvc.run.work.phases import Phase, Steps, TaskCheckpoints
 from distsvc.run.work.progress import Progress
 from tests.small_runs import MODELS, digests, fit, forget, small_job, three_clusters, write_table
 
@@ -29,7 +28,7 @@ class Stopped(BaseException):
 
 @pytest.fixture
 def always(monkeypatch):
-    monkeypatch.setattr(checkpoints, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(phases, "CHECKPOINT_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -71,7 +70,7 @@ def test_the_last_state_is_returned_and_alone_kept(run):
 
 def test_nothing_is_written_before_its_time(run, monkeypatch):
     now = [1000.0]
-    monkeypatch.setattr(checkpoints.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(phases.time, "monotonic", lambda: now[0])
     kept, made = checkpoint(run), []
 
     def make():

@@ -10,8 +10,7 @@ import pytest
 
 from distsvc.run.work import progress as module
 from distsvc.run.work.bars import WholeBar
-from distsvc.run.work.display import log_defect
-from distsvc.run.work.progress import Progress
+from distsvc.run.work.progress import Progress, log_defect
 
 STAMP = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d "
 

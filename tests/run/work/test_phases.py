@@ -11,9 +11,8 @@ import pytest
 from distsvc.errors import DataError, TemporaryError
 from distsvc.job.config import ClusterConfig
 from distsvc.run.work.directory import LostWorkError, Result, RunDirectory
-from distsvc.run.work.display import attach
 from distsvc.run.work.phases import Phase, Steps, in_order, steps_on
-from distsvc.run.work.progress import Progress
+from distsvc.run.work.progress import Progress, attach
 from tests.small_runs import begin, forget, small_job, three_clusters, write_table
 
 

@@ -9,8 +9,7 @@ from contextlib import closing
 import pytest
 
 from distsvc.run.work import progress as module
-from distsvc.run.work.display import LOG, attach
-from distsvc.run.work.progress import Progress
+from distsvc.run.work.progress import LOG, Progress, attach
 
 
 class Collecting(logging.Handler):

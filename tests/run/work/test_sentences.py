@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import distsvc
-from distsvc.run.work.display import (
+from distsvc.run.work.phases import Phase
+from distsvc.run.work.progress import (
     PHASES,
     SENTENCES,
     duration,
@@ -15,7 +16,6 @@ from distsvc.run.work.display import (
     phase_title,
     sentence,
 )
-from distsvc.run.work.phases import Phase
 
 ROOT = Path(distsvc.__file__).parent
 TREES = {path: ast.parse(path.read_text()) for path in ROOT.rglob("*.py")}

@@ -15,7 +15,7 @@ from numbers import Real
 
 import numpy as np
 
-from distsvc.job.constraints import COUNT
+from distsvc.job.parameters import COUNT
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rows.threads import map_threads

@@ -14,8 +14,7 @@ from distributed.comm import CommClosedError
 from filelock import FileLock
 
 from distsvc.errors import DataError, PartitionFailedError, TemporaryError
-from distsvc.run.work.display import attach
-from distsvc.run.work.progress import HERE, Meter, Progress
+from distsvc.run.work.progress import HERE, Meter, Progress, attach
 from distsvc.run.work.workers.fanout import IN_FLIGHT, TaskOutcome, _on_worker, fan_out
 from tests.clusters import loopback_cluster
 

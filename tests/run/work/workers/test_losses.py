@@ -11,8 +11,7 @@ from distributed import Client
 from distributed.core import Status
 
 from distsvc.errors import TemporaryError
-from distsvc.run.work.display import attach
-from distsvc.run.work.progress import Meter, Progress
+from distsvc.run.work.progress import Meter, Progress, attach
 from distsvc.run.work.workers import fanout as watch
 from distsvc.run.work.workers.fanout import WorkerWatch, fan_out
 from tests.clusters import loopback_cluster

@@ -1,1 +1,0 @@
-"""Forecasts of memory and time."""

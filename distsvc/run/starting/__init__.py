@@ -1,1 +1,0 @@
-"""The start of a run: open the table, hold the output, resume."""
