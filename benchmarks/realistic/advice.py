@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 import tomllib
 from argparse import Namespace
@@ -129,19 +130,10 @@ def scores(frame: pd.DataFrame, classes: np.ndarray, keys: Mapping[str, Any]) ->
 
 
 def pieces_of(report: Any) -> Iterator[Advice]:
-    """Yield the advice of a report: lines of its page, and keys in its warnings."""
-    from distsvc.report.sections.basics import advice as page_rows
-
+    """Yield the advice of a report: the keys that its warnings name; ", or" separates choices."""
     for number, text in enumerate(report.warnings):
-        found: list[dict[str, Any]] = []
-        for row in page_rows([text], report):
-            if row.toml:
-                lines = tomllib.loads(row.toml)
-                found.append({f"{row.where}.{key}": value for key, value in lines.items()})
-        for key, value in keys_in(text):
-            if all(keys.get(key) != value for keys in found):
-                found.append({key: value})
-        yield from (Advice(number, keys) for keys in found)
+        choices = [dict(keys_in(part)) for part in text.split(", or ")]
+        yield from (Advice(number, keys) for keys in choices if keys)
 
 
 def keys_in(text: str) -> Iterator[tuple[str, Any]]:
@@ -149,6 +141,8 @@ def keys_in(text: str) -> Iterator[tuple[str, Any]]:
     for key, value in re.findall(r"([a-z_]+) = (\[[^]]*\]|'[^']*'|[-\d.]+)", text):
         if key in HOMES:
             yield f"{HOMES[key]}.{key}", tomllib.loads(f"v = {value}")["v"]
+    if excluded := re.search(r"To ignore it: --exclude (.+)", text):
+        yield "input.exclude", shlex.split(excluded[1])
 
 
 def merged(several: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from distsvc.metrics import INDICES, Index
@@ -16,19 +16,14 @@ LONGEST = 110
 """Maximum number of characters of a warning that is not folded."""
 
 
-class AdviceRow(NamedTuple):
-    """A warning: its first clause, the whole text if that is longer, and what helps.
-
-    `toml` are lines for the section `where` of a job file.
-    """
+class FoldedText(NamedTuple):
+    """A warning: its first clause, and the whole text if that is longer."""
 
     line: str
     whole: str
-    toml: str
-    where: str
 
 
-def advice(texts: Iterable[str], report: Report) -> list[AdviceRow]:
+def folded_texts(texts: Iterable[str]) -> list[FoldedText]:
     """Return the lines of warnings, whose text is untrusted."""
     found = []
     for text in texts:
@@ -36,81 +31,20 @@ def advice(texts: Iterable[str], report: Report) -> list[AdviceRow]:
         line = whole
         if len(whole) > LONGEST:  # its first clause
             line = one_line(re.split(r"; |: these |: row | \(", whole, maxsplit=1)[0], LONGEST)
-        where, toml = _helping(whole, report)
-        found.append(AdviceRow(line, "" if line == whole else whole, toml, where))
+        found.append(FoldedText(line, "" if line == whole else whole))
     return found
 
 
-def _helping(text: str, report: Report) -> tuple[str, str]:
-    """Return the section and the line that help, empty if none is known."""
-    for words, where, line in ADVICE:
-        if words in text:
-            return where, line if isinstance(line, str) else line(text, report)
-    return "", ""
-
-
-def _without_column(text: str, _: Report) -> str:
-    """Return the setting that excludes the single column that separates clusters."""
-    found = re.search(r"differ only in (.+)\. To ignore it", text)
-    return f"exclude = [{_quoted(found.group(1))}]" if found else ""
-
-
-def _quoted(name: str) -> str:
-    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
-
-
-def _stand_ins(text: str, _: Report) -> str:
-    """Return the setting for sentinels, with a policy for missing values if the text has one."""
-    found = re.search(r"missing_values = \[[^]]*\]", text)
-    more = '\nmissing = "median"' if "missing = 'median'" in text else ""
-    return found.group() + more if found else ""
-
-
-def _far_rows(text: str, _: Report) -> str:
-    """Return the setting that the text advises: logarithms of columns, else a robust scale."""
-    found = re.search(r": use preprocess\.log = \[([^]]*)\]", text)
-    names = re.findall(r"'([^']*)'", found.group(1)) if found else []
-    return f"log = [{', '.join(map(_quoted, names))}]" if names else 'scale = "robust"'
-
-
-def _nu(_: str, report: Report) -> str:
-    return f"nu = {max(report.outliers.share, 0.001):.2g}"
-
-
-def _found(_: str, report: Report) -> str:
-    return f"n_clusters = {len(report.clusters)}"
-
-
-def _more_steps(_: str, report: Report) -> str:
-    steps = report.model.parameters.get("max_iter")
-    return f"max_iter = {10 * steps}" if isinstance(steps, int) else ""
-
-
-ADVICE: tuple[tuple[str, str, str | Callable[[str, Report], str]], ...] = (
-    ("may stand for missing values", "preprocess", _stand_ins),
-    ("extreme values decide the scale", "preprocess", _far_rows),
-    ("differ only in", "input", _without_column),
-    ("divides rows by their lengths", "preprocess", 'scale = "standard"'),
-    ("Weak evidence", "model", 'effort = "thorough"'),
-    ("the job did not ask for so many", "model", _nu),
-    ("no model can tell", "model", _found),
-    ("the origin lies among the rows", "model", 'algorithm = "linear-svdd"'),
-    ("training ended before its tolerance", "model", _more_steps),
-)
-"""Text of a warning, the section of the job file, and the line that helps."""
-
-
-def warnings(report: Report) -> list[AdviceRow]:
+def warnings(report: Report) -> list[FoldedText]:
     """Return the warnings for the top of the page: all but doubts, which have their own part."""
     doubts = report.levels.doubts if report.levels else []
-    return advice([one for one in report.warnings if one not in doubts], report)
+    return folded_texts(one for one in report.warnings if one not in doubts)
 
 
-def doubts(report: Report) -> list[AdviceRow]:
+def doubts(report: Report) -> list[FoldedText]:
     """Return reasons to doubt the answer, or to try another tool."""
     found = report.levels.doubts if report.levels else []
-    return advice([one for one in found if one.strip()][:12], report)
+    return folded_texts([one for one in found if one.strip()][:12])
 
 
 def caption(report: Report) -> Caption:

@@ -28,18 +28,17 @@ def test_keys_are_those_that_a_text_advises():
     assert not list(keys_in("row 3 (x = 12), C = 3 leaves f < 0 everywhere"))
 
 
-def test_advice_of_a_page_and_its_text_are_read_once():
+def test_advice_is_read_from_warnings():
     warnings = ["Clusters 0 and 1 differ only in b. To ignore it: --exclude b", "nothing"]
-    warnings += ["Weak evidence: only 8 % of the models agree"]
+    warnings += ["use preprocess.log = ['x'], or preprocess.scale = 'robust'"]
     found = list(pieces_of(typed(make_report() | {"warnings": warnings})))
     assert found == [
         Advice(0, {"input.exclude": ["b"]}),
-        Advice(2, {"model.effort": "thorough"}),
+        Advice(2, {"preprocess.log": ["x"]}),
+        Advice(2, {"preprocess.scale": "robust"}),
     ]
-    assert [one.kind for one in found] == ["input.exclude", "model.effort=thorough"]
-    assert together(found) == [
-        Advice(-1, {"input.exclude": ["b"], "model.effort": "thorough"}),
-    ]
+    assert [one.kind for one in found][1:] == ["preprocess.log", "preprocess.scale=robust"]
+    assert together(found) == [Advice(-1, {"input.exclude": ["b"], "preprocess.log": ["x"]})]
     assert not together(found[:1])
 
 
