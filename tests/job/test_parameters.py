@@ -40,12 +40,6 @@ from distsvc.models.support_vector.level_tree.ensemble import EFFORTS
 SUPPORT_VECTOR = SupportVectorClustering().get_params()
 
 
-def refused(constraint, value, message: str) -> None:
-    with pytest.raises(ParameterError) as caught:
-        constraint.check("x", value)
-    assert str(caught.value) == f"x must {message}, found {shown(value)}"
-
-
 def in_job(constraint, value) -> bool:
     try:
         TypeAdapter(constraint.job_type).validate_python(value)
@@ -126,110 +120,54 @@ def test_job_and_estimator_allow_the_same_values(algorithm, name):
 
 # --- constraints
 
-
-@pytest.mark.parametrize("value", [1, 0.5, 1e-300, np.float32(2), np.int8(3), Fraction(1, 3)])
-def test_positive_numbers(value):
-    POSITIVE.check("x", value)
-    NOT_NEGATIVE.check("x", value)
-
-
-@pytest.mark.parametrize(
-    "value", [-1, -1e-9, np.nan, np.inf, -np.inf, 10**400, True, "1", None, [1.0], 1j]
-)
-def test_what_is_no_positive_number(value):
-    refused(POSITIVE, value, "be a positive number")
-    refused(NOT_NEGATIVE, value, "be a number of at least 0")
-
-
-def test_zero_is_a_number_where_it_may_be():
-    NOT_NEGATIVE.check("x", 0)
-    NOT_NEGATIVE.check("x", 0.0)
-    refused(POSITIVE, 0.0, "be a positive number")
-
-
-def test_numbers_with_a_bound():
-    SHARE.check("x", 1.0)
-    closed = number(high=1.0, low_open=False)
-    closed.check("x", 0.0)
-    refused(closed, 1.5, "lie in [0, 1]")
-    for value in (1.5, 0.0, np.nan, "half"):
-        refused(SHARE, value, "lie in (0, 1]")
-
-
-def test_numbers_above_one():
-    number(low=1.0).check("x", 1.0 + 1e-9)
-    for value in (1.0, 0, "two"):
-        refused(number(low=1.0), value, "be above 1")
-
-
-@pytest.mark.parametrize("value", [1, 10**30, np.int64(7), np.uint8(1)])
-def test_counts(value):
-    COUNT.check("x", value)
-
-
-@pytest.mark.parametrize("value", [0, -1, 1.0, np.float64(2), True, np.True_, "3", None, np.nan])
-def test_what_is_no_count(value):
-    refused(COUNT, value, "be a whole number of at least 1")
-
-
-def test_counts_with_a_bound():
-    count(most=16).check("x", 16)
-    refused(count(most=16), 17, "be at most 16")
-    refused(count(most=16), 0, "be a whole number of at least 1")
-    refused(count(100), 99, "be a whole number of at least 100")
-
-
-def test_choices():
-    choice("a", "b").check("x", "b")
-    for value in ("c", "A", None, 1):
-        refused(choice("a", "b"), value, "be one of ('a', 'b')")
-
-
-def test_a_choice_in_memory_is_none_of_a_job():
-    names = choice("a", in_memory=("b",))
-    names.check("x", "b")
-    refused(names, "c", "be one of ('a', 'b')")
-    assert in_job(names, "a")
-    assert not in_job(names, "b")
-
-
-def test_flags():
-    for value in (True, False, np.True_, np.False_):
-        BOOLEAN.check("x", value)
-    for value in (0, 1, "true", None):
-        refused(BOOLEAN, value, "be True or False")
-
-
-@pytest.mark.parametrize("value", ["auto", 2, 0.5, [1], (1.0, 2.0), np.array([0.5]), np.array(2.0)])
-def test_kernel_widths(value):
-    KERNEL_WIDTH.check("x", value)
+ONE_OR_MORE = "be a whole number of at least 1"
+POSITIVE_NUMBER, NO_NEGATIVE = "be a positive number", "be a number of at least 0"
+NO_NUMBERS = (-1, -1e-9, np.nan, np.inf, -np.inf, 10**400, True, "1", None, [1.0], 1j)
+WIDTHS = "be 'auto', a positive number or a list of them"
 
 
 @pytest.mark.parametrize(
-    "value",
-    ["scale", 0.0, np.nan, np.inf, True, None, [], [1.0, 0.0], ["auto"], [[1.0], [2.0]], {1: 1.0}],
-)
-def test_what_is_no_kernel_width(value):
-    refused(KERNEL_WIDTH, value, "be 'auto', a positive number or a list of them")
-
-
-def test_random_states():
-    for value in (None, 0, np.uint8(3), np.random.RandomState(0), np.random):
-        RANDOM_STATE.check("x", value)
-    for value in (-1, 1.0, True, "tuesday", np.random.default_rng(0)):
-        refused(RANDOM_STATE, value, "be a whole number of at least 0")
-    assert RANDOM_STATE.job_type is None
-
-
-def test_none_where_it_may_be():
-    COUNT.or_none.check("x", None)
-    refused(COUNT.or_none, 0, "be a whole number of at least 1")
-    refused(COUNT, None, "be a whole number of at least 1")
+    ("constraint", "allowed", "message", "wrong"),
+    [
+        (POSITIVE, (1, 0.5, 1e-300, np.float32(2), np.int8(3), Fraction(1, 3)),
+         POSITIVE_NUMBER, (*NO_NUMBERS, 0, 0.0)),
+        (NOT_NEGATIVE, (1, 0.5, 1e-300, np.float32(2), Fraction(1, 3), 0, 0.0),
+         NO_NEGATIVE, NO_NUMBERS),
+        (POSITIVE.in_memory, (1,), POSITIVE_NUMBER, (0,)),
+        (SHARE, (1.0,), "lie in (0, 1]", (1.5, 0.0, np.nan, "half")),
+        (number(high=1.0, low_open=False), (0.0,), "lie in [0, 1]", (1.5,)),
+        (number(low=1.0), (1.0 + 1e-9,), "be above 1", (1.0, 0, "two")),
+        (COUNT, (1, 10**30, np.int64(7), np.uint8(1)),
+         ONE_OR_MORE, (0, -1, 1.0, np.float64(2), True, np.True_, "3", None, np.nan)),
+        (COUNT.or_none, (None, 1), ONE_OR_MORE, (0,)),
+        (count(most=16), (16,), "be at most 16", (17,)),
+        (count(most=16), (1,), ONE_OR_MORE, (0,)),
+        (count(100), (100,), "be a whole number of at least 100", (99,)),
+        (choice("a", "b"), ("b",), "be one of ('a', 'b')", ("c", "A", None, 1)),
+        (choice("a", in_memory=("b",)), ("a", "b"), "be one of ('a', 'b')", ("c",)),
+        (BOOLEAN, (True, False, np.True_, np.False_), "be True or False", (0, 1, "true", None)),
+        (KERNEL_WIDTH, ("auto", 2, 0.5, [1], (1.0, 2.0), np.array([0.5]), np.array(2.0)), WIDTHS,
+         ("scale", 0.0, np.nan, np.inf, True, None, [], [1.0, 0.0], ["auto"], [[1.0], [2.0]],
+          {1: 1.0})),
+        (RANDOM_STATE, (None, 0, np.uint8(3), np.random.RandomState(0), np.random),
+         "be a whole number of at least 0", (-1, 1.0, True, "tuesday", np.random.default_rng(0))),
+    ],
+)  # fmt: skip
+def test_values_of_a_constraint(constraint, allowed, message, wrong):
+    for value in allowed:
+        constraint.check("x", value)
+    for value in wrong:
+        with pytest.raises(ParameterError) as caught:
+            constraint.check("x", value)
+        assert str(caught.value) == f"x must {message}, found {shown(value)}"
 
 
 def test_what_only_tables_in_memory_have():
-    refused(POSITIVE.in_memory, 0, "be a positive number")
+    assert RANDOM_STATE.job_type is None
     assert POSITIVE.in_memory.job_type is None
+    names = choice("a", in_memory=("b",))
+    assert in_job(names, "a")
+    assert not in_job(names, "b")
 
 
 # --- rules

@@ -24,7 +24,7 @@ from distsvc.run.nights.checks import RunMetrics, run_checks
 from distsvc.run.reporting.files import read_report
 from distsvc.storage.publishing.publication import Output
 from tests.processes import python
-from tests.run.nights.test_check_words import STORIES
+from tests.run.nights.test_checks import STORIES
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 

@@ -1,15 +1,24 @@
-"""Checks on what has changed since the night before, and runs that they hold back."""
+"""Checks on a result: their words, and runs that they hold back."""
 
 import json
 import re
+from types import SimpleNamespace as Stand
 
+import numpy as np
 import pytest
 
 from distsvc.errors import CheckFailedError
+from distsvc.job.config import ChecksConfig
 from distsvc.published.republish import publish_held
+from distsvc.report.content.parts import StoryPart
+from distsvc.run.job import run_job
+from distsvc.run.labelling.counts import IdReport
+from distsvc.run.nights.checks import CHECKS, RunMetrics, run_checks
+from distsvc.run.nights.comparison import outlier_notes
 from distsvc.storage.publishing.publication import Output, collect
 from tests.jobs.shop import FIRST, SECOND, THIRD, invoked, rows
 from tests.published_files import listed
+from tests.small_runs import small_job, three_clusters, write_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -123,3 +132,165 @@ def test_a_held_run_is_kept_beside_what_is_published(shop, monkeypatch):
     collect(shop.out("now"))
     assert not [one for one in held.files if (shop.out("now") / one.lasting).exists()]
     assert shop.ids("now", rows(100, 300, 200, seed=1)[1]) == {0: 0, 1: 1, 2: 2}
+
+
+FOUND = {
+    "rows": 900, "clusters": 45, "outlier_share": 0.21, "rows_moved": 0.5, "drift": 0.9123,
+    "drifted": "a {} b", "agreement": 0.2, "ids": IdReport(4, 1, 0, "a"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("check", "limit", "found", "words"),
+    [
+        ("min_rows", 1000, {}, "900 rows, at least 1,000 expected"),
+        ("max_outlier_share", 0.2, {},
+         "21.0 % of the rows lie outside every cluster, at most 20 % expected"),
+        ("max_outlier_share", 0.2, {"outlier_share": 0.2002},
+         "20.02 % of the rows lie outside every cluster, at most 20 % expected"),
+        ("max_outlier_share", 0.2, {"outlier_share": 0.2},
+         "20.0 % of the rows lie outside every cluster, at most 20 % expected"),
+        ("max_outlier_share", 0.29, {"outlier_share": None},
+         "not measured, at most 29 % expected"),
+        ("clusters", [2, 40], {}, "45 clusters, 2 to 40 expected"),
+        ("clusters", [3, 3], {"clusters": 1}, "1 cluster, 3 expected"),
+        ("max_rows_moved", 0.3, {},
+         "50.0 % of the rows have another id than before, at most 30 % expected"),
+        ("max_drift", 0.25, {},
+         "the population stability index of column 'a {} b' is 0.912, at most 0.25 expected"),
+        ("max_drift", 0.25, {"drift": 0.2500001},
+         "the population stability index of column 'a {} b' is 0.2500001, at most 0.25 expected"),
+        ("min_agreement", 0.3, {}, "the agreement is 0.20, at least 0.3 expected"),
+        ("unique_id", True, {},
+         "5 rows share their id with another or have none, 0 expected"),
+        ("unique_id", True, {"ids": IdReport(4, 0, 3, "a")},
+         "4 rows share their id with another (among one in 8 ids, which were compared) or have "
+         "none, 0 expected"),
+        ("unique_id", True, {"ids": None}, "not measured, 0 expected"),
+        ("max_rows", 800, {}, "900 rows, at most 800 expected"),
+        ("rows_against_last", [0.5, 2.0], {"before": [300]},
+         "rows are 3.00 times those of the run before, 300, 0.5 to 2 expected"),
+        ("rows_against_last", {"limit": [0.5, 2.0], "nights": 4}, {"before": [900, 300, 500]},
+         "rows are 1.80 times the median of the last 3 runs, 500, 0.5 to 2 expected"),
+        ("rows_against_last", [0.5, 2.0], {}, "not measured, 0.5 to 2 expected"),
+        ("max_null_share", 0.1, {},
+         "missing in column 'b': 20.0 % of the rows, at most 10 % expected"),
+        ("max_null_share", 0.1, {"dropped": 0.05},
+         "left out since a value is missing: 5.0 % of the rows, at most 10 % expected"),
+        ("min_cluster_rows", 50, {}, "the smallest cluster has 7 rows, at least 50 expected"),
+        ("max_new_share", 0.2, {},
+         "40.0 % of the clusters have an id that is new, at most 20 % expected"),
+        ("max_gone_share", 0.2, {},
+         "25.0 % of the clusters of the run before have ended, at most 20 % expected"),
+        ("max_gone_share", 0.2, {"rows_moved": None}, "not measured, at most 20 % expected"),
+        ("max_drift", {"limit": 1.0, "warn": 0.5}, {},
+         "the population stability index of column 'a {} b' is 0.912, at most 0.5 expected"),
+        ("max_drift", {"limit": 0.9, "warn": 0.5}, {},
+         "the population stability index of column 'a {} b' is 0.912, at most 0.9 expected"),
+    ],
+)  # fmt: skip
+def test_words_tell_what_was_found_and_the_limit(check, limit, found, words):
+    config = ChecksConfig.model_validate({check: limit})
+    (part,) = run_checks(config, measured(**(FOUND | found)))
+    assert part.words == f"{check}: {words}"
+    assert part.name == check
+
+
+STORIES = [
+    StoryPart(id=i, event=event, jaccard=0.5, rows_before=before, rows_after=after, others=[])
+    for i, (event, before, after) in enumerate(
+        [("survived", 9, 9), ("survived", 9, 9), ("survived", 9, 0), ("absorbed", 9, 0),
+         ("split", 0, 9), ("appeared", 0, 9)]
+    )
+]  # fmt: skip
+"""Three clusters go on; one of four before has ended, two of five now are new."""
+
+
+def measured(
+    rows, clusters, outlier_share, rows_moved, drift, drifted, agreement, ids,
+    before=(), dropped=None,
+):  # fmt: skip
+    missing = {"": Stand(missing=np.array([0.1, 0.2]))}
+    sizes = np.array([[900, 0], [0, 0], [3, 4]])
+    counts = Stand(n_rows=rows, n_clusters=clusters, columns=missing, sizes=sizes)
+    labeller = Stand(columns=["a", "b"])
+    labelled = Stand(counts=counts, outlier_share=outlier_share, ids=ids, labeller=labeller)
+    lineage = Stand(moved=rows_moved, clusters=STORIES)
+    drifted = Stand(columns=[Stand(index=drift, column=drifted, factor=None)])
+    return RunMetrics(labelled, lineage, drifted, agreement, dropped, before)
+
+
+@pytest.mark.parametrize(
+    ("drift", "state"), [(0.4, "passed"), (0.6, "warned"), (1.2, "failed"), (None, "not measured")]
+)
+def test_a_check_warns_first_and_then_holds_back(drift, state):
+    config = ChecksConfig.model_validate({"max_drift": {"limit": 1.0, "warn": 0.5}})
+    (part,) = run_checks(config, measured(**(FOUND | {"drift": drift})))
+    assert (part.state, part.limit, part.warn) == (state, [1.0], [0.5])
+
+
+def test_usual_checks_of_a_job_with_a_run_before():
+    """They are those that the job does not name, and say how to change them."""
+    found = measured(**(FOUND | {"outlier_share": 0.6, "drift": 9.0, "before": [100]}))
+    none = ChecksConfig()
+    assert run_checks(none, found) == []
+    parts = {part.name: part for part in run_checks(none, found, guarded=True)}
+    assert {name: part.state for name, part in parts.items()} == {
+        "rows_against_last": "warned", "max_outlier_share": "failed", "max_rows_moved": "passed",
+        "max_drift": "failed", "same_units": "passed",
+    }  # fmt: skip
+    hint = "; this check is on by default, [checks] max_drift = false turns it off"
+    assert parts["max_drift"].words.endswith(hint)
+    own = ChecksConfig.model_validate({"max_drift": False, "max_outlier_share": 0.55})
+    parts = {part.name: part for part in run_checks(own, found, guarded=True)}
+    assert "max_drift" not in parts
+    assert parts["max_outlier_share"].state == "failed"
+    assert "[checks]" not in parts["max_outlier_share"].words
+
+
+def test_the_keys_of_a_job_are_all_checks():
+    assert list(ChecksConfig.model_fields) == [check.name for check in CHECKS]
+
+
+BALL = {"algorithm": "linear-svdd"}
+
+
+@pytest.mark.parametrize(
+    ("share", "asked"),
+    [
+        (None, [{}]),
+        (0.25, [{}]),
+        (0.5, [{"nu": 0.5}]),
+        (0.54, [{}, {"nu": 0.5}]),
+        (0.5, [{"nu": None, "C": 0.1}]),
+    ],
+)
+def test_nothing_is_said_of_few_or_of_what_was_asked_for(share, asked):
+    assert outlier_notes(share, asked) == []
+
+
+@pytest.mark.parametrize("asked", [[{}], [{"nu": 0.2}], [{"nu": None, "C": None}], []])
+def test_more_than_a_quarter(asked):
+    (note,) = outlier_notes(0.2512, asked)
+    assert note.startswith("25.1% of the rows lie outside, and the job did not ask for so many: ")
+
+
+@pytest.mark.usefixtures("quick_page")
+def test_a_night_whose_rows_the_model_does_not_know(tmp_path):
+    X, out = three_clusters(400), str(tmp_path / "first")
+    first = run_job(small_job(write_table(tmp_path / "1.parquet", X), BALL, output={"path": out}))
+    assert first.outliers.share <= 0.05
+    night = small_job(
+        write_table(tmp_path / "2.parquet", X + 30.0),
+        BALL | {"mode": "assign"},
+        continuity={"previous": out},
+        output={"path": str(tmp_path / "second")},
+    )
+    with pytest.raises(
+        CheckFailedError, match=r"max_outlier_share: 100\.0 % of the rows lie outside"
+    ):
+        run_job(night)
+    off = {"max_outlier_share": {"limit": 1.0}, "max_drift": False}
+    second = run_job(night.model_copy(update={"checks": ChecksConfig.model_validate(off)}))
+    told = [text for text in second.warnings if "did not ask for so many" in text]
+    assert (len(told), second.outliers.share) == (1, 1.0)

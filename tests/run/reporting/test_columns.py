@@ -1,4 +1,4 @@
-"""The part of the report on columns: shares, medians, and what they say about clusters."""
+"""The part of the report on columns: shares, medians, separating columns, functions."""
 
 import json
 
@@ -8,15 +8,24 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from distsvc.models.columns.model import ColumnModel
+from distsvc.models.rows.scaling import Scaling
+from distsvc.run.algorithms.algorithm import PilotRows
 from distsvc.run.job import run_job
+from distsvc.run.learning.preparation import Preparation
 from distsvc.run.reporting.columns import (
     MAX_SHOWN_LEVELS,
     REST,
     _shares,
+    doubt_of_functions,
     explained_ranks,
     explained_share,
+    function_pairs,
     number_fields,
+    separating_columns,
 )
+from distsvc.storage.rows.categories import Codes, OneHot
+from distsvc.storage.rows.features import Numeric
 from tests.published_files import read_labels
 from tests.small_runs import forget, small_job
 
@@ -119,3 +128,130 @@ def test_clusters_are_compared_by_features_and_by_columns_that_are_none(name, tm
     assert found["news"].explained < 0.05
     content = json.loads((tmp_path / "out/report.json").read_text())
     assert content["columns"]["columns"][0]["column"] == "spend"
+
+
+N_FLAGS = 400
+OWN = OneHot(column="plan", known=("a", "b"), rest=0.0)
+
+
+def rows(labels, **columns):
+    """Return the features and a labelled pilot; a column of one-hot values is called plan."""
+    features = [OWN if name == "plan" else Numeric(name) for name in columns]
+    raw = np.column_stack([np.asarray(values, float) for values in columns.values()])
+    X = (raw - np.nanmean(raw, axis=0)) / np.where(
+        np.nanstd(raw, axis=0) > 0, np.nanstd(raw, axis=0), 1
+    )
+    X = np.where(np.isnan(X), 0.0, X)
+    pilot = PilotRows(np.arange(N_FLAGS), raw, X, np.asarray(labels), np.ones(N_FLAGS), sample=None)
+    return pilot, features, np.arange(labels.max() + 1) + 10
+
+
+@pytest.fixture
+def planted_flag():
+    random = np.random.default_rng(0)
+    y, flag = random.integers(0, 3, N_FLAGS), random.random(N_FLAGS) < 0.5
+    return y, flag, 6.0 * y + random.normal(size=N_FLAGS), random.normal(size=N_FLAGS)
+
+
+def found(pilot, features, ids):
+    d = pilot.X.shape[1]
+    scaling = Scaling(np.zeros(d), np.ones(d), np.zeros(d), "none")
+    return separating_columns(pilot, features, ids, Preparation(scaling, np.zeros(d), True))
+
+
+def test_an_irrelevant_boolean_is_named_with_the_pairs_that_it_divides(planted_flag):
+    y, flag, x, noise = planted_flag
+    (one,) = found(*rows(2 * y + flag, x=x, flag=flag, noise=noise))
+    assert one.pairs == [(10, 11), (12, 13), (14, 15)]
+    assert one.note == ("3 pairs of clusters differ only in flag. To ignore it: --exclude flag")
+
+
+def test_so_is_one_that_is_missing_in_some_rows_and_one_of_two(planted_flag):
+    y, flag, x, _ = planted_flag
+    other = np.random.default_rng(1).random(N_FLAGS) < 0.5
+    gaps = np.where(np.arange(N_FLAGS) % 9 == 0, np.nan, flag)
+    first, second = found(*rows(4 * y + 2 * flag + other, x=x, flag=gaps, other=other))
+    assert (first.column, first.pairs[:2]) == ("flag", [(10, 12), (11, 13)])
+    assert (second.column, second.pairs[0]) == ("other", (10, 11))
+
+
+def test_so_is_a_category(planted_flag):
+    y, flag, x, _ = planted_flag
+    pilot, features, ids = rows(2 * y + flag, x=x, plan=flag)
+    codes = np.column_stack([flag, ~flag, np.zeros(N_FLAGS)]).astype(float)
+    raw = np.column_stack([pilot.raw[:, :1], codes])
+    X = np.column_stack([pilot.X[:, :1], codes])
+    pilot = PilotRows(pilot.numbers, raw, X, pilot.labels, pilot.scores, None)
+    (one,) = found(pilot, features, ids)
+    assert (one.column, one.pairs[0]) == ("plan", (10, 11))
+
+
+def test_so_is_a_category_of_codes_in_modelled_columns(planted_flag):
+    y, flag, x, _ = planted_flag
+    raw = np.column_stack([x, 2.0 * flag])
+    raw[(y == 1) & (np.arange(N_FLAGS) % 5 == 0), 1] = 1.0
+    columns = ColumnModel.of(raw, np.array([False, True]))
+    origin = np.zeros(columns.layout.width)
+    scaling = Scaling(np.zeros(2), np.ones(2), np.zeros(2), "none")
+    labels = np.where(y == 1, 0, 1 + flag)
+    pilot = PilotRows(
+        np.arange(N_FLAGS), raw, columns.prepared(raw), labels, np.ones(N_FLAGS), None
+    )
+    plan = Codes(column="plan", known=("a", "b", "c"), rest=0.0)
+    features, ids = [Numeric("x"), plan], np.arange(3)
+    one_class = y != 0
+    pilot = PilotRows(
+        *(part[one_class] for part in (pilot.numbers, pilot.raw, pilot.X, labels, pilot.scores)),
+        None,
+    )
+    (one,) = separating_columns(pilot, features, ids, Preparation(scaling, origin, False, columns))
+    assert one.clause == "clusters 1 and 2 differ only in plan"
+
+
+def test_a_boolean_that_goes_with_other_columns_is_not(planted_flag):
+    y, _, x, noise = planted_flag
+    assert found(*rows(y, x=x, flag=y == 1, noise=noise)) == []
+    assert found(*rows(y, x=x, noise=noise, constant=np.zeros(N_FLAGS))) == []
+
+
+def test_neither_are_many_small_differences_nor_one_cluster():
+    random = np.random.default_rng(0)
+    y = np.arange(N_FLAGS) % 2
+    many = {f"x{k}": 0.6 * y + random.normal(size=N_FLAGS) for k in range(80)}
+    assert found(*rows(y, flag=y, **many)) == []
+    assert found(*rows(0 * y, flag=y, **many)) == []
+
+
+def pairs(**columns):
+    raw = np.column_stack(list(columns.values())).astype(float)
+    n = len(raw)
+    rows = PilotRows(np.arange(n), raw, raw, np.zeros(n, int), np.ones(n), sample=None)
+    return function_pairs(rows, [Numeric(name) for name in columns])
+
+
+def test_functions_of_each_other():
+    random = np.random.default_rng(0)
+    x, other = random.lognormal(size=500), random.lognormal(size=500)
+    noisy = x * random.lognormal(0.0, 0.1, 500)
+    found = pairs(x=x, other=other, square=x**2, noisy=noisy, inverse=1 / x)
+    assert found == [("x", "square"), ("x", "inverse"), ("square", "inverse")]
+
+
+def test_columns_of_few_values_and_missing_ones():
+    x = np.random.default_rng(0).normal(size=500)
+    gaps = np.where(np.arange(500) % 50 == 0, np.nan, x**3)
+    assert pairs(flag=x > 0, same=x > 0) == []
+    assert pairs(x=x, gaps=gaps) == []  # too few rows have both to be sure
+    assert pairs(constant=np.zeros(500), empty=np.full(500, np.nan)) == []
+
+
+def test_the_doubt_is_one_clause():
+    assert doubt_of_functions([]) == []
+    assert doubt_of_functions([("a", "b")]) == ["a and b are functions of each other"]
+    many = [("a", "b"), ("a", "c"), ("b", "c")]
+    assert doubt_of_functions(many) == [
+        "a and b are functions of each other, as are 2 more pairs of columns"
+    ]
+    assert doubt_of_functions(many[:2]) == [
+        "a and b are functions of each other, as is 1 more pair of columns"
+    ]

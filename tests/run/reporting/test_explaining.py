@@ -1,17 +1,26 @@
-"""Reasons and profiles of a table of 40 columns of which three matter, through whole jobs."""
+"""Parts of the report that explain an answer, and the picture of the pilot."""
 
 import importlib
 
 import numpy as np
 import pytest
 
+from distsvc.models.baselines.rules import Centres
+from distsvc.models.linear.rule import BallRule
 from distsvc.models.support_vector.level_tree.directions import MOST_COVARIANCES
 from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
-from distsvc.run.reporting.explaining import MAX_VECTOR_COMPONENTS, components
+from distsvc.run.reporting import explaining
+from distsvc.run.reporting.explaining import (
+    MAX_VECTOR_COMPONENTS,
+    components,
+    labelled_pilot,
+    plane,
+)
 from tests.models.rules.test_profiles import three_that_matter
+from tests.models.rules.test_rule import RULES
 from tests.published_files import labels_folder, read_labels
-from tests.small_runs import digests, forget, small_job, write_table
+from tests.small_runs import FORMS, digests, fit, forget, small_job, three_clusters, write_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -154,3 +163,157 @@ def test_components_are_those_of_the_singular_vectors(width):
     expected = centred @ axes[: found.shape[1]].T
     assert found.shape == (40, min(width, MAX_VECTOR_COMPONENTS))
     np.testing.assert_allclose(np.abs(found), np.abs(expected), rtol=1e-3, atol=1e-3)
+
+
+OUTLYING = BallRule(np.zeros(2), np.zeros(2), -1.0)
+BORDERS = Centres(np.eye(2))
+
+
+def drawn(X, scores, rule=OUTLYING, raw=None):
+    columns = [f"c{k}" for k in range(X.shape[1])]
+    labels = np.arange(len(X), dtype=np.int32) % 3
+    return plane(rule, columns, X if raw is None else raw, X, labels, np.asarray(scores))
+
+
+def test_two_columns_are_drawn_as_they_are():
+    raw = np.array([[1.0, 200.0], [1.1, 180.0], [1.123456789, 300.0]])
+    found = drawn((raw - 1.0) / 7.0, [1.0, -0.5, 0.0], raw=raw)
+    assert (found.kind, found.axes, found.explained) == ("columns", ["c0", "c1"], None)
+    assert found.beyond == 0
+    assert (found.x, found.y) == ([1.0, 1.1, 1.123457], [200.0, 180.0, 300.0])
+    assert found.label == [0, 1, 2]
+    assert found.outlier == [False, True, False]
+
+
+@pytest.mark.parametrize(("rule", "axis"), [(OUTLYING, "score"), (BORDERS, "distance")])
+def test_one_column_is_drawn_with_the_score(rule, axis):
+    raw = np.array([[3.0], [4.0], [5.0]])
+    found = drawn(raw, [0.5, np.inf, 0.25], rule)
+    assert (found.kind, found.axes) == ("single", ["c0", axis])
+    assert (found.x, found.y) == ([3.0, 4.0, 5.0], [0.5, 0.0, 0.25])
+
+
+def test_more_columns_are_drawn_by_the_components_of_the_rows_inside():
+    random = np.random.default_rng(0)
+    Q = np.linalg.qr(random.normal(size=(4, 4)))[0]
+    spread = np.array([10.0, 3.0, 0.1, 0.1])
+    Z = random.normal(size=(500, 4)) * spread
+    Z[:20, 3] += 200.0
+    scores = np.where(np.arange(500) < 20, -1.0, 1.0)
+    found = drawn(Z @ Q.T, scores, raw=np.full((500, 4), np.nan))
+    assert found.kind == "pca"
+    assert found.axes == ["first component", "second component"]
+    assert found.explained == pytest.approx(spread[:2] ** 2 / (spread**2).sum(), abs=0.03)
+    for ours, k in ((found.x, 0), (found.y, 1)):
+        shown = np.array(ours)[np.flatnonzero(~np.array(found.outlier))]
+        assert abs(np.corrcoef(shown, Z[20:, k])[0, 1]) > 0.99
+
+
+def test_a_rule_may_have_a_plane_of_its_own():
+    X = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+    rule = next(rule for rule in RULES if rule.form == "landmarks")
+    found = drawn(X[:, :3], np.ones(50), rule)
+    assert (found.kind, found.explained) == ("clusters", None)
+    assert all(name.startswith(("first direction", "second direction")) for name in found.axes)
+    expected = rule.plane(X[:, :3].copy())
+    assert np.column_stack([found.x, found.y]) == pytest.approx(expected, abs=1e-5)
+
+
+def apart_in_thin_columns(n=600, d=9):
+    """Return rows whose two clusters differ in a column that has little of the variance."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(n, d)) * np.linspace(9.0, 3.0, d)
+    labels = np.arange(n) % 2
+    X[:, d - 1] = 2.0 * labels + random.normal(size=n) * 0.2
+    middles = np.array([X[labels == k].mean(axis=0) for k in (0, 1)])
+    return X, Centres(middles * (np.arange(d) == d - 1)), labels
+
+
+def test_clusters_are_drawn_where_they_lie_apart():
+    X, rule, labels = apart_in_thin_columns()
+    columns = [f"c{k}" for k in range(X.shape[1])]
+    found = plane(rule, columns, X, X, labels, np.ones(len(X)))
+    assert (found.kind, found.explained) == ("clusters", None)
+    x = np.array(found.x)
+
+    low, high = sorted((x[labels == k] for k in (0, 1)), key=np.mean)
+    assert low.max() < high.min()
+    assert found.axes[0] in ("first direction: c8", "first direction: −c8")
+    alone = plane(rule, columns, X, X, np.zeros(len(X), int), np.ones(len(X)))
+    assert alone.kind == "pca"
+    assert plane(rule, columns, X, X, labels, -np.ones(len(X))).kind == "pca"
+
+
+def test_clusters_that_do_not_lie_apart_do_not_look_so_in_many_columns():
+    random = np.random.default_rng(0)
+    X, labels = random.normal(size=(300, 250)), np.arange(300) % 2
+    columns = [f"c{k}" for k in range(250)]
+    found = plane(BORDERS, columns, X, X, labels, np.ones(300))
+    x = np.array(found.x)
+    middles = abs(x[labels == 0].mean() - x[labels == 1].mean())
+    assert middles < 1.5 * x[labels == 0].std()
+
+
+def test_clusters_of_equal_rows_are_drawn_apart():
+    X, labels = np.repeat(np.eye(4)[:3], 5, axis=0), np.repeat(np.arange(3), 5)
+    found = plane(BORDERS, list("abcd"), X, X, labels, np.ones(15))
+    assert found.kind == "clusters"
+    places = np.column_stack([found.x, found.y])
+    apart = np.linalg.norm(places[::5, None] - places[::5], axis=2)
+    assert apart[np.triu_indices(3, 1)] == pytest.approx(2**0.5)
+
+
+def test_rows_that_are_all_equal_have_components_too():
+    found = drawn(np.ones((5, 3)), np.ones(5))
+    assert found.explained == [0.0, 0.0]
+    assert found.x == found.y == [0.0] * 5
+
+
+def test_outliers_far_beyond_the_others_are_counted_and_not_drawn():
+    X = np.array([[0.0, 0.0], [1.0, 2.0], [1.4, 0.0], [1.6, 0.0], [0.5, 9.0], [0.5, -0.9]])
+    found = drawn(X, [1.0, 1.0, -1.0, -1.0, -1.0, -1.0])
+    assert found.beyond == 2
+    assert list(zip(found.x, found.y, strict=True)) == [tuple(X[i]) for i in (0, 1, 2, 5)]
+    assert found.label == [0, 1, 2, 2]
+    assert found.outlier == [False, False, True, True]
+
+
+def test_far_rows_inside_are_drawn():
+    X = np.array([[0.0, 0.0], [1.0, 1.0], [100.0, 1.0]])
+    assert drawn(X, [1.0, 1.0, 1.0]).beyond == 0
+    assert drawn(X, [1.0, 1.0, -1.0]).beyond == 1
+
+
+def test_where_all_rows_lie_outside_all_are_drawn():
+    X = np.array([[0.0, 0.0], [1.0, 1.0], [100.0, 1.0]])
+    found = drawn(X, [-1.0, -1.0, -1.0])
+    assert (found.beyond, found.outlier) == (0, [True] * 3)
+
+
+def test_a_part_of_a_large_pilot_is_drawn(monkeypatch):
+    monkeypatch.setattr(explaining, "MAX_DRAWN_ROWS", 40)
+    X = three_clusters(100)
+    found = drawn(X, np.ones(100))
+    assert len(found.x) == len(found.label) == 40
+    np.testing.assert_allclose(found.x, X[:40, 0], atol=1e-6)
+
+
+def test_the_pilot_is_labelled_and_its_holes_are_filled(tmp_path):
+    X = three_clusters(300)
+    X[4, 0] = np.nan
+    job = small_job(
+        write_table(tmp_path / "t.parquet", X),
+        FORMS["support-vector"],
+        preprocess={"missing": "median"},
+    )
+    run = fit(job, tmp_path / "run")
+    rows = labelled_pilot(run.run, run.rule, run.survey.lowest)
+    assert np.isnan(rows.raw).sum() == 1
+    assert rows.X.tobytes() == run.pilot.tobytes()
+    expected = run.rule.label(run.pilot)
+    np.testing.assert_array_equal(rows.labels, expected["label"])
+    np.testing.assert_array_equal(rows.scores, expected["score"])
+    hole = int(np.flatnonzero(np.isnan(rows.raw[:, 0]))[0])
+    assert rows.sample.x[hole] == pytest.approx(np.nanmedian(X[:, 0]), abs=1e-6)
+    assert rows.sample.axes == ["x0", "x1"]
+    assert rows.sample.label == rows.labels.tolist()

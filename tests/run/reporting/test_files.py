@@ -1,17 +1,33 @@
-"""The page of a published run can be written again from what its report holds."""
+"""The files of a report: the page, queries for rows, names of clusters."""
 
+import base64
+import csv
+import datetime
+import io
 import json
+import re
 import threading
+from pathlib import Path
 
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from distsvc.errors import DataError, InputNotFoundError, TemporaryError
+from distsvc.errors import DataError, InputNotFoundError, JobFileError, TemporaryError
+from distsvc.job.file import load_job, parse_job
 from distsvc.report.content.report import Report
 from distsvc.report.page import render_page
+from distsvc.run.job import run_job
+from distsvc.run.reporting import files
+from distsvc.run.reporting import files as report_files
 from distsvc.run.reporting.files import rewrite_page
+from distsvc.run.work.start import Start
 from distsvc.storage.publishing.publication import Output, collect
 from tests.jobs.blob_jobs import check_manifest, copied
-from tests.published_files import published_file
+from tests.jobs.shop import FIRST, SECOND, Shop, rows
+from tests.published_files import listed, published_file, read_labels
 from tests.small_runs import listed_again
 
 
@@ -64,3 +80,177 @@ def test_a_damaged_report_is_named(blob_run, tmp_path):
     with pytest.raises(DataError, match=expected):
         rewrite_page(str(copy))
     assert (copy / "report.html").read_bytes() == page
+
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def shop(tmp_path):
+    shop = Shop(tmp_path)
+    for seed, date in enumerate([FIRST, SECOND]):
+        shop.table(date, rows(300, 200, 100, seed=seed)[0], customer=np.arange(600) + 5000)
+    return shop
+
+
+def test_the_query_has_the_rows_of_the_cluster_with_their_columns(shop):
+    report = shop.run(FIRST, input={"id": "customer"})
+    assert 'USING ("customer")' in report.rows.query
+    found = duckdb.sql(report.rows.query).to_arrow_table()
+    labels = read_labels(shop.out(FIRST))
+    largest = report.clusters[0]
+    assert len(found) == largest.rows
+    assert set(found["label"].to_pylist()) == {largest.label}
+    assert {"customer", "x0", "x1", "score", "outlier"} <= set(found.column_names)
+    wanted = labels.filter(labels["label"].to_numpy() == largest.label)
+    assert sorted(found["customer"].to_pylist()) == sorted(wanted["customer"].to_pylist())
+
+
+def test_without_ids_or_with_zarr_there_is_a_query_of_the_labels(shop):
+    report = shop.run(FIRST, input={"columns": ["x0", "x1"]})
+    assert len(duckdb.sql(report.rows.query)) == report.clusters[0].rows
+    report = shop.run(SECOND, output={"format": "zarr"}, input={"columns": ["x0", "x1"]})
+    import distsvc
+
+    code = report.rows.query.partition("  #")[0]
+    assert eval(code, {"distsvc": distsvc}).num_rows == report.clusters[0].rows
+
+
+def test_a_small_table_has_its_labels_in_the_page(shop, monkeypatch):
+    report = shop.run(FIRST, input={"id": "customer"})
+    found = list(csv.DictReader(io.StringIO(report.rows.csv)))
+    labels = read_labels(shop.out(FIRST)).to_pylist()
+    assert [(int(f["customer"]), int(f["label"]), f["outlier"]) for f in found] == [
+        (row["customer"], row["label"], str(row["outlier"]).lower()) for row in labels
+    ]
+    page = (shop.out(FIRST) / "report.html").read_text()
+    [encoded] = re.findall(r'href="data:text/csv;base64,([^"]*)"', page)
+    assert base64.b64decode(encoded).decode() == report.rows.csv
+    monkeypatch.setattr(files, "MAX_LISTED_ROWS", 599)
+    report = shop.run(SECOND, input={"id": "customer"})
+    assert report.rows.csv == ""
+    assert "data:text/csv" not in (shop.out(SECOND) / "report.html").read_text()
+
+
+def test_the_stated_size_is_that_of_the_code():
+    from distsvc.report.formats import TEMPLATES
+
+    text = (TEMPLATES / "parts/rows.html").read_text()
+    assert f"at most {files.MAX_LISTED_ROWS:,} rows" in text
+
+
+def clusters_of(out):
+    """Return the columns of the one table of clusters that a glob finds."""
+    [file] = out.glob("report/*/clusters.parquet")
+    return pq.read_table(file).to_pydict()
+
+
+def test_names_of_ones_own_go_on_and_can_be_changed(shop):
+    names = {"0": "regulars", "9": "unknown"}
+    shop.run(FIRST, names=names)
+    shop.run(SECOND, names=names)
+    page = (shop.out(SECOND) / "report.html").read_text()
+    assert page.count("regulars") >= 2
+    assert "unknown</span>" not in page
+    assert clusters_of(shop.out(SECOND))["name"][0] == "regulars"
+    labels = [path.read_bytes() for path in listed(shop.out(SECOND), "labels/")]
+    job = load_job(shop.job_file(names={"0": "friends"}), (), SECOND)
+    report = run_job(job, start=Start())
+    assert report.was_there
+    assert report.names == {"0": "friends"}
+    page = (shop.out(SECOND) / "report.html").read_text()
+    assert "friends" in page
+    assert "regulars" not in page
+    clusters = clusters_of(shop.out(SECOND))
+    assert clusters["night"] == [datetime.date.fromisoformat(SECOND)] * len(clusters["cluster"])
+    assert clusters["cluster"] == [row.label for row in report.clusters]
+    assert clusters["rows"] == [row.rows for row in report.clusters]
+    assert clusters["name"][0] == "friends"
+    assert all(clusters["name"][1:])
+    assert labels == [path.read_bytes() for path in listed(shop.out(SECOND), "labels/")]
+
+
+def test_new_names_add_the_table_of_clusters_to_a_run_without_it(shop):
+    shop.run(FIRST)
+    path = shop.out(FIRST) / "manifest.json"
+    manifest = json.loads(path.read_text())
+    files = [one for one in manifest["files"] if not one["file"].endswith("clusters.parquet")]
+    assert len(files) == len(manifest["files"]) - 1
+    path.write_text(json.dumps(manifest | {"files": files}))
+    job = load_job(shop.job_file(names={"0": "friends"}), (), FIRST)
+    run_job(job, start=Start())
+    assert clusters_of(shop.out(FIRST))["name"][0] == "friends"
+    assert published_file(shop.out(FIRST), "clusters.parquet").exists()
+
+
+def test_the_sql_of_the_pages_joins_names_and_labels(shop, monkeypatch):
+    for night in (FIRST, SECOND):
+        shop.run(night, names={"0": "regulars"}, input={"id": "customer"})
+    monkeypatch.chdir(shop.folder)
+    pages = [ROOT / "docs/reference/published.md", ROOT / "docs/nights/export.md"]
+    code = [re.findall(r"```sql\n(.*?)```", page.read_text(), re.DOTALL) for page in pages]
+    queries = [query for found in code for query in found if "clusters.parquet" in query]
+    joined, sizes = (duckdb.sql(query).to_arrow_table().to_pylist() for query in queries)
+    assert len(joined) == 1200
+    nights = [datetime.date.fromisoformat(night) for night in (FIRST, SECOND)]
+    assert all(row["name"] == "regulars" for row in joined if row["label"] == 0)
+    for row in sizes:
+        same = [r for r in joined if (r["night"], r["label"]) == (row["night"], row["cluster"])]
+        assert {one["name"] for one in same} == {row["name"]}
+        assert len(same) == row["rows"]
+    assert sorted({row["night"] for row in sizes}) == nights
+
+
+def test_a_name_needs_the_id_of_a_cluster():
+    job = {"input": {"path": "a"}, "output": {"path": "b"}}
+    for key in ("a", "-1", "01", "1.5"):
+        with pytest.raises(JobFileError, match="must be the id of a cluster, such as '3', found"):
+            parse_job(job | {"names": {key: "x"}})
+
+
+COMMON = {"title", "input", "model", "clusters", "outliers", "score_histogram", "warnings"}
+COMMON |= {"checks", "forecast", "sample", "phases", "distsvc_version", "command", "job_file"}
+COMMON |= {"finished", "reasons", "rows", "columns"}
+VOTES = {"algorithm": "support-vector", "effort": "fast"}
+JOBS = {
+    "auto": ({"effort": "fast"}, 3, {"choice", "levels", "indices", "profiles"}),
+    "votes": (VOTES, 3, {"levels", "indices", "profiles"}),
+    "boundary": (
+        {"gamma": 4.0, "nu": 0.1, "max_iter": 2000},
+        2,
+        {"picture", "indices", "profiles"},
+    ),
+    "imdh": ({"algorithm": "imdh"}, 3, {"tree", "indices", "profiles"}),
+    "linear-svdd": ({"algorithm": "linear-svdd", "nu": 0.1}, 2, set()),
+    "bico": ({"algorithm": "bico", "n_clusters": 3}, 3, {"indices", "profiles"}),
+}
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    y = np.arange(600) % 3
+    X = np.random.default_rng(0).normal(size=(600, 3))
+    X[:, 0] += 9.0 * y
+    path = tmp_path_factory.mktemp("data") / "t.parquet"
+    pq.write_table(pa.table({"x0": X[:, 0], "x1": X[:, 1], "x2": X[:, 2], "y": y}), path)
+    return path
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_the_report_comes_back(name, table, tmp_path, monkeypatch):
+    monkeypatch.setattr(report_files, "page_of", lambda _: "a page")
+    model, d, parts = JOBS[name]
+    run_job(
+        parse_job(
+            {
+                "input": {"path": str(table), "columns": ["x0", "x1", "x2"][:d], "label": "y"},
+                "preprocess": {"scale": "standard"},
+                "model": model,
+                "output": {"path": str(tmp_path / "out")},
+            }
+        )
+    )
+    text = (tmp_path / "out/report.json").read_text()
+    report = Report.parsed(json.loads(text), "report.json")
+    assert set(report.dumped()) == COMMON | parts
+    assert json.dumps(report.dumped(), indent=1) + "\n" == text

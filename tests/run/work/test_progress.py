@@ -1,15 +1,33 @@
-"""Events are records of one logger: lines of JSON, or what a user attaches; phases are timed."""
+"""Events as sentences, lines of JSON or above a bar; phases are timed."""
 
+import ast
 import datetime
+import io
 import json
 import logging
 import re
-from contextlib import closing
+import time
+from contextlib import closing, redirect_stderr
+from pathlib import Path
 
 import pytest
 
+import distsvc
 from distsvc.run.work import progress as module
-from distsvc.run.work.progress import LOG, Progress, attach
+from distsvc.run.work.bars import WholeBar
+from distsvc.run.work.phases import Phase
+from distsvc.run.work.progress import (
+    LOG,
+    PHASES,
+    SENTENCES,
+    Progress,
+    attach,
+    duration,
+    log_defect,
+    needs_verbose,
+    phase_title,
+    sentence,
+)
 
 
 class Collecting(logging.Handler):
@@ -198,3 +216,255 @@ def test_time_for_compiling_does_not_count_for_the_time_left(clock):
             meter.finished(100, compile_s=20.0, worker=worker)
         assert meter.seconds_left() == pytest.approx(4.0)
         assert meter.pace() == pytest.approx(200.0)
+
+
+STAMP = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d "
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def a_run(progress, clock):
+    """Tell of a short phase, and of a long one with a task that fails."""
+    progress.run = "ab12-34cd"
+    with progress.phase("open"):
+        progress.event("columns", used="a, b", left_out="none")
+    with progress.phase("label") as meter:
+        meter.begin(9)
+        for _ in range(8):
+            clock[0] += 3.0
+            meter.finished(300)
+    progress.event("warning", because="the end is near")
+
+
+def test_sentences_are_the_default(capsys, clock):
+    with closing(Progress()) as progress:
+        a_run(progress, clock)
+    lines = capsys.readouterr().err.splitlines()
+    assert all(re.match(STAMP, line) for line in lines)
+    assert [re.sub(STAMP, "", line) for line in lines] == [
+        "Columns: a, b.",
+        "Label the rows: 4 of 9, 100 rows/s, 15 s left.",
+        "Label the rows: 8 of 9, 100 rows/s, 3.0 s left.",
+        "Label the rows: 24 s, 2,400 rows.",
+    ]
+
+
+def test_all_events_with_all_fields(capsys, clock):
+    with closing(Progress(verbose=True)) as progress:
+        a_run(progress, clock)
+    lines = [re.sub(STAMP, "", line) for line in capsys.readouterr().err.splitlines()]
+    assert len(lines) == 13
+    assert "Columns: a, b. [used a, b, left_out none]" in lines
+    assert any(line.startswith("Open the table: 0.0 s. [phase open, seconds 0") for line in lines)
+    assert lines[-1] == "Warning: the end is near [because the end is near]"
+    assert not any("ab12" in line for line in lines)
+
+
+def test_json_has_all_events(capsys, clock):
+    with closing(Progress(log_format="json")) as progress:
+        a_run(progress, clock)
+    events = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [event["event"] for event in events if event["event"] != "progress"] == [
+        "columns", "phase finished", "phase finished", "warning",
+    ]  # fmt: skip
+    assert all(event["run"] == "ab12-34cd" for event in events)
+    assert sum(event["event"] == "progress" for event in events) == 9
+
+
+def test_a_terminal_has_one_bar_and_sentences_above_it(clock):
+    with redirect_stderr(Terminal()) as terminal, closing(Progress()) as progress:
+        progress.event("cluster", kind="this process", because="x", text="[red]")
+        progress.event("unknown", text="[red]")
+        with progress.phase("survey") as meter:
+            meter.begin(4)
+            for _ in range(4):
+                meter.finished()
+        with progress.phase("learn") as meter:
+            meter.begin(4)
+            clock[0] += 30.0
+            meter.finished(600)
+            until = time.monotonic() + 10.0
+            while "left" not in terminal.getvalue() and time.monotonic() < until:
+                time.sleep(0.02)  # another thread draws the bar
+        progress.event("warning", because="the end is near")
+    shown = terminal.getvalue()
+    assert "Using one core: " in shown.replace("\x1b[2K", "")
+    assert "unknown: text [red]" in shown
+    assert "Train models" in shown
+    assert "20 rows/s, 0:01:30 left" in shown
+    assert "phase finished" not in shown
+    assert "the end is near" not in shown
+    assert '"event"' not in shown
+
+
+def test_json_on_a_terminal_has_no_bar():
+    with redirect_stderr(Terminal()) as terminal, closing(Progress(log_format="json")) as progress:
+        progress.event("cluster", kind="this process", because="x")
+    [line] = terminal.getvalue().splitlines()
+    assert json.loads(line)["kind"] == "this process"
+
+
+def test_the_bar_goes_forward_only():
+    with redirect_stderr(Terminal()):
+        bar = WholeBar()
+        seen = []
+        for phase in ("open", "cluster", "survey", "learn", "splits", "vote", "label", "publish"):
+            bar.begin(phase)
+            for share in (0.0, 0.5, 1.0):
+                bar.update(share, None, None)
+                seen.append(bar._bars.tasks[0].completed)
+        bar.begin("open")
+        again = bar._bars.tasks[0].completed
+        bar.close()
+    assert seen == sorted(seen)
+    assert seen[-1] == 1.0
+    assert seen[0] == again == 0.0
+    assert len(set(seen)) > 12
+
+
+def failed() -> ValueError:
+    try:
+        raise ValueError("shapes (3,) (2,)")
+    except ValueError as error:
+        return error
+
+
+def test_a_defect_is_logged_with_its_traceback(capsys):
+    log_defect(failed(), "ValueError: shapes (3,) (2,)", as_json=True)
+    event = json.loads(capsys.readouterr().err)
+    assert (event["event"], event["error"]) == ("defect", "ValueError: shapes (3,) (2,)")
+    assert event["traceback"].startswith("Traceback (most recent call last):\n")
+    assert 'raise ValueError("shapes (3,) (2,)")' in event["traceback"]
+
+
+def test_a_defect_in_words_is_a_traceback_to_read(capsys):
+    log_defect(failed(), "ValueError: shapes (3,) (2,)", as_json=False)
+    told = capsys.readouterr().err
+    assert told.startswith("A defect of distsvc: ValueError: shapes (3,) (2,)\nTraceback (most")
+    assert told.endswith("\nValueError: shapes (3,) (2,)\n")
+
+
+ROOT = Path(distsvc.__file__).parent
+TREES = {path: ast.parse(path.read_text()) for path in ROOT.rglob("*.py")}
+
+
+def calls(*names):
+    """Yield the first argument of each call of a method or class of these names, if a text."""
+    for tree in TREES.values():
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Call) or not node.args:
+                continue
+            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            first = node.args[0]
+            if called in names and isinstance(first, ast.Constant) and isinstance(first.value, str):
+                yield first.value
+
+
+def test_every_event_has_a_sentence():
+    emitted = set(calls("event", "_tell_once")) | {"phase finished", "warning"}
+    logged = {
+        node.args[0].value
+        for tree in TREES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and getattr(getattr(node.func, "value", None), "id", "") in ("_LOG", "LOG")
+        and isinstance(node.args[0], ast.Constant)
+    }
+    assert len(emitted | logged) > 20
+    assert emitted | logged <= SENTENCES.keys()
+
+
+def test_every_phase_has_a_title():
+    names = set(calls("phase", "work_out", Phase.__name__))
+    assert len(names) > 20
+    assert {name for name in names if not re.search(r"\d", name)} <= PHASES.keys()
+
+
+@pytest.mark.parametrize(
+    ("event", "fields", "words"),
+    [
+        (
+            "cluster",
+            {"kind": "this process", "because": "the table is small"},
+            "Using one core: the table is small.",
+        ),
+        ("cluster", {"kind": "1 workers here", "address": "a"}, "1 worker on this machine."),
+        ("cluster", {"kind": "2 workers here", "address": "a"}, "2 workers on this machine."),
+        (
+            "cluster",
+            {"kind": "scheduler", "address": "tcp://a:1", "dashboard": "http://a:2"},
+            "Scheduler tcp://a:1; its dashboard is http://a:2.",
+        ),
+        ("columns", {"used": "a, b", "left_out": "none"}, "Columns: a, b."),
+        (
+            "columns",
+            {"used": "a", "left_out": "n (a name)"},
+            "Columns: a. Not used: n (a name).",
+        ),
+        (
+            "resumed",
+            {"kept": "survey 3", "seconds_of_work": 36.0, "stopped": "-"},
+            "Going on from an interrupted run, with 36 s of work kept.",
+        ),
+        (
+            "resumed",
+            {"phase": "label", "done_before": 3, "total": 9},
+            "Label the rows: 3 of 9 were done before.",
+        ),
+        (
+            "progress",
+            {"phase": "survey", "done": 1, "total": 4, "rows_per_s": 2500, "seconds_left": 90.0},
+            "Read the table: 1 of 4, 2,500 rows/s, 1 min 30 s left.",
+        ),
+        (
+            "progress",
+            {"phase": "pass-03", "done": 1, "total": 4, "rows_per_s": 0, "seconds_left": None},
+            "pass-03: 1 of 4.",
+        ),
+        (
+            "phase finished",
+            {"phase": "survey", "seconds": 2.04, "rows": 1000},
+            "Read the table: 2.0 s, 1,000 rows.",
+        ),
+        (
+            "check",
+            {"check": "min_rows", "state": "failed", "level": "error", "found": 3, "limit": 9},
+            "Check min_rows failed: found 3, limit 9.",
+        ),
+        (
+            "waiting",
+            {"for": "a sign of life of x", "seconds": 30.0},
+            "Waiting at most 30 s for a sign of life of x.",
+        ),
+        ("of tomorrow", {"run": "ab", "n": 3}, "of tomorrow: n 3"),
+        ("check", {"check": "min_rows"}, "check: check min_rows"),
+        ("alone", {}, "alone"),
+    ],
+    ids=str,
+)
+def test_words(event, fields, words):
+    assert sentence(event, fields) == words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.04, "0.0 s"), (9.9, "9.9 s"), (9.96, "10 s"), (36.0, "36 s"), (59.2, "1 min"),
+        (125.0, "2 min 5 s"), (3599.5, "1 h 0 min"), (4200.0, "1 h 10 min"),
+    ],
+)  # fmt: skip
+def test_durations(seconds, words):
+    assert duration(seconds) == words
+
+
+def test_what_is_left_out_unless_all_is_asked_for():
+    assert needs_verbose("phase finished", {"seconds": 0.2})
+    assert not needs_verbose("phase finished", {"seconds": 1.2})
+    assert needs_verbose("check", {"state": "passed"})
+    assert not needs_verbose("check", {"state": "failed"})
+    assert needs_verbose("warning", {})  # the command prints it
+    assert not needs_verbose("task failed", {})
+    assert phase_title("unknown") == "unknown"

@@ -1,4 +1,4 @@
-"""Ids that rows share or do not have: counted, told, and held back where a job asks for that."""
+"""Counts of labelled rows: levels of categories in clusters, missing values, ids."""
 
 import datetime
 import decimal
@@ -9,20 +9,118 @@ import pyarrow.parquet as pq
 import pytest
 
 from distsvc.errors import CheckFailedError
+from distsvc.job.config import OutputConfig
 from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
 from distsvc.run.labelling import counts as ids_module
-from distsvc.run.labelling.counts import IdCounts, counts_ids, id_keys
+from distsvc.run.labelling.columns import MissingValues
+from distsvc.run.labelling.counts import (
+    ClusterContents,
+    CountedLevels,
+    IdCounts,
+    counts_ids,
+    id_keys,
+    levels_of_columns,
+)
 from distsvc.run.work.directory import Result
 from distsvc.run.work.progress import Progress
 from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.formats import part_file
+from distsvc.storage.rows.blocks import Block
+from distsvc.storage.rows.categories import Codes, OneHot
+from distsvc.storage.rows.features import Numeric
 from tests.small_runs import small_job, three_clusters, write_table
+
+PLAN = OneHot(column="plan", known=("a", "b"), rest=0.1)
+LAND = Codes(column="land", known=("DE", "FR"), rest=0.0)
+N = 600
+
+
+def contents(compared=(), share=1.0):
+    features = levels_of_columns([Numeric("x"), PLAN, LAND])
+    own = levels_of_columns(compared)
+    rows = {c.column: np.zeros((2, len(c.codes) + 1), np.int64) for c in [*features, *own]}
+    width = len(compared)
+    missing, sample = np.zeros((2, 5), np.int64), np.zeros((0, width))
+    return ClusterContents(features, own, missing, width, share, rows, sample=sample)
+
+
+def table(seed=0):
+    random = np.random.default_rng(seed)
+    plan, land = random.integers(0, 4, N), random.integers(0, 3, N)
+    X = np.zeros((N, 5), np.float32)
+    X[:, 0] = np.where(random.random(N) < 0.2, np.nan, 1.0)
+    X[:, 1:4] = np.where((plan < 3)[:, None], np.eye(4)[plan, :3], np.nan)
+    X[:, 4] = np.where(land < 2, land, np.nan)
+    return X, plan, land, random.integers(0, 2, N).astype(np.int32)
+
+
+def test_levels_have_the_names_of_their_features():
+    plan, land = levels_of_columns([Numeric("x"), PLAN, LAND])
+    assert (plan.names, plan.places) == (("a", "b", "other"), slice(1, 4))
+    assert (land.names, land.places) == (("DE", "FR"), slice(4, 5))
+
+
+def test_counts_are_those_of_all_rows_however_they_are_cut():
+    X, plan, land, labels = table()
+    whole, parts = contents(), contents()
+    whole.add(Block(np.arange(N), X, None, None), labels, seed=0)
+    for first in range(0, N, 70):
+        rows = slice(first, first + 70)
+        one = contents()
+        one.add(Block(np.arange(N)[rows], X[rows], None, None), labels[rows], seed=0)
+        parts.merge(one.arrays())
+    for found in whole, parts:
+        for c in range(2):
+            expected = np.bincount(plan[labels == c], minlength=4)
+            assert found.rows["plan"][c].tolist() == expected.tolist()
+            expected = np.bincount(land[labels == c], minlength=3)
+            assert found.rows["land"][c].tolist() == expected.tolist()
+            assert found.missing[c, 0] == np.isnan(X[labels == c, 0]).sum()
+
+
+def test_other_columns_are_counted_and_numbers_are_sampled_by_the_key_of_their_row():
+    X, _, land, labels = table()
+    y = np.arange(N, dtype=float)
+    compared = np.column_stack([np.where(land < 2, land, np.nan), y])
+    whole, parts = (contents((LAND_2, Numeric("y")), share=0.3) for _ in range(2))
+    whole.add(Block(np.arange(N), X, None, None, compared), labels, seed=5)
+    for first in range(0, N, 70):
+        rows = slice(first, first + 70)
+        one = contents((LAND_2, Numeric("y")), share=0.3)
+        block = Block(np.arange(N)[rows], X[rows], None, None, compared[rows])
+        one.add(block, labels[rows], seed=5)
+        parts.merge(one.arrays())
+    assert 0.2 * N < len(whole.sample) < 0.4 * N
+    assert np.array_equal(whole.sample, parts.sample, equal_nan=True)
+    assert np.array_equal(whole.labels, labels[whole.sample[:, 1].astype(int)])
+    assert np.array_equal(whole.rows["land2"], whole.rows["land"])
+
+
+def test_missing_values_of_rows_are_a_column_that_is_asked_for():
+    X = np.array([[np.nan, 1, 0, 0, 1], [np.nan] * 5, [1, 0, 1, 0, 0]])
+    features, block = [Numeric("x"), PLAN, LAND], Block(np.arange(3), X, None, None)
+    for wanted in True, False:
+        output = OutputConfig(path="out", missing=wanted)
+        found = MissingValues(None, None, features, output).add(block, X, {})
+        assert [*found] == ["missing"] * wanted
+    found = MissingValues(None, None, features, OutputConfig(path="out", missing=True))
+    assert found.add(block, X, {})["missing"].tolist() == [1, 3, 0]
+
+
+LAND_2 = Codes(column="land2", known=("DE", "FR"), rest=0.0)
+
+
+@pytest.mark.parametrize("value", [0.5, -1.0, 7.0, np.nan])
+def test_values_that_are_no_level_count_as_others(value):
+    flag = CountedLevels("flag", ("1", "3"), np.array([1.0, 3.0]), slice(0, 1))
+    assert flag.levels_of(np.array([[1.0], [3.0], [value]])).tolist() == [0, 1, 2]
+
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
-N = 700
-X = three_clusters(N)
+N_IDS = 700
+X_IDS = three_clusters(N_IDS)
 CENTRES = {"algorithm": "bico", "n_clusters": 3}
 DAY = datetime.datetime(2026, 2, 28)
 
@@ -74,21 +172,21 @@ def cut(array, *places):
 
 @pytest.mark.parametrize("places", [(), (100,), (1, 350, 350, 699)])
 def test_counts_do_not_depend_on_partitions(tmp_path, places):
-    names = [f"id-{k}" for k in range(N)]
+    names = [f"id-{k}" for k in range(N_IDS)]
     names[650] = names[20] = names[21] = "id-5"
     names[40] = names[699]
     names[7] = names[8] = None
     found = counted(tmp_path, *cut(pa.array(names), *places))
     assert (found.shared, found.missing, found.bits) == (6, 2, 0)
     assert found.example == "id-5"
-    assert counted(tmp_path, pa.array(range(N))).shared == 0
+    assert counted(tmp_path, pa.array(range(N_IDS))).shared == 0
     assert counted(tmp_path, pa.array([], pa.string())).notes("id") == []
 
 
 def test_of_many_ids_a_part_is_compared(tmp_path, monkeypatch):
     monkeypatch.setattr(ids_module, "MAX_IDS", 100)
-    ids = np.arange(N)
-    ids[N // 2 :] = ids[: N // 2]
+    ids = np.arange(N_IDS)
+    ids[N_IDS // 2 :] = ids[: N_IDS // 2]
     found = counted(tmp_path, *cut(pa.array(ids), 300))
     assert found.bits == 3
     assert found == counted(tmp_path, *cut(pa.array(ids), 10, 500))
@@ -101,7 +199,7 @@ def test_of_many_ids_a_part_is_compared(tmp_path, monkeypatch):
 
 
 def table_with(path, ids):
-    return write_table(path, X, account=ids)
+    return write_table(path, X_IDS, account=ids)
 
 
 def job(path, out, **checks):
@@ -110,7 +208,7 @@ def job(path, out, **checks):
     )
 
 
-IDS = [f"a{k % 690}" for k in range(N - 3)] + [None] * 3
+IDS = [f"a{k % 690}" for k in range(N_IDS - 3)] + [None] * 3
 WORDS = [
     "14 rows share their id with another row: 'account' is 'a0' in several, for example; [checks] "
     "unique_id = true holds such a run back",
@@ -121,7 +219,7 @@ WORDS = [
 
 @pytest.mark.parametrize("output", [{}, {"format": "zarr"}])
 def test_a_job_tells_of_them(tmp_path, output):
-    ids = [k % 690 for k in range(N)] if output else IDS
+    ids = [k % 690 for k in range(N_IDS)] if output else IDS
     path = table_with(tmp_path / "t.parquet", ids)
     content = job(path, tmp_path / "out")
     content = content.model_copy(update={"output": content.output.model_copy(update=output)})
@@ -139,18 +237,18 @@ def test_a_check_holds_the_run_back(tmp_path):
         run_job(job(path, tmp_path / "out", unique_id=True))
     report = run_job(job(path, tmp_path / "out", unique_id={"limit": True, "level": "warn"}))
     assert words in report.warnings
-    fine = table_with(tmp_path / "fine.parquet", [f"a{k}" for k in range(N)])
+    fine = table_with(tmp_path / "fine.parquet", [f"a{k}" for k in range(N_IDS)])
     report = run_job(job(fine, tmp_path / "fine", unique_id=True))
     assert [check.state for check in report.checks] == ["passed"]
     assert not [text for text in report.warnings if "id" in text.split()]
 
 
 def test_predict_tells_of_them(tmp_path, monkeypatch):
-    run_job(job(table_with(tmp_path / "t.parquet", list(range(N))), tmp_path / "out"))
+    run_job(job(table_with(tmp_path / "t.parquet", list(range(N_IDS))), tmp_path / "out"))
     told = []
     progress = Progress(quiet=True)
     monkeypatch.setattr(progress, "event", lambda name, *_, **fields: told.append((name, fields)))
-    path = table_with(tmp_path / "new.parquet", [1, *range(1, N)])
+    path = table_with(tmp_path / "new.parquet", [1, *range(1, N_IDS)])
     predict_table(tmp_path / "out", str(path), str(tmp_path / "new"), progress=progress)
     (fields,) = [fields for name, fields in told if name == "note"]
     assert fields["because"].startswith("2 rows share their id with another row: 'account' is 1 ")
