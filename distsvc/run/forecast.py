@@ -3,8 +3,10 @@
 The first trial, on a few rows, measures what happens once: loading libraries and compiled code. The
 second one, on more rows, measures the time of a row. The time of a phase that reads the table is
 proportional to the rows of the busiest thread. The time of a phase that learns is proportional to
-`AlgorithmJob.work`.
-Other phases take the same time for every table.
+`AlgorithmJob.work`. Other phases take the same time for every table.
+
+Memory is arithmetic on the sizes of the job. The constants of processes were measured on jobs of a
+few rows; `python -m benchmarks forecast` compares sums with measured peaks.
 """
 
 from __future__ import annotations

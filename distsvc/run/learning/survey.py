@@ -1,8 +1,12 @@
 """The survey: one reading of the table for its statistics, the pilot and the sample.
 
 The number of rows decides the sample. If rows are dropped, their number is known after the survey
-only, and the sample needs a second reading. The survey is repeated without extreme rows. If there
-are many partitions, their parts of the sample are gathered into fewer files.
+only, and the sample needs a second reading. If there are many partitions, their parts of the sample
+are gathered into fewer files.
+
+Extreme rows are left out of learning, and labelled like any other row. A single value of 10^9 would
+decide the scale of its column and the bandwidth of kernels. Such rows are found after the survey,
+which is then repeated without them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The previous run, whose cluster ids or model a run continues."""
+"""The previous run, and cluster ids that continue those of earlier runs."""
 
 from __future__ import annotations
 
