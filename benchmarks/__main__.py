@@ -52,7 +52,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         help="calls: a checkout of another version to measure beside this one (repeatable)",
         )  # fmt: skip
     add("--processes", "--jobs", type=int, metavar="N", default=2,
-        help="blind, categories, flag, given_k, mdh_disturbed, realistic, stability, "
+        help="blind, categories, flag, given_k, mdh_disturbed, mdh_table, realistic, stability, "
         "structureless: fits at a time (default: %(default)s)")  # fmt: skip
     add("--rows", type=int, default=20_000_000,
         help="big, mdh_big, levels_big, linear_big, kills, assign, lazy, stream: rows "

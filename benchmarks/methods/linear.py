@@ -109,7 +109,7 @@ def one_class(X: Any, nu: float) -> Row:
     model = fitted("LinearOneClassSVM", X, nu)
     values, peer = model.decision_function(X), (X @ w - rho) / total
     scale = max(float(np.abs(peer).max()), 1e-12)
-    bound = max(lower_bound(X, normal, nu) for normal in (model.coef_, w))
+    bound = max(lower_bound(X, normal, nu) for normal in (model.coef_[0], w))
     return {
         "liblinear": float(theirs),
         "ours": model.objective_,

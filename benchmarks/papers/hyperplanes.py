@@ -21,12 +21,11 @@ from benchmarks.datasets.catalogue import catalogue
 from benchmarks.datasets.loading import load
 from benchmarks.harness.data import scaled, standardised
 from benchmarks.harness.measure import agreement, measured, n_clusters, publish, timed
-from benchmarks.harness.rows import Row, grouped, only, pivot, show
+from benchmarks.harness.rows import Row, grouped, only, pivot, read_csv, show
 from benchmarks.harness.systems import SYSTEMS, Facts, Point, made, prepare
 from benchmarks.papers.published import printed
 from benchmarks.papers.suites import IMDH_SETS, LARGE_REPETITIONS, LARGE_SETS
 
-PROCESSES = 2
 BLOCK_ROWS = 8192
 MOST_SEEDS = 2
 """Of the large sets."""
@@ -69,12 +68,13 @@ def mdh_table(options: Namespace) -> None:
     iMDH finds the number of clusters, iMDH_k is given that of the classes; each is a fit of its
     own. The setting with the running scale learns as the author's code does, which scales every row
     by the statistics of the rows so far. Of the sets by name
-    every second one, from the first, is for tuning; what was tuned is judged on the others.
+    every second one, from the first, is for tuning; what was tuned is judged on the others. Sets
+    that are not run keep their rows of an earlier run.
     """
     names = chosen(options)[::-1]
     tasks = [(options.data, name, most(name, options.permutations)) for name in names]
-    rows = measured(rows_of_set, tasks, PROCESSES, partial(prepare, ["iMDH, ours"]))
-    rows.sort(key=lambda row: row["set"])
+    rows = measured(rows_of_set, tasks, options.processes, partial(prepare, ["iMDH, ours"]))
+    rows = with_other_sets(options.out / "mdh_table.csv", rows)
     show_beside_paper(rows, ALGORITHMS, "setting", ("half",))
     of_imdh = only(rows, algorithm="iMDH")
     show("Clusters of iMDH", pivot(of_imdh, ("set", "classes"), "setting", "clusters"))
@@ -113,7 +113,7 @@ def mdh_order(options: Namespace) -> None:
     """Whether iMDH clusters class-sorted rows as well as shuffled ones.
 
     `fit` learns from the rows in an order of its own. The sorted table is the same for all random
-    states; the shuffled ones differ.
+    states; the shuffled ones differ. Sets that are not run keep their rows of an earlier run.
     """
     from threadpoolctl import threadpool_limits
 
@@ -125,6 +125,7 @@ def mdh_order(options: Namespace) -> None:
             for setting in SETTINGS:
                 about_set = {"set": name, "n": len(X), "setting": setting}
                 rows.append(about_set | nmi_by_order(X, y, setting, seeds))
+    rows = with_other_sets(options.out / "mdh_order.csv", rows)
     show("NMI of iMDH by order of rows", rows)
     publish(options.out, "mdh_order", rows)
 
@@ -150,6 +151,15 @@ def nmi_by_order(X: np.ndarray, y: np.ndarray, setting: str, seeds: range) -> Ro
         "sorted_sd": sd["sorted"],
         "permutations": len(seeds),
     }
+
+
+def with_other_sets(path: Path, fresh: list[Row]) -> list[Row]:
+    """Return fresh rows and, of the sets without any, the rows of a file, by the names of sets."""
+    done = {row["set"] for row in fresh}
+    return sorted(
+        [*fresh, *(row for row in read_csv(path) if row["set"] not in done)],
+        key=lambda row: row["set"],
+    )
 
 
 def chosen(options: Namespace) -> list[str]:
