@@ -108,21 +108,6 @@ def demo(out: str, **options: Any) -> None:
         )
 
 
-@main.command("compile")
-@display_options
-def compile_(**options: Any) -> None:
-    """Compile ahead what the first jobs on this machine would, and keep it for all later ones.
-
-    It is kept in the folder NUMBA_CACHE_DIR, if that is set, for this version and processor.
-    """
-    display = display_of(options)
-    with failing_cleanly(display), shown_progress(display) as progress:
-        from distsvc.published.compiling import compile_kernels
-
-        kept = compile_kernels(progress)
-    say(f"compiled code is kept in {kept}")
-
-
 @main.command()
 @click.argument("job_file", metavar="JOB.toml|TABLE", type=PATH)
 @short_keys

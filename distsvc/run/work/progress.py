@@ -215,7 +215,6 @@ Fields = Mapping[str, Any]
 PHASES = {
     "open": "Open the table",
     "cluster": "Start the cluster",
-    "compile": "Compile kernels",
     "survey": "Read the table",
     "survey-again": "Read the table without far rows",
     "far-rows": "Look at far rows",
@@ -435,8 +434,7 @@ SENTENCES: Mapping[str, str | Callable[[Fields], str]] = {
     "waiting": "Waiting at most {seconds:.0f} s for {for}.",
     "progress": _progress,
     "phase finished": _finished,
-    "compiling": "Compiling for this machine, once; later runs start sooner. "
-    "(distsvc compile does so ahead.)",
+    "compiling": "Compiling for this machine, once; later runs start sooner.",
     "compiled code is not kept": "Compiled code is not kept, so every run compiles anew: "
     "{because}.",
     "worker": "Worker {address} is {status}.",
