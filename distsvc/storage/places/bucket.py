@@ -35,7 +35,7 @@ REMOVED_RECORD = b"{}\n"
 
 
 class Bucket:
-    """A prefix of a bucket as a `distsvc.storage.places.store.Store`.
+    """A prefix of a bucket, with the methods of `distsvc.storage.places.folder.Folder`.
 
     Files that must not be lost change on a condition. So a holder has no folder of its own, and its
     lease is compared before each other change. There is no lock. `JobFileError` if the URL carries

@@ -62,11 +62,10 @@ class FencedError(TemporaryError):
 
 
 class Folder:
-    """A folder of a disk as a `distsvc.storage.places.store.Store`.
+    """A folder of a disk; `Bucket` has the same methods but `settle` and `refuse_links`.
 
-    `settle` and `refuse_links` exist for disks only, which have links, and files that a loss of
-    power truncates. If the disk is silent, methods raise `TemporaryError`, and no file counts as
-    missing.
+    Only disks have links, and files that a loss of power truncates. If the disk is silent, methods
+    raise `TemporaryError`, and no file counts as missing.
 
     With a fence, each change is one rename, out of the holder's own folder or into it. A process
     that sleeps before the rename, and wakes after another one took over, can't do it any more.
@@ -78,20 +77,25 @@ class Folder:
 
     @property
     def address(self) -> str:
+        """The absolute path or URL, which `store_of` opens on any worker."""
         return str(self.root)
 
     def below(self, name: str) -> Folder:
+        """Return a folder of this one, which need not exist."""
         return Folder(self.root / name, self._fence)
 
     def fenced(self, fence: Fence) -> Folder:
+        """Return this store for a lock holder; changes fail once another process has the lock."""
         return Folder(self.root, fence)
 
     def begin_holding(self, token: str) -> Path:
+        """Create and return a lock holder's own folder, `Fence.spare`; None for a bucket."""
         own = self.root / HOLDERS / token
         arrays.make_folder(own)
         return own
 
     def end_others(self, token: str) -> None:
+        """Make changes by all previous lock holders fail."""
         for name in self.folders(HOLDERS):
             if name != token:
                 with arrays.writing(self.root), suppress(FileNotFoundError):
@@ -100,16 +104,19 @@ class Folder:
             shutil.rmtree(self.root / HOLDERS / token / name, ignore_errors=True)
 
     def end_holding(self, token: str) -> None:
+        """Remove the folder of `begin_holding`."""
         shutil.rmtree(self.root / HOLDERS / token, ignore_errors=True)
         with suppress(OSError):  # another holder's folder is there
             os.rmdir(self.root / HOLDERS)
 
     def has(self, name: str) -> bool:
+        """Return whether a file exists."""
         with suppress(*NOWHERE), _reached(self.root / name):
             return bool(os.stat(self.root / name))
         return False
 
     def sizes(self, name: str = "") -> dict[str, int]:
+        """Return the size in bytes of every complete file below a folder, by name, in order."""
         found = {}
         for file in self._files(name):
             if not file.rpartition("/")[2].startswith("."):
@@ -119,24 +126,37 @@ class Folder:
         return found
 
     def folders(self, name: str = "") -> list[str]:
+        """Return the names of the folders directly in a folder, without links."""
         with suppress(*NOWHERE), _reached(self.root / name), os.scandir(self.root / name) as found:
             return sorted(one.name for one in found if one.is_dir(follow_symlinks=False))
         return []
 
     def local(self, name: str) -> Path:
+        """Return the path of a local copy of a file; only for files that never change."""
         return self.root / name
 
     @contextmanager
     def created(self, name: str, again: bool = True) -> Iterator[Path]:
+        """Yield a path for a new file; the file is stored if the body raises no error.
+
+        `again` is whether this process may read the file soon. Raises `OutputPermissionError` and
+        `TemporaryError`.
+        """
         path = self.root / name
         arrays.make_folder(path.parent)
         yield path
 
     def put(self, name: str, content: bytes) -> None:
+        """Write a small file, or replace it, in one step; errors as in `created`."""
         arrays.make_folder((self.root / name).parent)
         self._replace(name, lambda stream: stream.write(content))
 
     def remove(self, name: str, mark: str | None = None) -> bool:
+        """Remove a file if its version is `mark` (None: any), and then its empty parent folders.
+
+        Buckets have no conditional removal, so an empty record replaces the file there. If `name`
+        is a folder, its empty subfolders are removed. Return True if a file was removed.
+        """
         path = self.root / name
         with _reached(path):
             if any(folder.is_symlink() for folder in self._around(path)):
@@ -155,6 +175,7 @@ class Folder:
             return is_file
 
     def clear(self, name: str, known: Collection[str] = ()) -> None:
+        """Remove all files below a folder except `known`, and then the empty folders."""
         path, names = self.root / name, set(self._files(name))
         if not names.isdisjoint(known):
             for file in names.difference(known):
@@ -165,6 +186,10 @@ class Folder:
         self._prune(path)
 
     def current(self, name: str) -> tuple[bytes, str] | None:
+        """Return the content of a file that may change and the mark of its version, or None.
+
+        `DataError` if it is unreadable, and `TemporaryError`.
+        """
         try:
             content = arrays.read_regular(self.root / name)
         except NOWHERE:
@@ -175,6 +200,10 @@ class Folder:
         return content, hashlib.sha256(content).hexdigest()
 
     def swap(self, name: str, content: bytes, mark: str | None) -> str:
+        """Replace a file whose version is `mark` (None: no file), and return the new mark.
+
+        Errors as in `created`, and `ChangedError` if the file has another version.
+        """
         there = self.current(name)
         if (there and there[1]) != mark:
             raise ChangedError(f"{self.root / name} was changed by another process")
@@ -182,6 +211,7 @@ class Folder:
         return hashlib.sha256(content).hexdigest()
 
     def link(self, names: Mapping[str, str]) -> None:
+        """Give files second names, ``{new: old}``: links on a disk, copies in a bucket."""
         for name, old in names.items():
             arrays.make_folder((self.root / name).parent)
             with self._spare(self.root / name) as spare, arrays.writing(self.root / name):
@@ -205,6 +235,11 @@ class Folder:
 
     @contextmanager
     def lock(self) -> Iterator[bool]:
+        """Make the folder and lock it against other processes of this machine, if locks exist.
+
+        Yields whether it is locked. Errors as in `created`, and `HeldError` if another process
+        holds it.
+        """
         with arrays.writing(f"output.path {self.root.parent}"):
             try:
                 # Work has pieces of the input, which may be private.

@@ -6,7 +6,7 @@ once the file has not changed for a while. So no clocks are compared. Processes 
 or in another container (PID namespace) are invisible.
 
 A holder that sleeps can't know that it was taken for dead. So it changes nothing directly: the
-lease is the fence of the stores that it writes to (`distsvc.storage.places.store.Store.fenced`).
+lease is the fence of the stores that it writes to (`distsvc.storage.places.folder.Folder.fenced`).
 """
 
 from __future__ import annotations

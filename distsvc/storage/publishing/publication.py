@@ -8,7 +8,7 @@ without a record is never published again, and any process may remove it.
 ``labels``, ``model`` and ``report`` hold only second names of the published files. Each
 publication has new names, so no two processes write to the same one.
 
-Every change is made by the store of a holder (`Store.fenced`), which compares the lease first.
+Every change is made by the store of a holder (`Folder.fenced`), which compares the lease first.
 """
 
 from __future__ import annotations
