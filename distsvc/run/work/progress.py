@@ -444,7 +444,6 @@ SENTENCES: Mapping[str, str | Callable[[Fields], str]] = {
     "other workers.",
     "task failed": "{phase}: partition {partition} failed on {worker}: {error}.",
     "task repeated": "{phase}: partition {partition} succeeded at the second attempt.",
-    "store is asked again": "{url} is asked again in {seconds} s: {because}.",
     "credentials are those of the environment": "{url}: credentials of the environment are used: "
     "{because}.",
     "scheduler without TLS": "Warning: {about}.",

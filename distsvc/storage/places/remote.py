@@ -6,8 +6,6 @@ tables. Each gets the S3 settings of botocore (environment and configuration fil
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
@@ -17,18 +15,17 @@ import fsspec
 
 from distsvc.errors import JobFileError, OutputPermissionError
 from distsvc.errors.faults import CREDENTIALS
-from distsvc.errors.urls import bare_text, links
+from distsvc.errors.urls import links
 
 if TYPE_CHECKING:
-    from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
     from botocore.session import Session
     from fsspec import AbstractFileSystem
 
 STORE_CONNECT, STORE_SILENCE = 10, 30
 """Maximum seconds for a connection to a store, and for each part of an answer."""
 
-PAUSES = (0.5, 2.0)
-"""Seconds before the second and the third try of a request for an input."""
+INPUT_TRIES = 3
+"""Maximum number of requests to S3 for a part of an input; HTTP is asked once."""
 
 MOST_TRIES, FIRST_PAUSE = 8, 0.2
 """Retries of a request for an output, and the first pause in seconds."""
@@ -39,7 +36,6 @@ ASKED_AGAIN = timedelta(minutes=5)
 Options: TypeAlias = dict[str, Any]
 """Keyword arguments of a library."""
 
-_REPEATED = {425, 429, 500, 502, 503, 504}
 _S3 = ("s3", "s3a")
 _UNTRIED = ("gs", "gcs", "abfs", "abfss", "adl", "az", "wasb", "wasbs")
 
@@ -79,12 +75,12 @@ def _http() -> Options:
 
     limits = ClientTimeout(total=None, sock_connect=STORE_CONNECT, sock_read=STORE_SILENCE)
     configured = _configured(("http", "https"), "client_kwargs")
-    return {"timeout": limits} | configured | {"middlewares": (retry_get,)}
+    return {"timeout": limits} | configured
 
 
 def _s3_limits() -> Options:
     limits = {"connect_timeout": STORE_CONNECT, "read_timeout": STORE_SILENCE}
-    retries = {"mode": "standard", "total_max_attempts": len(PAUSES) + 1}
+    retries = {"mode": "standard", "total_max_attempts": INPUT_TRIES}
     return {**limits, "retries": retries} | _configured(_S3, "config_kwargs")
 
 
@@ -122,7 +118,7 @@ def iceberg_options(url: str) -> dict[str, str]:
 
 def delta_options(url: str) -> dict[str, str]:
     """Return deltalake's options; for other stores than S3 it uses the environment."""
-    options = {"max_retries": str(len(PAUSES) + 1), "retry_timeout": f"{STORE_SILENCE}s"}
+    options = {"max_retries": str(INPUT_TRIES), "retry_timeout": f"{STORE_SILENCE}s"}
     options |= {
         "connect_timeout": f"{STORE_CONNECT}s",
         "timeout": f"{STORE_SILENCE}s",
@@ -190,30 +186,3 @@ def _botocore() -> Session:
     from botocore.session import get_session
 
     return get_session()
-
-
-async def retry_get(request: ClientRequest, send: ClientHandlerType) -> ClientResponse:
-    """Repeat a GET request if the server is busy or broken or drops the connection.
-
-    A range of a file is read here, since the connection may be dropped on the way. Other methods
-    are sent once: fsspec follows HEAD by GET. Silence is not repeated.
-    """
-    import aiohttp
-
-    for pause in PAUSES if request.method == "GET" else ():
-        try:
-            response = await send(request)
-            if response.status == 206:
-                await response.read()
-            if response.status not in _REPEATED:
-                return response
-            why = f"HTTP {response.status}"
-            response.release()
-        except (aiohttp.ClientConnectorError, TimeoutError):
-            raise
-        except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
-            why = type(error).__name__
-        fields = {"url": bare_text(str(request.url)), "because": why, "seconds": pause}
-        logging.getLogger("distsvc").warning("store is asked again", extra={"fields": fields})
-        await asyncio.sleep(pause)
-    return await send(request)

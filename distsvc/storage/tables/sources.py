@@ -101,27 +101,19 @@ def _titles(sources: Iterable[Source]) -> str:
     return f"{', '.join(others)} or {last}"
 
 
-_PARQUET = "write it as Parquet"
-_PACKED = "unpack it; CSV may also be packed by gzip (.csv.gz)"
-_FOREIGN: dict[tuple[str, ...], tuple[str, str]] = {
-    (".csv.zip", ".csv.bz2", ".csv.xz", ".csv.zst", ".tsv.bz2"): ("a packed file", _PACKED),
-    (".zip", ".tar", ".tar.gz", ".tgz", ".7z", ".rar"): ("an archive", "unpack it"),
-    (".parquet.gz", ".json.gz", ".jsonl.gz"): ("a packed file", "unpack it"),
-    (".xlsx", ".xls", ".xlsm", ".ods"): ("a spreadsheet", f"{_PARQUET} (pandas.read_excel)"),
-    (".jsonl", ".ndjson", ".json"): ("JSON", f"{_PARQUET} (DuckDB)"),
-    (".feather", ".arrow", ".ipc"): ("an Arrow file", f"{_PARQUET} (pandas.read_feather)"),
-    (".orc",): ("ORC", f"{_PARQUET} (pandas.read_orc)"),
-    (".npy", ".npz"): ("a NumPy file", "fit the array in Python, or write it as Zarr"),
-    (".h5", ".hdf5", ".hdf", ".nc", ".mat"): ("a file of HDF5 or its kin", "write it as Zarr"),
-    (".avro", ".arff", ".sas7bdat", ".sav", ".dta", ".rds", ".rdata"): ("a table", _PARQUET),
-    (".pkl", ".pickle", ".joblib"): ("a pickle", _PARQUET),
-    (".sqlite", ".sqlite3", ".db", ".duckdb"): ("a database", f"{_PARQUET} (DuckDB)"),
-}  # fmt: skip
-"""Kind of file and advice, by suffix."""
-
-_UNKNOWN = (".txt", ".dat", ".data", ".log", ".gz", ".bz2", ".html", ".xml", ".pdf", ".md")
-_ROW_KINDS = ("JSON", "a spreadsheet", "an Arrow file", "ORC", "a packed file")
-"""Kinds that would be some of a table's rows beside files that are read."""
+_ROW_SUFFIXES = (
+    ".xlsx", ".xls", ".xlsm", ".ods", ".jsonl", ".ndjson", ".feather", ".arrow", ".ipc", ".orc",
+    ".csv.zip", ".csv.bz2", ".csv.xz", ".csv.zst", ".tsv.bz2", ".parquet.gz", ".json.gz",
+    ".jsonl.gz",
+)  # fmt: skip
+"""Suffixes of unread formats whose files would be rows of a table beside files that are read."""
+_OTHER_SUFFIXES = (
+    ".zip", ".tar", ".tgz", ".7z", ".rar", ".gz", ".bz2", ".json", ".npy", ".npz", ".h5", ".hdf5",
+    ".hdf", ".nc", ".mat", ".avro", ".arff", ".sas7bdat", ".sav", ".dta", ".rds", ".rdata", ".pkl",
+    ".pickle", ".joblib", ".sqlite", ".sqlite3", ".db", ".duckdb", ".txt", ".dat", ".data", ".log",
+    ".html", ".xml", ".pdf", ".md",
+)  # fmt: skip
+"""Suffixes of other files that are not Parquet."""
 
 
 def refuse_foreign(
@@ -140,29 +132,22 @@ def refuse_foreign(
                 "give the path of one store"
             )
         short = name.rpartition("/")[2]
-        what, hint = _kind_of(short, read) or ("", "")
-        if not what:
+        if not _is_foreign(short.lower(), read):
             continue
         whole = location.shown if location.path.endswith(short) else f"{location.shown}: {name}"
         glob = f"; or read the others by a glob such as *{read}" if read else ""
-        raise DataError(f"{whole} is {what}, which is not read (expected {formats}): {hint}{glob}")
-
-
-def _kind_of(name: str, read: str | None) -> tuple[str, str] | None:
-    """Return a skipped file's kind, with advice; None if it is read or is no table."""
-    lower = name.lower()
-    known = next((kind for ends, kind in _FOREIGN.items() if lower.endswith(ends)), None)
-    if read:
-        if lower.startswith("part-") and "." not in lower:
-            return "a file without a suffix", f"name it like the others, *{read}"
-        part = known is not None and known[0] in _ROW_KINDS and not lower.endswith(".json")
-        return known if part else None
-    if known is None and lower.endswith(_UNKNOWN):
-        return (
-            "a file whose name tells no format",
-            "give it a name such as *.csv, *.svm or *.parquet, whichever it is",
+        raise DataError(
+            f"{whole} is not named like {formats}: give it the suffix of its format (*.csv, *.svm, "
+            f"*.parquet), unpack it, or write it as Parquet{glob}"
         )
-    return known
+
+
+def _is_foreign(name: str, read: str | None) -> bool:
+    """Return whether a file that is not read may hold a table, or rows beside `read` files."""
+    if read:
+        is_part = name.startswith("part-") and "." not in name
+        return is_part or name.endswith(_ROW_SUFFIXES)
+    return name.endswith(_ROW_SUFFIXES + _OTHER_SUFFIXES)
 
 
 def check_ready(config: InputConfig, skip_missing: bool = False) -> None:

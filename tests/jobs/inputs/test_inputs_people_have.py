@@ -193,10 +193,10 @@ REFUSED = {
         lambda f: together(f, a__parquet={"x": x}, b__csv=b"x\n1\n"), {}, r"glob such as \*"),
     "Parquet and JSON lines": (
         lambda f: together(f, a__parquet={"x": x}, b__jsonl=b"{}"), {},
-        r"b.jsonl is JSON, .*or read the others by a glob such as \*.parquet"),
+        r"b.jsonl is not named like .*or read the others by a glob such as \*.parquet"),
     "Parquet beside a part of another kind": (
         lambda f: together(f, a__parquet={"x": x}, **{"part-1": b"x"}), {},
-        "part-1 is a file without a suffix"),
+        "part-1 is not named like Zarr, CSV"),
     "a folder of Zarr stores": (
         lambda f: group(f, a=x).parent, {}, "holds the Zarr store t.zarr: give the path of one"),
     "packed numbers": (packed({"scale_factor": 0.5}), {}, "packed values .scale_factor = 0.5."),
@@ -205,15 +205,7 @@ REFUSED = {
     "other lengths in Zarr": (lambda f: group(f, a=x, b=x[:5]), {}, f"'b' .*5 rows, .*{FEW}"),
 }  # fmt: skip
 
-FILES = {
-    "t.zip": "archive.*unpack it", "t.csv.zip": "packed.*unpack it",
-    "t.xlsx": r"spreadsheet.*pandas.read_excel", "t.json": "JSON.*DuckDB",
-    "t.feather": "Arrow file.*read_feather", "t.arrow": "Arrow file.*read_feather",
-    "t.npy": "NumPy file.*fit the array in Python", "t.orc": "ORC.*read_orc",
-    "t.h5": "write it as Zarr", "t.avro": "write it as Parquet", "t.pkl": "pickle",
-    "t.sqlite": "database.*write it as Parquet",
-    "t.txt": r"give it a name such as \*.csv",
-}  # fmt: skip
+FILES = ["t.zip", "t.csv.zip", "t.xlsx", "t.json", "t.feather", "t.npy", "t.h5", "t.txt", "t.JSON"]
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -225,7 +217,7 @@ def test_refused(name, tmp_path):
 
 @pytest.mark.parametrize("name", FILES)
 def test_files_of_other_formats(name, tmp_path):
-    with pytest.raises(DataError, match=f"{name} is .*{FILES[name]}"):
+    with pytest.raises(DataError, match=f"{name} is not named like .*or write it as Parquet"):
         opened(text(tmp_path, b"?" * 20, name), tmp_path)
 
 

@@ -1,11 +1,9 @@
 """Stores that refuse, are busy, drop connections or say nothing: one line, the right code, soon."""
 
 import http.server
-import logging
 import threading
 
 import fsspec
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import zarr
@@ -78,8 +76,7 @@ class Store(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def store(tmp_path, monkeypatch):
-    monkeypatch.setattr(remote, "PAUSES", (0.01, 0.02))
+def store(tmp_path):
     pq.write_table(sample(100), tmp_path / "t.parquet", row_group_size=30)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Store) as server:
         server.daemon_threads = True
@@ -129,20 +126,6 @@ def test_a_store_that_fails_while_it_is_read(store, tmp_path):
         store.kind, store.troubles = kind, ALWAYS
         with pytest.raises(expected, match=r"t\.parquet"):
             everything(table)
-
-
-@pytest.mark.parametrize("kind", [429, 500, 502, 503, 504, "dropped", "cut"])
-def test_a_store_that_recovers_is_asked_again(store, tmp_path, caplog, kind):
-    table = opened(f"{store.url}/t.parquet", tmp_path)
-    expected = everything(table)[1]
-    store.kind, store.troubles = kind, 2
-    with caplog.at_level(logging.WARNING, "distsvc"):
-        found = everything(table)[1]
-    np.testing.assert_array_equal(found, expected)
-    events = [record for record in caplog.records if record.name == "distsvc"]
-    assert [record.getMessage() for record in events] == ["store is asked again"] * len(events)
-    assert 1 <= len(events) <= 2  # aiohttp itself sends again what an old connection dropped
-    assert {record.fields["url"] for record in events} == {f"{store.url}/t.parquet"}
 
 
 def test_a_silent_store_is_not_waited_for_long(store, tmp_path, monkeypatch):
