@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from distsvc.storage.places.arrays import file_facts
-from distsvc.storage.publishing.publication import FORMAT, Manifest, Output
+from distsvc.storage.publishing.manifest import FORMAT, Manifest
+from distsvc.storage.publishing.publication import Output
 
 CHANGES = ("replace", "mkdir", "rmdir", "unlink", "rename", "open", "fsync", "link", "symlink")
 """The functions of `os` by which files change; opening counts where it is for writing."""

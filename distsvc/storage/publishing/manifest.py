@@ -28,8 +28,6 @@ UNNAMED = "job"
 FORMAT = 2
 """The version of the manifest."""
 
-_OF_ALL_VERSIONS = "format", "run_id", "created", "job_sha256", "input_sha256", "rows", "clusters"
-
 
 def _relative_path(text: str) -> str:
     plain = posixpath.normpath(text) == text and not text.startswith("/")
@@ -185,13 +183,13 @@ class Manifest(Listed):
 
     @property
     def names(self) -> list[str]:
-        """The paths of the published files, as `own_names` gives them."""
-        return own_names(file.file for file in self.files)
+        """The paths of the published files, as `_own_names` gives them."""
+        return _own_names(file.file for file in self.files)
 
     @property
     def lasting(self) -> list[str]:
-        """The paths that stay valid when another run is published, as `own_names` gives them."""
-        return own_names(file.lasting for file in self.files)
+        """The paths that stay valid when another run is published, as `_own_names` gives them."""
+        return _own_names(file.lasting for file in self.files)
 
     @property
     def works(self) -> set[str]:
@@ -208,20 +206,14 @@ class Manifest(Listed):
         return json_bytes(self.dumped())
 
 
-def checked_form(content: Any, path: str, any_version: bool = False) -> Manifest:
-    """Return the manifest from the JSON of the file `path`; errors as in `read_manifest`.
-
-    With `any_version` a manifest of another version is returned as far as it is known.
-    """
+def checked_form(content: Any, path: str) -> Manifest:
+    """Return the manifest from the JSON of the file `path`; errors as in `read_manifest`."""
     version = content.get("format") if isinstance(content, dict) else None
-    if any_version and (not isinstance(content, dict) or "job_sha256" not in content):
-        raise DataError(f"{path} is not a manifest of distsvc")
-    if any_version and version != FORMAT:
-        known = {name: content.get(name) for name in _OF_ALL_VERSIONS}
-        files = [ListedFile.model_construct(file=n, stored=None) for n in names_in(content)]
-        return Manifest.model_construct(**known, files=files)
     if type(version) is int and version != FORMAT:
-        raise JobFileError(f"{path} has format {shown(version)}, expected {FORMAT}")
+        raise JobFileError(
+            f"{path} has format {shown(version)}, expected {FORMAT}: another version of distsvc "
+            "wrote it; give another output, or remove this one"
+        )
     return parsed(Manifest, content, path)
 
 
@@ -251,21 +243,12 @@ def listed_file(store: Store, manifest: Manifest, name: str) -> ListedFile:
     return found[0]
 
 
-def names_in(content: Any) -> list[str]:
-    """Return the lasting paths in a manifest of any version, as `own_names` gives them."""
-    files = content.get("files", [])
-    files = [one for one in files if isinstance(one, dict)] if isinstance(files, list) else []
-    return own_names(str(one.get("stored") or one["file"]) for one in files if "file" in one)
-
-
-def own_names(names: Iterable[str]) -> list[str]:
-    """Return the paths that can be a run's files: no copies, and nothing outside."""
+def _own_names(names: Iterable[str]) -> list[str]:
+    """Return the paths that can be a run's own files: no copies, and no records."""
     return [
         name
         for name in names
-        if not PurePosixPath(name).is_absolute()
-        and ".." not in PurePosixPath(name).parts
-        and (SPARE not in PurePosixPath(name).parts or name.startswith(f"{STORED}/"))
+        if (SPARE not in PurePosixPath(name).parts or name.startswith(f"{STORED}/"))
         and name not in (MANIFEST, SUCCESS, *COPIES)
     ]
 

@@ -41,7 +41,6 @@ from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import Store, store_of
 from distsvc.storage.publishing.manifest import (
     COPIES,
-    FORMAT,
     MANIFEST,
     STORED,
     ContinuedRun,
@@ -51,7 +50,6 @@ from distsvc.storage.publishing.manifest import (
     checked_form,
     is_removed,
     listed_file,
-    names_in,
     read_manifest,
 )
 from distsvc.storage.tables.files import SUCCESS, reaches
@@ -216,7 +214,7 @@ class Output:
     def holds(self, job_sha256: str, input_sha256: str | None = None) -> bool:
         """Return whether a run of this job, and from this input if given, is published here."""
         found = self.manifest()
-        if found is None or (found.format, found.job_sha256) != (FORMAT, job_sha256):
+        if found is None or found.job_sha256 != job_sha256:
             return False
         return input_sha256 in (None, found.input_sha256)
 
@@ -262,9 +260,7 @@ class Output:
                 )
             return
         what = "by a different configuration"
-        if found.format != FORMAT:
-            what = f"by another version of distsvc (format {found.format!r})"
-        elif found.job_sha256 == job_sha256:
+        if found.job_sha256 == job_sha256:
             what = "from an input that has changed since"
         fresh = next(one.shown for one in self.siblings() if one.manifest() is None)
         raise JobFileError(
@@ -421,7 +417,7 @@ class Output:
         """Return the manifest that is here, if any."""
         found, path, manifest = self.store.current(MANIFEST), f"{self.shown}/{MANIFEST}", None
         if found is not None and not is_removed(found[0]):
-            manifest = checked_form(arrays.parse_json(found[0], path), path, any_version=True)
+            manifest = checked_form(arrays.parse_json(found[0], path), path)
         return found and _Found(found[0], manifest, found[1])
 
     def _outdate(self) -> None:
@@ -432,11 +428,9 @@ class Output:
         found = self._look()
         if found is None or found.manifest is None:
             content = REMOVED_RECORD.replace(b"}", b"}" + b" " * secrets.randbelow(4096))
-        elif found.manifest.format == FORMAT:
+        else:
             news = {"write_id": secrets.token_hex(8)}
             content = found.manifest.model_copy(update=news).content()
-        else:
-            return
         self.store.swap(MANIFEST, content, found and found.mark)
 
     def unpublish(self, run_id: str) -> None:
@@ -505,20 +499,14 @@ class Output:
             self.store.clear(folder, named)
 
     def _forget_replaced(self, but: str | None = None) -> None:
-        """Remove the records of replaced manifests except `but`; `_sweep` removes their files.
-
-        Files of manifests of format 1 lie in no run's folder, and are removed here.
-        """
+        """Remove the records of replaced manifests except `but`; `_sweep` removes their files."""
         for record in set(self.runs.sizes(REPLACED)) - {but}:
-            old = [name for name in self._replaced(record) if STORED not in name]
             self.runs.remove(record)
-            for name in set(old).difference(self._named() if old else ()):
-                self.store.remove(name)
 
     def _replaced(self, record: str) -> list[str]:
         """Return the files in the record of a replaced manifest; none if it is damaged."""
-        with suppress(OSError, DataError):
-            return names_in(arrays.read_json(self.runs.local(record)))
+        with suppress(OSError, DataError, JobFileError):
+            return checked_form(arrays.read_json(self.runs.local(record)), record).lasting
         return []
 
     def _named(self, replaced: bool = True) -> set[str]:
@@ -562,7 +550,6 @@ def collect(path: str, dry_run: bool = False) -> list[str]:
         return output.leftovers()
     with output.locked():
         removed = output.collect()
-        found = output.manifest()
-        if found is not None and found.format == FORMAT:
+        if output.manifest() is not None:
             output.finish()  # which a killed run may have left undone
         return removed
