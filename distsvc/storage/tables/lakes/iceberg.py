@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-import struct
 import time
-import zlib
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import DataScan, FileScanTask
     from pyiceberg.table import Table as IcebergTable
-    from pyiceberg.table.puffin import PuffinBlobMetadata
 
 
 class Iceberg(lake.Lake):
@@ -134,8 +132,9 @@ def _snapshot(location: Location, table: IcebergTable, scan: DataScan) -> lake.S
     types = {one.name: plain_type(one.type) for one in schema_to_pyarrow(schema)}
     ids = {one.name: one.field_id for one in schema.fields}
     specs = table.metadata.specs()
-    deletes = _Deletes(table.io, location.shown)
-    parts = [_part(location, task, specs, schema, types, deletes) for task in scan.plan_files()]
+    tasks = list(scan.plan_files())
+    pairs = zip(tasks, _deleted_rows(table.io, location.shown, tasks), strict=True)
+    parts = [_part(location, *pair, specs, schema, types) for pair in pairs]
     by_catalog = location.fs is None and parts and remote.is_s3(parts[0].url)
     return lake.snapshot_of(
         location,
@@ -172,10 +171,10 @@ def _identities(spec: PartitionSpec, schema: Schema) -> dict[int, str]:
 def _part(
     location: Location,
     task: FileScanTask,
+    deleted: np.ndarray | None,
     specs: dict[int, PartitionSpec],
     schema: Schema,
     types: dict[str, pa.DataType],
-    deletes: _Deletes,
 ) -> lake.DataFile:
     file = task.file
     if _format(file) != "PARQUET":
@@ -190,9 +189,7 @@ def _part(
         for one in schema.fields
         if one.initial_default is not None
     }
-    return lake.DataFile(
-        file.file_path, file.file_size_in_bytes, keys, defaults | keys, deletes.of(task)
-    )
+    return lake.DataFile(file.file_path, file.file_size_in_bytes, keys, defaults | keys, deleted)
 
 
 def _text(value: object, kind: pa.DataType) -> str | None:
@@ -205,73 +202,32 @@ def _text(value: object, kind: pa.DataType) -> str | None:
     return str(pa.scalar(value).cast(kind).cast(pa.string()).as_py())
 
 
-class _Deletes:
-    """The deleted rows of data files; each file of deletes is read once."""
-
-    def __init__(self, io: FileIO, shown: str):
-        self._io, self._shown = io, shown
-        self._read: dict[str, dict[str, np.ndarray]] = {}
-
-    def of(self, task: FileScanTask) -> np.ndarray | None:
-        """Return the positions of the deleted rows of a data file, or None."""
-        path = task.file.file_path
-        found = [self._positions(one).get(path) for one in task.delete_files]
+def _deleted_rows(
+    io: FileIO, shown: str, tasks: Sequence[FileScanTask]
+) -> Iterator[np.ndarray | None]:
+    """Yield the positions of the deleted rows of each data file, or None."""
+    files = {one.file_path: one for task in tasks for one in task.delete_files}
+    positions = {path: _positions(io, shown, file) for path, file in files.items()}
+    for task in tasks:
+        found = (positions[one.file_path].get(task.file.file_path) for one in task.delete_files)
         several = [rows for rows in found if rows is not None]
-        return np.unique(np.concatenate(several)) if several else None
-
-    def _positions(self, file: IcebergFile) -> dict[str, np.ndarray]:
-        if file.file_path not in self._read:
-            self._read[file.file_path] = self._positions_in(file)
-        return self._read[file.file_path]
-
-    def _positions_in(self, file: IcebergFile) -> dict[str, np.ndarray]:
-        kind = _format(file)
-        if kind == "PUFFIN":
-            return self._of_vectors(file)
-        if kind != "PARQUET":
-            raise DataError(
-                f"{self._shown} has deleted rows listed in {kind} files, expected Parquet; rewrite "
-                "its data files first (CALL ... rewrite_data_files)"
-            )
-        with self._io.new_input(file.file_path).open() as stream:
-            listed = pq.read_table(stream, columns=["file_path", "pos"])
-        paths = listed["file_path"].combine_chunks().dictionary_encode()
-        codes, rows = paths.indices.to_numpy(), listed["pos"].to_numpy().astype(np.int64)
-        order = np.argsort(codes, kind="stable")
-        borders = np.searchsorted(codes[order], np.arange(1, len(paths.dictionary)))
-        return dict(zip(paths.dictionary.to_pylist(), np.split(rows[order], borders), strict=True))
-
-    def _of_vectors(self, file: IcebergFile) -> dict[str, np.ndarray]:
-        from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
-        from pyiceberg.table.puffin import PuffinFile
-
-        with self._io.new_input(file.file_path).open() as stream:
-            content = stream.read()
-        try:
-            puffin = PuffinFile(content)
-            for blob in puffin.footer.blobs:
-                _check_blob(blob, puffin.get_blob_payload(blob))
-            vectors = deletion_vectors_from_puffin_file(puffin)
-        except (ValueError, KeyError, struct.error) as error:
-            raise DataError(
-                f"{self._shown}: can't read the deletion vectors of {file.file_path}: {error}"
-            ) from None
-        return {
-            one.referenced_data_file: np.asarray(one.to_vector().to_numpy(), np.int64)
-            for one in vectors
-        }
+        yield np.unique(np.concatenate(several)) if several else None
 
 
-def _check_blob(blob: PuffinBlobMetadata, content: bytes) -> None:
-    """Raise `ValueError` for a damaged blob or another kind of blob; pyiceberg checks neither.
-
-    A blob begins with its length and ends with its checksum.
-    """
-    (length,) = struct.unpack(">I", content[:4])
-    if blob.type != "deletion-vector-v1":
-        raise ValueError(f"expected deletion-vector-v1, found {blob.type}")
-    if zlib.crc32(content[4 : 4 + length]) != struct.unpack(">I", content[4 + length :])[0]:
-        raise ValueError("the checksum is another")
+def _positions(io: FileIO, shown: str, file: IcebergFile) -> dict[str, np.ndarray]:
+    """Return the positions in a file of deletes, by data file."""
+    if _format(file) != "PARQUET":
+        raise DataError(
+            f"{shown} has deleted rows listed in {_format(file)} files, expected Parquet; rewrite "
+            "its data files first (CALL ... rewrite_data_files)"
+        )
+    with io.new_input(file.file_path).open() as stream:
+        listed = pq.read_table(stream, columns=["file_path", "pos"])
+    paths = listed["file_path"].combine_chunks().dictionary_encode()
+    codes, rows = paths.indices.to_numpy(), listed["pos"].to_numpy().astype(np.int64)
+    order = np.argsort(codes, kind="stable")
+    borders = np.searchsorted(codes[order], np.arange(1, len(paths.dictionary)))
+    return dict(zip(paths.dictionary.to_pylist(), np.split(rows[order], borders), strict=True))
 
 
 def _format(file: IcebergFile) -> str:

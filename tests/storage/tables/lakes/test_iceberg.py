@@ -1,8 +1,6 @@
-"""Tables of Iceberg with files of other writers, and with deletion vectors."""
+"""Tables of Iceberg with files of other writers, and with deletes that are refused."""
 
 import json
-import struct
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -95,29 +93,7 @@ def test_files_without_numbers_are_read_by_the_mapping_of_names(catalog, tmp_pat
     assert len(agree(table, tmp_path)) == 40
 
 
-def puffin(path: Path, vectors: dict[str, list[int]], snapshot: int = 1) -> None:
-    """Write deletion vectors as the format of Puffin describes them."""
-    content, blobs = b"PFA1", []
-    for data_file, places in vectors.items():
-        bitmap = struct.pack("<IIHHI", 12346, 1, 0, len(places) - 1, 16)
-        bitmap += struct.pack(f"<{len(places)}H", *places)
-        vector = struct.pack("<IQI", 1681511377, 1, 0) + bitmap
-        blob = struct.pack(">I", len(vector)) + vector + struct.pack(">I", zlib.crc32(vector))
-        known = {"referenced-data-file": data_file, "cardinality": str(len(places))}
-        blobs.append(
-            {
-                "type": "deletion-vector-v1", "fields": [2147483645], "snapshot-id": snapshot,
-                "sequence-number": 1, "offset": len(content), "length": len(blob),
-                "properties": known,
-            }
-        )  # fmt: skip
-        content += blob
-    footer = json.dumps({"blobs": blobs}).encode()
-    content += b"PFA1" + footer + struct.pack("<II", len(footer), 0) + b"PFA1"
-    path.write_bytes(content)
-
-
-def with_deletes(table, folder: Path, version: int, files: list) -> str:
+def with_deletes(table, folder: Path, files: list) -> str:
     """Write a snapshot that has files of deletes besides, and return its metadata file."""
     from pyiceberg.manifest import (
         ManifestContent,
@@ -147,13 +123,12 @@ def with_deletes(table, folder: Path, version: int, files: list) -> str:
     content["snapshots"].append(latest)
     content |= {"current-snapshot-id": number, "last-sequence-number": sequence}
     content["refs"] = {"main": {"snapshot-id": number, "type": "branch"}}
-    content |= {"format-version": version} | ({"next-row-id": 0} if version == 3 else {})
     path = folder / "v9.metadata.json"
     path.write_text(json.dumps(content))
     return str(path)
 
 
-def of_deletes(path: Path, kind: str = "POSITION_DELETES", form: str = "PUFFIN"):
+def of_deletes(path: Path, kind: str, form: str):
     """Return the entry of a file of deletes."""
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
     from pyiceberg.typedef import Record
@@ -174,47 +149,16 @@ def table(catalog):
     return table
 
 
-def paths_of(table) -> list[str]:
-    return sorted(task.file.file_path for task in table.scan().plan_files())
-
-
-@pytest.mark.parametrize("version", [2, 3])
-def test_deletion_vectors(table, tmp_path, version):
-    from pyiceberg.table import StaticTable
-
-    one, other, third = paths_of(table)
-    puffin(tmp_path / "dv", {one: [0, 3, 29], other: [7]})
-    puffin(tmp_path / "more", {one: [0, 3, 17, 29], third: [2]})  # takes the place of the first
-    files = [of_deletes(tmp_path / name) for name in ("dv", "more")]
-    path = with_deletes(table, tmp_path, version, files)
-    assert len(agree(StaticTable.from_metadata(path), tmp_path)) == 84
-    assert len(opened(f"iceberg://{path}", tmp_path, columns=["x"]).layout.files) == 3
-
-
-def test_a_damaged_deletion_vector_is_refused(table, tmp_path):
-    path = tmp_path / "dv"
-    puffin(path, {paths_of(table)[0]: [0, 3, 29]})
-    metadata = with_deletes(table, tmp_path, 3, [of_deletes(path)])
-    content = path.read_bytes()
-    for damaged in (
-        content.replace(struct.pack("<3H", 0, 3, 29), struct.pack("<3H", 0, 4, 29)),
-        content.replace(b"deletion-vector-v1", b"deletion-vector-v2"),
-        content[:-30],
-    ):
-        path.write_bytes(damaged)
-        with pytest.raises(DataError, match=r"can't read the deletion vectors .*/dv"):
-            opened(f"iceberg://{metadata}", tmp_path, columns=["x"])
-
-
 @pytest.mark.parametrize(
     ("kind", "form", "message"),
     [
         ("EQUALITY_DELETES", "PARQUET", "files of equality deletes, which are not read here; rew"),
         ("POSITION_DELETES", "ORC", "deleted rows listed in ORC files, expected Parquet; rewrite"),
+        ("POSITION_DELETES", "PUFFIN", "deleted rows listed in PUFFIN files, expected Parquet; "),
     ],
 )
 def test_deletes_that_are_not_read_are_refused(table, tmp_path, kind, form, message):
     (tmp_path / "deletes").touch()
-    path = with_deletes(table, tmp_path, 2, [of_deletes(tmp_path / "deletes", kind, form)])
+    path = with_deletes(table, tmp_path, [of_deletes(tmp_path / "deletes", kind, form)])
     with pytest.raises(DataError, match=message):
         opened(f"iceberg://{path}", tmp_path, columns=["x"])
