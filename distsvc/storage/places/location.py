@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,11 +13,11 @@ import pyarrow as pa
 from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
-from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError
+from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.errors.extras import check_extra
 from distsvc.errors.faults import classify_error
 from distsvc.errors.urls import NO_LAKE, LakeUrl, bare_text, checked_url, lake_url
-from distsvc.storage.places.remote import connection, leave_retries_to_botocore
+from distsvc.storage.places.remote import connection, is_s3, leave_retries_to_botocore
 
 if TYPE_CHECKING:
     from zarr.abc.store import Store as ZarrStore
@@ -32,7 +31,7 @@ ICEBERG_METADATA = ".metadata.json"
 
 @dataclass(frozen=True)
 class Location:
-    """A file, a folder or a glob in any file system of fsspec.
+    """A file, a folder or a glob on a disk, in S3 or on an HTTP server.
 
     `path` is the file system's name, absolute if local. `url` is the given path or URL; of a file
     found in a folder, its path. `lake` has the kind and the version of a Delta or Iceberg table.
@@ -47,28 +46,21 @@ class Location:
     def of(cls, url: str, s3: Mapping[str, object] = MappingProxyType({})) -> Location:
         """Return the location of a path or URL; `s3` are options of fsspec.
 
-        `JobFileError` if the protocol is unknown, its package is not installed, or the URL carries
-        a user, a password or a query.
+        `JobFileError` if the protocol is not supported, its package is not installed, or the URL
+        carries a user, a password or a query.
         """
+        lake = lake_url(checked_url(url))
+        if lake.kind == "iceberg" and not lake.path.endswith(ICEBERG_METADATA):
+            return cls(None, lake.path, url, lake)  # a name in a catalog
+        if "://" not in lake.path:
+            return cls(LocalFileSystem(), LocalFileSystem._strip_protocol(lake.path), url, lake)
+        if is_s3(lake.path):
+            check_extra("s3fs", "s3", f"input.path: {url}")
         try:
-            lake = lake_url(checked_url(url))
-            if lake.kind == "iceberg" and not lake.path.endswith(ICEBERG_METADATA):
-                return cls(None, lake.path, url, lake)  # a name in a catalog
-            if "::" in url and os.path.exists(url):
-                return cls(LocalFileSystem(), os.path.abspath(url), url)  # no chain, a name
             fs, path = fsspec.core.url_to_fs(lake.path, **connection(lake.path, s3))
         except (ValueError, ImportError) as error:
             why = bare_text(str(error.args[0] if error.args else error))
-            if isinstance(error, ImportError) and url.startswith(("s3://", "s3a://")):
-                check_extra("s3fs", "s3", f"input.path: {url}")
             raise JobFileError(f"input.path: can't open {url}: {why}") from None
-        except OSError as error:  # of the file that a chain reads from
-            raise classify_error(error, reading=url) or error from error
-        except DistsvcError:
-            raise
-        except Exception as error:  # such as BadZipFile, of an archive that is none
-            why = f"{type(error).__name__}: {bare_text(str(error))}"
-            raise DataError(f"input.path: can't open {url}: {why}") from error
         return cls(leave_retries_to_botocore(fs), path.rstrip("/") or path, url, lake)
 
     @property

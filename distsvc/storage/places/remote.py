@@ -15,7 +15,6 @@ import fsspec
 
 from distsvc.errors import JobFileError, OutputPermissionError
 from distsvc.errors.faults import CREDENTIALS
-from distsvc.errors.urls import links
 
 if TYPE_CHECKING:
     from botocore.session import Session
@@ -37,36 +36,32 @@ Options: TypeAlias = dict[str, Any]
 """Keyword arguments of a library."""
 
 _S3 = ("s3", "s3a")
-_UNTRIED = ("gs", "gcs", "abfs", "abfss", "adl", "az", "wasb", "wasbs")
+_LOCAL = ("file", "local", "memory")
 
 
 def connection(url: str, s3: Mapping[str, object] = MappingProxyType({})) -> Options:
     """Return fsspec's options for a URL by protocol, with `s3` as more options for S3.
 
-    Limits in the user's configuration of fsspec override ours. `JobFileError` for Google and Azure.
+    Limits in the user's configuration of fsspec override ours. `JobFileError` for a protocol that
+    is not tested.
     """
-    options: Options = {}
-    for link in links(url):
-        protocol = link.partition("://")[0]
-        if protocol in _UNTRIED:
-            raise JobFileError(
-                f"input.path: {link}: {protocol}:// is not supported; expected a path, or a URL of "
-                "s3://, http:// or https://"
-            )
-        if protocol in ("http", "https"):
-            options[protocol] = {"client_kwargs": _http()}
-        elif protocol in _S3:
-            options[protocol] = {"config_kwargs": _s3_limits()} | dict(s3)
-    return options
+    protocol = url.partition("://")[0]
+    if protocol in ("http", "https"):
+        return {protocol: {"client_kwargs": _http()}}
+    if protocol in _S3:
+        return {protocol: {"config_kwargs": _s3_limits()} | dict(s3)}
+    if protocol in _LOCAL:
+        return {}
+    raise JobFileError(
+        f"input.path: {url}: {protocol}:// is not supported; expected a path, or a URL of s3://, "
+        "http:// or https://"
+    )
 
 
 def leave_retries_to_botocore(fs: AbstractFileSystem) -> AbstractFileSystem:
     """Return a file system that leaves retries to botocore if it is S3's."""
-    inner = fs
-    while inner is not None:
-        if "s3" in inner.protocol and hasattr(inner, "retries"):
-            inner.retries = 1
-        inner = getattr(inner, "fs", None)
+    if hasattr(fs, "retries"):
+        fs.retries = 1
     return fs
 
 

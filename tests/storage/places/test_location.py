@@ -11,12 +11,9 @@ from distsvc.storage.places.location import Location
 from tests.small_tables import everything, opened, sample
 
 
-def test_an_unknown_protocol(tmp_path):
-    with pytest.raises(JobFileError, match=r"can't open gopher9://x"):
-        opened("gopher9://x/t.parquet", tmp_path)
-
-
-@pytest.mark.parametrize("url", ["gs://b/x", "az://b/x", "delta://abfss://b/x"])
+@pytest.mark.parametrize(
+    "url", ["gs://b/x", "delta://abfss://b/x", "sftp://h/x", "zip://a.csv::file:///b.zip"]
+)
 def test_a_store_that_is_not_supported(url):
     with pytest.raises(JobFileError, match=r"is not supported; expected a path, or .* s3://, http"):
         Location.of(url)

@@ -10,7 +10,6 @@ import pytest
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.job.config import InputConfig
-from distsvc.storage.places.location import Location
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.tables.opening import open_table
 from tests.small_tables import everything, opened, sample
@@ -141,9 +140,3 @@ def test_an_output_that_the_input_would_find_is_refused(tmp_path, monkeypatch, g
         Output(output).check_apart(given)
     Output("elsewhere/out").check_apart(given)
     Output("in/out").check_apart("in/*.parquet")
-
-
-def test_an_archive_that_is_none(tmp_path):
-    (tmp_path / "t.csv").write_text("x\n1\n")
-    with pytest.raises(DataError, match=r"can't open zip://a.csv::.*BadZipFile"):
-        Location.of(f"zip://a.csv::{tmp_path / 't.csv'}")
