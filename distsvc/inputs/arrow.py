@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow.interchange import from_dataframe
 
 from distsvc.errors import UnusableRowsError
 from distsvc.inputs.rows import (
@@ -139,8 +138,6 @@ def _reader(table: UserData, name: str) -> pa.RecordBatchReader:
             return pa.Table.from_batches([pa.record_batch(table)]).to_reader()
         if isinstance(table, dict):
             return pa.table(table).to_reader()
-        if hasattr(table, "__dataframe__"):
-            return from_dataframe(table).to_reader()
     except _UNREADABLE as error:
         raise _unreadable(name, error) from error
     raise not_rows_error(table, name)

@@ -117,7 +117,7 @@ def _of_chunk(
     return of_part(part)
 
 
-TABLE_METHODS = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__")
+TABLE_METHODS = ("__arrow_c_stream__", "__arrow_c_array__")
 """Methods by which Arrow can read an object as a table."""
 
 

@@ -123,16 +123,6 @@ def test_labels_and_scores_are_those_of_the_array_to_the_bit(name, kind, dtype, 
     assert same(model.score_samples(make(X)), scores)
 
 
-class OldFrame:
-    """A table that knows nothing of Arrow's C interface."""
-
-    def __init__(self, X):
-        self.table = table(X)
-
-    def __dataframe__(self, **options):
-        return self.table.__dataframe__(**options)
-
-
 KINDS = {
     "dask dataframe": lambda X: dd.from_pandas(pd.DataFrame(X, columns=NAMES), npartitions=3),
     "pandas": frame,
@@ -147,7 +137,6 @@ KINDS = {
     "dictionary": lambda X: dict(zip(NAMES, X.T, strict=True)),
     "batches": lambda X: table(X).to_batches(max_chunksize=777),
     "frames, one after another": lambda X: map(frame, np.split(X, [100])),
-    "old frame": OldFrame,
 }
 
 

@@ -235,27 +235,10 @@ def _check_header(stream: IO[bytes], name: str, n_bytes: int) -> None:
         )
 
 
-class _Summing:
-    """An output stream that computes the CRC-32 of its bytes."""
-
-    def __init__(self, stream: BinaryIO):
-        self._stream, self.found = stream, 0
-
-    def write(self, content: bytes) -> int:
-        self.found = zlib.crc32(content, self.found)
-        return self._stream.write(content)
-
-
 def write_array(path: Path, array: np.ndarray) -> int:
     """Write one array to an ``.npy`` file; return the file's `checksum`."""
-    summing: list[_Summing] = []
-
-    def write(stream: BinaryIO) -> None:
-        summing.append(_Summing(stream))
-        np.save(summing[0], array, allow_pickle=False)
-
-    write_whole(path, write)
-    return summing[0].found
+    write_whole(path, lambda stream: np.save(stream, array, allow_pickle=False))
+    return checksum(path)
 
 
 def map_array(path: Path) -> np.ndarray:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import bz2
 import gzip
 import hashlib
+import io
+import itertools
 import json
 import re
 import zlib
@@ -188,30 +190,22 @@ def _open(place: Location) -> IO[bytes]:
 
 
 def _first_fault(place: Location) -> str | None:
-    """Return the first bad line of a file and its fault, or None."""
+    """Return the first line that scikit-learn can't read, and its fault, or None."""
+    from sklearn.datasets import load_svmlight_file
+
+    first = 1
     with suppress(OSError, EOFError, zlib.error), _open(place) as stream:
-        for number, line in enumerate(stream, start=1):
-            fault = _fault(line.partition(b"#")[0].decode(errors="replace").split())
-            if fault:
-                return f"{place.shown}, line {number}: {fault}"
-    return None
-
-
-def _fault(words: list[str]) -> str | None:
-    last = -1
-    for place, word in enumerate(words):
-        index, _, value = word.partition(":")
-        try:
-            float(value if place else word)
-            found = int(index) if place else 1
-        except ValueError:
-            expected = "index:value" if place else "a number as label"
-            return f"expected {expected}, found {word!r}"
-        if place and found < 0:
-            return f"indices must not be negative, found {found}"
-        if found > MAX_WIDTH:
-            return f"expected indices of at most {MAX_WIDTH:,}, found {found}"
-        if place and found <= last:
-            return f"indices must ascend, found {found} after {last}"
-        last = found if place else -1
+        while lines := list(itertools.islice(stream, 4096)):
+            with suppress(ValueError, OverflowError):
+                load_svmlight_file(io.BytesIO(b"".join(lines)), zero_based=True)
+                lines = []
+            for number, line in enumerate(lines, start=first):
+                try:
+                    load_svmlight_file(io.BytesIO(line), zero_based=True)
+                except (ValueError, OverflowError) as error:
+                    return (
+                        f"{place.shown}, line {number}: expected a label and index:value pairs "
+                        f"with ascending indices of at most {MAX_WIDTH:,}: {error}"
+                    )
+            first += 4096
     return None

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import base64
 import itertools
-import json
 import math
 import os
 import posixpath
 import re
 import struct
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,9 +61,6 @@ _CHUNK = re.compile(r"(?:.*/)?(?:c|(?:c[./])?\d+(?:[./]\d+)*)")
 
 _BLOSC = struct.Struct("<4B3I")
 """The header of Blosc; its last number is the packed size in bytes."""
-
-_TEXT = re.compile(r"[<>|=]?[OSUVMm]|string|fixed_length|variable_length|numpy\.")
-"""Beginnings of the names of types that are no numbers."""
 
 _Arrays = dict[str, Any]
 """Arrays by name; the error instead of an unreadable one."""
@@ -366,21 +362,6 @@ def _consolidated(place: Location) -> set[str]:
     return {name.partition("/")[0] for name in known.metadata} if known is not None else set()
 
 
-def _unread_type(folder: Location) -> pa.DataType:
-    """Return the type of an unreadable array: text, or `UNKNOWN_TYPE` if it may hold numbers."""
-    with suppress(Exception):  # the metadata may be anything
-        for name, about, key in (
-            ("zarr.json", {"zarr_format": 3, "node_type": "array"}, "data_type"),
-            (".zarray", {"zarr_format": 2}, "dtype"),
-        ):
-            if folder.fs.exists(folder.join(name).path):
-                content = json.loads(folder.fs.cat_file(folder.join(name).path))
-                kind = content[key] if content | about == content else None
-                if isinstance(kind, str) and _TEXT.match(kind):
-                    return pa.string()
-    return UNKNOWN_TYPE
-
-
 def _scan_group(
     place: Location, arrays: _Arrays, listed: list[str] | None, wanted: Sequence[str]
 ) -> Scan:
@@ -388,7 +369,7 @@ def _scan_group(
     for name, array in arrays.items():
         if isinstance(array, Exception):
             folder = place.join(name)
-            types[name] = _unread_type(folder)
+            types[name] = UNKNOWN_TYPE
             metadata = next((one for one in _METADATA if folder.join(one).exists()), _METADATA[0])
             shown[name] = problems[name] = (
                 f"array {name!r} of {place.shown} can't be read: {array} "

@@ -84,12 +84,11 @@ def test_files_of_different_widths_are_one_table(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"1 1:1\n1 -2:3\n", r"a\.svm, line 2: indices must not be negative, found -2"),
-        (b"1 1:1\n# x\n1 3:1 2:1\n", r"a\.svm, line 3: indices must ascend, found 2 after 3"),
-        (b"1 3:1 3:2\n", r"a\.svm, line 1: indices must ascend, found 3 after 3"),
-        (b"1 3:x\n", r"a\.svm, line 1: expected index:value, found '3:x'"),
-        (b"1 3\n", r"a\.svm, line 1: expected index:value, found '3'"),
-        (b"one 3:1\n", r"a\.svm, line 1: expected a number as label, found 'one'"),
+        (b"1 1:1\n1 -2:3\n", r"a\.svm, line 2: expected a label and .* index -2"),
+        (b"1 1:1\n# x\n1 3:1 2:1\n", r"a\.svm, line 3: .* with ascending indices"),
+        (b"1 3:x\n", r"a\.svm, line 1: expected a label and index:value pairs .*x"),
+        (b"1 3\n", r"a\.svm, line 1: expected a label and index:value pairs"),
+        (b"1 1:1\n" * 5000 + b"one 3:1\n", r"a\.svm, line 5001: .*one"),
         (b"", r"a\.svm has no rows"),
     ],
 )

@@ -163,7 +163,7 @@ def test_zarr_objects(tmp_path):
     metadata = {"zarr_format": 2, "shape": [4], "chunks": [4], "dtype": "|O", "order": "C"}
     metadata |= {"compressor": None, "fill_value": None, "filters": [{"id": "pickle"}]}
     (path / "odd" / ".zarray").write_text(json.dumps(metadata))
-    assert opened(path, tmp_path).columns == ("x",)
+    assert opened(path, tmp_path, exclude=["odd"]).columns == ("x",)
     with pytest.raises(
         DataError, match=r"'odd' of .*g.zarr (can't be read: .*\|O|is .* dtype object)"
     ):
