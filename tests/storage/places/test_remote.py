@@ -1,10 +1,6 @@
-"""Tables are the same in memory, behind HTTP and on disk."""
+"""Tables are the same in memory and on disk."""
 
-import functools
 import gzip
-import http.server
-import os
-import threading
 
 import fsspec
 import numpy as np
@@ -12,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 import zarr
 
-from distsvc.errors import DataError, InputNotFoundError, TemporaryError
+from distsvc.errors import DataError, InputNotFoundError
 from distsvc.storage.tables.opening import check_unchanged, fingerprint
 from tests.small_tables import everything, matrix, opened, sample
 
@@ -62,78 +58,3 @@ def test_memory_csv_and_zarr(tmp_path, memory):
     assert table.layout.extents == (4, 4, 2)
     np.testing.assert_array_equal(everything(table)[1], np.arange(20).reshape(10, 2))
     assert fingerprint(table) == fingerprint(table)
-
-
-class RangeHandler(http.server.SimpleHTTPRequestHandler):
-    """Serves a folder; honours ``Range``, as every real store does."""
-
-    ranges = "bytes"
-
-    def log_message(self, *_args):
-        pass
-
-    def do_GET(self):
-        path = self.translate_path(self.path)
-        if not os.path.isfile(path):
-            self.send_error(404)
-            return
-        with open(path, "rb") as file:
-            content = file.read()
-        first, last, status = 0, len(content) - 1, 200
-        if "Range" in self.headers and self.ranges == "bytes":
-            ends = self.headers["Range"].removeprefix("bytes=").split("-")
-            first, last, status = int(ends[0]), min(int(ends[1] or last), last), 206
-        self.send_response(status)
-        self.send_header("Accept-Ranges", self.ranges)
-        self.send_header("Content-Length", str(last - first + 1))
-        self.send_header("Content-Range", f"bytes {first}-{last}/{len(content)}")
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(content[first : last + 1])
-
-    do_HEAD = do_GET  # noqa: N815
-
-
-@pytest.fixture
-def http_folder(tmp_path):
-    pytest.importorskip("aiohttp")
-    folder = tmp_path / "served"
-    folder.mkdir()
-    handler = functools.partial(RangeHandler, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield folder, f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
-
-
-def test_http(tmp_path, http_folder):
-    folder, url = http_folder
-    data = sample(100)
-    pq.write_table(data, folder / "t.parquet", row_group_size=30)
-    (folder / "t.csv").write_text("x\n1\n")
-    zarr.create_array(folder / "z.zarr", data=np.arange(10.0), chunks=(4,))
-    table = opened(f"{url}/t.parquet", tmp_path, columns=["a", "b"])
-    np.testing.assert_array_equal(everything(table)[1], matrix(data, ["a", "b"]))
-    assert len(fingerprint(table)) == 64
-    np.testing.assert_array_equal(everything(opened(f"{url}/t.csv", tmp_path))[1], [[1]])
-    X = everything(opened(f"{url}/z.zarr", tmp_path))[1]
-    np.testing.assert_array_equal(X.ravel(), np.arange(10))
-    with pytest.raises(InputNotFoundError, match=r"nothing.parquet"):
-        opened(f"{url}/nothing.parquet", tmp_path)
-
-
-@pytest.mark.parametrize("name", ["t.parquet", "t.csv", "t.zarr"])
-def test_an_http_server_that_is_down(tmp_path, name):
-    pytest.importorskip("aiohttp")
-    with pytest.raises(TemporaryError, match=r"can't reach http://127.0.0.1:9/t"):
-        opened(f"http://127.0.0.1:9/{name}", tmp_path)
-
-
-def test_an_http_server_that_sends_whole_files_only(tmp_path, http_folder, monkeypatch):
-    folder, url = http_folder
-    pq.write_table(sample(10), folder / "t.parquet")
-    monkeypatch.setattr(RangeHandler, "ranges", "none")
-    with pytest.raises(DataError, match=r"can't read http://.*t.parquet: "):
-        opened(f"{url}/t.parquet", tmp_path)

@@ -2,15 +2,18 @@
 
 import http.server
 import threading
+from pathlib import Path
 
 import fsspec
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import zarr
 
 from distsvc.errors import DataError, InputNotFoundError, TemporaryError
 from distsvc.storage.places import remote
-from tests.small_tables import everything, opened, sample
+from distsvc.storage.tables.opening import fingerprint
+from tests.small_tables import everything, matrix, opened, sample
 
 pytest.importorskip("aiohttp")
 
@@ -35,7 +38,7 @@ class Store(http.server.BaseHTTPRequestHandler):
         content = self.server.files.get(self.path.partition("?")[0])
         if content is None:
             return self.answer(404, b"")
-        if "Range" in self.headers:
+        if "Range" in self.headers and self.server.ranges:
             first, last = self.headers["Range"].removeprefix("bytes=").split("-")
             part = content[int(first) : int(last) + 1]
             span = f"bytes {first}-{int(first) + len(part) - 1}/{len(content)}"
@@ -66,7 +69,7 @@ class Store(http.server.BaseHTTPRequestHandler):
 
     def answer(self, status, content, headers=None):
         self.send_response(status)
-        self.send_header("Accept-Ranges", "bytes")
+        self.send_header("Accept-Ranges", "bytes" if self.server.ranges else "none")
         self.send_header("Content-Length", str(len(content)))
         for name, value in (headers or {}).items():
             self.send_header(name, value)
@@ -81,7 +84,7 @@ def store(tmp_path):
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Store) as server:
         server.daemon_threads = True
         server.files = {"/t.parquet": (tmp_path / "t.parquet").read_bytes(), "/t.csv": b"x\n1\n"}
-        server.kind, server.troubles, server.seen = 404, 0, []
+        server.kind, server.troubles, server.seen, server.ranges = 404, 0, [], True
         server.stopping, server.outlasted = threading.Event(), False
         server.url = f"http://127.0.0.1:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
@@ -93,6 +96,31 @@ def store(tmp_path):
 
 
 ALWAYS = 10**6
+
+
+def test_tables_behind_http(store, tmp_path):
+    place = tmp_path / "z.zarr"
+    zarr.create_array(place, data=np.arange(10.0), chunks=(4,))
+    for file in filter(Path.is_file, place.rglob("*")):
+        store.files[f"/{file.relative_to(tmp_path)}"] = file.read_bytes()
+    table = opened(f"{store.url}/t.parquet", tmp_path, columns=["a", "b"])
+    np.testing.assert_array_equal(everything(table)[1], matrix(sample(100), ["a", "b"]))
+    assert len(fingerprint(table)) == 64
+    np.testing.assert_array_equal(everything(opened(f"{store.url}/t.csv", tmp_path))[1], [[1]])
+    X = everything(opened(f"{store.url}/z.zarr", tmp_path))[1]
+    np.testing.assert_array_equal(X.ravel(), np.arange(10))
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.csv", "t.zarr"])
+def test_a_server_that_is_down(tmp_path, name):
+    with pytest.raises(TemporaryError, match=r"can't reach http://127.0.0.1:9/t"):
+        opened(f"http://127.0.0.1:9/{name}", tmp_path)
+
+
+def test_a_server_that_sends_whole_files_only(store, tmp_path):
+    store.ranges = False
+    with pytest.raises(DataError, match=r"can't read http://.*t.parquet: "):
+        opened(f"{store.url}/t.parquet", tmp_path)
 
 
 @pytest.mark.parametrize(
