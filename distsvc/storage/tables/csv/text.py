@@ -61,8 +61,9 @@ class Head(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the file has at most one line, without an end."""
-        return len(self.text) < HEAD_BYTES and not re.search(rb"[\r\n]", self.text.lstrip())
+        """Whether the file has at most one line of text, without an end."""
+        is_short = len(self.text) < HEAD_BYTES and is_utf8(self.text)
+        return is_short and not re.search(rb"[\r\n]", self.text.lstrip())
 
 
 def head_of(file: Location) -> Head:
