@@ -178,7 +178,9 @@ class Output:
 
         A process that was thought dead removes nothing: its successor needs the files.
         """
-        with suppress(DataError, TemporaryError, OSError):  # the next start removes what is left
+        with suppress(
+            DataError, JobFileError, TemporaryError, OSError
+        ):  # the next start removes it
             work = self.work(run_id)
             self._fence.check()
             work.remove(BEGUN)

@@ -80,7 +80,7 @@ def test_a_manifest_of_another_form(tmp_path, change, why):
 
 def test_a_later_manifest(tmp_path):
     write(tmp_path, format=9, files="of another form")
-    with pytest.raises(JobFileError, match=r"manifest\.json has format 9, expected 2$"):
+    with pytest.raises(JobFileError, match=r"manifest\.json has format 9, expected 2: another"):
         read_manifest(Folder(tmp_path))
 
 
