@@ -6,12 +6,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, cast
 
-from distsvc.errors import (
-    CheckFailedError,
-    InputNotFoundError,
-    InputNotReadyError,
-    TemporaryError,
-)
+from distsvc.errors import CheckFailedError, InputNotFoundError, InputNotReadyError, TemporaryError
 from distsvc.errors.faults import exit_code_and_message
 
 if TYPE_CHECKING:

@@ -7,13 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from distsvc.report.content.parts import (
-    ColumnPart,
-    ColumnsPart,
-    ProfileColumn,
-    ProfilePart,
-    Spread,
-)
+from distsvc.report.content.parts import ColumnPart, ColumnsPart, ProfileColumn, ProfilePart, Spread
 from distsvc.report.content.report import Report
 from distsvc.report.figures.profiles import place_in_range
 from distsvc.report.formats import listed, number, percent, short_name

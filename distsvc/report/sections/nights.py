@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from distsvc.report.content.parts import (
-    ColumnDrift,
-    DriftPart,
-    LineagePart,
-    StoryPart,
-)
+from distsvc.report.content.parts import ColumnDrift, DriftPart, LineagePart, StoryPart
 from distsvc.report.figures import moves
 from distsvc.report.formats import (
     MAX_ROWS,

@@ -21,12 +21,7 @@ import numpy as np
 
 from distsvc.errors import DataError, EmptyInputError
 from distsvc.models.rows import sampling
-from distsvc.models.rows.aside import (
-    MIN_OUTLIER_RANGES,
-    Reach,
-    how_many_aside,
-    most_aside,
-)
+from distsvc.models.rows.aside import MIN_OUTLIER_RANGES, Reach, how_many_aside, most_aside
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rows.scaling import ColumnSums
 from distsvc.run.work.directory import Result, RunDirectory

@@ -9,13 +9,7 @@ from statistics import median
 from typing import Literal
 
 from distsvc.job.config import GUARDS, ChecksConfig, LimitCheck, NightsCheck, RangeCheck
-from distsvc.report.content.parts import (
-    CheckPart,
-    DriftPart,
-    LineagePart,
-    ReferencePart,
-    Side,
-)
+from distsvc.report.content.parts import CheckPart, DriftPart, LineagePart, ReferencePart, Side
 from distsvc.run.labelling.labeller import OWN
 from distsvc.run.labelling.phase import Labelled
 from distsvc.storage.rows.columns import truncated

@@ -17,12 +17,7 @@ import pyarrow.parquet as pq
 from distsvc.errors import DataError, InputNotFoundError
 from distsvc.job.config import Job
 from distsvc.job.parameters import Given
-from distsvc.models.nights.drift import (
-    ColumnCounts,
-    decile_edges,
-    stability_index,
-    unit_factors,
-)
+from distsvc.models.nights.drift import ColumnCounts, decile_edges, stability_index, unit_factors
 from distsvc.models.rules.fields import Facts
 from distsvc.report.content.parts import (
     CheckPart,

@@ -5,13 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from distsvc.report.content.night import words_of_night
-from distsvc.report.content.parts import (
-    CheckPart,
-    ColumnDrift,
-    DriftPart,
-    LineagePart,
-    StoryPart,
-)
+from distsvc.report.content.parts import CheckPart, ColumnDrift, DriftPart, LineagePart, StoryPart
 
 
 def story(number, event, before, after):

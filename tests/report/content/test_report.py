@@ -8,13 +8,7 @@ from hypothesis import strategies as st
 
 from distsvc.errors import DataError
 from distsvc.report.content.model_parts import Branch
-from distsvc.report.content.report import (
-    IndexValue,
-    OutlierPart,
-    PhaseCost,
-    Report,
-    ScoreHistogram,
-)
+from distsvc.report.content.report import IndexValue, OutlierPart, PhaseCost, Report, ScoreHistogram
 from tests.report.reports import (
     make_levels_report,
     make_profiles,

@@ -14,12 +14,7 @@ from distsvc.run import job as job_story
 from distsvc.run import starting
 from distsvc.run.job import run_job
 from distsvc.run.reporting import files as report_files
-from distsvc.run.starting import (
-    Request,
-    differences,
-    interrupted_runs,
-    kept_results,
-)
+from distsvc.run.starting import Request, differences, interrupted_runs, kept_results
 from distsvc.run.work.directory import LostWorkError
 from distsvc.run.work.phases import Phase
 from distsvc.run.work.progress import Progress, sentence
