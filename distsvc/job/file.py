@@ -41,6 +41,16 @@ RANGED_KEYS = ("input.path", PREVIOUS_KEY)
 EARLIER_NIGHTS = 31
 """Number of earlier nights that are tried if a night is not published."""
 
+PLAIN_TYPES = {
+    "a valid tuple": "a list",
+    "a valid list": "a list",
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+    "a valid boolean": "true or false",
+    "a valid string": "text",
+}
+"""Types in messages of pydantic, and the words of this program."""
+
 FREE_SECTIONS = ("columns", "names")
 """Sections whose keys are names of columns or ids of clusters."""
 
@@ -325,7 +335,8 @@ def _explain_field(name: str, items: list[ErrorDetails]) -> str:
         return f"{name} must be a section, found {shown(first['input'])}"
     items = [item for item in items if item["input"] is first["input"]]
     clauses = [re.sub(r"^Value error, must |^\w+ should |, found .*", "", i["msg"]) for i in items]
-    wanted = " or ".join(dict.fromkeys(clauses)).replace("a valid tuple", "a list")
+    wanted = " or ".join(dict.fromkeys(clauses))
+    wanted = re.sub("|".join(PLAIN_TYPES), lambda found: PLAIN_TYPES[found[0]], wanted)
     if isinstance(first["input"], str) and wanted.endswith("a list"):
         wanted += f", such as {shown([first['input']])}"
     return f"{name} must {wanted}, found {shown(first['input'])}"

@@ -271,21 +271,21 @@ ALGORITHMS = " or ".join(map(repr, MODEL_SECTIONS))
 LIMITS = [
     (-1, "must be greater than or equal to 0, found -1"),
     (float("nan"), "must be a finite number, found nan"),
-    ("x", "must be a valid number, found 'x'"),
+    ("x", "must be a number, found 'x'"),
     ({"limit": 1, "level": "info"}, "must be 'error' or 'warn', found 'info'"),
 ]
 WRONG = {
-    "job.name": [("", "must have at least 1 character, found ''"), (3, "valid string, found 3")],
+    "job.name": [("", "must have at least 1 character, found ''"), (3, "must be text, found 3")],
     "job.on_published": [([], "must have at least 1 item"), ([""], "at least 1 character")],
     "job.on_held": [(3, "must be a list, found 3")],
-    "job.on_failed": [([3], "must be a valid string, found 3")],
+    "job.on_failed": [([3], "must be text, found 3")],
     "job.run_date": [
         ("20260228", "must match"),
         ("2026-02-31", "must be a date of the calendar, found '2026-02-31'"),
-        (20260228, "must be a valid string"),
+        (20260228, "must be text"),
     ],
     "continuity.previous": [
-        (3, "must be a valid string, found 3"),
+        (3, "must be text, found 3"),
         ("", "must have at least 1 character, found ''"),
     ],
     "continuity.min_overlap": [
@@ -294,10 +294,10 @@ WRONG = {
     ],
     "continuity.memory": [
         (-1, "must be greater than or equal to 0, found -1"),
-        (2.5, "must be a valid integer, found 2.5"),
+        (2.5, "must be a whole number, found 2.5"),
     ],
-    "continuity.prefer_previous": [("yes", "must be a valid boolean, found 'yes'")],
-    "continuity.reference": [(3, "must be a valid string, found 3")],
+    "continuity.prefer_previous": [("yes", "must be true or false, found 'yes'")],
+    "continuity.reference": [(3, "must be text, found 3")],
     "checks.max_reference_drift": LIMITS,
     "checks.same_units": LIMITS,
     "checks.same_columns": LIMITS,
@@ -324,30 +324,30 @@ WRONG = {
     "checks.max_drift": LIMITS,
     "checks.min_agreement": LIMITS,
     "checks.unique_id": LIMITS,
-    "input.path": [(3, "must be a valid string"), ("", "must have at least 1 character")],
+    "input.path": [(3, "must be text"), ("", "must have at least 1 character")],
     "input.columns": [
         ("a", "must be a list"),
         ([], "must have at least 1 item"),
-        ([1, 2], "must be a valid string, found 1"),
+        ([1, 2], "must be text, found 1"),
     ],
-    "input.id": [(3, "must be a valid string, found 3")],
-    "input.classes": [(3, "must be a valid string, found 3")],
+    "input.id": [(3, "must be text, found 3")],
+    "input.classes": [(3, "must be text, found 3")],
     "input.ready": [("../a", "must be the name of a file below the path")],
-    "input.where": [(True, "must be a valid string, found True")],
+    "input.where": [(True, "must be text, found True")],
     "preprocess.scale": [
         ("log", "must be 'standard', 'minmax', 'robust', 'unit', 'none' or 'auto', found 'log'")
     ],
     "preprocess.encode": [({"k": "ordinal"}, "must be 'onehot' or 'frequency', found 'ordinal'")],
     "preprocess.log": [
         ("bytes", "must be a list, such as ['bytes'], found 'bytes'"),
-        ([3], "must be a valid string, found 3"),
+        ([3], "must be text, found 3"),
         ([""], "must have at least 1 character, found ''"),
     ],
     "input.exclude": [("c", "must be a list, such as ['c'], found 'c'")],
     "preprocess.missing": [("mean", "must be 'auto', 'error', 'drop' or 'median', found 'mean'")],
     "preprocess.missing_values": [
         (-9999, "must be a list, found -9999"),
-        (["NA"], "must be a valid number, found 'NA'"),
+        (["NA"], "must be a number, found 'NA'"),
         ([float("nan")], "must be a finite number, found nan"),
     ],
     "model.algorithm": [
@@ -355,7 +355,10 @@ WRONG = {
         (3, f"must be {ALGORITHMS}, found '3'"),
     ],
     "model.mode": [("again", "must be 'refit', 'assign' or 'auto', found 'again'")],
-    "model.seed": [(-1, "must be greater than or equal to 0, found -1"), ("x", "valid integer")],
+    "model.seed": [
+        (-1, "must be greater than or equal to 0, found -1"),
+        ("x", "must be a whole number"),
+    ],
     "model.gamma": [
         (-2.0, "must be 'auto' or be greater than 0, found -2.0"),
         (0, "must be 'auto' or be greater than 0, found 0"),
@@ -363,20 +366,20 @@ WRONG = {
         (5e-324, "must be 'auto' or lie in [1e-30, 1e+30], found 5e-324"),
         ([1.0, 1e31], "must lie in [1e-30, 1e+30], found 1e+31"),
         (float("nan"), "must be 'auto' or be"),
-        ("wide", "must be 'auto' or be a valid number"),
+        ("wide", "must be 'auto' or be a number"),
         ([], "must have at least 1 item after validation, not 0, found []"),
         ([1.0, 0.0], "must be greater than 0, found 0.0"),
         ([2.0, float("inf")], "must be a finite number, found inf"),
-        ([1.0, "auto"], "must be a valid number, found 'auto'"),
+        ([1.0, "auto"], "must be a number, found 'auto'"),
     ],
     "model.nu": [
         (0.0, "must be greater than 0, found 0.0"),
         (-0.5, "must be greater than 0, found -0.5"),
         (1.5, "must be less than or equal to 1, found 1.5"),
-        ("x", "must be a valid number"),
+        ("x", "must be a number"),
     ],
     "model.settings": [("paper", "must be 'default' or 'published', found 'paper'")],
-    "output.missing": [("maybe", "must be a valid boolean")],
+    "output.missing": [("maybe", "must be true or false")],
     "model.min_cluster_rows": [(0, "must be greater than or equal to 1, found 0")],
     "model.max_clusters": [(0, "must be greater than or equal to 1, found 0")],
     "cluster.workers": [(-1, "must be greater than or equal to 0, found -1")],
@@ -389,12 +392,12 @@ WRONG = {
         (-1, "must be greater than or equal to 0, found -1"),
         (21, "must be less than or equal to 20, found 21"),
     ],
-    "output.membership": [(1, "must be a valid boolean, found 1")],
+    "output.membership": [(1, "must be true or false, found 1")],
     "output.top": [
         (21, "must be less than or equal to 20, found 21"),
         (-1, "greater than or equal to 0"),
     ],
-    "output.format": [(3, "must be a valid string, found 3")],
+    "output.format": [(3, "must be text, found 3")],
 }
 
 

@@ -136,7 +136,7 @@ def test_a_url_may_be_long():
 @pytest.mark.parametrize("value", ["[", "[" * 3000, "9" * 5000, '"x', "1\nb = 2", "{"])
 def test_set_to_what_is_no_toml_is_text(tmp_path, value):
     (tmp_path / "job.toml").write_text(tomli_w.dumps(SECTIONS))
-    with pytest.raises(JobFileError, match=r"model\.seed must be a valid integer, found '"):
+    with pytest.raises(JobFileError, match=r"model\.seed must be a whole number, found '"):
         load_job(tmp_path / "job.toml", (f"model.seed={value}",))
 
 
