@@ -19,6 +19,7 @@ extensions = [
     "docs.extensions.pages",
     "docs.extensions.formulas",
     "docs.extensions.links",
+    "docs.extensions.search",
 ]
 exclude_patterns = ["extensions", "static"]
 root_doc = "index"

@@ -1,16 +1,16 @@
 """A search on the site leads to a page for users among the first three.
 
-The order is that of the site's search on these sources: Sphinx's matches of words, parts of words
-and headings, weighted and added up by `docs/static/scorer.js`.
+The order is that of the site's search, `docs/static/scorer.js`, on the sources of the pages.
 """
 
 import math
 import re
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
-from docs.extensions import pages
+from docs.extensions import pages, search
 
 ROOT = Path(__file__).parents[1]
 SCORER = (ROOT / "docs/static/scorer.js").read_text()
@@ -18,6 +18,10 @@ WEIGHTS = [
     (pattern.replace("\\/", "/"), float(weight))
     for pattern, weight in re.findall(r"\[/(\^.*)/, ([\d.]+)\]", SCORER)
 ]
+SATURATION, SYNONYM_WEIGHT = (
+    float(re.search(rf"const {name} = ([\d.]+);", SCORER)[1])
+    for name in ("SATURATION", "SYNONYM_WEIGHT")
+)
 STOPWORDS = {"a", "the", "of", "to", "in", "by", "with", "for", "and", "is", "how", "do", "i", "my"}
 QUERIES = {
     "exclude a column": "guide/columns",
@@ -64,7 +68,7 @@ QUERIES = {
     "notebook": "guide/python",
     "pandas": "guide/python",
     "polars": "guide/python",
-    "predict new rows": "nights/fourteen-nights",
+    "predict new rows": "guide/python",
     "log transform": "guide/columns",
     "scale columns": "guide/columns",
     "text columns": "guide/columns",
@@ -83,7 +87,7 @@ QUERIES = {
     "undo": "nights/history",
     "embeddings": "walks/embeddings",
     "credentials": "operate/object-stores",
-    "random seed": "guide/python",
+    "random seed": "guide/clusters",
     "names of clusters": "start/page",
     "history": "nights/history",
     "export": "nights/export",
@@ -128,30 +132,55 @@ def texts() -> dict[str, str]:
     return found
 
 
-TEXTS = texts()
-HEADINGS = {name: re.findall(r"(?m)^#+ (.*)$", text) for name, text in TEXTS.items()}
-
-
 def stem(word: str) -> str:
-    return re.sub(r"(ions?|ing|ed|es|s|d|ly)$", "", word) if len(word) > 4 else word
+    return re.sub(r"(ions?|ing|ed|es|s|d|e|ly)$", "", word) if len(word) > 4 else word
 
 
 def words(text: str) -> list[str]:
     return [stem(word) for word in re.findall(r"\w+", text.lower()) if word not in STOPWORDS]
 
 
-WORDS = {name: set(words(text)) for name, text in TEXTS.items()}
-IN_HEADINGS = {name: set(words(" ".join(of))) for name, of in HEADINGS.items()}
+def sections(text: str) -> list[tuple[list[str], list[str]]]:
+    """Return the words of the heading and of the text of each section of a page."""
+    parts = re.split(r"(?m)^#+ (.*)$", text)[1:]
+    return [(words(head), words(body)) for head, body in zip(parts[::2], parts[1::2], strict=True)]
 
 
-def score_of_word(word: str, name: str) -> float:
-    if word in IN_HEADINGS[name]:
-        return 15.0
-    if word in WORDS[name]:
-        return 5.0
-    if any(word in other for other in IN_HEADINGS[name]):
-        return 7.0
-    return 2.0 if len(word) > 2 and any(word in other for other in WORDS[name]) else 0.0
+SECTIONS = {
+    f"{name}#{number}": section
+    for name, text in texts().items()
+    for number, section in enumerate(sections(text))
+}
+PLACES = (search.pages_of(SECTIONS), SECTIONS)
+INDEXES = [(len(places), search.frequencies(places)) for places in PLACES]
+SYNONYMS = search.synonyms(stem)
+
+
+def is_part(one: str, other: str) -> bool:
+    short, long = sorted((one, other), key=len)
+    return short in long if len(short) > 3 else len(short) > 2 and long.startswith(short)
+
+
+def scores_of_word(word: str, n_places: int, frequencies: dict) -> dict[str, float]:
+    stems = [(word, 1.0), *((other, SYNONYM_WEIGHT) for other in SYNONYMS.get(word, []))]
+    if len(stems) == 1 and word not in frequencies:
+        stems += [(one, SYNONYM_WEIGHT) for one in frequencies if is_part(one, word)]
+    best = defaultdict(float)
+    for one, weight in stems:
+        found = frequencies.get(one, {})
+        for place, frequency in found.items():
+            rarity = math.log(1 + n_places / len(found))
+            score = weight * rarity * frequency / (frequency + SATURATION)
+            best[place] = max(best[place], score)
+    return best
+
+
+def scores(query: str, index: tuple[int, dict]) -> dict[str, float]:
+    sums = defaultdict(float)
+    for word in dict.fromkeys(words(query)):
+        for place, score in scores_of_word(word, *index).items():
+            sums[place] += score
+    return sums
 
 
 def weight(name: str) -> float:
@@ -160,22 +189,12 @@ def weight(name: str) -> float:
 
 def results(query: str) -> list[str]:
     """Return the pages that have words of a query, the best first."""
-    scores, lower = {}, query.lower()
-    of_words = {word: {name: score_of_word(word, name) for name in TEXTS} for word in words(query)}
-    rarity = {
-        word: math.log1p(len(TEXTS) / max(1, sum(map(bool, found.values()))))
-        for word, found in of_words.items()
-    }
-    for name in TEXTS:
-        found = [of_words[word][name] for word in of_words]
-        best = max(found) if all(found) else 0.0
-        for heading in HEADINGS[name]:
-            if lower in heading.lower() and 2 * len(lower) >= len(heading):
-                best = max(best, 15.0 * len(lower) / len(heading) + 1.0)
-        best += sum(rarity[word] * of_words[word][name] for word in of_words)
-        if best:
-            scores[name] = best * weight(name)
-    return sorted(scores, key=lambda name: (-scores[name], HEADINGS[name][0]))
+    of_pages, of_sections = (scores(query, index) for index in INDEXES)
+    best = defaultdict(float)
+    for place, score in of_sections.items():
+        page = place.partition("#")[0]
+        best[page] = max(best[page], score)
+    return sorted(of_pages, key=lambda page: -(of_pages[page] + best[page]) * weight(page))
 
 
 @pytest.mark.parametrize("query", QUERIES)
@@ -188,6 +207,13 @@ def test_a_design_paper_is_never_before_a_page_for_users():
         assert not results(query)[0].startswith("design/"), results(query)[:3]
 
 
-def test_the_site_uses_the_scores():
-    assert '"static" / "scorer.js"' in (ROOT / "docs/conf.py").read_text()
+def test_a_word_has_its_synonyms_in_both_directions():
+    assert stem("rollback") in SYNONYMS[stem("undo")]
+    assert stem("undo") in SYNONYMS[stem("rollback")]
+
+
+def test_the_site_uses_the_scores_and_the_frequencies():
+    settings = (ROOT / "docs/conf.py").read_text()
+    assert '"static" / "scorer.js"' in settings
+    assert '"docs.extensions.search"' in settings
     assert WEIGHTS

@@ -1,36 +1,90 @@
-/* A page with some words of a query is found, too. Its words' scores add up; a rare word has more. */
-const searchWholeQuery = Search._performSearch;
-Search._performSearch = (query, words, excluded, ...others) => {
-  const results = searchWholeQuery(query, words, excluded, ...others);
-  const scores = new Map();
-  for (const word of words) {
-    const found = Search.performTermsSearch(new Set([word]), excluded);
-    const rarity = Math.log(1 + Search._index.docnames.length / found.length);
-    for (const result of found) {
-      const before = scores.get(result[0])?.score ?? 0;
-      scores.set(result[0], { result, score: before + rarity * Scorer.score(result) });
-    }
-  }
-  for (const result of results) result[4] += scores.get(result[0])?.score ?? 0;
-  const listed = new Set(results.map((result) => result[0]));
-  for (const { result, score } of scores.values())
-    if (!listed.has(result[0])) results.push(result.with(4, score));
-  return results.sort((one, other) => one[4] - other[4]);
-};
+/* Results of a search: pages ranked by BM25 (Robertson and Zaragoza 2009), and names of the API.
 
-/* Scores of a search: pages for users come before the API, design papers and evaluations. */
-const WEIGHTS = [
+   A page's score is that of all its text and that of its best section, to which the result leads.
+   FREQUENCIES is written by docs/extensions/search.py. */
+const SATURATION = 2; /* frequency at which a word has half of its highest score: k1 */
+const SYNONYM_WEIGHT = 0.4; /* weight of synonyms, and of words alike for an unknown word */
+const PAGE_WEIGHTS = [
   [/^walks\b/, 0.7],
   [/^reference\/(commands|job-file)\b/, 0.8],
-  [/^(design|evaluation|performance|contribute|references)\b/, 0.2],
+  [/^(design|evaluation|performance|contribute|references)\b/, 0.3],
   [/^reference\/api\b/, 0.5],
   [/^how\b/, 0.6],
 ];
+const weightOf = (page) => PAGE_WEIGHTS.find(([pages]) => pages.test(page))?.[1] ?? 1;
+
+/* Whether one of two words begins the other or, from four letters on, is within it. */
+const isPart = (one, other) => {
+  const [short, long] = one.length < other.length ? [one, other] : [other, one];
+  return short.length > 3 ? long.includes(short) : short.length > 2 && long.startsWith(short);
+};
+
+/* Score of each place by one word of the query: the best of its stem and of those alike. */
+const scoresOfWord = (word, { places, words }) => {
+  const stems = [[word, 1]];
+  for (const stem of FREQUENCIES.synonyms[word] ?? []) stems.push([stem, SYNONYM_WEIGHT]);
+  if (stems.length === 1 && !(word in words))
+    for (const stem in words) if (isPart(stem, word)) stems.push([stem, SYNONYM_WEIGHT]);
+  const best = new Map();
+  for (const [stem, weight] of stems) {
+    const found = Object.entries(words[stem] ?? {});
+    const rarity = Math.log(1 + places.length / found.length);
+    for (const [number, frequency] of found) {
+      const score = (weight * rarity * frequency) / (frequency + SATURATION);
+      best.set(places[number], Math.max(score, best.get(places[number]) ?? 0));
+    }
+  }
+  return best;
+};
+
+/* Sum of the words' scores, for each page or section. */
+const scoresOfQuery = (query, index) => {
+  const sums = new Map();
+  for (const word of query)
+    for (const [place, score] of scoresOfWord(word, index))
+      sums.set(place, (sums.get(place) ?? 0) + score);
+  return sums;
+};
+
+/* The stems of a query; unlike Sphinx's, numbers such as exit codes are among them. */
+const stemsOf = (query) => {
+  const stemmer = new Stemmer();
+  const words = splitQuery(query.toLowerCase()).filter((word) => !stopwords.has(word));
+  return new Set(words.map((word) => stemmer.stemWord(word)));
+};
+
+const searchOfSphinx = Search._performSearch;
+Search._performSearch = (query, ...others) => {
+  const words = stemsOf(query);
+  const best = new Map();
+  for (const [place, score] of scoresOfQuery(words, FREQUENCIES.sections)) {
+    const page = place.split("#")[0];
+    if (score > (best.get(page)?.score ?? 0)) best.set(page, { place, score });
+  }
+  const names = searchOfSphinx(query, ...others).filter((one) => one[6] === "object");
+  const results = [...names];
+  for (const [page, score] of scoresOfQuery(words, FREQUENCIES.pages)) {
+    const section = best.get(page);
+    const index = Search._index.docnames.indexOf(page);
+    const title = Search._index.titles[index];
+    const heading = FREQUENCIES.headings[section.place];
+    const within = heading !== title;
+    results.push([
+      page,
+      within ? `${title} > ${heading}` : title,
+      within ? `#${section.place.split("#")[1]}` : "",
+      null,
+      (score + section.score) * weightOf(page),
+      Search._index.filenames[index],
+      "text",
+    ]);
+  }
+  return results.sort((one, other) => one[4] - other[4]);
+};
+
+/* Scores of names of the API, which Sphinx finds. */
 var Scorer = {
-  score: ([docname, title, anchor, description, score]) => {
-    const found = WEIGHTS.find(([pages]) => pages.test(docname));
-    return score * (found ? found[1] : 1);
-  },
+  score: (result) => result[4] * weightOf(result[0]),
   objNameMatch: 11,
   objPartialMatch: 6,
   objPrio: { 0: 15, 1: 5, 2: -5 },
