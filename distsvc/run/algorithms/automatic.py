@@ -4,7 +4,7 @@
 2. Columns that stay as stored have level trees, which learn in their phases.
 3. ``graph``: the driver computes the diffusion coordinates of up to 20,000 rows. ``learn-graph``:
 each model is a task, which learns from them. ``vote-graph``: the driver counts the votes.
-4. The driver fits the mixture of modelled columns, and chooses.
+4. ``choose``: the driver fits the mixture of modelled columns, and chooses.
 """
 
 from __future__ import annotations
@@ -146,7 +146,8 @@ class Automatic(AlgorithmJob):
             self.levels.fit(steps, survey)
         if self.engine.asks_graph:
             self.graph.fit(steps, survey)
-        self.engine.choose()
+        with steps.progress.phase("choose"):
+            self.engine.choose()
         return self.engine.rule
 
     def learned(self, job: Job) -> Learned:

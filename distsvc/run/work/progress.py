@@ -228,6 +228,7 @@ PHASES = {
     "vote": "Vote on the clusters",
     "vote-graph": "Vote on the clusters of the graph",
     "graph": "Find near rows",
+    "choose": "Fit the mixture and choose the answer",
     "train": "Train the model",
     "descend": "Solve the linear model",
     "prune": "Prune the tree",
