@@ -234,7 +234,10 @@ def _parts_of_fit(
 
 
 def _column_names(model: Any, d: int) -> list[str]:
-    return [str(name) for name in getattr(model, "feature_names_in_", map("x{}".format, range(d)))]
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:  # a table with categories or missing values is fitted as an array of codes
+        names = getattr(model, "_names", None) or map("x{}".format, range(d))
+    return [str(name) for name in names]
 
 
 def _shown_rows(model: Any, X: Any) -> _Rows:

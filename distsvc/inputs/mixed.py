@@ -123,19 +123,27 @@ class MixedTable:
 
 
 def mixed_rows(
-    X: UserData, levels: Sequence[Levels | None] | None = None, name: str = "X"
+    X: UserData,
+    levels: Sequence[Levels | None] | None = None,
+    names_of_fit: Sequence[str] | None = None,
+    name: str = "X",
 ) -> MixedTable:
     """Return the rows of X, all in memory; columns of text are categories, booleans numbers.
 
     X is an array or a table, as in `distsvc.inputs.given.rows_of`, or a list of rows. `levels` are
     the levels found by a fit, by column; None finds them in X. `UnusableRowsError` if X (called
-    `name`) is no array or table, its columns differ from `levels`, or a value is infinite or
-    neither a number nor text.
+    `name`) is no array or table, its columns differ from `levels` or, where X is a table, from
+    `names_of_fit`, or a value is infinite or neither a number nor text.
     """
     columns, names = _columns(X, name)
     if levels is not None and len(levels) != len(columns):
         raise UnusableRowsError(
             f"{name} has {len(columns)} columns, expected {len(levels)}, as in fit"
+        )
+    if names is not None and names_of_fit is not None and names != tuple(names_of_fit):
+        raise UnusableRowsError(
+            f"{name} has the columns {', '.join(names)}; expected {', '.join(names_of_fit)}, in "
+            "the order of fit"
         )
     known: list[Levels | None] = []
     rows = np.empty((len(columns[0]), len(columns)))

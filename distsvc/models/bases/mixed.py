@@ -33,21 +33,22 @@ class MixedClusterEstimator(OutlierEstimator):
     def _as_numbers(self, X: TableLike, reset: bool) -> TableLike:
         """Return a table in memory with text or missing values as numbers and codes (n, d).
 
-        With `reset`, in `fit`, the levels of categories are stored; later tables use the same
-        codes.
+        With `reset`, in `fit`, the columns and the levels of categories are stored; later tables
+        have the same columns and codes.
         """
         if reset:
             self._levels: tuple[Levels | None, ...] | None = None
+            self._names: tuple[str, ...] | None = None
         if self._levels is None and not reset:
             return X
         source = rows_of(X, Reading())
         if source is None or not source.in_memory or isinstance(X, np.ndarray):
             return X
-        mixed = mixed_rows(X, self._levels)
+        mixed = mixed_rows(X, self._levels, self._names)
         if reset:
             if not mixed.nominal.any() and not np.isnan(mixed.rows).any():
                 return X
-            self._levels = mixed.levels
+            self._levels, self._names = mixed.levels, mixed.names
         return mixed.rows
 
     def _nominal(self, d: int) -> np.ndarray:

@@ -1,0 +1,37 @@
+"""Estimators of tables with categories know the columns of their table."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import distsvc
+from distsvc import MixtureClustering
+
+N = 200
+random = np.random.default_rng(0)
+SIDE = random.integers(0, 2, N)
+FRAME = pd.DataFrame({
+    "age": random.normal(20 + 40 * SIDE, 3),
+    "income": random.normal(100, 1, N),
+    "plan": np.where(SIDE == 0, "free", "paid"),
+})  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model():
+    return MixtureClustering(random_state=0).fit(FRAME)
+
+
+def test_the_plot_names_the_columns(model):
+    axes = distsvc.plot.clusters(model, FRAME).axes
+    words = " ".join(ax.get_xlabel() + ax.get_ylabel() for ax in axes)
+    assert any(name in words for name in FRAME.columns)
+    assert "x0" not in words
+
+
+def test_columns_in_another_order_are_refused(model):
+    expected = (
+        "X has the columns income, age, plan; expected age, income, plan, in the order of fit"
+    )
+    with pytest.raises(ValueError, match=expected):
+        model.predict(FRAME[["income", "age", "plan"]])
