@@ -254,7 +254,7 @@ def test_no_row_is_outside_where_that_is_not_defined():
 
 def test_a_score_is_told_in_the_words_of_its_rule():
     report = make_report()
-    told = "{}: they lie outside every cluster. Each still has the label of a nearby cluster."
+    told = "{} and lie outside every cluster. Each still has the label of a nearby cluster."
     assert told.format("(2.1 %) have a negative decision value") in page_text(report)
     report["outliers"]["meaning"] = "Far from everything."
     report["score_histogram"]["title"] = "how far"
@@ -263,6 +263,8 @@ def test_a_score_is_told_in_the_words_of_its_rule():
     assert "What the score means Far from everything." in text
     assert "decision value" not in text
     assert "f =" not in text
+    report["outliers"]["rows"] = 1
+    assert "has a negative score and lies outside every cluster. It still" in page_text(report)
     assert "2.1 % of the rows lie outside every cluster" in text
     assert "Cluster Rows Share Outside" in text
 

@@ -435,7 +435,7 @@ SENTENCES: Mapping[str, str | Callable[[Fields], str]] = {
     "waiting": "Waiting at most {seconds:.0f} s for {for}.",
     "progress": _progress,
     "phase finished": _finished,
-    "compiling": "Compiling for this machine, once; later runs start sooner.",
+    "compiling": "Compiling code for this machine; later runs that need it start sooner.",
     "compiled code is not kept": "Compiled code is not kept, so every run compiles anew: "
     "{because}.",
     "worker": "Worker {address} is {status}.",

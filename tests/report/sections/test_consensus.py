@@ -39,7 +39,7 @@ def test_candidates_answers_and_models():
     report = make_levels_report("spiral")
     html, text = rendered(report), page_text(report)
     assert "1 90.0 % 1.5 % 25.0 % – 2 90.0 % 3.0 % 37.5 % 6.0 3 90.0 % 4.5 % 75.0 % 4.0 4" in text
-    assert "Clusters Standing Votes Cut through Support z 1" in text
+    assert "Clusters Quality Votes Neighbours separated Support z 1" in text
     bars = re.findall(r'style="width:(\S+)%" role="img" aria-label="(\S+\s%)', html)
     assert bars[:3] == [("33.3", "33.3\u00a0%"), ("50.0", "50.0\u00a0%"), ("100.0", "100\u00a0%")]
     best = re.findall(r'<tr class="best">(.*?)</tr>', html, flags=re.DOTALL)
