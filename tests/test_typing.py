@@ -27,46 +27,43 @@ UNSEEN_BY_MYPY = {
 }
 
 
-def mypy(name, folder):
-    """Return the lines of a program that mypy --strict refuses."""
+PROGRAM, WRONG_USES = str(PROGRAMS / "user_program.py"), str(PROGRAMS / "wrong_uses.py")
+
+
+def mypy(folder):
+    """Return the file and line of everything that mypy --strict refuses, and its output."""
     command = [
         sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--follow-imports=silent",
-        f"--cache-dir={folder}", "--config-file=", str(PROGRAMS / name),
+        f"--cache-dir={folder}", "--config-file=", "--show-absolute-path", PROGRAM, WRONG_USES,
     ]  # fmt: skip
     done = subprocess.run(
         command, capture_output=True, text=True, env={"MYPYPATH": str(ROOT), "PATH": ""}, cwd=folder
     )
     assert done.returncode in (0, 1), done.stdout + done.stderr
-    found = re.findall(rf"{name}:(\d+): error", done.stdout)
-    assert bool(found) == bool(done.returncode), done.stdout
-    return {int(line) for line in found}, done.stdout
+    found = re.findall(r"^(.+?):(\d+): error", done.stdout, re.MULTILINE)
+    return {(file, int(line)) for file, line in found}, done.stdout
 
 
-def pyright(name, folder):
-    """Return the lines of a program that pyright refuses."""
+def pyright(folder):
+    """Return the file and line of everything that pyright refuses, and its output."""
     config = folder / "pyrightconfig.json"
     settings = {"typeCheckingMode": "standard", "extraPaths": [str(ROOT)]}
-    config.write_text(json.dumps(settings | {"include": [str(PROGRAMS / name)]}))
+    config.write_text(json.dumps(settings | {"include": [PROGRAM, WRONG_USES]}))
     command = [sys.executable, "-m", "basedpyright", "--outputjson", "--project", str(config)]
     command += ["--pythonpath", sys.executable]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     found = json.loads(done.stdout)
-    assert found["summary"]["filesAnalyzed"] == 1
+    assert found["summary"]["filesAnalyzed"] == 2
     errors = [one for one in found["generalDiagnostics"] if one["severity"] == "error"]
-    return {one["range"]["start"]["line"] + 1 for one in errors}, done.stdout
+    return {(one["file"], one["range"]["start"]["line"] + 1) for one in errors}, done.stdout
 
 
 @pytest.mark.parametrize("check", [mypy, pyright])
-def test_a_users_program_passes(check, tmp_path):
-    lines, told = check("user_program.py", tmp_path)
-    assert lines == set(), told
-
-
-@pytest.mark.parametrize("check", [mypy, pyright])
-def test_wrong_uses_are_refused(check, tmp_path):
+def test_a_users_program_passes_and_wrong_uses_are_refused(check, tmp_path):
     assert len(WRONG) >= 20
-    lines, told = check("wrong_uses.py", tmp_path)
-    assert lines == WRONG - (UNSEEN_BY_MYPY if check is mypy else set()), told
+    lines, told = check(tmp_path)
+    wrong = WRONG - (UNSEEN_BY_MYPY if check is mypy else set())
+    assert lines == {(WRONG_USES, line) for line in wrong}, told
 
 
 @pytest.mark.parametrize(("algorithm", "estimator"), ESTIMATORS.items())
