@@ -32,7 +32,8 @@ def test_damaged_models_and_manifests(runs, tmp_path):
 
 def test_damaged_reports(runs, tmp_path, monkeypatch):
     svg = "<svg viewBox='0 0 9 9'></svg>"
-    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda _, file, **__: file.write(svg))
+    draw = "matplotlib.backends.backend_svg.FigureCanvasSVG.print_svg"
+    monkeypatch.setattr(draw, lambda _, file, **__: file.write(svg))
     tried = [models.try_one(runs, tmp_path, 12, n, ("report.json",)) for n in range(PAGES)]
     assert [one for one in tried if one[-1]] == []
     assert {outcome for *_, outcome, _ in tried} == {"DataError", "a page"}
