@@ -90,6 +90,7 @@ def test_without_room_for_a_socket_they_are_not(tmp_path):
 RUN = """
 import distsvc
 job = {"input": {"path": "t.csv"}, "output": {"path": "out"}, "cluster": {"workers": 1}}
+job["model"] = {"algorithm": "bico", "n_clusters": 3}
 print(distsvc.run(job).report.input.n_rows)
 """
 
