@@ -4,10 +4,13 @@
   parallelism comes from partitions.
 * There is no fast-math: a compiler that reorders or fuses operations makes results depend on the
   processor. The functions of `distsvc.kernels.lanes` fix the order of long sums and fused products.
+* No kernel gets numba's wrapper for C callbacks, which takes time to compile.
 * Nothing compiles at import. Every kernel is called with one set of types only, so that it has
   exactly one compiled form, which is cached on the local disk. Numba writes a cache file under a
   temporary name and renames it, so two processes that compile at once write the same file twice.
   Without a trusted folder, each process compiles.
+* Cached forms are kept by the digest of the kernels' sources, not by their path: another
+  environment or checkout with equal sources compiles nothing.
 * A cached form ends with a checksum. A damaged one is compiled again and replaced. If one can't be
   written, because the disk is full for example, it stays in memory. Neither stops a run.
 """
@@ -78,7 +81,7 @@ _LOG = logging.getLogger("distsvc")
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile `function` on its first call, with the options of all kernels."""
-    compiled = numba.njit(function, nogil=True)
+    compiled = numba.njit(function, nogil=True, no_cfunc_wrapper=True)
     if numba.config.DISABLE_JIT:
         return compiled
     if _FOLDER is None:
@@ -128,8 +131,28 @@ class _Checked(IndexDataCacheFile):
         Path(self._index_path).unlink(missing_ok=True)
 
 
-class _Readable(UserProvidedCacheLocator):
-    """A folder of compiled code that may be read-only."""
+@cache
+def _sources_digest(folder: Path) -> str:
+    """Return a digest of the modules in a folder; a kernel may contain code of several."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:40]
+
+
+class _BySources(UserProvidedCacheLocator):
+    """A folder of compiled code, which may be read-only, named by the digest of the sources.
+
+    So installations with equal kernels share their compiled code.
+    """
+
+    @classmethod
+    def get_suitable_cache_subpath(cls, py_file: str) -> str:
+        folder = Path(py_file).parent
+        return f"{folder.name}_{_sources_digest(folder)}"
+
+    def get_source_stamp(self) -> object:  # numba's is the file's date in some versions
+        return _sources_digest(Path(self._py_file).parent)
 
     def ensure_cache_path(self) -> None:
         with suppress(OSError):
@@ -137,7 +160,7 @@ class _Readable(UserProvidedCacheLocator):
 
 
 class _InFolder(CompileResultCacheImpl):
-    _locator_classes = (_Readable,)
+    _locator_classes = (_BySources,)
 
 
 class _Cache(FunctionCache):
@@ -205,7 +228,7 @@ def _tell_once(event: str, process: int) -> None:
 
 def inlined(function: Callable[..., Any]) -> Any:
     """Compile a small piece of a kernel into the kernels that call it."""
-    return numba.njit(function, nogil=True)
+    return numba.njit(function, nogil=True, no_cfunc_wrapper=True)
 
 
 def unchecked(function: Callable[..., Any]) -> Any:
@@ -213,4 +236,4 @@ def unchecked(function: Callable[..., Any]) -> Any:
 
     The check is a branch, which prevents the vectorisation of a loop.
     """
-    return numba.njit(function, nogil=True, error_model="numpy")
+    return numba.njit(function, nogil=True, error_model="numpy", no_cfunc_wrapper=True)

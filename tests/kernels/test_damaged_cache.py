@@ -95,3 +95,26 @@ def test_a_folder_that_is_full_from_the_start_is_not_used(twice, folder, caplog,
     assert called(twice()) == 0
     assert [record.getMessage() for record in caplog.records] == ["compiled code is not kept"]
     assert list(folder.rglob("*.nb*")) == []
+
+
+def test_equal_sources_share_compiled_code_wherever_they_are(tmp_path, folder, monkeypatch):
+    def hits(checkout, factor):
+        place = tmp_path / checkout / "kernels"
+        place.mkdir(parents=True)
+        (place / "shared_factor.py").write_text(f"FACTOR = {factor}\n")
+        source = (
+            "from shared_factor import FACTOR\n\n\ndef twice(x):\n    return FACTOR * x.sum()\n"
+        )
+        (place / "shared_twice.py").write_text(source)
+        with monkeypatch.context() as patch:
+            patch.syspath_prepend(place)
+            for name in ("shared_factor", "shared_twice"):
+                patch.delitem(sys.modules, name, raising=False)
+            import shared_twice
+
+            kernel = jit.kernel(shared_twice.twice)
+        return kernel(np.ones(3)), sum(kernel.stats.cache_hits.values())
+
+    assert hits("one", 2.0) == (6.0, 0)
+    assert hits("two", 2.0) == (6.0, 1)
+    assert hits("three", 4.0) == (12.0, 0), "code of another module has changed"
