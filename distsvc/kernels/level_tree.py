@@ -33,7 +33,7 @@ INFINITE = np.float32(np.inf).view(np.int32)
 
 
 @kernel
-def merge_components(heights, mass, pairs, edge_heights, least_mass):
+def merge_components(heights, falling, mass, pairs, edge_heights, least_mass):
     """Join components along edges, which are sorted by falling height.
 
     A component that was born is a branch. Branches are numbered in the order of their births; the
@@ -44,6 +44,8 @@ def merge_components(heights, mass, pairs, edge_heights, least_mass):
     ----------
     heights : (n,) float32
         Heights of the vertices.
+    falling : (n,) int64
+        Vertices by falling height; the first of equal ones is born first.
     mass : (n,) float64
         Masses of the vertices.
     pairs : (m, 2) int64
@@ -75,11 +77,10 @@ def merge_components(heights, mass, pairs, edge_heights, least_mass):
     joints = np.full(n, -1)
     tree = np.empty(n - 1, np.int64)
     n_branches, n_joined = 0, 0
-    order = np.argsort(-heights, kind="mergesort")  # of equal ones the first is born first
     waiting = 0
     for e in range(pairs.shape[0]):
-        while waiting < n and heights[order[waiting]] >= edge_heights[e]:
-            i = order[waiting]
+        while waiting < n and heights[falling[waiting]] >= edge_heights[e]:
+            i = falling[waiting]
             waiting += 1
             if mass[i] >= least_mass:
                 branch[i] = n_branches

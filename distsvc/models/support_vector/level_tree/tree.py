@@ -148,8 +148,9 @@ class LevelTree:
             watch(points)
         edge_heights, lowest = points.heights, points.places
         order = np.argsort(-edge_heights, kind="stable")
+        falling = np.argsort(-heights, kind="stable")
         tree, births, peaks, masses, parents, joints = kernels.merge_components(
-            heights, mass, pairs[order], edge_heights[order], float(least_mass)
+            heights, falling, mass, pairs[order], edge_heights[order], float(least_mass)
         )
         used = order[tree]
         root = joints < 0
