@@ -53,6 +53,7 @@ HOMES = {
     "quality.membership": ("membership", "membership_cost"),
     "jobs.cuts": ("cuts",),
     "jobs.stream": ("stream",),
+    "jobs.beside_k_means": ("beside_k_means",),
     "jobs.pins": ("pins",),
 }
 """The benchmarks of each module: functions of those names."""

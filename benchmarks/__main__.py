@@ -55,8 +55,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         help="blind, categories, flag, given_k, mdh_disturbed, mdh_table, realistic, stability, "
         "structureless: fits at a time (default: %(default)s)")  # fmt: skip
     add("--rows", type=int, default=20_000_000,
-        help="big, mdh_big, levels_big, linear_big, kills, assign, lazy, stream: rows "
-        "(default: 20e6)",
+        help="beside_k_means, big, mdh_big, levels_big, linear_big, kills, assign, lazy, stream: "
+        "rows (default: 20e6)",
         )  # fmt: skip
     add("--partitions", type=int, default=20_000, help="many: partitions (default: 20e3)")
     add("--gamma", type=lambda text: text if text == "auto" else float(text), default=2.0,
