@@ -15,7 +15,7 @@ from distsvc.kernels.lanes import dot, square_distance
 
 CHUNK_COLUMNS = 32
 FIRST_RADIUS = 0.0625
-"""Squared radius of level 1 over the threshold; level l has threshold / 2^(3 + l)."""
+"""Squared radius of level 1, relative to the threshold; level l has 2^-(3 + l)."""
 
 
 @inlined

@@ -92,9 +92,9 @@ def merge_neighbours(P, arrived, radius):
     """Return the point (m,) int64 into which each of the points P (m, d) float32 merges.
 
     Points are visited in their order. Neighbours are points nearer than `radius` (float64). A point
-    that has `arrived` (m,) bool absorbs its neighbours. One that has not merges into its nearest
-    neighbour that has arrived; without one, it absorbs its neighbours. Points that have merged are
-    skipped, and are nobody's neighbours.
+    with `arrived` (m,) bool absorbs its neighbours. Any other point merges into its nearest arrived
+    neighbour. If no neighbour has arrived, the point absorbs its neighbours. Points that have
+    merged are ignored.
     """
     m = P.shape[0]
     enough = np.float32(radius * radius)
@@ -185,9 +185,10 @@ def _distances(V, first, last, S, out):
 def _inside(from_p, from_q, apart, a, scale, samples, level, values):
     """Return True if sum_j a_j K(s_j, .) is at least `level` at all inner points of a segment.
 
-    from_p, from_q (B,) float64 are the squared distances of its ends from the vectors, `apart` that
-    between its ends. A point x = (1 - t) p + t q has ||x - s||^2 = (1 - t) ||p - s||^2 + t ||q -
-    s||^2 - t (1 - t) ||p - q||^2, so the cost does not depend on the number of features.
+    from_p, from_q (B,) float64 are the squared distances of the ends from the vectors, `apart` the
+    squared distance between the ends. A point x = (1 - t) p + t q has
+    ||x - s||^2 = (1 - t) ||p - s||^2 + t ||q - s||^2 - t (1 - t) ||p - q||^2,
+    so the cost does not depend on the number of features.
     """
     b = a.shape[0]
     for s in range(samples):

@@ -67,7 +67,7 @@ def _stuck(members, alpha):
 
 @inlined
 def _most_violating(members, G, alpha):
-    """Return the members with the least G that can increase, and the largest that can decrease."""
+    """Return the member with the least G that can increase, and that with the most to decrease."""
     up, down = -1, -1
     for i in members:
         if alpha[i] < 1.0 and (up < 0 or G[i] < G[up]):
@@ -157,11 +157,12 @@ def squares_sparse(data, indptr, squares):
 
 @kernel
 def descend_dense(X, u, p, scale, order, size, inner, alpha, G, tally):
-    """Minimise over most violating pairs of one group of rows after another, `inner` in each.
+    """Go through groups of rows; move the most violating pair of a group up to `inner` times.
 
-    Groups of `size` are consecutive in `order` (m,) int64; those of 2 are Algorithm 2, or the inner
-    steps of Algorithm 5, larger ones Algorithm 4 with r = `inner`. A group without a violating pair
-    is skipped. X (n, d). u (d,) and alpha (n,) are changed; G (n,) receives the gradients computed.
+    A group is `size` consecutive rows of `order` (m,) int64. Groups of 2 are Algorithm 2, or the
+    inner steps of Algorithm 5. Larger groups are Algorithm 4 with r = `inner`. A group without a
+    violating pair is skipped. X (n, d). u (d,) and alpha (n,) are changed; G (n,) receives the
+    gradients computed.
     """
     for begin in range(0, order.shape[0], size):
         members = order[begin : begin + size]
@@ -213,9 +214,9 @@ def descend_sparse(
 
 @kernel
 def extremes(G, alpha, rows):
-    """Return the least G of `rows` (m,) whose alpha can increase, the largest if it can decrease.
+    """Return the least G where alpha can increase, and the largest where it can decrease.
 
-    They are +infinity and -infinity if there are no such rows.
+    Only `rows` (m,) count. Without such rows the results are infinity and -infinity.
     """
     least, most = np.inf, -np.inf
     for i in rows:
@@ -324,7 +325,7 @@ def interleave(pairs):
 
 @kernel
 def shrink(G, alpha, rows, least, most):
-    """Return the `rows` (m,) int64 that their G does not keep at a bound.
+    """Return the `rows` (m,) int64 without those whose G keeps alpha at a bound.
 
     `least` and `most` are from `extremes`.
     """
@@ -350,7 +351,7 @@ def gram_matrix(X, gamma):
 
 @kernel
 def coordinate_ascent(K, a, bound, tolerance, max_sweeps):
-    """Maximise sum a - a'Ka/2 over 0 <= a <= bound, one variable at a time; return the sweeps.
+    """Maximise sum a - a'Ka/2 over 0 <= a <= bound by coordinates; return the number of sweeps.
 
     K (n, n) float64 with a unit diagonal; a (n,) float64 is the start and is overwritten. Ends when
     no variable violates its optimality condition by more than `tolerance`. Between full sweeps only

@@ -94,17 +94,20 @@ def expectation(
     X, levels, starts, present, missing, log_weights, means, covariances, log_chances,
     first_level, given, least, posterior, mass, first, second, counts,
 ):  # fmt: skip
-    """Compute posteriors, and add the rows' sums weighted by them; return the log-likelihoods (n,).
+    """Compute posteriors, add sums of rows weighted by them, and return log-likelihoods (n,).
 
-    Rows X (n, p) float64, NaN where missing, with levels (n, q) int32, -1 where missing, are sorted
-    by which numbers they have: those from starts[g] to starts[g + 1] have the numbers present[g],
-    and lack missing[g], both padded by -1. Components have log_weights (K,), means (K, p),
-    covariances (K, p, p), or (K, 1, p) of diagonal ones, and log_chances (K, L) of levels, of
-    category j from first_level[j] on. With `given` the posterior (n, K) is not computed but read.
+    Rows have numbers X (n, p) float64, NaN where missing, and levels (n, q) int32, -1 where
+    missing. They are grouped by their pattern of missing numbers. Group g is the rows from
+    starts[g] to starts[g + 1]. Its rows have the numbers present[g] and lack the numbers
+    missing[g]; both are padded by -1.
 
-    Missing numbers count by their conditional means and covariances. Sums are mass (K,), first
+    Components have log_weights (K,), means (K, p) and covariances (K, p, p), or (K, 1, p) if
+    diagonal. Their log_chances (K, L) of levels start at first_level[j] for category j. With
+    `given`, the posterior (n, K) is an input.
+
+    Missing numbers count by their conditional means and covariances. The sums are mass (K,), first
     (K, p), second (K, p, p), lower triangle, or (K, 1, p), and counts (K, L), all float64. Entries
-    of the posterior up to `least` are skipped; where mass is empty there are no sums.
+    of the posterior up to `least` are skipped. If mass is empty, no sums are computed.
     """
     n, p = X.shape
     q, k = levels.shape[1], means.shape[0]
@@ -299,15 +302,17 @@ def label_rows(
 ):  # fmt: skip
     """Compute posteriors (n, K) of prepared rows Z (n, d) float32, and their log densities (n, 2).
 
-    Numbers are the columns `numbers` (p,), missing where NaN or where the column `absent` (p,), if
-    there are any, is not 0. Levels are the columns `levels` (q,), of categories with n_levels (q,);
-    others are missing. Components have constants (K,), the log weights less the normalisation of
-    complete rows, means (K, p), factors (K, p, p), the inverse Cholesky factors of covariances, or
-    (K, 1, p) of diagonal ones, and log_chances (K, L) of levels, of category j from first_level[j]
-    on; expected (K, q) are the means of these over the levels of a category.
+    `numbers` (p,) are the columns of numbers. A number is missing if it is NaN, or if its column in
+    `absent` (p,) or (0,) is not 0. `levels` (q,) are the columns of categories with n_levels (q,)
+    levels; other values are missing.
 
-    densities[:, 0] is the log density of the known values, and densities[:, 1] that of the row if
-    its missing values were as likely as the average one.
+    Components have constants (K,): log weights less the normalisation of complete rows. They have
+    means (K, p) and inverse Cholesky factors (K, p, p), or (K, 1, p) of diagonal covariances. Their
+    log_chances (K, L) start at first_level[j] for category j; expected (K, q) are the expected
+    log_chances of each category.
+
+    densities[:, 0] is the log density of the known values. densities[:, 1] also counts each missing
+    value by its expected log density.
     """
     n, p, q, k = Z.shape[0], numbers.shape[0], levels.shape[0], means.shape[0]
     is_full = factors.shape[1] == p and p > 1

@@ -12,9 +12,9 @@ DROPPED_BITS = np.int32(12)
 
 @inlined
 def _kth_lowest(bits, k):
-    """Return the k-th lowest of non-negative bits, rounded down, and 1 if the lowest is 0, else 0.
+    """Return the k-th lowest of non-negative bits, rounded down, and the number of zeros skipped.
 
-    One zero is not counted. Rounding clears the low `DROPPED_BITS`.
+    One zero is skipped if there is any. Rounding clears the low `DROPPED_BITS`.
     """
     lowest, highest = bits[0], bits[0]
     for j in range(bits.shape[0]):

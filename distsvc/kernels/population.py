@@ -1,8 +1,8 @@
 """One column of a population given the columns before it.
 
-A number is regressed on terms, products and bends of numbers before it, chosen forward by the BIC
-(Friedman 1991); the residuals' variance and shape are chosen by the BIC as well. A category is a
-logistic regression on the columns that a score test chooses.
+A number is regressed on earlier numbers, on products of two, and on hinges ("bends") of one. Terms
+are added while the BIC improves (Friedman 1991). The BIC also chooses the variance and the shape of
+the residuals. A category is a logistic regression on the columns that a score test chooses.
 """
 
 import math
@@ -18,7 +18,10 @@ TAIL_SCALES = (0.5, 0.65, 0.8, 0.9, 1.0)
 """Degrees of freedom and squared scales that are tried for the residuals of a number."""
 
 MAX_TERMS = 60
-"""Maximum number of products and bends that a number may depend on: those most like it."""
+"""Maximum number of products and bends tried for a number: those with the highest correlation.
+
+Also the maximum number of coefficients of a category, except its intercepts.
+"""
 
 MODES = tuple(np.linspace(0.25, 0.75, 11).tolist())
 """Quantiles of residuals that are tried as the mode of a two-piece normal.
@@ -29,21 +32,23 @@ Half of a cluster that was cut has its mode at its edge, and must not look like 
 MAX_FANS = 6
 MIN_FAN_SCORE = 1.5
 MIN_FAN_ROWS = 20
-"""Terms that may change the variance of a number: how many at most, from which score on (in log n),
-and of how many rows."""
+"""Terms that change the variance of a number: maximum number, minimum score statistic in units of
+log n, and number of rows that a cluster must exceed."""
 
 MAX_STANDARDISED = 4.0
-"""Standard deviations at which terms that change a variance are cut off."""
+"""Limit of terms that change a variance, in standard deviations of the term."""
 
 MIN_SHAPED = 0.5
-"""Minimum share of the residuals in their variance, of which `NARROWEST` is the rest, from which
-their shape may not be normal."""
+"""Minimum share of the residuals in the fitted variance, which includes `NARROWEST` squared.
+
+Below it, residuals are mostly rounding, and their shape is normal.
+"""
 
 NEWTON_STEPS = 8
 
 MIN_LOGISTIC_ROWS, LOGISTIC_C, LOGISTIC_STEPS = 30, 100.0, 20
-"""Rows from which a category may depend on other columns, the inverse of its penalty, and the
-maximum number of Newton steps."""
+"""Logistic regression of a category: minimum number of rows, inverse penalty, and maximum number of
+Newton steps."""
 
 NORMAL, STUDENT, TWO_PIECE = 0, 1, 2
 """Shapes of residuals."""
@@ -58,9 +63,10 @@ def copy(x, out):
 
 @inlined
 def fill_term(V, knots, place, term, out):
-    """Set out (n,) to a regression term, from numbers V (p, n), for the number at `place`.
+    """Set out (n,) to regression term number `term` of the number at `place`, from V (p, n).
 
-    Terms are the numbers before it, products of two of them, and bends of each at knots (p, K).
+    Terms are all earlier numbers, then products of two of them, then bends of each at knots (p, K):
+    max(number - knot, 0).
     """
     n_products, n_knots = place * (place - 1) // 2, knots.shape[1]
     if term < place:
@@ -109,7 +115,7 @@ def lowest_places(values, count):
 
 @inlined
 def terms_like(V, knots, place, target):
-    """Return the numbers (s,) of the terms that a number may depend on, centred target (m,).
+    """Return the term numbers (s,) that the centred `target` (m,) may depend on.
 
     All earlier numbers are included and come first. Of all other terms, at most `MAX_TERMS` are
     included: the terms with the highest correlation with `target`.
@@ -135,11 +141,11 @@ def terms_like(V, knots, place, target):
 
 @inlined
 def regress(F, r, n_linear, log_n, chosen, coefficients):
-    """Choose rows of terms F (s, m), centred, for the centred number r (m,), which gets residuals.
+    """Regress r (m,) on some of the terms F (s, m), all centred; r becomes the residuals.
 
-    Terms enter one by one where the BIC pays, the first n_linear before the others. Each is made
-    orthogonal to those before it (Gram-Schmidt). Sets chosen (s,) and their coefficients (s,), and
-    returns how many they are.
+    Terms are added one by one while the BIC improves, the first n_linear before the others. Each
+    is made orthogonal to the chosen terms (Gram-Schmidt). Writes the chosen terms into chosen (s,)
+    and their coefficients into coefficients (s,), and returns their number.
     """
     s, m = F.shape
     first_norms, norms, along = np.empty(s), np.empty(s), np.empty(s)
@@ -220,7 +226,7 @@ def fan_out(S, squares, log_variance):
 
 @inlined
 def log_shape(z, kind, a, b, c):
-    """Return the log density of a residual z in standard deviations, of a shape's parameters."""
+    """Return the log density at z, in standard deviations, of a shape with parameters a, b, c."""
     if kind == STUDENT:  # a degrees of freedom, squared scale b, constant c
         return c - 0.5 * (a + 1.0) * math.log1p(z * z / (a * b))
     if kind == TWO_PIECE:  # mode a, spreads b below and c above
@@ -280,7 +286,7 @@ def shape_of(z, log_n):
 
 @kernel
 def describe_number(V, knots, place, y, own, log_n, densities):
-    """Set densities (n,) to the log densities of a number y (n,); return its parameters.
+    """Set densities (n,) to the log densities of a number y (n,); return the parameter count.
 
     y may depend on the first `place` numbers in V (p, n) float64, with bends at knots (p, K). The
     fit uses the rows `own` (m,). log_n is the logarithm of the number of rows in the BIC.
@@ -454,10 +460,10 @@ def logistic(A, level, n_levels):
 
 @kernel
 def describe_category(known, n_known, level, own, shares, log_n, densities):
-    """Set densities (n,) to the log chances of a category's levels (n,); return its parameters.
+    """Set densities (n,) to log probabilities of a category's levels; return the parameter count.
 
-    It depends on the first n_known columns of known (r, n) float64, by the rows with the numbers
-    `own` (m,). Levels have shares (K,) in the whole table, which count as one row.
+    The category may depend on the first n_known columns of known (r, n) float64. The fit uses the
+    rows with the indices `own` (m,). The shares (K,) of levels in the whole table count as one row.
     """
     n, m, n_levels = level.shape[0], own.shape[0], shares.shape[0]
     counts = np.zeros(n_levels)

@@ -139,7 +139,7 @@ def lowest(bits):
 
 @inlined
 def least_square(squares):
-    """Return the minimum of squared distances, finite, by the order of their bits."""
+    """Return the minimum of squared distances, at most `MAX_SQUARED_DISTANCE`."""
     return min(np.int32(lowest(squares.view(np.int32))).view(np.float32), MAX_SQUARED_DISTANCE)
 
 
