@@ -33,7 +33,7 @@ from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.level_tree.proposals import rand_index
 
 SEARCH_ROWS, DECISION_ROWS = 2_000, 5_000
-"""Maximum numbers of pilot rows to which mixtures are fitted, and on which proposals compare."""
+"""Maximum number of pilot rows in the search for mixtures, and in the comparison of proposals."""
 
 FINAL_STEPS, FINAL_TOLERANCE = 20, 1e-4
 """Maximum EM steps, and tolerance, of the final fit on all pilot rows and of the fit that starts
@@ -43,8 +43,11 @@ BETTER_THAN_ONE = 1.0
 """Minimum z statistic for several clusters to be preferred to one cluster."""
 
 SIGNIFICANT = 1.96
-"""z statistic of a significant difference: for another answer than the previous one, and against
-normals that describe clusters apart."""
+"""z statistic of a significant difference.
+
+Another answer needs it to replace the previous one. A mixture whose clusters hardly overlap is
+rejected if one population is better by it.
+"""
 
 VIEW_WORDS = {
     "graph": "a graph of near rows",

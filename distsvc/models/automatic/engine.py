@@ -1,8 +1,8 @@
 """The engine of the default algorithm: models of columns, views of the rows, and the choice.
 
-Where columns are modelled, a mixture and a graph of near rows are the views
-(`distsvc.models.automatic.modelled_views`). Where they stay as stored, level trees of the columns
-and of a graph are (`distsvc.models.automatic.stored_views`).
+If columns are modelled, the views are a mixture and a graph of near rows
+(`distsvc.models.automatic.modelled_views`). If columns stay as stored, the views are level trees of
+the columns and of a graph (`distsvc.models.automatic.stored_views`).
 
 A run that continues another prefers that run's clusters. They are replaced only if another answer
 is clearly better, since answers that are nearly as good would otherwise alternate.
@@ -48,10 +48,10 @@ SAME_LENGTH = 1e-2
 def stays_as_stored(X: np.ndarray, nominal: np.ndarray) -> bool:
     """Return True if the columns of rows X (m, d) stay as stored.
 
-    This holds for up to `FLAT` columns if one of them is continuous, vectors of one length, and
-    more than `MAX_MODELLED` columns. It also holds for a few points with many rows each, unless
-    they are all combinations of the columns' values. Categories and missing values are always
-    modelled.
+    Tables with categories or missing values are always modelled. Other tables stay as stored in
+    these cases: at most `FLAT` columns, one of them continuous; rows that are vectors of one
+    length; more than `MAX_MODELLED` columns; or a few points with many rows each, unless the points
+    are all combinations of the columns' values.
     """
     if nominal.any() or np.isnan(X).any():
         return False
@@ -98,7 +98,7 @@ class AutomaticEngine(Engine):
         return self.levels.sample_ranges(n_rows)
 
     def go_on_from(self, labels: np.ndarray) -> None:
-        """Prefer the previous run's answer, its `labels` (m,) of the first pilot rows."""
+        """Prefer the previous run's answer, which labels the first pilot rows `labels` (m,)."""
         self.before = labels
         self.levels.go_on_from(labels)
         self.graph.before = labels
@@ -132,7 +132,7 @@ class AutomaticEngine(Engine):
         return None if self.modelled is None else self.modelled.columns
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
-        """Prepare the views, by pilot rows (m, d) in the order of keys of a table of `n_rows`."""
+        """Prepare the views from pilot rows (m, d), in key order, of a table of `n_rows`."""
         if self.modelled is None:
             self.levels.set_pilot(pilot, n_rows)
             self.centre, self.pilot = self.levels.centre, self.levels.pilot
@@ -147,7 +147,7 @@ class AutomaticEngine(Engine):
         return X if self.columns is None else self.columns.latent(X, keys)
 
     def centred(self, X: np.ndarray) -> np.ndarray:
-        """Return rows X (n, d) as learners see them less the origin, float32."""
+        """Return rows X (n, d) of `learned` minus the origin, float32."""
         return np.ascontiguousarray(X - self.centre, np.float32)
 
     @property
@@ -159,7 +159,8 @@ class AutomaticEngine(Engine):
     def asks_graph(self) -> bool:
         """Whether a graph is used: always for modelled columns.
 
-        Stored columns have one beyond `FLAT` columns, unless the table is a few repeated points.
+        For stored columns, a graph is used if there are more than `FLAT` of them, unless the table
+        is a few repeated points.
         """
         if self.modelled is not None:
             return True
@@ -189,7 +190,7 @@ class AutomaticEngine(Engine):
         return self._cuts[n_clusters]
 
     def numbers(self, levels: LevelSets) -> np.ndarray | None:
-        """Labels (k,) in the rule of the clusters of a level tree; None if they are the same."""
+        """Return the rule's label (k,) of each cluster of `levels`; None if they are equal."""
         return self.graph.numbers(levels) if self.answer.view == GRAPH else None
 
     def fitted_facts(self) -> Facts:

@@ -23,59 +23,62 @@ from distsvc.models.rules.rule import Rule
 class AutoClustering(MixedClusterEstimator):
     """Clusters by the view that describes a table best: a graph or a mixture.
 
-    Each column is modelled: rounding, skew, flags, categories and zeros are no gaps. Level trees of
-    a graph of up to 20,000 rows and a mixture propose partitions. The one whose clusters have the
-    highest BIC as populations is the answer; one cluster is a proposal, too.
+    Each column is modelled, so that rounding, skew, flags, categories and zeros do not look like
+    gaps between clusters. Level trees of a graph of up to 20,000 rows, and a mixture, propose
+    partitions; one cluster is a proposal, too. The answer is the partition whose clusters, each
+    described as one population, have the highest BIC.
 
-    Up to three columns of continuous numbers, more than 100 columns, and rows of one length are
-    learned from as they are; features should then be on comparable scales. Level trees of columns
-    and graph decide there by their standings, and with `n_clusters` k-means is a third proposal.
+    Numbers are not modelled if there are at most three columns, one of them continuous, or more
+    than 100, or if all rows have one length. Features should then be on comparable scales. Level
+    trees of the columns and of the graph decide by their scores, and with `n_clusters` k-means is
+    a third proposal.
 
     Parameters
     ----------
     n_clusters : int or None, default=None
         Clusters wanted; None to find their number.
     nu : float in (0, 1] or None, default=None
-        Share of rows that lie outside; None where the rows decide it.
+        Share of rows outside; None for the limit of a normal cluster.
     effort : {"fast", "default", "thorough"}, default="default"
-        How many models vote in each level tree, as in `SupportVectorClustering`.
+        Number of models that vote in each level tree, as in `SupportVectorClustering`.
     granularity : {"coarse", "default", "fine"}, default="default"
-        How faint a valley divides two clusters, as in `SupportVectorClustering`.
+        Depth of valley that divides two clusters, as in `SupportVectorClustering`.
     noise : bool, default=False
         Label rows with a `decision_function` below 0 as -1 in `labels_`, `predict` and `cut`.
     min_cluster_size : int or None, default=None
-        Rows of a cluster, at least: a smaller one goes with its nearest cluster. Of more than
-        10,000 rows, so many are counted.
+        Minimum number of rows of a cluster; a smaller one is merged into its nearest cluster. In
+        larger tables, sizes are estimated on 10,000 rows.
     n_jobs : int or None, default=None
         Threads, for the models of both families and for blocks of rows; as in
         `SupportVectorClustering`.
     verbose : int, default=0
-        0 is silent; from 1 on a line is printed for each phase of `fit`, with its seconds.
+        If 1 or more, `fit` prints the duration of each phase.
     random_state : int, RandomState or None, default=None
-        Decides the order of rows.
+        Seed of the order of rows.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n,), int32
-        Cluster of every row; outliers have one, too, unless `noise`.
+        Cluster of every row; outliers have one too unless `noise`.
     probabilities_ : ndarray of shape (n,), float32
-        The share of its own cluster in every row, 0 to 1: the entry of `predict_proba` for the
-        row's label.
+        Share of its own cluster in every row, 0 to 1: the entry of `predict_proba` for the row's
+        label.
     outlier_scores_ : ndarray of shape (n,), float64
-        How far out every row is: `decision_function` with its sign turned, above 0 outside.
+        Minus `decision_function` of every row: above 0 outside.
     exemplars_ : list of ndarray of int64
-        For each cluster the numbers of the rows deepest inside it, at most five.
+        For each cluster, the indices of the rows deepest inside, at most five.
     n_clusters_ : int
     algorithm_ : {"graph", "mixture", "support-vector", "centres"}
-        View that has the answer: the graph or the mixture; of columns that stay as stored also
-        their level trees, or k-means ("centres").
+        View of the answer: the graph or the mixture. If columns are not modelled, the graph, the
+        level tree of the columns ("support-vector"), or k-means ("centres").
     why_ : str
-        Why, in sentences.
+        Reason for the choice of the view, in sentences.
     agreement_ : float
         Probability that another sample of the table gives this answer, up to an adjusted Rand index
-        of 0.8: that the answer is better than the next different proposal (Vuong 1989). If columns
-        stay as they are, estimated as by `SupportVectorClustering`; with `n_clusters` the share of
-        the models, or of the runs of k-means, that give the answer.
+        of 0.8. It is the probability that the answer is better than the next different proposal
+        (Vuong 1989). If columns are not modelled, it is estimated as by `SupportVectorClustering`;
+        with `n_clusters` it is then the share of the models, or of the runs of k-means, with this
+        answer.
     likeness_ : float or None
         Adjusted Rand index of the answer and the next different proposal; None if there is none.
     notes_ : list of str
@@ -88,8 +91,9 @@ class AutoClustering(MixedClusterEstimator):
 
     Notes
     -----
-    `decision_function` and `score_samples` are the same: how near other rows are. `cut`
-    gives the answer of a fit that is given the number of clusters.
+    `decision_function` and `score_samples` are equal: minus the logarithm of the distance to near
+    rows, relative to the outlier limit, in standard deviations of a cluster. `cut` returns the
+    answer of a fit with that number of clusters.
 
     Examples
     --------

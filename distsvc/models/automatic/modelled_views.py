@@ -23,9 +23,9 @@ from distsvc.models.support_vector.level_tree.directions import leading_directio
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
 
 LEAST_GRAPH_STANDING = 0.1
-"""Minimum standing of the graph's best partition, below which it is not proposed.
+"""Minimum score of the graph's best partition for a proposal.
 
-Lower than `graph.engine.LEAST_STANDING`, which decides without a second measure.
+It is lower than `graph.engine.LEAST_STANDING`, because `decide` compares the proposal again.
 """
 
 
@@ -50,7 +50,7 @@ class ModelledRows:
 
     @classmethod
     def of(cls, columns: ColumnModel, X: np.ndarray, keys: np.ndarray) -> ModelledRows:
-        """Return stored rows X (m, d) with keys (m,)."""
+        """Return the modelled rows of stored rows X (m, d) with keys (m,)."""
         rows, numbers = columns.prepared(X, keys), columns.layout.numbers
         draws, values = rows[:, numbers], columns.prepared(X)[:, numbers]
         return cls(columns, columns.layout.mixed(rows), draws, values)

@@ -48,22 +48,22 @@ CLEAR = 1.0
 """Minimum score of the columns' winner to be chosen without considering the graph."""
 
 ENOUGH = 1.2
-"""Minimum sum of relative standings for several clusters, if there are columns and a graph.
+"""Minimum sum of the relative scores of columns and graph, for several clusters.
 
-A relative standing is a winner's standing over what its view would need alone. The sum varies less
-between samples than one view does.
+A relative score is a winner's score divided by the minimum for its view alone. The sum varies less
+between samples than the score of one view.
 """
 
 ENOUGH_ALONE = 3.5
-"""Minimum relative standing of the columns if there is no graph.
+"""Minimum relative score of the columns if there is no graph.
 
-Most such tables are lattices, where independent columns of few values reach high standings.
+Most such tables are lattices, where independent columns of few values reach high scores.
 """
 
 ENOUGH_IN_PIECES = 0.5 * ENOUGH
-"""Minimum relative standing of the columns if the graph is in pieces.
+"""Minimum relative score of the columns if the graph is in pieces.
 
-Half of `ENOUGH`: no graph of a sample without clusters is in pieces.
+It is low, because the graph of a table without clusters is never in pieces.
 """
 
 NO_GRAPH = {
@@ -213,7 +213,7 @@ class StoredViews(Views):
         return f"Density along few directions divides the table {clear}: {both}."
 
     def _weigh(self) -> None:
-        """Decide by the standings of both views whether there are several clusters.
+        """Decide by the scores of both views whether there are several clusters.
 
         Without a graph to try, the level tree of the columns decides alone.
         """
@@ -230,7 +230,7 @@ class StoredViews(Views):
 
     @property
     def _enough(self) -> float:
-        """The minimum sum of relative standings for several clusters."""
+        """The minimum sum of relative scores for several clusters."""
         if self.has_graph:
             return ENOUGH
         return ENOUGH_IN_PIECES if self.graph.without == Without.PIECES else ENOUGH_ALONE
@@ -276,7 +276,7 @@ class StoredViews(Views):
         return likeness is not None and likeness > SAME_ANSWER
 
     def _divisions(self, n_clusters: int) -> dict[str, Division]:
-        """Return the partitions into a number of clusters by level trees and k-means."""
+        """Return the partitions into `n_clusters` clusters by view: level trees and k-means."""
         found = {}
         for name, tree in self.trees.items():
             levels = tree.levels.cut(n_clusters)
@@ -319,6 +319,6 @@ class StoredViews(Views):
         return self.graph_rule(levels) if view == GRAPH else self.levels.rule_of(levels)
 
     def _columns_labels(self, found: LevelSets) -> np.ndarray:
-        """Return the labels by the columns of the pilot rows, or of the graph's rows if fewer."""
+        """Return the column view's labels of the pilot rows, or of the graph's rows if fewer."""
         rows = found.pilot[: len(self.graph.point_of)] if self.has_graph else found.pilot
         return found.voter.labels(found.rows(rows))

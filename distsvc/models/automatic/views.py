@@ -30,7 +30,7 @@ class ViewAnswer:
     make : callable
         Returns the rule.
     agreement : float
-        As `AutoClustering.agreement_`.
+        Value of `AutoClustering.agreement_`.
     support : float
         Share of the chosen view's models that find the answer; the agreement of a mixture.
     why : str
@@ -87,7 +87,7 @@ class Views:
         return Scored.fields_of(self.components, score)
 
     def graph_labels(self, found: LevelSets) -> np.ndarray:
-        """Return the labels by the graph of the pilot's rows, or of the graph's rows if fewer."""
+        """Return the graph's labels of the pilot rows, or of the graph's rows if fewer."""
         return self.graph.labels(found)[self.graph.point_of[: len(self.pilot)]]
 
     def graph_rule(self, found: LevelSets) -> Rule:

@@ -196,7 +196,7 @@ def best_density(cells: Cells, scales: list[str]) -> ColumnDensity | None:
 
 
 def _densities(cells: Cells, edges: np.ndarray, scale: str) -> Iterator[ColumnDensity]:
-    """Yield the densities of one scale: one to `MAX_NORMALS` normals; as stored, a uniform one."""
+    """Yield densities of 1 to `MAX_NORMALS` normals; a uniform one too if `scale` is "identity"."""
     counts, n = cells.counts, float(cells.counts.sum())
     share = np.cumsum(counts)[:-1] / n
     z = ndtri(np.clip(share, 0.5 / n, 1.0 - 0.5 / n))

@@ -25,7 +25,7 @@ BEND_FROM, BEND = 5.0, 0.25
 
 @dataclass(frozen=True)
 class GivenColumn:
-    """The kind and the scale of a column from the job file; None to decide by its values."""
+    """Kind and scale of a column from the job file; None to choose by its values."""
 
     kind: str | None = None
     scale: str | None = None

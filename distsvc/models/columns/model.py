@@ -25,7 +25,7 @@ MIN_SPIKE_VALUES = 12
 zero-inflated column."""
 
 MAX_REPEATED = 2.0
-"""Ratio of rows that a spike must exceed, to each of the five values next to it."""
+"""Ratio that the rows of a spike must exceed, relative to each of the five next values."""
 
 LEAST_CHANCE = 1e-6
 """Minimum distance of the probabilities of latent draws from 0 and 1."""
@@ -323,7 +323,7 @@ class ColumnModel:
         return self.prepared(X, keys)[:, self.layout.latent]
 
     def origin(self, centre: np.ndarray) -> np.ndarray:
-        """Return the origin (width,) float64 of prepared rows; `centre` (r,) is of latent ones."""
+        """Return the origin (width,) float64 of prepared rows: `centre` (r,) of latent, else 0."""
         origin = np.zeros(self.layout.width)
         origin[self.layout.latent] = centre
         return origin

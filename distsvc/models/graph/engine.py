@@ -42,7 +42,7 @@ LANDMARKS = 2_000
 """Minimum number of landmarks, if the graph has enough points."""
 
 COMPARED = 60_000
-"""Maximum of landmarks times axes; there are at least `LANDMARKS` landmarks anyway."""
+"""Maximum number of landmarks times axes; `LANDMARKS` landmarks are allowed in any case."""
 
 OF_EACH = 20
 """Minimum number of landmarks of each cluster with enough points."""

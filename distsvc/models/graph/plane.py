@@ -16,9 +16,9 @@ SLIGHT = 1e-6
 def telling_plane(rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the two directions (2, p) float32 of rows (m, p) that separate labels (m,) best.
 
-    They are Fisher's discriminants (1936), of length 1. The second direction of two clusters is the
-    widest of the rest. With up to two components the plane is spanned by the components; with one,
-    the second direction is 0.
+    They are Fisher's discriminants (1936), of length 1. With two clusters, the second direction is
+    the one with the largest scatter inside clusters. For p <= 2 the directions are the columns; for
+    p = 1 the second is 0.
     """
     if rows.shape[1] <= 2:
         return np.eye(2, rows.shape[1], dtype=np.float32)

@@ -49,7 +49,7 @@ class PopulationRows:
 
     @cached_property
     def order(self) -> np.ndarray:
-        """Numbers (p,), those last that a bend or a product of others explains best."""
+        """Order (p,) of the numbers; those that a bend or product explains best come last."""
         V, p = self.values, self.values.shape[1]
         if p < 2:
             return np.arange(p)
@@ -91,7 +91,7 @@ class PopulationRows:
 
     @cached_property
     def n_known(self) -> np.ndarray:
-        """Columns (q,) of `known` before each category."""
+        """Number (q,) of rows of `known` that each category may depend on."""
         return self.Z.shape[1] + np.cumsum(np.append(0, self.n_levels - 1))[:-1]
 
     @cached_property

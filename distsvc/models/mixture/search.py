@@ -29,7 +29,7 @@ SPLITS = 2
 """Components that are split for starts of the next fit: those with the largest scatter."""
 
 MIN_SPLIT_ROWS = 10
-"""Rows that a component must exceed to be split."""
+"""Number of rows that a component must exceed to be split."""
 
 N_INIT = 2
 """Random starts of k-means."""
@@ -98,7 +98,7 @@ def search(
         The same rows as continuous variables, for starts by k-means.
     seed : int
     n_components : int or None
-        Number of components up to which fits go on in any case.
+        Number of components that are tried even if the BIC falls; None to stop by the BIC alone.
     n_jobs : int or None
         Threads; they change no result.
     shapes : sequence of Shape

@@ -28,7 +28,7 @@ FINAL_STEPS, FINAL_TOLERANCE = 100, 1e-5
 
 
 class MixtureEngine(Engine):
-    """Fits a mixture to the pilot, which is all that it learns from.
+    """Fits a mixture to the rows of the pilot.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class MixtureEngine(Engine):
     rule : ComponentRule
         Set by `learn`.
     n_rows : int
-        Rows so far; those after the first `learn` come by `add`.
+        Number of rows so far, with the rows of `add`.
     bic : float
         Log-likelihood of the pilot's rows, less half the parameters times log n; set by `learn`.
 
@@ -73,8 +73,8 @@ class MixtureEngine(Engine):
     ) -> ColumnModel:
         """Model the stored columns of pilot rows X (m, d) with keys (m,).
 
-        `nominal` (d,) bool says which columns hold codes of categories, and `given` has kinds and
-        scales that the job decides.
+        `nominal` (d,) bool marks columns with codes of categories. `given` are kinds and scales
+        from the job file.
         """
         columns = ColumnModel.of(X, nominal, given)
         layout = columns.layout
@@ -84,7 +84,7 @@ class MixtureEngine(Engine):
         return columns
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
-        """Take the pilot's rows (m, r) as learners see them, of a table of `n_rows`."""
+        """Set the pilot rows (m, r): latent variables, or scaled columns without a model."""
         self.centre, self._latent, self.n_rows = np.zeros(pilot.shape[1]), pilot, n_rows
         if self.columns is None:
             none = np.zeros(0, np.int64)
@@ -153,21 +153,21 @@ class MixtureEngine(Engine):
         return Prior.of(self._rows)
 
     def fitted_facts(self) -> Facts:
-        """Return the numbers that the fit arrived at."""
+        """Return the numeric results of the fit."""
         return self._facts
 
     def solved(self) -> State:
-        """Return facts and arrays that `restore` takes back."""
+        """Return facts and arrays for `restore`."""
         return {"found": self._facts, "notes": self.notes}, self.rule.arrays()
 
     def restore(self, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-        """Take the fit of an earlier start; its notes replace those so far."""
+        """Take over the result of `solved`; its notes replace the present ones."""
         self.rule = ComponentRule.restored(facts, arrays)
         self._facts, self.notes = dict(facts["found"]), list(facts["notes"])
 
 
 def _chosen(found: MixtureSearch, n_components: int | None) -> NormalMixture:
-    """Return the best mixture of so many components, or of the next smaller number fitted."""
+    """Return the best mixture of `n_components`, or of the next smaller number fitted."""
     if n_components is None:
         return found.best.mixture
     fits = [fit for fit in found.best_of_each if fit.mixture.n_components <= n_components]

@@ -36,7 +36,7 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
     Each column is first mapped to a scale on which it is near normal: rounding, skew, counts and
     many zeros are parts of that model. Flags, and text in a table, are categories. A missing value
     is integrated over. The covariances of the components are full, or diagonal along common axes
-    ("tied"), or diagonal. Their form, and the number of components, have the highest Bayesian
+    ("tied"), or diagonal. Their form and the number of components are chosen by the Bayesian
     information criterion. Learning uses up to 10,000 rows, drawn at random.
 
     Parameters
@@ -47,18 +47,18 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
         Threads, for the forms of covariances and for blocks of rows; as in
         `SupportVectorClustering`.
     verbose : int, default=0
-        0 is silent; from 1 on a line is printed for each phase of `fit`, with its seconds.
+        If 1 or more, `fit` prints the duration of each phase.
     random_state : int, RandomState or None, default=None
-        Decides which rows are learned from, and the starts.
+        Seed of the sample of rows, and of the starts.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n,), int32
         Component with the highest posterior probability; 0 is the largest one.
     probabilities_ : ndarray of shape (n,), float32
-        The posterior probability of its component in every row.
+        Posterior probability of the row's component.
     outlier_scores_ : ndarray of shape (n,), float64
-        How far out every row is: `decision_function` with its sign turned, above 0 outside.
+        Minus `decision_function` of every row: above 0 outside.
     n_clusters_ : int
         Components that have rows.
     weights_ : ndarray of shape (K,), float64
@@ -72,8 +72,8 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
     chances_ : list of ndarray of shape (K, L), float64
         Probabilities of the levels, an array for each category.
     number_columns_, category_columns_ : ndarray of shape (p,) and (q,), int64
-        Columns of X that the numbers and categories are of. A column with many zeros is both.
-        Constant columns and copies of others are neither.
+        Columns of X with numbers, and with categories. A column with many zeros is in both lists.
+        Constant columns and copies of other columns are in neither.
     notes_ : list of str
         Remarks on the fit; also issued as warnings by `fit`.
 
@@ -87,13 +87,14 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
     Raftery (2007). Tied covariances are semi-tied (Gales 1999).
 
     `score_samples` is the log density of a row in the mixture, in nats, on the mapped scale.
-    Missing values do not count. `decision_function` is the log density relative to the rows of the
-    row's cluster. Its unit is the distance from the cluster's median to its lowest twentieth. Four
-    in a thousand rows of a normal cluster have a negative score.
+    Missing values do not count. `decision_function` is the log density relative to the limit for
+    outliers of the row's cluster. Its unit is the distance from the cluster's median to its lowest
+    twentieth. Four in a thousand rows of a normal cluster have a negative score.
 
     The first block of `partial_fit` decides the models of columns and the number of components, as
-    `fit` does. Each further one adds its sums, weighted by posteriors, to those so far (Neal and
-    Hinton 1998, incremental EM, one visit of each block). It may be a table in memory.
+    `fit` does. The sums of each further block, weighted by posteriors, are added to the sums so far
+    (Neal and Hinton 1998, incremental EM, one visit of each block). A block may be a table in
+    memory.
 
     References
     ----------

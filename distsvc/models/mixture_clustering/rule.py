@@ -20,8 +20,8 @@ OUTSIDE_SHARE = 0.004
 """Share of the rows of a normal cluster that are outliers."""
 
 TAIL_SHARE, FIRST_TAIL_SHARE = 0.05, 0.15
-"""Share of a cluster's rows in its tail, whose length is the unit of scores; and share in the first
-round, which includes outliers."""
+"""Share of a cluster's rows in its tail: in scores, and in the first estimate, whose rows include
+outliers."""
 
 TAIL_ROUNDS = 4
 """Number of estimates of the tails, each without the outliers of the previous one."""
@@ -35,9 +35,10 @@ MIN_CLUSTER_SHARE = 0.1
 
 @dataclass(frozen=True)
 class MixtureTails:
-    """Usual log densities in clusters: medians and lengths of the lower tails, all (K,) float64.
+    """Medians and lower tails of the log densities in each cluster.
 
-    A row is an outlier if it lies more than `limits` tails below the median of its cluster.
+    `middles` (K,) are the medians, and `tails` (K,) the lengths of the tails in nats. A row is an
+    outlier if it lies more than `limits` (K,) tails below its cluster's median. All are float64.
     """
 
     middles: np.ndarray
@@ -46,10 +47,10 @@ class MixtureTails:
 
     @classmethod
     def of(cls, densities: np.ndarray, labels: np.ndarray, k: int, p: int) -> MixtureTails:
-        """Return the tails of k clusters, by rows of p numbers.
+        """Return the tails of k clusters from the log densities (m,) of rows of p numbers.
 
-        `densities` (m,) are log densities of rows, and `labels` (m,) their clusters. Clusters of
-        few rows have the median of the others' values.
+        `labels` (m,) are the rows' clusters. Small clusters get the medians of the other clusters'
+        values.
         """
         sizes = np.bincount(labels, minlength=k)
         large = np.flatnonzero(sizes >= MIN_CLUSTER_SHARE * len(labels) / max((sizes > 0).sum(), 1))
@@ -84,10 +85,10 @@ def _depth(share: float, p: int) -> float:
 class ComponentRule(Rule):
     """The component with the highest posterior probability; scores are by the mixture's density.
 
-    Prepared rows have `numbers` (p,), missing where the column `absent` is not 0 or where NaN, and
-    `levels` (q,), of `n_levels` (q,), -1 where missing. Component k has the `weights`, `means`,
-    `covariances` (K, p, p), or (K, 1, p) if diagonal, and the `chances` (K, L) of all levels.
-    `middles`, `tails` and `limits` are those of `MixtureTails`.
+    `numbers` (p,) are the prepared columns of numbers. A number is missing if it is NaN, or if its
+    column in `absent` is not 0. `levels` (q,) are the columns of categories with `n_levels` (q,)
+    levels, -1 where missing. `weights`, `means`, `covariances` and `chances` are as in
+    `NormalMixture`; `middles`, `tails` and `limits` as in `MixtureTails`.
     """
 
     form: ClassVar[str] = "components"
