@@ -78,10 +78,10 @@ class ModelledColumns(Protocol):
 class Values:
     """Labels, scores or shares of rows by a rule, as a picklable function.
 
-    `column` is ``label``, ``score``, ``share``, or another key of `DTYPES`: the share of a row's
-    own cluster, or the negative score. `centre` (d,) float64 is subtracted from rows, after the
-    model of the `columns` prepares them, if there is one. Rows with a score below `least` have
-    label -1 and share 0.
+    `column` is a key of `DTYPES`: ``label``, ``score``, ``share`` (the shares of all clusters),
+    ``probability`` (the share of the row's own cluster) or ``outlier_score`` (minus the score).
+    Rows are first prepared by the model of the `columns`, if any; then `centre` (D,) float64 is
+    subtracted. Rows with a score below `least` have label -1 and probability 0.
     """
 
     rule: Rule
@@ -387,7 +387,7 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         self._hold(Z, sure.of_centred, far.of_centred)
 
     def _label_passes(self, passes: Passes) -> None:
-        """Label the rows of `fit`, and describe or store them, in one more reading."""
+        """Label the rows of `fit` in another pass; compute their lazy attributes or store them."""
         phases = Phases(self)
         if passes.source.in_memory:
             Z = passes.prepared(self._values("label"))
@@ -402,8 +402,8 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
     def _count_clusters(self) -> None:
         """Set ``n_clusters_`` to the number of clusters with rows.
 
-        Lazy rows are not counted: all clusters of the rule are. A cluster is empty if other
-        clusters have larger kernel sums everywhere in it.
+        For lazy rows the number of clusters of the rule stays. A cluster is empty if other clusters
+        have larger kernel sums everywhere in it.
         """
         if isinstance(self.labels_, np.ndarray):
             self.n_clusters_ = int(np.bincount(self.labels_[self.labels_ >= 0]).astype(bool).sum())
@@ -490,7 +490,7 @@ class Passes:
         Raises
         ------
         UnusableRowsError
-            They are not the rows of the first pass, in their order.
+            The rows or their order differ from the first pass.
 
         """
         n_rows = 0

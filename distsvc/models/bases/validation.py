@@ -31,8 +31,8 @@ def check_rows(estimator: Any, X: TableLike, **options: Any) -> Any:
         A row may be longer than `distsvc.models.rows.scaling.MAX_ROW_LENGTH`, or X is a masked,
         structured or datetime array.
     TypeError
-        X is to be read block by block, which what calls this does not do; or it is sparse, and the
-        estimator's rows are not.
+        X is not in memory (such as a dask array), or X is sparse and the estimator needs dense
+        rows.
 
     """
     from sklearn.utils.validation import validate_data

@@ -3,8 +3,8 @@
 The same rows are labelled by both models. Clusters are matched one to one to maximise the sum of
 their Jaccard indices (Kuhn 1955, by `scipy.optimize.linear_sum_assignment`); pairs below a limit
 are never matched. The earlier model's outliers are left out of the index, although they have a
-label. Otherwise a new cluster among them would count as part of the nearest old cluster, which
-could lose its id by that, or give it away.
+label: a new cluster among the outliers would otherwise count as part of the nearest old cluster,
+and the old cluster could lose its id.
 
 Most rows of a small cluster far from all others may have been outside from the start. Then its
 outliers are counted, up to the number expected without a change. The limit is needed because all
@@ -35,20 +35,21 @@ HALF = 0.5
 
 @dataclass(frozen=True)
 class ClusterEvent:
-    """What happened to an earlier cluster, or the origin of a new one.
+    """Fate of an earlier cluster, or origin of a new one.
 
-    The event ``survived``: it keeps its id. ``split``: it continues in two clusters or more, none
-    of which keeps its id; or, of a new cluster, at least half of its rows come from one older
-    cluster. ``absorbed``: at least half of it is now part of another. ``appeared``,
-    ``disappeared``. ``returned``: a run before the last one had it.
+    ``survived``: the cluster keeps its id. ``split``: an earlier cluster continues in two clusters
+    or more, none of which keeps its id; or a new cluster has at least half of its rows from one
+    earlier cluster. ``absorbed``: at least half of the cluster is now part of another.
+    ``returned``: a run before the last one had the cluster. ``appeared`` and ``disappeared``: none
+    of these.
     """
 
     id: int
     event: Event
-    jaccard: float  # with the cluster it continues, or overlaps most; 0 if there is none
-    before: int  # its rows among those labelled by both models
-    after: int
-    others: list[int]  # ids of its pieces or of the cluster that contains it; of a new one, origin
+    jaccard: float  # with the cluster that it continues or overlaps most; 0 if there is none
+    before: int  # rows in the earlier model, among the rows that both models label
+    after: int  # rows in the new model
+    others: list[int]  # ids of its pieces, of the cluster that absorbed it, or of its origin
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ class LabelOverlap:
 
 @dataclass(frozen=True)
 class Return:
-    """The id of a cluster that returned, and its Jaccard index with the one it continues."""
+    """The id of a cluster that returned, and its Jaccard index with the old cluster."""
 
     id: int
     jaccard: float
@@ -110,7 +111,7 @@ class Matching:
     """Ids of a model's clusters, matched with another model's clusters."""
 
     ids: np.ndarray  # (k,) int32, of every cluster by its label
-    next_id: int  # above every id ever given
+    next_id: int  # above every id ever used
     stories: list[ClusterEvent]  # of every cluster of either model, by id
     overlap: np.ndarray  # (k_before, k) int64, rows by their clusters in both models
 
@@ -134,13 +135,13 @@ def match_clusters(
     ids_before
         Ids of the earlier model by its labels, distinct and below `next_id`.
     next_id
-        Above every id ever given.
+        Lower bound of new ids: above every id ever used.
     shared
         Rows that both models label.
     match
         Minimum Jaccard index of two matched clusters, in (0, 1].
     returned
-        Clusters by label that continue one of a still earlier model.
+        Clusters, by label, that continue a cluster of a still earlier model.
 
     """
     overlap, jaccard = shared.overlap, shared.jaccard()
@@ -197,7 +198,7 @@ def _best_pairs(indices: np.ndarray) -> dict[int, int]:
 
 
 def rows_in_ranges(low: np.ndarray, high: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return whether ranges `low` to `high` (k, d) contain rows (n, d) in all columns, (n, k)."""
+    """Return a mask (n, k) bool: rows (n, d) that lie in ranges `low` to `high` (k, d)."""
     return np.array([((low <= row) & (row <= high)).all(axis=1) for row in rows])
 
 

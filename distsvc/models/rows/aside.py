@@ -17,22 +17,25 @@ MIN_OUTLIER_RANGES = 3.0
 """Minimum distance of ignored rows from the others, in ranges of the others."""
 
 FARTHER = 10.0
-"""Minimum ratio of successive distances, if more than `MAX_OUTLIER_ROWS` rows are so far away."""
+"""Minimum ratio of the last ignored row's distance to the next one.
+
+Used if more rows are far away than may be ignored.
+"""
 
 
 def most_aside(n_rows: int) -> int:
-    """Return the maximum number of ignored rows, of a table or a pilot of `n_rows`.
+    """Return the maximum number of ignored rows in a table or pilot of `n_rows`.
 
-    They are too few for a cluster, and a tenth of the rows at most.
+    It is less than a cluster has, and at most a tenth of the rows.
     """
     return min(MAX_OUTLIER_ROWS, math.ceil(least_mass(n_rows, 1)) - 1, n_rows // 10)
 
 
 def how_many_aside(distances: np.ndarray, most: int) -> int:
-    """Return the number of the farthest rows to ignore: `most` at most.
+    """Return the number of farthest rows to ignore, at most `most`.
 
-    `distances` (m,) float64 are the distances above `MIN_OUTLIER_RANGES`, descending; at least the
-    first most + 1 of them.
+    `distances` (m,) float64 are the largest distances, descending: all above `MIN_OUTLIER_RANGES`,
+    or at least the first most + 1 of these.
     """
     for k in range(min(most, len(distances)), 0, -1):
         if k == len(distances) or distances[k - 1] > FARTHER * distances[k]:
@@ -44,7 +47,7 @@ def how_many_aside(distances: np.ndarray, most: int) -> int:
 class Reach:
     """Range of nearly all values of every column, `low` to `high`, (d,) float64.
 
-    Columns in which both are equal give no distance.
+    A column with `low` equal to `high` is ignored in distances.
     """
 
     low: np.ndarray

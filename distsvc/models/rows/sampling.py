@@ -82,7 +82,7 @@ def most_rows(n_columns: int) -> int:
 
 
 def key_threshold(n_rows: int, n_wanted: int) -> int:
-    """Return the key, or 2^64, below which about `n_wanted` of `n_rows` rows have their keys."""
+    """Return the limit, up to 2^64, below which about `n_wanted` of the keys of `n_rows` lie."""
     return 2**64 if n_wanted >= n_rows else 2**64 * n_wanted // n_rows
 
 
@@ -147,7 +147,7 @@ def in_order_of_keys(
 
 
 def in_places(X: np.ndarray, parts: Iterable[np.ndarray], order: np.ndarray) -> np.ndarray:
-    """Write the rows of parts into X (n, d) in the sorted `order` (n,), and return X."""
+    """Set X (n, d) to the rows of `parts`, one after the other, in `order` (n,); return X."""
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     first = 0

@@ -216,7 +216,8 @@ class Scaling:
 
         A group has one scale. With ``minmax``, rows of different categories have distance 1. With
         ``standard`` and ``robust``, the variances of a group sum to 1. Two random rows then differ
-        by as much in the group as in any other column, on average. Other kinds stay 0 and 1.
+        by as much in the group as in any other column, on average. ``unit`` and ``none`` leave
+        one-hot columns unchanged.
         """
         if self.kind in ("unit", "none") or not groups:
             return self

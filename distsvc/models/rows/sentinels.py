@@ -45,8 +45,8 @@ class Sentinel:
 def repeated_columns(pilot: np.ndarray) -> np.ndarray:
     """Return the columns (k,) int64 of pilot rows (m, d) in which `find_sentinels` are possible.
 
-    A usual sentinel is frequent there, or a separate end of the column. The check is fast for wide
-    tables.
+    In such a column a usual sentinel is frequent, or the minimum or maximum is frequent and far
+    from the other values. The check is fast for wide tables.
     """
     low, high = np.fmin.reduce(pilot, axis=0), np.fmax.reduce(pilot, axis=0)
     least = np.maximum(MIN_SENTINEL_ROWS, MIN_SENTINEL_SHARE * (~np.isnan(pilot)).sum(axis=0))
@@ -120,5 +120,5 @@ def _apart(value: float, n_rows: int, others: np.ndarray) -> tuple[float, float]
 
 
 def _is_frequent(n_rows: int, distinct: np.ndarray, counts: np.ndarray) -> bool:
-    """Return whether a value with `n_rows` rows is far more frequent than all others except 0."""
+    """Return True if a value with `n_rows` rows is far more frequent than all others except 0."""
     return bool(n_rows >= 10.0 * counts[distinct != 0.0].max(initial=1))

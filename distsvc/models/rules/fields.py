@@ -30,16 +30,16 @@ class ArrayField:
     are equal in all arrays of a rule, and at least 1.
     """
 
-    dtype: str  # to the bit: a kernel has one compiled form
+    dtype: str  # exact dtype, because a kernel has one compiled form
     shape: str
-    above: float = -np.inf  # a bound of all values, itself excluded
-    least: float = -np.inf  # a bound of all values
-    row_major: bool = True  # whether the values have to lie row by row
+    above: float = -np.inf  # exclusive lower bound of all values
+    least: float = -np.inf  # inclusive lower bound of all values
+    row_major: bool = True  # whether the array must be in C order
     may_be_empty: bool = False  # whether a dimension may be 0
     kind = "array"
 
     def check(self, value: Any, sizes: dict[str, int]) -> None:
-        """Raise ValueError for an array of another form."""
+        """Raise ValueError for an array with another dtype, shape or range."""
         expected = self._shape(sizes)
         if not isinstance(value, np.ndarray) or value.dtype != np.dtype(self.dtype):
             raise ValueError(f"expected {self.dtype}, found {_described(value)}")
@@ -66,12 +66,12 @@ class ArrayField:
 
 @dataclass(frozen=True)
 class ClustersField(ArrayField):
-    """Clusters, numbered from 0 without gaps; -1 for none, if `least` is -1."""
+    """Array of cluster numbers from 0 without gaps; -1 means none and needs `least` = -1."""
 
     least: float = 0
 
     def check(self, value: Any, sizes: dict[str, int]) -> None:
-        """Raise ValueError for an array of another form, or with a gap in its numbers."""
+        """Raise ValueError for another dtype, shape or range, or a gap in the cluster numbers."""
         super().check(value, sizes)
         found = np.unique(value[value >= 0])
         if not np.array_equal(found, np.arange(len(found))) or not len(found):
@@ -113,7 +113,7 @@ class Fact:
 
 
 Field = ArrayField | Fact
-"""Field of a rule, or of its companion data."""
+"""Field of a rule, or of other saved data of a model."""
 
 FLAG = Fact(bool)
 

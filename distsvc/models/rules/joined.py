@@ -47,7 +47,7 @@ def _fields(rule: Rule) -> dict[str, Any]:
 
 
 class _Joined:
-    """Methods of a joined rule, which call its parts and merge their labels."""
+    """Methods of a joined rule, which call the base rule and merge its clusters."""
 
     made_of: type[Rule]
     joined_into: np.ndarray

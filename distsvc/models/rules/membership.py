@@ -26,9 +26,9 @@ BY_HYPERPLANES = (
 class Membership:
     """The shares of n rows.
 
-    `own` (n,) float32 are the shares of the rows' own clusters, in [0, 1]; `others` (n, m) int32
-    the clusters of the m largest shares besides, the largest first, of equal ones the first;
-    `other_shares` (n, m) float32 their shares.
+    `own` (n,) float32 are the shares of the rows' own clusters, in [0, 1]. `others` (n, m) int32
+    are the m other clusters with the largest shares, in descending order, ties by number.
+    `other_shares` (n, m) float32 are their shares.
     """
 
     own: np.ndarray

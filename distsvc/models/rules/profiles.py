@@ -19,7 +19,7 @@ IN_PROFILE = 5
 """Maximum number of columns in a profile."""
 
 TOLD_APART = 2
-"""Decimals of J that are compared; columns equal in these are ties."""
+"""Decimals of J that are compared; columns with equal rounded J are ties."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class ColumnRange:
     apart : float
         J of the range.
     low, high : float
-        Range; an end is infinite if it is the minimum or maximum of the column.
+        Ends of the range; infinite instead of the minimum or maximum of the column.
     inside, outside : ndarray of shape (4,), float64
         Quartiles of the cluster's and of the other rows, and their shares in the range.
 
@@ -104,7 +104,7 @@ def profiles(
 
 
 def _keep_best(apart: np.ndarray, ranges: np.ndarray) -> None:
-    """Set J (c, w) to 0 except in the best column; ties prefer a range at 1."""
+    """Set J (c, w) of one-hot columns to 0 except the best; ties prefer a range at 1."""
     order = np.round(apart, TOLD_APART) + 0.1 * 10.0**-TOLD_APART * (ranges[:, :, 0] > 0.0)
     others = np.arange(apart.shape[1]) != order.argmax(axis=1)[:, None]
     apart[others] = 0.0
@@ -115,7 +115,7 @@ def best_ranges(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return J (c, d) of the best range of each column, and the ranges (c, d, 2).
 
-    They are for the clusters `chosen`, none of which has all rows X (m, d). NaN is skipped.
+    c is the number of clusters in `chosen`; none of them has all rows X (m, d). NaN is skipped.
     """
     d, k = X.shape[1], int(labels.max()) + 1
     apart, ranges = np.zeros((len(chosen), d)), np.zeros((len(chosen), d, 2))
@@ -163,7 +163,7 @@ def leanings(X: np.ndarray, labels: np.ndarray, chosen: Sequence[int]) -> np.nda
 
 
 def ranks(x: np.ndarray) -> np.ndarray:
-    """Return ranks from 1, equal values with their mean; `scipy.stats` takes 0.4 s to import."""
+    """Return ranks from 1; ties get their mean rank. `scipy.stats` would be slow to import."""
     _, which, counts = np.unique(x, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - 0.5 * (counts - 1))[which]
 

@@ -1,7 +1,7 @@
-"""Rules label rows, for any algorithm, by a few arrays and facts that are saved.
+"""Base of rules, the saved part of every model, which labels rows.
 
-A rule is the part of a model that workers and later tables need. A published model is a rule with
-the scaling of its rows (`distsvc.models.rows.scaling`).
+A rule is a few arrays and facts: all that workers and later tables need. A published model is a
+rule with the scaling of its rows (`distsvc.models.rows.scaling`).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from distsvc.models.rules.reasons import Typical, pulls
 
 @dataclass(frozen=True)
 class ScoreWords:
-    """Page's words on a rule's score and its outliers.
+    """Words of the page for a rule's score and outliers.
 
-    `meaning` is a paragraph on the score, after the number of rows outside. `meaning` and `axis`
-    are empty for the words on decision values f(x).
+    `meaning` is a paragraph on the score, printed after the number of rows outside. If `meaning`
+    and `axis` are empty, the page uses its words for decision values f(x).
     """
 
     has_outliers: bool = True
@@ -30,23 +30,23 @@ class ScoreWords:
     meaning: str = ""
     heading: str = "Inside or outside"  # of the scores' histogram
     axis: str = ""
-    boundary: float | None = 0.0  # the score between rows inside and outside, where there is one
+    boundary: float | None = 0.0  # limit between the scores of rows inside and outside, if any
 
 
 class Rule(ABC):
     """Labels rows by its fields, which are arrays or JSON values.
 
-    A subclass is a frozen dataclass with fields annotated by their forms; ``d`` is the number of
-    columns in a form.
+    A subclass is a frozen dataclass. Each field is annotated with an `ArrayField` or `Fact`, in
+    which the dimension ``d`` is the number of columns.
     """
 
     form: ClassVar[str]  # the rule's name in saved models
-    float64: ClassVar[bool] = False  # whether prepared rows are float64; kernels want float32
+    float64: ClassVar[bool] = False  # whether prepared rows are float64 instead of float32
     meanings: ClassVar[Mapping[str, str]]  # of the published columns label, score and outlier
-    shared: ClassVar[str] = ""  # the share of a row's cluster in words; empty without clusters
+    shared: ClassVar[str] = ""  # definition of `shares` in words; empty if there are no shares
     words: ClassVar[ScoreWords] = ScoreWords()
-    quick_pulls: ClassVar[bool] = False  # whether `pulls` takes little more time than `label`
-    beside: ClassVar[Mapping[str, Field]] = {}  # fields that a model may hold beside the rule
+    quick_pulls: ClassVar[bool] = False  # whether `pulls` is about as fast as `label`
+    beside: ClassVar[Mapping[str, Field]] = {}  # further fields of a saved model, not of the rule
 
     @property
     @abstractmethod
@@ -72,7 +72,8 @@ class Rule(ABC):
     def shares(self, Z: np.ndarray) -> np.ndarray:
         """Return the shares (n, k) float32 of all clusters in prepared rows Z (n, d).
 
-        They are at least 0, and sum to 1 in each row. Rules with empty `shared` have none.
+        They are at least 0, and sum to 1 in each row. Rules with empty `shared` don't implement
+        this method.
         """
         raise NotImplementedError
 
@@ -96,9 +97,9 @@ class Rule(ABC):
     ) -> np.ndarray:
         """Return the pull of each group of columns on rows Z (n, d), away from their clusters.
 
-        `labels` (n,) are of the rows, and `firsts` (g,) the first columns of groups; the result is
-        (n, g) float64 in units of the score. It is negative if a group draws a row nearer. The
-        default takes 2 g scores per row; see `distsvc.models.rules.reasons`.
+        The result is (n, g) float64 in units of the score, negative where a group makes a row less
+        of an outlier. `labels` (n,) are the rows' clusters, and `firsts` (g,) the first columns of
+        groups. The default computes 2 g scores per row; see `distsvc.models.rules.reasons`.
         """
         usual = typical.values[labels].astype(Z.dtype)
         return pulls(self.unrounded_scores, Z, usual, typical.score, firsts)
