@@ -20,7 +20,7 @@ BLOCK_DISTANCES = 4_000_000
 
 
 class Index(NamedTuple):
-    """The description of an index.
+    """Description of an index.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ def purity(labels: ArrayLike, y_true: ArrayLike) -> float:
 
     See Also
     --------
-    indices_from_contingency : Has the definition, and its departure from the paper.
+    indices_from_contingency : Defines purity, and its departure from the paper.
 
     Examples
     --------
@@ -283,7 +283,9 @@ def compactness(
     random_state: int = 0,
     return_error: bool = False,
 ) -> Any:
-    """Return the mean Euclidean distance of two rows of one cluster, weighted by cluster size.
+    """Return the mean distance between two rows of a cluster, weighted by cluster size.
+
+    Distances are Euclidean.
 
     Parameters
     ----------

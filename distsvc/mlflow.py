@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FLAVOR_NAME = "distsvc"
 
 _MLFLOW_TYPES = {"int32": "integer", "int64": "long", "float": "float", "bool": "boolean"}
-"""MLflow's names of types of published columns; other types are text."""
+"""MLflow's type of a published column, by Arrow type; all other types are text."""
 
 
 def log_model(run: Run | str | os.PathLike[str], name: str = "model", **options: Any) -> Any:
@@ -85,17 +85,18 @@ def save_model(
     path : str or path
         The folder.
     mlflow_model : mlflow.models.Model or None, default=None
-        The description to extend.
+        MLflow's description of the model, which is extended.
     signature : mlflow.models.ModelSignature or None, default=None
-        By default the model's columns, of any type of number, and its id.
+        Columns of input and output. None: the model's columns and its id, of any type; the model
+        checks their values.
     pip_requirements : list of str or None, default=None
-        By default this version of distsvc.
+        Requirements of the saved model. None: this version of distsvc.
     **options
         Options of ``mlflow.pyfunc.save_model``, such as ``metadata`` and ``input_example``.
 
     See Also
     --------
-    log_model : Saves it in a run of MLflow.
+    log_model : Saves the model in a run of MLflow.
 
     Examples
     --------
@@ -188,7 +189,7 @@ class _Labels:
 
 
 def _signature(model: Model) -> Any:
-    """Return the input and output columns of a model, which checks their values itself."""
+    """Return the signature of a model; its input columns have any type, which the model checks."""
     from mlflow.models import ModelSignature
     from mlflow.types.schema import AnyType, ColSpec, Schema
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["clusters", "profiles", "tree"]
 
 MAX_DRAWN = 3000
-"""Maximum number of rows that are drawn, at random."""
+"""Maximum number of rows drawn; a larger table is sampled at random."""
 
 
 def tree(model: Any) -> Figure:
@@ -169,7 +169,7 @@ def profiles(run: Run) -> Figure:
 
 
 class _Rows(NamedTuple):
-    """Rows to draw: raw (m, d), prepared for the rule (m, D), with labels and scores (m,).
+    """Rows to draw: raw (m, d) and prepared (m, D), with labels and scores (m,).
 
     The first prepared column of raw column j is ``firsts[j]``.
     """

@@ -68,9 +68,9 @@ class CoresetTree:
                 rebuild(self.threshold, *nodes)
 
     def _raise_threshold(self) -> None:
-        """Double the threshold; the first is 16 times the least squared distance of two rows.
+        """Double the threshold, or set it to 16 times the least squared distance if it is 0.
 
-        At first it is 0: only equal rows share a feature.
+        With a threshold of 0, only equal rows share a feature.
         """
         if self.threshold > 0.0:
             self.threshold *= 2.0
@@ -88,8 +88,8 @@ class BICO(StreamBaseline, CentreBaseline):
     """k-means of a stream, by a small weighted summary of its rows.
 
     Rows are added one by one to a tree of at most `size` clustering features. Weighted k-means then
-    clusters the means of the features. If `size` is large, the
-    result is nearly as good as k-means on all rows, whatever their order. Memory is O(size d).
+    clusters the means of the features. If `size` is large, the result is nearly as good as k-means
+    on all rows, whatever their order. Memory is O(size d).
 
     Parameters
     ----------
@@ -122,9 +122,9 @@ class BICO(StreamBaseline, CentreBaseline):
     coreset_sums_ : ndarray of shape (m,), float64
         Sum of squared distances of each feature's rows from their mean.
     inertia_ : float
-        Weighted cost of the centres on the coreset plus the sum of ``coreset_sums_``. It is exactly
-        the sum of squared distances of all rows to the centre of their feature, and so at least the
-        k-means cost of the centres on all rows.
+        Weighted cost of the centres on the coreset plus the sum of ``coreset_sums_``: the sum of
+        squared distances of all rows to the centre of their feature. It is an upper bound of the
+        k-means cost on all rows.
     n_seen_ : int
         Rows so far.
 

@@ -40,7 +40,7 @@ class DePDDP(TreeBaseline):
     A node's rows are projected on their first principal component. If a kernel density estimate of
     the projections has minima, the node is split at the lowest one. Otherwise it is a cluster. The
     node whose minimum has the lowest density is split first. Features should have variances of
-    about 1. There is nothing random.
+    about 1. The result does not depend on a seed.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class DePDDP(TreeBaseline):
     labels_ : ndarray of shape (n,), int32
         Cluster of every row, 0 the largest. Equal to ``predict(X)``.
     probabilities_ : ndarray of shape (n,), float32
-        Share of its own cluster in every row. A hyperplane shares a row out to both of its sides.
+        Share of its own cluster in every row. A row near a hyperplane has shares of both sides.
     outlier_scores_ : ndarray of shape (n,), float64
         Minus the distance of every row to the nearest hyperplane on its path: high near another
         cluster. No row counts as outside, however far it is from all others.

@@ -24,7 +24,7 @@ class KMeans(CentreBaseline):
     n_clusters : int, default=8
         Clusters wanted.
     init : {"k-means++", "random"}, default="k-means++"
-        How the first centres are drawn. Hofmeyr (2021) draws them at random.
+        Method of drawing the first centres. Hofmeyr (2021) draws them at random.
     n_init : int, default=10
         Number of starts. The run with the lowest objective is used.
     max_iter : int, default=300

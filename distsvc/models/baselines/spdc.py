@@ -63,7 +63,7 @@ class SPDC(StreamBaseline, TreeBaseline):
     bandwidth : float, default=1.06
         As in `DePDDP`, with ``window`` for N.
     amnesia : float, default=2.0
-        l of CCIPCA, at least 0: a row weighs 1 + l times what it would in a mean over all rows.
+        l of CCIPCA, at least 0: a new row weighs 1 + l times its weight in a plain mean.
     max_clusters : int, default=128
         Maximum number of leaves. Memory is O(max_clusters (d + window)).
     n_jobs : int or None, default=None
@@ -76,7 +76,7 @@ class SPDC(StreamBaseline, TreeBaseline):
     labels_ : ndarray of shape (n,), int32
         Cluster of every row of `fit`, 0 the largest. Equal to ``predict(X)``.
     n_clusters_ : int
-        Number of leaves. One that was split off by the last rows may have no row.
+        Number of leaves. A leaf that was added late in the stream may have no rows.
     directions_, thresholds_, children_, probabilities_, outlier_scores_ : ndarrays
         As in `DePDDP`.
     centre_ : ndarray of shape (d,), float64

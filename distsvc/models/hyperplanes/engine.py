@@ -25,7 +25,7 @@ from distsvc.models.rows.threads import map_threads
 from distsvc.models.rules.fields import Facts, check_fields, forms_of, whole
 
 SMALLEST_SPREAD = 1e-15
-"""Smallest standard deviation, and inverse of the largest, of a column that is scaled."""
+"""Minimum standard deviation of a column that is scaled; the maximum is the inverse."""
 
 LEAST_AGREEMENT = 0.5
 """Mean adjusted Rand index between restarts below which the number of clusters is lowered."""
@@ -221,7 +221,7 @@ class TreeEngine:
         }
 
     def _restored(self, facts: Facts, arrays: dict[str, np.ndarray]) -> Stream:
-        """Return the stream whose `state` these are; `DataError` for anything else."""
+        """Return the stream with this `state`; raise `DataError` if it is damaged."""
         forms = forms_of(GrowingTree)
         check_fields({"n_rows": whole(0, MAX_STATE_COUNT)}, facts, {})
         check_fields(forms, arrays, {"nodes": 2 ** self.parameters["depth"] - 1})
@@ -244,8 +244,8 @@ class TreeEngine:
     def _agreeing_cuts(self, cuts: list[Cut]) -> tuple[list[Cut], np.ndarray]:
         """Return cuts on which the restarts agree, and their Rand indices (m, m) on the pilot.
 
-        If the mean index of the cuts at the elbow is below `LEAST_AGREEMENT`, cuts into the largest
-        smaller number of clusters that reaches it are returned, if there is one.
+        If the mean index of `cuts` is below `LEAST_AGREEMENT`, the number of clusters is lowered
+        until it is not. If no number has the minimum index, `cuts` are returned.
         """
         alike = self._rand_indices(cuts)
         one_cluster = self.clearest_valley < self.parameters["valley"]
@@ -271,7 +271,7 @@ class TreeEngine:
         return rand_indices([cut.labels_of(self.pilot) for cut in cuts])
 
     def _unscaled(self, cut: Cut) -> Cut:
-        """Return a cut with hyperplanes of centred rows that are not scaled."""
+        """Return the cut with hyperplanes in the units of the columns, for centred rows."""
         if self.scale is None:
             return cut
         tree = cut.tree
@@ -307,8 +307,8 @@ class TreeEngine:
 class TreeStream:
     """One tree, and the sample of the stream on which clusters are chosen.
 
-    Rows are counted under the tree at their time. `pilot` (m, d) float32 are centred rows of the
-    stream: the latest if old ones are forgotten, else a sample of all.
+    Rows are counted in the tree as it is when they arrive. `pilot` (m, d) float32 are scaled rows
+    of the stream: the latest rows if old rows are forgotten, else a sample of all.
     """
 
     def __init__(self, engine: TreeEngine, n_features: int):

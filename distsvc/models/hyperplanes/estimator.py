@@ -80,7 +80,7 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
         adjusted Rand index with the others is chosen. None is 5, or on small tables up to 60, with
         four million rows for all trees together. The paper has 1. If ``n_clusters`` is None and the
         mean index of all pairs of trees is below 0.5, the number of clusters is lowered from the
-        median elbow until it is not, with a warning.
+        median elbow until the index is at least 0.5, with a warning.
     growth : {"prune", "forward"}, default="prune"
         Construction of the models H_K: remove splits from the full tree (section 3), or add them
         from the root, the best first (a later option of the author's code).

@@ -38,10 +38,10 @@ SOLVER_SHARES = {"greedy-cyclic": 0.1, "greedy-sweeps": 0.05}
 """Default of R: pairs of an outer step, as a share of the rows."""
 
 DOUBT = 0.01
-"""Share of the last exact violation at which a cyclic solver computes all gradients again."""
+"""Reduction of the violation, as a factor, after which a cyclic solver recomputes all gradients."""
 
 CYCLIC = ("cyclic-4cd-greedy", "cyclic-2cd")
-"""Solvers that choose groups of rows without their gradients."""
+"""Solvers that choose groups of rows at random, not by their gradients."""
 
 DESCENT_FIELDS: dict[str, Field] = {
     "n_iter": whole(0, checkpoints.MAX_STATE_COUNT),
@@ -168,7 +168,7 @@ class State:
         return max(self.most - self.least, 0.0)
 
     def tolerated(self, tol: float) -> float:
-        """Return the maximum violation that is tolerated."""
+        """Return the violation at which the descent ends, for a relative tolerance `tol`."""
         of = self.problem
         return tol * abs(self.objective) / of.total + of.rounding
 
@@ -307,7 +307,7 @@ def solve(
     watch: Callable[[State], object] | None = None,
     checkpoint: checkpoints.Checkpoint = checkpoints.NO_CHECKPOINT,
 ) -> bool:
-    """Descend to a violation of `tol` |f| / total; return whether it was reached.
+    """Descend to a violation of `tol` |f| / total; return True if it was reached.
 
     No feasible change moves more than `total`, so the objective is then within a relative `tol` of
     the optimum. Rows that their gradients keep at a bound are skipped until the others have

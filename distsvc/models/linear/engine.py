@@ -117,7 +117,7 @@ class LinearEngine(ABC):
         self.centre = mean if self.is_ball and not self.sparse else np.zeros_like(mean)
 
     def fit_rows(self, X: Any, checkpoint: Checkpoint = NO_CHECKPOINT) -> bool:
-        """Solve rows X (n, d), float64 in C order or CSR; return whether `tol` was reached.
+        """Solve rows X (n, d), float64 in C order or CSR; return True if `tol` was reached.
 
         Raises
         ------

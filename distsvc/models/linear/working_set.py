@@ -107,7 +107,7 @@ class WorkingSet:
     total : float
         Sum of alpha over the table: nu N or 1 / C.
     u : ndarray of shape (d,), float64
-        Sum of alpha x over the table; at first of the rows with alpha = 1.
+        Sum of alpha x over the table; at the start, the sum of the rows with alpha = 1.
     objective : float
         The objective of `Problem` over all rows; at first with p'alpha = `linear`.
     rows, X, alpha, G : ndarrays
@@ -193,7 +193,7 @@ class WorkingSet:
         return found
 
     def see_extremes(self, least: float, most: float) -> None:
-        """Set the extremes of G over all rows, computed by a pass with the present u."""
+        """Set the extremes of G over all rows, from a pass with the present u."""
         self.violation = max(most - least, 0.0)
         self.table_extremes = least, most
 
@@ -215,7 +215,7 @@ class WorkingSet:
         self._hold(held.merge(more, len(held.rows) + len(more.rows)))
 
     def converged(self, tol: float) -> bool:
-        """Return whether the last pass found no violation above `tol` |f| / total."""
+        """Return True if the last pass found no violation above `tol` |f| / total."""
         return self.violation <= tol * abs(self.objective) / self.total + self.rounding
 
     def rho(self) -> float:

@@ -51,12 +51,12 @@ class Parameters:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Parameters:
-        """Return the parameters from all of the estimator's by name; these are checked."""
+        """Return the parameters from the checked parameters of the estimator, by name."""
         return cls(**{field.name: given[field.name] for field in fields(cls)})
 
     @property
     def is_published(self) -> bool:
-        """Whether the papers' algorithms are done as printed."""
+        """Whether to run the papers' algorithms exactly as printed."""
         return self.variant == "published"
 
 
@@ -87,7 +87,7 @@ class SupportVectorEngine(ABC):
         self.notes: list[str] = []
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
-        """Set what follows from pilot rows (m, d), in the order of keys, of a table of `n_rows`."""
+        """Set centre and pilot from rows (m, d), in key order, of a table of `n_rows`."""
         self.centre = pilot.mean(axis=0, dtype=np.float64)
         self.pilot = self.centred(pilot)
         check_finite(self.pilot)

@@ -13,8 +13,8 @@ MAX_GROUPS = 5
 WIDTH_NEIGHBOURS = 64
 TEST_ROWS = 1500
 FAR_RATIO, MAX_FAR_ROWS = 10.0, 3
-"""Distance of a far row from its nearest neighbour, in median distances to the fifth neighbour, and
-the maximum number of far rows that are ignored. If there are more, they are part of the data."""
+"""Minimum distance of a far row to its nearest neighbour, in median distances to the fifth
+neighbour, and maximum number of far rows. If there are more, none is ignored."""
 
 
 def automatic_gamma(X: np.ndarray, n_jobs: int | None = 1) -> float:
@@ -23,10 +23,10 @@ def automatic_gamma(X: np.ndarray, n_jobs: int | None = 1) -> float:
     Two gammas are computed: the one with the largest leave-one-out log-likelihood of a Gaussian
     kernel density estimate, on a half-octave grid, and 1 / (2 (0.6 m)^2) with m the median distance
     to the fifth neighbour. The first diverges in many dimensions, so the second is its upper bound.
-    Their geometric mean is divided by 6, for kernels some 2.4 times as wide: the boundary is a
-    level set of a sum of a hundred kernels at most, which falls apart with the width of a density
-    estimate. A few far rows are ignored, since a single one could lower the first by orders of
-    magnitude.
+    The result is their geometric mean divided by 6, which makes kernels some 2.4 times as wide. The
+    boundary is a level set of a sum of at most a hundred kernels, and would fall apart with the
+    width of a density estimate. A few far rows are ignored, because a single one could lower the
+    first gamma by orders of magnitude.
 
     Likelihoods are of distinct rows, with sums over each row's 64 nearest neighbours, in up to five
     groups of 2000 rows. The result is the median of the groups, or 1 if all rows are equal. Groups

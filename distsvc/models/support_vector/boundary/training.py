@@ -42,7 +42,7 @@ class DescentProgress:
         return facts | {"place": self.position.facts(), "history": self.history}, arrays
 
     def restored(self, facts: Facts, arrays: dict[str, np.ndarray]) -> DescentProgress:
-        """Return the progress whose `state` these are; errors as of the descent."""
+        """Return the progress with this `state`; raise the errors of `descent.restore`."""
         position, history = Position.restored(facts.get("place", {})), facts.get("history")
         if not isinstance(history, list) or not all(isinstance(J, float) for J in history):
             raise DataError("fact history: expected a list of numbers")

@@ -28,7 +28,7 @@ VOTE_ROWS = 700
 """Maximum number of rows on which candidates are compared with each other."""
 
 LOW_SUPPORT = 0.5
-"""Share of models with the answer, up to which the answer is doubtful."""
+"""Maximum share of models that support a doubtful answer."""
 
 LEAST_STANDING = 0.1
 """Minimum score per model of a winner; below it the answer is one cluster."""
@@ -38,8 +38,10 @@ FLAT_STANDING, LOWEST_STANDING = 2.5, 0.04
 second."""
 
 STANDING_OF_MANY = 0.45
-"""Score per model times number of clusters that is enough in 2 or 3 columns, because fine
-partitions agree less."""
+"""Sufficient score per model in 2 or 3 columns, times the number of clusters.
+
+Partitions into many clusters agree less.
+"""
 
 CLEAR_Z = 3.5
 """Minimum z of the clearest split in one column; below it the answer is one cluster. Scores mislead
@@ -50,15 +52,15 @@ EVEN_STANDING, STEEPNESS = 0.45, 2.6
 of the score in the odds. Tuned on halves of labelled sets."""
 
 EVEN_NEARNESS, STEEPNESS_OF_ONE = 0.5, 1.5
-"""Likewise for one cluster, by the ratio of the winner's score to its minimum."""
+"""The same constants for one cluster, for the ratio of the winner's score to its minimum."""
 
 EVEN, PREFERRED = 0.5, 0.9
 """Minimum probability that another sample has the winner, and minimum share of models that vote
 more for it, to replace the previous answer."""
 
 CERTAIN, FEWER = 0.9, 0.9
-"""Probability from which fewer models suffice, and maximum ratio of the previous answer's votes to
-the winner's in that case."""
+"""Alternative to `PREFERRED`: minimum probability that another sample has the winner, and maximum
+ratio of the previous answer's votes to the winner's."""
 
 LISTED = 12
 """Maximum number of candidates in `Answer.candidates`."""
@@ -82,7 +84,7 @@ class Candidate(TypedDict):
 
 @dataclass(frozen=True)
 class Rival:
-    """Best candidate that is another answer; `share` is its score relative to the winner's."""
+    """Best candidate unlike the winner; `share` is its score relative to the winner's."""
 
     n_clusters: int
     share: float
@@ -108,7 +110,7 @@ class Answer:
     supporters : list of bool
         Whether each model supports the answer.
     standing : float
-        Score of the winner per model, also if it was too low.
+        Score of the winner per model, even if it is too low and the answer is one cluster.
     rival : Rival or None
         Best candidate whose adjusted Rand index with the winner is at most 0.8.
     agreement : float
@@ -162,11 +164,11 @@ def elect(
     min(max(2.5 / sqrt(n), 0.04), 0.45 / k). In one column the clearest split needs z >= 3.5
     instead.
 
-    `before` (m,) are the labels of the first rows in the previous answer. The most similar cut of a
-    tree is compared with the winner, without a vote of its own. The winner replaces it only if
-    another sample has the winner with probability 1/2, and nine in ten models vote more for it.
-    Alternatively, that probability is 0.9 and the winner has clearly more votes: models in few
-    directions can miss a new cluster.
+    `before` (m,) are the labels of the first rows in the previous answer. The tree cut most like
+    them is compared with the winner, without a vote of its own. The winner replaces this cut only
+    if another sample has the winner with probability 1/2, and nine in ten models vote more for the
+    winner. If that probability is 0.9, clearly more votes suffice, because models in few directions
+    can miss a new cluster.
     """
     scale = float(np.sqrt(min(1.0, reference / n_rows)))
     if n_clusters is None:
@@ -196,7 +198,7 @@ def elect(
 
 
 class _Vote:
-    """Votes of candidates, and the answer of the best, or of candidate `given`."""
+    """Votes for candidates, and the answer of the best candidate or of candidate `given`."""
 
     def __init__(
         self,

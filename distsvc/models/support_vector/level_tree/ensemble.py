@@ -52,7 +52,7 @@ be significant."""
 
 @dataclass(frozen=True)
 class Effort:
-    """Number of models: octaves about the middle gamma, repeats, and subspaces."""
+    """Models of an effort: gammas in octaves from the middle one, repeats, and subspaces."""
 
     octaves: Sequence[float]
     repeats: int
@@ -118,7 +118,7 @@ class Ensemble:
         Number of steps of a member.
     seed : int
     sample_rows : int
-        Members learn from, and are tested on, this number of rows: those with the lowest keys.
+        Number of rows, those with the lowest keys, on which members are trained and tested.
     ties : bool
         Whether the table consists of few points with many rows each. Rows at a peak then count in
         the test.

@@ -29,7 +29,7 @@ LOWEST = 0.1
 reach the configured level."""
 
 NEARLY = 0.8
-"""Minimum score of the second answer, relative to the winner's, for the report to mention it."""
+"""Minimum score of the second answer, relative to the winner's, to be in the report."""
 
 FAR_APART = 0.14
 """Maximum share of pilot rows whose vote differs from the nearest support vector's cluster. Above
@@ -48,7 +48,7 @@ class LevelSets:
     pilot : ndarray of shape (m, q), float32
         Pilot rows along the leading directions.
     n_rows : int
-        Number of rows that the trees' z are for.
+        Number of rows to which the trees' z are scaled.
     granularity : str
         Key of `REFERENCE_ROWS`.
     level : float or None
@@ -62,8 +62,8 @@ class LevelSets:
     least_standing : float
         Minimum score of a winner; below it the answer is one cluster.
     before : ndarray of shape (n,), or None
-        Labels of the first pilot rows in the previous answer, which only a clearly better one
-        replaces.
+        Labels of the first pilot rows in the previous answer; only a clearly better answer replaces
+        it.
     follow : bool or None
         Whether the previous answer is used; None for the decision of the vote.
     n_jobs : int or None

@@ -34,7 +34,7 @@ LEAST_WEIGHT = 1e-6
 """Minimum weight of a proposal."""
 
 FAINT_Z = 0.05
-"""Minimum z in the weight of a cut into a given number of clusters."""
+"""Lower bound of z in the weight of a cut into a given number of clusters."""
 
 
 NEAREST = 10
@@ -198,7 +198,7 @@ def _candidates(
     scale: float,
     rows: VoteRows,
 ) -> list[Proposal]:
-    """Return the cuts offered with their weights, which are added for equal cuts."""
+    """Return proposals for `offered` cuts and weights; the weights of equal cuts are added."""
     found: list[Proposal] = []
     weights: dict[bytes, float] = {}
     for kept, weight in offered:
@@ -214,10 +214,11 @@ def _candidates(
 def most_like(
     trees: Sequence[LevelTree], labels: np.ndarray, scale: float, rows: VoteRows
 ) -> tuple[Proposal, float]:
-    """Return the cut of any tree that is most like `labels` (m,) of the first rows, and its ARI.
+    """Return the tree cut most like `labels` (m,) of the first rows, and its adjusted Rand index.
 
-    In each tree, clusters are merged while that makes more pairs of rows agree. Then the least
-    harmful merges follow, until there are no more clusters than labels. The cut's weight is 0.
+    In each tree, clusters are merged while merges make more pairs of rows agree. Then the least
+    harmful merges follow, until there are at most as many clusters as labels. The cut's weight is
+    0.
     """
     labels = np.unique(labels[: len(rows.view)], return_inverse=True)[1]
     found: list[tuple[Proposal, float]] = []
@@ -229,7 +230,7 @@ def most_like(
 
 
 def _with_rows(number: int, tree: LevelTree, kept: np.ndarray, rows: VoteRows) -> np.ndarray:
-    """Return the branches (b,) bool without clusters that label no row.
+    """Return `kept` (b,) bool without the clusters that have no rows.
 
     A cluster of few support vectors can lose all its rows to a neighbour that was merged with
     others.
@@ -245,7 +246,7 @@ def _with_rows(number: int, tree: LevelTree, kept: np.ndarray, rows: VoteRows) -
 
 
 def _joined_like(number: int, tree: LevelTree, labels: np.ndarray, rows: VoteRows) -> np.ndarray:
-    """Return the branches (b,) bool whose cut is like labels (m,), by greedy merges."""
+    """Return the branches (b,) bool of a cut like labels (m,), found by greedy merges."""
     kept = np.ones(tree.n_branches, bool)
     part = rows.under(number, tree, kept.tobytes())[0][: len(labels)]
     k = int(labels.max()) + 1
@@ -313,10 +314,10 @@ def _deep(tree: LevelTree, scale: float) -> np.ndarray:
 def _joined(
     number: int, tree: LevelTree, n_clusters: int, scale: float, rows: VoteRows
 ) -> np.ndarray:
-    """Return the branches that remain of all with z >= 1 after merging small clusters.
+    """Return the branches (b,) bool of a cut into `n_clusters`, by merging small clusters.
 
-    The smallest cluster merges across its highest saddle until there are `n_clusters`. A few rows
-    of noise thus use none of the given number.
+    The start has all branches with z >= 1. The smallest cluster merges across its highest saddle
+    until `n_clusters` are left. A few rows of noise are thus not one of them.
     """
     clear = int((scale * tree.z >= LEAST_Z).sum())
     kept = tree.most_significant(max(n_clusters, clear))

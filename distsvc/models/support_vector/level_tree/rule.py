@@ -25,8 +25,8 @@ from distsvc.models.support_vector.level_tree.neighbour_score import LEAST_UNIT,
 from distsvc.models.support_vector.level_tree.tree import LevelTree, Voter
 
 TRUSTED, MOST_TRUSTED = 0.25, 2.0
-"""Power of a kernel sum in a share for a kernel much narrower than the clusters, and the maximum
-power."""
+"""Power of kernel sums in shares: minimum, for a kernel much narrower than the clusters, and
+maximum."""
 
 
 @dataclass(frozen=True)
