@@ -69,8 +69,8 @@ FIT_ATTRIBUTES = (
 class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimator):
     """Clusters of any shape: the connected parts of the regions where rows are dense.
 
-    By default no parameter is needed. One-class support vector machines with several widths and
-    subspaces are trained, each yields a tree of all level sets, and the cuts of these trees vote on
+    By default no parameter is needed. One-class support vector machines are trained with several
+    widths and subspaces. Each yields a tree of all level sets, and the cuts of these trees vote on
     the clusters. Try the first four parameters first. Features should be on comparable scales.
 
     With a number for `gamma` it is the papers' method. A large-margin one-class SVM with a Gaussian
@@ -98,9 +98,9 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         each of up to 4 or 8 subspaces.
     granularity : {"coarse", "default", "fine"}, default="default"
         Depth of valley that divides two clusters. The significance z of a split grows with the
-        number of rows; it is scaled to 3,000 rows, to 30,000, or not at all: fewer rows, coarser
-        clusters. (Splits are tested on all rows up to 100,000. In larger tables they are tested on
-        at least that many, and on as many as each model has rows.)
+        number of rows. z is scaled to at most 3,000 rows (coarse), 30,000 (default), or not at all
+        (fine). Fewer rows give coarser clusters. (Splits are tested on all rows up to 100,000. In
+        larger tables each model has its own sample of 100,000 rows for this test.)
     verbose : int, default=0
         If 1 or more, `fit` prints the duration of each phase.
     random_state : int, RandomState or None, default=None
@@ -204,7 +204,7 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     support_vectors_ : ndarray of shape (B, d), float32
     dual_coef_ : ndarray of shape (B,), float32
         Weights of ``f(x) = sum_j dual_coef_[j] K(support_vectors_[j], x) - offset_``. With the
-        level tree, f is the winner's on its components, and scores are computed otherwise.
+        level tree, f is the winner's on its components, and `decision_function` is not f.
     offset_ : float
         Always 1, as in the papers.
     gamma_, C_ : float
@@ -250,8 +250,8 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     default for `gamma` and `C`. ``maintenance="project-nearest"`` is BSGD-PNN,
     ``"project-random"`` BSGD-PRN, and ``solver="sgd"`` SGD-LMOC.
 
-    `partial_fit` does one step of phase one for each row of a block, in the rows' order, with the
-    solvers ``bsgd`` and ``sgd`` and no level tree. The first block determines the centre, gamma and
+    `partial_fit` does one step of phase one for each row of a block, in their order. It needs the
+    solver ``bsgd`` or ``sgd``, and no level tree. The first block determines the centre, gamma and
     C, so it should have some hundred rows. `predict` labels with a boundary drawn from the rows of
     all blocks. `decision_function` is f, or the level tree's score. `score_samples` is higher by 1:
     w.phi(x) >= 0, except with the level tree.

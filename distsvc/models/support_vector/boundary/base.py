@@ -72,7 +72,7 @@ class SupportVectorEngine(ABC):
 
     centre: np.ndarray  # (d,) float64, the mean of the pilot
     pilot: np.ndarray  # (m, d) float32, centred
-    gamma: float  # this and C are the values used
+    gamma: float  # the values used of gamma and C
     C: float
     n_iter: int  # steps done
     decision: DecisionFunction  # f, after training

@@ -52,7 +52,7 @@ class BoundaryEngine(SupportVectorEngine):
     nu: float  # share of rows outside; not used if C sets the level
     descent: StochasticGradient  # phase one, except with the solver "exact"
     epsilon: float  # half-width of the extended boundary, possibly widened
-    boundary: Boundary  # must be set before the equilibria, for `fitted_facts`
+    boundary: Boundary  # set before the equilibria, for `fitted_facts`
     points: np.ndarray  # (m, d) float32, centred: they label all rows
     vertices: np.ndarray  # (v, d) float32: equilibria, then support vectors with `bridging`
     clusters: Clusters
@@ -125,7 +125,7 @@ class BoundaryEngine(SupportVectorEngine):
             )
             self.n_iter = self.descent.n_steps
             if given.iterate == "random":
-                # A second run of random length, without a checkpoint: it is not longer.
+                # The second run has no checkpoints, because it is no longer than the first.
                 self.descent = self._new_descent()
                 r = int(np.random.default_rng((self.seed, 2)).integers(1, self.n_iter + 1))
                 training.descend(self.descent, blocks, r, None, given.tol)
@@ -206,7 +206,7 @@ class BoundaryEngine(SupportVectorEngine):
             "n_clusters": self.clusters.n_clusters,
         }
 
-    # For an estimator.
+    # Methods for an estimator.
 
     def seen(self, X: np.ndarray) -> np.ndarray:
         return self.centred(X)
@@ -262,7 +262,7 @@ class BoundaryEngine(SupportVectorEngine):
     def values(self, rows: np.ndarray) -> np.ndarray:
         return self.decision(rows)
 
-    # For a stream, whose rows are not stored.
+    # Methods for a stream, whose rows are not stored.
 
     @property
     def streams(self) -> bool:

@@ -140,14 +140,14 @@ def halves(points: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndar
 class Boundary:
     """A bounded sample of the extended boundary B_eps = {x_i : |f(x_i)| <= eps}.
 
-    Up to `limit` rows B_eps is complete, as in the paper. Beyond, the rows are grouped by their
-    nearest support vector, and each group keeps the q rows with the lowest random keys, for the
-    largest q that fits. So every part of the domain has its share. (With more support vectors than
-    `limit`, q is 1.) These rows start the trajectories and label all others; a row may take the
-    label of a boundary point that is a little farther away.
+    If B_eps has at most `limit` rows, all are in the sample, as in the paper. Otherwise the rows
+    are grouped by nearest support vector. Each group keeps the q rows with the lowest random keys,
+    for the largest q that fits `limit`, but at least one row. Every part of the domain is thus
+    represented. These rows start the trajectories and label all others. A row may take the label of
+    a boundary point that is not the nearest in B_eps.
 
-    Merging is exact and does not depend on the partitions: in a part of a table a group never has
-    fewer rows than it has in the whole.
+    Merging is exact and does not depend on the partitions: a part of a table never keeps fewer rows
+    of a group than the whole table.
 
     Attributes
     ----------

@@ -69,7 +69,7 @@ class PrintedDescent:
         self.numbers = np.zeros(0, np.int64)
         self.counts = np.zeros(0)
         self.n_steps = 0
-        self.total = np.zeros(0)  # of the coefficients of w_1 .. w_t
+        self.total = np.zeros(0)  # sum of the coefficients of w_1 .. w_t
         self._square = 0.0  # ||sum_j n_j phi(s_j)||^2
 
     def kernel(self, rows: np.ndarray) -> np.ndarray:

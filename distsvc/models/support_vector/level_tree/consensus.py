@@ -76,7 +76,7 @@ class Candidate(TypedDict):
     n_clusters: int
     standing: float  # relative to the winner's
     votes: float  # relative to the maximum
-    separated: float  # of `VoteRows`
+    separated: float  # `VoteRows.separated`
     support: float
     z: float
     winner: bool
@@ -97,7 +97,7 @@ class Answer:
     Attributes
     ----------
     member : int
-        Model of the winner's tree.
+        Index of the model whose tree has the winner.
     kept : ndarray of shape (b,), bool
         Branches of the tree that are clusters.
     support : float

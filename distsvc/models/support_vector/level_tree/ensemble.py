@@ -42,7 +42,7 @@ BUDGET = 200
 
 
 SUBSPACES = (2, 3, 4, 6, 8, 12, 16)
-"""Numbers of leading directions, with one group of models each."""
+"""Numbers of leading directions; each has its own group of models."""
 
 
 SIGNIFICANCE_ROWS = 100_000
@@ -237,7 +237,7 @@ class Ensemble:
 
 
 def rows_of_sample(n_rows: int, max_iter: int) -> int:
-    """Return the number of rows that members learn from or are tested on."""
+    """Return the number of rows on which members are trained and tested."""
     return min(n_rows, max(max_iter, SIGNIFICANCE_ROWS))
 
 

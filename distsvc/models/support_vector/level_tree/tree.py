@@ -41,8 +41,7 @@ EMPTY = 0.05
 """Ridge on the saddle's density relative to the peak's, which limits the depth of empty saddles."""
 
 PIECE_WORK = 2**33
-"""Number of kernel values times features per piece of work between two checkpoints: some seconds.
-"""
+"""Kernel values times features between two checkpoints, which take some seconds."""
 
 
 @dataclass(frozen=True)
