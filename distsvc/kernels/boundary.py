@@ -17,8 +17,10 @@ from distsvc.kernels.rbf import LOG2_E, exp2, kernel_row, squared_distances
 from distsvc.kernels.union_find import root_of
 
 STACK_SIZE = 1024
-"""Maximum number of pairs of boxes on the stack: a pair adds up to two more at each of the 64
-levels at most."""
+"""Maximum number of pairs of boxes on the stack.
+
+At each of at most 64 levels, a pair is replaced by up to three.
+"""
 
 
 @kernel

@@ -45,8 +45,8 @@ BETTER_THAN_ONE = 1.0
 SIGNIFICANT = 1.96
 """z statistic of a significant difference.
 
-Another answer needs it to replace the previous one. A mixture whose clusters hardly overlap is
-rejected if one population is better by it.
+Another answer needs it to replace the previous one. Mixtures whose clusters hardly overlap are
+rejected if one population is better than the best mixture by it.
 """
 
 VIEW_WORDS = {
@@ -160,9 +160,9 @@ def mixture_proposals(
 ) -> Mixtures:
     """Return the partitions that mixtures of the pilot's rows propose.
 
-    These are the best fit for each number of components, and the partitions that follow when the
-    most confused clusters of the best fit are joined one after the other. Without `n_clusters`,
-    partitions that halves of the rows do not find again are left out.
+    Each number of components has a proposal, its best fit. The best fit of all has further ones:
+    its most confused clusters are joined one after the other. Without `n_clusters`, partitions that
+    halves of the rows do not find again are left out.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def mixture_proposals(
         if n_clusters in (None, posterior.shape[1])
     ]
     if n_clusters is None:
-        least = least_mass(m, 1)  # fewer rows are outliers, not a cluster, as for level trees
+        least = least_mass(m, 1)  # fewer rows are outliers and no cluster, as in level trees
 
         def large(some: list[PartitionProposal]) -> list[PartitionProposal]:
             return [each for each in some if np.bincount(each.labels).min() >= least]
@@ -224,8 +224,8 @@ def _partitions(
 ) -> Iterator[tuple[NormalMixture, np.ndarray, np.ndarray]]:
     """Yield mixtures, the clusters (K,) of their components, and the posteriors (n, k) of rows.
 
-    These are the best fit of each number of components, and the best fit of all, whose most
-    confused clusters are joined one after the other.
+    First comes the best fit of each number of components. Then the most confused clusters of the
+    best fit of all are joined one after the other.
     """
     for fit in found.best_of_each[1:]:
         yield fit.mixture, np.arange(fit.mixture.n_components), fit.mixture.posterior(rows)
@@ -376,7 +376,7 @@ def decide(
             like = [float(each.n_clusters == 1) for each in proposals]
         nearest = int(np.argmax(like))
         earlier = proposals[nearest]
-        if like[0] > SAME_ANSWER:  # the best proposal is the answer of the run before
+        if like[0] > SAME_ANSWER:  # the best proposal is the previous answer
             followed = True
         elif like[nearest] > SAME_ANSWER:
             followed = best.quality.better_than(earlier.quality) < SIGNIFICANT

@@ -72,7 +72,7 @@ class AutomaticEngine(Engine):
     centre: np.ndarray  # (d,) float64, the origin of the rows that learners see
     pilot: np.ndarray  # (m, d) float32, centred
     trees: dict[str, Any]  # all parameters of the level trees, by name
-    modelled: ModelledRows | None = None  # the pilot's rows, where columns are modelled
+    modelled: ModelledRows | None = None  # the pilot's rows, if columns are modelled
     # Set by `choose`:
     views: StoredViews | ModelledViews
     answer: ViewAnswer
@@ -102,7 +102,7 @@ class AutomaticEngine(Engine):
         self.before = labels
         self.levels.go_on_from(labels)
         self.graph.before = labels
-        self.levels.follow = False  # both are asked before one is followed
+        self.levels.follow = False  # `choose` decides it after comparing both trees
 
     def model_columns(
         self,

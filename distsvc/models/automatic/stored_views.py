@@ -110,8 +110,8 @@ class Division:
 class StoredViews(Views):
     """Level trees of the columns and of the graph, which have learned."""
 
-    merits: Mapping[str, float]  # of the divisions into a given number of clusters, by view
-    evidence: float  # for several clusters, of both trees together; enough from 1 on
+    merits: Mapping[str, float]  # `merit_of` of each view's partition into `n_clusters`
+    evidence: float  # sum of relative scores over its minimum; several clusters from 1 on
 
     def __init__(self, levels: LevelTreeEngine, graph: GraphEngine):
         super().__init__(levels.pilot, levels.ensemble.components, graph, levels.parameters.nu)

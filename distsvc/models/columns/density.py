@@ -223,7 +223,7 @@ def _densities(cells: Cells, edges: np.ndarray, scale: str) -> Iterator[ColumnDe
         yield ColumnDensity(scale, w, m, s, likelihood - 0.5 * parameters * np.log(n))
     if scale == "identity":
         widths = np.diff(edges)
-        gap = (cells.high - cells.low) / n  # beyond the extremes as between neighbours
+        gap = (cells.high - cells.low) / n  # the mean gap, added beyond the extremes
         low = min(edges[0] - widths[0], cells.low - gap)
         high = max(edges[-1] + widths[-1], cells.high + gap)
         parts = np.diff(np.concatenate([[low], edges, [high]])) / (high - low)

@@ -70,7 +70,7 @@ class GraphEngine:
     tree : LevelTreeEngine
         Engine that clusters the coordinates.
     placed : bool
-        Whether points were set.
+        Whether `place` or `take` has set points.
     before : ndarray or None
         Labels of the first rows in the previous answer.
     n_jobs : int or None

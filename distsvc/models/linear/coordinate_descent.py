@@ -14,8 +14,9 @@ sweeps over the rows of its pairs in groups of six; in each group the most viola
 as in Algorithm 4. They are needed because each move of a pair changes the gradients of the other
 pairs. Sweeps of these few rows are cheap, and save computations of the gradients of all rows.
 
-Left out are the labels y_i and the bounds C_i of (3.17), which one-class problems don't have, and
-the inner solver of Algorithm 4 that stores the matrix of the sub-problem (supplement, section 6).
+Two parts of the paper are left out: the labels y_i and bounds C_i of (3.17), which one-class
+problems don't have; and the inner solver of Algorithm 4 that stores the matrix of the sub-problem
+(supplement, section 6).
 """
 
 from __future__ import annotations

@@ -214,7 +214,7 @@ class LinearEngine(ABC):
         return 1.0 if self.is_ball else 1.0 / total
 
     def _decision(self, u: np.ndarray, rho: float, origin: np.ndarray) -> tuple[np.ndarray, float]:
-        """Return weights (d,) and offset from a weighted mean of rows (d,) and its threshold."""
+        """Return weights (d,) and offset, from u (d,), the threshold rho and the origin (d,)."""
         if not self.is_ball:
             return u, rho
         return origin + u, min(rho - float((u * u).sum()), 0.0)
