@@ -177,7 +177,7 @@ def scale_rows(X, centre, scale, fill, origin, out):
 
 @kernel
 def robust_rows(X, centre, scale, fill, origin, far, bend, out):
-    """Write rows as `scale_rows` does, but compress scaled values beyond `far`.
+    """Write rows as `scale_rows` does, with scaled values beyond `far` compressed.
 
     A value z > far becomes far + bend log(1 + (z - far) / bend), and symmetrically below -far,
     before `origin` is subtracted.

@@ -14,7 +14,7 @@ LOG2_E = np.float32(1.4426950408889634)
 ZERO = np.float32(0.0)
 
 MAX_SQUARED_DISTANCE = np.finfo(np.float32).max
-"""Bound of the shift that is subtracted from squared distances, which may overflow."""
+"""Maximum shift subtracted from squared distances, which may be infinite."""
 
 BATCH = 4
 """Rows processed together in every step of a kernel, so that the processor can overlap the work

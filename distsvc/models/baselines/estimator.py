@@ -195,7 +195,7 @@ class Baseline(ClusterMixin, DescribesRows):
         raise NotImplementedError
 
     def _order(self, n_rows: int, seed: int) -> np.ndarray:
-        """Return the order (n,) in which rows are learned from, by their keys as in a job."""
+        """Return the order (n,) in which rows are learned: by their keys, as in a job."""
         rows = np.arange(n_rows)
         return rows if self._in_order else np.argsort(row_keys(seed, rows))
 

@@ -77,7 +77,7 @@ class DescribesRows(BaseEstimator):
         self._held = FitRows(rows, sure, far)
 
     def _forget_rows(self) -> None:
-        """Drop all values of the rows of `fit`, which more rows invalidate."""
+        """Drop all values of the rows of `fit`; they are invalid after another fit or block."""
         for name in ("labels_", "_held", *LAZY_ATTRIBUTES):
             self.__dict__.pop(name, None)
 

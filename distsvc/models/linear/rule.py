@@ -79,7 +79,7 @@ class LinearRule(Rule):
 
 @dataclass(frozen=True)
 class OneClassRule(LinearRule):
-    """The half-space beyond a hyperplane, seen from the origin."""
+    """Rule of a hyperplane: rows beyond it, seen from the origin, are one cluster."""
 
     form: ClassVar[str] = "linear-one-class"
     meanings: ClassVar[Mapping[str, str]] = {
@@ -97,7 +97,7 @@ class OneClassRule(LinearRule):
 
 @dataclass(frozen=True)
 class BallRule(LinearRule):
-    """The inside of a ball."""
+    """Rule of a ball: rows inside are one cluster."""
 
     form: ClassVar[str] = "linear-svdd"
     meanings: ClassVar[Mapping[str, str]] = {

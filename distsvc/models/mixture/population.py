@@ -108,8 +108,8 @@ class PopulationRows:
 class Population:
     """Density of one cluster, column by column: ordered numbers, then categories.
 
-    `log_densities` (p + q, n) are of all rows, given the previous columns; `n_parameters` is (p +
-    q,).
+    `log_densities` (p + q, n) are those of every column in all rows, given the previous columns.
+    `n_parameters` (p + q,) are the numbers of parameters.
     """
 
     log_densities: np.ndarray

@@ -102,10 +102,10 @@ def _telling_directions(rows: np.ndarray) -> np.ndarray | None:
 
 
 def near_scatter(rows: np.ndarray) -> np.ndarray | None:
-    """Return the scatter (p, p) of rows (m, p) float64 about near rows; None if all are equal.
+    """Return the scatter (p, p) of differences between near rows (m, p); None if all are equal.
 
-    It is the mean of u u^T over the differences u of each row to its 5 nearest, scaled to length 1,
-    and then to trace 1. Unit lengths keep a few rows from deciding.
+    It is the mean of u u^T, scaled to trace 1. The vectors u are the differences of each row to its
+    5 nearest rows, scaled to length 1, so that a few long differences do not dominate.
     """
     _, numbers = nearest_others(rows, min(NEAREST, len(rows) - 1))
     return _mean_scatter(rows, numbers.T)
