@@ -112,14 +112,14 @@ def near_scatter(rows: np.ndarray) -> np.ndarray | None:
 
 
 def scatter_of_pairs(rows: np.ndarray) -> np.ndarray | None:
-    """Return the scatter (p, p) of differences of any rows (m, p) float64, in random order."""
+    """Return the same scatter (p, p) for random pairs of rows (m, p) float64 in random order."""
     numbers = np.arange(len(rows))
     shifts = range(1, min(NEAREST, len(rows) - 1) + 1)
     return _mean_scatter(rows, [np.roll(numbers, shift) for shift in shifts])
 
 
 def _mean_scatter(rows: np.ndarray, others: Iterable[np.ndarray]) -> np.ndarray | None:
-    """Return the mean of u u^T, where u points from a row to each of the others, numbers (m,)."""
+    """Return the sum of u u^T scaled to trace 1; u are unit vectors from rows to `others` (m,)."""
     total = np.zeros((rows.shape[1], rows.shape[1]))
     for numbers in others:
         apart = rows - rows[numbers]
