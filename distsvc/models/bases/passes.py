@@ -259,7 +259,7 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
     def predict_proba(self, X: TableLike) -> LazyValues:
         """Return the shares of all clusters in every row, which add up to 1.
 
-        They say between which clusters a row lies, not whether it is outside.
+        Shares compare clusters; they don't measure whether a row is outside.
 
         Parameters
         ----------

@@ -280,8 +280,8 @@ class LinearOneClassSVM(_LinearEstimator):
     Parameters
     ----------
     nu : float in (0, 1], default=0.5
-        Upper bound on the share of rows outside, and lower bound on that of support vectors. The
-        default is scikit-learn's; a job has 0.05.
+        Upper bound on the share of rows outside, and lower bound on the share of support vectors.
+        The default is scikit-learn's; a job has 0.05.
     solver : str, default="greedy-sweeps"
         "greedy-cyclic" is the paper's Algorithm 5, "cyclic-4cd-greedy" Algorithm 4, "cyclic-2cd"
         Algorithm 2; "greedy-2cd" moves the most violating pair at every step. "greedy-sweeps" is

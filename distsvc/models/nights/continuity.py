@@ -6,9 +6,9 @@ are never matched. The earlier model's outliers are left out of the index, altho
 label: a new cluster among the outliers would otherwise count as part of the nearest old cluster,
 and the old cluster could lose its id.
 
-Most rows of a small cluster far from all others may have been outside from the start. Then its
-outliers are counted, up to the number expected without a change. The limit is needed because all
-far rows get the label of the nearest cluster.
+If most rows of an earlier cluster were outside from the start, as in a small cluster far from all
+others, its outliers are counted, up to the number expected without a change. The limit is needed
+because any distant row gets the label of the nearest cluster.
 
 Events have the names of MONIC (Spiliopoulou, Ntoutsi, Theodoridis and Schult, KDD 2006).
 Departures from it: clusters are matched one to one, overlaps are Jaccard indices, and rows have no

@@ -85,8 +85,8 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     ----------
     n_clusters : int or None, default=None
         Clusters wanted; None to determine their number. With a number, the vote is among the
-        models' cuts into that many. If no tree has so many branches, there are fewer clusters and a
-        warning. Only with the level tree.
+        models' cuts into that many. If all trees have fewer branches, there are fewer clusters and
+        a warning. Only with the level tree.
     nu : float in (0, 1] or None, default=None
         Share of rows outside. With the level tree it shifts the scores and changes no cluster; None
         leaves about one row in a hundred of a normal cluster outside (`NeighbourScore`). With a

@@ -219,7 +219,7 @@ class LevelSets:
         return float((self.part[nearest] != vote).mean())
 
     def doubts(self) -> list[str]:
-        """Return doubts about the answer, in sentences; the last one says what to try."""
+        """Return doubts about the answer, in sentences."""
         answer, found = self.answer, []
         split = answer.n_clusters > 1
         if split and answer.support <= LOW_SUPPORT:
