@@ -76,7 +76,10 @@ class TreeRule(ClusterTree, Rule):
         return super().restored({**facts, "cut_into": facts.get("n_clusters")}, arrays, d)
 
     def check(self) -> None:
-        """Raise DataError unless splits are the inner nodes, parents first, and enough."""
+        """Raise DataError if the splits, the curve or the number of clusters is inconsistent.
+
+        The splits must be all nodes with children, parents first.
+        """
         inner = np.flatnonzero(self.children[:, 0] >= 0)
         if not np.array_equal(np.sort(self.splits), inner):
             raise DataError("array splits: expected every node with children once, found others")
