@@ -44,12 +44,6 @@ def _rounded(x, unit):
 
 
 @inlined
-def _plus(total, part):
-    """Return the sum of parts that add exactly in any order."""
-    return total + part
-
-
-@inlined
 def _unit(exponent):
     return np.uint64((exponent << 52) | (1 << 51)).view(np.float64)
 
@@ -74,23 +68,23 @@ def _add_parts(x, n, shift, bound, digits):
         e = x[i] - shift if x[i] == x[i] else 0.0
         s = e * e
         part = _rounded(e, e1)
-        a1 = _plus(a1, part)
+        a1 += part
         e -= part
         part = _rounded(e, e2)
-        a2 = _plus(a2, part)
+        a2 += part
         e -= part
         part = _rounded(e, e3)
-        a3 = _plus(a3, part)
-        left = _plus(left, abs(e - part))
+        a3 += part
+        left += abs(e - part)
         part = _rounded(s, s1)
-        b1 = _plus(b1, part)
+        b1 += part
         s -= part
         part = _rounded(s, s2)
-        b2 = _plus(b2, part)
+        b2 += part
         s -= part
         part = _rounded(s, s3)
-        b3 = _plus(b3, part)
-        left = _plus(left, abs(s - part))
+        b3 += part
+        left += abs(s - part)
     if left != 0.0:
         return False
     _add(digits[0], a1)
