@@ -57,7 +57,6 @@ class MixtureEngine(Engine):
         self.n_jobs: int | None = parameters["n_jobs"]
         self.seed = seed
         self.notes: list[str] = []
-        self._facts: Facts = {}
         self._sums: MixtureSums | None = None
 
     def key_ranges(self, n_rows: int) -> Ranges:
@@ -103,7 +102,7 @@ class MixtureEngine(Engine):
         n = len(self._rows)
         likelihood = float(self.mixture.likelihoods(self._rows).sum())
         self.bic = likelihood - 0.5 * self.mixture.n_parameters * float(np.log(n))
-        self._facts = {
+        self._facts: Facts = {
             "n_clusters": self.rule.n_clusters,
             "covariances": self.mixture.shape,
             "n_parameters": self.mixture.n_parameters,
