@@ -1,1 +1,1 @@
-"""The job, from a table to a published run; `distsvc.run.job` has its steps in order."""
+"""The steps of a job, from a table to a published run; `distsvc.run.job` calls them in order."""

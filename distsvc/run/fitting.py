@@ -203,7 +203,7 @@ def check_scales(
 def make_scaling(
     config: PreprocessConfig, survey: Survey, columns: Sequence[str], together: Sequence[slice] = ()
 ) -> tuple[Scaling, list[str]]:
-    """Return the job's scaling and notes; each slice of `together` is one one-hot column."""
+    """Return the job's scaling and notes; a slice of `together` has the columns of one category."""
     sums, notes = survey.sums, []
     empty = [name for name, n in zip(columns, sums.counts, strict=True) if n == 0]
     if empty:

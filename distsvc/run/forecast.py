@@ -45,7 +45,10 @@ FIRST_TRIAL_ROWS = 2_000
 
 READINGS = ("survey", "label", "fill")
 SECOND_READING = "sample"
-"""Second reading, done if some rows are not used. Trials always do it: they use a part."""
+"""Second reading of the table, which a job needs only if it leaves some rows out.
+
+Trials always have this phase, because they read only a part of the rows.
+"""
 
 Range = tuple[int, int]
 
@@ -238,7 +241,7 @@ def first_name(phase: str) -> str:
 def trials(job: Job, algorithm: AlgorithmJob, steps: Steps, folder: Path) -> tuple[Trial, Trial]:
     """Run both trials on the workers of `steps`, in a temporary folder; errors are those of a run.
 
-    They are the same trial if the first one already has all rows.
+    If the first trial already reads all rows, it is also returned as the second.
     """
     plan, threads = steps.run.plan, steps.workers.threads
     n_learned = sample_rows(algorithm, plan.table.n_rows)
@@ -252,7 +255,8 @@ def trials(job: Job, algorithm: AlgorithmJob, steps: Steps, folder: Path) -> tup
 def pieces(partitions: Sequence[Range], rows: int, threads: int) -> list[Range]:
     """Return row ranges of about `rows` rows in all, spread over the whole table.
 
-    They are all partitions if these have no more rows, else the beginning of one for each thread.
+    These are all partitions if they have at most `rows` rows. Otherwise they are the beginnings of
+    as many partitions as there are threads.
     """
     if sum(stop - start for start, stop in partitions) <= rows:
         return list(partitions)
@@ -272,10 +276,10 @@ def busiest(partitions: Sequence[Range], threads: int) -> int:
 def extrapolated(
     first: Trial, second: Trial, n_rows: int, most: int, readings: Sequence[str]
 ) -> dict[str, float]:
-    """Return the seconds of every phase of a job, by the first part of its name.
+    """Return the seconds of every phase of a job, by its name without a number.
 
-    The table has `n_rows` rows, its busiest thread `most` of them; `readings` are the phases that
-    read the table.
+    The table has `n_rows` rows, and its busiest thread reads `most` of them. `readings` are the
+    phases that read the table.
     """
     work, done = second.algorithm.work(n_rows), second.algorithm.work(second.n_rows)
     seconds = dict[str, float]()
@@ -299,7 +303,7 @@ def _trial(job: Job, n_learned: int, steps: Steps, ranges: list[Range], folder: 
     part = with_key(part, "continuity", "previous", ())
     if "memory_rows" in type(job.model).model_fields and n_learned < plan.table.n_rows:
         rows = max(n_rows * n_learned // plan.table.n_rows, 1_000)
-        part = with_key(part, "model", "memory_rows", rows)  # passes, as on the whole table
+        part = with_key(part, "model", "memory_rows", rows)  # a trial then has passes, like the job
     run, progress = RunDirectory(folder), _Counting()
     run.write_plan(replace(plan, parts=ranges, partitions=ranges, output=part.output))
     algorithm = begin(part, plan.table)
@@ -321,7 +325,7 @@ ARROW_BYTES = 25 * MB
 """Freed memory that Arrow's allocator keeps for reuse."""
 
 SHARE_OF_LIMIT = 0.95
-"""Share of a worker's memory limit at which Dask ends it."""
+"""Share of a worker's memory limit at which Dask ends the worker."""
 
 LESS_MEMORY = (
     "to use less memory, lower cluster.partition_rows, cluster.block_rows, cluster.workers or, for "
@@ -331,7 +335,7 @@ LESS_MEMORY = (
 
 @dataclass(frozen=True)
 class Memory:
-    """Terms of the driver and, if there is one, of the largest worker."""
+    """Memory terms of the driver, and of the largest worker (empty without workers)."""
 
     driver: Terms
     worker: Terms
@@ -381,7 +385,7 @@ def _memory(
     plan: Terms = {"plan and tasks": 4000.0 * sizes.parts}  # with their files in the manifest
     if not workers.each:
         before, largest = sorted([*steps, *tasks], key=_sum)[-2:]
-        freed = min(_sum(before), 64 * MB)  # C's allocator returns larger arrays to the system
+        freed = min(_sum(before), 64 * MB)  # malloc returns larger arrays to the system
         kept: Terms = {"freed memory that is kept": ARROW_BYTES + freed}
         return Memory(_joined(process, plan, kept, _decoding(table, sizes.block_rows), largest), {})
     driver = _joined(process, {"Dask": 32 * MB}, plan, _decoding(table, 1), max(steps, key=_sum))

@@ -1,21 +1,21 @@
-"""The whole story of a run: open, assign or cluster, compare, check, report, publish.
+"""All steps of a run: open, assign or cluster, compare, check, report, publish.
 
-1. `open_run` locks the output, opens the table, the previous run and the algorithm, each once, and
-   completes the job from the previous run. It yields an `Output` if that has this run already.
-2. `assign_table` labels with the model of the previous run, if the job asks for that and the model
-   still fits. If not, it returns None, and `cluster_table` surveys, prepares, fits and labels.
-   Both return what was learned (the model and its `facts`) and what was labelled (its counts).
-3. `fill_output` writes the files of labels, if the format is not that of the labelled parts.
-4. `compare_and_check` compares with the previous run and does the job's `[checks]`. One of them is
-   on `agreement`: how likely another sample has this answer. `write_moves` lists the ids whose
-   published cluster has changed.
-5. `write_report` writes `report.json` and the HTML page, and `publish` the manifest, if no check
+1. `open_run` locks the output, opens the table, the previous run and the algorithm, and completes
+   the job from the previous run. If this run is already published, it yields the `Output` instead.
+2. `assign_table` labels the table with the previous run's model, if the job's mode allows this and
+   the model still fits. Otherwise it returns None, and `cluster_table` surveys, prepares, fits and
+   labels. Both return the learned model with its `facts`, and the counts of the labelled table.
+3. `fill_output` converts the labelled parts (Parquet) if the output has another format.
+4. `compare_and_check` compares with the previous run, and evaluates the job's `[checks]`. One check
+   is on `agreement`: the probability that another sample gives this answer. `write_moves` lists
+   the ids whose published cluster has changed.
+5. `write_report` writes `report.json` and the HTML page. `publish` writes the manifest, if no check
    failed.
 
-A phase is one task for every partition, done on workers or in this process; `steps` does phases.
-The driver computes all else from results in the run's directory. An `AlgorithmJob` in
+A phase runs one task for every partition, on workers or in this process; `steps` runs phases. The
+driver computes everything else from results in the run's directory. An `AlgorithmJob` in
 `distsvc.run.algorithms` defines how an algorithm learns, and its memory. Labels depend neither on
-how the table is cut nor on where the work is done.
+the partitions nor on the workers.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ def run_job(
     start
         What may be replaced, started over or skipped.
     command
-        The command that the HTML page shows for running it again.
+        The command for running the job again, which the HTML page shows.
     progress
         Displays phases and events. Nothing is displayed by default.
 
     """
     progress = progress or Progress(quiet=True)
     with open_run(job, start, progress) as context:
-        if isinstance(context, Output):  # it has this run already
+        if isinstance(context, Output):  # this run is already published
             progress.event("already published", output=context.shown)
             return rename_clusters(context, job).of_before()
         run, job, previous = context.run, context.job, context.previous

@@ -63,12 +63,12 @@ from distsvc.storage.tables.sources import check_ready
 
 @dataclass(frozen=True)
 class RunContext:
-    """Everything about a run that is opened once and handed down.
+    """The parts of a run that are opened once and passed to all its steps.
 
     Attributes
     ----------
     job : Job
-        With the settings of the previous model, except its columns.
+        The job, with the previous model's preprocessing unless it refits.
     digest, inputs : str
         SHA-256 of the job and of the table.
     previous : Previous or None
@@ -93,7 +93,7 @@ class RunContext:
 
 @contextmanager
 def open_run(job: Job, start: Start, progress: Progress) -> Iterator[RunContext | Output]:
-    """Lock the output of a job and open its table; yield the output if it has this run already.
+    """Lock the output of a job and open its table; yield the output if this run is published.
 
     Nothing is written while the input is not ready. Errors are those of the functions called here.
     """
@@ -223,12 +223,12 @@ class Request:
 
     @classmethod
     def of(cls, job: Job, previous: Previous | None) -> Request:
-        """Return the request of a job that continues a published run, if there is one."""
+        """Return the request of a job; `previous` is the published run that it continues."""
         output = Output(job.output.path)
         if previous is None:
             return cls(job, output, job.digest())
         digest, alternative = with_previous(job.digest(), previous.digest), ""
-        if previous.address == output.store.address:  # published with the model before that one?
+        if previous.address == output.store.address:  # maybe it is this run
             manifest = output.manifest()
             before = manifest.previous if manifest else None
             alternative = with_previous(job.digest(), before.model_sha256 if before else "")
@@ -272,7 +272,7 @@ class Request:
 
 
 class Attempt:
-    """One start of a run: its name and its seconds of work, with earlier starts."""
+    """One start of a run: the run's name, and seconds of work including earlier starts."""
 
     def __init__(self, progress: Progress):
         self.name: str | None = None
@@ -320,7 +320,7 @@ def begin_run(request: Request, start: Start, progress: Progress) -> Iterator[Ru
         if request.is_published(start.overwrite):  # in the meantime
             yield None
             return
-        if before and before.doing:  # the last holder was killed
+        if before and before.doing:  # the last process with the lock was killed
             for run in interrupted_runs(output):
                 if run.name == before.doing.get("run"):
                     note_stop(run, before.doing | {"now": before.now, "why": "killed"})
@@ -373,7 +373,7 @@ def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[R
 
 
 def _write_begin(run: RunDirectory, request: Request) -> None:
-    """Write the content of a request into a new run, once the run that it continues is safe."""
+    """Write the content of a request into a new run; check that the previous run stays."""
     if request.continued is not None:
         check_stays(request.continued)
     if not run.work.has(BEGUN):

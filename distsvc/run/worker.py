@@ -13,4 +13,4 @@ import distsvc.run.labelling.phase  # noqa: E402
 import distsvc.run.learning.survey  # noqa: F401, E402
 from distsvc.models.rows.scaling import ColumnSums  # noqa: E402
 
-ColumnSums.empty(np.zeros(1)).add(np.zeros((1, 1)))  # numba gets ready with its first kernel
+ColumnSums.empty(np.zeros(1)).add(np.zeros((1, 1)))  # numba initialises with its first kernel

@@ -28,7 +28,7 @@ from distsvc.run.work.phases import Steps
 from distsvc.storage.rows.blocks import Table
 
 TRAINED = "train"
-"""Step, and its result, of an algorithm that the driver trains on the sample."""
+"""Name of the step in which the driver trains an algorithm on the sample, and of its result."""
 
 Columns = dict[str, Any]
 """Published columns by name: arrays, or lists of other values."""
@@ -85,7 +85,7 @@ class Learned:
     warnings : list of str
         Sentences for the top of the page.
     arrays : dict of ndarray
-        Arrays that are published besides the rule's, and not needed for labels.
+        Further arrays to publish with the rule's; labelling does not need them.
     parts : callable
         Returns the parts of the report that only this algorithm has.
     folder : Path or None
@@ -103,16 +103,16 @@ class Learned:
 
 
 class AlgorithmJob(ABC):
-    """Algorithm, or several with equal phases, with the `parameters` of a job.
+    """Algorithm of a job, with its `parameters`.
 
-    It learns from a sample, and results in a rule. `rules` are the possible forms of its answer;
-    all take rows of one type and publish equal columns. The `engine` learns, and has the results of
-    `fit` and notes for the page.
+    It learns a rule from a sample. `rules` are the possible classes of the rule; all take rows of
+    one dtype and publish the same columns. The `engine` does the learning, and stores the results
+    of `fit` and notes for the page. Algorithms with the same phases share a class.
 
     Attributes
     ----------
     all_rows : bool
-        Whether far outliers are included.
+        Whether the algorithm also learns from extreme rows.
     readings : tuple of str
         Phases of `fit` that read the table. Phases that are neither in `readings` nor in `work`
         take the same time for every table.
@@ -141,9 +141,9 @@ class AlgorithmJob(ABC):
         return self.engine.key_ranges(n_rows)
 
     def go_on_from(self, labels: np.ndarray) -> None:  # noqa: B027
-        """Prefer the previous answer, with `labels` (m,) of the pilot's rows.
+        """Prefer the previous clusters, given by the `labels` (m,) of the pilot's rows.
 
-        Algorithms with only one answer ignore it.
+        Algorithms with only one possible answer ignore them.
         """
 
     @abstractmethod

@@ -1,7 +1,7 @@
 """Default algorithm of a job: views of a table, and the choice among them.
 
 1. All views use one survey and one preparation; the graph's rows are a part of the sample.
-2. Columns that stay as stored have level trees, which learn in their phases.
+2. If columns are not modelled, level trees learn from them in phases of their own.
 3. ``graph``: the driver computes the diffusion coordinates of up to 20,000 rows. ``learn-graph``:
 each model is a task, which learns from them. ``vote-graph``: the driver counts the votes.
 4. ``choose``: the driver fits the mixture of modelled columns, and chooses.
@@ -111,7 +111,7 @@ LEARN_GRAPH = Phase("learn-graph", learn_graph, sequential=True)
 
 
 class Automatic(AlgorithmJob):
-    """Views of a table, one of which has the answer."""
+    """Default algorithm: fits several views of a table, and chooses one."""
 
     rules = (LevelRule, LandmarkRule, MixtureRule)
     engine: AutomaticEngine
@@ -124,14 +124,14 @@ class Automatic(AlgorithmJob):
 
     @classmethod
     def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> Automatic | None:
-        """Return the algorithm of a job that names none, else None."""
+        """Return the default algorithm if the job does not name another, else None."""
         if job.model.algorithm != "auto":
             return None
         engine = AutomaticEngine(parameters, job.model.seed)
         return cls(engine, parameters, job, table)
 
     def sample_ranges(self, n_rows: int) -> Ranges:
-        """Return the key ranges of the level tree or of the graph, whichever are more."""
+        """Return the key ranges of the level tree or of the graph, whichever has more rows."""
         several = [self.levels.sample_ranges(n_rows), self.engine.graph.key_ranges(n_rows)]
         return max(several, key=lambda ranges: ranges[-1][1])
 
@@ -155,7 +155,7 @@ class Automatic(AlgorithmJob):
         engine, answer = self.engine, self.engine.answer
         learned = super().learned(job)
         alone = self.levels.learned(job) if engine.columns is None else None
-        if alone and answer.view == LEVEL_TREE:  # an algorithm of its own
+        if alone and answer.view == LEVEL_TREE:  # reported by its own name
             learned = replace(alone, algorithm=LEVEL_TREE)
         considered = [
             Considered(algorithm=name, n_clusters=count, chosen=name == answer.view)
@@ -188,7 +188,7 @@ class Automatic(AlgorithmJob):
 
 
 def alternative_part(decision: ViewDecision | None, labels: np.ndarray) -> AlternativePart | None:
-    """Return the best other answer with its overlap with the published labels (m,)."""
+    """Return the second-best answer, compared with the published labels (m,); None without one."""
     other = None if decision is None else decision.alternative
     if decision is None or other is None:
         return None

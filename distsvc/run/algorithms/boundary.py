@@ -55,7 +55,7 @@ class BoundaryModel(SupportVectorJob):
 
     @classmethod
     def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> BoundaryModel | None:
-        """Return the algorithm of a job, else None; SVC and FSVC use a sample."""
+        """Return the algorithm if the job names it, else None; SVC and FSVC get fewer rows."""
         begun = super().begin(job, table, parameters)
         if begun is not None and begun.engine.parameters.labelling in IN_MEMORY:
             begun.engine.most_rows = SYSTEM_ROWS

@@ -53,7 +53,7 @@ MOST_TERMS = 40
 class Hyperplanes(AlgorithmJob):
     """Trees from several orders of the rows; the most typical is used."""
 
-    rules = (TreeRule,)  # the classes of models that it may end in
+    rules = (TreeRule,)  # possible classes of the rule
     engine: TreeEngine
 
     @classmethod

@@ -65,7 +65,7 @@ from distsvc.storage.rows.blocks import Table
 ENSEMBLE = "ensemble"
 
 WIDE = 2 * MOST_COMPONENTS
-"""Maximum number of columns of tables whose rows are not projected in advance."""
+"""Number of columns above which a pass over the table stores projected rows first."""
 
 SUMS = "sums"
 
@@ -171,7 +171,7 @@ class LevelTrees(SupportVectorJob):
         return begun.of_table(job, table) if begun else None
 
     def of_table(self, job: Job, table: Table) -> LevelTrees:
-        """Set whether projected rows are stored, and the driver's number of threads."""
+        """Return this object, set up for a table and for the driver's number of threads."""
         self.engine.n_jobs = driver_threads()
         self.viewed = self.engine.parameters.gamma == "auto" and len(table.columns) > WIDE
         self.matched_rows = MATCHED_ROWS if job.continuity.previous else 1
@@ -179,7 +179,10 @@ class LevelTrees(SupportVectorJob):
         return self
 
     def sample_ranges(self, n_rows: int) -> Ranges:
-        """Return the engine's key ranges; of matched rows if projected rows are stored."""
+        """Return the key ranges of the rows that the survey stores.
+
+        If projected rows are stored, only rows for matching clusters with earlier ones are needed.
+        """
         if not self.viewed:
             return self.engine.sample_ranges(n_rows)
         return sampling.key_blocks(n_rows, min(self.matched_rows, n_rows))

@@ -57,7 +57,7 @@ class Linear(AlgorithmJob):
     """Two problems with one solver; `PROBLEMS` has their engines."""
 
     rules = (OneClassRule, BallRule)
-    all_rows = True  # nu is a share of them
+    all_rows = True  # nu is a share of all rows
     readings = ("begin", "pass")
     engine: LinearEngine
 
@@ -183,7 +183,7 @@ def _resumed(steps: Steps) -> tuple[WorkingSet, int, int] | None:
 
 
 def begin_table(steps: Steps, engine: LinearEngine, n_rows: int) -> tuple[WorkingSet, int]:
-    """Set alpha = 1 for rows outside the sample's answer, so that its sum is right.
+    """Set alpha = 1 for rows outside the sample's answer, so that alpha has the right sum.
 
     The sample's threshold leaves slightly too many or too few rows outside; rows next to it correct
     that. If there are not enough of them, the pass is repeated with a better threshold. Returns the

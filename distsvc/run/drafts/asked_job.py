@@ -1,4 +1,4 @@
-"""The job of a job file, of a table (the default job), or of given sections."""
+"""Makes the job to run: from a job file, a table (the default job) or sections."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def default_job(path: str, exclude: Sequence[str] = ()) -> Sections:
 
 
 def table_name(path: str) -> str:
-    """Return the name of a table: of its file or folder without suffixes, or of a glob's folder."""
+    """Return a table's name: its file or folder without suffixes, or the folder of a glob."""
     lake = lake_url(path)
     if lake.kind:
         path = lake.path.rpartition("/metadata/")[0] or lake.path

@@ -1,6 +1,6 @@
-"""The published columns of a run, those that keys of ``[output]`` add, and the files of labels.
+"""The published columns of a run, the optional columns of ``[output]``, and the files of labels.
 
-Reasons are of rows far out, or near a border if nothing is outside: the columns that decide.
+The reasons of a row are the columns that put it far out, or near a border without outliers.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ExplainedParts(TypedDict, total=False):
 
 
 class OptionalColumns:
-    """Columns of labelled rows that `keys` of ``[output]`` add.
+    """Published columns that `keys` of ``[output]`` add.
 
     Each partition has its own object; one object for the whole table merges their results.
     """
@@ -75,11 +75,11 @@ class OptionalColumns:
         self.begin()
 
     def begin(self) -> None:
-        """Set the counts of no rows."""
+        """Set all counts to 0."""
 
     @classmethod
     def check(cls, rule: type[Rule], output: OutputConfig) -> None:
-        """Raise JobFileError if the rule can't give a column of the output."""
+        """Raise JobFileError if the rule can't compute a column of the output."""
 
     @classmethod
     def meanings(cls, rule: type[Rule]) -> dict[str, str]:
@@ -93,7 +93,7 @@ class OptionalColumns:
 
     @classmethod
     def held(cls, output: OutputConfig) -> Terms:
-        """Return the memory of a task besides the columns themselves."""
+        """Return the memory that a task needs in addition to the columns."""
         return {}
 
     def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
@@ -137,12 +137,12 @@ class MissingValues(OptionalColumns):
 
 
 class Shares(OptionalColumns):
-    """Shares of clusters in rows: the row's own cluster, and the next ones."""
+    """Memberships of each row: its share of its own cluster, and of the next clusters."""
 
     keys = ("membership", "top")
 
     def begin(self) -> None:
-        """Set the counts of no rows."""
+        """Set all counts to 0."""
         self.counts = np.zeros(SHARE_BINS, np.int64)
 
     @classmethod
@@ -222,7 +222,7 @@ class Reasons(OptionalColumns):
     """Size of the rows whose reasons are computed at a time."""
 
     def begin(self) -> None:
-        """Set the counts of no rows."""
+        """Set all counts to 0."""
         self.rule, self.typical = self.labeller.rule, self.labeller.typical
         self.names, self.firsts = groups_of(self.features)
         self.prepared_firsts = self.preparation.firsts[self.firsts]
@@ -257,7 +257,7 @@ class Reasons(OptionalColumns):
         return {"reasons": text} if self.count else {}
 
     def heaviest(self, Z: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the columns with the largest pulls on rows Z (m, d), and their shares of pulls."""
+        """Return the columns that most put rows Z (m, d) outside a cluster, and their shares."""
         pulls = np.maximum(self.rule.pulls(Z, labels, self.typical, self.prepared_firsts), 0.0)
         most = max(self.count, self.n_reported)
         order = np.argsort(-pulls, axis=1, kind="stable")[:, :most]
@@ -371,7 +371,7 @@ ROW_NAME = PUBLISHED_COLUMNS[0].name
 OPTIONAL_COLUMNS: tuple[type[OptionalColumns], ...] = (Reasons, Shares, MissingValues)
 
 Entry = dict[str, int | str]
-"""Rows, bytes, SHA-256 of a file of labels and, as ``stored``, its path in `parts_place`."""
+"""Rows, bytes and SHA-256 of a file of labels, and its path in `parts_place` (``stored``)."""
 
 
 def optional_columns(
@@ -381,14 +381,14 @@ def optional_columns(
     output: OutputConfig,
     reported: bool = True,
 ) -> list[OptionalColumns]:
-    """Return empty optional columns of an output, and if `reported`, of the report."""
+    """Return the optional columns of an output; if `reported`, all, since the report needs them."""
     given = output.optional()
     wanted = (of for of in OPTIONAL_COLUMNS if reported or any(given[key] for key in of.keys))
     return [of(labeller, preparation, features, output) for of in wanted]
 
 
 def check_optional(rule: type[Rule], output: OutputConfig) -> None:
-    """Raise JobFileError if a rule can't give an optional column of an output."""
+    """Raise JobFileError if a rule can't compute an optional column of an output."""
     for of in OPTIONAL_COLUMNS:
         of.check(rule, output)
 
@@ -433,9 +433,10 @@ def part_files(plan: Plan, number: int) -> list[str]:
 
 
 class LabelledParts:
-    """Writes the labelled parts of a partition, each when it is complete.
+    """Writes a partition's files of labels, each once all its rows are added.
 
-    Labels of two models never share a folder: `of` is the prefix of the labeller's results.
+    `of` is the prefix of the labeller's results (`OWN` or `PREVIOUS`). The folder's name begins
+    with it, so labels of two models are never in the same folder.
     """
 
     def __init__(self, run: RunDirectory, number: int, rule: type[Rule], of: str):

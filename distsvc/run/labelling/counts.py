@@ -48,9 +48,9 @@ class Counts:
     histogram : ndarray of shape (HISTOGRAM_BINS,)
         Rows by score.
     columns : dict of ColumnCounts
-        Values by column, for each set of edges (of this run, the previous one, the reference).
+        Values between bin edges by column. Keys are prefixes: `OWN`, `PREVIOUS` or `REFERENCE`.
     places : dict
-        Positions of these columns in a block.
+        Positions in a block of the columns counted for each prefix.
     classes : dict of ndarray of shape (k,)
         Rows of each known class by cluster.
     parts : list of PartEntry
@@ -71,7 +71,7 @@ class Counts:
         edges: Mapping[str, np.ndarray] | None = None,
         places: Mapping[str, Places] | None = None,
     ) -> Counts:
-        """Return the counts of no rows."""
+        """Return empty counts."""
         columns = {name: ColumnCounts.empty(of) for name, of in (edges or {}).items()}
         sizes, histogram = np.zeros((n_clusters, 2), np.int64), np.zeros(HISTOGRAM_BINS, np.int64)
         return cls(sizes, histogram, columns, dict(places or {}))
@@ -153,7 +153,7 @@ class CountedLevels:
     codes : ndarray of shape (L,), float64
         Numbers that stand for the levels, ascending.
     places : slice
-        Its columns of numbers; several if they are one-hot.
+        Positions of the numeric columns made from it; several if they are one-hot.
 
     """
 
@@ -200,7 +200,7 @@ class ClusterContents:
 
     @classmethod
     def empty(cls, plan: Plan, preparation: Preparation, n_clusters: int) -> ClusterContents:
-        """Return the contents of no rows."""
+        """Return empty contents."""
         table, width = plan.table, len(plan.table.compared)
         features = levels_of_features(table.features, preparation, table.types)
         compared = levels_of_columns(table.compared)
@@ -362,7 +362,7 @@ class IdReport:
 
     @property
     def of_part(self) -> str:
-        """Words for the compared share of the ids; empty if it is all."""
+        """Clause on the share of ids that were compared; empty if all were."""
         return f" (among one in {2**self.bits:,} ids, which were compared)" if self.bits else ""
 
     def notes(self, column: str) -> list[str]:

@@ -22,7 +22,7 @@ from distsvc.run.work.directory import Result, RunDirectory
 HISTOGRAM_BINS = 60
 RULE = "rule"
 COUNTED, COUNTS = "counted", ("column_counts", "score_counts", "cluster_counts")
-"""The result with the counts of a model's own table, and its arrays."""
+"""Names of the result with the counts on a model's own table, and of its arrays."""
 
 OWN, PREVIOUS, REFERENCE = "", "previous-", "reference-"
 """Prefixes of results: of the run itself, of the previous run, and of the reference for drift."""
@@ -37,7 +37,7 @@ class Ids:
 
     @classmethod
     def first(cls, n_clusters: int) -> Ids:
-        """Return the ids of clusters that continue no run: their labels."""
+        """Return the ids of clusters without a previous run, which are their labels."""
         return cls(np.arange(n_clusters, dtype=np.int32), n_clusters)
 
 

@@ -41,7 +41,7 @@ class Labelled:
     Attributes
     ----------
     labeller, before : Labeller
-        The labeller in use, and that of the previous run, if there is one.
+        The labeller in use, and the previous run's labeller, if there is one.
     pilot : Pilot
         The raw rows with the lowest keys.
     ids : IdReport or None
@@ -73,7 +73,8 @@ def outlier_share(labeller: Labeller, sizes: np.ndarray) -> float | None:
 def label_table(steps: Steps, of: str = OWN, surveyed: Pilot | None = None) -> Labelled:
     """Write label, score and outlier flag of every row, and add up the counts.
 
-    `of` is the prefix of the labeller's results. Without a survey, the pass also takes the pilot.
+    `of` is the prefix of the labeller's results. `surveyed` is the pilot of a survey; without a
+    survey, the pass also collects the pilot.
     """
     run, phase = steps.run, LABEL_ROWS if of == OWN else ASSIGN
     labeller, before = read_labellers(run, of)

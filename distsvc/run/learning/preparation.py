@@ -18,7 +18,7 @@ from distsvc.storage.rows.blocks import Block
 
 PREPARATION = "scaling"
 TABLES, SALTS, COLUMNS = "column_tables", "column_salts", "column_model"
-"""Arrays and fact of a column model, if a preparation has one."""
+"""Names of the arrays and the fact of a column model, if a preparation has one."""
 
 PREPARATION_FIELDS: dict[str, Field] = {
     "centre": ArrayField("float64", "d"),

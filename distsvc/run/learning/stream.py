@@ -73,7 +73,7 @@ def keyed_blocks(
         for part in parts:
             own = sampling.slice_by_key(part[0], *ranges[number])
             taken.append([np.array(array[own]) for array in part])
-            for array in part:  # a page that is touched may map 2 MB of its file
+            for array in part:  # reading a page may map 2 MB of its file
                 release_pages(array)
         keys, X = map(np.concatenate, zip(*taken, strict=True))
         order = np.argsort(keys)

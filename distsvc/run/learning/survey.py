@@ -221,7 +221,7 @@ class Collected:
 
     @classmethod
     def sample(cls, run: RunDirectory, phase: Phase) -> Collected:
-        """Return an empty sample of raw rows, with the range of keys of a phase of the survey."""
+        """Return an empty buffer for raw rows of the sample, with the phase's range of keys."""
         facts = run.read(_keys_of(phase)).facts
         plan = run.plan
         return cls(plan.shift.size, plan.table.dtype.name, facts["low"], facts["high"] - 1)
@@ -356,7 +356,7 @@ def numbers_of(run: RunDirectory, keys: np.ndarray) -> np.ndarray:
 
 
 def find_far_rows(run: RunDirectory, number: int) -> Result:
-    """Return the extreme rows of a partition: at most one more than may be left out."""
+    """Return the most extreme rows of a partition, at most one more than may be left out."""
     found = run.read(REACH)
     reach, most = Reach(**found.arrays), found.facts["most"] + 1
     reached = run.load(f"{found.facts['phase']}/{number:05d}").arrays

@@ -141,7 +141,7 @@ def model_digest(folder: Path) -> str:
 
 
 def with_previous(digest: str, previous_digest: str) -> str:
-    """Return a SHA-256 of a job's digest and that of the previous model, if there is one."""
+    """Return a SHA-256 of both digests; the job's `digest` if there is no previous model."""
     if not previous_digest:
         return digest
     return hashlib.sha256(json.dumps([digest, previous_digest]).encode()).hexdigest()

@@ -1,1 +1,1 @@
-"""A run beside the previous one: cluster ids, drift, checks."""
+"""Comparison of a run with the previous run: cluster ids, drift, checks."""

@@ -29,7 +29,7 @@ class RunMetrics:
     Attributes
     ----------
     agreement : float or None
-        The chance that another sample has the answer.
+        Probability that another sample gives this answer.
     dropped : float or None
         Share of the rows dropped for missing values, if known.
     rows_before : sequence of int
@@ -104,7 +104,7 @@ class Check:
         return low <= value <= high
 
     def outcome(self, given: ConfiguredCheck, run: RunMetrics, usual: bool = False) -> CheckPart:
-        """Return the outcome; `usual` if the check is on without being named in the job."""
+        """Return the outcome; `usual` means that the check is on by default, not by the job."""
         limits, warn = (_limits(one) for one in (given.limit, given.warn))
         found = self.value(run)
         state: Literal["passed", "warned", "failed", "not measured"] = "not measured"
@@ -260,7 +260,7 @@ def run_checks(config: ChecksConfig, run: RunMetrics, guarded: bool = False) -> 
 def reasons_to_refit(config: ChecksConfig, run: RunMetrics) -> list[str]:
     """Return the exceeded limits on drift, in words; the default limit is 0.25.
 
-    That value of the population stability index means another population by convention.
+    By convention, a population stability index above the default means another population.
     """
     names = {check.name for check in CHECKS if check.tells_drift}
     if not names & config.given.keys():

@@ -70,8 +70,8 @@ def compare_and_check(
 ) -> Comparison:
     """Compare a labelled run with the previous one, and do the job's checks.
 
-    The fit's `facts` may have ``agreement``: the chance that another sample has the answer.
-    ``followed`` says whether the previous run's answer was kept.
+    The fit's `facts` may have ``agreement``, the probability that another sample gives this answer.
+    They may also have ``followed``: whether the previous run's answer was kept.
     """
     lineage = _lineage(run, job, previous, labelled)
     if lineage is not None:
@@ -108,7 +108,7 @@ def _checked(
 
 
 def outlier_notes(share: float | None, parameters: Sequence[Given]) -> list[str]:
-    """Return at most one warning: more rows are outside than usual and than `nu` asks for.
+    """Return at most one warning, if unusually many rows are outside, and more than `nu` allows.
 
     `parameters` are the settings of each model that may have labelled the rows.
     """
@@ -306,7 +306,7 @@ def _column_drifts(
 MOVES_FILE = "moves.parquet"
 
 BEFORE, NOW = "cluster_before", "cluster_now"
-"""Columns of the file besides the id; null if a run does not have the id."""
+"""Columns after the id: its cluster in each run, null if that run lacks the id."""
 
 BUCKET_ROWS = 2**21
 """Mean number of rows of both runs in a bucket."""

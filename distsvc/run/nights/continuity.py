@@ -55,7 +55,7 @@ class Previous:
     digest : str
         SHA-256 of the model, whose files are in `folder`.
     nights : int
-        Number of later nights, named earlier in the job, at which nothing is published.
+        Number of entries before it in ``continuity.previous``, where nothing is published.
 
     """
 
@@ -179,7 +179,7 @@ def ids_of(
 ) -> Ids:
     """Return the ids of a rule's clusters; matched clusters keep the previous run's ids.
 
-    The fate of that run's clusters is written as the result `LINEAGE`. New ids are claimed in the
+    The result `LINEAGE` stores what became of the previous clusters. New ids are claimed in the
     record of the `lineage`, so that no other run uses them.
     """
     run = steps.run
@@ -237,7 +237,7 @@ def _returned(
     known: set[int],
     new: Sequence[int],
 ) -> dict[int, Return]:
-    """Return the `new` clusters, by label, that a run before the previous one had.
+    """Match `new` clusters with ended clusters of earlier runs; return the matches by label.
 
     Up to ``continuity.memory`` earlier runs are compared, the latest first.
     """

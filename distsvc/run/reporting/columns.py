@@ -1,4 +1,4 @@
-"""The part of the report on columns; columns that alone separate clusters, or are functions."""
+"""The part of the report on columns; columns that alone separate clusters, or repeat another."""
 
 from __future__ import annotations
 
@@ -370,7 +370,7 @@ def function_pairs(rows: PilotRows, features: Sequence[Feature]) -> list[tuple[s
 
 
 def doubt_of_functions(pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """Return a clause about pairs of columns, or none."""
+    """Return at most one clause, on columns that are functions of each other."""
     if not pairs:
         return []
     clause = f"{pairs[0][0]} and {pairs[0][1]} are functions of each other"

@@ -214,8 +214,8 @@ def plane(
 def _apart(rule: Rule, X: np.ndarray, labels: np.ndarray, inside: np.ndarray) -> np.ndarray | None:
     """Return rows X (m, d) in the plane (m, 2) that separates clusters, if there are several.
 
-    It is the plane of the rule, or that of the rows inside. Few directions are used: in many
-    columns, any partition would look separated.
+    The rule may have a plane; otherwise the plane separates the clusters of the rows inside. It is
+    computed from few directions, since any partition would look separated in many columns.
     """
     own = rule.plane(X)
     if own is not None:

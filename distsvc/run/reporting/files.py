@@ -268,7 +268,7 @@ def _input(run: RunDirectory, job: Job, counts: Counts) -> InputPart:
 
 
 def _missing(features: Sequence[Feature], counts: Counts) -> dict[str, int]:
-    """Return the number of missing values of columns with some, in labelled rows."""
+    """Return the number of missing values in labelled rows, for columns that have any."""
     name = OWN if OWN in counts.columns else PREVIOUS
     missing = np.zeros(len(names_of(features)), np.int64)
     missing[counts.places[name]] = counts.columns[name].counts[:, -1]

@@ -79,7 +79,7 @@ class RunDirectory:
     work : Store
         The directory, with the path or URL `address`.
     attempt : str
-        Name of this start of the run; that of the run itself the first time. Files to publish are
+        Name of this start of the run; at the first start, the run's name. Files to publish are
         written to a folder of this name, where no other attempt writes.
 
     """
@@ -139,7 +139,7 @@ class RunDirectory:
 
     @property
     def output(self) -> Store:
-        """The address at which the run is published."""
+        """The store in which the run is published."""
         return store_of(self.plan.output.path)
 
     @property
@@ -150,8 +150,8 @@ class RunDirectory:
     def folder(self, kind: str) -> str:
         """Return the folder in `stored` for the files of a kind that this attempt writes.
 
-        Results contain it, and undisturbed runs have equal results: so the first attempt has
-        ``first``.
+        Results contain this path. Its name is ``first`` at the first attempt, so that the results
+        of uninterrupted runs are equal.
         """
         return f"{'first' if self.attempt == self.name else self.attempt}/{kind}"
 
@@ -247,9 +247,10 @@ class RunDirectory:
 
     @contextmanager
     def _whole(self, file: str, of: str | None = None) -> Iterator[Path]:
-        """Yield the local path of a file; remove a damaged result (`of` names that of an array).
+        """Yield the local path of a file; remove the result to which a damaged file belongs.
 
-        A file that can't be reached may be intact, so it is kept.
+        `of` is the name of this result, for the file of a large array. A file that can't be reached
+        may be intact, so it is kept.
         """
         where = f"{self.address}/{file}"
         with self.reached(file):

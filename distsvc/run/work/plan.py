@@ -45,7 +45,7 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True)
 class Plan:
-    """The way to read a table, equal on the driver and all workers.
+    """How the driver and all workers read a table.
 
     Attributes
     ----------
@@ -174,8 +174,8 @@ def pilot_rows(n_columns: int) -> int:
 def plan_parts(extents: Sequence[int], partition_rows: int) -> list[Range]:
     """Return row ranges that cover a table in order, of about `partition_rows` rows each.
 
-    They end where storage units end; `extents` are the rows of these units. Small units are joined.
-    A unit with more than twice `partition_rows` is cut evenly, and decoded several times.
+    Ranges end where storage units end; `extents` are the units' numbers of rows. Small units are
+    joined. A unit of more than twice `partition_rows` is cut evenly, and decoded several times.
     """
     parts: list[Range] = []
     start = stop = 0
@@ -197,7 +197,8 @@ def plan_parts(extents: Sequence[int], partition_rows: int) -> list[Range]:
 def join_parts(parts: Sequence[Range], n_columns: int) -> list[Range]:
     """Return partitions: row ranges in which small neighbouring parts are joined.
 
-    Joined parts have at most the rows of a block, and of a part of the table by `MIN_PARTITIONS`.
+    A partition of joined parts has at most the rows of a block, and at most 1 / `MIN_PARTITIONS`
+    of the table.
     """
     if not parts:
         return []

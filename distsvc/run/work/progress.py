@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from distsvc.run.work.bars import WholeBar
 
 HERE = "this process"
-"""Name of the worker if there is none."""
+"""Name in place of a worker's address if there are no workers."""
 
 UPDATE_SECONDS = {"json": 1.0, "text": 10.0}
 """Seconds between two lines of a phase's progress, by the format of the log."""
@@ -119,7 +119,7 @@ class Progress:
             self._shown.enter_context(attach(handler))
 
     def _is_displayed(self, record: logging.LogRecord) -> bool:
-        """Filter: no records of other displays; "compiling", of every process, once."""
+        """Return True for records of this display, and for the first "compiling" of any process."""
         if record.getMessage() == "compiling":
             self._compiles, before = True, self._compiles
             return not before
@@ -264,7 +264,7 @@ class JsonLines(logging.Formatter):
 
 
 class Sentences(logging.Formatter):
-    """Formats a record as a sentence, `stamped` with its time, or `verbose`."""
+    """Formats a record as a sentence, with its time if `stamped`, and all fields if `verbose`."""
 
     def __init__(self, stamped: bool, verbose: bool = False):
         super().__init__()

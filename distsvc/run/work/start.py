@@ -42,7 +42,7 @@ class Start:
 class Display(NamedTuple):
     """The content of standard error: nothing, sentences, or lines of JSON.
 
-    Lines of JSON have all events, sentences only if `verbose`. A terminal also has a bar.
+    All events are written as JSON, but only with `verbose` as sentences. A terminal also has a bar.
     """
 
     quiet: bool = False

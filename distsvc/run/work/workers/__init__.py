@@ -1,1 +1,1 @@
-"""Workers: the cluster, how those on this machine start, tasks for them, and their losses."""
+"""Workers: connecting to them or starting them, running tasks on them, detecting lost ones."""

@@ -55,9 +55,9 @@ WORKER_BYTES = 2**27
 
 @dataclass(frozen=True)
 class Workers:
-    """Threads and memory limit of each worker, in bytes, 0 for none.
+    """Threads and memory limit (bytes, 0 for no limit) of each worker.
 
-    Without workers, the driver does the tasks. Workers `here` were started by the driver.
+    Without workers, the driver does the tasks. `here` means that the driver started the workers.
     """
 
     each: tuple[tuple[int, int], ...]

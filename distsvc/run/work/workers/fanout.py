@@ -39,7 +39,7 @@ Task = Callable[[str, int], int]
 
 
 class TaskOutcome(NamedTuple):
-    """Rows or error of a task, its worker, peak memory, seconds of compilation."""
+    """Rows or error of a task, its worker, peak memory in MB, seconds of compilation."""
 
     number: int
     rows: int = 0
@@ -56,12 +56,12 @@ def fan_out(
 
     Tasks write their results to files, and return the number of rows processed. They start in
     order, and none starts after a `DistsvcError`. After any other error a task is repeated once,
-    alone and last: beside a task that kills its worker, an innocent task can be blamed.
+    alone and last, because another task may have killed its worker.
 
     Raises
     ------
     DistsvcError
-        Raised by a task; by that of the lowest number first.
+        Raised by a task; if by several, the error of the lowest number.
     PartitionFailedError
         A task failed twice.
     TemporaryError

@@ -21,7 +21,7 @@ TASKS = "distsvc.run.worker"
 """Module that workers on this machine import before their first task."""
 
 REUSED_BYTES = 2**25
-"""Largest freed block of memory that workers here keep for reuse.
+"""Largest freed block of memory, in bytes, that workers on this machine keep for reuse.
 
 With Dask's setting, blocks above 128 KB go back to the system, which clears them for the next use.
 """

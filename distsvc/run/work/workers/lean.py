@@ -24,9 +24,9 @@ def is_lean() -> bool:
 
 
 def skip_docstrings() -> None:
-    """Leave the lists of properties out of matplotlib's docstrings if this process is lean.
+    """Leave the lists of properties out of matplotlib's docstrings, in commands and workers.
 
-    They take a third of matplotlib's import, and a command shows no docstring of matplotlib.
+    Making these lists takes a third of matplotlib's import, and commands never show them.
     """
     if is_lean():
         with suppress(ImportError):
