@@ -1,1 +1,1 @@
-"""The figures and the page."""
+"""The report of a run: its content, its figures and its page."""

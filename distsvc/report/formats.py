@@ -25,7 +25,7 @@ from jinja2.bccache import Bucket
 TEMPLATES = Path(__file__).parent / "templates"
 
 MAX_ROWS = 20
-"""Rows of a table that are not folded away; one more is shown rather than folded alone."""
+"""Maximum number of rows before a table is folded; one further row is never folded alone."""
 
 
 def one_line(text: object, length: int) -> str:
@@ -125,7 +125,7 @@ def value(content: object) -> str:
 
 
 class Caption(NamedTuple):
-    """The text below a figure, and folded away how to read it."""
+    """The text below a figure, and a folded text (`more`) on how to read the figure."""
 
     text: str = ""
     more: str = ""

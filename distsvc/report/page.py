@@ -21,14 +21,14 @@ class PagePart(NamedTuple):
     Attributes
     ----------
     name : str
-        The template, in ``templates/parts``; its last part is the anchor.
+        Path of the template below ``templates/parts``; the last part of the path is the anchor.
     heading : str or callable
         The heading, or its function of the report.
     content : callable
-        Function of the report that returns the template's `part`; the part is left out if that is
-        empty.
+        Function of the report that returns the template's variable `part`. If this is empty, the
+        page does not have the part.
     figure : callable
-        Function of the report that returns the template's `figure`, an SVG or nothing.
+        Function of the report that returns the template's variable `figure`: an SVG, or nothing.
 
     """
 

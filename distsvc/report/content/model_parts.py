@@ -78,7 +78,7 @@ class SplitNode(ReportPart):
     valley : float
         Density at the split, divided by the lower of the peaks on both sides.
     direction : list of Term
-        The heaviest columns, heaviest first; `others` more have a weight.
+        The heaviest columns, heaviest first; `others` is the number of further columns.
     split : float
         Place of the split, in the unit of `density` and `sample`.
     rows, share : int, float
@@ -123,7 +123,10 @@ TreeNode = Annotated[
 
 
 class Curve(ReportPart):
-    """Share of the sum of squares within clusters by their number; the chosen one, and why."""
+    """Share of the sum of squares within clusters, by number of clusters.
+
+    `chosen` is the chosen number, and `by` is how it was chosen.
+    """
 
     _equally_long = ("clusters", "share")
     clusters: list[Size]
@@ -232,7 +235,7 @@ class LevelTreePart(ReportPart):
 
 
 class LevelModel(ReportPart):
-    """A model that voted: whether it supports the answer, and whether its tree is drawn."""
+    """A model that voted. `supports`: it supports the answer; `chosen`: its tree is drawn."""
 
     gamma: Known
     C: Known
@@ -246,8 +249,9 @@ class LevelModel(ReportPart):
 class CandidatePart(ReportPart):
     """The best answer with `n_clusters`.
 
-    `standing` is relative to the winner's, `votes` to the maximum. `separated` is the
-    share of neighbouring pairs of rows that it separates, divided by that share of all pairs.
+    `standing` is its score relative to the winner's score; `votes` are relative to the maximum.
+    `separated` is the share of neighbouring pairs of rows that it separates, divided by the share
+    of all pairs that it separates.
     """
 
     n_clusters: Size
@@ -260,7 +264,7 @@ class CandidatePart(ReportPart):
 
 
 class Granularity(ReportPart):
-    """The answer at one granularity: the number of rows by which valleys are judged."""
+    """The answer at one granularity; valleys are judged by `rows` rows."""
 
     name: str
     n_clusters: Size
@@ -270,7 +274,7 @@ class Granularity(ReportPart):
 
 
 class LevelsPart(ReportPart):
-    """A vote of level trees: the tree of the winner, who voted, why this answer, and doubts."""
+    """A vote of level trees: the winner's tree, the models, reasons for the answer, and doubts."""
 
     tree: LevelTreePart = LevelTreePart()
     models: list[LevelModel] = Field(default_factory=list)
@@ -289,7 +293,7 @@ class Considered(ReportPart):
 
 
 class AlternativePart(ReportPart):
-    """The best of the other answers, compared with the clusters (k) of the run.
+    """The second-best answer, compared with the clusters (k) of the run.
 
     Attributes
     ----------

@@ -52,7 +52,7 @@ class Night(BaseModel):
 
     @property
     def came(self) -> str:
-        """The ids of clusters that are new or came back."""
+        """The ids of clusters that are new or came back, in words."""
         back = f"{some_ids(self.back)} back" if self.back else ""
         return ", ".join(filter(None, [some_ids(self.new), back]))
 

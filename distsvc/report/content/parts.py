@@ -67,7 +67,7 @@ class ReportPart(Form):
     """A part of the report."""
 
     _equally_long: ClassVar[tuple[str, ...]] = ()
-    """Names of the lists that belong together item by item."""
+    """Names of lists that must have the same length."""
 
     @model_validator(mode="after")
     def _check_equally_long(self) -> Self:
@@ -92,7 +92,7 @@ def relabel(part: Some, ids: Sequence[int]) -> Some:
 
 
 def _relabelled(name: str, value: Any, ids: Sequence[int]) -> Any:
-    """Return the new value of a field, None if it stays."""
+    """Return the new value of a field, None if it does not change."""
     if isinstance(value, ReportPart):
         return relabel(value, ids)
     if name == "label" and value is not None:
@@ -128,15 +128,15 @@ class CheckPart(ReportPart):
         return self.words.removeprefix(f"{self.name}: ")
 
     def told(self) -> dict[str, object]:
-        """Return the fields of an event."""
+        """Return the outcome as fields of an event."""
         fields = {"check": self.name, "state": self.state, "level": self.level}
         return fields | {"found": self.found, "limit": self.limit}
 
 
 class StoryPart(ReportPart):
-    """The end of a cluster, or its origin (`distsvc.models.nights.continuity.ClusterEvent`).
+    """The change of a cluster since the previous run (`distsvc.models.nights.continuity`).
 
-    `rows_before` and `rows_after` are its numbers of rows in the previous table and in this table.
+    `rows_before` and `rows_after` are the cluster's rows in the previous table and in this table.
     """
 
     id: Label
@@ -251,7 +251,7 @@ class DriftPart(ReportPart):
 
 
 class LeadingColumn(ReportPart):
-    """A column, and the number of outliers of which it is the first reason."""
+    """A column, and the number of outliers whose first reason is this column."""
 
     column: str
     rows: Size
@@ -261,7 +261,7 @@ class Reason(ReportPart):
     """A column's share of a row's outlier score, the row's value there, and a typical value.
 
     A vector has its length, `width`, in place of a value. For a category, `column` names the row's
-    category, and `held` is the share of rows of its cluster in this category.
+    category, and `held` is the share of its cluster's rows in this category.
     """
 
     column: str

@@ -38,7 +38,7 @@ from distsvc.report.content.parts import (
 )
 
 Drawn = Annotated[float, Field(ge=-1e150, le=1e150)]
-"""A number on an axis; differences of larger ones would be infinite."""
+"""A number on an axis; differences of larger numbers could overflow."""
 
 
 class InputPart(ReportPart):
@@ -228,7 +228,7 @@ class Report(ReportPart):
     __str__ = __repr__
 
     def of_before(self) -> Self:
-        """Return the report, marked as that of an earlier result."""
+        """Return the report, marked as published by an earlier run."""
         found = self.model_copy()
         found._was_there = True
         return found

@@ -40,7 +40,7 @@ from distsvc.report.figures.mpl import (
 from distsvc.report.formats import one_line, short_name
 
 MAX_NUMBERED = 100  # clusters that get a number in a figure
-BADGE = 7.5  # points: half of a number's box
+BADGE = 7.5  # half the side of a number's box, in points
 
 
 @drawn
@@ -286,7 +286,7 @@ def _number_clusters(
     box, to_points = axes.get_window_extent(), 72.0 / axes.figure.dpi
     room = box.width * to_points, box.height * to_points
     places = (axes.transData.transform(points) - (box.x0, box.y0)) * to_points
-    kept = inside | ~np.isin(labels, labels[inside])  # of clusters that lie outside, all rows
+    kept = inside | ~np.isin(labels, labels[inside])  # all rows of clusters without rows inside
     for badge in badges(places[kept], labels[kept], shown, room):
         row = axes.transAxes.transform(np.divide(badge.row, room))
         axes.annotate(

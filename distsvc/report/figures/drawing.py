@@ -35,14 +35,14 @@ from distsvc.report.formats import compact
 
 Arguments = ParamSpec("Arguments")
 
-# Chosen to stay apart under normal, deuteranopic and protanopic vision, from the grey of outliers
-# and from the region's orange; beyond twenty clusters the colours repeat.
+# These colours differ under normal, deuteranopic and protanopic vision. They also differ from the
+# outliers' grey and the region's orange. Beyond twenty clusters the colours repeat.
 COLOURS = (
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#332288", "#56b4e9", "#882255", "#999933",
     "#e1c300", "#6969ff", "#780000", "#78c378", "#0000ff", "#d20f4b", "#6996ff", "#1e00b4",
     "#f0a5b4", "#780f69", "#a52d00", "#2d5ac3",
 )  # fmt: skip
-# On a dark page as light as they must be to stand out from it and below white text.
+# Just light enough to stand out on a dark page, and dark enough for white text.
 DARK_COLOURS = (
     "#0076b9", "#d55e00", "#009e73", "#cc79a7", "#8156c9", "#56b4e9", "#cb337f", "#999933",
     "#e1c300", "#6969ff", "#e50000", "#78c378", "#3f6bff", "#df104f", "#6996ff", "#9147f5",

@@ -27,12 +27,12 @@ BESIDE, HEIGHT, BELOW, HILL_MARGIN = 0.9, 3.1, 0.56, 0.06  # axis of levels, hil
 HILL_HEAD, GROUND = 0.22, 0.36  # above the highest hill and below the lowest valley, for numbers
 HILL_GAP = 0.04  # between slots
 NARROWEST_HILL, ROOMY = 0.16, 0.36  # minimum width of a slot, and its width where there is room
-DIGIT = 0.66  # the width of one in units of its font size
-MAX_POINTS = 60  # of an outline
+DIGIT = 0.66  # width of a digit in units of the font size
+MAX_POINTS = 60  # maximum number of points of an outline
 
 
 class Hill(NamedTuple):
-    """A branch of the tree; levels are shares of the highest one, and fall."""
+    """A branch of the tree; `levels` fall, and are shares of the tree's highest level."""
 
     id: int
     parent: int | None
@@ -47,11 +47,11 @@ class Hill(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """The position of a hill in the drawing; up to ``end`` are the hills that merge into it."""
+    """The position of a hill, from `left`. Hills that merge into it are to its right, to `end`."""
 
     hill: Hill
-    children: tuple[Slot, ...]  # that with the highest valley first
-    own: Array  # share of rows at each of the hill's levels that no drawn child brought
+    children: tuple[Slot, ...]  # the highest valley first
+    own: Array  # share of rows at each level, without those of drawn children
     left: float
     width: float
     end: float
@@ -73,7 +73,7 @@ class Slot(NamedTuple):
 def level_tree(tree: LevelTreePart, colours: Mapping[int, str]) -> Figure:
     """Draw the tree of level sets as hills that run together as the level falls.
 
-    The tree has one branch at least, and each cluster's label a colour.
+    The tree must have at least one branch, and `colours` a colour for each cluster's label.
     """
     found = hills(tree)
     shown = drawn_hills(found)

@@ -33,7 +33,7 @@ Id = int | None
 class Flow(NamedTuple):
     """Counts of rows by drawn clusters before and after.
 
-    `others` are the numbers of clusters that are joined on both sides.
+    `others` are the numbers of clusters that are joined into "others", before and after.
     """
 
     before: list[Id]

@@ -27,7 +27,7 @@ if TYPE_CHECKING or HAS_MATPLOTLIB:
 else:
 
     class Absent:
-        """A placeholder of everything that is not installed."""
+        """A placeholder for matplotlib's names if it is not installed."""
 
     mpl: Any = Absent
     mdates: Any = Absent

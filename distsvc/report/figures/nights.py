@@ -121,7 +121,10 @@ def river(nights: Sequence[Night]) -> Figure:
 def _place(
     days: np.ndarray, low: np.ndarray, high: np.ndarray, taken: Sequence[tuple[float, float]]
 ) -> tuple[float, float] | None:
-    """Return the widest place of a band that is off the edges and other ids, for its id."""
+    """Return the position (day, y) of a band's id, None if there is no room.
+
+    The band is widest there, at a distance from the edges of the figure and the ids in `taken`.
+    """
     if len(days) == 2:  # between the two
         low, high = low.mean(keepdims=True), high.mean(keepdims=True)
         days, first, span = days.mean(keepdims=True), days[0], np.ptp(days)

@@ -18,8 +18,8 @@ from distsvc.report.figures.drawing import (
 from distsvc.report.figures.mpl import Axes, Figure
 from distsvc.report.formats import number, percent, short_name, things
 
-MOST_CLUSTERS = 12  # that are drawn, the largest
-MOST_COLUMNS = 5  # of each, the best
+MOST_CLUSTERS = 12  # maximum number of clusters drawn, the largest
+MOST_COLUMNS = 5  # maximum number of columns of a cluster, the best
 PROFILE_HEAD = 0.42  # height of a heading in inches
 
 

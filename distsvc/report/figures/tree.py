@@ -43,7 +43,7 @@ from distsvc.report.formats import compact, one_line, percent, short_name, thing
 
 MAX_LEAVES = 12  # a larger tree is drawn down to its most important splits
 PANEL_HEIGHT = 0.85
-BADGE_RADIUS, LINE_HEIGHT = 0.11, 0.17  # of a split's number; of a line of text
+BADGE_RADIUS, LINE_HEIGHT = 0.11, 0.17  # radius of a split's circle, height of a line of text
 PANEL_HEAD = 2 * BADGE_RADIUS + 2 * LINE_HEIGHT + 0.07  # room above a panel for number and text
 CHIP_WIDTH, CHIP_HEIGHT, STRIP = 0.7, 0.27, 0.06
 FONT = 9
@@ -55,7 +55,7 @@ REASONS = {
 
 
 class DrawnNode(NamedTuple):
-    """A node's level, and the leaves below it, counted from the left."""
+    """The level of a node, and the range of leaves below it, counted from the left."""
 
     node: TreeNode
     level: int

@@ -48,7 +48,7 @@ def doubts(report: Report) -> list[FoldedText]:
 
 
 def caption(report: Report) -> Caption:
-    """Return the rows that the picture shows, their plane, and the rows that are left out."""
+    """Return the caption of the picture: its rows, its plane, and the rows that are left out."""
     sample, some = report.sample, report.clusters
     n_rows, drawn = report.input.n_rows, len(sample.x)
     rows = f"All {count(drawn)}" if drawn >= n_rows else f"{count(drawn)} of {count(n_rows)}"

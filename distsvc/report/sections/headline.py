@@ -17,7 +17,7 @@ def doubt(report: Report) -> str:
 
 
 def rival(report: Report) -> str:
-    """Return another answer that is nearly as good, as the end of a sentence; empty if none is."""
+    """Return a clause on another answer that is nearly as good; empty if there is none."""
     other = report.choice.alternative if report.choice else None
     # In 9 of 10 samples the answer beats the other one: no rival.
     if other is None or other.chance >= 0.9 or other.n_clusters == len(report.clusters):

@@ -23,7 +23,7 @@ MAX_LISTED = 20
 
 
 def is_shown(found: LevelsPart) -> bool:
-    """Return True if there is anything below the heading."""
+    """Return True if the page's part on level trees has any content."""
     return bool(
         found.tree.branches
         or reasons(found)
