@@ -12,7 +12,7 @@ from distsvc.run.work.workers.lean import lean
 
 
 def main() -> None:
-    """Run the command line; signals end it from the first import on."""
+    """Run the command line, with imports inside `stoppable`, so that signals end them, too."""
     _open_streams()
     lean()
     stoppable(_command)

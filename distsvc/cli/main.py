@@ -57,7 +57,7 @@ class Commands(click.Group):
         """Call a command."""
         try:
             return super().invoke(ctx)
-        except OSError as error:  # of printing after the work, such as a full disk
+        except OSError as error:  # printing failed, as on a full disk
             if error.errno == errno.EPIPE:
                 raise
             with failing_cleanly():

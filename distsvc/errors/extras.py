@@ -26,7 +26,7 @@ def check_extra(package: str, extra: str, what: str) -> None:
 
 
 def is_installed(package: str) -> bool:
-    """Return whether a package could be imported."""
+    """Return True if a package can be imported."""
     try:
         return find_spec(package) is not None
     except (ImportError, ValueError):

@@ -69,7 +69,7 @@ _HELP = {
     errno.ENFILE: "; the machine has as many open files as it may have",
 }
 """Advice for errors of the operating system."""
-_CODE = re.compile(r"<Code>(\w+)</Code>")  # in what obstore quotes of an answer
+_CODE = re.compile(r"<Code>(\w+)</Code>")  # in obstore's messages
 _STATUS = re.compile(r"status code: (\d{3})")
 _DEFECTS = (
     ArithmeticError, AssertionError, AttributeError, LookupError, NameError, NotImplementedError,
@@ -162,7 +162,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _of_store(error: BaseException, name: str) -> DistsvcError | None:
-    """Return the error for the answer, or the silence, of a store or a scheduler."""
+    """Return the error for a failed request to a store or scheduler; None for other failures."""
     kinds = {kind.__name__ for kind in type(error).__mro__}
     codes = _answers(error)
     if kinds & _CLUSTER_IS_AWAY:
@@ -186,7 +186,7 @@ def _of_store(error: BaseException, name: str) -> DistsvcError | None:
 
 
 def _answers(error: BaseException) -> set[str]:
-    """Return the HTTP status, or the code of an object store, in an error."""
+    """Return the object store's code, or else the HTTP status, that an error contains."""
     if _is_obstores(error):
         said = _CODE.search(str(error)) or _STATUS.search(str(error))
         return {said[1]} if said else set()
@@ -203,9 +203,9 @@ def _answers(error: BaseException) -> set[str]:
 
 
 def _of_system(error: OSError, name: str, reading: bool, writing: bool) -> DistsvcError | None:
-    """Return the error for one of the operating system; None for a defect."""
+    """Return the error of distsvc for an `OSError`; None for a defect of distsvc."""
     number, reason = error.errno, f" ({error.strerror})" if error.strerror else ""
-    short = number is None and "requested and" in str(error)  # numpy, of a file that can't grow
+    short = number is None and "requested and" in str(error)  # numpy, if a file can't grow
     if number in _NO_SPACE or (short and writing):
         return TemporaryError(f"no space left to write {name}{reason}")
     if number == errno.EROFS or isinstance(error, PermissionError) or number in _NOT_ALLOWED:
@@ -225,14 +225,14 @@ def _of_system(error: OSError, name: str, reading: bool, writing: bool) -> Dists
 
 
 def _is_obstores(error: BaseException) -> bool:
-    """Return True if obstore raised an error, be it Python's `FileNotFoundError`."""
+    """Return True if obstore raised the error, which can be a `FileNotFoundError`."""
     return type(error).__module__.startswith("obstore") or (
         isinstance(error, FileNotFoundError) and str(error).startswith("Object at location")
     )
 
 
 def _said(codes: set[str]) -> str:
-    """Return the codes of an answer in brackets."""
+    """Return the codes of a store's answer in brackets; empty if there are none."""
     said = ", ".join(f"HTTP {code}" if code.isdigit() else code for code in sorted(codes))
     return f" ({said})" if said else ""
 

@@ -30,8 +30,8 @@ def parsed(
 ) -> Some:
     """Return the model of JSON that was read from the file `name`.
 
-    `DataError` names the file and the first wrong field: its path without the steps in `unnamed`,
-    and `whole` for the outermost value.
+    `DataError` names the file and the first wrong field: by the field's path without the steps in
+    `unnamed`, or by `whole` if the outermost value is wrong.
     """
     try:
         return form.model_validate(content)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from distsvc.errors import JobFileError
 
 _USER = re.compile(r"(?<=://)[^/?#]*@")
-# A password may hold what has to be encoded; digits before a slash are a port.
+# A password may have characters that should be encoded; digits before a slash are a port.
 _BROKEN_USER = re.compile(r"(?<=://)[^/?#@\s:]+:(?!\d*[/?#])(?:(?!://)[^@])*@")
 _HTTP_QUERY = re.compile(r"(?<=://).*?([?#;].*)", re.DOTALL)
 _OTHER_QUERY = re.compile(r"(?<=://).*?([?#;][\w.-]+=.*)", re.DOTALL)  # others have globs, too
@@ -28,7 +28,7 @@ _HTTP_SETTINGS = (
 
 
 class LakeUrl(NamedTuple):
-    """The parts of the URL of a Delta or Iceberg table, or another path or URL alone."""
+    """Parts of the URL of a Delta or Iceberg table; any other path or URL is only a `path`."""
 
     kind: str  # "delta", "iceberg" or empty
     path: str

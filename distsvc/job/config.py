@@ -174,7 +174,7 @@ class JobConfig(_Section):
     """``[job]``: its name, commands after a run, and the day of a run."""
 
     name: Text = "job"
-    """What metrics and lineage call the job. Default: the name of its file."""
+    """The job's name in metrics and lineage events. Default: the name of its file."""
     on_published: Command = ()
     """A command that is called once a run has published a new result."""
     on_held: Command = ()
@@ -455,7 +455,8 @@ class ChecksConfig(_Section):
     max_drift: Limit | None = None
     """The largest population stability index of any column, from the run before."""
     max_reference_drift: Limit | None = None
-    """The same, from the table of `continuity.reference`."""
+    """The largest population stability index of any column, from the table of
+    `continuity.reference`."""
     same_units: Never | None = None
     """Whether a result is held back if a column's unit seems to have changed: all its values are
     about the same multiple of the previous run's."""
@@ -494,7 +495,7 @@ GUARDS = ChecksConfig.model_validate(
 )
 """Default checks of a job that names a previous run.
 
-A population stability index of 5 means that hardly a row is where rows were before: the column has
+A population stability index of 5 means that old and new values hardly overlap: the column has
 another unit, or a single value.
 """
 
@@ -567,7 +568,7 @@ UNDECIDING: Any = {
     "output": {"path"},
     "continuity": {"previous", "reference"},
 }
-"""Keys that don't affect labels; the previous run enters through its model's digest."""
+"""Keys outside a job's digest: they don't affect labels. The previous model has its own digest."""
 
 
 class Job(_Section):

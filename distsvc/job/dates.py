@@ -40,7 +40,7 @@ def fill_date(text: str, day: datetime.date) -> str:
 
 
 def fill_each_date(text: str, day: datetime.date) -> list[str]:
-    """Return a text for each day of its range, in order and without repetitions.
+    """Return the text filled in for each day of its range, in order and without repetitions.
 
     Several ranges in one text must be equal. Errors as in `fill_date`.
     """

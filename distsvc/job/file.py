@@ -36,7 +36,7 @@ DATED = ("input", "continuity", "output")
 
 PREVIOUS_KEY = "continuity.previous"
 RANGED_KEYS = ("input.path", PREVIOUS_KEY)
-"""Keys that can be several days."""
+"""Keys whose texts may contain a range of days."""
 
 EARLIER_NIGHTS = 31
 """Number of earlier nights that are tried if a night is not published."""
@@ -49,7 +49,7 @@ PLAIN_TYPES = {
     "a valid boolean": "true or false",
     "a valid string": "text",
 }
-"""Types in messages of pydantic, and the words of this program."""
+"""Words for the types that pydantic's messages name."""
 
 FREE_SECTIONS = ("columns", "names")
 """Sections whose keys are names of columns or ids of clusters."""
@@ -389,7 +389,7 @@ def keys_named(name: str) -> list[str]:
 
 
 def keys_like(name: str) -> list[str]:
-    """Return the keys with a similar name as an option, such as ``--gama``."""
+    """Return the keys with names similar to an option, such as ``--gama``."""
     names = [key.partition(".")[2] for key in known_keys()]
     name = name.lstrip("-").replace("-", "_")
     return [

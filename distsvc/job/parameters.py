@@ -28,22 +28,22 @@ from pydantic import (
 from distsvc.errors import ParameterError, shown
 
 MAX_COUNT = 10**12  # rows, steps or passes
-MAX_IN_MEMORY = 10**6  # vectors, clusters, points of a grid: what a model holds in memory
+MAX_IN_MEMORY = 10**6  # vectors, clusters or grid points in memory
 MOST_WIDTHS = 1000
 LAST_SEED = 2**32 - 1  # NumPy's and scikit-learn's
-TINY, HUGE = 1e-30, 1e30  # of what float32 kernels multiply distances by, with room for factors
+TINY, HUGE = 1e-30, 1e30  # limits of factors of distances in float32 kernels, with a margin
 MODERATE = f"lie in [{TINY:g}, {HUGE:g}]"
 
 
 @dataclass(frozen=True)
 class Constraint:
-    """Allowed values of a parameter: pydantic types and words after "must"."""
+    """Allowed values of a parameter: pydantic types, and words after "must" in errors."""
 
     expected: str
-    type: Any  # of an estimator's value
-    job_type: Any  # of a job file's value; None if jobs don't have the parameter
-    otherwise: Mapping[str, str] = field(default_factory=dict)  # words for some types of errors
-    default: Any = None  # the estimator's
+    type: Any  # of the value in an estimator
+    job_type: Any  # of the value in a job file; None if jobs don't have it
+    otherwise: Mapping[str, str] = field(default_factory=dict)  # other words, by type of error
+    default: Any = None  # of the estimator
 
     def check(self, name: str, value: object) -> None:
         """Raise ParameterError unless a value is allowed in an estimator."""
@@ -55,17 +55,17 @@ class Constraint:
             raise ParameterError(f"{name} must {expected}, found {shown(value)}") from None
 
     def by_default(self, value: object) -> Constraint:
-        """Return the same with an estimator's default."""
+        """Return this constraint with an estimator's default value."""
         return replace(self, default=value)
 
     @property
     def or_none(self) -> Constraint:
-        """The same with None, for which the estimator chooses; a job omits the key."""
+        """The constraint with None allowed: the estimator chooses a value, a job omits the key."""
         return replace(self, type=self.type | None)
 
     @property
     def in_memory(self) -> Constraint:
-        """The same for tables in memory only; jobs don't have the parameter."""
+        """The constraint for estimators only; jobs don't have the parameter."""
         return replace(self, job_type=None)
 
     @cached_property
@@ -108,7 +108,7 @@ def count(least: int = 1, most: int | None = None) -> Constraint:
 
 
 def choice(*names: str, in_memory: tuple[str, ...] = ()) -> Constraint:
-    """Allow several names; those `in_memory` not in jobs."""
+    """Allow several names; jobs don't allow those in `in_memory`."""
     known = names + in_memory
     return Constraint(f"be one of {known}", Literal[known], Literal[names])
 
@@ -371,13 +371,13 @@ and Lin (2020).
 """
 
 CLUSTER_KEYS = {"mixture": "n_components"}
-"""Estimator parameters with another name than the job key `n_clusters`."""
+"""Estimator parameters for the job key `n_clusters`, if they have another name."""
 
 NU_OF_JOBS = {"linear-one-class": 0.05, "linear-svdd": 0.05}
 """Default nu of jobs without nu and C; estimators have scikit-learn's 0.5."""
 
 Given = Mapping[str, Any]
-"""Parameters of an estimator, or of a job, where None is not given."""
+"""Parameters of an estimator or of a job; in a job, None means that a key is not given."""
 
 
 def nu_or_c(given: Given) -> None:
@@ -454,7 +454,7 @@ def published_rules(given: Given) -> None:
 
 
 def as_many_leaves_as_clusters(given: Given) -> None:
-    """Raise ParameterError if a tree of that depth has fewer leaves than clusters wanted."""
+    """Raise ParameterError if a tree of depth `depth` has fewer leaves than `n_clusters`."""
     depth, n_clusters = given["depth"], given["n_clusters"]
     if depth is not None and n_clusters is not None:
         count(most=2 ** (int(depth) - 1)).check("n_clusters", n_clusters)
@@ -467,7 +467,7 @@ JOINT_RULES: dict[str, Callable[[Given], None]] = {
     "svc": one_width,
     "fsvc": one_width,
 }
-"""Rules for parameters together, by algorithm."""
+"""Functions that check an algorithm's parameters together, by algorithm."""
 
 
 def of_job(algorithm: str, given: Given, settings: str | None = None) -> Parameters:

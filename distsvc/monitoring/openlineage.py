@@ -100,8 +100,8 @@ class Events:
 def dataset_name(path: str) -> tuple[str, str]:
     """Return namespace and name of a dataset by OpenLineage's rules.
 
-    A glob has the name of its folder, a chained URL that of its last link, and a table of Delta
-    Lake or Iceberg that of its folder, or its name in the catalog.
+    A glob is named by its folder, and a chained URL by its last link. A Delta Lake or Iceberg table
+    is named by its folder, or by its name in the catalog.
     """
     lake = lake_url(path)
     if lake.kind == "iceberg" and not lake.path.endswith(".metadata.json"):

@@ -57,7 +57,7 @@ METRICS = {
 
 LABELS = {"check_found": "check", "check_least": "check", "check_most": "check"}
 LABELS |= {"build_info": "version"}
-"""The label of metrics that have one besides the job."""
+"""Names of the labels that metrics have in addition to the job's name, by metric."""
 
 Values = dict[str, float | dict[str, float]]
 """Values of metrics, by label value for metrics with a label."""
@@ -172,7 +172,7 @@ def _last_times(path: Path) -> dict[str, Values]:
     try:
         text = path.read_text(encoding="utf-8")
         samples = [s for family in text_string_to_metric_families(text) for s in family.samples]
-    except Exception:  # whatever is wrong with it, it is about to be replaced
+    except Exception:  # a damaged file is replaced anyway
         return {}
     found: dict[str, Values] = {}
     for sample in samples:
