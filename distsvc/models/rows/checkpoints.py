@@ -30,7 +30,7 @@ class Checkpoint(Protocol):
     def last(self, restore: Restore[Restored]) -> Restored | None:
         """Return `restore` of the last valid state; None if there is none.
 
-        `restore` raises DataError for a state of another form, before it changes anything.
+        `restore` raises DataError if it can't use a state, before it changes anything.
         """
 
     def keep(self, steps: int, state: Callable[[], State]) -> None:

@@ -144,7 +144,7 @@ def check_fields(
     Raises
     ------
     DataError
-        A value is missing or has another form; the message names the field.
+        A value is missing, or has another type, shape or range; the message names the field.
 
     """
     for name, field in fields.items():

@@ -121,7 +121,7 @@ class Rule(ABC):
         Raises
         ------
         DataError
-            A field is missing or has another form; the message names it.
+            A field is missing, or has another type, shape or range; the message names it.
 
         """
         sizes = {} if d is None else {"d": d}

@@ -85,7 +85,7 @@ class Continued(Listed):
 
 
 class LineageName(Listed):
-    """The lineage of a run: its id, and the relative path of its record's home (`lineages`)."""
+    """A run's lineage: its id, and the folder of its record, relative to the run's output."""
 
     id: Annotated[str, AfterValidator(_plain_path)]
     home: Annotated[str, AfterValidator(_relative_path)]
