@@ -9,8 +9,8 @@
   exactly one compiled form, which is cached on the local disk. Numba writes a cache file under a
   temporary name and renames it, so two processes that compile at once write the same file twice.
   Without a trusted folder, each process compiles.
-* Cached forms are kept by the digest of the kernels' sources, not by their path: another
-  environment or checkout with equal sources compiles nothing.
+* Cached forms are kept by a digest of the kernels' sources and numba's version, not by their path:
+  another environment or checkout with equal ones compiles nothing.
 * A cached form ends with a checksum. A damaged one is compiled again and replaced. If one can't be
   written, because the disk is full for example, it stays in memory. Neither stops a run.
 """
@@ -133,8 +133,8 @@ class _Checked(IndexDataCacheFile):
 
 @cache
 def _sources_digest(folder: Path) -> str:
-    """Return a digest of the modules in a folder; a kernel may contain code of several."""
-    digest = hashlib.sha256()
+    """Return a digest of numba and the modules in a folder; kernels contain code of several."""
+    digest = hashlib.sha256(numba.__version__.encode())
     for path in sorted(folder.glob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:40]
