@@ -100,7 +100,7 @@ def megabytes(size: float | None) -> str:
 
 
 def moment(text: str) -> str:
-    """Format an ISO time to the minute; return what is not a time unchanged."""
+    """Format an ISO time to the minute; return any other text unchanged."""
     try:
         time = datetime.datetime.fromisoformat(text)
     except ValueError:

@@ -15,9 +15,9 @@ class Night(BaseModel):
     """A night of a job: the published run of its output, and the candidates held back there.
 
     If nothing is published, or it can't be read, `run_id` is empty and `odd` has the reason.
-    Unmeasured values are None. `new`, `back` and `gone` are ids, `failed` and `warned` names of
-    checks, `held` runs. `drift` is the largest population stability index, of column `drifted`.
-    `sizes` are the rows of each cluster by id.
+    Unmeasured values are None. `new`, `back` and `gone` are cluster ids, `failed` and `warned` are
+    names of checks, and `held` are candidates. `drift` is the largest population stability index,
+    and `drifted` its column. `sizes` are the numbers of rows by cluster id.
     """
 
     job: str = ""

@@ -329,7 +329,7 @@ class ProfileColumn(ReportPart):
     ----------
     column : str
     apart : float
-        Share of the cluster's rows in the range, less that of all other rows.
+        Share of the cluster's rows in the range, minus the share of all other rows in it.
     low, high : float or None
         The range; None if it is open.
     inside, outside : Spread

@@ -131,9 +131,10 @@ class ScoreHistogram(ReportPart):
 class Sample(ReportPart):
     """Sampled rows in a plane.
 
-    The plane is two ``columns``, a ``single`` column and the score, directions that separate the
-    ``clusters``, or ``pca``, then with the components' `explained` shares of variance. `axes` are
-    the names of x and y, and `beyond` counts outliers that are too far out to be drawn.
+    `kind` names the plane: two columns (``columns``), one column and the score (``single``),
+    directions that separate clusters (``clusters``), or principal components (``pca``) with
+    `explained` shares of variance. `axes` are the names of x and y. `beyond` is the number of
+    outliers that are too far out to be drawn.
     """
 
     _equally_long = ("label", "outlier", "x", "y")

@@ -55,7 +55,7 @@ def plane(
     Parameters
     ----------
     sample
-        The rows; those of the kind ``"single"`` have the score as y.
+        The rows. If their kind is ``"single"``, y is the score.
     clusters
         Largest first: their rank is their colour.
     picture

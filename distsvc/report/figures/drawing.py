@@ -192,7 +192,7 @@ def _inline(svg: str, name: str) -> str:
 
 
 def count_axis(axis: Axis) -> None:
-    """Write few counts on an axis."""
+    """Put few ticks, at whole counts, on an axis."""
     axis.set_major_locator(MaxNLocator(4, integer=True, steps=TICK_STEPS))
     axis.set_major_formatter(FuncFormatter(lambda value, _: compact(value)))
 

@@ -51,7 +51,7 @@ class Slot(NamedTuple):
 
     hill: Hill
     children: tuple[Slot, ...]  # the highest valley first
-    own: Array  # share of rows at each level, without those of drawn children
+    own: Array  # share of rows at each level, without the rows of drawn children
     left: float
     width: float
     end: float
@@ -286,7 +286,7 @@ def _layout(shown: Sequence[Hill], room: float) -> Slot:
 
 
 def unit_length(peaks: Sequence[float], late: float, room: float, narrowest: float) -> float:
-    """Return the inches for all rows at which slots of a minimum width fill the room."""
+    """Return the width of all rows, in inches, at which slots of a minimum width fill the room."""
     shares = sorted(peaks)
     for n_narrow in range(len(shares) + 1):
         rest = sum(shares[n_narrow:]) + late

@@ -1,4 +1,4 @@
-"""The figure of rows that moved from clusters of the previous run to those of this run.
+"""The figure of rows that moved between clusters of the previous run and of this run.
 
 Clusters are bars, and a band is as wide as the number of rows that two clusters share. Lengths are
 inches.
@@ -122,7 +122,7 @@ class Bar(NamedTuple):
 def alluvial(found: Flow, notes: Sequence[Mapping[int, str]], colours: Mapping[int, str]) -> Figure:
     """Draw the moves of at least one row.
 
-    `notes` are texts by id for both sides, `colours` those of this run's clusters by id.
+    `notes` are texts by id for each side, and `colours` are this run's colours by cluster id.
     """
     ids, shares = (found.before, found.after), found.rows / found.rows.sum()
     sides = shares.sum(axis=1), shares.sum(axis=0)

@@ -42,7 +42,7 @@ def index_text(index: float) -> str:
 
 
 def scores_and_outliers(found: DriftPart) -> Iterator[str]:
-    """Yield sentences that compare scores and outliers with those of the previous run."""
+    """Yield sentences that compare scores and outliers with the previous run."""
     if found.score is not None and found.score_rows:
         yield (
             f"The index of the earlier model's scores of {things(found.score_rows, 'row')} is "
