@@ -246,7 +246,7 @@ class ModelConfig(_Section):
     algorithm: str
     """The algorithm whose parameters the other keys are."""
     mode: Literal["refit", "assign", "auto"] = "refit"
-    """Learn a new model, label with that of the previous run, or decide by drift."""
+    """Learn a new model, label with the previous run's model, or decide by drift."""
     seed: Annotated[int, Field(ge=0, le=LAST_SEED)] = 0
     """The seed of every random choice."""
     max_clusters: Annotated[int, Field(ge=1, le=MAX_COUNT)] | None = None
@@ -341,8 +341,8 @@ def _any_model(_: object, schema: GetCoreSchemaHandler) -> CoreSchema:
 class ContinuityConfig(_Section):
     """``[continuity]``: the previous run, whose cluster ids continue, and the reference for drift.
 
-    The previous run is the first entry of `previous` with a published run. In a job file, one text
-    with a range of dates stands for several days.
+    The previous run is the first entry of `previous` with a published run. In a job file, a text
+    with a range of dates becomes an entry for each day.
     """
 
     previous: Annotated[tuple[PathOrUrl, ...], Field(strict=False), BeforeValidator(_several)] = ()

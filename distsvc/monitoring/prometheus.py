@@ -87,8 +87,8 @@ class Families:
 def write_metrics(path: Path, job: str | None, stem: str, outcome: RunOutcome) -> None:
     """Write the outcome of a run to a file in an existing folder.
 
-    If `job` is None, since the job file could not be read, the name is that of the file's only job,
-    else `stem`.
+    `job` is None if the job file could not be read. The metrics then belong to the only job in the
+    file at `path`, or else to `stem`.
 
     Raises
     ------

@@ -112,7 +112,7 @@ class Forecast:
 def forecast_job(job: Job) -> Forecast:
     """Forecast a job; nothing is left behind.
 
-    All rows of a small table are tried, so the errors are those of a run. If a trial on part of a
+    All rows of a small table are tried, so errors are the same as in a run. If a trial on part of a
     larger table fails, the forecast has no time. An input that is not ready is forecast as it is.
 
     Raises
@@ -239,7 +239,7 @@ def first_name(phase: str) -> str:
 
 
 def trials(job: Job, algorithm: AlgorithmJob, steps: Steps, folder: Path) -> tuple[Trial, Trial]:
-    """Run both trials on the workers of `steps`, in a temporary folder; errors are those of a run.
+    """Run both trials on the workers of `steps`, in a temporary folder; errors as in a run.
 
     If the first trial already reads all rows, it is also returned as the second.
     """

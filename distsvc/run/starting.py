@@ -1,7 +1,6 @@
-"""Opening a run: everything is found, checked and locked once; an interrupted run is resumed.
+"""Opens a run: finds and checks its inputs, locks its output, resumes an interrupted run.
 
-Resuming is safe only if the job, its input and the code are those of the kept results, so all are
-compared.
+Results of an interrupted run are used only if the job, its input and the code are the same.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ class RunContext:
 def open_run(job: Job, start: Start, progress: Progress) -> Iterator[RunContext | Output]:
     """Lock the output of a job and open its table; yield the output if this run is published.
 
-    Nothing is written while the input is not ready. Errors are those of the functions called here.
+    Nothing is written while the input is not ready. Raises the errors of functions called here.
     """
     for path in job.input.paths:
         Output(job.output.path).check_apart(path)
@@ -309,7 +308,7 @@ class Attempt:
 def begin_run(request: Request, start: Start, progress: Progress) -> Iterator[RunDirectory | None]:
     """Lock an output and yield a run in it; None if the run is published already.
 
-    Errors are those of `Output.check_free`, `Output.locked` and `run_directory`.
+    Errors as in `Output.check_free`, `Output.locked` and `run_directory`.
     """
     remove_left()
     output, attempt = request.output, Attempt(progress)

@@ -72,7 +72,7 @@ class Parts(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Learned:
-    """Answer of an algorithm for model and report, besides the rule.
+    """Result of an algorithm for the model and the report, in addition to the rule.
 
     Attributes
     ----------
@@ -164,7 +164,7 @@ class AlgorithmJob(ABC):
         return {TRAINED: float(sample_rows(self, n_rows))}
 
     def held(self, sizes: Sizes) -> Held:
-        """Return the largest objects in memory during `fit`, besides rows being read."""
+        """Return the largest objects in memory during `fit`, without the rows being read."""
         return Held()
 
 

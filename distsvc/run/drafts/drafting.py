@@ -210,7 +210,7 @@ class TableProfile:
 def profile_table(path: str, exclude: Sequence[str] = ()) -> TableProfile:
     """Return the profile of a table without the columns to `exclude`, from its first rows.
 
-    Formats without row ranges, such as CSV, are converted first. Errors are those of a run.
+    Formats without row ranges, such as CSV, are converted first. Errors as in a run.
     """
     with scratch("staging") as staging:
         job = parse_job(default_job(path, exclude))

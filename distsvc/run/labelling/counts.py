@@ -306,7 +306,7 @@ MAX_IDS = 2**22
 class IdCounts:
     """Keys of the ids of each partition, and the number of missing ids.
 
-    Keys are arrays (n,) uint64. With `bits` above 0, one in 2^bits ids has a key.
+    Keys are arrays (n,) uint64. To save memory, only one in 2^`bits` ids has a key.
     """
 
     bits: int

@@ -1,5 +1,8 @@
 """The survey: one reading of the table for its statistics, the pilot and the sample.
 
+Every row has a pseudorandom key. The pilot is the rows with the lowest keys, and stays in memory.
+The sample is the rows with keys in given ranges, from which an algorithm learns.
+
 The number of rows decides the sample. If rows are dropped, their number is known after the survey
 only, and the sample needs a second reading. If there are many partitions, their parts of the sample
 are gathered into fewer files.

@@ -193,7 +193,7 @@ LABELLER_FIELDS = DRIFT_FIELDS | {
     "typical_score": real(),
     "least_score": real(),
 }
-"""Required fields of a model besides its rule and preparation; ``k`` is the number of clusters."""
+"""Required fields of a model without its rule and preparation; ``k`` is the number of clusters."""
 
 
 def _one_of(names: list[str]) -> AfterValidator:

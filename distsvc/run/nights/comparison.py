@@ -199,7 +199,7 @@ def cluster_stories(
     now: Mapping[int, int],
     only_used: bool = True,
 ) -> list[StoryPart]:
-    """Return the stories of clusters, from their events and their rows `before` and `now` by id.
+    """Return the change of each cluster, from events and numbers of rows `before` and `now` by id.
 
     `only_used` skips clusters without rows in both tables, which only the models have.
     """

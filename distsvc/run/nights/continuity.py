@@ -1,4 +1,4 @@
-"""The previous run, and cluster ids that continue those of earlier runs."""
+"""The previous run, and cluster ids that continue from earlier runs."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class WholeBar:
         self.console = Console(stderr=True)
         self._shown = ExitStack()
         self._bars = Progress(
-            TextColumn("{task.description:<26}", table_column=_cut()),  # a line fits into 80
+            TextColumn("{task.description:<26}", table_column=_cut()),  # 80 characters a line
             BarColumn(bar_width=14),
             _Pace(_cut()),
             TimeElapsedColumn(),
@@ -60,7 +60,7 @@ class WholeBar:
     def begin(self, phase: str, title: str = "") -> None:
         """Show the beginning of a phase."""
         at = self._bars.tasks[self._bar].completed
-        if phase == "open":  # of the next run of a demo or backfill
+        if phase == "open":  # the next run of a demo or backfill begins
             at = 0.0
         first, last = SHARES.get(phase, (at, at + (0.65 - at) / 3.0))
         self._begun, self._end = max(first, at), max(last, at)

@@ -54,7 +54,7 @@ class Result:
     Attributes
     ----------
     facts : dict
-        Values that JSON can hold.
+        JSON values.
     arrays, large : dict of ndarray
         Arrays; `large` ones become files of their own, which are mapped.
     rows : int

@@ -135,7 +135,7 @@ class Steps:
         written. The work starts with the first `next`, and ends only if all results are read: use
         `do` if no results are needed.
 
-        Errors are those of `fan_out`, and `LostWorkError` if the disk or the store lost a result.
+        Errors as in `fan_out`; `LostWorkError` if the disk or the store lost a result.
         """
         for number in self._numbers(phase, n):
             yield self.run.load(phase.result(number))

@@ -92,7 +92,7 @@ class Meter:
 class Progress:
     """Logs and displays events, and stores the costs of phases.
 
-    Parameters are those of `Display`. Every event has the name of the `run`, once it is known.
+    Parameters as in `Display`. Every event has the name of the `run`, once it is known.
     """
 
     def __init__(

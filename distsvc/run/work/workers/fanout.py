@@ -230,7 +230,7 @@ def _sendable(error: BaseException | None) -> BaseException | None:
 def _outcomes(future: Future, group: list[int]) -> tuple[list[TaskOutcome], float]:
     """Return the outcomes of a group of numbers, and seconds; a lost worker fails all of them.
 
-    Errors are those of the cluster.
+    It raises the cluster's errors.
     """
     error = future.exception()
     if error is None:
