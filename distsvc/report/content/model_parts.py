@@ -191,7 +191,7 @@ class Branch(ReportPart):
     z : float or None
         Height of the peak above the valley in standard errors; None for the root.
     kept : bool
-        Whether it is a cluster, then with a label.
+        Whether the branch is a cluster. It then has a label.
     profile : list of [height, share]
         Share of rows that reach each height; heights fall.
 

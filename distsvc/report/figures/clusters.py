@@ -1,4 +1,4 @@
-"""The figures of every run, as SVG strings of parts of the report."""
+"""The figures of every run, drawn from parts of the report as SVG strings."""
 
 from __future__ import annotations
 

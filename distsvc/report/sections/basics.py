@@ -1,4 +1,4 @@
-"""Words of the page of every run: warnings, doubts, the caption of the picture, indices."""
+"""The words on every page: warnings, doubts, the caption of the picture, indices."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def rival(report: Report) -> str:
 
 
 def brief(report: Report) -> str:
-    """Return the answer in a few words: how many clusters, or that there are no clear ones."""
+    """Return the answer in a few words: the number of clusters, or that it is not reliable."""
     if not why_unclear(report):
         return n_clusters(report)
     return "probably many small clusters" if good_numbers(report) else "no reliable clusters"
@@ -43,7 +43,7 @@ def best_guess(report: Report) -> str:
 def good_numbers(report: Report) -> list[int]:
     """Return the numbers of clusters of all good divisions if each has 10 or more, else nothing.
 
-    A good division has a standing of at least 0.8, relative to the winner's.
+    A division is good if its `standing`, relative to the winner's, is at least 0.8.
     """
     candidates = report.levels.candidates if report.levels else []
     good = [row.n_clusters for row in candidates if row.winner or (row.standing or 0.0) >= 0.8]
