@@ -3,7 +3,7 @@
 import re
 
 LONGEST_WORD, LONGEST_TEXT = 300, 2000
-"""Maximum number of characters of a word and of a message; longer ones lose their middle."""
+"""Maximum lengths of a word and of a message, in characters; the middle of others is cut out."""
 
 
 def one_line(text: str) -> str:

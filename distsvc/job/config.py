@@ -112,7 +112,7 @@ class InputConfig(_Section):
     """The features. Default: every column of numbers, and every boolean or text column of few
     levels where the algorithm takes categories."""
     exclude: Annotated[tuple[Text, ...], Field(strict=False)] = ()
-    """Columns that are no features. Default: none."""
+    """Columns that are not features. Default: none."""
     id: Text | None = None
     """A column that is copied to the output. Default: the row's number."""
     classes: Text | None = None

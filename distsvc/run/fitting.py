@@ -258,7 +258,7 @@ def _fill(sums: ColumnSums, survey: Survey, together: Sequence[slice]) -> tuple[
 def _medians(sums: ColumnSums, survey: Survey, together: Sequence[slice]) -> np.ndarray:
     """Return the pilot's medians (d,), and means of columns without values there.
 
-    The median of a one-hot column is the value of more than half of the rows, or none.
+    In a one-hot column, the median is 1 only if more than half of the rows have its level.
     """
     means, _ = sums.mean_and_variance()
     pilot = np.where(np.isnan(survey.pilot).all(axis=0), means, survey.pilot)

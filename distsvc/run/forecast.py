@@ -200,7 +200,7 @@ def _without_time(job: Job, plan: Plan, algorithm: AlgorithmJob, memory: Memory)
 
 @dataclass(frozen=True)
 class Trial:
-    """Costs and numbers of tasks of a job's phases on part of the table.
+    """Job on part of the table: costs and numbers of tasks by phase.
 
     Attributes
     ----------

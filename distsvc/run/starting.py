@@ -452,7 +452,7 @@ def _interrupted(request: Request, fresh: bool) -> tuple[RunDirectory | None, li
 
 
 def _check_lineage(run: RunDirectory, request: Request) -> None:
-    """Raise JobFileError if the run that an interrupted one continues is no longer published."""
+    """Raise JobFileError if the previous run of an interrupted run is no longer published."""
     with suppress(DataError):  # it is unknown
         then = request.output.continued_by(run.name)
         if then is None or then == request.continued or Output(then.address).manifest():

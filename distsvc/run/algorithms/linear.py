@@ -105,7 +105,7 @@ class Linear(AlgorithmJob):
         return Result(facts | {"n_rows": Z.shape[0]}, arrays, rows=Z.shape[0])
 
     def held(self, sizes: Sizes) -> Held:
-        """Return the memory of rows with the solver's vectors, and of lists of candidates.
+        """Return the memory of the rows, the solver's vectors and the lists of candidates.
 
         A ball's rows are centred, which needs a copy.
         """

@@ -208,7 +208,7 @@ def _lists(values: np.ndarray) -> pa.Array:
 class Reasons(OptionalColumns):
     """Reasons of outliers, or of the lowest scores if there are none.
 
-    With `output.reasons` of 0 there is no text, and reasons are counted only if that is quick.
+    If `output.reasons` is 0, there is no text. Reasons are then counted only if the rule is quick.
     """
 
     keys = ("reasons",)
@@ -421,7 +421,7 @@ def schema(run: RunDirectory, rule: Rule) -> dict[str, str]:
 
 
 def parts_place(run: RunDirectory) -> Store:
-    """Return the store of labelled parts: in the output if they are published, else in the work."""
+    """Return the store of labelled parts: the output if it publishes them, else the work folder."""
     if output_format(run.plan.output.format).publishes_parts:
         return run.stored
     return run.work.below("parts")

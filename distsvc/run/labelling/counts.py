@@ -185,7 +185,7 @@ class ClusterContents:
     missing : ndarray of shape (k, d), int64
         Missing values of each cluster in each column of numbers.
     labels, sample : ndarray of shape (m,) and (m, b)
-        Clusters and values of about 10,000 rows, in the columns that are no features.
+        Clusters and values of about 10,000 rows, in the columns that are not features.
 
     """
 

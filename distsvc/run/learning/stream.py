@@ -64,8 +64,8 @@ def keyed_blocks(
 ) -> Iterator[np.ndarray]:
     """Yield the blocks of an epoch from number `first` on, after `prepare(rows, keys)`.
 
-    A block is a range of keys, taken from all parts: a uniform sample of the table in any order of
-    its rows. The next block is read while one is in use.
+    A block has the rows of all parts with keys in one range. So it is a uniform sample of the
+    table, in whatever order the table's rows are. The next block is read while one is in use.
     """
 
     def load(number: int) -> np.ndarray:

@@ -285,7 +285,7 @@ def _keys_of(phase: Phase) -> str:
 def _write_keys(
     steps: Steps, phase: Phase, ranges: Ranges, more: dict[str, int] | None = None
 ) -> None:
-    """Write the range of keys [low, high) of the sample, and `more`, for the tasks of a phase."""
+    """Write the sample's range of keys [low, high), and `more`, for the tasks of a phase."""
     low, high = _ends(ranges)
     steps.run.write(_keys_of(phase), Result({"low": low, "high": high} | (more or {})))
 

@@ -101,7 +101,7 @@ def read_model(folder: Path) -> ModelFile:
 
 
 def restore_model(model: ModelFile, folder: Path, run: RunDirectory, of: str = OWN) -> None:
-    """Write the model of a folder as results of a run, with the prefix `of`.
+    """Write a folder's model as results of a run; `of` is the prefix of their names.
 
     `DataError` if its arrays are damaged.
     """

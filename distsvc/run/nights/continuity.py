@@ -75,7 +75,7 @@ class Previous:
 
     @property
     def way_back(self) -> str:
-        """Advice if it was published although checks failed, else empty."""
+        """Advice on removing it if it was published although checks failed, else empty."""
         if not self.manifest.override:
             return ""
         return (

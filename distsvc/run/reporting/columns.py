@@ -208,7 +208,7 @@ def number_fields(x: np.ndarray, labels: np.ndarray, order: np.ndarray) -> dict[
 
 
 def explained_share(rows: np.ndarray) -> float:
-    """Return the share of the Gini impurity of levels explained by clusters, from rows (k, L).
+    """Return the share of the levels' Gini impurity that clusters explain, from counts (k, L).
 
     It is Goodman and Kruskal's tau, adjusted for chance.
     """
@@ -221,7 +221,7 @@ def explained_share(rows: np.ndarray) -> float:
 
 
 def explained_ranks(x: np.ndarray, labels: np.ndarray) -> float:
-    """Return the share of the variance of the ranks of x (m,) explained by clusters.
+    """Return the share of the rank variance of x (m,) that clusters explain.
 
     The share is the statistic of Kruskal and Wallis divided by its maximum, adjusted for chance.
     """

@@ -45,7 +45,7 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True)
 class Plan:
-    """How the driver and all workers read a table.
+    """Plan by which the driver and all workers read a table.
 
     Attributes
     ----------

@@ -366,7 +366,7 @@ def sentence(event: str, fields: Fields) -> str:
 
 
 def details(fields: Fields) -> str:
-    """Return all fields except the name of the run, which is the same everywhere."""
+    """Return all fields as text, except the name of the run."""
     return ", ".join(f"{name} {value}" for name, value in fields.items() if name != "run")
 
 

@@ -328,7 +328,7 @@ def _local_client(workers: int, threads: int) -> Iterator[Client]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence Dask's logs; our errors and events say the same."""
+    """Silence Dask's logs; errors and events of distsvc report the same."""
     from distributed.utils import silence_logging_cmgr
 
     with ExitStack() as stack:
