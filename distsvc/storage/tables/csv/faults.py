@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from distsvc.errors import DataError
 from distsvc.storage.places.location import Location
 from distsvc.storage.rows.numeric_text import NUMBER_PATTERN, TextStats, matches
-from distsvc.storage.tables.csv.text import Head, head_of, is_utf8
+from distsvc.storage.tables.csv.text import ZEROS, Head, encoding_of, head_of
 
 MAX_CSV_VALUE_BYTES = 16 << 20
 """Maximum size of a value, and of the part of a file that is parsed at a time."""
@@ -42,10 +42,15 @@ def text_error(file: Location, columns: Mapping[str, TextStats]) -> DataError | 
         for name, words in itertools.islice(mixed.items(), most)
     ]
     more = f"; and {len(mixed) - most} more columns" if len(mixed) > most else ""
+    odd = [word for words in mixed.values() for word in words.odd]
+    if any(ZEROS.decode() in word for word in odd):
+        return encoding_error(file)
     which = "these columns" if len(mixed) > 1 else "the column"
+    advice = "mend the values; leave them empty if they are missing"
+    if any(word.lstrip().startswith("#") for word in [*mixed, *odd]):
+        advice = "take out the lines with comments"
     return DataError(
-        f"{file.shown}, {'; '.join(found)}{more}; leave {which} out of input.columns, or mend the "
-        "values; leave them empty if they are missing, and take out comments"
+        f"{file.shown}, {'; '.join(found)}{more}; leave {which} out of input.columns, or {advice}"
     )
 
 
@@ -80,24 +85,45 @@ def _counted(odd: Counter[str], most: int = 10) -> str:
 
 def parse_error(file: Location, error: DataError) -> DataError:
     """Return the error for a text that Arrow can't read, with the line if it is found."""
-    if "conversion error" in str(error) and "invalid UTF8" not in str(error):
+    text, head = str(error), head_of(file)
+    widths = "Expected " in text and " columns" in text
+    if not widths and "invalid UTF8" not in text:
         return quote_fault(file) or error
-    return encoding_fault(file) or quote_fault(file) or _width_fault(file) or error
+    comment = widths and (": #" in text or head.text.startswith(b"#"))
+    with _lines(file, head) as lines:
+        for number, line in enumerate(lines, start=1):
+            if comment and line.startswith(b"#"):
+                found = line.decode(errors="replace").strip()[:_SHOWN]
+                return DataError(
+                    f"{file.shown}, line {number}: expected fields, found a comment, {found!r}; "
+                    "comments are not read: take such lines out"
+                )
+            if ZEROS in line or encoding_of(line):
+                return line_encoding_error(file, line, number)
+    return quote_fault(file) or (_width_fault(file, head) if widths else None) or error
 
 
-def _width_fault(file: Location) -> DataError | None:
+def _width_fault(file: Location, head: Head) -> DataError | None:
     """Return the error for the first record whose number of fields differs from the header."""
-    head = head_of(file)
     with _reader(file, head) as reader:
         header: list[str] = next((fields for fields in reader if fields), [])
+        top = reader.line_num
         odd = next((fields for fields in reader if fields and len(fields) != len(header)), None)
-        if odd is None:
-            return None
+        line = reader.line_num
+    if odd is None:
+        return None
+    width, found = len(header), len(odd)
+    if width == 1 and line > top:
         return DataError(
-            f"{file.shown}, line {reader.line_num}: expected {len(header)} fields, as in the "
-            f"header, found {len(odd)}: {head.separator.join(odd)[:_SHOWN]!r}; mend the line, or "
-            "take out comments and lines above the header"
+            f"{file.shown}, line {top}: expected a header with {found} names, as line {line} has "
+            f"{found} fields, found {header[0][:_SHOWN]!r}; take out the lines above the header"
         )
+    words = f"{file.shown}, line {line}: expected {width} fields, as in the header, found {found}"
+    if found == width + 1 and not odd[-1]:
+        return DataError(
+            f"{words}, the last of which is empty; take the separator out at the end of lines"
+        )
+    return DataError(f"{words}: {head.separator.join(odd)[:_SHOWN]!r}; mend the line")
 
 
 def quote_fault(file: Location) -> DataError | None:
@@ -140,17 +166,24 @@ def _open_quote(file: Location, first: int, last: int, fault: str) -> DataError:
     )
 
 
-def encoding_fault(file: Location) -> DataError | None:
-    """Return the error for the first line that is not text in UTF-8, or None."""
+def encoding_error(file: Location) -> DataError:
+    """Return the error for the first line that is not UTF-8."""
     with _lines(file, head_of(file)) as lines:
-        number = next((n for n, line in enumerate(lines, start=1) if not is_utf8(line)), None)
-    return None if number is None else encoding_error(file, number)
+        numbered = enumerate(lines, start=1)
+        found = ((n, line) for n, line in numbered if ZEROS in line or encoding_of(line))
+        number, line = next(found, (1, b""))
+    return line_encoding_error(file, line, number)
 
 
-def encoding_error(file: Location, line: int) -> DataError:
-    """Return the error for a line that is not text in UTF-8."""
+def line_encoding_error(file: Location, text: bytes, line: int) -> DataError:
+    """Return the error for a text that is not UTF-8, with its likely encoding."""
+    if ZEROS in text:
+        return DataError(
+            f"{file.shown}, line {line} holds bytes that are zero, where space was reserved and "
+            "nothing was written; is the file whole? If so, take them out"
+        )
     return DataError(
-        f"{file.shown}, line {line} is not text in UTF-8; is the file whole, and is it CSV? If so, "
+        f"{file.shown}, line {line} is not UTF-8, but looks like {encoding_of(text) or 'LATIN1'}; "
         "write it as UTF-8"
     )
 
@@ -173,7 +206,10 @@ def _reader(file: Location, head: Head, strict: bool = False) -> Iterator[Any]:
         text = io.TextIOWrapper(stream, errors="replace", newline="")
         before = csv.field_size_limit(MAX_CSV_VALUE_BYTES)
         try:
-            yield csv.reader(text, delimiter=head.separator, strict=strict)
+            reader: Any = csv.reader(text, delimiter=head.separator, strict=strict)
+            for _ in range(head.skip):
+                next(reader)
+            yield reader
         finally:
             csv.field_size_limit(before)
 

@@ -43,9 +43,10 @@ from distsvc.storage.tables.csv.text import (
     are_large_integers,
     are_plain_integers,
     check_header,
+    encoding_of,
     first_line,
+    has_hexadecimals,
     head_of,
-    is_utf8,
     with_missing,
     without_missing,
 )
@@ -217,8 +218,8 @@ class _Files(NamedTuple):
             for name in [name for name in one.types.names if name in features | others]:
                 values, kind = one.text(name), one.types.field(name).type
                 if pa.types.is_binary(kind):
-                    if name in named and (fault := faults.encoding_fault(one.place)):
-                        raise fault
+                    if name in named:
+                        raise faults.encoding_error(one.place)
                     texts = (value and value.decode("latin-1") for value in values.to_pylist())
                     values = pa.array(texts, pa.string())
                 if pa.types.is_floating(kind) and are_thousands(values):
@@ -249,7 +250,14 @@ def _looked_at(place: Location, version: Version, used: Collection[str] | None) 
     text = {f.name: f.type if pa.types.is_binary(f.type) else pa.string() for f in types}
     with _reading(place, pa.schema(text)) as reader:
         first = next(iter(reader), None)
-    return _File(place, version, types, first)
+    hexadecimal = {
+        field.name: pa.string()
+        for field in types
+        if pa.types.is_integer(field.type)
+        and first is not None
+        and has_hexadecimals(first[field.name])
+    }
+    return _File(place, version, _with_types(types, hexadecimal), first)
 
 
 def _with_types(schema: pa.Schema, types: dict[str, pa.DataType]) -> pa.Schema:
@@ -383,13 +391,15 @@ def _open(
     file: Location, schema: pa.Schema | None = None, use_threads: bool = True
 ) -> Iterator[_Reader]:
     head = head_of(file)
-    if not is_utf8(first_line(head.text)):
-        raise faults.encoding_error(file, 1)
+    if encoding_of(first_line(head.text)):
+        raise faults.line_encoding_error(file, first_line(head.text), 1)
     types = {field.name: field.type for field in schema} if schema is not None else None
     with file.open(cache="readahead") as handle:
         reader = _Reader(
             pa.CompressedInputStream(handle, "gzip") if head.is_packed else handle,
-            read_options=csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=use_threads),
+            read_options=csv.ReadOptions(
+                block_size=_BLOCK_BYTES, use_threads=use_threads, skip_rows=head.skip
+            ),
             parse_options=csv.ParseOptions(delimiter=head.separator, newlines_in_values=True),
             convert_options=csv.ConvertOptions(
                 column_types=types, include_columns=list(types) if types is not None else None

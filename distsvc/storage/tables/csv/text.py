@@ -23,18 +23,46 @@ HEAD_BYTES = 1 << 16
 """Number of bytes at the beginning of a file that decide its packing and separator."""
 
 _SEPARATORS = ",;\t|"
+_EXCEL = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=(.)"?\r?\n', re.IGNORECASE)
+"""First line of a file with Excel's declaration of the separator."""
+
 _GZIP = b"\x1f\x8b"
+_OTHERS = {
+    b"PK\3\4": "a ZIP archive or a spreadsheet", b"PAR1": "Parquet", b"BZh": "packed by bzip2",
+    b"\xfd7zXZ": "packed by xz", b"\x28\xb5\x2f\xfd": "packed by Zstandard",
+    b'{"': "JSON", b"[{": "JSON", b"<": "HTML or XML",
+}  # fmt: skip
+"""First bytes of files that are not CSV."""
+
+ZEROS = b"\0" * 8
+"""Bytes that occur in no text of any encoding."""
+
+_MARKS = {
+    b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32",
+    b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16",
+}  # fmt: skip
+"""Byte order marks."""
+
+_OF_WINDOWS = re.compile(rb"[\x80\x82-\x8c\x8e\x91-\x9c\x9e\x9f]")
+"""Characters of CP1252 that Latin-1 lacks, such as a typographic quote."""
+
 _WHOLE = r"^(0|-?[1-9]\d*)$"
 _LARGE = r"^-?\d{1,38}$"
 
 
-def is_utf8(text: bytes) -> bool:
-    """Return whether bytes are text in UTF-8, which may end within a character."""
+def encoding_of(text: bytes) -> str | None:
+    """Return the likely encoding of a text, by its name in iconv; None for UTF-8.
+
+    The text may end within a character.
+    """
+    marked = next((name for mark, name in _MARKS.items() if text.startswith(mark)), None)
+    if marked or (len(text) > 1 and 5 * text.count(0) > 2 * len(text)):
+        return marked or ("UTF-16LE" if text[1] == 0 else "UTF-16BE")
     try:
         codecs.utf_8_decode(text, "strict", False)
     except UnicodeDecodeError:
-        return False
-    return b"\0" not in text
+        return "CP1252" if _OF_WINDOWS.search(text) else "LATIN1"
+    return None
 
 
 def first_line(head: bytes) -> bytes:
@@ -53,21 +81,23 @@ class Head(NamedTuple):
         Whether the file is packed by gzip.
     separator : str
         The separator of fields.
+    skip : int
+        Number of lines above the header.
     """
 
     text: bytes
     is_packed: bool
     separator: str
+    skip: int
 
     @property
     def is_empty(self) -> bool:
-        """Whether the file has at most one line of text, without an end."""
-        is_short = len(self.text) < HEAD_BYTES and is_utf8(self.text)
-        return is_short and not re.search(rb"[\r\n]", self.text.lstrip())
+        """Whether the file has at most one line, without an end."""
+        return len(self.text) < HEAD_BYTES and not re.search(rb"[\r\n]", self.text.lstrip())
 
 
 def head_of(file: Location) -> Head:
-    """Read the beginning of a file; `DataError` for a damaged archive."""
+    """Read the beginning of a file; `DataError` if it is not text."""
     with file.naming_errors():
         with file.open() as handle:
             raw = handle.read(HEAD_BYTES)
@@ -80,8 +110,17 @@ def head_of(file: Location) -> Head:
                     raise DataError(f"can't read {file.shown}: the packed file was cut")
         except zlib.error as error:
             raise DataError(f"can't read {file.shown}: {error}") from None
-    is_tabs = file.is_named([".tsv", ".tsv.gz"]) and b"\t" in first_line(text)
-    return Head(text, is_packed, "\t" if is_tabs else _separator(text))
+    other = next((what for mark, what in _OTHERS.items() if raw.startswith(mark)), None)
+    if other is not None:
+        raise DataError(
+            f"{file.shown} is {other}, by its first bytes, and is named like CSV; name it as what "
+            "it is, or unpack it and write it as CSV"
+        )
+    excel = _EXCEL.match(text)
+    if excel is not None:
+        return Head(text, is_packed, excel[1].decode("latin-1"), 1)
+    separator = "\t" if file.is_named([".tsv", ".tsv.gz"]) and b"\t" in first_line(text) else ""
+    return Head(text, is_packed, separator or _separator(text), 0)
 
 
 def _separator(text: bytes) -> str:
@@ -155,6 +194,11 @@ def are_large_integers(values: pa.Array) -> bool:
 def without_missing(values: pa.Array) -> pa.Array:
     """Return the texts that are not missing numbers."""
     return values.filter(pc.invert(pc.is_in(values, NO_NUMBER)))
+
+
+def has_hexadecimals(values: pa.Array) -> bool:
+    """Return whether a text is like 0x1f; Arrow reads it as an integer in the first rows only."""
+    return bool(pc.any(matches(values, "(?i)^[+-]?0x"), min_count=0).as_py())
 
 
 def with_missing(batch: pa.RecordBatch, codes: Collection[str]) -> pa.RecordBatch:

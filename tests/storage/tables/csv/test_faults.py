@@ -20,15 +20,23 @@ def refused(path, tmp_path, **fields) -> str:
 
 
 @pytest.mark.parametrize(
-    "encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "latin-1", "cp1252"]
+    ("encoding", "named"),
+    [
+        ("utf-16", "UTF-16"),
+        ("utf-16-le", "UTF-16LE"),
+        ("utf-16-be", "UTF-16BE"),
+        ("utf-32", "UTF-32"),
+        ("latin-1", "LATIN1"),
+    ],
 )
 @pytest.mark.parametrize("packed", [False, True])
-def test_the_line_of_another_encoding_is_named(tmp_path, encoding, packed):
+def test_the_encoding_of_a_file_is_named(tmp_path, encoding, named, packed):
     content = PLAIN.encode(encoding)
     path = tmp_path / ("my t.csv.gz" if packed else "my t.csv")
     path.write_bytes(gzip.compress(content) if packed else content)
     suffix = ".gz" if packed else ""
-    assert f"csv{suffix}, line 1 is not text in UTF-8" in refused(path, tmp_path)
+    expected = f"csv{suffix}, line 1 is not UTF-8, but looks like {named}; write it as UTF-8"
+    assert expected in refused(path, tmp_path)
 
 
 @pytest.mark.parametrize("start", [1, 2000])
@@ -39,10 +47,15 @@ def test_bytes_in_a_value_are_told_where_the_column_is_used(tmp_path, monkeypatc
     path.write_bytes(("x,city\n" + "\n".join(lines)).encode("latin-1"))
     message = refused(path, tmp_path, columns=["x", "city"])
     if start > 1:  # the column looked like text
-        assert f"line {start + 2} is not text in UTF-8" in message
+        assert f"line {start + 2} is not UTF-8" in message
     else:
-        assert "line 3 is not text in UTF-8" in message
+        assert "line 3 is not UTF-8" in message
         assert opened(path, tmp_path).columns == ("x",), "a column that nobody uses"
+
+
+def test_characters_of_windows(tmp_path):
+    (tmp_path / "t.csv").write_bytes("preis €,x\n1,2\n3,4\n".encode("cp1252"))
+    assert "looks like CP1252" in refused(tmp_path / "t.csv", tmp_path)
 
 
 @pytest.mark.parametrize("separator", [",", ";"])
@@ -51,11 +64,28 @@ def test_a_mark_of_utf8_is_no_part_of_the_text(tmp_path, separator):
     assert opened(tmp_path / "t.csv", tmp_path).columns == ("x", "y")
 
 
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("# made by hand\nx,y\n1,2\n3,4\n", 1),
+        ("# made by hand, by me, today\nx,y\n1,2\n3,4\n", 1),
+        ("x,y\n1,2\n# a pause\n3,4\n", 3),
+        ('x,y\n"1",2\n\n# a pause, and\n# another\n3,4\n', 4),
+    ],
+)
+def test_the_line_of_a_comment_is_named(tmp_path, text, line):
+    (tmp_path / "t.csv").write_text(text)
+    message = refused(tmp_path / "t.csv", tmp_path)
+    assert f"t.csv, line {line}: expected fields, found a comment, '# " in message
+
+
 def test_comments_that_look_like_fields(tmp_path):
     (tmp_path / "t.csv").write_text("x\n1\n# a pause\n3\n")
     message = refused(tmp_path / "t.csv", tmp_path)
     assert "line 3: column 'x'" in message
-    assert message.endswith("take out comments")
+    assert message.endswith("take out the lines with comments")
+    (tmp_path / "t.csv").write_text("# by hand\nx\n1\n3\n")
+    assert "take out the lines with comments" in refused(tmp_path / "t.csv", tmp_path)
 
 
 def words_of(message: str) -> list[str]:
@@ -180,6 +210,7 @@ def test_points_for_thousands(tmp_path):
         ("t.csv", "Temp, C;Power, kW\n21.5;3\n22.5;4\n", ("Temp, C", "Power, kW")),
         ("t.tsv", "value, kW\tother\n1\t2\n", ("value, kW", "other")),
         ("t.csv", 'size (");weight\n1;2\n', ('size (")', "weight")),
+        ("t.csv", "sep=;\na;b\n1;2\n", ("a", "b")),
         ("t.csv", "a|b, c, d\n1|2\n", ("a", "b, c, d")),
     ],
 )
@@ -197,12 +228,10 @@ def test_a_decimal_comma_is_no_separator(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x,y\n1,2,\n3,4,\n", "line 2: expected 2 fields, as in the header, found 3: '1,2,'; mend"),
-        ("# made by hand, by me, today\nx,y\n1,2\n3,4\n", "line 2: expected 3 fields"),
-        ('x,y\n"1",2\n\n# a pause\n3,4\n', "line 4: expected 2 fields, as in the header, found 1"),
-        ("Report of May\n\nx,y\n1,2\n3,4\n", "take out comments and lines above the header"),
-        ("x,y\n1,2\n3,4\n" + "\0" * 4096, "line 4 is not text in UTF-8"),
-        ("x,y\n1,2\n3" + "\0" * 99 + ",4\n", "line 3"),
+        ("x,y\n1,2,\n3,4,\n", "line 2: expected 2 fields, as in the header, found 3, the last"),
+        ("Report of May\n\nx,y\n1,2\n3,4\n", "line 1: expected a header with 2 names"),
+        ("x,y\n1,2\n3,4\n" + "\0" * 4096, "line 4 holds bytes that are zero"),
+        ("x,y\n1,2\n3" + "\0" * 99 + ",4\n", "line 3 holds bytes that are zero"),
     ],
 )
 def test_the_line_of_a_damaged_file_is_named(tmp_path, text, message):

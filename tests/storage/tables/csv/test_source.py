@@ -153,7 +153,7 @@ def test_the_first_bytes_say_how_a_file_is_packed(tmp_path):
     (tmp_path / "t.csv").write_bytes(gzip.compress(b"x\n1\n2\n"))
     assert opened(tmp_path / "t.csv", tmp_path).n_rows == 2
     (tmp_path / "u.csv").write_bytes(b"PK\3\4" + bytes(100))
-    with pytest.raises(DataError, match=r"u.csv, line 1 is not text in UTF-8; .* is it CSV\?"):
+    with pytest.raises(DataError, match=r"u.csv is a ZIP archive or a spreadsheet"):
         opened(tmp_path / "u.csv", tmp_path)
     path.write_bytes(gzip.compress(b"x\n1\n")[:10])
     with pytest.raises(DataError, match=r"can't read .*t.csv.gz: the packed file was cut"):
@@ -240,3 +240,10 @@ def test_a_file_with_one_line_has_no_rows(tmp_path):
     assert opened(tmp_path / "in", tmp_path).n_rows == 2
     with pytest.raises(EmptyInputError):
         opened(tmp_path / "in" / "b.csv", tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"BZh9", b'{"a": 1}\n', b"[{}]", b"<html>\n"])
+def test_what_is_no_csv_is_refused_with_what_to_do(tmp_path, content):
+    (tmp_path / "t.csv").write_bytes(content)
+    with pytest.raises(DataError, match=r"by its first bytes, .* write it as CSV"):
+        opened(tmp_path / "t.csv", tmp_path)
