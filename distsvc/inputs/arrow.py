@@ -64,6 +64,8 @@ class Tables(Input):
             if known is None or not batch.schema.equals(known):
                 known = batch.schema
                 number_types(known, self.asked.name, self.names)
+            if self.ends is not None:
+                self.ends.add_batch(batch)
             yield matrix(batch, self.dtype)
 
     def _readers(self) -> Iterator[pa.RecordBatchReader]:

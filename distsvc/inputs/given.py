@@ -67,6 +67,8 @@ class ArrayRows(Input):
                 f"the type {type(part).__name__}"
             )
         self._check_numbers(found.dtype)
+        if self.ends is not None:
+            self.ends.add_array(found)
         return cut(found, self.asked.most(found.shape[1]))
 
     def _check_numbers(self, dtype: np.dtype) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from distsvc.errors import UnusableRowsError, shown
+from distsvc.inputs.exactness import Ends
 
 BLOCK_VALUES = 2**20
 """Maximum number of values of a block; learners and rules make several copies of it."""
@@ -80,6 +81,7 @@ class Input(ABC):
     lazy = False  # whether `map` returns a collection of dask
     first = 0  # the number of the first row
     words = ""  # the name of the part of X in which rows are counted
+    ends: Ends | None = None  # set by `watched`
     # Set by `opened`:
     header: UserData  # an object with the number and names of the columns, for scikit-learn
     names: Sequence[str] | None
@@ -109,6 +111,11 @@ class Input(ABC):
         common = np.result_type(*kinds)
         self.dtype = common if common == np.float32 else np.dtype(np.float64)
         return self
+
+    def watched(self) -> Ends:
+        """Return the extremes of columns of large integers, which the next pass computes."""
+        self.ends = Ends()
+        return self.ends
 
     def chunks(self) -> Iterator[np.ndarray]:
         """Yield the rows of a pass as arrays (n, d) of any length and dtype of numbers."""
@@ -231,6 +238,9 @@ class Spool(Input):
 
     def columns(self) -> Columns:
         return self.source.header, [self.source.dtype], self.source.names
+
+    def watched(self) -> Ends:
+        return self.source.watched()
 
     def pieces(self) -> Iterator[np.ndarray]:
         if not self._whole:

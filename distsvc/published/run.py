@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import cached_property
+from html import escape
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from distsvc.storage.places.arrays import read_json
 from distsvc.storage.places.process import scratch
 from distsvc.storage.places.store import Store, store_of
 from distsvc.storage.publishing.manifest import (
+    PAGE,
     REPORT,
     Manifest,
     checked,
@@ -226,9 +228,33 @@ class Run:
         return listed_file(self._store, self._manifest, name).file
 
     def __repr__(self) -> str:
+        return f"<distsvc run {self.path}: {self._counts()}>"
+
+    def _counts(self) -> str:
         k = self._manifest.clusters
-        counts = f"{k} cluster{'s' * (k != 1)} in {self._manifest.rows:,} rows"
-        return f"<distsvc run {self.path}: {counts}>"
+        return f"{k} cluster{'s' * (k != 1)} in {self._manifest.rows:,} rows"
+
+    def _repr_html_(self) -> str:
+        """Return the clusters, the share outside and the path of the page, for a notebook."""
+        page = f"{self.path.rstrip('/')}/{PAGE}"
+        head = f"<p><b>{escape(self.path)}</b>: {self._counts()}"
+        try:
+            report = self.report
+        except DataError:
+            return head + "</p>"
+        if report.outliers.defined:
+            head += f", {report.outliers.share:.1%} outside"
+        rows = "".join(
+            f"<tr><td>{c.label}</td><td>{c.rows:,}</td><td>{c.share:.1%}</td>"
+            f"<td>{c.outliers:,}</td></tr>"
+            for c in report.clusters[:20]
+        )
+        more = len(report.clusters) - 20
+        rest = f"<p>and {more} more clusters</p>" if more > 0 else ""
+        titles = "".join(f"<th>{name}</th>" for name in ("label", "rows", "share", "outside"))
+        table = f"<table><thead><tr>{titles}</tr></thead><tbody>{rows}</tbody></table>{rest}"
+        warnings = "".join(f"<p>{escape(warning)}</p>" for warning in report.warnings)
+        return f"{head}; the page is {escape(page)}</p>{table}{warnings}"
 
 
 def load(path: str | os.PathLike[str]) -> Run:

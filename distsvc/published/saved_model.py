@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from distsvc.run.model.files import ModelFile, read_labeller, read_model
 from distsvc.run.work.plan import choose_block_rows
 from distsvc.storage.publishing.formats import published_columns
 from distsvc.storage.rows.blocks import Block
+from distsvc.storage.rows.columns import truncated
 from distsvc.storage.rows.features import names_of
 from distsvc.storage.rows.given_rows import NAME, array_columns, given_blocks, given_rows
 from distsvc.storage.rows.usable import select_rows, usable_rows
@@ -345,6 +347,27 @@ class Model:
         columns["label"] = self.ids[columns["label"]]
         return columns
 
+    def _repr_html_(self) -> str:
+        """Return clusters, columns and folded parameters, for a notebook."""
+        about = {
+            "algorithm": self.algorithm,
+            "clusters": truncated([str(one) for one in self.ids.tolist()]) or "none",
+            "columns": truncated(self.columns),
+            "id": self.id or "number of the row",
+            "missing values": self._missing,
+        }
+        more = f"<details><summary>parameters</summary>{_table(self.parameters)}</details>"
+        return f"<p><b>distsvc model</b></p>{_table(about)}{more}"
+
     def __repr__(self) -> str:
         k, d = self.n_clusters, len(self.columns)
         return f"<distsvc model: {self.algorithm}, {k} cluster{'s' * (k != 1)}, {d} columns>"
+
+
+def _table(rows: Mapping[str, Any]) -> str:
+    """Return names and values as a table of HTML."""
+    lines = (
+        f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>"
+        for name, value in rows.items()
+    )
+    return f"<table><tbody>{''.join(lines)}</tbody></table>"

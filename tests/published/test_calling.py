@@ -183,16 +183,29 @@ def test_labels_in_zarr(table, tmp_path, published):
         _ = run.files
 
 
-def test_how_a_run_shows_itself(published):
+def test_how_a_run_shows_itself(published, tmp_path, monkeypatch):
     k = published.manifest["clusters"]
     assert repr(published) == f"<distsvc run {published.path}: {k} clusters in 600 rows>"
     assert repr(published.model) == f"<distsvc model: support-vector, {k} clusters, 3 columns>"
+    page = published._repr_html_()
+    assert page.count("<tr>") == 1 + k
+    assert "% outside" in page
+    model = published.model._repr_html_()
+    assert f"<tr><th>clusters</th><td>{', '.join(map(str, range(k)))}</td></tr>" in model
+    assert f"<td>{', '.join(published.model.columns)}</td>" in model
+    assert model.count("<tr>") == 5 + len(published.model.parameters)
+    monkeypatch.setitem(published.model.parameters, "gamma", "<b>")
+    assert "<td>&lt;b&gt;</td>" in published.model._repr_html_()
+    odd = distsvc.load(copied(Path(published.path), tmp_path))
+    odd.path = "<b>"
+    assert "&lt;b&gt;" in odd._repr_html_()
 
 
 def test_labels_by_another_runs_model(published, table, tmp_path):
     predict_table(published.path, str(table), str(tmp_path / "out"))
     run = distsvc.load(tmp_path / "out")
     assert run.labels().equals(published.labels())
+    assert "600 rows" in run._repr_html_()
     for name in "model", "report":
         with pytest.raises(DataError, match=f"has no {name}.json: the run labelled rows by"):
             getattr(run, name)

@@ -26,6 +26,7 @@ from distsvc.models.bases.phases import Phases
 from distsvc.models.bases.validation import (
     LazyValues,
     TableLike,
+    check_integers,
     check_rows,
     reject_weights,
 )
@@ -195,6 +196,7 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         X = self._as_numbers(X, reset=True)
         source = open_rows(self, X, reset=True, whole=self._whole)
         if source is None:
+            check_integers(X)
             self._fit_array(check_rows(self, X, ensure_min_samples=2, **self._allowed))
         else:
             with readable_again(source) as source:
@@ -470,9 +472,10 @@ class Passes:
 
         ``key_ranges(n_rows)`` returns the key ranges of the sample.
         """
-        held = _Held(self.source, key_ranges)
+        held, ends = _Held(self.source, key_ranges), self.source.watched()
         for keys, block in self._blocks():
             held.add(block, keys)
+        ends.check(self.source.asked.name, self.source.names)
         if held.n_rows < 2:
             raise UnusableRowsError(
                 f"Found array with {held.n_rows} sample(s) while a minimum of 2 is required"

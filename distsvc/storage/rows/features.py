@@ -190,12 +190,6 @@ def is_numeric(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests)
 
 
-def is_narrow(least: np.ndarray | float, most: np.ndarray | float) -> np.ndarray:
-    """Return whether float64 has too few steps between the extremes of columns, as near 2^63."""
-    size = np.maximum(np.abs(least), np.abs(most))
-    return (size > 2.0**53) & (most - least < 2**20 * np.spacing(size))
-
-
 def is_vector(kind: pa.DataType) -> bool:
     """Return whether an Arrow type is a list of numbers."""
     tests = pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list

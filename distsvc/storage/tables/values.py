@@ -14,11 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distsvc.errors import DataError
+from distsvc.inputs.exactness import is_narrow
 from distsvc.inputs.mixed import MAX_LEVEL_LENGTH, frequent, texts_of
 from distsvc.storage.rows import numeric_text
 from distsvc.storage.rows.blocks import Batches, Span, Table, plain_values
 from distsvc.storage.rows.categories import Codes, are_comparable, has_few_levels
-from distsvc.storage.rows.features import Feature, Numeric, Vector, is_narrow
+from distsvc.storage.rows.features import Feature, Numeric, Vector
 from distsvc.storage.rows.id_detection import (
     MIN_ROWS_TO_DROP,
     SPOT_ROWS,

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from pyarrow import csv
 
 from distsvc.errors import DataError, EmptyInputError
+from distsvc.inputs.exactness import is_narrow
 from distsvc.inputs.mixed import MOST_LEVELS
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.arrays import write_whole
@@ -35,7 +36,7 @@ from distsvc.storage.rows.columns import (
     merge_schemas,
     other_columns,
 )
-from distsvc.storage.rows.features import is_default, is_narrow
+from distsvc.storage.rows.features import is_default
 from distsvc.storage.rows.numeric_text import TextStats, are_thousands, is_text
 from distsvc.storage.rows.versions import Version, checking_version
 from distsvc.storage.tables.csv import faults
