@@ -206,7 +206,9 @@ class NormalMixture:
     ) -> NormalMixture:
         """Return the mixture with the highest posterior density given sums: the step M of EM.
 
-        With `axes` (p, p) covariances are tied, and their common axes start from these.
+        The square of `NARROWEST` times the variance of all rows is added to all variances, as if
+        numbers were measured with this error. With `axes` (p, p) covariances are tied apart from
+        it, and their common axes start from these.
         """
         k, p = sums.first.shape
         mass = sums.mass + 1e-9
@@ -232,8 +234,8 @@ class NormalMixture:
             spread = sums.second[:, 0] + shrink[:, None] * average**2
             whole = np.diag(prior.scatter) / k**2 + spread
             covariances = (whole / (mass + 6.0)[:, None])[:, None, :]
-        full = covariances.shape[1] == p
-        covariances = covariances + NARROWEST**2 * (np.eye(p) if full else 1.0)
+        least = NARROWEST**2 * np.diag(prior.scatter)
+        covariances = covariances + (np.diag(least) if covariances.shape[1] == p else least)
         chances = np.empty_like(sums.counts)
         first = 0
         for n in n_levels.tolist():

@@ -84,7 +84,9 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
     Notes
     -----
     Expectation maximisation over patterns of missing values, with the conjugate prior of Fraley and
-    Raftery (2007). Tied covariances are semi-tied (Gales 1999).
+    Raftery (2007). Tied covariances are semi-tied (Gales 1999). Unlike in both, all variances are
+    larger by 0.0025 of the variance of all rows, so no component is narrower than a twentieth of a
+    column's standard deviation.
 
     `score_samples` is the log density of a row in the mixture, in nats, on the mapped scale.
     Missing values do not count. `decision_function` is the log density relative to the limit for

@@ -59,6 +59,14 @@ def test_groups_and_their_number_are_found():
     assert [fit.mixture.n_components for fit in found.best_of_each][:4] == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("unit", [1e-3, 1e3])
+def test_groups_do_not_depend_on_the_unit(unit):
+    X, _ = three_groups(1500)
+    found = [search(numbers(Z), Z, seed=0).best.mixture for Z in (X, X * unit)]
+    assert [each.n_components for each in found] == [3, 3]
+    assert found[1].means / unit == pytest.approx(found[0].means, abs=0.01)
+
+
 def test_categories_alone_are_divided():
     random = np.random.default_rng(0)
     y = random.integers(0, 2, 1500)
