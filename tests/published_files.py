@@ -34,7 +34,7 @@ def labels_folder(out) -> Path:
 
 
 def nothing_left(out) -> bool:
-    """Return whether a failed run left nothing in its output but the lock, which is never removed.
+    """Return True if a failed run left nothing in its output but the lock, which is never removed.
 
     A folder that is not there holds nothing.
     """

@@ -27,7 +27,7 @@ def asserted_clocks(source: str) -> Iterator[int]:
 
 
 def reads_clock(node: ast.AST) -> bool:
-    """Return whether an expression calls a clock of the module `time`."""
+    """Return True if an expression calls a clock of the module `time`."""
     calls = (one.func for one in ast.walk(node) if isinstance(one, ast.Call))
     return any(getattr(one, "attr", getattr(one, "id", "")) in CLOCKS for one in calls)
 

@@ -92,7 +92,7 @@ def test_the_source_distribution_has_every_folder():
 
 
 def own(path: Path) -> bool:
-    """Return whether a file at the top was made here: it is not of the project."""
+    """Return True if a file at the top was made here: it is not of the project."""
     made = (ROOT / ".gitignore").read_text().split()
     patterns = {"PKG-INFO", "setup.cfg", ".git", ".coverage", "site", *(p.strip("/") for p in made)}
     return any(path.match(pattern) for pattern in patterns)

@@ -28,9 +28,8 @@ def linear_exactness(options: Namespace) -> None:
     the largest, `gap` the duality gap over our objective. `excess` and `liblinear_excess` are the
     objectives less a lower bound of the optimum, over that bound. The bound is the better of those
     that the two normals give, so it depends on neither program. For SVDD, the violation of the
-    optimality conditions in units of R^2; and on at most 3000 rows, scaled to length 1, the
-    outliers beside those of `OneClassSVM(kernel="linear")`, but for rows that are on its boundary
-    within 1e-5, which either side may call.
+    optimality conditions in units of R^2. On at most 3000 rows, scaled to length 1, the outliers
+    are compared with `OneClassSVM(kernel="linear")`. Rows within 1e-5 of its boundary do not count.
     """
     planes, balls = [], []
     for name, X in training_sets(options):

@@ -182,7 +182,7 @@ def sensitivity_fits(options: SuiteOptions) -> list[Fit]:
 
 
 def _deep_enough(name: str, depth: float) -> bool:
-    """Return whether a tree of that depth has a leaf for every class of a set."""
+    """Return True if a tree of that depth has a leaf for every class of a set."""
     return 2 ** (depth - 1) >= len(catalogue()[name].class_counts)
 
 

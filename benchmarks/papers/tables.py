@@ -118,7 +118,7 @@ def _best(values: Iterable[float | None], direction: str) -> float | None:
 
 
 def _is(value: float | None, best: float | None, digits: int) -> bool:
-    """Return whether a value is the best, or cannot be told from it by the digits shown."""
+    """Return True if a value is the best, or cannot be told from it by the digits shown."""
     return value is not None and best is not None and abs(value - best) < 0.5 * 10.0**-digits
 
 

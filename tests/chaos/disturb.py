@@ -104,12 +104,12 @@ def kill_then_collect(run: Run) -> None:
 
 
 def unfinished(run: Run) -> bool:
-    """Return whether a run was interrupted that will go on, and has not published before."""
+    """Return True if a run was interrupted that will go on, and has not published before."""
     return bool(results.kept(run.out)) and not published(run)
 
 
 def published(run: Run) -> bool:
-    """Return whether a start has published."""
+    """Return True if a start has published."""
     before = next(iter(run.starts.values())).published
     return results.published(run.out) != before
 

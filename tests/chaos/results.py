@@ -44,7 +44,7 @@ class Change:
 
 
 def is_result(name: str) -> bool:
-    """Return whether a file is a result that stays: not hidden, which is not whole."""
+    """Return True if a file is a result that stays: not hidden, which is not whole."""
     return not name.startswith(PASSING) and "/." not in f"/{name}"
 
 

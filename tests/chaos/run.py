@@ -266,7 +266,7 @@ class Run:
 
 
 def same(one: oracle.Result, other: oracle.Result) -> bool:
-    """Return whether two results are the same but for the times of the input's files."""
+    """Return True if two results are the same but for the times of the input's files."""
     return set(one.differences(other)) <= {"manifest: input_sha256 differs"}
 
 

@@ -182,7 +182,7 @@ def outcome(folder: Path, number: int, seed: int, run: bool) -> str:
 
 
 def runs_here(job: Job) -> bool:
-    """Return whether a job stays in its folder, and does not ask for long work."""
+    """Return True if a job stays in its folder, and does not ask for long work."""
     model = dict(job.model)
     here = (job.input.path, job.output.path) == ("in.parquet", "out")
     return here and all((model.get(key) or 0) <= most for key, most in LENGTHY.items())

@@ -75,7 +75,7 @@ def fresh(name):
 
 
 def same(found, expected):
-    """Return whether values that may be lazy are others, to the bit."""
+    """Return True if values that may be lazy are others, to the bit."""
     found = np.asarray(found)
     return found.dtype == expected.dtype and np.array_equal(found, expected)
 

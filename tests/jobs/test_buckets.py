@@ -199,7 +199,7 @@ mount -t tmpfs none "$1" && shift && exec "$@"
 
 
 def can_unshare():
-    """Return whether processes can have a file system of their own here."""
+    """Return True if processes can have a file system of their own here."""
     if shutil.which("unshare") is None:
         return False
     tried = subprocess.run(

@@ -28,7 +28,7 @@ FITTED = ("inertia_", "objective_", "n_iter_")
 class SampledEngine:
     """Fits a baseline on a sample; its rule labels the table.
 
-    Clusters and their numbers equal those of `fit` on the sample's rows in the order of their keys.
+    On the sample's rows, in the order of their keys, `fit` gives the same clusters and numbers.
     The parameters of the unfitted `estimator` are in range.
     """
 

@@ -49,7 +49,7 @@ class PopulationRows:
 
     @cached_property
     def order(self) -> np.ndarray:
-        """Order (p,) of the numbers; those that a bend or product explains best come last."""
+        """Order (p,) of the numbers. Numbers that a bend or product explains best come last."""
         V, p = self.values, self.values.shape[1]
         if p < 2:
             return np.arange(p)
@@ -108,8 +108,8 @@ class PopulationRows:
 class Population:
     """Density of one cluster, column by column: ordered numbers, then categories.
 
-    `log_densities` (p + q, n) are those of every column in all rows, given the previous columns.
-    `n_parameters` (p + q,) are the numbers of parameters.
+    `log_densities` (p + q, n) has a row for each column: its log density in every row of the table,
+    given the previous columns. `n_parameters` (p + q,) are the numbers of parameters.
     """
 
     log_densities: np.ndarray

@@ -395,8 +395,8 @@ def _why(found: LevelSets) -> list[str]:
         which = f"gamma {chosen.gamma:.3g}"
         which += f" on {chosen.n_components} components" if len(spaces) > 1 else ""
         text.append(
-            f"{n_agree} of them find these clusters (adjusted Rand index above 0.8). The tree "
-            f"drawn is that of the model whose proposal agrees best with all others, {which}."
+            f"{n_agree} of them find these clusters (adjusted Rand index above 0.8). The "
+            f"figure shows the model whose proposal agrees best with all others, {which}."
         )
     scale = np.sqrt(min(1.0, REFERENCE_ROWS[found.granularity] / found.n_rows))
     rest = tree.z[~answer.kept]

@@ -240,7 +240,7 @@ PHASES = {
     "label": "Label the rows",
     "assign": "Label the rows with the earlier model",
     "fill": "Write the arrays of labels",
-    "match": "Match clusters with those of the earlier run",
+    "match": "Match clusters with the earlier run",
     "moves": "List the ids that moved",
     "report": "Draw the page",
     "publish": "Publish",

@@ -110,7 +110,7 @@ class Folder:
             os.rmdir(self.root / HOLDERS)
 
     def has(self, name: str) -> bool:
-        """Return whether a file exists."""
+        """Return True if a file exists."""
         with suppress(*NOWHERE), _reached(self.root / name):
             return bool(os.stat(self.root / name))
         return False

@@ -158,7 +158,7 @@ def hold_lease(
 
 
 def is_gone(holder: Holder) -> bool | None:
-    """Return whether the process of a record is gone; None if it is invisible from here."""
+    """Return True if the process of a record is gone; None if it is invisible from here."""
     here = who()
     if any(getattr(holder, key) != here[key] for key in SEEN_BY):
         return None

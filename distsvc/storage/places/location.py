@@ -94,7 +94,7 @@ class Location:
         return Location(self.fs, self.path, lake.around(lake.path), lake)
 
     def is_named(self, suffixes: Sequence[str]) -> bool:
-        """Return whether the name ends in one of some suffixes, in any case."""
+        """Return True if the name ends in one of some suffixes, in any case."""
         return self.path.lower().endswith(tuple(suffixes))
 
     def info(self) -> Info | None:
@@ -108,7 +108,7 @@ class Location:
             return None
 
     def exists(self) -> bool:
-        """Return whether something readable exists here."""
+        """Return True if something readable exists here."""
         if not self.path.startswith("http"):
             return self.fs.exists(self.path)
         try:

@@ -1,8 +1,8 @@
 """The identity of this process, and its scratch folders among the system's temporary files.
 
 A killed process leaves its folders behind. So each is named after its process: host, boot and PID
-namespace, its number and its start. A process that makes a folder first removes the folders of
-ended processes, except those of another user, machine or container.
+namespace, its number and its start. A process that makes a folder first removes folders of
+processes of the same user, machine and container that have ended.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def remove_left() -> None:
 
 
 def _is_own(path: str) -> bool:
-    """Return whether a path is a folder, no link, and this user's."""
+    """Return True if a path is a folder, no link, and this user's."""
     with suppress(OSError):
         found = os.lstat(path)
         return stat.S_ISDIR(found.st_mode) and found.st_uid == getattr(os, "getuid", lambda: 0)()

@@ -86,7 +86,7 @@ def _configured(protocols: tuple[str, ...], key: str) -> Options:
 
 
 def is_s3(url: str) -> bool:
-    """Return whether a URL is one of S3."""
+    """Return True if a URL is one of S3."""
     return url.startswith(("s3:", "s3a:"))
 
 

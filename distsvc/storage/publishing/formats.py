@@ -185,7 +185,7 @@ class ParquetLabels:
         return {}
 
     def owns(self, files: Sequence[str]) -> bool:
-        """Return whether published files are of this format."""
+        """Return True if published files are of this format."""
         return bool(files) and all(name.endswith(".parquet") for name in files)
 
     def read(

@@ -230,7 +230,7 @@ def read_manifest(store: Store) -> Manifest:
 
 
 def is_removed(content: bytes) -> bool:
-    """Return whether a manifest is an empty object: no store can remove one on a condition."""
+    """Return True if a manifest is an empty object: no store can remove one on a condition."""
     return content.split() == REMOVED_RECORD.split()
 
 

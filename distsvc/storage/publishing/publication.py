@@ -214,7 +214,7 @@ class Output:
         return found.run_id or "" if found else ""
 
     def holds(self, job_sha256: str, input_sha256: str | None = None) -> bool:
-        """Return whether a run of this job, and from this input if given, is published here."""
+        """Return True if a run of this job, and from this input if given, is published here."""
         found = self.manifest()
         if found is None or found.job_sha256 != job_sha256:
             return False

@@ -179,7 +179,7 @@ def check_stays(previous: ContinuedRun) -> None:
 
 
 def is_output(path: str) -> bool:
-    """Return whether runs were published at a path itself, or begun there."""
+    """Return True if runs were published at a path itself, or begun there."""
     output = Output(path)
     return RUNS in output.store.folders() or output.is_published
 

@@ -25,7 +25,7 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 def is_category(kind: pa.DataType) -> bool:
-    """Return whether values of an Arrow type may be categories: text, booleans or integers."""
+    """Return True if values of an Arrow type may be categories: text, booleans or integers."""
     types = pa.types
     is_text = types.is_string(kind) or types.is_large_string(kind)
     return is_text or types.is_boolean(kind) or types.is_integer(kind)
@@ -203,13 +203,13 @@ class Uncounted(_Categories):
 
 
 def has_few_levels(counts: dict[str, int]) -> bool:
-    """Return whether values are levels of a category: a few frequent ones cover 90 % of rows."""
+    """Return True if values are levels of a category: a few frequent ones cover 90 % of rows."""
     known = frequent(counts)[:MOST_LEVELS]
     return len(known) > 1 and _rest(counts, known) <= 0.1
 
 
 def are_comparable(counts: dict[str, int]) -> bool:
-    """Return whether values describe clusters: a few frequent ones cover half of the rows."""
+    """Return True if values describe clusters: a few frequent ones cover half of the rows."""
     known = frequent(counts)[:MOST_LEVELS]
     return len(counts) > 1 and _rest(counts, known) <= 0.5
 

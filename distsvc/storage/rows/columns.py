@@ -112,7 +112,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def holds_numbers(kind: pa.DataType) -> bool:
-    """Return whether a struct, a map or a list contains numbers at any depth."""
+    """Return True if a struct, a map or a list contains numbers at any depth."""
     if isinstance(kind, pa.BaseExtensionType):
         return holds_numbers(kind.storage_type)
     inner = [kind.field(k).type for k in range(kind.num_fields)]

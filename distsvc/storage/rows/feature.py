@@ -62,11 +62,11 @@ class Feature:
         return ()
 
     def takes(self, kind: pa.DataType) -> bool:
-        """Return whether values of an Arrow type can be converted."""
+        """Return True if values of an Arrow type can be converted."""
         raise NotImplementedError
 
     def fits_float32(self, kind: str) -> bool:
-        """Return whether float32 is exact for this feature's numbers; `kind` is an Arrow type."""
+        """Return True if float32 is exact for this feature's numbers; `kind` is an Arrow type."""
         return False
 
     def values(self, array: pa.Array) -> np.ndarray:

@@ -179,30 +179,30 @@ _DESCRIPTIONS: TypeAdapter[list[Any]] = TypeAdapter(list[Description])
 
 
 def is_as_stored(feature: Feature) -> bool:
-    """Return whether a feature uses the stored numbers unchanged."""
+    """Return True if a feature uses the stored numbers unchanged."""
     return isinstance(feature, Numeric) or (isinstance(feature, Vector) and not feature.log)
 
 
 def is_numeric(kind: pa.DataType) -> bool:
-    """Return whether float64 can hold an Arrow type: numbers, decimals, booleans."""
+    """Return True if float64 can hold an Arrow type: numbers, decimals, booleans."""
     types = pa.types
     tests = types.is_integer, types.is_floating, types.is_decimal, types.is_boolean
     return any(test(kind) for test in tests)
 
 
 def is_vector(kind: pa.DataType) -> bool:
-    """Return whether an Arrow type is a list of numbers."""
+    """Return True if an Arrow type is a list of numbers."""
     tests = pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list
     return any(test(kind) for test in tests) and is_numeric(kind.value_type)
 
 
 def is_time(kind: pa.DataType) -> bool:
-    """Return whether an Arrow type is a date, a time or a duration."""
+    """Return True if an Arrow type is a date, a time or a duration."""
     return pa.types.is_temporal(kind) and not pa.types.is_interval(kind)
 
 
 def is_default(kind: pa.DataType) -> bool:
-    """Return whether an Arrow type is a feature by default: numbers, durations and vectors.
+    """Return True if an Arrow type is a feature by default: numbers, durations and vectors.
 
     Dates and times are not: rows close in them were recorded at about the same time, which is
     seldom what clusters are wanted for.
@@ -211,7 +211,7 @@ def is_default(kind: pa.DataType) -> bool:
 
 
 def is_usable(kind: pa.DataType) -> bool:
-    """Return whether an Arrow type can be a feature."""
+    """Return True if an Arrow type can be a feature."""
     return is_default(kind) or is_time(kind)
 
 

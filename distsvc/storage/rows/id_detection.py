@@ -49,12 +49,12 @@ class CodeKind:
 
 
 def may_be_code(name: str, values: np.ndarray) -> bool:
-    """Return whether a column may hold ids or codes, by its name and first values (n,)."""
+    """Return True if a column may hold ids or codes, by its name and first values (n,)."""
     return _whole(values) and any(kind.may_be(name, values) for kind in CODE_KINDS)
 
 
 def is_named_like_code(name: str) -> bool:
-    """Return whether a column's name is one of an id or a code."""
+    """Return True if a column's name is one of an id or a code."""
     return bool(ID_NAME.search(name) or _CODE_NAME.search(name))
 
 
@@ -73,7 +73,7 @@ def _whole(values: np.ndarray) -> bool:
 
 
 def _are_dates(name: str, values: np.ndarray) -> bool:
-    """Return whether 95 % of the values are dates or times of 1900 to 2100: yyyymmddhhmmss."""
+    """Return True if 95 % of the values are dates or times of 1900 to 2100: yyyymmddhhmmss."""
     digits = _digits(float(np.median(values))) if values.size else 8
     if digits not in (6, 8, 12, 14):
         return False
@@ -88,7 +88,7 @@ def _are_dates(name: str, values: np.ndarray) -> bool:
 
 
 def _several_days(name: str, values: np.ndarray) -> bool:
-    """Return whether there are too many dates for a coincidence: six months, or two days."""
+    """Return True if there are too many dates for a coincidence: six months, or two days."""
     return len(np.unique(values)) >= (6 if _digits(float(np.median(values))) == 6 else 2)
 
 
@@ -97,7 +97,7 @@ def _digits(value: float) -> int:
 
 
 def _have_check_digits(name: str, values: np.ndarray) -> bool:
-    """Return whether the last digits are the check digits of EAN, UPC and GTIN (GS1)."""
+    """Return True if the last digits are the check digits of EAN, UPC and GTIN (GS1)."""
     if values.size and (values.min() < 1e7 or values.max() >= 1e14):
         return False
     rest, total = values.astype(np.int64), np.zeros(len(values), np.int64)
@@ -108,7 +108,7 @@ def _have_check_digits(name: str, values: np.ndarray) -> bool:
 
 
 def _differ(name: str, values: np.ndarray) -> bool:
-    """Return whether values nearly all differ and can be ids.
+    """Return True if values nearly all differ and can be ids.
 
     float64 distinguishes fewer of large values, so these may have more ties.
     """
@@ -127,7 +127,7 @@ def _exact(values: np.ndarray) -> bool:
 
 
 def _numbers_rows(name: str, values: np.ndarray) -> bool:
-    """Return whether values that nearly all differ are row numbers or ids.
+    """Return True if values that nearly all differ are row numbers or ids.
 
     They have fewer ties than a quantity would in so small a range, or rise or fall with the rows,
     or are spread evenly and have more digits than measurements.
@@ -145,7 +145,7 @@ def _numbers_rows(name: str, values: np.ndarray) -> bool:
 
 
 def _lacks_ties(values: np.ndarray) -> bool:
-    """Return whether values have too few ties to be independent draws from their range.
+    """Return True if values have too few ties to be independent draws from their range.
 
     Independent values would have at least 8 equal pairs more: a chance of 1 in 3,000.
     """
@@ -162,14 +162,14 @@ def _are_ordered(values: np.ndarray) -> bool:
 
 
 def _have_equal_length(values: np.ndarray) -> bool:
-    """Return whether values have one sign and the same number of digits, at least six."""
+    """Return True if values have one sign and the same number of digits, at least six."""
     low, high = np.abs(values).min(), np.abs(values).max()
     same_sign = values.min() > 0 or values.max() < 0
     return bool(same_sign and low >= 1e5 and _digits(low) == _digits(high))
 
 
 def _even(values: np.ndarray) -> bool:
-    """Return whether values are uniform by Kolmogorov's test, at a level of 1 in 1,000."""
+    """Return True if values are uniform by Kolmogorov's test, at a level of 1 in 1,000."""
     shares = (np.sort(values) - values.min()) / max(np.ptp(values), 1.0)
     distance = np.abs(shares - np.linspace(0.0, 1.0, len(values))).max()
     return bool(distance * np.sqrt(len(values)) < 1.95)

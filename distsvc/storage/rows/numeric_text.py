@@ -85,12 +85,12 @@ class TextNumber(DescribedFeature):
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Return whether an Arrow type is text."""
+    """Return True if an Arrow type is text."""
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
 def is_unicode(array: pa.Array) -> bool:
-    """Return whether texts are valid UTF-8, which files of other programs may claim wrongly."""
+    """Return True if texts are valid UTF-8, which files of other programs may claim wrongly."""
     with suppress(pa.ArrowInvalid):
         array.validate(full=True)
         return True
@@ -106,7 +106,7 @@ def unicode_error(shown: str, column: str, where: str = "") -> DataError:
 
 
 def are_numbers(array: pa.Array) -> bool:
-    """Return whether texts are finite numbers or missing; codes (007) and thousands are not."""
+    """Return True if texts are finite numbers or missing; codes (007) and thousands are not."""
     words = _words(array).drop_null()
     if _count(matches(words, _LEADING_ZERO)) or are_thousands(words):
         return False
@@ -192,7 +192,7 @@ def _count(mask: pa.Array) -> int:
 
 
 def are_thousands(array: pa.Array) -> bool:
-    """Return whether the points of texts such as 1.234 and 980 separate thousands.
+    """Return True if the points of texts such as 1.234 and 980 separate thousands.
 
     Then every point has three digits behind it, and whole numbers below 1000 have no point.
     Decimals have either three digits each or no zeros at the end. If no value ends in 0, 50 values
@@ -207,7 +207,7 @@ def are_thousands(array: pa.Array) -> bool:
 
 
 def are_mostly_numbers(array: pa.Array) -> bool:
-    """Return whether most texts are numbers, in any spelling, and none is a code."""
+    """Return True if most texts are numbers, in any spelling, and none is a code."""
     if _count(matches(_words(array).drop_null(), _LEADING_ZERO)):
         return False
     found = TextStats().add(array)
@@ -215,7 +215,7 @@ def are_mostly_numbers(array: pa.Array) -> bool:
 
 
 def have_unit(array: pa.Array) -> bool:
-    """Return whether half of the texts are numbers with the same word behind them."""
+    """Return True if half of the texts are numbers with the same word behind them."""
     words = _words(array).drop_null()
     units = pc.struct_field(pc.extract_regex(words, _WITH_UNIT), "unit")
     if pc.count_distinct(words.filter(pc.is_valid(units))).as_py() < 5:
@@ -225,7 +225,7 @@ def have_unit(array: pa.Array) -> bool:
 
 
 def are_dates(words: Iterable[str]) -> bool:
-    """Return whether all texts look like dates, months or times."""
+    """Return True if all texts look like dates, months or times."""
     return all(_DATE.fullmatch(word.strip()) for word in words)
 
 

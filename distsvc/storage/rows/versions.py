@@ -42,7 +42,7 @@ class Version(NamedTuple):
     chunks: int = 0
 
     def differs(self, other: Version) -> bool:
-        """Return whether two versions differ in something that is known of both."""
+        """Return True if two versions differ in something that is known of both."""
         sizes = None not in (self.size, other.size) and self.size != other.size
         same_mark = self.tag.partition(" ")[0] == other.tag.partition(" ")[0]
         return sizes or (same_mark and self.tag != other.tag) or self.changed != other.changed

@@ -73,7 +73,7 @@ class Condition:
         return pc.fill_null(self._three_valued(columns), False)
 
     def may_match(self, known: Mapping[str, pa.Array]) -> bool:
-        """Return whether a row with some known values, the others null, may match."""
+        """Return True if a row with some known values, the others null, may match."""
         return self._three_valued(known)[0].as_py() is not False
 
     def _three_valued(self, columns: Mapping[str, pa.Array]) -> pa.BooleanArray:
@@ -118,7 +118,7 @@ class _Parser:
         self.tokens.append(_Token("end", "", len(text)))
 
     def skip(self, kind: str) -> bool:
-        """Return whether the next token is of a kind, and go past it if so."""
+        """Return True if the next token is of a kind, and go past it if so."""
         found = self.tokens[self.next].kind == kind
         self.next += found
         return found

@@ -256,7 +256,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def reaches(location: Location, folder: str) -> bool:
-    """Return whether a file written into a local folder would be found at a local location."""
+    """Return True if a file written into a local folder would be found at a local location."""
     real = Path(os.path.realpath(folder))
     around = {str(one) for one in (real, *real.parents)}
     if os.path.isdir(location.path):

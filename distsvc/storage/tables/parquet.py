@@ -157,7 +157,7 @@ class Parquet(Source):
 
 
 def _is_parquet(place: Location) -> bool:
-    """Return whether a file begins like Parquet."""
+    """Return True if a file begins like Parquet."""
     if place.is_local and not os.path.isfile(place.path):
         return False  # a pipe would never answer
     with suppress(Exception), place.open() as handle:

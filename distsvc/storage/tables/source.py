@@ -31,7 +31,7 @@ class Source(Protocol):
     joins: ClassVar[bool] = True
 
     def is_store(self, location: Location) -> bool:
-        """Return whether a location is one table as a whole, such as a Zarr group."""
+        """Return True if a location is one table as a whole, such as a Zarr group."""
         return False
 
     def found(self, location: Location) -> Files:

@@ -143,7 +143,7 @@ def refuse_foreign(
 
 
 def _is_foreign(name: str, read: str | None) -> bool:
-    """Return whether a file that is not read may hold a table, or rows beside `read` files."""
+    """Return True if a file that is not read may hold a table, or rows beside `read` files."""
     if read:
         is_part = name.startswith("part-") and "." not in name
         return is_part or name.endswith(_ROW_SUFFIXES)

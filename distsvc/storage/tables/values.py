@@ -126,7 +126,7 @@ def _stored(table: Table, place: int) -> tuple[str, int | None]:
 
 
 def _varies(table: Table, column: str, place: int | None) -> bool:
-    """Return whether a column has two different stored values."""
+    """Return True if a column has two different stored values."""
     first: pa.Scalar | None = None
     for batch in matching_batches(table, Span(0, table.n_rows, 8192), [column]):
         values = batch[column].drop_null()

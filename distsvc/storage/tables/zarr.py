@@ -347,7 +347,7 @@ def _member(folder: Location, group: Group, name: str) -> Array | Group | Except
 
 
 def _has_chunks(folder: Location) -> bool:
-    """Return whether a folder has chunk-like entries that are no arrays or groups."""
+    """Return True if a folder has chunk-like entries that are no arrays or groups."""
     paths = folder.fs.ls(folder.path, detail=False)
     names = (posixpath.basename(path.rstrip("/")) for path in paths)
     return any(_CHUNK.fullmatch(n) and not _has_metadata(folder.join(n)) for n in names)

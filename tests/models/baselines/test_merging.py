@@ -7,7 +7,7 @@ from distsvc.models.baselines.merging import by_size, first_splits, merged_centr
 
 
 def same_groups(a, b):
-    """Return whether two numberings of rows have the same groups."""
+    """Return True if two numberings of rows have the same groups."""
     pairs = set(zip(a.tolist(), b.tolist(), strict=True))
     return len(pairs) == len(set(a)) == len(set(b))
 

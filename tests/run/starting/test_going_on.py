@@ -246,7 +246,7 @@ def test_large_arrays_and_labels_that_a_loss_of_power_zeroed_are_made_again(
 
 
 def sound(out):
-    """Return whether all listed files are there with the bytes that are listed."""
+    """Return True if all listed files are there with the bytes that are listed."""
     files = {
         file["file"]: file for file in json.loads((out / "manifest.json").read_text())["files"]
     }

@@ -153,7 +153,7 @@ def quote_fault(file: Location) -> DataError | None:
 
 
 def _is_row(line: str, mark: str, width: int) -> bool:
-    """Return whether a line has `width` fields, more than one, and one of them is a number."""
+    """Return True if a line has `width` fields, more than one, and one of them is a number."""
     fields = line.split(mark)
     return 1 < width == len(fields) and any(re.match(NUMBER_PATTERN, field) for field in fields)
 

@@ -199,12 +199,12 @@ class _Files(NamedTuple):
         return found
 
     def _are_codes(self, name: str) -> bool:
-        """Return whether a column is text, whole numbers, truths or empty in each file."""
+        """Return True if a column is text, whole numbers, truths or empty in each file."""
         kinds = {one.types.field(name).type for one in self.each if name in one.types.names}
         return kinds <= {pa.int64(), pa.null(), pa.string(), pa.bool_()}
 
     def _is_code_like(self, name: str) -> bool:
-        """Return whether a column has numbers that are not reproduced as written."""
+        """Return True if a column has numbers that are not reproduced as written."""
         return any(
             (pa.types.is_integer(kind := one.types.field(name).type) or pa.types.is_floating(kind))
             and not are_plain_integers(one.text(name))

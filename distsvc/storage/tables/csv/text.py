@@ -175,7 +175,7 @@ def check_header(shown: str, names: list[str], used: Collection[str] | None) -> 
 
 
 def are_plain_integers(values: pa.Array) -> bool:
-    """Return whether whole numbers are written as Python does, unlike 007, 1.10 or 20 digits."""
+    """Return True if whole numbers are written as Python does, unlike 007, 1.10 or 20 digits."""
     known = values.drop_null()
     if not pc.all(pc.match_substring_regex(known, _WHOLE), min_count=0).as_py():
         return False
@@ -186,7 +186,7 @@ def are_plain_integers(values: pa.Array) -> bool:
 
 
 def are_large_integers(values: pa.Array) -> bool:
-    """Return whether texts are missing or whole numbers of at most 38 digits, as decimals hold."""
+    """Return True if texts are missing or whole numbers of at most 38 digits, as decimals hold."""
     known = without_missing(values)
     return bool(pc.all(pc.match_substring_regex(known, _LARGE), min_count=0).as_py())
 
@@ -197,7 +197,7 @@ def without_missing(values: pa.Array) -> pa.Array:
 
 
 def has_hexadecimals(values: pa.Array) -> bool:
-    """Return whether a text is like 0x1f; Arrow reads it as an integer in the first rows only."""
+    """Return True if a text is like 0x1f; Arrow reads it as an integer in the first rows only."""
     return bool(pc.any(matches(values, "(?i)^[+-]?0x"), min_count=0).as_py())
 
 
