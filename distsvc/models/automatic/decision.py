@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from distsvc.models.columns.model import unit
 from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior, Shape, fitted
-from distsvc.models.mixture.population import PopulationRows, Quality, quality_of
+from distsvc.models.mixture.population import PopulationRows, Quality, ScaledNumbers, quality_of
 from distsvc.models.mixture.search import MixtureSearch, search
 from distsvc.models.rows.agreement import SAME_ANSWER, rand_indices
 from distsvc.models.rows.min_cluster_size import least_mass
@@ -314,8 +314,7 @@ def decide(
     mixtures: Mixtures,
     trees: Sequence[PartitionProposal],
     rows: MixtureRows,
-    draws: np.ndarray,
-    values: np.ndarray,
+    scales: Sequence[ScaledNumbers],
     n_clusters: int | None,
     before: np.ndarray | None,
 ) -> ViewDecision:
@@ -328,9 +327,8 @@ def decide(
         Partitions by the graph's level tree, at most one.
     rows : MixtureRows
         The pilot's rows, for their levels and for which numbers are missing.
-    draws, values : ndarray of shape (m, p), float64
-        Numbers of the same rows: draws from cells, and the middles of the cells. Missing ones are
-        filled.
+    scales : sequence of ScaledNumbers
+        Numbers of the same rows on each scale.
     n_clusters : int or None
         Number of clusters; if given, one cluster is a proposal only if there is no other.
     before : ndarray of shape (m,) or None
@@ -338,11 +336,9 @@ def decide(
 
     """
     m = len(mixtures.one.labels)
-    present = ~np.isnan(rows.X[:m])
     data = PopulationRows(
-        draws[:m],
-        np.where(present, values[:m], draws[:m]),
-        present,
+        tuple(each.take(m) for each in scales),
+        ~np.isnan(rows.X[:m]),
         rows.levels[:m].astype(np.int64),
         rows.n_levels,
     )
@@ -354,11 +350,11 @@ def decide(
     def is_answer(quality: Quality) -> bool:
         return n_clusters is not None or quality.better_than(one.quality) > BETTER_THAN_ONE
 
-    def are_normals(each: PartitionProposal) -> bool:
+    def may_be_classes(each: PartitionProposal) -> bool:
         apart = rand_index(each.labels, each.drawn) > SAME_ANSWER
-        return n_clusters is not None or as_normals > (-SIGNIFICANT if apart else BETTER_THAN_ONE)
+        return n_clusters is not None or apart or as_normals > BETTER_THAN_ONE
 
-    proposals = [*trees, *filter(are_normals, mixtures.proposals)]
+    proposals = [*trees, *filter(may_be_classes, mixtures.proposals)]
     for each in proposals:
         each.labels, each.drawn = each.labels[:m], each.drawn[:m]
         each.quality = quality_of(data, np.unique(each.drawn, return_inverse=True)[1])

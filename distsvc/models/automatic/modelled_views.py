@@ -18,6 +18,7 @@ from distsvc.models.automatic.views import GRAPH, ViewAnswer, Views
 from distsvc.models.columns.model import ColumnModel
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.mixture.density import MixtureRows, NormalMixture
+from distsvc.models.mixture.population import ScaledNumbers
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.level_tree.directions import leading_directions
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
@@ -38,22 +39,41 @@ class ModelledRows:
     columns : ColumnModel
     mixed : MixtureRows
         Draws of the numbers, and levels of the categories.
-    draws, values : ndarray of shape (m, p), float64
-        Numbers: draws from their cells, and the middles of the cells. Missing ones are filled.
+    scales : tuple of ScaledNumbers
+        The numbers as mapped and as stored; missing ones are filled.
 
     """
 
     columns: ColumnModel
     mixed: MixtureRows
-    draws: np.ndarray
-    values: np.ndarray
+    scales: tuple[ScaledNumbers, ...]
 
     @classmethod
     def of(cls, columns: ColumnModel, X: np.ndarray, keys: np.ndarray) -> ModelledRows:
         """Return the modelled rows of stored rows X (m, d) with keys (m,)."""
         rows, numbers = columns.prepared(X, keys), columns.layout.numbers
-        draws, values = rows[:, numbers], columns.prepared(X)[:, numbers]
-        return cls(columns, columns.layout.mixed(rows), draws, values)
+        mixed = columns.layout.mixed(rows)
+        draws, present = rows[:, numbers], ~np.isnan(mixed.X)
+        middles = np.where(present, columns.prepared(X)[:, numbers], draws)
+        mapped = ScaledNumbers(draws, middles)
+        return cls(columns, mixed, (mapped, _as_stored(mapped, *columns.stored(X, keys))))
+
+
+def _as_stored(
+    mapped: ScaledNumbers, draws: np.ndarray, values: np.ndarray, log_slopes: np.ndarray
+) -> ScaledNumbers:
+    """Return stored numbers (n, p), standardised; mapped ones where missing or not finite."""
+    mean, sd = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        stored = (draws - mean) / sd, (values - mean) / sd, log_slopes - np.log(sd)
+    missing = np.isnan(values)
+    finite = np.all([(np.isfinite(one) | missing).all(axis=0) for one in stored], axis=0)
+    taken = ~missing & finite
+    return ScaledNumbers(
+        np.where(taken, stored[0], mapped.draws),
+        np.where(taken, stored[1], mapped.middles),
+        np.where(taken, stored[2], 0.0),
+    )
 
 
 class ModelledViews(Views):
@@ -113,7 +133,7 @@ class ModelledViews(Views):
             self.before,
         )
         graph = self._graph_proposals(n_clusters)
-        return decide(mixtures, graph, rows.mixed, rows.draws, rows.values, n_clusters, self.before)
+        return decide(mixtures, graph, rows.mixed, rows.scales, n_clusters, self.before)
 
     def _mixture_rule(
         self, mixture: NormalMixture, cluster: np.ndarray, labels: np.ndarray

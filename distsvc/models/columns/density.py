@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr, ndtri
+from scipy.special import expit, log_ndtr, ndtr, ndtri
 
 from distsvc.kernels.cells import fit_cells
 from distsvc.kernels.mixture import NARROWEST
@@ -51,6 +51,33 @@ def _logit(x: np.ndarray) -> np.ndarray:
 
 SCALES: dict[str, Scale] = {"identity": lambda x: x, "root": _root, "log": _log, "logit": _logit}
 """Monotone scales by name; values outside a scale's domain become infinite."""
+
+
+def _identity_inverse(place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return place, np.ones_like(place)
+
+
+def _root_inverse(place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return place * np.abs(place), 2.0 * np.abs(place)
+
+
+def _log_inverse(place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    value = np.exp(place)
+    return value, value
+
+
+def _logit_inverse(place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    value = expit(place)
+    return value, value * (1.0 - value)
+
+
+INVERSES: dict[str, Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]] = {
+    "identity": _identity_inverse,
+    "root": _root_inverse,
+    "log": _log_inverse,
+    "logit": _logit_inverse,
+}
+"""Stored values of places on a scale, and their derivatives, by the scale's name."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from scipy.special import ndtr, ndtri
 
 from distsvc.kernels.cells import interpolate
 from distsvc.models.columns.density import (
+    INVERSES,
     MAX_CELLS,
     SCALES,
     Cells,
@@ -178,6 +179,24 @@ class NumberMap:
         with np.errstate(invalid="ignore"):
             scores = _between(low, high, uniforms)
         return bent(interpolated(scores, self.scores, self.targets))
+
+    def stored(self, x: np.ndarray, uniforms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return draws (n,) from the cells of x (n,) as stored, with their log slopes (n,).
+
+        `mapped_to` maps the same draws. A slope is the derivative of a draw by its mapped value.
+        """
+        low, high = self._cell_scores(x)
+        with np.errstate(invalid="ignore"):
+            scores = _between(low, high, uniforms)
+        place = interpolated(scores, self.scores, self.places)
+        mapped = interpolated(scores, self.scores, self.targets)
+        piece = np.searchsorted(self.scores, scores, side="right") - 1
+        piece = np.clip(piece, 0, len(self.places) - 2)
+        steepness = np.diff(self.places)[piece] / np.diff(self.targets)[piece]
+        beyond = np.maximum(np.abs(mapped) - BEND_FROM, 0.0)
+        values, slopes = INVERSES[self.scale](place)
+        with np.errstate(divide="ignore"):
+            return values, np.log(slopes * steepness) + np.log1p(beyond / BEND)
 
     def facts(self) -> dict[str, Any]:
         """Return the map's part of the model's JSON."""

@@ -177,6 +177,20 @@ class NumberColumn:
             out[~with_amount, 1] = ndtri(u[~with_amount])
         out[:, 2] = np.where(missing, -1.0, at_spike)
 
+    def stored(
+        self, x: np.ndarray, keys: np.ndarray, salt: np.uint64
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return stored draws (n,) of values x (n,), and their log slopes: see `NumberMap.stored`.
+
+        Rows without an amount, or without a value, are NaN.
+        """
+        present = ~np.isnan(x) & (x != self.spike)
+        draws, log_slopes = np.full(len(x), np.nan), np.full(len(x), np.nan)
+        own = self.amounts or self.map
+        found = own.stored(x[present], unit(keys[present], salt))
+        draws[present], log_slopes[present] = found
+        return draws, log_slopes
+
     def facts(self) -> dict[str, Any]:
         """Return the column's JSON values."""
         amounts = None if self.amounts is None else self.amounts.facts()
@@ -312,6 +326,23 @@ class ColumnModel:
                 own = out[:, first : first + column.width]
                 column.prepare(np.ascontiguousarray(X[:, j], np.float64), keys, self.salts[j], own)
         return out
+
+    def stored(self, X: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the numbers of stored rows X (n, d) with keys (n,) as stored.
+
+        Returns the draws (n, p) whose mapped values `prepared` has, the stored values (n, p), and
+        the log slopes (n, p) of the draws (`NumberMap.stored`), NaN where a number is missing.
+        """
+        firsts = {int(first): j for j, first in enumerate(self.layout.firsts)}
+        shape = len(X), len(self.layout.numbers)
+        draws, values, log_slopes = np.empty(shape), np.empty(shape), np.empty(shape)
+        for place, prepared in enumerate(self.layout.numbers.tolist()):
+            j = firsts[prepared] if prepared in firsts else firsts[prepared - 1]
+            column, x = self.columns[j], np.ascontiguousarray(X[:, j], np.float64)
+            assert isinstance(column, NumberColumn)
+            draws[:, place], log_slopes[:, place] = column.stored(x, keys, self.salts[j])
+            values[:, place] = np.where(np.isnan(draws[:, place]), np.nan, x)
+        return draws, values, log_slopes
 
     @property
     def firsts(self) -> np.ndarray:

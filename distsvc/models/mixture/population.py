@@ -4,6 +4,9 @@ Columns are modelled one after the other, each given the previous ones. A number
 bends and products (Friedman 1991). Its variance may depend on them, and its residuals may have
 heavy tails or be skewed. A category has a logistic regression. Terms are added if they raise the
 BIC. One cluster may thus be curved, fan out, or have dependent flags.
+
+A number is described as mapped or as stored (Box and Cox 1964). Relations between columns are often
+simple as stored: parts add up, one column is a multiple of another.
 """
 
 from __future__ import annotations
@@ -21,15 +24,38 @@ KNOTS = (1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6)
 
 
 @dataclass(frozen=True)
+class ScaledNumbers:
+    """Numbers of a table on one scale.
+
+    Attributes
+    ----------
+    draws : ndarray of shape (n, p), float64
+        Draws from the cells of numbers; any finite numbers where missing.
+    middles : ndarray of shape (n, p), float64
+        Middles of the same cells: what other columns depend on, without the noise of a draw.
+    log_slopes : ndarray of shape (n, p), float64, or None
+        Logarithms of the derivatives of `draws` by the mapped draws; None for mapped numbers.
+
+    """
+
+    draws: np.ndarray
+    middles: np.ndarray
+    log_slopes: np.ndarray | None = None
+
+    def take(self, m: int) -> ScaledNumbers:
+        """Return the first m rows."""
+        slopes = None if self.log_slopes is None else self.log_slopes[:m]
+        return ScaledNumbers(self.draws[:m], self.middles[:m], slopes)
+
+
+@dataclass(frozen=True)
 class PopulationRows:
     """Rows of a table as populations see them.
 
     Attributes
     ----------
-    Z : ndarray of shape (n, p), float64
-        Draws from the cells of numbers; any numbers where not `present`.
-    values : ndarray of shape (n, p), float64
-        The means of the same cells: what other columns depend on, without the noise of a draw.
+    scales : tuple of ScaledNumbers
+        The numbers as mapped, then on other scales.
     present : ndarray of shape (n, p), bool
     levels : ndarray of shape (n, q), int64
         Levels of categories, -1 where missing.
@@ -37,15 +63,19 @@ class PopulationRows:
 
     """
 
-    Z: np.ndarray
-    values: np.ndarray
+    scales: tuple[ScaledNumbers, ...]
     present: np.ndarray
     levels: np.ndarray
     n_levels: np.ndarray
     _populations: dict[bytes, Population] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self.Z)
+        return len(self.present)
+
+    @property
+    def values(self) -> np.ndarray:
+        """Mapped middles (n, p)."""
+        return self.scales[0].middles
 
     @cached_property
     def order(self) -> np.ndarray:
@@ -62,9 +92,22 @@ class PopulationRows:
         return np.argsort(gains, kind="stable")
 
     @cached_property
-    def ordered(self) -> np.ndarray:
-        """Values (p, n) of the numeric columns, in the order `order`."""
-        return np.ascontiguousarray(self.values[:, self.order].T)
+    def ordered(self) -> list[np.ndarray]:
+        """Middles (p, n) of the numbers on each scale, in the order `order`."""
+        return [np.ascontiguousarray(one.middles[:, self.order].T) for one in self.scales]
+
+    @cached_property
+    def scale_of(self) -> np.ndarray:
+        """Scale (p,) int64 of each number, in the order `order`.
+
+        It gives the description of all rows by one population the highest BIC.
+        """
+        n, p = self.present.shape
+        bics = np.empty((len(self.scales), p))
+        for scale in range(len(self.scales)):
+            found = described_numbers(self, np.arange(n), np.full(p, scale))
+            bics[scale] = found[0].sum(axis=1) - 0.5 * found[1] * np.log(n)
+        return bics.argmax(axis=0)
 
     def population(self, members: np.ndarray) -> Population:
         """Return the cached population of the rows with the indices `members` (m,)."""
@@ -92,7 +135,7 @@ class PopulationRows:
     @cached_property
     def n_known(self) -> np.ndarray:
         """Number (q,) of rows of `known` that each category may depend on."""
-        return self.Z.shape[1] + np.cumsum(np.append(0, self.n_levels - 1))[:-1]
+        return self.present.shape[1] + np.cumsum(np.append(0, self.n_levels - 1))[:-1]
 
     @cached_property
     def shares(self) -> list[np.ndarray]:
@@ -118,23 +161,39 @@ class Population:
     @classmethod
     def of(cls, rows: PopulationRows, members: np.ndarray) -> Population:
         """Return the population of the rows with the indices `members` (m,)."""
-        p, q = len(rows.order), len(rows.n_levels)
-        densities, parameters = np.zeros((p + q, len(rows))), np.zeros(p + q, np.int64)
-        log_n, V = float(np.log(len(rows))), rows.ordered
-        knots = knots_of(V.T[members])
-        for place, j in enumerate(rows.order):
-            there, y = rows.present[:, j], np.ascontiguousarray(rows.Z[:, j])
-            own, row = members[there[members]], densities[place]
-            parameters[place] = describe_number(V, knots, place, y, own, log_n, row)
-            row[~there] = 0.0
+        numbers, n_numbers = described_numbers(rows, members, rows.scale_of)
+        q, log_n = len(rows.n_levels), float(np.log(len(rows)))
+        categories, n_categories = np.zeros((q, len(rows))), np.zeros(q, np.int64)
         for j in range(q):
-            level, row = np.ascontiguousarray(rows.levels[:, j]), densities[p + j]
+            level = np.ascontiguousarray(rows.levels[:, j])
             own = members[level[members] >= 0]
-            parameters[p + j] = describe_category(
-                rows.known, rows.n_known[j], level, own, rows.shares[j], log_n, row
+            n_categories[j] = describe_category(
+                rows.known, rows.n_known[j], level, own, rows.shares[j], log_n, categories[j]
             )
-            row[level < 0] = 0.0
-        return cls(densities, parameters)
+            categories[j, level < 0] = 0.0
+        return cls(np.vstack([numbers, categories]), np.append(n_numbers, n_categories))
+
+
+def described_numbers(
+    rows: PopulationRows, members: np.ndarray, scale_of: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Describe numbers by one population of the rows with the indices `members` (m,).
+
+    Number i in the order `rows.order` is described on the scale scale_of[i]. Returns the log
+    densities (p, n) of the mapped numbers in all rows, and the parameters (p,).
+    """
+    p, log_n = len(rows.order), float(np.log(len(rows)))
+    densities, parameters = np.zeros((p, len(rows))), np.zeros(p, np.int64)
+    knots = {scale: knots_of(rows.ordered[scale].T[members]) for scale in np.unique(scale_of)}
+    for place, (j, scale) in enumerate(zip(rows.order, scale_of, strict=True)):
+        there, row, numbers = rows.present[:, j], densities[place], rows.scales[scale]
+        y, own = np.ascontiguousarray(numbers.draws[:, j]), members[there[members]]
+        V = rows.ordered[scale]
+        parameters[place] = describe_number(V, knots[scale], place, y, own, log_n, row)
+        if numbers.log_slopes is not None:
+            row += numbers.log_slopes[:, j]
+        row[~there] = 0.0
+    return densities, parameters
 
 
 def moved_population(
@@ -146,22 +205,30 @@ def moved_population(
     (n,) are from 0 to k - 1. One population describes all rows less the means of their clusters, as
     covariances that are tied do.
     """
-    n, V = len(rows), rows.ordered
-    means = np.stack([V[:, labels == c].mean(axis=1) for c in range(k)])
-    # Every row as it is in each cluster, one cluster after the other.
-    moved = np.ascontiguousarray((V[:, None, :] - means.T[:, :, None]).reshape(len(V), k * n))
+    n, p, log_n = len(rows), len(rows.order), float(np.log(len(rows)))
     own = labels * n + np.arange(n)
-    knots, log_n = knots_of(moved[:, own].T), float(np.log(n))
-    densities, parameters = np.zeros((k, len(V), n)), np.zeros(len(V), np.int64)
-    for place, j in enumerate(rows.order):
-        there, y, found = rows.present[:, j], rows.Z[:, j], np.empty(k * n)
+    moved = {scale: _moved(rows.ordered[scale], labels, k) for scale in np.unique(rows.scale_of)}
+    knots = {scale: knots_of(found[:, own].T) for scale, found in moved.items()}
+    densities, parameters = np.zeros((k, p, n)), np.zeros(p, np.int64)
+    for place, (j, scale) in enumerate(zip(rows.order, rows.scale_of, strict=True)):
+        there, numbers, found = rows.present[:, j], rows.scales[scale], np.empty(k * n)
+        y = numbers.draws[:, j]
         counts = np.bincount(labels[there], minlength=k)
         centres = np.bincount(labels[there], y[there], minlength=k) / np.maximum(counts, 1)
         around = np.ascontiguousarray((y - centres[:, None]).ravel())
-        n_own = describe_number(moved, knots, place, around, own[there], log_n, found)
+        n_own = describe_number(moved[scale], knots[scale], place, around, own[there], log_n, found)
         parameters[place] = n_own - 1 + k
-        densities[:, place] = found.reshape(k, n) * there
+        densities[:, place] = found.reshape(k, n)
+        if numbers.log_slopes is not None:
+            densities[:, place] += numbers.log_slopes[:, j]
+        densities[:, place, ~there] = 0.0
     return densities, parameters
+
+
+def _moved(V: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
+    """Return rows V (p, n) as they are in each cluster, (p, k n): less the cluster's mean."""
+    means = np.stack([V[:, labels == c].mean(axis=1) for c in range(k)])
+    return np.ascontiguousarray((V[:, None, :] - means.T[:, :, None]).reshape(len(V), -1))
 
 
 @dataclass(frozen=True)

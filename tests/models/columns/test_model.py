@@ -73,6 +73,33 @@ def test_a_draw_lies_inside_its_cell():
     assert ((drawn >= low - 1e-9) & (drawn <= high + 1e-9)).all()
 
 
+STORED = {
+    "rounded": np.round(40 + 3 * column(), 1),
+    "lognormal": np.round(np.exp(4 + 0.7 * column()), 2),
+    "counts": np.random.default_rng(1).poisson(9.0, N),
+    "shares": np.round(1 / (1 + np.exp(-2 * column())), 3),
+    "zero-inflated": np.where(column(1) < 0, 0.0, np.round(np.exp(4 + 0.7 * column()), 2)),
+    "two peaks": np.where(column(1) < 0, column(), column() + 8.0),
+    "ratings": np.random.default_rng(2).integers(1, 6, N),
+}
+
+
+@pytest.mark.parametrize("kind", STORED)
+def test_draws_as_stored_are_those_that_are_mapped(kind):
+    X, model = model_of(STORED[kind])
+    draws, values, log_slopes = model.stored(X, KEYS)
+    mapped = model.prepared(X, KEYS)[:, model.layout.numbers]
+    order = np.argsort(draws[:, 0])[: int(np.isfinite(draws).sum())]
+    place, number = draws[order, 0], mapped[order, 0]
+    assert (np.diff(number) >= -1e-9).all()
+    assert np.array_equal(np.isnan(values), np.isnan(draws))
+    inner = slice(len(order) // 10, -len(order) // 10)
+    # The integral of the slope over mapped numbers is the range of the stored draws.
+    slope = np.exp(log_slopes[order, 0])
+    rise = np.concatenate([[0.0], np.cumsum(0.5 * (slope[1:] + slope[:-1]) * np.diff(number))])
+    assert np.ptp(rise[inner]) == pytest.approx(np.ptp(place[inner]), rel=0.05)
+
+
 def test_a_draw_depends_on_its_row_alone():
     X, model = model_of(np.round(40 + 3 * column()), column(1) > 0.3)
     some = np.array([5, 17, 3000])

@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import expon, gamma, norm
 
 from distsvc.kernels.mixture import NARROWEST
 from distsvc.models.mixture.population import (
     Population,
     PopulationRows,
+    ScaledNumbers,
+    described_numbers,
     moved_population,
     quality_of,
 )
@@ -15,13 +17,14 @@ from distsvc.models.mixture.population import (
 N = 2000
 
 
-def rows_of(*numbers, levels=None, n_levels=(), means=None):
+def rows_of(*numbers, levels=None, n_levels=(), means=None, stored=None):
     Z = np.stack(numbers, axis=1)
     means = Z if means is None else np.stack(means, axis=1)
     means = (means - Z.mean(axis=0)) / Z.std(axis=0)
     Z = (Z - Z.mean(axis=0)) / Z.std(axis=0)
     levels = np.zeros((len(Z), 0), np.int64) if levels is None else levels
-    return PopulationRows(Z, means, np.ones(Z.shape, bool), levels, np.array(n_levels, np.int64))
+    scales = (ScaledNumbers(Z, means), *([] if stored is None else [stored]))
+    return PopulationRows(scales, np.ones(Z.shape, bool), levels, np.array(n_levels, np.int64))
 
 
 def by(order, k=2):
@@ -37,7 +40,7 @@ def test_the_density_of_independent_normals_is_theirs():
     X = np.random.default_rng(0).normal(size=(N, 2))
     rows = rows_of(*X.T)
     found = Population.of(rows, np.arange(N))
-    expected = norm.logpdf(rows.Z, scale=np.sqrt(1.0 + NARROWEST**2)).sum(axis=1)
+    expected = norm.logpdf(rows.values, scale=np.sqrt(1.0 + NARROWEST**2)).sum(axis=1)
     assert found.n_parameters.sum() == 4
     assert found.log_densities.sum(axis=0) == pytest.approx(expected, abs=0.01)
 
@@ -66,6 +69,37 @@ def test_one_cluster_of_dependent_columns_is_not_cut(kind):
     rows = rows_of(x, z, y)
     assert one_better(rows, by(x))
     assert one_better(rows, by(y))
+
+
+def exponentials():
+    """Return four amounts and their sum as stored, and as normal scores with their log slopes."""
+    parts = np.random.default_rng(2).exponential(size=(N, 4))
+    stored = np.column_stack([parts, parts.sum(axis=1)])
+    laws = [expon] * 4 + [gamma(4)]
+    mapped = np.column_stack([norm.ppf(law.cdf(x)) for law, x in zip(laws, stored.T, strict=True)])
+    slopes = [law.logpdf(x) for law, x in zip(laws, stored.T, strict=True)]
+    return stored, mapped, norm.logpdf(mapped) - np.column_stack(slopes)
+
+
+def test_parts_and_their_sum_are_one_cluster_as_stored():
+    stored, mapped, log_slopes = exponentials()
+    rows = rows_of(*mapped.T)
+    both = rows_of(*mapped.T, stored=ScaledNumbers(stored, stored, log_slopes))
+    assert both.order[-1] == 4
+    assert both.scale_of[-1] == 1
+    one = [quality_of(each, np.zeros(N, np.int64)).bic for each in (rows, both)]
+    assert one[1] > one[0] + 1000.0
+    assert one_better(both, by(stored[:, 4]))
+
+
+def test_a_stored_density_counts_by_the_unit_of_the_mapped_one():
+    mapped = exponentials()[1]
+    Z = rows_of(*mapped.T).values
+    rows = rows_of(*Z.T, stored=ScaledNumbers(7.0 * Z + 2.0, Z, np.full(Z.shape, np.log(7.0))))
+    everything = np.arange(N)
+    as_mapped, _ = described_numbers(rows, everything, np.zeros(5, np.int64))
+    as_shifted, _ = described_numbers(rows, everything, np.ones(5, np.int64))
+    assert as_shifted.mean(axis=1)[:4] == pytest.approx(as_mapped.mean(axis=1)[:4], abs=0.01)
 
 
 def test_two_clusters_are_described_better_than_one():
@@ -134,8 +168,9 @@ def test_a_population_that_moves_has_the_density_of_each_place():
     y = random.integers(0, 2, N)
     x = random.normal(size=N) + 3.0 * y
     z = 2.0 * x + np.where(y == 1, 5.0, 0.0) + random.normal(size=N)
+    numbers = np.stack([x, z], axis=1)
     rows = PopulationRows(
-        np.stack([x, z], axis=1), np.stack([x, z], axis=1), np.ones((N, 2), bool),
+        (ScaledNumbers(numbers, numbers),), np.ones((N, 2), bool),
         np.zeros((N, 0), np.int64), np.zeros(0, np.int64),
     )  # fmt: skip
     density, n_parameters = moved_population(rows, y, 2)
