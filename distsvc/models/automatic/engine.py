@@ -11,6 +11,7 @@ is clearly better, since answers that are nearly as good would otherwise alterna
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,6 @@ class AutomaticEngine(Engine):
     trees: dict[str, Any]  # all parameters of the level trees, by name
     modelled: ModelledRows | None = None  # the pilot's rows, if columns are modelled
     # Set by `choose`:
-    views: StoredViews | ModelledViews
     answer: ViewAnswer
     rule: Rule
 
@@ -171,14 +171,23 @@ class AutomaticEngine(Engine):
         self.graph.place(self.centred(X), keys)
         self.graph.learn()
 
+    @cached_property
+    def views(self) -> StoredViews | ModelledViews:
+        """All views. Level trees of stored columns must have learned."""
+        if self.modelled is None:
+            return StoredViews(self.levels, self.graph)
+        return ModelledViews(
+            self.modelled, self.pilot, self.origin, self.graph, self.nu, self.before
+        )
+
+    def learn_mixtures(self) -> None:
+        """Fit mixtures, if columns are modelled. `choose` does it if it wasn't done before."""
+        if self.modelled is not None:
+            assert isinstance(self.views, ModelledViews)
+            self.views.mixtures(self.n_clusters)
+
     def choose(self) -> None:
         """Choose the answer of the views, which have learned, and make its rule."""
-        if self.modelled is None:
-            self.views = StoredViews(self.levels, self.graph)
-        else:
-            self.views = ModelledViews(
-                self.modelled, self.pilot, self.origin, self.graph, self.nu, self.before
-            )
         self.answer = self.views.choose(self.n_clusters)
         self.rule = self.answer.make()
         self.notes += [note for note in self.answer.notes if note not in self.notes]

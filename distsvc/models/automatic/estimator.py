@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from distsvc.inputs.rows import Input
 from distsvc.job.parameters import Effort, Granularity, RandomState
@@ -15,7 +18,7 @@ from distsvc.models.bases.phases import Phases
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
-from distsvc.models.rows.threads import map_blocks
+from distsvc.models.rows.threads import map_blocks, map_threads, n_threads
 from distsvc.models.rules.joined import clusters_to_join, joined
 from distsvc.models.rules.rule import Rule
 
@@ -144,7 +147,7 @@ class AutoClustering(MixedClusterEstimator):
 
     def _begin(self) -> AutomaticEngine:
         engine = AutomaticEngine(self.get_params(), seed_of(self.random_state))
-        engine.levels.n_jobs = engine.graph.n_jobs = self.n_jobs
+        engine.levels.n_jobs = engine.graph.n_jobs = n_threads(self.n_jobs)
         return engine
 
     def _fit_array(self, X: np.ndarray) -> None:
@@ -166,7 +169,7 @@ class AutoClustering(MixedClusterEstimator):
             phases.ended("level trees of the columns")
         if engine.asks_graph:
             some = order[_first(engine.graph, keys[order], len(X))]
-            engine.learn_graph(X[some], keys[some])
+            self._learn_views(engine, X[some], keys[some])
             phases.ended("graph of near rows, its models and their vote")
         self._take(engine, raw[first], len(raw))
         self._rows = self._values("label").prepared(raw)
@@ -188,7 +191,7 @@ class AutoClustering(MixedClusterEstimator):
         engine.set_pilot(pilot, n_rows)
         if engine.asks_graph:
             first = _first(engine.graph, keys, n_rows)
-            engine.learn_graph(X[first], keys[first])
+            self._learn_views(engine, X[first], keys[first])
             phases.ended("graph of near rows, its models and their vote")
         if engine.columns is None:
             rows = levels.seen(X)
@@ -201,6 +204,14 @@ class AutoClustering(MixedClusterEstimator):
         self._take(engine, passes.pilot, n_rows)
         self._label_passes(passes)
         self._rows = self._held.rows if self._held is not None else None
+
+    def _learn_views(self, engine: AutomaticEngine, X: np.ndarray, keys: np.ndarray) -> None:
+        """Learn the graph of rows X (m, d) with keys (m,), and the mixtures at the same time."""
+        tasks: list[Callable[[], None]] = [partial(engine.learn_graph, X, keys)]
+        if engine.columns is not None:
+            tasks.append(engine.learn_mixtures)
+        with threadpool_limits(1):  # tasks that set limits in turns would restore wrong ones
+            map_threads(lambda task: task(), tasks, self.n_jobs)
 
     def _take(self, engine: AutomaticEngine, pilot: np.ndarray, n_rows: int) -> None:
         """Let the engine choose, and publish the answer; `pilot` (m, d) are some of the rows."""

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from distsvc.models.automatic.decision import (
+    Mixtures,
     PartitionProposal,
     ViewDecision,
     decide,
@@ -77,7 +78,7 @@ def _as_stored(
 
 
 class ModelledViews(Views):
-    """A mixture and a graph, which has learned.
+    """A mixture and a graph, which has learned before `choose`.
 
     `origin` (D,) is the origin of prepared rows. `before` (m,) are the labels of the pilot's first
     rows in the previous run's answer.
@@ -94,6 +95,7 @@ class ModelledViews(Views):
     ):
         super().__init__(pilot, leading_directions(pilot), graph, nu)
         self.rows, self.origin, self.before = rows, origin, before
+        self._mixtures: dict[int | None, Mixtures] = {}
 
     def choose(self, n_clusters: int | None) -> ViewAnswer:
         """Return the answer."""
@@ -121,17 +123,22 @@ class ModelledViews(Views):
         """Return the rule of the answer with a number of clusters."""
         return self._decision(n_clusters).best.make()
 
+    def mixtures(self, n_clusters: int | None) -> Mixtures:
+        """Return the mixture's proposals, which don't depend on the graph; they are cached."""
+        if n_clusters not in self._mixtures:
+            self._mixtures[n_clusters] = mixture_proposals(
+                self.rows.mixed,
+                self.pilot,
+                self.graph.seed,
+                n_clusters,
+                self.graph.n_jobs,
+                self._mixture_rule,
+                self.before,
+            )
+        return self._mixtures[n_clusters]
+
     def _decision(self, n_clusters: int | None) -> ViewDecision:
-        rows = self.rows
-        mixtures = mixture_proposals(
-            rows.mixed,
-            self.pilot,
-            self.graph.seed,
-            n_clusters,
-            self.graph.n_jobs,
-            self._mixture_rule,
-            self.before,
-        )
+        rows, mixtures = self.rows, self.mixtures(n_clusters)
         graph = self._graph_proposals(n_clusters)
         return decide(mixtures, graph, rows.mixed, rows.scales, n_clusters, self.before)
 

@@ -34,15 +34,15 @@ def map_threads(
     sets it, -1 all processors. A single item runs on the calling thread.
     """
     several = list(items)
-    threads = min(_threads(n_jobs), len(several)) if len(several) > 1 else 1
+    threads = min(n_threads(n_jobs), len(several)) if len(several) > 1 else 1
     if threads == 1:
         return [function(item) for item in several]
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(function, several))
 
 
-def _threads(n_jobs: int | None) -> int:
-    """Return the number of threads for `n_jobs`.
+def n_threads(n_jobs: int | None) -> int:
+    """Return the number of threads for `n_jobs`, at least 1.
 
     joblib is imported only if needed, because its import is slow: its configuration can't differ
     from the default unless it was imported.
