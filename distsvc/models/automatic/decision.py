@@ -4,8 +4,8 @@ A proposal is a partition of the pilot's first rows. A mixture's proposals must 
 halves of the rows. The quality of a proposal is the BIC of the rows if each cluster is one
 population (`distsvc.models.mixture.population`). A single cluster is also a proposal. Several
 clusters must be better than one by a standard error, by the one-standard-error rule (Breiman et al.
-1984). For a mixture's clusters, the best mixture of normals must also be better than one
-population. If the clusters hardly overlap, it must only not be significantly worse.
+1984). If a mixture's clusters overlap, the best mixture of normals must also be better than one
+population.
 
 The previous run's answer is kept unless another proposal is better by more than chance. The
 agreement is the probability that the answer is better than the next different proposal. Both, and
@@ -43,11 +43,7 @@ BETTER_THAN_ONE = 1.0
 """Minimum z statistic for several clusters to be preferred to one cluster."""
 
 SIGNIFICANT = 1.96
-"""z statistic of a significant difference.
-
-Another answer needs it to replace the previous one. Mixtures whose clusters hardly overlap are
-rejected if one population is better than the best mixture by it.
-"""
+"""Minimum z statistic of another answer that replaces the previous one: the 5 % level."""
 
 VIEW_WORDS = {
     "graph": "a graph of near rows",
@@ -317,6 +313,7 @@ def decide(
     scales: Sequence[ScaledNumbers],
     n_clusters: int | None,
     before: np.ndarray | None,
+    n_jobs: int | None = 1,
 ) -> ViewDecision:
     """Return the decision among all proposals.
 
@@ -333,6 +330,8 @@ def decide(
         Number of clusters; if given, one cluster is a proposal only if there is no other.
     before : ndarray of shape (m,) or None
         Labels of the rows in the previous run's answer.
+    n_jobs : int or None
+        Threads; they change no result.
 
     """
     m = len(mixtures.one.labels)
@@ -341,6 +340,7 @@ def decide(
         ~np.isnan(rows.X[:m]),
         rows.levels[:m].astype(np.int64),
         rows.n_levels,
+        n_jobs,
     )
     one = mixtures.one
     one.quality = quality_of(data, one.drawn)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -18,7 +17,7 @@ from distsvc.models.bases.phases import Phases
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
-from distsvc.models.rows.threads import map_blocks, map_threads, n_threads
+from distsvc.models.rows.threads import both, map_blocks, n_threads
 from distsvc.models.rules.joined import clusters_to_join, joined
 from distsvc.models.rules.rule import Rule
 
@@ -207,11 +206,8 @@ class AutoClustering(MixedClusterEstimator):
 
     def _learn_views(self, engine: AutomaticEngine, X: np.ndarray, keys: np.ndarray) -> None:
         """Learn the graph of rows X (m, d) with keys (m,), and the mixtures at the same time."""
-        tasks: list[Callable[[], None]] = [partial(engine.learn_graph, X, keys)]
-        if engine.columns is not None:
-            tasks.append(engine.learn_mixtures)
-        with threadpool_limits(1):  # tasks that set limits in turns would restore wrong ones
-            map_threads(lambda task: task(), tasks, self.n_jobs)
+        with threadpool_limits(1):  # threads that set limits in turns would restore wrong ones
+            both(partial(engine.learn_graph, X, keys), engine.learn_mixtures, self.n_jobs)
 
     def _take(self, engine: AutomaticEngine, pilot: np.ndarray, n_rows: int) -> None:
         """Let the engine choose, and publish the answer; `pilot` (m, d) are some of the rows."""

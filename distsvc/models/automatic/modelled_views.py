@@ -140,7 +140,8 @@ class ModelledViews(Views):
     def _decision(self, n_clusters: int | None) -> ViewDecision:
         rows, mixtures = self.rows, self.mixtures(n_clusters)
         graph = self._graph_proposals(n_clusters)
-        return decide(mixtures, graph, rows.mixed, rows.scales, n_clusters, self.before)
+        before, n_jobs = self.before, self.graph.n_jobs
+        return decide(mixtures, graph, rows.mixed, rows.scales, n_clusters, before, n_jobs)
 
     def _mixture_rule(
         self, mixture: NormalMixture, cluster: np.ndarray, labels: np.ndarray

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from distsvc.kernels.population import describe_category, describe_number
+from distsvc.models.rows.threads import both
 
 KNOTS = (1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6)
 """Quantiles of a number at which another may bend (Friedman 1991)."""
@@ -67,6 +68,7 @@ class PopulationRows:
     present: np.ndarray
     levels: np.ndarray
     n_levels: np.ndarray
+    n_jobs: int | None = 1
     _populations: dict[bytes, Population] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -265,8 +267,10 @@ def quality_of(rows: PopulationRows, labels: np.ndarray) -> Quality:
     whole = rows.population(np.arange(n))
     if k == 1:
         return Quality(whole.log_densities.sum(axis=0), int(whole.n_parameters.sum()))
-    parts = rows.populations([np.flatnonzero(labels == c) for c in range(k)])
-    moved, n_moved = moved_population(rows, labels, k)
+    members = [np.flatnonzero(labels == c) for c in range(k)]
+    parts, (moved, n_moved) = both(
+        partial(rows.populations, members), partial(moved_population, rows, labels, k), rows.n_jobs
+    )
     joint = np.repeat(np.log(np.bincount(labels, minlength=k) / n)[:, None], n, axis=1)
     n_parameters = k - 1
     for j in range(len(whole.n_parameters)):

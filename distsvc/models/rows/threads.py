@@ -23,6 +23,7 @@ def compile_seconds() -> float:
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Other = TypeVar("Other")
 
 
 def map_threads(
@@ -39,6 +40,17 @@ def map_threads(
         return [function(item) for item in several]
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(function, several))
+
+
+def both(
+    first: Callable[[], Result], second: Callable[[], Other], n_jobs: int | None
+) -> tuple[Result, Other]:
+    """Return the results of two functions, called at the same time if there are two threads."""
+    if n_threads(n_jobs) == 1:
+        return first(), second()
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(second)
+        return first(), found.result()
 
 
 def n_threads(n_jobs: int | None) -> int:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from distsvc.inputs import rows
-from distsvc.models.rows.threads import map_blocks, map_threads
+from distsvc.models.rows.threads import both, map_blocks, map_threads
 
 
 @pytest.mark.parametrize("n_jobs", [None, 1, 2, 3, -1])
@@ -16,8 +16,8 @@ def test_results_come_in_the_order_of_the_items(n_jobs):
 
 
 def test_two_threads_work_at_once():
-    both = threading.Barrier(2, timeout=30)
-    assert len(set(map_threads(lambda _: both.wait(), range(2), 2))) == 2
+    barrier = threading.Barrier(2, timeout=30)
+    assert len(set(map_threads(lambda _: barrier.wait(), range(2), 2))) == 2
 
 
 def test_none_is_one_thread_unless_a_configuration_says_otherwise():
@@ -44,3 +44,10 @@ def test_blocks_are_the_same_for_any_number_of_threads(monkeypatch):
         assert sizes.tolist() == [4] * 8 + [3] * 3
     whole = map_blocks(lambda block: block.sum(axis=1), X, 2)
     assert whole.tolist() == X.sum(axis=1).tolist()
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_two_functions_return_their_own_results_and_errors(n_jobs):
+    assert both(lambda: "first", lambda: 2, n_jobs) == ("first", 2)
+    with pytest.raises(ZeroDivisionError):
+        both(lambda: 1, lambda: 1 // 0, n_jobs)
