@@ -26,7 +26,7 @@ from distsvc.models.columns.model import unit
 from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior, Shape, fitted
 from distsvc.models.mixture.population import PopulationRows, Quality, ScaledNumbers, quality_of
 from distsvc.models.mixture.search import MixtureSearch, search
-from distsvc.models.rows.agreement import SAME_ANSWER, rand_indices
+from distsvc.models.rows.agreement import SAME_ANSWER, expected_rand_index, rand_indices
 from distsvc.models.rows.min_cluster_size import least_mass
 from distsvc.models.rows.threads import map_threads
 from distsvc.models.rules.rule import Rule
@@ -109,6 +109,8 @@ class ViewDecision:
         Adjusted Rand index of `best` and `alternative`; None if there is none.
     followed : bool
         Whether the previous run's answer was kept.
+    rejected : list of PartitionProposal
+        Proposals that are not better than one cluster by enough, or whose mixture is not.
 
     """
 
@@ -117,11 +119,37 @@ class ViewDecision:
     agreement: float
     likeness: float | None
     followed: bool
+    rejected: list[PartitionProposal] = field(default_factory=list)
 
     @property
     def alternative(self) -> PartitionProposal | None:
         """The proposal with the highest quality that differs from the answer, None if none does."""
         return next((each for each in self.proposals if _differs(each, self.best)), None)
+
+    @property
+    def rival(self) -> PartitionProposal | None:
+        """The proposal with another number of clusters that comes closest to the answer.
+
+        It may have been rejected. None if all proposals have as many clusters as the answer.
+        """
+        k = self.best.n_clusters
+        others = [each for each in (*self.proposals, *self.rejected) if each.n_clusters != k]
+        return max(others, key=lambda each: -self.chance_against(each), default=None)
+
+    def chance_against(self, other: PartitionProposal) -> float:
+        """Return the probability that the answer describes another sample better than `other`."""
+        return float(ndtr(self.best.quality.better_than(other.quality)))
+
+    @property
+    def overlap(self) -> float | None:
+        """Share of the rows that are expected to belong to another cluster.
+
+        None if clusters drawn anew by the populations' posteriors would be the same answer.
+        """
+        chances = self.best.quality.posterior
+        if chances is None or expected_rand_index(self.best.labels, chances) > SAME_ANSWER:
+            return None
+        return float(1.0 - chances.max(axis=1).mean())
 
     def counts(self) -> dict[str, int]:
         """Return the clusters of the best proposal of each view."""
@@ -354,11 +382,13 @@ def decide(
         apart = rand_index(each.labels, each.drawn) > SAME_ANSWER
         return n_clusters is not None or apart or as_normals > BETTER_THAN_ONE
 
-    proposals = [*trees, *filter(may_be_classes, mixtures.proposals)]
-    for each in proposals:
+    proposals: list[PartitionProposal] = []
+    rejected: list[PartitionProposal] = []
+    for each in (*trees, *mixtures.proposals):
+        accepted = each.view != "mixture" or may_be_classes(each)
         each.labels, each.drawn = each.labels[:m], each.drawn[:m]
         each.quality = quality_of(data, np.unique(each.drawn, return_inverse=True)[1])
-    proposals = [each for each in proposals if is_answer(each.quality)]
+        (proposals if accepted and is_answer(each.quality) else rejected).append(each)
     if n_clusters is None or not proposals:
         proposals.append(one)
     if n_clusters is not None:  # a tree may have fewer branches than are wanted
@@ -377,11 +407,11 @@ def decide(
         elif like[nearest] > SAME_ANSWER:
             followed = best.quality.better_than(earlier.quality) < SIGNIFICANT
             best = earlier if followed else best
-    found = ViewDecision(best, proposals, 1.0, None, followed)
+    found = ViewDecision(best, proposals, 1.0, None, followed, rejected)
     other = found.alternative
     if other is None:
         return found
-    chance = float(ndtr(best.quality.better_than(other.quality)))
+    chance = found.chance_against(other)
     return replace(found, agreement=chance, likeness=rand_index(best.labels, other.labels))
 
 

@@ -237,11 +237,13 @@ def _moved(V: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
 class Quality:
     """Fit of a partition to rows: log-likelihoods (n,) and number of parameters.
 
-    `bic` is the sum of the first minus half the second times log n.
+    `bic` is the sum of the first minus half the second times log n. `posterior` (n, k) are the
+    probabilities of the clusters; None for a single cluster, and for a mixture.
     """
 
     log_density: np.ndarray
     n_parameters: int
+    posterior: np.ndarray | None = None
 
     @property
     def bic(self) -> float:
@@ -283,7 +285,9 @@ def quality_of(rows: PopulationRows, labels: np.ndarray) -> Quality:
         joint += best[0]
         n_parameters += best[1]
     top = joint.max(axis=0)
-    return Quality(top + np.log(np.exp(joint - top).sum(axis=0)), n_parameters)
+    chances = np.exp(joint - top)
+    sums = chances.sum(axis=0)
+    return Quality(top + np.log(sums), n_parameters, (chances / sums).T)
 
 
 def _bic_of(log_densities: np.ndarray, n_parameters: int, labels: np.ndarray) -> float:

@@ -25,3 +25,21 @@ def rand_indices(labels: Sequence[np.ndarray]) -> np.ndarray:
     most = (own[:, None] + own) / 2
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(most == expected, 1.0, (together - expected) / (most - expected))
+
+
+def expected_rand_index(labels: np.ndarray, chances: np.ndarray) -> float:
+    """Return the adjusted Rand index expected of labels (n,) and labels drawn anew for each row.
+
+    `chances` (n, k) float64 are the probabilities of the drawn labels. The counts of pairs of rows
+    are replaced by their expectations.
+    """
+    n, known = len(labels), np.unique(labels, return_inverse=True)[1]
+    rows = np.zeros((int(known.max()) + 1, chances.shape[1]))
+    np.add.at(rows, known, chances)
+    twice = float((chances**2).sum())  # a row is no pair with itself
+    own = float((np.bincount(known).astype(np.float64) ** 2).sum()) - n
+    drawn = float((rows.sum(axis=0) ** 2).sum()) - twice
+    together = float((rows**2).sum()) - twice
+    expected = own * drawn / max(n * (n - 1.0), 1.0)
+    most = (own + drawn) / 2
+    return 1.0 if most == expected else (together - expected) / (most - expected)

@@ -293,7 +293,7 @@ class Considered(ReportPart):
 
 
 class AlternativePart(ReportPart):
-    """The second-best answer, compared with the clusters (k) of the run.
+    """Another answer, compared with the clusters (k) of the run.
 
     Attributes
     ----------
@@ -305,7 +305,9 @@ class AlternativePart(ReportPart):
     label : list of int
         The run's clusters.
     rows : list of list of int
-        Rows of each cluster by the alternative's clusters, of a sample.
+        Rows of each cluster by the other answer's clusters, of a sample.
+    rejected : bool
+        Whether it, or its mixture, is not better than one cluster by enough.
 
     """
 
@@ -313,6 +315,7 @@ class AlternativePart(ReportPart):
     view: str
     n_clusters: Size
     chance: Number
+    rejected: Unsaid[bool] = False
     label: list[Label]
     rows: list[list[Size]]
 
@@ -325,9 +328,27 @@ class AlternativePart(ReportPart):
 
 
 class ChoicePart(ReportPart):
-    """The choice of an algorithm; `likeness` is the answers' adjusted Rand index."""
+    """The choice of an algorithm.
+
+    Attributes
+    ----------
+    why : str
+    considered : list of Considered
+    likeness : float or None
+        Adjusted Rand index of the answer and `alternative`.
+    alternative : AlternativePart or None
+        The best answer that differs.
+    rival : AlternativePart or None
+        The answer with another number of clusters that comes closest.
+    overlap : float or None
+        Share of the rows that may belong to another cluster; only if it is too large for another
+        draw of the rows' clusters to be the same answer.
+
+    """
 
     why: str
     considered: list[Considered]
     likeness: Unsaid[Known] = None
     alternative: Unsaid[AlternativePart | None] = None
+    rival: Unsaid[AlternativePart | None] = None
+    overlap: Unsaid[Known] = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from distsvc.report.content.report import Report
 from distsvc.report.formats import percent, things
+from distsvc.report.sections.models import CLEARLY_BETTER
 
 
 def n_clusters(report: Report) -> str:
@@ -13,14 +14,23 @@ def n_clusters(report: Report) -> str:
 
 def doubt(report: Report) -> str:
     """Return the strongest doubt about the clusters, as the end of a sentence; empty if none."""
-    return why_unclear(report) or rival(report) or next(iter(report.doubts), "")
+    clauses = (why_unclear(report), rival(report), *report.doubts, overlap(report))
+    return next(filter(None, clauses), "")
+
+
+def overlap(report: Report) -> str:
+    """Return a clause on clusters that overlap; empty if most rows have a certain cluster."""
+    share = report.choice.overlap if report.choice else None
+    if share is None or len(report.clusters) < 2:
+        return ""
+    return f"they overlap: about {percent(share)} of the rows may belong to another cluster"
 
 
 def rival(report: Report) -> str:
     """Return a clause on another answer that is nearly as good; empty if there is none."""
-    other = report.choice.alternative if report.choice else None
-    # In 9 of 10 samples the answer beats the other one: no rival.
-    if other is None or other.chance >= 0.9 or other.n_clusters == len(report.clusters):
+    choice = report.choice
+    other = (choice.rival or choice.alternative) if choice else None
+    if other is None or other.chance >= CLEARLY_BETTER or other.n_clusters == len(report.clusters):
         return ""
     if report.model.parameters.get("n_clusters") is not None:
         return ""

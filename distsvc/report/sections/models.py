@@ -10,6 +10,7 @@ import numpy as np
 from distsvc.report.content.model_parts import (
     AlternativePart,
     CandidatePart,
+    ChoicePart,
     Curve,
     LevelsPart,
     LevelTreePart,
@@ -130,6 +131,9 @@ VIEW_NAMES = {
 }
 """Words for the views, by the names in `Considered.algorithm`."""
 
+CLEARLY_BETTER = 0.9
+"""Probability from which the run's answer is clearly better than another."""
+
 MAX_CHANGES = 6
 """Maximum number of differences that are named."""
 
@@ -138,15 +142,40 @@ def alternative(other: AlternativePart, likeness: float | None) -> list[str]:
     """Return sentences on the second-best answer: its differences and its probability."""
     view = VIEW_NAMES.get(other.view, other.view)
     sentences = [f"The best other answer has {things(other.n_clusters, 'cluster')} ({view})."]
-    if other.n_clusters > 1 and len(other.label) > 1:
-        sentences += _changes(other)
-    sentences.append(
-        f"Another sample of the table would prefer the published clusters in about "
-        f"{100 * other.chance:.0f} of 100 cases."
-    )
+    sentences += _differences(other)
     if likeness is not None:
         sentences.append(f"The adjusted Rand index of both answers is {likeness:.2f} (1 is equal).")
     return sentences
+
+
+def rival(part: ChoicePart) -> list[str]:
+    """Return sentences on an answer with another number of clusters that is nearly as good.
+
+    The list is empty if there is none, or if it is the best other answer.
+    """
+    other = part.rival
+    if other is None or other == part.alternative or other.chance >= CLEARLY_BETTER:
+        return []
+    view = VIEW_NAMES.get(other.view, other.view)
+    verb = "describes" if other.n_clusters == 1 else "describe"
+    found = f"{things(other.n_clusters, 'cluster')} ({view}) {verb} the rows nearly as well."
+    sentences = [found, *_differences(other)]
+    if other.rejected:
+        sentences.append(
+            "This answer was not taken, because it or its mixture is not better than one cluster "
+            "by more than chance."
+        )
+    return sentences
+
+
+def _differences(other: AlternativePart) -> list[str]:
+    """Return sentences on the clusters that another answer changes, and on its probability."""
+    several = other.n_clusters > 1 and len(other.label) > 1
+    return [
+        *(_changes(other) if several else ()),
+        f"Another sample of the table would prefer the published clusters in about "
+        f"{100 * other.chance:.0f} of 100 cases.",
+    ]
 
 
 def _changes(other: AlternativePart) -> list[str]:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from distsvc.job.config import Job
-from distsvc.models.automatic.decision import ViewDecision
+from distsvc.models.automatic.decision import PartitionProposal, ViewDecision
 from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.automatic.rule import MixtureRule
 from distsvc.models.automatic.views import LEVEL_TREE
@@ -163,11 +163,15 @@ class Automatic(AlgorithmJob):
         ]
 
         def parts(run: RunDirectory, pilot: PilotRows) -> Parts:
+            others: dict[str, Any] = {}
+            if (decision := answer.decision) is not None:
+                others = {
+                    "alternative": other_answer(decision, decision.alternative, pilot.labels),
+                    "rival": other_answer(decision, decision.rival, pilot.labels),
+                    "overlap": decision.overlap,
+                }
             choice = ChoicePart(
-                why=answer.why,
-                considered=considered,
-                likeness=answer.likeness,
-                alternative=alternative_part(answer.decision, pilot.labels),
+                why=answer.why, considered=considered, likeness=answer.likeness, **others
             )
             if answer.levels is None:
                 return Parts(choice=choice)
@@ -187,10 +191,11 @@ class Automatic(AlgorithmJob):
         return Held(first.driver | second.driver, first.worker | second.worker)
 
 
-def alternative_part(decision: ViewDecision | None, labels: np.ndarray) -> AlternativePart | None:
-    """Return the second-best answer, compared with the published labels (m,); None without one."""
-    other = None if decision is None else decision.alternative
-    if decision is None or other is None:
+def other_answer(
+    decision: ViewDecision, other: PartitionProposal | None, labels: np.ndarray
+) -> AlternativePart | None:
+    """Return another answer, compared with the published labels (m,); None without one."""
+    if other is None:
         return None
     own, its = labels[: len(other.labels)], np.unique(other.labels, return_inverse=True)[1]
     known = np.unique(own)
@@ -199,7 +204,8 @@ def alternative_part(decision: ViewDecision | None, labels: np.ndarray) -> Alter
     return AlternativePart(
         view=other.view,
         n_clusters=other.n_clusters,
-        chance=decision.agreement,
+        chance=decision.chance_against(other),
+        rejected=any(other is each for each in decision.rejected),
         label=known.tolist(),
         rows=rows.tolist(),
     )

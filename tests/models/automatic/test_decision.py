@@ -138,6 +138,41 @@ def test_normals_have_to_beat_one_cluster_unless_clusters_lie_apart(errors, apar
     assert found.best.n_clusters == n_clusters
 
 
+def test_rejected_mixtures_are_rivals_and_do_not_change_the_agreement():
+    random = np.random.default_rng(0)
+    y = np.repeat([0, 1], 200)
+    X = random.normal(size=(400, 2)) + 4.0 * y[:, None]
+    rows = MixtureRows(X, np.zeros((400, 0), np.int32), np.zeros(0, np.int64))
+    nought = np.zeros(400, np.int64)
+    scales = (ScaledNumbers(X, X),)
+    whole = quality_of(PopulationRows(scales, X == X, rows.levels, rows.n_levels), nought)
+    worse = Quality(whole.log_density + np.resize([0.9, -1.1], 400), whole.n_parameters)
+    drawn = np.where(np.arange(400) % 12 == 0, 1 - y, y)
+    several = PartitionProposal("mixture", y, drawn, made_nowhere)
+    one = PartitionProposal("mixture", nought, nought, made_nowhere)
+    found = decide(Mixtures([several], one, worse), [], rows, scales, None, None)
+    assert found.best is one
+    assert (found.rejected, found.rival, found.alternative) == ([several], several, None)
+    assert found.agreement == 1.0
+    assert found.chance_against(several) < 0.1
+
+
+@pytest.mark.parametrize(("distance", "overlaps"), [(2.0, True), (6.0, False)])
+def test_clusters_that_overlap_have_rows_of_another_cluster(distance, overlaps):
+    random = np.random.default_rng(0)
+    y = np.repeat([0, 1], 600)
+    X = random.normal(size=(1200, 2))
+    X[:, 0] += distance * y
+    rows = MixtureRows(X, np.zeros((1200, 0), np.int32), np.zeros(0, np.int64))
+    nearest = (X[:, 0] > distance / 2).astype(np.int64)
+    tree = PartitionProposal("graph", nearest, y, made_nowhere)
+    one = PartitionProposal("mixture", 0 * y, 0 * y, made_nowhere)
+    mixtures, scales = Mixtures([], one, Quality(np.zeros(1200), 0)), (ScaledNumbers(X, X),)
+    found = decide(mixtures, [tree], rows, scales, 2, None)
+    expected = (nearest != y).mean()  # of the true classes
+    assert found.overlap == (pytest.approx(expected, abs=0.02) if overlaps else None)
+
+
 def made_nowhere():
     raise AssertionError("the rule is not needed")
 

@@ -3,7 +3,7 @@
 import pytest
 
 from distsvc.report.sections.headline import answer, brief
-from tests.report.reports import make_levels_report, make_report, typed
+from tests.report.reports import make_levels_report, make_report, page_text, typed
 
 
 def said(report):
@@ -114,6 +114,25 @@ def with_rival(n_clusters, chance):
 def test_another_answer_that_is_nearly_as_good(n_clusters, chance, doubt):
     report = with_rival(n_clusters, chance)
     assert said(report) == f"3 clusters in 1,500 rows{doubt}; no row lies outside every cluster."
+
+
+def test_a_rival_that_is_like_the_answer_or_rejected_is_named():
+    report = with_rival(6, 0.99)
+    report["choice"]["rival"] = report["choice"]["alternative"] | {
+        "n_clusters": 4, "chance": 0.5, "rows": [[1] * 4] * 3, "rejected": True,
+    }  # fmt: skip
+    assert ", but 4 clusters describe them nearly as well;" in said(report)
+    assert "This answer was not taken, because it or its mixture" in page_text(report)
+
+
+def test_clusters_that_overlap_are_a_doubt_behind_all_others():
+    report = with_rival(4, 1.0)
+    report["choice"]["overlap"] = 0.123
+    clause = ", but they overlap: about 12.3 % of the rows may belong to another cluster;"
+    assert clause in said(report)
+    assert "About 12.3 % of the rows are expected to belong to another" in page_text(report)
+    report["doubts"] = ["clusters 0 and 1 differ only in premium"]
+    assert ", but clusters 0 and 1 differ only in premium;" in said(report)
 
 
 def test_the_strongest_doubt_comes_first():
