@@ -8,7 +8,7 @@ from typing import cast
 
 import numpy as np
 
-from distsvc.errors import DataError, EmptyInputError
+from distsvc.errors import DataError, EmptyInputError, one_line
 from distsvc.job.config import Job, PreprocessConfig
 from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.columns.maps import AS_FOUND, GivenColumn
@@ -150,7 +150,7 @@ def prepare(
             scaling, note = standard_or_unit(scaling, survey, steps.run.plan.seed)
             notes.append(note)
         check_exact(table, survey.sums.least, survey.sums.most)
-        notes += outlier_row_notes(survey.aside, table.columns)
+        notes += outlier_row_notes(survey.aside, table.columns, table.id)
         notes += sentinel_notes(survey, config, table.features, steps.run.plan.missing)
         columns, pilot = None, survey.lowest
         vectors = any(isinstance(feature, Vector) for feature in table.features)
@@ -268,11 +268,22 @@ def _medians(sums: ColumnSums, survey: Survey, together: Sequence[slice]) -> np.
     return np.asarray(medians)
 
 
-def outlier_row_notes(rows: Sequence[OutlierRow], columns: Sequence[str]) -> list[str]:
-    """Return at most one note on extreme rows, which are left out of learning."""
+def outlier_row_notes(
+    rows: Sequence[OutlierRow], columns: Sequence[str], id_name: str | None = None
+) -> list[str]:
+    """Return at most one note on extreme rows, which are left out of learning.
+
+    Rows have the id of the column `id_name`, or the row number.
+    """
     if not rows:
         return []
-    named = [f"row {far.row} ({columns[far.column]} = {far.value:,.6g})" for far in rows]
+    named = [
+        f"{id_name} {one_line(far.id)}" if id_name and far.id else f"row {far.row}" for far in rows
+    ]
+    named = [
+        f"{name} ({columns[far.column]} = {far.value:,.6g})"
+        for name, far in zip(named, rows, strict=True)
+    ]
     return [
         f"extreme rows: {truncated(named, MAX_NAMED)}; ignored while learning, and labelled like "
         "any other"

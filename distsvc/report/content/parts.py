@@ -273,9 +273,10 @@ class Reason(ReportPart):
 
 
 class FarRow(ReportPart):
-    """A row by its number in the table, its score, its cluster and the heaviest reasons."""
+    """A row by its number and id, its score, its cluster and the heaviest reasons."""
 
     row: Size
+    id: Unsaid[str | None] = None
     score: Number
     label: Unsaid[Label | None] = None
     reasons: list[Reason]
@@ -354,9 +355,10 @@ class ProfileColumn(ReportPart):
 
 
 class TypicalRow(ReportPart):
-    """A row by its number in the table, with its values in the columns of a profile."""
+    """A row by its number and id, with its values in the columns of a profile."""
 
     row: Size
+    id: Unsaid[str | None] = None
     values: list[Known]
 
 

@@ -44,8 +44,8 @@ Drawn = Annotated[float, Field(ge=-1e150, le=1e150)]
 class InputPart(ReportPart):
     """The table: its path or paths, rows used and read, and the columns that were clustered.
 
-    `state` is the version or snapshot of a table with a log. `left_out` has the reason by unused
-    column, `missing` the number of missing values by column, if there are any.
+    `state` is the version or snapshot of a table with a log, `id` the column of ids. `left_out` has
+    the reason by unused column, `missing` the number of missing values by column, if there are any.
     """
 
     path: str | Annotated[list[str], Field(min_length=2)]
@@ -55,6 +55,7 @@ class InputPart(ReportPart):
     n_features: Size
     columns: list[str]
     state: Unsaid[str] = ""
+    id: Unsaid[str | None] = None
     left_out: Unsaid[dict[str, str]] = Field(default={})
     missing: Unsaid[dict[str, Size]] = Field(default={})
 

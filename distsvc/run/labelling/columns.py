@@ -41,6 +41,7 @@ from distsvc.storage.publishing.formats import (
 )
 from distsvc.storage.rows.blocks import Block, Table
 from distsvc.storage.rows.features import Feature, groups_of, names_of
+from distsvc.storage.rows.id_texts import id_texts
 from distsvc.storage.tables.opening import id_type
 
 SHARE_BINS = 20
@@ -237,6 +238,7 @@ class Reasons(OptionalColumns):
             "rows": np.zeros(0, np.int64),
             "scores": np.zeros(0, np.float32),
             "labels": np.zeros(0, np.int32),
+            "far_ids": np.zeros(0, "U1"),
             "X": np.zeros((0, self.width)),
         }
 
@@ -245,7 +247,8 @@ class Reasons(OptionalColumns):
         label, score = labelled["label"], labelled["score"]
         found = {"rows": block.rows, "scores": score, "labels": label, "X": block.X}
         chosen = self._lowest(score)
-        self._keep({name: values[chosen] for name, values in found.items()})
+        ids = {"far_ids": id_texts(block.ids, chosen)}
+        self._keep({name: values[chosen] for name, values in found.items()} | ids)
         if not self.counts_all:
             return {}
         text: list[str | None] = [None] * len(score)
@@ -347,8 +350,14 @@ class Reasons(OptionalColumns):
                 )
                 if share > 0.0
             ]
-            row, score = int(far["rows"][i]), float(far["scores"][i])
-            found.append(FarRow(row=row, score=score, label=label, reasons=reasons))
+            row, score, own_id = (
+                int(far["rows"][i]),
+                float(far["scores"][i]),
+                str(far["far_ids"][i]),
+            )
+            found.append(
+                FarRow(row=row, id=own_id or None, score=score, label=label, reasons=reasons)
+            )
         return found
 
     def _reason(self, k: int, share: float, row: np.ndarray, usual: np.ndarray) -> Reason:

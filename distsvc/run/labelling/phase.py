@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -21,6 +21,7 @@ from distsvc.run.labelling.columns import (
 )
 from distsvc.run.labelling.counts import ClusterContents, Counts, IdCounts, IdReport, counts_ids
 from distsvc.run.labelling.labeller import OWN, PREVIOUS, REFERENCE, Labeller, read_labellers
+from distsvc.run.labelling.row_ids import PilotIds
 from distsvc.run.learning.preparation import PREPARATION, Preparation, prepared_block
 from distsvc.run.learning.survey import Pilot
 from distsvc.run.work.directory import Result, RunDirectory
@@ -46,6 +47,8 @@ class Labelled:
         The raw rows with the lowest keys.
     ids : IdReport or None
         Report on duplicate ids.
+    row_ids : dict of int to str
+        Ids of the pilot's rows, by row number.
 
     """
 
@@ -56,6 +59,7 @@ class Labelled:
     pilot: Pilot
     contents: ClusterContents
     ids: IdReport | None = None
+    row_ids: dict[int, str] = field(default_factory=dict)
 
     @property
     def outlier_share(self) -> float | None:
@@ -81,6 +85,7 @@ def label_table(steps: Steps, of: str = OWN, surveyed: Pilot | None = None) -> L
     check_optional(type(labeller.rule), run.plan.output)
     counts, optional, contents = _begin(run, of, labeller, before)
     pilot, ids = surveyed or Pilot(run.plan), _id_counts(run.plan)
+    row_ids = _pilot_ids(run)
     _forget_lost(run, phase, parts_place(run))
     for number, result in enumerate(steps.map(phase)):
         counts.merge(result, part_files(run.plan, number))
@@ -89,12 +94,15 @@ def label_table(steps: Steps, of: str = OWN, surveyed: Pilot | None = None) -> L
             one.merge(result.arrays)
         if ids is not None:
             ids.merge(result)
+        if row_ids is not None:
+            row_ids.merge(result.arrays)
         if of == PREVIOUS:
             pilot.add(result.arrays["pilot"], result.arrays["keys"])
     report = None
     if ids is not None:
         report = ids.report(parts_place(run), partial(_stored, run, phase), str(run.plan.table.id))
-    return Labelled(labeller, before, counts, optional, pilot, contents, report)
+    named = {} if row_ids is None else row_ids.by_row()
+    return Labelled(labeller, before, counts, optional, pilot, contents, report, named)
 
 
 def fill_output(steps: Steps, counts: Counts) -> None:
@@ -145,6 +153,11 @@ def _id_counts(plan: Plan) -> IdCounts | None:
     return IdCounts.of_table(table.n_rows) if counted else None
 
 
+def _pilot_ids(run: RunDirectory) -> PilotIds | None:
+    """Return no ids yet, if the table has ids."""
+    return None if run.plan.table.id is None else PilotIds(run)
+
+
 def _begin(
     run: RunDirectory, of: str, labeller: Labeller, before: Labeller | None
 ) -> tuple[Counts, list[OptionalColumns], ClusterContents]:
@@ -188,7 +201,7 @@ def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
     rule, ids, edges = labeller.rule, labeller.ids, labeller.score_edges
     counts, optional, contents = _begin(run, of, labeller, before)
     pilot = None if of == OWN else Pilot.limited(plan)
-    given = _id_counts(plan)
+    given, row_ids = _id_counts(plan), _pilot_ids(run)
     parts = LabelledParts(run, number, type(rule), of)
     wanted = {"with_ids": plan.table.id is not None, "with_labels": plan.table.label is not None}
     wanted["with_compared"] = bool(plan.table.compared)
@@ -203,6 +216,8 @@ def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
         parts.add(block, columns)
         if given is not None:
             given.add(block.ids)
+        if row_ids is not None:
+            row_ids.add(block)
         if pilot is not None:
             pilot.add(block.X, row_keys(plan.seed, block.rows))
     more = {} if pilot is None else {"pilot": pilot.X, "keys": pilot.keys}
@@ -211,6 +226,8 @@ def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
         more |= one.arrays()
     if given is not None:
         more |= given.arrays()
+    if row_ids is not None:
+        more |= row_ids.arrays()
     return counts.result(parts.written(), more)
 
 

@@ -31,6 +31,7 @@ from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 from distsvc.run.work.plan import Plan
 from distsvc.storage.rows.blocks import Block
+from distsvc.storage.rows.id_texts import id_texts
 from distsvc.storage.rows.usable import select_rows
 
 MAX_SAMPLE_PARTS = 50
@@ -92,7 +93,7 @@ def survey_table(steps: Steps, key_ranges: KeyRanges, all_rows: bool = True) -> 
 def _surveyed(steps: Steps, phase: Phase, ranges: Ranges) -> Survey:
     """Read the table; keep the sample with these ranges of keys."""
     plan = steps.run.plan
-    _write_keys(steps, phase, ranges, {"pilot": _limit(plan)})
+    _write_keys(steps, phase, ranges, {"pilot": pilot_limit(plan)})
     sums, pilot, n_rows = ColumnSums.empty(plan.shift.copy()), Pilot(plan), 0
     for result in steps.map(phase):
         facts, arrays = result.facts, result.arrays
@@ -179,7 +180,7 @@ SAMPLE = Phase("sample", sample_partition)
 GATHER = Phase("gather", gather_sample)
 
 
-def _limit(plan: Plan) -> int:
+def pilot_limit(plan: Plan) -> int:
     """Return a key above which no row can be in the pilot, if no row is dropped.
 
     Of n rows, more than m have a key below (m + 12 sqrt(m)) / n, except in one table of 10^18. So
@@ -204,7 +205,7 @@ class Pilot:
     @classmethod
     def limited(cls, plan: Plan) -> Pilot:
         """Return the empty pilot of a partition; it skips rows that can't be in the whole pilot."""
-        return cls(plan, _limit(plan))
+        return cls(plan, pilot_limit(plan))
 
     def add(self, X: np.ndarray, keys: np.ndarray) -> None:
         """Add rows X (n, d) float64 with keys (n,)."""
@@ -298,12 +299,13 @@ ASIDE, REACH = "aside", "reach"
 
 
 class OutlierRow(NamedTuple):
-    """An extreme row, with its most extreme column and the value there."""
+    """An extreme row, with its most extreme column, the value there, and its id, if any."""
 
     distance: float
     row: int
     column: int
     value: float
+    id: str = ""
 
 
 def far_rows(
@@ -366,17 +368,16 @@ def find_far_rows(run: RunDirectory, number: int) -> Result:
     if not _reaches_out(reach, reached["least"], reached["most"]):
         return Result({"rows": []})
     rows: list[OutlierRow] = []
-    for block in run.plan.blocks(number):
+    for block in run.plan.blocks(number, with_ids=run.plan.table.id is not None):
         distances = reach.distances(block.X)
         columns = distances.argmax(axis=1)
         farthest = distances[np.arange(len(columns)), columns]
-        for place in np.argsort(-farthest, kind="stable")[:most].tolist():
-            if farthest[place] > MIN_OUTLIER_RANGES:
-                column = int(columns[place])
-                value = float(block.X[place, column])
-                rows.append(
-                    OutlierRow(float(farthest[place]), int(block.rows[place]), column, value)
-                )
+        first = np.argsort(-farthest, kind="stable")[:most]
+        first = first[farthest[first] > MIN_OUTLIER_RANGES]
+        for place, text in zip(first.tolist(), id_texts(block.ids, first).tolist(), strict=True):
+            column = int(columns[place])
+            value, row = float(block.X[place, column]), int(block.rows[place])
+            rows.append(OutlierRow(float(farthest[place]), row, column, value, text))
     rows = _farthest(rows, most)
     return Result({"rows": rows})
 

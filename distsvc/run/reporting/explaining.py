@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -43,7 +43,7 @@ def explanation_parts(
     preparation, table = Preparation.read(run), run.plan.table
     typical, levels = labelled.labeller.typical, labelled.contents.features
     parts: ExplainedParts = {
-        "profiles": profiles_part(rows, table.features, levels, typical),
+        "profiles": profiles_part(rows, table.features, levels, typical, labelled.row_ids),
         "columns": columns_part(table, preparation, job, labelled, rows),
     }
     for one in labelled.optional:
@@ -56,15 +56,19 @@ def profiles_part(
     features: Sequence[Feature],
     levels: Sequence[CountedLevels],
     typical: Typical,
+    ids: Mapping[int, str] | None = None,
 ) -> ProfilesPart | None:
-    """Return profiles of the clusters of the labelled pilot; None if it is a single cluster."""
+    """Return profiles of the clusters of the labelled pilot; None if it is a single cluster.
+
+    `ids` are the ids of the pilot's rows, by row number.
+    """
     columns, raw, one_hot = _profile_columns(rows, features, levels)
     usual = rows.scores >= typical.least
     found = profiles(raw, rows.X, rows.labels, usual, typical.values, 200, one_hot)
     if not found:
         return None
     values = {k for group in one_hot for k in range(group.start, group.stop)}
-    parts = [_part(one, columns, rows.numbers, raw, values) for one in found]
+    parts = [_part(one, columns, rows.numbers, ids or {}, raw, values) for one in found]
     return ProfilesPart(rows=len(raw), clusters=parts)
 
 
@@ -123,6 +127,7 @@ def _part(
     profile: ClusterProfile,
     columns: Sequence[str],
     numbers: np.ndarray,
+    ids: Mapping[int, str],
     raw: np.ndarray,
     one_hot: set[int],
 ) -> ProfilePart:
@@ -140,7 +145,8 @@ def _part(
     ]
     places = [one.place for one in profile.columns]
     typical = [
-        TypicalRow(row=int(numbers[i]), values=raw[i, places].tolist()) for i in profile.typical
+        TypicalRow(row=row, id=ids.get(row), values=raw[i, places].tolist())
+        for i, row in zip(profile.typical, numbers[profile.typical].tolist(), strict=True)
     ]
     return ProfilePart(label=profile.label, rows=profile.n_rows, columns=named, typical=typical)
 

@@ -262,6 +262,7 @@ def _input(run: RunDirectory, job: Job, counts: Counts) -> InputPart:
         n_features=len(table.columns),
         columns=list(table.columns),
         state=table.state.replace("=", " "),
+        id=table.id,
         left_out=table.left_out,
         missing=_missing(table.features, counts),
     )
