@@ -135,7 +135,7 @@ class Sample(ReportPart):
     `kind` names the plane: two columns (``columns``), one column and the score (``single``),
     directions that separate clusters (``clusters``), or principal components (``pca``) with
     `explained` shares of variance. `axes` are the names of x and y. `beyond` is the number of
-    outliers that are too far out to be drawn.
+    outliers that are too far out to be drawn, and `filled` of the drawn rows with a missing value.
     """
 
     _equally_long = ("label", "outlier", "x", "y")
@@ -143,6 +143,7 @@ class Sample(ReportPart):
     axes: Annotated[list[str], Field(min_length=2, max_length=2)]
     explained: Unsaid[Annotated[list[Number], Field(min_length=2, max_length=2)] | None] = None
     beyond: Unsaid[Size] = 0
+    filled: Unsaid[Size] = 0
     label: list[Label]
     outlier: list[bool]
     x: list[Number]

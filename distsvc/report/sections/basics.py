@@ -56,6 +56,15 @@ def caption(report: Report) -> Caption:
     if sample.beyond:
         outside = "outside and " if report.outliers.defined else ""
         sentences.append(f"{count(sample.beyond)} more lie {outside}beyond the frame.")
+    if sample.filled:
+        have = (
+            "row has a missing value, and is"
+            if sample.filled == 1
+            else "rows have missing values, and are"
+        )
+        sentences.append(
+            f"{count(sample.filled)} {have} drawn with the column's usual value there."
+        )
     more = []
     if sample.explained:
         first, second = sample.explained

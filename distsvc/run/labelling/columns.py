@@ -321,8 +321,14 @@ class Reasons(OptionalColumns):
         self.far = {name: values[kept] for name, values in known.items()}
 
     def _named(self, k: int, row: np.ndarray) -> str:
-        """Return the name of a column or a vector; for a category, with its level in a row (d,)."""
-        counted = self.levels.get(int(self.firsts[k]))
+        """Return the name of a column or a vector, with the level in a row (d,) of a category.
+
+        A missing value is marked, since it was filled.
+        """
+        first = int(self.firsts[k])
+        if np.isnan(row[first]):
+            return f"{self.names[k]} missing"
+        counted = self.levels.get(first)
         level = counted.levels_of(row[None])[0] if counted else 0
         if counted is None or level == len(counted.names):
             return self.names[k]

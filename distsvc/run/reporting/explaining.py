@@ -166,7 +166,8 @@ def labelled_pilot(run: RunDirectory, rule: Rule, pilot: Pilot) -> PilotRows:
     labelled = rule.label(X)
     labels, scores = labelled["label"], labelled["score"]
     raw = np.where(np.isnan(pilot.X), preparation.scaling.fill, pilot.X)
-    sample = plane(rule, run.plan.table.columns, raw, X, labels, scores, preparation.firsts)
+    absent = np.asarray(np.isnan(pilot.X).any(axis=1))
+    sample = plane(rule, run.plan.table.columns, raw, X, labels, scores, preparation.firsts, absent)
     return PilotRows(numbers, pilot.X, X, labels, scores, sample)
 
 
@@ -178,12 +179,13 @@ def plane(
     labels: np.ndarray,
     scores: np.ndarray,
     firsts: np.ndarray | slice = slice(None),
+    absent: np.ndarray | None = None,
 ) -> Sample:
     """Return the points to draw: two columns, a column and the score, or two directions.
 
     Rows are raw (m, d) and prepared (m, D), with labels and scores (m,). The first prepared column
-    of stored column j is ``firsts[j]``. Directions separate clusters; a single cluster is drawn by
-    principal components.
+    of stored column j is ``firsts[j]``. Rows `absent` (m,) bool had missing values. Directions
+    separate clusters; a single cluster is drawn by principal components.
     """
     kind: Literal["columns", "single", "pca", "clusters"] = "columns"
     axes, explained = list(columns), None
@@ -210,6 +212,7 @@ def plane(
         axes=axes,
         explained=explained,
         beyond=int(far.sum()),
+        filled=0 if absent is None else int(absent[: len(drawn)][drawn].sum()),
         label=labels[drawn].tolist(),
         outlier=(scores[drawn] < 0.0).tolist(),
         x=_rounded(x[drawn]),

@@ -1,7 +1,7 @@
 """Warnings in one line each, the rest folded away."""
 
-from distsvc.report.sections.basics import LONGEST, folded_texts
-from tests.report.reports import make_report, rendered
+from distsvc.report.sections.basics import LONGEST, caption, folded_texts
+from tests.report.reports import make_report, rendered, typed
 
 
 def test_a_long_warning_is_one_line_and_the_rest_is_folded():
@@ -14,3 +14,13 @@ def test_a_long_warning_is_one_line_and_the_rest_is_folded():
     html = rendered(report)
     assert f"<details><summary>{row.line}</summary>" in html
     assert "<li>short</li>" in html
+
+
+def test_values_that_were_filled_are_marked_in_the_picture():
+    report = make_report()
+    assert "missing" not in caption(typed(report)).text
+    report["sample"]["filled"] = 7
+    assert (
+        "7 rows have missing values, and are drawn with the column's usual value there."
+        in caption(typed(report)).text
+    )

@@ -186,7 +186,8 @@ def test_rows_are_taken_in_pieces(monkeypatch):
 def test_a_value_that_is_missing_has_no_number():
     reasons = reasons_of(BALL, 1)
     Z = np.array([[2.0, 0.0, 0.0]])
-    reasons.add(block_of(np.array([[np.nan, 0.0, 0.0]])), Z, BALL.label(Z))
+    text = reasons.add(block_of(np.array([[np.nan, 0.0, 0.0]])), Z, BALL.label(Z))["reasons"]
+    assert text == ["heat missing (100%)"]
     pilot = pilot_of(reasons, np.zeros((3, 3)))
     pilot.raw[:, 0] = np.nan
     row = reasons.parts(pilot, lambda X: Z)["reasons"].farthest[0]
@@ -219,7 +220,7 @@ def test_codes_are_told_by_their_level():
     X = np.array([[0.5, 1.0], [0.5, np.nan]])
     Z = np.array([[0.5, 2.0], [0.5, 2.0]])
     text = reasons.add(block_of(X), Z, reasons.rule.label(Z))["reasons"]
-    assert text == ["kind=b (94%)", "kind (94%)"]
+    assert text == ["kind=b (94%)", "kind missing (94%)"]
     pilot = np.array([[0.0, 0.0]] * 3 + [[0.0, 1.0]])
     rows = SimpleNamespace(raw=pilot, X=pilot, labels=np.zeros(4, np.int32), scores=np.ones(4))
     part = reasons.parts(rows, lambda _: Z)["reasons"]

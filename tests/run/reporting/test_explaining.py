@@ -315,5 +315,6 @@ def test_the_pilot_is_labelled_and_its_holes_are_filled(tmp_path):
     np.testing.assert_array_equal(rows.scores, expected["score"])
     hole = int(np.flatnonzero(np.isnan(rows.raw[:, 0]))[0])
     assert rows.sample.x[hole] == pytest.approx(np.nanmedian(X[:, 0]), abs=1e-6)
+    assert rows.sample.filled == 1
     assert rows.sample.axes == ["x0", "x1"]
     assert rows.sample.label == rows.labels.tolist()
