@@ -14,8 +14,23 @@ def n_clusters(report: Report) -> str:
 
 def doubt(report: Report) -> str:
     """Return the strongest doubt about the clusters, as the end of a sentence; empty if none."""
-    clauses = (why_unclear(report), rival(report), *report.doubts, overlap(report))
+    clauses = (
+        why_unclear(report), rival(report), unstable(report), *report.doubts, overlap(report),
+    )  # fmt: skip
     return next(filter(None, clauses), "")
+
+
+def unstable(report: Report) -> str:
+    """Return a clause if another sample would rather have another answer, else nothing.
+
+    The result is empty if the job gave the number of clusters, or if the algorithm has no trees.
+    """
+    chance = report.model.fitted.get("agreement")
+    asked = report.model.parameters.get("n_clusters") is not None
+    if report.levels is None or asked or not isinstance(chance, float) or chance >= 0.5:
+        return ""
+    others = "several" if len(report.clusters) == 1 else "other clusters"
+    return f"another sample has {others} in about {100 * (1.0 - chance):.0f} of 100 cases"
 
 
 def overlap(report: Report) -> str:

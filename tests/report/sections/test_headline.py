@@ -46,11 +46,20 @@ def test_no_clear_clusters(chance, support, z, doubt):
 
 
 @pytest.mark.parametrize(
-    ("chance", "support", "z"),
-    [(0.02, 0.7, 3.0), (0.3, 0.7, 1.0), (0.02, 0.7, None), (None, 0.1, 1.0), (0.02, None, 1.0)],
+    ("chance", "support", "z", "cases"),
+    [
+        (0.02, 0.7, 3.0, 98),
+        (0.3, 0.7, 1.0, 70),
+        (0.02, 0.7, None, 98),
+        (0.5, 0.7, 1.0, None),
+        (None, 0.1, 1.0, None),
+        (0.02, None, 1.0, 98),
+    ],
 )
-def test_clusters_that_are_clear_or_of_which_nothing_is_known(chance, support, z):
-    assert said(with_trust(chance, support, z)).startswith("3 clusters in 1,500 rows; 2.1 %")
+def test_clusters_that_may_be_real(chance, support, z, cases):
+    other = f", but another sample has other clusters in about {cases} of 100 cases"
+    begin = f"3 clusters in 1,500 rows{other if cases else ''}; 2.1 %"
+    assert said(with_trust(chance, support, z)).startswith(begin)
 
 
 def test_a_number_that_was_asked_for_is_not_in_doubt():
@@ -60,10 +69,16 @@ def test_a_number_that_was_asked_for_is_not_in_doubt():
     assert said(report).startswith("3 clusters in 1,500 rows; ")
 
 
-def test_one_cluster_is_no_doubt():
+@pytest.mark.parametrize(
+    ("chance", "clause"),
+    [(0.28, ", but another sample has several in about 72 of 100 cases"), (0.5, "")],
+)
+def test_one_cluster_that_another_sample_would_divide(chance, clause):
     report = make_levels_report("one")
-    report["model"]["fitted"] |= {"agreement": 0.01, "support": 0.0}
-    assert said(report).startswith("1 cluster in 1,500 rows; ")
+    report["model"]["fitted"] |= {"agreement": chance, "support": 0.0}
+    assert said(report).startswith(f"1 cluster in 1,500 rows{clause}; ")
+    report["model"]["parameters"]["n_clusters"] = 1
+    assert "another sample" not in said(report)
 
 
 @pytest.mark.parametrize(
