@@ -27,13 +27,13 @@ from distsvc.storage.places.arrays import write_text
 from distsvc.storage.places.process import scratch
 from distsvc.storage.rows.blocks import Block, Table
 from distsvc.storage.rows.categories import MOST_LEVELS
-from distsvc.storage.rows.columns import truncated
+from distsvc.storage.rows.columns import PLAIN_TEXT, truncated
 from distsvc.storage.rows.features import Vector, nominal_columns
 from distsvc.storage.rows.id_detection import ID_NAME, ROW_NUMBER
 from distsvc.storage.rows.usable import no_values_error, usable_rows
 from distsvc.storage.tables.opening import open_table, read_blocks
 from distsvc.storage.tables.sources import source_of
-from distsvc.storage.tables.values import ValueCounts
+from distsvc.storage.tables.values import MANY_VALUES, ValueCounts
 
 MAX_WRITTEN_NAMES = 100
 
@@ -226,7 +226,7 @@ def profile_table(path: str, exclude: Sequence[str] = ()) -> TableProfile:
         descriptions = _descriptions(table, block)
         missing = {table.columns[k] for k in np.flatnonzero(np.isnan(block.X).any(axis=0))}
         incomplete = [f.column for f in table.features if not missing.isdisjoint(f.names)]
-        texts = [n for n, why in table.left_out.items() if why in ("string", "large_string")]
+        texts = [n for n, why in table.left_out.items() if why in (PLAIN_TEXT, MANY_VALUES)]
         texts = [name for name in texts if name not in (*ids, *labels)][:5]
         encodings = {name: _encoding(table, name, n_rows) for name in texts}
         encodings = {name: encoding for name, encoding in encodings.items() if encoding}

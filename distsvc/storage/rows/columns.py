@@ -51,6 +51,9 @@ PANDAS_INDEX = "an index of pandas"
 PARTITION_KEY = "a partition key"
 """Reason why a key by which a table is partitioned is no feature by default."""
 
+PLAIN_TEXT = "text"
+"""Reason why a column of text is no feature of an algorithm without categories."""
+
 INCOMPARABLE = (PANDAS_INDEX, *CODE_REASONS)
 """Reasons that also exclude a column from comparisons of clusters."""
 
@@ -282,6 +285,17 @@ def check_kinds(
             )
 
 
+def type_word(name: str) -> str:
+    """Return the word for the Arrow type `name` of text, dates and times; else the name."""
+    words = {
+        "string": PLAIN_TEXT,
+        "large_string": PLAIN_TEXT,
+        "date": "date",
+        "timestamp": "date and time",
+    }
+    return words.get(re.sub(r"(32|64)?\[.*", "", name), name)
+
+
 def exclusion_reasons(
     config: InputConfig, scan: Scan, features: Sequence[str], ignored: Mapping[str, str]
 ) -> dict[str, str]:
@@ -308,7 +322,7 @@ def exclusion_reasons(
         if name not in listed and name not in scan.problems:
             return "not listed in attribute 'columns'"
         nested = holds_numbers(scan.types[name]) and not is_usable(scan.types[name])
-        shown = NESTED.format(kind=scan.shown[name]) if nested else scan.shown[name]
+        shown = NESTED.format(kind=scan.shown[name]) if nested else type_word(scan.shown[name])
         return scan.problems.get(name) or shown
 
     return {name: reason(name) for name in scan.types if name not in used}

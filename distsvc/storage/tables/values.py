@@ -18,10 +18,12 @@ from distsvc.inputs.exactness import is_narrow
 from distsvc.inputs.mixed import MAX_LEVEL_LENGTH, frequent, texts_of
 from distsvc.storage.rows import numeric_text
 from distsvc.storage.rows.blocks import Batches, Span, Table, plain_values
-from distsvc.storage.rows.categories import Codes, are_comparable, has_few_levels
+from distsvc.storage.rows.categories import MOST_LEVELS, Codes, are_comparable, has_few_levels
+from distsvc.storage.rows.columns import PLAIN_TEXT
 from distsvc.storage.rows.features import Feature, Numeric, Vector
 from distsvc.storage.rows.id_detection import (
     MIN_ROWS_TO_DROP,
+    ROW_NUMBER,
     SPOT_ROWS,
     SPOTS,
     code_reason,
@@ -145,6 +147,11 @@ MIXED_TEXT = "text, though most of its values are numbers"
 WITH_UNIT = "text, numbers with a unit behind them"
 """Reason why a column of numbers with a unit is no feature."""
 
+DATES = "text that looks like dates"
+MANY_VALUES = "text of many values"
+ONE_VALUE, NO_VALUES = "text of one value", "text without values"
+"""Reasons why a column of text that is no category is no feature."""
+
 ID_OR_DATE = "text that looks like ids or dates"
 """Reason why a column of text with few levels is no feature."""
 
@@ -159,8 +166,9 @@ def without_codes(table: Table, kept: Collection[str] = ()) -> Table:
     found = {name: why for name, why in code_columns(table).items() if name not in kept}
     if not {one.column for one in table.features} - found.keys():
         return table
-    pairs = zip(table.features, table.types, strict=True)
-    texts = {one.column: kind for one, kind in pairs if isinstance(one, numeric_text.TextNumber)}
+    texts = {
+        one.column: PLAIN_TEXT for one in table.features if isinstance(one, numeric_text.TextNumber)
+    }
     return without_features(table, {name: texts.get(name, why) for name, why in found.items()})
 
 
@@ -221,7 +229,20 @@ def texts_of_few_levels(table: Table, names: Sequence[str]) -> tuple[list[str], 
     few = [name for name in names if name in counts and has_few_levels(counts[name])]
     are_dates = numeric_text.are_dates
     out = [name for name in few if is_named_like_code(name) or are_dates(counts[name])]
-    return [name for name in few if name not in out], dict.fromkeys(out, ID_OR_DATE)
+    others = {name: _why_not_few(counts[name]) for name in counts if name not in few}
+    return [name for name in few if name not in out], dict.fromkeys(out, ID_OR_DATE) | others
+
+
+def _why_not_few(counts: Counter[str]) -> str:
+    """Return the reason why text with these counts of values is no category."""
+    differ = counts.total() == len(counts) >= MIN_ROWS_TO_DROP
+    if differ and not any(" " in value for value in counts):
+        return ROW_NUMBER
+    if len(counts) < 2:
+        return ONE_VALUE if counts else NO_VALUES
+    if numeric_text.are_dates(counts):
+        return DATES
+    return MANY_VALUES if len(counts) > MOST_LEVELS else PLAIN_TEXT
 
 
 def with_compared(table: Table) -> Table:

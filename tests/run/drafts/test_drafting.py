@@ -207,3 +207,13 @@ def test_drafting_from_the_command_line():
     assert "error: j.toml is there already: remove it" in again[1].stderr
     missing = CliRunner().invoke(main, ["init", "none.parquet", "--out", "k.toml"])
     assert missing.exit_code == 66
+
+
+def test_text_that_differs_in_every_row_is_offered_as_the_id(tmp_path):
+    rows = np.arange(200)
+    table = pa.table({"member": [f"M-{k}" for k in rows], "x": np.sin(rows), "y": np.cos(rows)})
+    pq.write_table(table, tmp_path / "t.parquet")
+    assert profile_table(str(tmp_path / "t.parquet")).id == "member"
+    spaced = table.set_column(0, "member", pa.array([f"remark {k}" for k in rows]))
+    pq.write_table(spaced, tmp_path / "s.parquet")
+    assert profile_table(str(tmp_path / "s.parquet")).id is None

@@ -12,9 +12,11 @@ from distsvc.errors import DataError, JobFileError
 from distsvc.job.config import ColumnKind
 from distsvc.job.file import parse_job
 from distsvc.run.work.plan import Plan
+from distsvc.storage.rows.columns import PLAIN_TEXT
 from distsvc.storage.rows.features import levels_of, nominal_columns
+from distsvc.storage.rows.id_detection import ROW_NUMBER
 from distsvc.storage.tables.opening import open_table
-from distsvc.storage.tables.values import ID_OR_DATE
+from distsvc.storage.tables.values import ID_OR_DATE, MANY_VALUES, ONE_VALUE
 
 N = 1000
 
@@ -63,8 +65,9 @@ def test_text_of_few_levels_is_a_feature_by_default(tmp_path, name):
     assert nominal_columns(table.features).tolist() == [False, True, False, False]
     assert levels_of(table.features)["country"] == ["DE", "FR", "UK", "other"]
     assert table.left_out["store_id"] == table.left_out["month"] == ID_OR_DATE
-    for name in "customer", "city", "note", "all":
-        assert table.left_out[name] == "string"
+    assert table.left_out["customer"] == ROW_NUMBER
+    reasons = {"city": MANY_VALUES, "all": ONE_VALUE, "note": PLAIN_TEXT}
+    assert {name: table.left_out[name] for name in reasons} == reasons
     X = np.concatenate([block.X for block in plan.blocks(0)])
     data = customers()
     codes = {"DE": 0, "FR": 1, "UK": 2, "XX": 3, "YY": 3, "ZZ": 3, None: np.nan}

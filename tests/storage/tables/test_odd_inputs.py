@@ -156,7 +156,7 @@ def test_columns_left_out_are_named_with_why(tmp_path):
     table = opened(tmp_path / "t.csv", tmp_path, id="row", classes="kind", where="split > 2")
     assert shown_columns(table) == {
         "used": "x",
-        "left_out": "row (input.id), name (string), kind (input.classes), split (of input.where)",
+        "left_out": "row (input.id), name (text), kind (input.classes), split (of input.where)",
     }
 
 

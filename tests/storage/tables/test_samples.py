@@ -216,17 +216,17 @@ def test_text_of_numbers_is_read_as_numbers(tmp_path, kind):
 
 
 TEXTS = {
-    "codes": (["007", "123"], "string"),
-    "dates": (["2026-01-01", "2026-01-02"], "string"),
-    "words": (["a", "b"], "string"),
+    "codes": (["007", "123"], "text"),
+    "dates": (["2026-01-01", "2026-01-02"], "text"),
+    "words": (["a", "b"], "text"),
     "infinite": (["inf", "1"], MIXED_TEXT),
     "mostly": (["1", "2", "3", "4b"], MIXED_TEXT),
     "commas": (["1,5", "2,25"], MIXED_TEXT),
     "per_cent": (["1%", "2%"], MIXED_TEXT),
     "units": (["1.5 kWh", "2,000 kWh", "30kWh", "-4 kWh", "5 kWh", ""], WITH_UNIT),
     "degrees": (["1.5 °C", "2 °C", "3 °C", "4 °C", "5 °C", "mild"], WITH_UNIT),
-    "names": (["2WD", "4WD"], "string"),
-    "houses": (["1a", "2b", "3c", "4d", "5e", "6f"], "string"),
+    "names": (["2WD", "4WD"], "text"),
+    "houses": (["1a", "2b", "3c", "4d", "5e", "6f"], "text"),
 }
 
 
@@ -237,7 +237,7 @@ def test_other_text_is_left_out(tmp_path, name):
     pq.write_table(data, tmp_path / "t.parquet")
     table = opened(tmp_path / "t.parquet", tmp_path)
     assert table.left_out == {"t": reason}
-    assert ["'t'" in note for note in notes_on_columns(table)] == [True] * (reason != "string")
+    assert ["'t'" in note for note in notes_on_columns(table)] == [True] * (reason != "text")
     with pytest.raises(DataError, match="is string, expected"):
         opened(tmp_path / "t.parquet", tmp_path, columns=["t"])
 
@@ -246,7 +246,7 @@ def test_ids_in_text_stay_text(tmp_path):
     data = {"t": [str(k) for k in range(1000, 1600)], "x": np.sin(np.arange(600))}
     pq.write_table(pa.table(data), tmp_path / "t.parquet")
     table = opened(tmp_path / "t.parquet", tmp_path)
-    assert (table.columns, table.left_out, notes_on_columns(table)) == (("x",), {"t": "string"}, [])
+    assert (table.columns, table.left_out, notes_on_columns(table)) == (("x",), {"t": "text"}, [])
 
 
 def test_a_text_that_is_no_number_after_all_is_named(tmp_path):
