@@ -38,3 +38,12 @@ def test_nearness_whichever_points_are_near(kernel, m, k):
     on_point = (squares[:, 0] == 0.0).astype(int)
     expected = np.array([own[a : a + k].mean() for own, a in zip(squares, on_point, strict=True)])
     np.testing.assert_allclose(found, -0.5 * np.log(np.maximum(expected, 1e-9)), atol=3e-4)
+
+
+@both
+def test_nearness_of_rows_whose_distances_span_many_magnitudes(kernel):
+    P = np.ldexp(np.ones((1, 40), np.float32), np.arange(40) - 20)
+    found = np.empty(33)
+    kernel(np.zeros((33, 1), np.float32), P, 3, np.float32(1e-30), found)
+    expected = -0.5 * np.log(np.mean(4.0 ** np.arange(-20, -17)))
+    np.testing.assert_allclose(found, expected, atol=3e-4)
