@@ -9,6 +9,9 @@ from distsvc.kernels.lanes import ROWS_AT_ONCE, weighted_rows
 
 LOG_TWO_PI = 1.8378770664093453
 
+NEGLIGIBLE = -120.0
+"""Log weight relative to the highest, below which a share counts as 0; it is 0 in float32."""
+
 NARROWEST = 0.05
 """Minimum standard deviation of a density of numbers, relative to the column's."""
 
@@ -82,7 +85,8 @@ def normalise(logs):
     for c in range(logs.shape[0]):
         top = max(top, logs[c])
     for c in range(logs.shape[0]):
-        logs[c] = math.exp(logs[c] - top)
+        below = logs[c] - top
+        logs[c] = 0.0 if below < NEGLIGIBLE else math.exp(below)
         total += logs[c]
     for c in range(logs.shape[0]):
         logs[c] /= total

@@ -95,10 +95,10 @@ class MixtureRule(Scored, Rule):
         numbers[Z[:, self.absent] != 0.0] = np.nan
         levels = np.rint(Z[:, self.levels]).astype(np.int32)
         posterior = self._mixture.posterior(MixtureRows(numbers, levels, self.n_levels))
-        out = np.zeros((len(Z), self.n_clusters))
+        out = np.zeros((self.n_clusters, len(Z)))
         for component, cluster in enumerate(self.cluster):
-            out[:, cluster] += posterior[:, component]
-        return out.astype(np.float32)
+            out[cluster] += posterior[:, component]
+        return np.ascontiguousarray(out.T, np.float32)
 
     def check(self) -> None:
         """Raise DataError if the shapes of arrays contradict each other."""

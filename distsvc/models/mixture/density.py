@@ -68,8 +68,10 @@ class MixtureRows:
         for g, kind in enumerate(kinds):
             present[g, : kind.sum()] = np.flatnonzero(kind)
             missing[g, : p - kind.sum()] = np.flatnonzero(~kind)
-        X = np.ascontiguousarray(self.X[order])
-        levels = np.ascontiguousarray(self.levels[order], np.int32)
+        X, levels = self.X, self.levels
+        if len(kinds) > 1:  # otherwise the order is that of the rows
+            X, levels = X[order], levels[order]
+        X, levels = np.ascontiguousarray(X), np.ascontiguousarray(levels, np.int32)
         return SortedRows(X, levels, order, starts, present, missing)
 
     def take(self, rows: np.ndarray) -> MixtureRows:
@@ -288,6 +290,8 @@ class NormalMixture:
         else:
             own = np.ascontiguousarray(posterior[order])
         self._kernel(rows, own, posterior is not None, sums)
+        if len(rows.sorted.starts) == 2:  # one pattern: the order is that of the rows
+            return sums, own
         out = np.empty_like(own)
         out[order] = own
         return sums, out
