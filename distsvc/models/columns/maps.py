@@ -250,8 +250,12 @@ def interpolated(x: np.ndarray, knots: np.ndarray, values: np.ndarray) -> np.nda
 
 def bent(z: np.ndarray) -> np.ndarray:
     """Return z with logarithmic growth beyond `BEND_FROM`."""
-    beyond = np.maximum(np.abs(z) - BEND_FROM, 0.0)
-    return np.copysign(np.minimum(np.abs(z), BEND_FROM) + BEND * np.log1p(beyond / BEND), z)
+    out = z.copy()
+    far = np.abs(z) > BEND_FROM
+    if far.any():
+        beyond = np.abs(z[far]) - BEND_FROM
+        out[far] = np.copysign(BEND_FROM + BEND * np.log1p(beyond / BEND), z[far])
+    return out
 
 
 def _cell_median(low: np.ndarray, high: np.ndarray) -> np.ndarray:
