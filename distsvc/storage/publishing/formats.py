@@ -146,11 +146,28 @@ class PartWriter:
         pairs = zip(self._chunks, self._schema, strict=True)
         arrays = [pa.chunked_array(chunks, field.type) for chunks, field in pairs]
         table = pa.Table.from_arrays(arrays, schema=self._schema)
-        write_whole(path, lambda s: pq.write_table(table, s, row_group_size=ROW_GROUP_ROWS))
+        settings = {"row_group_size": ROW_GROUP_ROWS, "use_dictionary": _repetitive(self._schema)}
+        write_whole(path, lambda s: pq.write_table(table, s, **settings))
         footer = pq.read_metadata(path)
         if footer.num_rows != self.n_rows:
             raise TemporaryError(f"{path} holds {footer.num_rows} rows of {self.n_rows}")
         return {"rows": self.n_rows, **file_facts(path)}
+
+
+def _repetitive(schema: pa.Schema) -> list[str]:
+    """Return the paths of Parquet columns whose values repeat, for a dictionary.
+
+    Integers and floats are the first column's ids; floats are scores and shares. A dictionary of
+    those would be filled and then given up.
+    """
+    paths = []
+    for field in schema:
+        nested = pa.types.is_list(field.type)
+        kind = field.type.value_type if nested else field.type
+        is_number = pa.types.is_integer(kind) and field.name == schema.names[0]
+        if not is_number and not pa.types.is_floating(kind):
+            paths.append(f"{field.name}.list.element" if nested else field.name)
+    return paths
 
 
 class ParquetLabels:

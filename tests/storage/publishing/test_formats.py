@@ -79,6 +79,27 @@ def test_columns_are_in_the_order_of_the_list(tmp_path):
     assert table["label"].type == pa.int32()
 
 
+def test_only_columns_whose_values_repeat_have_a_dictionary(tmp_path):
+    for ids in (np.arange(3), pa.array(["a", "b", "c"])):
+        kind = ids.type if isinstance(ids, pa.Array) else pa.int64()
+        part = PartWriter("name", kind, ["label", "score", "outlier", "next", "next_share"])
+        part.add(
+            ids,
+            {
+                "label": np.zeros(3, np.int32),
+                "score": np.zeros(3, np.float32),
+                "outlier": np.zeros(3, bool),
+                "next": [[1], [1], [2]],
+                "next_share": [[0.5], [0.5], [0.25]],
+            },
+        )
+        part.write(tmp_path / "p.parquet")
+        group = pq.read_metadata(tmp_path / "p.parquet").row_group(0)
+        columns = [group.column(k) for k in range(group.num_columns)]
+        coded = {c.path_in_schema.partition(".")[0] for c in columns if c.has_dictionary_page}
+        assert coded == {"label", "next"} | ({"name"} if kind == pa.string() else set())
+
+
 def test_a_column_that_is_not_listed_is_refused():
     with pytest.raises(ValueError, match="not published: row, strength"):
         PartWriter("row", pa.int64(), ["label", "strength", "row"])
