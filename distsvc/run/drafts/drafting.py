@@ -33,7 +33,7 @@ from distsvc.storage.rows.id_detection import ID_NAME, ROW_NUMBER
 from distsvc.storage.rows.usable import no_values_error, usable_rows
 from distsvc.storage.tables.opening import open_table, read_blocks
 from distsvc.storage.tables.sources import source_of
-from distsvc.storage.tables.values import MANY_VALUES, ValueCounts
+from distsvc.storage.tables.values import MANY_VALUES, TEXT_ID, ValueCounts
 
 MAX_WRITTEN_NAMES = 100
 
@@ -222,7 +222,7 @@ def profile_table(path: str, exclude: Sequence[str] = ()) -> TableProfile:
         n_rows = len(block.X)
         labels = [n for n in [*table.stored, *table.left_out] if _are_classes(table, n, n_rows)]
         ids = [name for name in table.left_out if ID_NAME.search(name)]
-        ids += [name for name, why in table.left_out.items() if why == ROW_NUMBER]
+        ids += [name for name, why in table.left_out.items() if why in (ROW_NUMBER, TEXT_ID)]
         descriptions = _descriptions(table, block)
         missing = {table.columns[k] for k in np.flatnonzero(np.isnan(block.X).any(axis=0))}
         incomplete = [f.column for f in table.features if not missing.isdisjoint(f.names)]

@@ -150,7 +150,9 @@ def open_table(
         levels, not_few = _text_levels(config, table, scan, apart, kept)
         encode |= dict.fromkeys(levels, AS_CODES)
         categories |= set(levels)
-        why = {name: one for name, one in (why | not_few).items() if name not in levels}
+        precise = {name: one for name, one in not_few.items() if one == values.ID_OR_DATE}
+        why = not_few | why | precise
+        why = {name: one for name, one in why.items() if name not in levels}
     columns = choose_features(config, scan, {*categories, *texts, *wanted}, ignored)
     types = {name: scan.types[name] for name in other_columns(config)}
     if condition is not None:  # check it against the types

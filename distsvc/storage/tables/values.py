@@ -23,7 +23,6 @@ from distsvc.storage.rows.columns import PLAIN_TEXT
 from distsvc.storage.rows.features import Feature, Numeric, Vector
 from distsvc.storage.rows.id_detection import (
     MIN_ROWS_TO_DROP,
-    ROW_NUMBER,
     SPOT_ROWS,
     SPOTS,
     code_reason,
@@ -147,6 +146,7 @@ MIXED_TEXT = "text, though most of its values are numbers"
 WITH_UNIT = "text, numbers with a unit behind them"
 """Reason why a column of numbers with a unit is no feature."""
 
+TEXT_ID = "text that looks like an id: every value is different"
 DATES = "text that looks like dates"
 MANY_VALUES = "text of many values"
 ONE_VALUE, NO_VALUES = "text of one value", "text without values"
@@ -237,7 +237,7 @@ def _why_not_few(counts: Counter[str]) -> str:
     """Return the reason why text with these counts of values is no category."""
     differ = counts.total() == len(counts) >= MIN_ROWS_TO_DROP
     if differ and not any(" " in value for value in counts):
-        return ROW_NUMBER
+        return TEXT_ID
     if len(counts) < 2:
         return ONE_VALUE if counts else NO_VALUES
     if numeric_text.are_dates(counts):

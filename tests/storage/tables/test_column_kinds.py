@@ -14,9 +14,8 @@ from distsvc.job.file import parse_job
 from distsvc.run.work.plan import Plan
 from distsvc.storage.rows.columns import PLAIN_TEXT
 from distsvc.storage.rows.features import levels_of, nominal_columns
-from distsvc.storage.rows.id_detection import ROW_NUMBER
-from distsvc.storage.tables.opening import open_table
-from distsvc.storage.tables.values import ID_OR_DATE, MANY_VALUES, ONE_VALUE
+from distsvc.storage.tables.opening import notes_on_columns, open_table
+from distsvc.storage.tables.values import ID_OR_DATE, MANY_VALUES, MIXED_TEXT, ONE_VALUE, TEXT_ID
 
 N = 1000
 
@@ -65,7 +64,7 @@ def test_text_of_few_levels_is_a_feature_by_default(tmp_path, name):
     assert nominal_columns(table.features).tolist() == [False, True, False, False]
     assert levels_of(table.features)["country"] == ["DE", "FR", "UK", "other"]
     assert table.left_out["store_id"] == table.left_out["month"] == ID_OR_DATE
-    assert table.left_out["customer"] == ROW_NUMBER
+    assert table.left_out["customer"] == TEXT_ID
     reasons = {"city": MANY_VALUES, "all": ONE_VALUE, "note": PLAIN_TEXT}
     assert {name: table.left_out[name] for name in reasons} == reasons
     X = np.concatenate([block.X for block in plan.blocks(0)])
@@ -226,3 +225,13 @@ def test_new_values_are_missing_without_a_bucket(tmp_path):
     later = data.set_column(0, "k", pa.array(["a", "c"] * 50))
     plan = plan_of(tmp_path, later, "u.parquet", before.features, tuple(before.stored))
     np.testing.assert_array_equal(next(plan.blocks(0)).X[:2, 0], [0.0, np.nan])
+
+
+def test_text_of_mostly_numbers_keeps_its_reason_and_ids_are_no_warning(tmp_path):
+    rows = np.arange(120)
+    mixed = [f"{k}" if k % 5 else f"{k}b" for k in rows]
+    data = pa.table({"mixed": mixed, "id": [f"0x{k:x}" for k in rows], "x": np.sin(rows)})
+    table = plan_of(tmp_path, data).table
+    assert table.left_out == {"mixed": MIXED_TEXT, "id": TEXT_ID}
+    (note,) = notes_on_columns(table)
+    assert "'mixed'" in note
