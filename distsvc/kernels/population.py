@@ -30,10 +30,7 @@ Half of a cluster that was cut has its mode at its edge, and must not look like 
 """
 
 MAX_FANS = 6
-MIN_FAN_SCORE = 1.5
-MIN_FAN_ROWS = 20
-"""Terms that change the variance of a number: maximum number, minimum score statistic in units of
-log n, and number of rows that a cluster must exceed."""
+"""Maximum number of terms that change the variance of a number."""
 
 MAX_STANDARDISED = 4.0
 """Limit of terms that change a variance, in standard deviations of the term."""
@@ -46,9 +43,11 @@ Below it, residuals are mostly rounding, and their shape is normal.
 
 NEWTON_STEPS = 8
 
-MIN_LOGISTIC_ROWS, LOGISTIC_C, LOGISTIC_STEPS = 30, 100.0, 20
-"""Logistic regression of a category: minimum number of rows, inverse penalty, and maximum number of
-Newton steps."""
+MIN_ROWS = 30
+"""Minimum number of rows for a changing variance, and for the regression of a category."""
+
+LOGISTIC_C, LOGISTIC_STEPS = 100.0, 20
+"""Logistic regression of a category: inverse penalty, and maximum number of Newton steps."""
 
 NORMAL, STUDENT, TWO_PIECE = 0, 1, 2
 """Shapes of residuals."""
@@ -322,7 +321,7 @@ def describe_number(V, knots, place, y, own, log_n, densities):
         squares[i] = r[i] * r[i] + NARROWEST**2  # as if measured with this error
     variance = total(squares) / m
     parameters, fan = 2 + steps, np.full(n, math.log(variance))
-    if s > 0 and m > MIN_FAN_ROWS:
+    if s > 0 and m >= MIN_ROWS:
         spreads, scores = np.empty(s), np.empty(s)
         for k in range(s):
             spreads[k] = math.sqrt(dot(F[k], F[k]) / m) + 1e-9
@@ -332,7 +331,7 @@ def describe_number(V, knots, place, y, own, log_n, densities):
                 score += (squares[i] / variance - 1.0) * F[k, i]
             scores[k] = -score * score / (2.0 * m)
         picked, f = lowest_places(scores, MAX_FANS), 0
-        while f < picked.shape[0] and scores[picked[f]] < -MIN_FAN_SCORE * log_n:
+        while f < picked.shape[0] and scores[picked[f]] < -log_n:
             f += 1
         if f > 0:
             S = np.ones((f + 1, m))
@@ -474,7 +473,7 @@ def describe_category(known, n_known, level, own, shares, log_n, densities):
         densities[i] = math.log((counts[at] + shares[at]) / (m + 1.0))
     there = np.flatnonzero(counts)
     n_there = there.shape[0]
-    if n_there < 2 or m < MIN_LOGISTIC_ROWS:
+    if n_there < 2 or m < MIN_ROWS:
         return n_levels - 1
     means, spreads, scores = np.empty(n_known), np.empty(n_known), np.zeros(n_known)
     column, sums = np.empty(m), np.empty(n_levels)
