@@ -14,8 +14,7 @@ from distsvc.kernels.lanes import dot, total
 from distsvc.kernels.mixture import LOG_TWO_PI, NARROWEST, solve
 
 TAILS = (3.0, 5.0, 8.0, 14.0)
-TAIL_SCALES = (0.5, 0.65, 0.8, 0.9, 1.0)
-"""Degrees of freedom and squared scales that are tried for the residuals of a number."""
+"""Degrees of freedom that are tried for the residuals of a number."""
 
 MAX_TERMS = 60
 """Maximum number of products and bends tried for a number: those with the highest correlation.
@@ -42,6 +41,7 @@ Below it, residuals are mostly rounding, and their shape is normal.
 """
 
 NEWTON_STEPS = 8
+"""Steps of Newton's method, and of EM for the scale of Student's t."""
 
 MIN_ROWS = 30
 """Minimum number of rows for a changing variance, and for the regression of a category."""
@@ -247,14 +247,19 @@ def shape_of(z, log_n):
     for i in range(m):
         best_bic += log_shape(z[i], NORMAL, 0.0, 0.0, 0.0)
     for a in TAILS:
-        for b in TAIL_SCALES:
-            constant = math.lgamma((a + 1.0) / 2.0) - math.lgamma(a / 2.0)
-            constant -= 0.5 * math.log(a * math.pi * b)
-            bic = -0.5 * log_n
+        b = 1.0 - 2.0 / a  # the variance is 1
+        for _ in range(NEWTON_STEPS):  # EM of the squared scale
+            scale = 0.0
             for i in range(m):
-                bic += log_shape(z[i], STUDENT, a, b, constant)
-            if bic > best_bic:
-                best, best_bic = (STUDENT, a, b, constant), bic
+                scale += (a + 1.0) * z[i] * z[i] / (a + z[i] * z[i] / b)
+            b = scale / m
+        constant = math.lgamma((a + 1.0) / 2.0) - math.lgamma(a / 2.0)
+        constant -= 0.5 * math.log(a * math.pi * b)
+        bic = -0.5 * log_n
+        for i in range(m):
+            bic += log_shape(z[i], STUDENT, a, b, constant)
+        if bic > best_bic:
+            best, best_bic = (STUDENT, a, b, constant), bic
     ordered, narrowest = np.sort(z), np.inf
     sides = 0.0, 0.0, 0.0
     for quantile in MODES:
