@@ -82,7 +82,7 @@ class NumberMap:
         Return None if no density fits.
         """
         cells = Cells.of(distinct, counts)
-        scales = _possible(distinct) if given.scale is None else [given.scale]
+        scales = possible_scales(distinct) if given.scale is None else [given.scale]
         density = best_density(cells, scales)
         step = 0.0 if given.kind == "continuous" else step_of(distinct, counts)
         if given.kind == "ordinal" and len(distinct) <= MAX_CELLS:
@@ -229,7 +229,7 @@ def _ends(distinct: np.ndarray) -> tuple[float, float, float, float]:
     return float(distinct[0]), float(distinct[-1]), float(edges[0]), float(edges[1])
 
 
-def _possible(distinct: np.ndarray) -> list[str]:
+def possible_scales(distinct: np.ndarray) -> list[str]:
     """Return the scales that are defined for a column's distinct values."""
     scales = ["identity"]
     if distinct[0] >= 0.0:

@@ -16,16 +16,9 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from distsvc.models.columns.maps import AS_FOUND, GivenColumn, NumberMap
+from distsvc.models.columns.density import Cells, best_density
+from distsvc.models.columns.maps import AS_FOUND, GivenColumn, NumberMap, possible_scales
 from distsvc.models.mixture.density import MixtureRows
-
-MIN_SPIKE_SHARE = 0.1
-MIN_SPIKE_VALUES = 12
-"""Minimum share of rows with one extreme value, and minimum number of distinct values, of a
-zero-inflated column."""
-
-MAX_REPEATED = 2.0
-"""Ratio that the rows of a spike must exceed, relative to each of the five next values."""
 
 LEAST_CHANCE = 1e-6
 """Minimum distance of the probabilities of latent draws from 0 and 1."""
@@ -422,7 +415,7 @@ def _column_of(
     whole = NumberMap.of(distinct, counts, given)
     if whole is None:
         return None
-    spike = _spike_of(distinct, counts)
+    spike = _spike_of(distinct, counts, given)
     if spike is None:
         return NumberColumn(whole, None, None)
     rest = distinct != spike
@@ -430,12 +423,27 @@ def _column_of(
     return NumberColumn(whole, spike, amounts) if amounts else NumberColumn(whole, None, None)
 
 
-def _spike_of(distinct: np.ndarray, counts: np.ndarray) -> float | None:
-    """Return the minimum or maximum if many more rows have it than its neighbours, else None."""
-    if len(distinct) < MIN_SPIKE_VALUES:
+def _spike_of(distinct: np.ndarray, counts: np.ndarray, given: GivenColumn) -> float | None:
+    """Return the extreme value of a zero-inflated column of distinct values (u,), else None.
+
+    It is the commonest value. The column is zero-inflated if a probability of its own, and a
+    density of the other values, have a higher BIC than one density of all values. An ordinal
+    column, which free probabilities describe better than one density, is not.
+    """
+    n, at = float(counts.sum()), int(counts.argmax())
+    if at not in (0, len(distinct) - 1) or len(distinct) < 3:
         return None
-    for end, near in ((0, counts[1:6]), (-1, counts[-6:-1])):
-        enough = counts[end] >= MIN_SPIKE_SHARE * counts.sum()
-        if enough and counts[end] > MAX_REPEATED * near.max():
-            return float(distinct[end])
-    return None
+    rest = np.arange(len(distinct)) != at
+    amounts = Cells.of(distinct[rest], counts[rest])
+    edge = (distinct[at] + distinct[1 if at == 0 else at - 1]) / 2.0
+    ends = [np.array([edge]), amounts.edges], [counts[[at]], amounts.counts]
+    edges, sizes = (np.concatenate(one if at == 0 else one[::-1]) for one in ends)
+    whole = Cells(edges, sizes.astype(np.float64), float(distinct[0]), float(distinct[-1]))
+    scales = possible_scales(distinct) if given.scale is None else [given.scale]
+    one, other = best_density(whole, scales), best_density(amounts, scales)
+    if one is None or other is None:
+        return None
+    share = counts[at] / n
+    split = counts[at] * np.log(share) + (n - counts[at]) * np.log1p(-share) - 0.5 * np.log(n)
+    free = sizes @ np.log(sizes / n) - 0.5 * (len(sizes) - 1) * np.log(n)
+    return float(distinct[at]) if split + other.bic > one.bic > free else None

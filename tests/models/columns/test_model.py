@@ -132,6 +132,27 @@ def test_zeros_are_a_flag_and_an_amount_that_is_missing():
     assert (rows.levels[:, 0] == (amounts == 0)).all()
 
 
+AMOUNTS = np.exp(4 + 0.7 * column())
+INFLATED = {
+    "amounts, a twentieth of them 0": (np.where(np.arange(N) % 20 == 0, 0.0, AMOUNTS), 0.0),
+    "discounts, a third of them 100": (
+        np.where(np.arange(N) % 3 == 0, 100.0, np.round(50 + 8 * column(), 1)),
+        100.0,
+    ),
+    "shares that end at 100": (np.minimum(np.round(80 + 15 * column(), 1), 100.0), None),
+    "counts": (np.random.default_rng(1).negative_binomial(1, 0.2, N), None),
+    "counts, half of them 0": (np.random.default_rng(1).poisson(6.0, N) * (np.arange(N) % 2), 0.0),
+    "answers": (np.random.default_rng(1).choice(5, N, p=[0.5, 0.05, 0.2, 0.05, 0.2]), None),
+}
+
+
+@pytest.mark.parametrize("kind", INFLATED)
+def test_a_column_is_zero_inflated_if_its_likelihood_says_so(kind):
+    values, spike = INFLATED[kind]
+    _, model = model_of(values)
+    assert model.columns[0].spike == spike
+
+
 def test_missing_values_stay_missing_for_a_mixture_and_are_filled_for_trees():
     x = column()
     x[::7] = np.nan
