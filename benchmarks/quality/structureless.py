@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 from collections.abc import Callable
 from functools import partial
 from itertools import product
+from pathlib import Path
 from statistics import mean
 
 import numpy as np
 
 from benchmarks.harness.data import standardised
 from benchmarks.harness.measure import measured, publish, timed
-from benchmarks.harness.rows import Row, grouped, show
+from benchmarks.harness.rows import Row, grouped, read_csv, show
 from benchmarks.harness.systems import prepare
 from benchmarks.quality.blind import METHODS
 from benchmarks.quality.without_labels import fit_method
@@ -147,25 +149,44 @@ def rows_of_fit(name: str, n: int, seed: int) -> list[Row]:
 
 
 def mdh_null(options: Namespace) -> None:
-    """How often iMDH splits samples without clusters: Gaussians, uniforms, exponentials."""
+    """How often iMDH splits samples without clusters: Gaussians, uniforms, exponentials.
+
+    The file is written after every distribution and number of columns, fewest columns first.
+    Samples that are not measured keep their rows of an earlier run, so a run may be stopped;
+    `--sets uniform` measures one distribution.
+    """
+    path = options.out / "mdh_null.csv"
+    fresh: list[Row] = []
+    names = options.sets or list(NULL_DISTRIBUTIONS)
+    if unknown := [name for name in names if name not in NULL_DISTRIBUTIONS]:
+        sys.exit(f"no distribution {unknown[0]!r}; there are {', '.join(NULL_DISTRIBUTIONS)}")
+    for d, name in product(NULL_COLUMNS, names):
+        fresh.append(null_row(name, d))
+        show("Samples of 500 to 10,000 rows that were split", fresh)
+        publish(options.out, "mdh_null", with_other_samples(path, fresh))
+    print(f"  {sum(row['split'] for row in fresh)} of {sum(row['samples'] for row in fresh)}")
+
+
+def null_row(name: str, d: int) -> Row:
+    """Return how many samples of d columns are split, and the clearest valley of all."""
     from distsvc import IncrementalMDH
 
-    rows: list[Row] = []
-    for (name, make), d in product(NULL_DISTRIBUTIONS.items(), NULL_COLUMNS):
-        models = []
-        for n, seed in product(NULL_ROWS, range(NULL_SAMPLES)):
-            X = standardised(getattr(np.random.default_rng([d, n, seed]), make)(size=(n, d)))
-            model = IncrementalMDH(random_state=seed)
-            models.append(timed(model.fit, X).value)
-        rows.append(
-            {
-                "distribution": name,
-                "d": d,
-                "samples": len(models),
-                "split": sum(model.n_clusters_ > 1 for model in models),
-                "highest_z": max(model.clearest_valley_ for model in models),
-            }
-        )
-    show("Samples of 500 to 10,000 rows that were split", rows)
-    print(f"  {sum(row['split'] for row in rows)} of {sum(row['samples'] for row in rows)}")
-    publish(options.out, "mdh_null", rows)
+    models = []
+    for n, seed in product(NULL_ROWS, range(NULL_SAMPLES)):
+        make = getattr(np.random.default_rng([d, n, seed]), NULL_DISTRIBUTIONS[name])
+        model = IncrementalMDH(random_state=seed)
+        models.append(timed(model.fit, standardised(make(size=(n, d)))).value)
+    return {
+        "distribution": name,
+        "d": d,
+        "samples": len(models),
+        "split": sum(model.n_clusters_ > 1 for model in models),
+        "highest_z": max(model.clearest_valley_ for model in models),
+    }
+
+
+def with_other_samples(path: Path, fresh: list[Row]) -> list[Row]:
+    """Return fresh rows and the other rows of a file, by distribution and columns."""
+    rows = {(row["distribution"], row["d"]): row for row in [*read_csv(path), *fresh]}
+    order = product(NULL_DISTRIBUTIONS, NULL_COLUMNS)
+    return [rows[key] for key in order if key in rows]
