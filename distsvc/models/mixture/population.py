@@ -61,6 +61,8 @@ class PopulationRows:
     levels : ndarray of shape (n, q), int64
         Levels of categories, -1 where missing.
     n_levels : ndarray of shape (q,), int64
+    n_jobs : int or None
+        Number of threads, which changes no result.
 
     """
 
