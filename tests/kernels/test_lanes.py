@@ -32,7 +32,7 @@ a, ends = random.uniform(0.1, 1.0, 77).astype("f4"), np.array([30, 77])
 near = np.empty(300)
 nearness.log_nearness(X, S, 35, np.float32(0.01), near)
 found = [near, rbf.weighted_sums(X, S, a, 0.1), level_tree.vote(X, S, a, ends, 0.05)]
-found += [projection.project(X, S.T[:3]), projection.project(X @ X.T, X.T)]
+found += [projection.project(X, S.T[:3]), projection.project(np.einsum("ij,kj->ik", X, X), X.T)]
 V, means, rest = np.eye(7, 9, dtype="f4"), np.zeros((7, 9), "f4"), np.ones((2, 7))
 visits, decays = np.zeros(7, np.int64), np.ones(1)
 hyperplane.learn(X, means, V, *rest, visits, 0.9, 10.0, 1.0, 1000, np.inf, decays)
