@@ -21,11 +21,11 @@ from distsvc.errors.urls import bare_text, checked_url, lake_url
 from distsvc.report.sections.names import cluster_names
 from distsvc.run.reporting.files import read_report
 from distsvc.storage.places.arrays import writing
-from distsvc.storage.places.remote import delta_options
+from distsvc.storage.places.remote import REQUESTS_AT_ONCE, delta_options
 from distsvc.storage.publishing.manifest import REPORT, Manifest
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.publishing.reading import label_parts
-from distsvc.storage.publishing.retention import AT_ONCE, check_folder, outputs_below
+from distsvc.storage.publishing.retention import check_folder, outputs_below
 
 TABLE = "nights"
 """The name of the table in a DuckDB file."""
@@ -133,7 +133,7 @@ def export(path: str, to: str) -> ExportedNights:
 def _nights(path: str) -> list[_Night]:
     """Return the published nights of the one job below a folder, by date."""
     check_folder(checked_url(path))
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
         found = [night for night in pool.map(_night, outputs_below(path)) if night is not None]
     if not found:
         raise InputNotFoundError(

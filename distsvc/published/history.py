@@ -22,9 +22,10 @@ from distsvc.report.figures import nights as figures
 from distsvc.report.formats import FoldedTable, one_line, template, things
 from distsvc.run.reporting.files import read_report
 from distsvc.storage.places.arrays import write_text
+from distsvc.storage.places.remote import REQUESTS_AT_ONCE
 from distsvc.storage.publishing.manifest import PAGE
 from distsvc.storage.publishing.publication import Output
-from distsvc.storage.publishing.retention import AT_ONCE, check_folder, outputs_below
+from distsvc.storage.publishing.retention import check_folder, outputs_below
 
 HEADER = (
     "date", "run", "rows", "clusters", "outside", "moved", "new", "gone", "drift", "checks",
@@ -48,7 +49,7 @@ def history(path: str) -> list[Night]:
 
     """
     check_folder(path)
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
         nights = [one for one in pool.map(_night, outputs_below(path)) if one is not None]
     if not nights:
         raise InputNotFoundError(f"no run was published in {path}, nor in a folder below it")

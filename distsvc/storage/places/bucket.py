@@ -23,13 +23,11 @@ from distsvc.errors.urls import checked_url
 from distsvc.storage.places.arrays import MOST_JSON, make_folder, write_whole
 from distsvc.storage.places.folder import NO_FENCE, ChangedError, Fence
 from distsvc.storage.places.process import new_scratch
-from distsvc.storage.places.remote import obstore_options
+from distsvc.storage.places.remote import REQUESTS_AT_ONCE, obstore_options
 
 SCHEME = "s3"
 """The only supported kind of bucket; Google's has no conditions on ETags, so no safe commit."""
 
-COPIES_AT_ONCE = 16
-"""Maximum number of parallel requests to copy objects."""
 REMOVED_RECORD = b"{}\n"
 """The content of a removed object; no store removes on a condition."""
 
@@ -114,10 +112,10 @@ class Bucket:
             with unfenced._asking(pair[0], write=True):
                 self._store.copy(self._key(pair[1]), self._key(pair[0]))
 
-        with ThreadPoolExecutor(COPIES_AT_ONCE) as pool:
-            for first in range(0, len(pairs), 4 * COPIES_AT_ONCE):
+        with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
+            for first in range(0, len(pairs), 4 * REQUESTS_AT_ONCE):
                 self._fence.check()
-                list(pool.map(copy, pairs[first : first + 4 * COPIES_AT_ONCE]))
+                list(pool.map(copy, pairs[first : first + 4 * REQUESTS_AT_ONCE]))
 
     def remove(self, name: str, mark: str | None = None) -> bool:
         if mark is not None:  # no store removes on a condition

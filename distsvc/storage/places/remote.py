@@ -29,6 +29,9 @@ INPUT_TRIES = 3
 MOST_TRIES, FIRST_PAUSE = 8, 0.2
 """Retries of a request for an output, and the first pause in seconds."""
 
+REQUESTS_AT_ONCE = 16
+"""Maximum number of parallel requests to a store, whose latency takes most of the time."""
+
 ASKED_AGAIN = timedelta(minutes=5)
 """Time after which credentials are renewed."""
 

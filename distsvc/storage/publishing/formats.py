@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from zarr.core.buffer import Buffer
 
 
-ROW_GROUP_ROWS = 1_048_576
+CHUNK_ROWS = 1_048_576
+"""Maximum rows of a row group of Parquet and of a chunk of Zarr."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ class PartWriter:
         pairs = zip(self._chunks, self._schema, strict=True)
         arrays = [pa.chunked_array(chunks, field.type) for chunks, field in pairs]
         table = pa.Table.from_arrays(arrays, schema=self._schema)
-        settings = {"row_group_size": ROW_GROUP_ROWS, "use_dictionary": _repetitive(self._schema)}
+        settings = {"row_group_size": CHUNK_ROWS, "use_dictionary": _repetitive(self._schema)}
         write_whole(path, lambda s: pq.write_table(table, s, **settings))
         footer = pq.read_metadata(path)
         if footer.num_rows != self.n_rows:
@@ -221,7 +222,6 @@ class ParquetLabels:
             yield part
 
 
-CHUNK_ROWS = 1_048_576
 GROUP_METADATA = "zarr.json"
 
 

@@ -20,14 +20,13 @@ from pathlib import Path
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError, TemporaryError
 from distsvc.storage.places.folder import HOLDERS, LOCK
 from distsvc.storage.places.lease import HOLDER, is_gone, read_holder
+from distsvc.storage.places.remote import REQUESTS_AT_ONCE
 from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.manifest import Continued, ContinuedRun, Manifest, read_manifest
 from distsvc.storage.publishing.publication import CANDIDATES, RUNS, Output, check_not_held
 
 DEEPEST = 4
 """Maximum depth of an output below the given folder, as in ``out/shop/2026/11/20``."""
-AT_ONCE = 16
-"""Maximum number of outputs that are locked and read at a time."""
 
 
 @dataclass(frozen=True)
@@ -151,8 +150,8 @@ def retain(path: str, keep: int, dry_run: bool = False) -> dict[str, list[dict[s
     because = _because(found, keep)
     pairs = sorted(((one.run, one.output) for one in found), key=lambda pair: _age(pair[0]))
     leaving = [pair for pair in pairs if pair[0].address not in because]
-    for first in range(0, len(leaving), AT_ONCE):
-        some = leaving[first : first + AT_ONCE]
+    for first in range(0, len(leaving), REQUESTS_AT_ONCE):
+        some = leaving[first : first + REQUESTS_AT_ONCE]
         because |= _removed(path, some, keep, dry_run)
     removed = [run.entry() for run, _ in leaving if run.address not in because]
     staying = (run for run, _ in pairs if run.address in because)
@@ -248,7 +247,7 @@ def _removed(
 
 def _look(path: str) -> list[_Looked]:
     """Return the content of every output at a path and below it."""
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
         return list(pool.map(_looked, outputs_below(path)))
 
 

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from distsvc.errors import DataError
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.location import Location
+from distsvc.storage.places.remote import REQUESTS_AT_ONCE
 from distsvc.storage.places.store import Store
 from distsvc.storage.rows.blocks import Batches, Layout, Span, Table, stored_bytes
 from distsvc.storage.rows.columns import PANDAS_INDEX, Scan, merge_schemas
@@ -28,9 +29,6 @@ from distsvc.storage.tables.source import Source
 
 _BUFFER_BYTES = 1 << 20
 """Bytes of a column that are read at a time from a store."""
-
-FOOTER_THREADS = 16
-"""Number of footers that are read at a time; waiting for a store takes the time."""
 
 _PANDAS = b"pandas"
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -92,7 +90,7 @@ class Parquet(Source):
     def scan(
         self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
     ) -> Scan:
-        with ThreadPoolExecutor(FOOTER_THREADS) as pool:
+        with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
             footers = list(pool.map(footer, found.places))
         shown = [place.shown for place in found.places]
         types, problems = merge_schemas([schema for schema, _ in footers], shown)

@@ -27,6 +27,7 @@ from distsvc.errors.extras import check_extra
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.arrays import read_arrays, write_arrays
 from distsvc.storage.places.location import Location
+from distsvc.storage.places.remote import REQUESTS_AT_ONCE
 from distsvc.storage.places.store import Store, store_of
 from distsvc.storage.rows.blocks import LakeFile, LakeState, Layout, Table, read_schema, schema_text
 from distsvc.storage.rows.columns import Scan, plain_type
@@ -150,7 +151,7 @@ class Lake(parquet.Parquet):
         self, found: Files, config: InputConfig, staging: Store, categories: Collection[str] = ()
     ) -> Scan:
         assert isinstance(found, Snapshot)
-        with _whole(found), ThreadPoolExecutor(parquet.FOOTER_THREADS) as pool:
+        with _whole(found), ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
             footers = list(pool.map(parquet.footer, found.places))
         problems: dict[str, str] = {}
         files, extents, units = [], [], []
@@ -238,7 +239,7 @@ def snapshot_of(
 
 def check_snapshot(table: Table, folder: Location) -> None:
     """Raise `DataError` for a file of an open table that changed or is gone."""
-    with ThreadPoolExecutor(parquet.FOOTER_THREADS) as pool:
+    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
         pairs = ((folder.join(name), version) for name, version in table.versions.items())
         list(pool.map(lambda pair: check_version(*pair), pairs))
 
