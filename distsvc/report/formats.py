@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from jinja2 import (
     BytecodeCache,
@@ -179,7 +179,7 @@ def _compiled_templates() -> BytecodeCache | None:
 
 
 @functools.cache
-def template(name: str, **filters: Callable[..., Any]) -> Template:
+def template(name: str, **filters: Callable[..., object]) -> Template:
     """Return a template; its text is escaped, and variables are required.
 
     Its filters are `FILTERS` and those given. It is compiled once, and cached on the disk.

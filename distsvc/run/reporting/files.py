@@ -8,7 +8,6 @@ import io
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -217,7 +216,7 @@ def make_report(
     checks, largest = comparison.checks, named.clusters[0].label
     held = any(check.state == "failed" for check in checks)
     words = ["distsvc", "publish", job.output.path, "--held", run.attempt]
-    more: dict[str, Any] = {
+    more: dict[str, object] = {
         "names": dict(job.names),
         "rows": rows_part(run, job, counts, largest),
         "lineage": comparison.lineage,

@@ -6,7 +6,6 @@ import datetime
 import platform
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 from distsvc import __version__
 from distsvc.errors import CheckFailedError, OutputPermissionError
@@ -40,7 +39,7 @@ def publish(context: RunContext, labelled: Labelled, report: Report) -> None:
     """
     run, output, previous = context.run, context.output, context.previous
     check_unchanged(run.plan.table)
-    more: dict[str, Any] = {
+    more: dict[str, object] = {
         "checks": [CheckRecord.model_validate(check.model_dump()) for check in report.checks]
     }
     if previous is not None:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Any
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -54,7 +53,7 @@ class VoteRows:
         self.view, self.n_jobs = view, n_jobs
         self._asked: dict[tuple[int, bytes], tuple[np.ndarray, float, float]] = {}
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return the state to pickle, without the cache."""
         return {"view": self.view, "n_jobs": self.n_jobs, "_asked": {}}
 

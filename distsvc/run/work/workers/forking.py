@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import spawn
-from typing import Any
 
 from distsvc.run.work.workers.lean import is_lean
 
@@ -90,7 +89,7 @@ def workers_without_main() -> Iterator[None]:
     """
     inner = spawn.get_preparation_data
 
-    def prepared(name: str) -> dict[str, Any]:
+    def prepared(name: str) -> dict[str, object]:
         data = inner(name)
         if name.startswith("Dask Worker"):
             for key in "init_main_from_name", "init_main_from_path":
