@@ -34,12 +34,6 @@ MIN_SPLIT_ROWS = 10
 N_INIT = 2
 """Random starts of k-means."""
 
-MAX_PATTERN_COST = 30
-"""Maximum of columns times patterns of missing numbers per row, for full and tied covariances.
-
-Each pattern factorises every covariance, p^3 / 3 operations, while a row takes p^2.
-"""
-
 SHORT_STEPS, STEPS, TOLERANCE = 8, 60, 2e-4
 """EM steps of a short run, maximum EM steps of a fit, and the gain in nats per row that ends it."""
 
@@ -155,7 +149,9 @@ def _fits(
     """Return the fits of one shape by number of components."""
     n, p = rows.X.shape
     fits: list[MixtureFit] = []
-    if shape != "diagonal" and (p < 2 or len(rows.sorted.starts) * p > MAX_PATTERN_COST * n):
+    # Factorising a covariance for a pattern of missing numbers takes p^3 / 3 operations, a row p^2.
+    # Patterns may take as long as rows.
+    if shape != "diagonal" and (p < 2 or len(rows.sorted.starts) * p > 3 * n):
         return fits
     best, failures, posterior = -np.inf, 0, np.ones((n, 1))
     for k in range(1, max(MAX_COMPONENTS, n_components or 1) + 1):
