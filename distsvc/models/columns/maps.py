@@ -184,6 +184,7 @@ class NumberMap:
         """Return draws (n,) from the cells of x (n,) as stored, with their log slopes (n,).
 
         `mapped_to` maps the same draws. A slope is the derivative of a draw by its mapped value.
+        Both are infinite if a draw from an open cell exceeds the largest float.
         """
         low, high = self._cell_scores(x)
         with np.errstate(invalid="ignore"):
@@ -194,8 +195,8 @@ class NumberMap:
         piece = np.clip(piece, 0, len(self.places) - 2)
         steepness = np.diff(self.places)[piece] / np.diff(self.targets)[piece]
         beyond = np.maximum(np.abs(mapped) - BEND_FROM, 0.0)
-        values, slopes = INVERSES[self.scale](place)
-        with np.errstate(divide="ignore"):
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            values, slopes = INVERSES[self.scale](place)
             return values, np.log(slopes * steepness) + np.log1p(beyond / BEND)
 
     def facts(self) -> dict[str, Any]:

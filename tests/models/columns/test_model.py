@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest, norm
 
-from distsvc.models.columns.maps import GivenColumn
+from distsvc.models.columns.maps import GivenColumn, NumberMap
 from distsvc.models.columns.model import CategoryColumn, ColumnModel, NumberColumn
 from distsvc.models.rows.sampling import row_keys
 
@@ -98,6 +98,13 @@ def test_draws_as_stored_are_those_that_are_mapped(kind):
     slope = np.exp(log_slopes[order, 0])
     rise = np.concatenate([[0.0], np.cumsum(0.5 * (slope[1:] + slope[:-1]) * np.diff(number))])
     assert np.ptp(rise[inner]) == pytest.approx(np.ptp(place[inner]), rel=0.05)
+
+
+def test_draws_beyond_the_largest_float_are_infinite():
+    scores, values = np.array([-7.0, 7.0]), np.array([0.0, 3.0])
+    wide = NumberMap("log", 1.0, 0.0, 3.0, 0.5, 2.0, 200.0 * scores, scores, scores, values, values)
+    draws, log_slopes = wide.stored(np.array([3.0, 3.0]), np.array([0.01, 0.9999]))
+    assert np.isfinite(draws).tolist() == np.isfinite(log_slopes).tolist() == [True, False]
 
 
 def test_a_draw_depends_on_its_row_alone():
