@@ -428,10 +428,11 @@ def _spike_of(distinct: np.ndarray, counts: np.ndarray, given: GivenColumn) -> f
 
     It is the commonest value. The column is zero-inflated if a probability of its own, and a
     density of the other values, have a higher BIC than one density of all values. An ordinal
-    column, which free probabilities describe better than one density, is not.
+    column, which free probabilities describe better than one density, is not. Nor is one of three
+    values, for which a density has as many parameters as free probabilities.
     """
     n, at = float(counts.sum()), int(counts.argmax())
-    if at not in (0, len(distinct) - 1) or len(distinct) < 3:
+    if at not in (0, len(distinct) - 1) or len(distinct) < 4:
         return None
     rest = np.arange(len(distinct)) != at
     amounts = Cells.of(distinct[rest], counts[rest])
