@@ -110,19 +110,26 @@ def stability_index(expected: np.ndarray, found: np.ndarray) -> np.ndarray:
     return ((q - p) * np.log(ratio)).sum(axis=-1)
 
 
-def unit_factors(before: np.ndarray, now: np.ndarray) -> np.ndarray:
-    """Return the common factor (d,) float64 between deciles (d, DRIFT_BINS - 1) `before` and `now`.
+def unit_factors(before: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return the common factor (d,) float64 between deciles `before` and those of rows (m, d).
 
-    In another unit, the deciles of a column and their range are multiplied by one factor. A shift,
-    however large, leaves the range unchanged. The result is NaN without a common factor of at least
-    `MIN_UNIT_FACTOR`, or at most its inverse.
+    In another unit, the deciles (d, DRIFT_BINS - 1) of a column and their range are multiplied by
+    one factor. A shift, however large, leaves the range unchanged. The result is NaN without a
+    common factor of at least `MIN_UNIT_FACTOR`, or at most its inverse.
+
+    If more than a tenth of the rows share a value, edges above it may be rare values, which differ
+    by chance. Edges with less than half a tenth of the rows up to the next one are left out.
     """
-    found = np.full(len(before), np.nan)
+    found, now = np.full(len(before), np.nan), decile_edges(rows)
+    counted = ColumnCounts.empty(now)
+    counted.add(rows)
+    per_bin = counted.counts[:, :DRIFT_BINS]
+    filled = per_bin[:, 1:] >= 0.5 / DRIFT_BINS * per_bin.sum(axis=1, keepdims=True)
     with np.errstate(over="ignore"):
         ranges = np.stack([deciles[:, -1] - deciles[:, 0] for deciles in (before, now)])
     for k, (old, new) in enumerate(zip(before, now, strict=True)):
         least = np.minimum(np.abs(old), np.abs(new))
-        usable = (np.sign(old) == np.sign(new)) & (least > 1e-300)
+        usable = (np.sign(old) == np.sign(new)) & (least > 1e-300) & filled[k]
         narrow = ranges[:, k].min() <= 1e-9 * np.abs(old).max()  # a constant column
         if usable.sum() < 3 or narrow or not np.isfinite(ranges[:, k]).all():
             continue

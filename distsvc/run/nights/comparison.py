@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from distsvc.errors import DataError, InputNotFoundError
 from distsvc.job.config import Job
 from distsvc.job.parameters import Given
-from distsvc.models.nights.drift import ColumnCounts, decile_edges, stability_index, unit_factors
+from distsvc.models.nights.drift import ColumnCounts, stability_index, unit_factors
 from distsvc.models.rules.fields import Facts
 from distsvc.report.content.parts import (
     CheckPart,
@@ -227,8 +227,8 @@ def drift_of(run: RunDirectory, labelled: Labelled) -> DriftPart | None:
     scores = run.read(LINEAGE).arrays["scores"] if run.has(LINEAGE) else counts.histogram
     old = ColumnCounts(then.column_edges, before.arrays["column_counts"])
     shifted = stability_index(before.arrays["score_counts"][None], scores[None])[0]
-    now = decile_edges(labelled.pilot.X[:, then.places(run.plan.table.columns)])
-    factors = unit_factors(then.column_edges, now)
+    pilot = labelled.pilot.X[:, then.places(run.plan.table.columns)]
+    factors = unit_factors(then.column_edges, pilot)
     return DriftPart(
         columns=_column_drifts(then.columns, old, counts.columns[PREVIOUS], factors),
         score=float(shifted) if scores.sum() else None,

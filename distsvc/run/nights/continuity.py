@@ -20,7 +20,7 @@ from distsvc.models.nights.continuity import (
     match_returned,
     rows_in_ranges,
 )
-from distsvc.models.nights.drift import counts_between, decile_edges, unit_factors
+from distsvc.models.nights.drift import counts_between, unit_factors
 from distsvc.models.rows.scaling import MAX_ROW_LENGTH
 from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
@@ -320,7 +320,7 @@ def labels_before(run: RunDirectory, survey: Survey) -> np.ndarray | None:
     """
     before = Labeller.read(run, PREVIOUS)
     pilot = np.ascontiguousarray(survey.pilot[:, before.places(run.plan.table.columns)])
-    if not np.isnan(unit_factors(before.column_edges, decile_edges(pilot))).all():
+    if not np.isnan(unit_factors(before.column_edges, pilot)).all():
         return None
     Z = Preparation.read(run, PREVIOUS + PREPARATION)(pilot)
     usable, labels = _usable(Z), np.zeros(len(Z), np.int32)

@@ -187,10 +187,10 @@ def test_a_column_in_another_unit_has_a_factor(factor, kind):
             "two groups": np.append(random.normal(8.0, 1.0, n // 2), random.normal(90, 3, n // 2)),
         }[kind]
 
-    before, now = (decile_edges(column(n)[:, None]) for n in (1500, 1400))
-    (same,) = unit_factors(before, now)
+    before = decile_edges(column(1500)[:, None])
+    (same,) = unit_factors(before, column(1400)[:, None])
     assert np.isnan(same)
-    (found,) = unit_factors(before, decile_edges(factor * column(1400)[:, None]))
+    (found,) = unit_factors(before, factor * column(1400)[:, None])
     if factor < 0.0:
         assert np.isnan(found)
     else:
@@ -204,13 +204,22 @@ def test_a_shift_and_a_part_in_another_unit_have_no_factor():
     part[:600] *= 100.0
     constant = np.ones(2000)
     before = decile_edges(np.column_stack([rows, rows, constant]))
-    now = decile_edges(np.column_stack([rows + 18.0, part, 100.0 * constant]))
+    now = np.column_stack([rows + 18.0, part, 100.0 * constant])
     assert np.isnan(unit_factors(before, now)).all()
+
+
+def test_rare_values_of_a_column_of_zeros_have_no_factor():
+    before, now = np.zeros((2, 2000, 1))
+    before[:8, 0] = np.arange(1, 9)
+    now[:8, 0] = 50.0 * np.arange(1, 9)
+    assert np.isnan(unit_factors(decile_edges(before), now)).all()
+    before[:800, 0] = np.random.default_rng(0).lognormal(3.0, 0.5, 800)
+    assert unit_factors(decile_edges(before), 100.0 * before) == pytest.approx(100.0)
 
 
 def test_values_at_the_ends_of_float64_have_no_factor():
     tiny, huge = np.arange(1, 10) * 5e-324, np.arange(-4, 5) * 4e307
     before, now = np.array([tiny, huge, huge]), np.array([1e3 * tiny, tiny, huge])
-    assert np.isnan(unit_factors(before, now)).all()
-    scaled = np.linspace(1e-290, 2e-290, 9)[None]
-    assert unit_factors(scaled, 1e300 * scaled) == pytest.approx(1e300, rel=1e-6)
+    assert np.isnan(unit_factors(before, now.T.copy())).all()
+    scaled = np.linspace(1e-290, 2e-290, 9)
+    assert unit_factors(scaled[None], 1e300 * scaled[:, None]) == pytest.approx(1e300, rel=1e-6)
