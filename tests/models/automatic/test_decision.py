@@ -117,41 +117,37 @@ def test_the_mixture_of_the_answer_is_fitted_to_all_pilot_rows():
     assert made[0].likelihoods(rows).sum() > found.likelihoods(rows).sum() + 1.0
 
 
+def decided(gains, apart):
+    """Decide between two clusters and one; normals have `gains` (n,) nats more than one cluster.
+
+    Returns the proposal of two clusters and the decision.
+    """
+    random = np.random.default_rng(0)
+    y = np.repeat([0, 1], 200)
+    X = random.normal(size=(400, 2)) + 4.0 * y[:, None]
+    rows = MixtureRows(X, np.zeros((400, 0), np.int32), np.zeros(0, np.int64))
+    nought = np.zeros(400, np.int64)
+    scales = (ScaledNumbers(X, X),)
+    whole = quality_of(PopulationRows(scales, X == X, rows.levels, rows.n_levels), nought)
+    normals = Quality(whole.log_density + gains, whole.n_parameters)
+    drawn = y if apart else np.where(np.arange(400) % 12 == 0, 1 - y, y)
+    several = PartitionProposal("mixture", y, drawn, made_nowhere)
+    one = PartitionProposal("mixture", nought, nought, made_nowhere)
+    return several, decide(Mixtures([several], one, normals), [], rows, scales, None, None)
+
+
 @pytest.mark.parametrize(
     ("errors", "apart", "n_clusters"),
     [(0.5, False, 1), (1.5, False, 2), (-2.5, True, 2)],
 )
 def test_normals_have_to_beat_one_cluster_unless_clusters_lie_apart(errors, apart, n_clusters):
-    random = np.random.default_rng(0)
-    y = np.repeat([0, 1], 200)
-    X = random.normal(size=(400, 2)) + 4.0 * y[:, None]
-    rows = MixtureRows(X, np.zeros((400, 0), np.int32), np.zeros(0, np.int64))
-    nought = np.zeros(400, np.int64)
-    scales = (ScaledNumbers(X, X),)
-    whole = quality_of(PopulationRows(scales, X == X, rows.levels, rows.n_levels), nought)
-    gain = np.resize([1.0, -1.0], 400) + errors / 20.0  # its sum is 20 errors of size 20
-    normals = Quality(whole.log_density + gain, whole.n_parameters)
-    drawn = y if apart else np.where(np.arange(400) % 12 == 0, 1 - y, y)
-    several = PartitionProposal("mixture", y, drawn, made_nowhere)
-    one = PartitionProposal("mixture", nought, nought, made_nowhere)
-    found = decide(Mixtures([several], one, normals), [], rows, scales, None, None)
-    assert found.best.n_clusters == n_clusters
+    gains = np.resize([1.0, -1.0], 400) + errors / 20.0  # their sum is 20 errors of size 20
+    assert decided(gains, apart)[1].best.n_clusters == n_clusters
 
 
 def test_rejected_mixtures_are_rivals_and_do_not_change_the_agreement():
-    random = np.random.default_rng(0)
-    y = np.repeat([0, 1], 200)
-    X = random.normal(size=(400, 2)) + 4.0 * y[:, None]
-    rows = MixtureRows(X, np.zeros((400, 0), np.int32), np.zeros(0, np.int64))
-    nought = np.zeros(400, np.int64)
-    scales = (ScaledNumbers(X, X),)
-    whole = quality_of(PopulationRows(scales, X == X, rows.levels, rows.n_levels), nought)
-    worse = Quality(whole.log_density + np.resize([0.9, -1.1], 400), whole.n_parameters)
-    drawn = np.where(np.arange(400) % 12 == 0, 1 - y, y)
-    several = PartitionProposal("mixture", y, drawn, made_nowhere)
-    one = PartitionProposal("mixture", nought, nought, made_nowhere)
-    found = decide(Mixtures([several], one, worse), [], rows, scales, None, None)
-    assert found.best is one
+    several, found = decided(np.resize([0.9, -1.1], 400), apart=False)
+    assert found.best.n_clusters == 1
     assert (found.rejected, found.rival, found.alternative) == ([several], several, None)
     assert found.agreement == 1.0
     assert found.chance_against(several) < 0.1
