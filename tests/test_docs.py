@@ -133,7 +133,7 @@ def missing_paths(text: str) -> list[str]:
 
 
 def resolves(name: str) -> bool:
-    """Return True if a dotted name is that of a module or of something in one."""
+    """Return True if a dotted name is a module, or an object in a module."""
     try:
         pkgutil.resolve_name(name)
     except (ImportError, AttributeError):

@@ -149,7 +149,7 @@ def rows_of_fit(name: str, n: int, seed: int) -> list[Row]:
 
 
 def mdh_null(options: Namespace) -> None:
-    """How often iMDH splits samples without clusters: Gaussians, uniforms, exponentials.
+    """Measure how often iMDH splits samples of Gaussians, uniforms and exponentials.
 
     The file is written after every distribution and number of columns, fewest columns first.
     Samples that are not measured keep their rows of an earlier run, so a run may be stopped;
@@ -168,7 +168,7 @@ def mdh_null(options: Namespace) -> None:
 
 
 def null_row(name: str, d: int) -> Row:
-    """Return how many samples of d columns are split, and the clearest valley of all."""
+    """Return the number of samples of d columns that are split, and the highest z of a valley."""
     from distsvc import IncrementalMDH
 
     models = []

@@ -60,7 +60,7 @@ def _set_farthest(squares, bits, lowest, highest, wanted, steps, counts, farthes
 
 @inlined
 def _add_nearer(squares, farthest, parts, sums):
-    """Set sums (ROWS_AT_ONCE,) to those of the squares of each column below `farthest`.
+    """Set sums (ROWS_AT_ONCE,) to each column's sum of the squares below `farthest`.
 
     Terms are added in the order of `lanes.total`.
     """

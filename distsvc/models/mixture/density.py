@@ -69,7 +69,7 @@ class MixtureRows:
             present[g, : kind.sum()] = np.flatnonzero(kind)
             missing[g, : p - kind.sum()] = np.flatnonzero(~kind)
         X, levels = self.X, self.levels
-        if len(kinds) > 1:  # otherwise the order is that of the rows
+        if len(kinds) > 1:  # otherwise rows keep their order
             X, levels = X[order], levels[order]
         X, levels = np.ascontiguousarray(X), np.ascontiguousarray(levels, np.int32)
         return SortedRows(X, levels, order, starts, present, missing)
@@ -290,7 +290,7 @@ class NormalMixture:
         else:
             own = np.ascontiguousarray(posterior[order])
         self._kernel(rows, own, posterior is not None, sums)
-        if len(rows.sorted.starts) == 2:  # one pattern: the order is that of the rows
+        if len(rows.sorted.starts) == 2:  # one pattern: rows keep their order
             return sums, own
         out = np.empty_like(own)
         out[order] = own

@@ -111,7 +111,7 @@ def stability_index(expected: np.ndarray, found: np.ndarray) -> np.ndarray:
 
 
 def unit_factors(before: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return the common factor (d,) float64 between deciles `before` and those of rows (m, d).
+    """Return the factor (d,) float64 that takes the deciles `before` to the deciles of rows (m, d).
 
     In another unit, the deciles (d, DRIFT_BINS - 1) of a column and their range are multiplied by
     one factor. A shift, however large, leaves the range unchanged. The result is NaN without a
