@@ -70,6 +70,9 @@ THEME = {
     for k, (light, dark) in enumerate(zip(COLOURS, DARK_COLOURS, strict=True))
 }
 """Name of the page's variable for each colour, and its value on a dark page."""
+MAX_NAMED_CLUSTERS = 12
+"""Maximum number of clusters that a figure shows apart; others are grey, joined or left out."""
+
 TICK_STEPS = [1, 2, 2.5, 5, 10]  # between ticks
 FIGURE_WIDTH = 5.6  # inches; small, so that the text stays legible on a phone
 PHONE_WIDTH = 4.05  # inches that a phone shows without scrolling

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,13 +23,27 @@ from distsvc.report.formats import one_line
 
 Array = NDArray[np.float64]
 
-MAX_DRAWN_CLUSTERS, MAX_WEAK = 36, 6  # the others are counted in the caption
-BESIDE, HEIGHT, BELOW, HILL_MARGIN = 0.9, 3.1, 0.56, 0.06  # axis of levels, hills, legend, border
-HILL_HEAD, GROUND = 0.22, 0.36  # above the highest hill and below the lowest valley, for numbers
-HILL_GAP = 0.04  # between slots
-NARROWEST_HILL, ROOMY = 0.16, 0.36  # minimum width of a slot, and its width where there is room
-DIGIT = 0.66  # width of a digit in units of the font size
-MAX_POINTS = 60  # maximum number of points of an outline
+
+@dataclass(frozen=True)
+class HillLayout:
+    """Lengths of the figure, and the largest numbers of what it draws."""
+
+    max_clusters: int = 36  # the caption counts the others
+    max_weak: int = 6
+    max_points: int = 60  # of an outline
+    axis: float = 0.9  # width of the axis of levels
+    height: float = 3.1
+    legend: float = 0.56
+    margin: float = 0.06
+    head: float = 0.22  # room for numbers above the highest hill
+    ground: float = 0.36  # room for numbers below the lowest valley
+    gap: float = 0.04  # between slots
+    narrowest: float = 0.16  # minimum width of a slot
+    roomy: float = 0.36  # width of a slot where there is room
+    digit: float = 0.66  # width of a digit in units of the font size
+
+
+HILLS = HillLayout()
 
 
 class Hill(NamedTuple):
@@ -77,11 +92,16 @@ def level_tree(tree: LevelTreePart, colours: Mapping[int, str]) -> Figure:
     """
     found = hills(tree)
     shown = drawn_hills(found)
-    wide, high = _width(shown), HILL_HEAD + HEIGHT + GROUND + BELOW
-    room = wide - BESIDE - 2 * HILL_MARGIN
+    wide, high = _width(shown), HILLS.head + HILLS.height + HILLS.ground + HILLS.legend
+    room = wide - HILLS.axis - 2 * HILLS.margin
     figure = Figure(figsize=(wide, high))
     axes = figure.add_axes(
-        (BESIDE / wide, BELOW / high, (room + HILL_MARGIN) / wide, 1 - BELOW / high)
+        (
+            HILLS.axis / wide,
+            HILLS.legend / high,
+            (room + HILLS.margin) / wide,
+            1 - HILLS.legend / high,
+        )
     )
     scale = Scale(shown)
     joins = _joins(found)
@@ -141,7 +161,7 @@ def drawn_hills(found: Sequence[Hill]) -> list[Hill]:
     by_id = {hill.id: hill for hill in found}
     chosen = {hill.id for hill in found[:1]}
     clusters = sorted((hill for hill in found if hill.kept), key=lambda hill: -hill.mass)
-    for hill in clusters[:MAX_DRAWN_CLUSTERS]:
+    for hill in clusters[: HILLS.max_clusters]:
         on_the_way, way = hill, set()
         while on_the_way.parent is not None and on_the_way.id not in chosen:
             way.add(on_the_way.id)
@@ -149,7 +169,7 @@ def drawn_hills(found: Sequence[Hill]) -> list[Hill]:
         # Some clusters stand on long chains of other hills.
         chosen |= way if len(chosen) + len(way) <= 200 else set()
     weak = [(-math.inf if hill.z is None else hill.z, hill) for hill in found if not hill.kept]
-    room = min(MAX_WEAK, 40 - len(chosen))
+    room = min(HILLS.max_weak, 40 - len(chosen))
     for _, hill in sorted(weak, key=lambda pair: (-pair[0], -pair[1].mass)):
         if room > 0 and hill.id not in chosen and hill.parent in chosen:
             chosen.add(hill.id)
@@ -167,7 +187,7 @@ class Scale:
 
     def __call__(self, level: Any) -> Any:
         """Return the height of a level, or of an array of them."""
-        return HEIGHT * np.log1p(np.asarray(level) / self.fine) / np.log1p(1 / self.fine)
+        return HILLS.height * np.log1p(np.asarray(level) / self.fine) / np.log1p(1 / self.fine)
 
     def ticks(self) -> dict[float, str]:
         """Return the labels of the axis by height."""
@@ -199,7 +219,7 @@ def _profile(
     """Return falling levels and rising shares of rows, from birth to death."""
     inside = [(_share(level, top), _share(share)) for level, share in points]
     inside = sorted((-level, min(share, mass)) for level, share in inside if death < level < birth)
-    inside = inside[:: len(inside) // MAX_POINTS + 1]
+    inside = inside[:: len(inside) // HILLS.max_points + 1]
     first = inside[0][1] if inside else mass
     if points and _share(points[0][0], top) >= birth:
         first = min(first, _share(points[0][1]))
@@ -235,19 +255,19 @@ def _label(hill: Hill) -> str:
 
 
 def _extent(text: str) -> float:
-    return DIGIT * (len(text) - 0.4 * text.count("."))
+    return HILLS.digit * (len(text) - 0.4 * text.count("."))
 
 
 def _narrowest(shown: Sequence[Hill]) -> float:
     longest = max(len(_label(hill)) for hill in shown)
-    return max(NARROWEST_HILL, (7 * DIGIT * longest + 2) / 72)
+    return max(HILLS.narrowest, (7 * HILLS.digit * longest + 2) / 72)
 
 
 def _width(shown: Sequence[Hill]) -> float:
-    beside, n_hills = BESIDE + 2 * HILL_MARGIN, len(shown)
+    beside, n_hills = HILLS.axis + 2 * HILLS.margin, len(shown)
     # A screen shows 7.4 inches without scrolling.
-    comfortable = min(7.4, max(PHONE_WIDTH, beside + (ROOMY + HILL_GAP) * n_hills))
-    return max(comfortable, beside + 1.08 * (_narrowest(shown) + HILL_GAP) * n_hills)
+    comfortable = min(7.4, max(PHONE_WIDTH, beside + (HILLS.roomy + HILLS.gap) * n_hills))
+    return max(comfortable, beside + 1.08 * (_narrowest(shown) + HILLS.gap) * n_hills)
 
 
 def _layout(shown: Sequence[Hill], room: float) -> Slot:
@@ -266,8 +286,8 @@ def _layout(shown: Sequence[Hill], room: float) -> Slot:
         own[hill.id] = np.maximum.accumulate(np.maximum(alone, 0))
     peaks = [_peak(hill, own[hill.id], below[hill.id]) for hill in shown]
     late = sum(own[hill.id][-1] for hill in shown) - sum(peaks)
-    narrowest = max(_narrowest(shown), min(ROOMY, 0.6 * room / len(shown) - HILL_GAP))
-    unit = unit_length(peaks, float(late), room - HILL_GAP * (len(shown) - 1), narrowest)
+    narrowest = max(_narrowest(shown), min(HILLS.roomy, 0.6 * room / len(shown) - HILLS.gap))
+    unit = unit_length(peaks, float(late), room - HILLS.gap * (len(shown) - 1), narrowest)
 
     def place(hill: Hill, start: float) -> Slot:
         values = own[hill.id]
@@ -277,7 +297,7 @@ def _layout(shown: Sequence[Hill], room: float) -> Slot:
         end, reached, children = left + across, peak, []
         for child in below[hill.id]:
             grown = _at(child.death, hill, values)
-            children.append(place(child, end + unit / 2 * (grown - reached) + HILL_GAP))
+            children.append(place(child, end + unit / 2 * (grown - reached) + HILLS.gap))
             end, reached = children[-1].end, grown
         end += unit / 2 * (values[-1] - reached)
         return Slot(hill, tuple(children), values, left, across, end, unit)
@@ -315,7 +335,7 @@ def _draw_hill(axes: Axes, slot: Slot, shade: str, joined: float, scale: Scale) 
         ]
         high, merged = low, merged + joins
     if hill.parent is None:
-        outlines[JOINED if joined >= 0 else shade].append((-GROUND, *slot.edges(0.0, merged)))
+        outlines[JOINED if joined >= 0 else shade].append((-HILLS.ground, *slot.edges(0.0, merged)))
     for colour, outline in outlines.items():
         axes.fill_betweenx(*np.reshape(outline, (-1, 3)).T, color=colour, linewidth=0.4)
 
@@ -332,7 +352,7 @@ def _draw_valleys(axes: Axes, slots: Sequence[Slot], inks: Mapping[int, str], sc
     }
     room = 72 * min([child.width for _, child in valleys if child.hill.id in texts], default=0)
     longest = max(map(_extent, texts.values()), default=0)
-    prefix = "z = " if 9 * (longest + 4 * DIGIT) < room else ""
+    prefix = "z = " if 9 * (longest + 4 * HILLS.digit) < room else ""
     size, turn = (9, 0) if 9 * longest < room else (8, 0) if 8 * longest < room else (7.5, 90)
     for start, child in valleys:
         height, ink = float(scale(child.hill.death)), inks[child.hill.id]
@@ -353,7 +373,7 @@ def _write_labels(axes: Axes, slots: Sequence[Slot], scale: Scale) -> None:
     """Write each cluster's number on its hill."""
     narrowest = 72 * min(slot.width for slot in slots)
     longest = max(len(_label(slot.hill)) for slot in slots)
-    size = min(10.5, narrowest / DIGIT / max(1, longest))
+    size = min(10.5, narrowest / HILLS.digit / max(1, longest))
     for slot in slots:
         if slot.hill.kept:
             axes.annotate(
@@ -371,12 +391,14 @@ def z_text(z: float) -> str:
 
 
 def _frame(axes: Axes, room: float, scale: Scale) -> None:
-    axes.set(xlim=(-HILL_MARGIN, room), ylim=(-GROUND, HEIGHT + HILL_HEAD), xticks=[])
+    axes.set(xlim=(-HILLS.margin, room), ylim=(-HILLS.ground, HILLS.height + HILLS.head), xticks=[])
     ticks = scale.ticks()
     axes.set_yticks(list(ticks), list(ticks.values()))
     axes.tick_params(axis="y", labelsize=9)
     axes.spines["bottom"].set_visible(False)
-    axes.spines["left"].set_bounds(0, HEIGHT)
+    axes.spines["left"].set_bounds(0, HILLS.height)
     axes.set_ylabel("density, share of the highest", fontsize=9.5)
-    axes.yaxis.set_label_coords(-0.7 / room, (GROUND + HEIGHT / 2) / (GROUND + HEIGHT + HILL_HEAD))
+    axes.yaxis.set_label_coords(
+        -0.7 / room, (HILLS.ground + HILLS.height / 2) / (HILLS.ground + HILLS.height + HILLS.head)
+    )
     axes.set_xlabel("width: share of the rows", fontsize=9.5, labelpad=3)

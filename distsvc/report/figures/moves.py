@@ -7,6 +7,7 @@ inches.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -21,10 +22,20 @@ from distsvc.report.formats import one_line, percent, things
 
 Array = NDArray[np.float64]
 
-MAX_FLOW_CLUSTERS = 20  # clusters of each run; one more is drawn, not joined into "others"
-FLOW_HEAD, FLOW_FOOT = 0.3, 0.04  # above and below the bars
-NARROWEST_SLOT, SIDE_WIDTH = 0.165, 0.13
-TEXT = 9.5  # size
+
+@dataclass(frozen=True)
+class FlowLayout:
+    """Lengths of the figure, its font, and the largest number of clusters."""
+
+    max_clusters: int = 20  # of each run; one more is drawn, not joined into "others"
+    head: float = 0.3  # above the bars
+    foot: float = 0.04  # below the bars
+    narrowest: float = 0.165  # minimum height of a bar's slot
+    bar: float = 0.13  # width of a bar
+    font: float = 9.5
+
+
+FLOWS = FlowLayout()
 
 Id = int | None
 """A cluster's id; None for all others together."""
@@ -70,17 +81,17 @@ def _sums(ids: Sequence[int], rows: Iterable[float]) -> dict[int, float]:
 
 def _shown(sizes: tuple[dict[int, float], dict[int, float]], moves: Moves) -> set[int]:
     """Return the ids that are drawn: half by moved rows, then the largest."""
-    if max(map(len, sizes)) <= MAX_FLOW_CLUSTERS + 1:
+    if max(map(len, sizes)) <= FLOWS.max_clusters + 1:
         return {one for side in sizes for one in side}
     pairs = zip(moves.before, moves.after, moves.rows, strict=True)
     away = [0.0 if one == other else float(n) for one, other, n in pairs]
     moved = _sums([*moves.before, *moves.after], away * 2)
     size = {one: max(side.get(one, 0.0) for side in sizes) for one in sizes[0].keys() | sizes[1]}
     by_size = sorted(size, key=lambda one: (-size[one], one))
-    by_moves = sorted(size, key=lambda one: (-moved.get(one, 0.0), one))[: MAX_FLOW_CLUSTERS // 2]
+    by_moves = sorted(size, key=lambda one: (-moved.get(one, 0.0), one))[: FLOWS.max_clusters // 2]
     shown: set[int] = set()
     for one in [*by_moves, *by_size]:
-        if all(len((shown | {one}) & side.keys()) <= MAX_FLOW_CLUSTERS for side in sizes):
+        if all(len((shown | {one}) & side.keys()) <= FLOWS.max_clusters for side in sizes):
             shown.add(one)
     return shown
 
@@ -129,26 +140,26 @@ def alluvial(found: Flow, notes: Sequence[Mapping[int, str]], colours: Mapping[i
     height = min(6.6, max(1.8, 0.34 * max(map(len, ids)) + 0.9))
     texts = [_texts(*side) for side in zip(ids, sides, found.others, notes, strict=True)]
     longest = 0.56 * max(len(text) for side in texts for text in side)  # digits, in font sizes
-    size = max(7.0, min(TEXT, 72 * 1.75 / longest))
+    size = max(7.0, min(FLOWS.font, 72 * 1.75 / longest))
     room = size * longest / 72 + 0.08
-    figure = Figure(figsize=(drawing.FIGURE_WIDTH, height + FLOW_HEAD))
+    figure = Figure(figsize=(drawing.FIGURE_WIDTH, height + FLOWS.head))
     axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(0, drawing.FIGURE_WIDTH), ylim=(height + FLOW_FOOT, FLOW_FOOT - FLOW_HEAD))
+    axes.set(xlim=(0, drawing.FIGURE_WIDTH), ylim=(height + FLOWS.foot, FLOWS.foot - FLOWS.head))
     axes.set_axis_off()
     rooms = [height - 0.05 * (len(side) - 1) for side in sides]
-    unit = min(map(lambda side, rest: unit_length(side, 0.0, rest, NARROWEST_SLOT), sides, rooms))
+    unit = min(map(lambda side, rest: unit_length(side, 0.0, rest, FLOWS.narrowest), sides, rooms))
     bars = [_bars(side, unit, height) for side in sides]
-    ends = room + SIDE_WIDTH, drawing.FIGURE_WIDTH - room - SIDE_WIDTH
+    ends = room + FLOWS.bar, drawing.FIGURE_WIDTH - room - FLOWS.bar
     _draw_bands(axes, found, shares * unit, bars, ends, colours)
     for k, (edge, way, side) in enumerate(((ends[0], -1, "right"), (ends[1], 1, "left"))):
         for bar, one, text in zip(bars[k], ids[k], texts[k], strict=True):
             colour = _colour(one, colours)
-            axes.add_patch(Rectangle((edge, bar.top), way * SIDE_WIDTH, bar.length, color=colour))
-            at = edge + way * (SIDE_WIDTH + 0.06), bar.middle
+            axes.add_patch(Rectangle((edge, bar.top), way * FLOWS.bar, bar.length, color=colour))
+            at = edge + way * (FLOWS.bar + 0.06), bar.middle
             axes.text(*at, text, fontsize=size, ha=side, va="center_baseline")
         title = ("the run before", "this run")[k]
-        at = edge + way * SIDE_WIDTH, FLOW_FOOT - FLOW_HEAD / 2
-        axes.text(*at, title, fontsize=TEXT, ha=("left", "right")[k], va="center", color=SOFT)
+        at = edge + way * FLOWS.bar, FLOWS.foot - FLOWS.head / 2
+        axes.text(*at, title, fontsize=FLOWS.font, ha=("left", "right")[k], va="center", color=SOFT)
     return figure
 
 
@@ -168,7 +179,7 @@ def _texts(ids: Sequence[Id], shares: Array, n_others: int, notes: Mapping[int, 
 
 def _bars(shares: Array, unit: float, height: float) -> list[Bar]:
     """Lay the bars of one side out from top to bottom."""
-    slots = np.maximum(NARROWEST_SLOT, unit * shares)
+    slots = np.maximum(FLOWS.narrowest, unit * shares)
     n_gaps = max(1, len(slots) - 1)
     spare = height - slots.sum()
     gap = min(0.35, spare / n_gaps)

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from distsvc.report.content.night import Night
-from distsvc.report.figures.drawing import CARD, COLOURS, FIGURE_WIDTH, GREY, INK, drawn, ink_on
+from distsvc.report.figures.drawing import (
+    CARD,
+    COLOURS,
+    FIGURE_WIDTH,
+    GREY,
+    INK,
+    MAX_NAMED_CLUSTERS,
+    drawn,
+    ink_on,
+)
 from distsvc.report.figures.mpl import Axes, Figure, FuncFormatter, MaxNLocator, mdates
 from distsvc.report.formats import compact, percent
-
-MEASURE_HEIGHT, DATES_HEIGHT = 0.95, 0.35
-"""Heights of a measure, and of the dates below all measures, in inches."""
-
-LEFT, RIGHT = 0.62, 0.12
-RIVER = 3.2
-MAX_BANDS = 12
-"""Maximum number of clusters with their own band; all other clusters are grey."""
-
-EDGE_GAP, ID_GAP = 0.02, 0.04
-"""Minimum distances of an id from the sides and from other ids, as shares of the width."""
-
-MAX_DATES = 4
-"""Maximum number of dates that are all written out."""
 
 Measure = tuple[str, Callable[[Night], float | None], Callable[[float], str]]
 
@@ -40,17 +36,34 @@ MEASURES: tuple[Measure, ...] = (
 )
 
 
+@dataclass(frozen=True)
+class NightsLayout:
+    """Lengths in inches; gaps are shares of the width."""
+
+    measure: float = 0.95  # height of a measure
+    dates: float = 0.35  # height of the dates below all measures
+    river: float = 3.2  # height of the river
+    left: float = 0.62
+    right: float = 0.12
+    edge_gap: float = 0.02  # minimum distance of an id from the sides
+    id_gap: float = 0.04  # minimum distance of an id from other ids
+    max_dates: int = 4  # maximum number of dates that are all written out
+
+
+NIGHTS = NightsLayout()
+
+
 @drawn
 def trends(nights: Sequence[Night]) -> Figure:
     """Draw one measure in each row by date; nights whose checks failed or warned have a ring."""
-    height = 0.1 + MEASURE_HEIGHT * len(MEASURES) + DATES_HEIGHT
+    height = 0.1 + NIGHTS.measure * len(MEASURES) + NIGHTS.dates
     figure = Figure(figsize=(FIGURE_WIDTH, height))
     days = _days(nights)
-    width = (FIGURE_WIDTH - LEFT - RIGHT) / FIGURE_WIDTH
+    width = (FIGURE_WIDTH - NIGHTS.left - NIGHTS.right) / FIGURE_WIDTH
     for i, (name, measured, shown) in enumerate(MEASURES):
-        bottom = (DATES_HEIGHT + MEASURE_HEIGHT * (len(MEASURES) - 1 - i) + 0.12) / height
+        bottom = (NIGHTS.dates + NIGHTS.measure * (len(MEASURES) - 1 - i) + 0.12) / height
         axes = figure.add_axes(
-            (LEFT / FIGURE_WIDTH, bottom, width, (MEASURE_HEIGHT - 0.36) / height)
+            (NIGHTS.left / FIGURE_WIDTH, bottom, width, (NIGHTS.measure - 0.36) / height)
         )
         values = np.array([np.nan if (v := measured(n)) is None else v for n in nights], float)
         _line(axes, days, values, nights)
@@ -90,10 +103,12 @@ def _line(axes: Axes, days: np.ndarray, values: np.ndarray, nights: Sequence[Nig
 @drawn
 def river(nights: Sequence[Night]) -> Figure:
     """Draw the shares of the clusters by date, with a band for each of the largest."""
-    figure = Figure(figsize=(FIGURE_WIDTH, RIVER))
-    bottom = DATES_HEIGHT / RIVER
-    width = (FIGURE_WIDTH - LEFT - RIGHT) / FIGURE_WIDTH
-    axes = figure.add_axes((LEFT / FIGURE_WIDTH, bottom, width, 1 - bottom - 0.12 / RIVER))
+    figure = Figure(figsize=(FIGURE_WIDTH, NIGHTS.river))
+    bottom = NIGHTS.dates / NIGHTS.river
+    width = (FIGURE_WIDTH - NIGHTS.left - NIGHTS.right) / FIGURE_WIDTH
+    axes = figure.add_axes(
+        (NIGHTS.left / FIGURE_WIDTH, bottom, width, 1 - bottom - 0.12 / NIGHTS.river)
+    )
     told = [night for night in nights if night.sizes]
     days, ids = _days(told), bands(told)
     shares = np.array([[n.sizes.get(i, 0) / sum(n.sizes.values()) for i in ids] for n in told])
@@ -130,17 +145,17 @@ def _place(
         days, first, span = days.mean(keepdims=True), days[0], np.ptp(days)
     else:
         first, span = days[0], np.ptp(days)
-    if len(days) > MAX_DATES:  # the band is as wide all along the text
-        reach = max(1, round(EDGE_GAP * len(days)))
+    if len(days) > NIGHTS.max_dates:  # the band is as wide all along the text
+        reach = max(1, round(NIGHTS.edge_gap * len(days)))
         low, high = _over(low, reach, np.max), _over(high, reach, np.min)
     width = high - low
     for i in np.argsort(-width, kind="stable"):
         x, y = (days[i] - first) / span, (low[i] + high[i]) / 2
         if width[i] < 0.05:  # too narrow for a number
             break
-        near = any(abs((other - first) / span - x) < ID_GAP and abs(at - y) < 0.06
+        near = any(abs((other - first) / span - x) < NIGHTS.id_gap and abs(at - y) < 0.06
                    for other, at in taken)  # fmt: skip
-        if EDGE_GAP <= x <= 1 - EDGE_GAP and not near:
+        if NIGHTS.edge_gap <= x <= 1 - NIGHTS.edge_gap and not near:
             return float(days[i]), float(y)
     return None
 
@@ -159,9 +174,9 @@ def bands(nights: Sequence[Night]) -> list[int]:
         for one, n in night.sizes.items():
             total[one] = total.get(one, 0.0) + n / rows
     last = nights[-1].sizes if nights else {}
-    now = sorted(last, key=lambda one: (-last[one], one))[: MAX_BANDS // 2]
+    now = sorted(last, key=lambda one: (-last[one], one))[: MAX_NAMED_CLUSTERS // 2]
     others = sorted(total.keys() - set(now), key=lambda one: (-total[one], one))
-    return sorted([*now, *others[: MAX_BANDS - len(now)]])
+    return sorted([*now, *others[: MAX_NAMED_CLUSTERS - len(now)]])
 
 
 def _days(nights: Sequence[Night]) -> np.ndarray:
@@ -179,7 +194,7 @@ def _dates(axes: Axes, days: np.ndarray, last: bool) -> None:
     """Write dates below the last axes only."""
     axes.set_xlim(days[0] - 0.5, days[-1] + 0.5)
     whole = np.unique(np.floor(days))
-    if len(whole) <= MAX_DATES:
+    if len(whole) <= NIGHTS.max_dates:
         axes.set_xticks(whole)
         axes.xaxis.set_major_formatter(mdates.DateFormatter("%Y-%m-%d"))
     else:

@@ -11,6 +11,7 @@ from distsvc.report.figures.drawing import (
     FIGURE_WIDTH,
     GREY,
     INK,
+    MAX_NAMED_CLUSTERS,
     SOFT,
     cluster_colours,
     drawn,
@@ -18,23 +19,19 @@ from distsvc.report.figures.drawing import (
 from distsvc.report.figures.mpl import Axes, Figure
 from distsvc.report.formats import number, percent, short_name, things
 
-MOST_CLUSTERS = 12  # maximum number of clusters drawn, the largest
-MOST_COLUMNS = 5  # maximum number of columns of a cluster, the best
-PROFILE_HEAD = 0.42  # height of a heading in inches
-
 
 @drawn
 def profiles(part: ProfilesPart, clusters: Sequence[ClusterRow]) -> Figure:
     """Draw the quartiles of each cluster's best columns, with all other rows below for comparison.
 
-    The largest cluster comes first: its rank is its colour. At most `MOST_CLUSTERS` are drawn.
+    The largest cluster comes first: its rank is its colour. At most `MAX_NAMED_CLUSTERS` are drawn.
     """
     sizes, colours = {row.label: row for row in clusters}, cluster_colours(clusters)
     place = {label: rank for rank, label in enumerate(sizes)}
     told = sorted(part.clusters, key=lambda one: place.get(one.label, len(place)))
-    shown = [one for one in told if one.columns][:MOST_CLUSTERS]
-    rows = [min(len(one.columns), MOST_COLUMNS) for one in shown]
-    heights = [PROFILE_HEAD + 0.42 * n for n in rows] or [PROFILE_HEAD]
+    shown = [one for one in told if one.columns][:MAX_NAMED_CLUSTERS]
+    heading = 0.42
+    heights = [heading + 0.42 * len(one.columns) for one in shown] or [heading]
     figure = Figure(figsize=(FIGURE_WIDTH, sum(heights)), layout="constrained")
     grid = figure.subplots(max(len(shown), 1), 1, squeeze=False, height_ratios=heights)
     for axes, one in zip(grid[:, 0], shown, strict=False):
@@ -44,14 +41,13 @@ def profiles(part: ProfilesPart, clusters: Sequence[ClusterRow]) -> Figure:
 
 def _cluster(axes: Axes, one: ProfilePart, size: ClusterRow | None, colour: str) -> None:
     """Draw one cluster's columns below each other, each on a scale of its own."""
-    columns = one.columns[:MOST_COLUMNS]
     many = f": {things(size.rows, 'row')} ({percent(size.share)})" if size else ""
     axes.set_title(f"Cluster {one.label}{many}", loc="left", fontsize=10.5, fontweight="bold")
-    for line, column in enumerate(columns):
+    for line, column in enumerate(one.columns):
         _column(axes, column, -float(line), colour)
-    axes.set(xlim=(0.0, 1.0), ylim=(0.5 - len(columns), 0.5), xticks=[])
-    names = [short_name(column.column, 24) for column in columns]
-    axes.set_yticks([-float(line) for line in range(len(columns))], names)
+    axes.set(xlim=(0.0, 1.0), ylim=(0.5 - len(one.columns), 0.5), xticks=[])
+    names = [short_name(column.column, 24) for column in one.columns]
+    axes.set_yticks([-float(line) for line in range(len(one.columns))], names)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import textwrap
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ from distsvc.report.figures.drawing import (
     EDGE,
     GREY,
     INK,
+    MAX_NAMED_CLUSTERS,
     PAPER,
     PHONE_WIDTH,
     SOFT,
@@ -41,17 +43,32 @@ from distsvc.report.figures.mpl import (
 )
 from distsvc.report.formats import compact, one_line, percent, short_name, things
 
-MAX_LEAVES = 12  # a larger tree is drawn down to its most important splits
-PANEL_HEIGHT = 0.85
-BADGE_RADIUS, LINE_HEIGHT = 0.11, 0.17  # radius of a split's circle, height of a line of text
-PANEL_HEAD = 2 * BADGE_RADIUS + 2 * LINE_HEIGHT + 0.07  # room above a panel for number and text
-CHIP_WIDTH, CHIP_HEIGHT, STRIP = 0.7, 0.27, 0.06
-FONT = 9
 REASONS = {
     "elbow": "at the elbow",
     "agreement": "on which trees agree",
     "n_clusters": "as asked for",
 }
+
+
+@dataclass(frozen=True)
+class TreeLayout:
+    """Lengths of the figure of a tree, and its font."""
+
+    panel: float = 0.85  # height of a split's drawing
+    badge: float = 0.11  # radius of a split's circle
+    line: float = 0.17  # height of a line of text
+    chip_width: float = 0.7  # of several clusters
+    chip: float = 0.27  # height of a cluster
+    strip: float = 0.06  # height of the colours of several clusters
+    font: float = 9
+
+    @property
+    def head(self) -> float:
+        """Return the room above a panel for its number and text."""
+        return 2 * self.badge + 2 * self.line + 0.07
+
+
+SPLIT_TREE = TreeLayout()
 
 
 class DrawnNode(NamedTuple):
@@ -119,7 +136,7 @@ def tree(nodes: Sequence[TreeNode], clusters: Sequence[ClusterRow]) -> Figure:
         # A panel is narrower if few leaves are below it.
         across = min(3.0, unit * (place.right - place.left) - 0.14)
         _head(canvas, node, middle, top, across)
-        box = Bbox.from_bounds(middle - across / 2, top + PANEL_HEAD, across, PANEL_HEIGHT)
+        box = Bbox.from_bounds(middle - across / 2, top + SPLIT_TREE.head, across, SPLIT_TREE.panel)
         _panel(figure, node, colours, box)
         for child, side in ((node.below, -0.25), (node.above, 0.25)):
             start, end = middle + side * across, middles[child]
@@ -181,7 +198,7 @@ def _places(nodes: Sequence[TreeNode]) -> list[DrawnNode]:
     by_id = {node.id: node for node in nodes}
     opened: set[int] = set()
     fringe = splits(nodes[:1])
-    while fringe and len(opened) < MAX_LEAVES - 1:
+    while fringe and len(opened) < MAX_NAMED_CLUSTERS - 1:
         most = min(fringe, key=lambda node: node.rank)
         fringe.remove(most)
         opened.add(most.id)
@@ -215,8 +232,8 @@ def _tops(places: Sequence[DrawnNode]) -> list[float]:
     tops = [0.04]
     for level in range(max(place.level for place in places) + 1):
         split = any(place.panel for place in places if place.level == level)
-        chip = CHIP_HEIGHT + STRIP + 1.4 * LINE_HEIGHT
-        height = PANEL_HEAD + PANEL_HEIGHT + 0.3 if split else chip
+        chip = SPLIT_TREE.chip + SPLIT_TREE.strip + 1.4 * SPLIT_TREE.line
+        height = SPLIT_TREE.head + SPLIT_TREE.panel + 0.3 if split else chip
         tops.append(tops[-1] + height)
     return tops
 
@@ -234,21 +251,28 @@ def _labels(node: TreeNode, by_id: Mapping[int, TreeNode]) -> Iterator[int]:
 
 def _head(canvas: Axes, node: SplitNode, middle: float, top: float, across: float) -> None:
     """Write a split's number, its rows and its direction above its panel."""
-    centre = middle, top + BADGE_RADIUS
-    canvas.add_patch(Circle(centre, BADGE_RADIUS, color="#5a6775", linewidth=0, zorder=2))
+    centre = middle, top + SPLIT_TREE.badge
+    canvas.add_patch(Circle(centre, SPLIT_TREE.badge, color="#5a6775", linewidth=0, zorder=2))
     canvas.text(
-        *centre, str(node.rank), color="white", fontsize=FONT, fontweight="bold",
+        *centre, str(node.rank), color="white", fontsize=SPLIT_TREE.font, fontweight="bold",
         ha="center", va="center_baseline", zorder=3,
     )  # fmt: skip
     lines = (
         f"n = {compact(node.rows)}, {percent(node.share)}",
-        direction(node.direction, node.others, 2, across / (0.55 * FONT / 72)),
+        direction(node.direction, node.others, 2, across / (0.55 * SPLIT_TREE.font / 72)),
     )
     for i, text in enumerate(lines):
-        low = top + 2 * BADGE_RADIUS + i * LINE_HEIGHT
-        room = Bbox([[middle - across / 2, low], [middle + across / 2, low + 1.35 * LINE_HEIGHT]])
+        low = top + 2 * SPLIT_TREE.badge + i * SPLIT_TREE.line
+        room = Bbox(
+            [[middle - across / 2, low], [middle + across / 2, low + 1.35 * SPLIT_TREE.line]]
+        )
         written = canvas.text(
-            middle, low + 0.8 * LINE_HEIGHT + 0.03, text, fontsize=FONT, ha="center", va="baseline"
+            middle,
+            low + 0.8 * SPLIT_TREE.line + 0.03,
+            text,
+            fontsize=SPLIT_TREE.font,
+            ha="center",
+            va="baseline",
         )
         written.set_clip_on(True)
         written.set_clip_box(TransformedBbox(room, canvas.transData))
@@ -292,30 +316,32 @@ def _chip(
     """Draw a cluster, or a box for several, with its share."""
     one = isinstance(node, LeafNode)
     shade = colours.get(labels[0], GREY) if one else CARD
-    across = CHIP_WIDTH * (0.75 if one else 1)
+    across = SPLIT_TREE.chip_width * (0.75 if one else 1)
     left = middle - across / 2
-    size = FONT + 1.5 if one else FONT - (0.5 if len(labels) < 100 else 2)
+    size = SPLIT_TREE.font + 1.5 if one else SPLIT_TREE.font - (0.5 if len(labels) < 100 else 2)
     box = FancyBboxPatch(
-        (left + 0.04, top + 0.04), across - 0.08, CHIP_HEIGHT - 0.08,
+        (left + 0.04, top + 0.04), across - 0.08, SPLIT_TREE.chip - 0.08,
         boxstyle="round,pad=0.04", facecolor=shade, edgecolor=shade if one else INK,
         linewidth=0.8, zorder=2,
     )  # fmt: skip
     canvas.add_patch(box)
     canvas.text(
-        middle, top + CHIP_HEIGHT / 2, str(labels[0]) if one else f"{len(labels)} clusters",
+        middle, top + SPLIT_TREE.chip / 2, str(labels[0]) if one else f"{len(labels)} clusters",
         color=drawing.ink_on(shade), fontsize=size, fontweight="bold" if one else "normal",
         ha="center", va="center_baseline", zorder=3,
     )  # fmt: skip
-    bottom = top + CHIP_HEIGHT
+    bottom = top + SPLIT_TREE.chip
     if not one:
         step = across / len(labels)
-        bottom += STRIP
+        bottom += SPLIT_TREE.strip
         for i, label in enumerate(labels):
-            corner = (left + i * step, top + CHIP_HEIGHT + 0.03)
-            stripe = Rectangle(corner, step, STRIP, color=colours.get(label, GREY), linewidth=0)
+            corner = (left + i * step, top + SPLIT_TREE.chip + 0.03)
+            stripe = Rectangle(
+                corner, step, SPLIT_TREE.strip, color=colours.get(label, GREY), linewidth=0
+            )
             canvas.add_patch(stripe)
     canvas.text(
-        middle, bottom + LINE_HEIGHT, percent(node.share), fontsize=FONT, ha="center",
+        middle, bottom + SPLIT_TREE.line, percent(node.share), fontsize=SPLIT_TREE.font, ha="center",
         va="baseline",
     )  # fmt: skip
 

@@ -92,7 +92,7 @@ def test_any_tree_is_drawn_with_its_texts_apart(
     shares = 1.0 / np.arange(1, n_clusters + 1) ** skew
     tree = make_level_tree(n_clusters, n_weak, shares / shares.sum(), lowest, parents, seed)
     tree["branches"][-1] |= {"z": z, "label": label}
-    room = levels.width(typed(tree)) - levels.BESIDE - 2 * levels.HILL_MARGIN
+    room = levels.width(typed(tree)) - levels.HILLS.axis - 2 * levels.HILLS.margin
     slots = list(levels._walk(levels._layout(levels.drawn_hills(hills(tree)), room)))
     ends = [(slot.left, slot.left + slot.width) for slot in slots]
     assert all(a[1] < b[0] for a, b in itertools.pairwise(ends))
@@ -116,7 +116,7 @@ def test_every_cluster_has_its_number_and_its_z(name):
 def test_hills_are_as_wide_as_their_share_of_the_rows():
     tree = make_level_tree(3, shares=[0.5, 0.3, 0.2])
     slots = list(levels._walk(levels._layout(hills(tree), 6.0)))
-    unit = (6.0 - 2 * levels.HILL_GAP) / 1.0
+    unit = (6.0 - 2 * levels.HILLS.gap) / 1.0
     widths = {slot.hill.label: slot.width for slot in slots}
     assert widths == pytest.approx({0: 0.5 * unit, 1: 0.3 * unit, 2: 0.2 * unit})
     root = slots[0]
@@ -134,11 +134,11 @@ def test_rows_that_join_late_widen_the_common_ground():
          "label": 1, "profile": [[0.9, 0.1], [0.5, 0.3]]},
     ]}  # fmt: skip
     root = levels._layout(hills(tree), 5.0)
-    unit = 5.0 - levels.HILL_GAP
+    unit = 5.0 - levels.HILLS.gap
     assert root.width == pytest.approx(0.3 * unit)
     assert root.children[0].width == pytest.approx(0.3 * unit)
-    assert root.edges(0.5, 1) == pytest.approx((0.2 * unit, 0.8 * unit + levels.HILL_GAP))
-    assert root.edges(0.25, 1) == pytest.approx((0.1 * unit, 0.9 * unit + levels.HILL_GAP))
+    assert root.edges(0.5, 1) == pytest.approx((0.2 * unit, 0.8 * unit + levels.HILLS.gap))
+    assert root.edges(0.25, 1) == pytest.approx((0.1 * unit, 0.9 * unit + levels.HILLS.gap))
     assert root.edges(0.0, 1) == pytest.approx((0, 5))
 
 
@@ -160,7 +160,7 @@ def test_a_hill_has_its_colour_down_to_where_another_cluster_merges():
             assert np.count_nonzero(np.diff(steps[steps != 0])) <= 2  # down one side, up the other
             pieces.append((mpl.colors.to_hex(piece.get_facecolor()[0]), height.min(), height.max()))
     expected = [
-        ("#0072b2", scale(0.5), scale(1.0)), (drawing.JOINED, -levels.GROUND, scale(0.5)),
+        ("#0072b2", scale(0.5), scale(1.0)), (drawing.JOINED, -levels.HILLS.ground, scale(0.5)),
         (drawing.WEAK, scale(0.7), scale(0.8)), ("#0072b2", scale(0.5), scale(0.6)),
         (drawing.WEAK, scale(0.2), scale(0.4)),
     ]  # fmt: skip
@@ -173,7 +173,7 @@ def test_a_hill_has_its_colour_down_to_where_another_cluster_merges():
 def test_narrow_hills_are_widened():
     slots = list(levels._walk(levels._layout(hills(TREES["shallow"]), 4.0)))
     widths = [slot.width for slot in slots]
-    assert min(widths) >= levels.NARROWEST_HILL
+    assert min(widths) >= levels.HILLS.narrowest
     assert widths[0] > 1
     assert slots[0].end == pytest.approx(4.0)
 
@@ -183,15 +183,15 @@ def test_weak_clusters_are_high_enough_to_be_seen():
         shown = levels.drawn_hills(hills(TREES[name]))
         scale = levels.Scale(shown)
         assert scale(0) == 0
-        assert scale(1.0) == pytest.approx(levels.HEIGHT)
+        assert scale(1.0) == pytest.approx(levels.HILLS.height)
         heights = scale([hill.birth for hill in shown if hill.kept])
-        assert min(heights) > 0.07 * levels.HEIGHT
+        assert min(heights) > 0.07 * levels.HILLS.height
         assert {"highest", "none"} <= set(scale.ticks().values())
 
 
 def test_the_largest_clusters_and_the_clearest_of_the_others_are_drawn():
     shown = levels.drawn_hills(hills(TREES["birch"]))
-    assert len(shown) == levels.MAX_DRAWN_CLUSTERS
+    assert len(shown) == levels.HILLS.max_clusters
     kept = {hill.id for hill in shown}
     assert all(hill.parent is None or hill.parent in kept for hill in shown)
     least = min(hill.mass for hill in shown)
@@ -206,7 +206,7 @@ def test_the_largest_clusters_and_the_clearest_of_the_others_are_drawn():
     shown = levels.drawn_hills(hills(TREES["bumps"]))
     weak = sorted((hill.z for hill in shown if not hill.kept), reverse=True)
     everyone = sorted((b["z"] for b in TREES["bumps"]["branches"] if not b["kept"]), reverse=True)
-    assert weak == everyone[: levels.MAX_WEAK]
+    assert weak == everyone[: levels.HILLS.max_weak]
     report = make_levels_report("bumps")
     report["levels"]["tree"]["n_hidden"] = 7
     assert "151 weaker hills are not drawn." in page_text(report)
@@ -220,7 +220,7 @@ def test_one_cluster_keeps_its_colour_down_to_the_ground():
         svg_of(TREES["one of many"], {0: shade}).count("#ffffff")
         for shade in ("#0072b2", "#f0a5b4")
     )
-    assert dark >= light + levels.MAX_WEAK  # the zs on it
+    assert dark >= light + levels.HILLS.max_weak  # the zs on it
     text = page_text(make_levels_report("one of many"))
     assert "How the answer was chosen All models agree." in text
     assert "There is one cluster: no valley divides the rows clearly." in text
@@ -242,7 +242,7 @@ def test_long_profiles_are_thinned():
     x = np.linspace(1, 0, 20_000)
     tree["branches"][0]["profile"] = np.column_stack([x, 1 - x]).tolist()
     root = hills(tree)[0]
-    assert len(root.levels) <= levels.MAX_POINTS + 2
+    assert len(root.levels) <= levels.HILLS.max_points + 2
     assert root.shares == pytest.approx(1 - root.levels, abs=1e-3)
 
 

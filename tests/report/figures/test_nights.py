@@ -5,6 +5,7 @@ import pytest
 
 from distsvc.report.content.night import Night
 from distsvc.report.figures import nights as figures
+from distsvc.report.figures.drawing import MAX_NAMED_CLUSTERS
 from tests.report.reports import texts
 
 
@@ -40,8 +41,8 @@ def test_the_largest_now_and_of_all_nights_have_bands():
     told = [night(day, sizes=sizes) for day in range(1, 9)]
     odd = night(9, sizes=dict.fromkeys(range(50, 60), 1000))
     last = night(10, sizes={0: 900, 30: 700, 1: 10})
-    half = figures.MAX_BANDS // 2
-    assert figures.bands(told) == [*range(20 - figures.MAX_BANDS, 20)]
+    half = MAX_NAMED_CLUSTERS // 2
+    assert figures.bands(told) == [*range(20 - MAX_NAMED_CLUSTERS, 20)]
     found = figures.bands([*told, odd, last])
     assert {0, 1, 30} < set(found)
     assert not set(found) & set(range(50, 60)), "one odd night takes no band from those that stay"
@@ -58,7 +59,7 @@ def test_ids_do_not_overlap():
     low = [0.8 + 0 * days, 0.85 + 0 * days]
     taken = [figures._place(days, low[0], low[0] + 0.05, [])]
     second = figures._place(days, low[1], low[1] + 0.05, taken)
-    assert abs(second[0] - taken[0][0]) / (days[-1] - days[0]) >= figures.ID_GAP
+    assert abs(second[0] - taken[0][0]) / (days[-1] - days[0]) >= figures.NIGHTS.id_gap
 
 
 def test_an_id_is_written_where_its_band_is_wide_all_along_it():
@@ -68,7 +69,7 @@ def test_an_id_is_written_where_its_band_is_wide_all_along_it():
     high[100] = 0.9
     low[200:], high[200:] = 0.2 + 0.2 * (days[200:] - 200), 0.4 + 0.2 * (days[200:] - 200)
     x, y = figures._place(days, low, high, [])
-    reach = figures.EDGE_GAP * 365
+    reach = figures.NIGHTS.edge_gap * 365
     assert y == pytest.approx(0.25)
     assert x + reach < 200
     high[:] = low + 0.01

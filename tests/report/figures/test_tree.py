@@ -5,6 +5,7 @@ import pytest
 from distsvc.report.content.model_parts import Curve, Term
 from distsvc.report.content.report import ClusterRow
 from distsvc.report.figures import tree
+from distsvc.report.figures.drawing import MAX_NAMED_CLUSTERS
 from tests.report.reports import make_nodes, make_tree_report, texts, typed
 
 
@@ -33,9 +34,9 @@ def test_every_split_and_cluster_of_a_small_tree_is_drawn():
 @pytest.mark.parametrize("n_clusters", [12, 13, 40, 128])
 def test_clusters_below_the_drawn_splits_are_counted(n_clusters, chain):
     drawn = drawn_tree(make_nodes(n_clusters, n_rows=10**6, chain=chain))
-    assert sum(text.startswith("n = ") for text in drawn) == tree.MAX_LEAVES - 1
+    assert sum(text.startswith("n = ") for text in drawn) == MAX_NAMED_CLUSTERS - 1
     bundles = [int(text.split()[0]) for text in drawn if text.endswith(" clusters")]
-    single = tree.MAX_LEAVES - len(bundles)
+    single = MAX_NAMED_CLUSTERS - len(bundles)
     assert sum(bundles) + single == n_clusters
     assert all(bundle > 1 for bundle in bundles)
     if n_clusters == 12:
@@ -52,7 +53,7 @@ def test_what_is_on_one_level_lies_apart(n_clusters, chain):
         row = [place for place in places if place.level == level]
         assert all(a.right <= b.left for a, b in itertools.pairwise(row))
     narrowest = min(place.right - place.left for place in places) * tree._leaf_width(places)
-    assert narrowest > tree.CHIP_WIDTH
+    assert narrowest > tree.SPLIT_TREE.chip_width
 
 
 def test_directions_fit_their_room():

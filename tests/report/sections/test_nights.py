@@ -228,9 +228,9 @@ def test_no_row_is_lost_where_clusters_are_joined():
     rows = [[(i * 37 + j * 11) % 13 for j in range(n)] for i in range(n)]
     found = flow_of(rows)
     assert found.rows.sum() == sum(map(sum, rows))
-    assert len(found.before) == len(found.after) == moves.MAX_FLOW_CLUSTERS + 1
+    assert len(found.before) == len(found.after) == moves.FLOWS.max_clusters + 1
     assert found.before[-1] is found.after[-1] is None
-    assert found.others == (n - moves.MAX_FLOW_CLUSTERS, n - moves.MAX_FLOW_CLUSTERS)
+    assert found.others == (n - moves.FLOWS.max_clusters, n - moves.FLOWS.max_clusters)
 
 
 def test_what_moved_is_drawn_before_what_is_large():
