@@ -341,8 +341,8 @@ def _chip(
             )
             canvas.add_patch(stripe)
     canvas.text(
-        middle, bottom + SPLIT_TREE.line, percent(node.share), fontsize=SPLIT_TREE.font, ha="center",
-        va="baseline",
+        middle, bottom + SPLIT_TREE.line, percent(node.share), fontsize=SPLIT_TREE.font,
+        ha="center", va="baseline",
     )  # fmt: skip
 
 
