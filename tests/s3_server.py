@@ -9,7 +9,10 @@ import sys
 import threading
 import urllib.request
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from unittest import mock
+
+from distsvc.storage.places import remote
 
 BUCKET = "bucket"
 SETTINGS = {
@@ -154,7 +157,7 @@ def troubled(url, trouble):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        with mock.patch("distsvc.storage.places.remote.FIRST_PAUSE", 0.005):
+        with mock.patch.object(remote, "STORE", replace(remote.STORE, first_pause=0.005)):
             yield f"http://127.0.0.1:{server.server_address[1]}"
     finally:
         server.shutdown()

@@ -61,7 +61,7 @@ def apart() -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(folder, "FileLock", NoLock))
         stack.enter_context(mock.patch.object(lease, "is_gone", return_value=True))
-        stack.enter_context(mock.patch.object(lease, "BEAT_SECONDS", 1e6))
+        stack.enter_context(mock.patch.object(lease, "TIMES", lease.LeaseTimes(beat=1e6)))
         stack.enter_context(mock.patch.object(republish, "_overridden", overridden))
         yield
 

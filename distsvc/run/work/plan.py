@@ -26,18 +26,25 @@ from distsvc.storage.rows.usable import infinite_value_error, select_rows, usabl
 from distsvc.storage.tables.opening import notes_on_columns, read_blocks
 from distsvc.storage.tables.values import ValueCounts
 
-PILOT_BYTES = 16 * 2**20
-MAX_FIRST_VALUES = 2**26
-"""Maximum number of values that are read to find a point near the data."""
-MAX_PARTITIONS = 10**7
-PARTITION_BYTES = 2**28
-"""Maximum size of a partition; a worker holds all of it if every row belongs to the sample."""
 
-MIN_PARTITIONS = 64
-"""Number of partitions below which small parts are not joined, so that all workers have work."""
+@dataclass(frozen=True)
+class PlanLimits:
+    """Sizes by which tables are cut; a worker may hold a whole partition."""
 
-BLOCK_BYTES = 32 * 2**20
-MAX_BLOCK_ROWS = 65_536
+    partition_bytes: int = 2**28
+    max_partitions: int = 10**7
+    min_partitions: int = 64
+    """Number of partitions below which small parts are not joined, so that all workers have work.
+    """
+
+    block_bytes: int = 2**25
+    max_block_rows: int = 65_536
+    pilot_bytes: int = 2**24
+    max_first_values: int = 2**26
+    """Maximum number of values that are read to find a point near the data."""
+
+
+LIMITS = PlanLimits()
 
 Range = tuple[int, int]
 """Row range [start, stop)."""
@@ -93,7 +100,7 @@ class Plan:
         about = notes_on_columns(table) if job.input.columns is None else []
         table, notes = with_categories(table, join_parts(cut(job, table), 1), before, meter)
         d, parts = len(table.columns), cut(job, table)
-        first_rows = max(1, min(1024, MAX_FIRST_VALUES // d))
+        first_rows = max(1, min(1024, LIMITS.max_first_values // d))
         first = next(read_blocks(table, 0, table.n_rows, first_rows), None)
         if first is None:
             raise EmptyInputError(
@@ -157,18 +164,18 @@ class Plan:
 def cut(job: Job, table: Table) -> list[Range]:
     """Return the parts of a table; `DataError` if they are too many."""
     d = max(len(table.columns), 1)
-    rows = min(job.cluster.partition_rows, max(PARTITION_BYTES // (8 * d), 1))
-    if table.n_rows > rows * MAX_PARTITIONS:
+    rows = min(job.cluster.partition_rows, max(LIMITS.partition_bytes // (8 * d), 1))
+    if table.n_rows > rows * LIMITS.max_partitions:
         raise DataError(
             f"{table.shown} says it has {table.n_rows} rows of {d} columns, which are "
-            f"more than {MAX_PARTITIONS} partitions of {rows} rows"
+            f"more than {LIMITS.max_partitions} partitions of {rows} rows"
         )
     return plan_parts(table.layout.extents, rows)
 
 
 def pilot_rows(n_columns: int) -> int:
     """Return the maximum number of rows in the pilot."""
-    return max(100, min(PILOT_ROWS, PILOT_BYTES // (8 * n_columns)))
+    return max(100, min(PILOT_ROWS, LIMITS.pilot_bytes // (8 * n_columns)))
 
 
 def plan_parts(extents: Sequence[int], partition_rows: int) -> list[Range]:
@@ -197,12 +204,12 @@ def plan_parts(extents: Sequence[int], partition_rows: int) -> list[Range]:
 def join_parts(parts: Sequence[Range], n_columns: int) -> list[Range]:
     """Return partitions: row ranges in which small neighbouring parts are joined.
 
-    A partition of joined parts has at most the rows of a block, and at most 1 / `MIN_PARTITIONS`
+    A partition of joined parts has at most the rows of a block, and at most 1 / `min_partitions`
     of the table.
     """
     if not parts:
         return []
-    rows = min(choose_block_rows(n_columns), (parts[-1][1] - parts[0][0]) // MIN_PARTITIONS)
+    rows = min(choose_block_rows(n_columns), (parts[-1][1] - parts[0][0]) // LIMITS.min_partitions)
     partitions = [parts[0]]
     for start, stop in parts[1:]:
         first, _ = partitions[-1]
@@ -215,7 +222,7 @@ def join_parts(parts: Sequence[Range], n_columns: int) -> list[Range]:
 
 def choose_block_rows(n_columns: int) -> int:
     """Return the number of rows of float64 that are read at a time."""
-    return max(1, min(MAX_BLOCK_ROWS, BLOCK_BYTES // (8 * n_columns)))
+    return max(1, min(LIMITS.max_block_rows, LIMITS.block_bytes // (8 * n_columns)))
 
 
 def with_categories(

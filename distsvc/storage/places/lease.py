@@ -32,12 +32,23 @@ from distsvc.storage.places.process import SEEN_BY, started, who
 from distsvc.storage.places.store import Store
 
 HOLDER = "holder.json"
-BEAT_SECONDS = 5.0
-"""Seconds between two renewals of the record."""
-SILENCE_SECONDS = 30.0
-"""Seconds without renewal after which a holder on another machine counts as dead."""
-HOLDER_LOOK_SECONDS = 0.05
-"""Seconds between two attempts to read the name of the holder."""
+
+
+@dataclass(frozen=True)
+class LeaseTimes:
+    """Times of a lease, in seconds."""
+
+    beat: float = 5.0
+    """Seconds between two renewals of the record."""
+
+    silence: float = 30.0
+    """Seconds without renewal after which a holder on another machine counts as dead."""
+
+    look: float = 0.05
+    """Seconds between two attempts to read the name of the holder."""
+
+
+TIMES = LeaseTimes()
 
 Doing: TypeAlias = dict[str, JsonValue]
 """The state of a run: its name, phase, counts and times."""
@@ -91,19 +102,19 @@ class Lease:
     _beating: threading.RLock = field(default_factory=threading.RLock)
 
     def check(self) -> None:
-        """Compare the record; one that is older than `SILENCE_SECONDS` is renewed first.
+        """Compare the record; one that is older than `LeaseTimes.silence` is renewed first.
 
         `TemporaryError` if another process took the output over, or the store does not answer.
         """
         with self._beating:
-            if not self._lost and time.monotonic() - self._renewed > SILENCE_SECONDS:
+            if not self._lost and time.monotonic() - self._renewed > TIMES.silence:
                 self.renew(self.record.doing)
             if not self._lost:
                 found = self.runs.current(HOLDER)
                 self._lost = found is None or found[1] != self._mark
         if self._lost:
             raise TemporaryError(
-                f"another run took {self.runs.address} over: for {SILENCE_SECONDS:.0f} s this one "
+                f"another run took {self.runs.address} over: for {TIMES.silence:.0f} s this one "
                 "had given no sign of life"
             )
 
@@ -177,7 +188,7 @@ def read_holder(runs: Store) -> Holder | None:
 def _take(lease: Lease, alone_here: bool, asking: tuple[str, str, bool]) -> None:
     """Write the record once no living process has another."""
     runs = lease.runs
-    found, deadline = runs.current(HOLDER), time.monotonic() + SILENCE_SECONDS
+    found, deadline = runs.current(HOLDER), time.monotonic() + TIMES.silence
     first = found
     while found is not None:
         holder = read_holder(runs)
@@ -186,10 +197,10 @@ def _take(lease: Lease, alone_here: bool, asking: tuple[str, str, bool]) -> None
             break
         if gone is not None or found != first:
             raise _refusal(holder, *asking)
-        if time.monotonic() > deadline - SILENCE_SECONDS + HOLDER_LOOK_SECONDS:
-            fields = {"for": f"a sign of life of {holder}", "seconds": SILENCE_SECONDS}
+        if time.monotonic() > deadline - TIMES.silence + TIMES.look:
+            fields = {"for": f"a sign of life of {holder}", "seconds": TIMES.silence}
             logging.getLogger("distsvc").info("waiting", extra={"fields": fields})
-        time.sleep(min(BEAT_SECONDS / 5, SILENCE_SECONDS / 5))
+        time.sleep(min(TIMES.beat / 5, TIMES.silence / 5))
         found = runs.current(HOLDER)
     lease.before = read_holder(runs) if found else None
     try:
@@ -204,7 +215,7 @@ def _beating(lease: Lease, doing: State) -> Iterator[None]:
     over = threading.Event()
 
     def beat() -> None:
-        while not over.wait(BEAT_SECONDS) and not lease._lost:
+        while not over.wait(TIMES.beat) and not lease._lost:
             with suppress(DistsvcError, OSError):  # a store that does not answer is asked again
                 lease.renew(doing())
 
@@ -234,7 +245,7 @@ def _named_holder(runs: Store) -> Holder | None:
             holder = read_holder(runs)
             if holder and not is_gone(holder):
                 return holder
-        time.sleep(HOLDER_LOOK_SECONDS)
+        time.sleep(TIMES.look)
     return None
 
 

@@ -7,6 +7,7 @@ tables. Each gets the S3 settings of botocore (environment and configuration fil
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -20,14 +21,28 @@ if TYPE_CHECKING:
     from botocore.session import Session
     from fsspec import AbstractFileSystem
 
-STORE_CONNECT, STORE_SILENCE = 10, 30
-"""Maximum seconds for a connection to a store, and for each part of an answer."""
 
-INPUT_TRIES = 3
-"""Maximum number of requests to S3 for a part of an input; HTTP is asked once."""
+@dataclass(frozen=True)
+class StoreLimits:
+    """Time limits and retries of requests to a store."""
 
-MOST_TRIES, FIRST_PAUSE = 8, 0.2
-"""Retries of a request for an output, and the first pause in seconds."""
+    connect: float = 10
+    """Maximum seconds for a connection."""
+
+    silence: float = 30
+    """Maximum seconds for each part of an answer."""
+
+    input_tries: int = 3
+    """Maximum number of requests to S3 for a part of an input; HTTP is asked once."""
+
+    output_retries: int = 8
+    """Maximum number of retries of a request for an output."""
+
+    first_pause: float = 0.2
+    """Seconds until the first retry."""
+
+
+STORE = StoreLimits()
 
 REQUESTS_AT_ONCE = 16
 """Maximum number of parallel requests to a store, whose latency takes most of the time."""
@@ -71,14 +86,14 @@ def leave_retries_to_botocore(fs: AbstractFileSystem) -> AbstractFileSystem:
 def _http() -> Options:
     from aiohttp import ClientTimeout
 
-    limits = ClientTimeout(total=None, sock_connect=STORE_CONNECT, sock_read=STORE_SILENCE)
+    limits = ClientTimeout(total=None, sock_connect=STORE.connect, sock_read=STORE.silence)
     configured = _configured(("http", "https"), "client_kwargs")
     return {"timeout": limits} | configured
 
 
 def _s3_limits() -> Options:
-    limits = {"connect_timeout": STORE_CONNECT, "read_timeout": STORE_SILENCE}
-    retries = {"mode": "standard", "total_max_attempts": INPUT_TRIES}
+    limits = {"connect_timeout": STORE.connect, "read_timeout": STORE.silence}
+    retries = {"mode": "standard", "total_max_attempts": STORE.input_tries}
     return {**limits, "retries": retries} | _configured(_S3, "config_kwargs")
 
 
@@ -116,10 +131,10 @@ def iceberg_options(url: str) -> dict[str, str]:
 
 def delta_options(url: str) -> dict[str, str]:
     """Return deltalake's options; for other stores than S3 it uses the environment."""
-    options = {"max_retries": str(INPUT_TRIES), "retry_timeout": f"{STORE_SILENCE}s"}
+    options = {"max_retries": str(STORE.input_tries), "retry_timeout": f"{STORE.silence}s"}
     options |= {
-        "connect_timeout": f"{STORE_CONNECT}s",
-        "timeout": f"{STORE_SILENCE}s",
+        "connect_timeout": f"{STORE.connect}s",
+        "timeout": f"{STORE.silence}s",
     }
     if is_s3(url):
         options |= {f"aws_{name}": value for name, value in _s3_settings().items()}
@@ -141,14 +156,17 @@ def obstore_options(root: str) -> Options:
         return keys | {"token": known.token, "expires_at": datetime.now(UTC) + ASKED_AGAIN}
 
     client: Options = {
-        "connect_timeout": f"{STORE_CONNECT}s",
-        "timeout": f"{STORE_SILENCE}s",
+        "connect_timeout": f"{STORE.connect}s",
+        "timeout": f"{STORE.silence}s",
     }
     where = _s3_address(session)
     if where.get("endpoint", "").startswith("http:"):
         client["allow_http"] = True
-    pauses = {"init_backoff": timedelta(seconds=FIRST_PAUSE), "max_backoff": timedelta(seconds=5)}
-    tries = {"max_retries": MOST_TRIES, "retry_timeout": timedelta(minutes=1)}
+    pauses = {
+        "init_backoff": timedelta(seconds=STORE.first_pause),
+        "max_backoff": timedelta(seconds=5),
+    }
+    tries = {"max_retries": STORE.output_retries, "retry_timeout": timedelta(minutes=1)}
     retries = tries | {"backoff": pauses | {"base": 2}}
     return where | {
         "credential_provider": provided, "client_options": client, "retry_config": retries,

@@ -155,7 +155,7 @@ def labelled(folder, fewest, monkeypatch):
     folder.mkdir()
     names = pa.array([f"row {k % 350}" for k in range(N_PARTS)])
     table = write_table(folder / "t.parquet", X, name=names)
-    monkeypatch.setattr(plan, "MIN_PARTITIONS", fewest)
+    monkeypatch.setattr(plan, "LIMITS", plan.PlanLimits(min_partitions=fewest))
     given = {
         "input": {"columns": ["x0", "x1", "x2"], "id": "name"},
         "preprocess": {"missing": "drop"},

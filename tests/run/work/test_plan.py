@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from distsvc.errors import DataError
 from distsvc.run.work import plan as plan_module
 from distsvc.run.work.plan import (
-    BLOCK_BYTES,
-    MAX_BLOCK_ROWS,
-    MIN_PARTITIONS,
+    LIMITS,
     Plan,
+    PlanLimits,
     choose_block_rows,
     join_parts,
     plan_parts,
@@ -75,13 +74,13 @@ def test_the_cut_is_that_of_the_job(tmp_path):
 
 
 def test_partitions_of_a_wide_table_have_fewer_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr(plan_module, "PARTITION_BYTES", 100 * 2 * 8)
+    monkeypatch.setattr(plan_module, "LIMITS", PlanLimits(partition_bytes=100 * 2 * 8))
     assert plan_of(with_values(tmp_path)).partitions == [(k, k + 100) for k in (0, 100, 200, 300)]
 
 
 @pytest.mark.parametrize(("n_bytes", "rows"), [(2**20, 10_000), (2**15, 2048), (10, 100)])
 def test_a_pilot_of_a_wide_table_has_fewer_rows(tmp_path, monkeypatch, n_bytes, rows):
-    monkeypatch.setattr(plan_module, "PILOT_BYTES", n_bytes)
+    monkeypatch.setattr(plan_module, "LIMITS", PlanLimits(pilot_bytes=n_bytes))
     assert plan_of(with_values(tmp_path)).pilot_rows == rows
 
 
@@ -216,7 +215,7 @@ def test_joined_parts_are_partitions(lengths, n_columns):
     assert {start for start, _ in found} <= {start for start, _ in parts}
     assert {stop for _, stop in found} <= {stop for _, stop in parts}
     assert sum(stop - start for start, stop in found) == sum(lengths)
-    most = min(choose_block_rows(n_columns), sum(lengths) // MIN_PARTITIONS)
+    most = min(choose_block_rows(n_columns), sum(lengths) // LIMITS.min_partitions)
     for start, stop in found:
         assert (start, stop) in parts or stop - start <= most
     for (start, _), (_, stop) in itertools.pairwise(found):
@@ -224,7 +223,7 @@ def test_joined_parts_are_partitions(lengths, n_columns):
 
 
 def test_few_or_large_parts_stay_as_they_are():
-    few = [(k * 50, k * 50 + 50) for k in range(MIN_PARTITIONS)]
+    few = [(k * 50, k * 50 + 50) for k in range(LIMITS.min_partitions)]
     assert join_parts(few, 4) == few
     assert join_parts([], 4) == []
     large = [(k * 100_000, k * 100_000 + 100_000) for k in range(1000)]
@@ -243,7 +242,7 @@ def test_many_small_parts_are_few_partitions():
 @given(st.integers(1, 10**7))
 def test_block_rows(n_columns):
     rows = choose_block_rows(n_columns)
-    assert 1 <= rows <= MAX_BLOCK_ROWS
-    assert rows == 1 or rows * n_columns * 8 <= BLOCK_BYTES
-    more = (rows + 1) * n_columns * 8 > BLOCK_BYTES
-    assert more or rows == MAX_BLOCK_ROWS
+    assert 1 <= rows <= LIMITS.max_block_rows
+    assert rows == 1 or rows * n_columns * 8 <= LIMITS.block_bytes
+    more = (rows + 1) * n_columns * 8 > LIMITS.block_bytes
+    assert more or rows == LIMITS.max_block_rows

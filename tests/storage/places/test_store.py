@@ -5,6 +5,7 @@ import json
 import os
 import threading
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
@@ -169,7 +170,7 @@ def test_without_credentials(store, monkeypatch):
 
 
 def test_a_store_that_is_away(store, monkeypatch):
-    monkeypatch.setattr(remote, "MOST_TRIES", 1)
+    monkeypatch.setattr(remote, "STORE", replace(remote.STORE, output_retries=1))
     with reached("http://127.0.0.1:9"):
         place = store_of(f"s3://{BUCKET}/out")
         with pytest.raises(TemporaryError, match=r"^can't reach s3://bucket/out/m: "):
@@ -269,8 +270,7 @@ def test_what_was_published_past_the_lease_is_not_replaced(store, prefix):
 def elsewhere(request, monkeypatch):
     """Make what this process writes of itself look as if another machine, or container, had."""
     who = lease.who()
-    monkeypatch.setattr(lease, "BEAT_SECONDS", 0.05)
-    monkeypatch.setattr(lease, "SILENCE_SECONDS", 0.5)
+    monkeypatch.setattr(lease, "TIMES", lease.LeaseTimes(beat=0.05, silence=0.5))
 
     def moved():
         monkeypatch.setattr(lease, "who", lambda: who | request.param)

@@ -2,6 +2,7 @@
 
 import http.server
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import fsspec
@@ -157,7 +158,7 @@ def test_a_store_that_fails_while_it_is_read(store, tmp_path):
 
 
 def test_a_silent_store_is_not_waited_for_long(store, tmp_path, monkeypatch):
-    monkeypatch.setattr(remote, "STORE_SILENCE", 0.2)
+    monkeypatch.setattr(remote, "STORE", replace(remote.STORE, silence=0.2))
     for name in ("t.parquet", "t.zarr"):
         store.kind, store.troubles = "silent", ALWAYS
         with pytest.raises(TemporaryError, match=r"can't reach http://127.*/t\."):
@@ -230,7 +231,7 @@ def test_s3_without_credentials(s3, tmp_path, monkeypatch):
 
 
 def test_s3_that_says_nothing(s3, tmp_path, monkeypatch):
-    monkeypatch.setattr(remote, "STORE_SILENCE", 0.2)
+    monkeypatch.setattr(remote, "STORE", replace(remote.STORE, silence=0.2))
     s3.kind, s3.troubles = "silent", ALWAYS
     with pytest.raises(TemporaryError, match=r"can't reach s3://silent/t\.parquet"):
         opened("s3://silent/t.parquet", tmp_path)

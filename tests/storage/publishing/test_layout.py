@@ -83,7 +83,7 @@ def apart(monkeypatch):
     """Locks reach nobody, and every holder looks dead to the next."""
     monkeypatch.setattr(folder, "FileLock", NoLock)
     monkeypatch.setattr(lease, "is_gone", lambda holder: True)
-    monkeypatch.setattr(lease, "BEAT_SECONDS", 1e6)
+    monkeypatch.setattr(lease, "TIMES", lease.LeaseTimes(beat=1e6))
 
 
 def test_a_holder_that_wakes_up_before_its_swap_replaces_nothing(tmp_path, apart):
@@ -118,12 +118,12 @@ def test_a_lease_that_was_not_renewed_for_long_is_renewed_before_a_change(tmp_pa
         manifest = write_run(output, name_of(work), "a")
         output.check_free(digest_of("a"), overwrite=True)
         beat = output._lease.record.beat
-        monkeypatch.setattr(lease.time, "monotonic", lambda: now + lease.SILENCE_SECONDS + 60)
+        monkeypatch.setattr(lease.time, "monotonic", lambda: now + lease.TIMES.silence + 60)
         output.publish(manifest)
         assert output._lease.record.beat == beat + 1
         holder = tmp_path / "out/.runs/holder.json"
         holder.write_text('{"host": "elsewhere"}')
-        monkeypatch.setattr(lease.time, "monotonic", lambda: now + 3 * lease.SILENCE_SECONDS + 60)
+        monkeypatch.setattr(lease.time, "monotonic", lambda: now + 3 * lease.TIMES.silence + 60)
         with pytest.raises(TemporaryError, match="another run took"):
             output.store.put("report.html", b"old")
     assert json.loads(holder.read_text()) == {"host": "elsewhere"}

@@ -4,6 +4,7 @@ import hashlib
 import json
 import tempfile
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -159,7 +160,7 @@ class InABucket(Publication):
     def new_output(self):
         InABucket.count += 1
         self.prefix, self.alive, self.writers = f"out-{InABucket.count}", set(), 0
-        self.patch.setattr(remote, "MOST_TRIES", 0)
+        self.patch.setattr(remote, "STORE", replace(remote.STORE, output_retries=0))
         self.patch.setattr(lease, "who", lambda: {"process": self.writers})
         self.patch.setattr(lease, "is_gone", lambda holder: holder.process not in self.alive)
         return f"s3://{BUCKET}/{self.prefix}"

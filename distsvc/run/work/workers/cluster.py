@@ -45,9 +45,25 @@ if TYPE_CHECKING:
 SMALL_BYTES = 64 * 2**20
 """Tables below this size are processed in this process, unless the job asks for workers."""
 
-CONNECT_SECONDS = 30
-NO_WORKERS_SECONDS = 120
-CLOSE_SECONDS = 5
+
+@dataclass(frozen=True)
+class Patience:
+    """Seconds for which the driver waits for a cluster."""
+
+    answer: float = 5.0
+    """Seconds between two checks of the workers, for their answer, and for closing."""
+
+    contact: float = 30.0
+    """Seconds for a connection, and without a worker's heartbeat until a message."""
+
+    work: float = 120.0
+    """Seconds without a working worker until the run ends."""
+
+    heartbeat: float = 120.0
+    """Seconds without a worker's heartbeat until its work is moved."""
+
+
+PATIENCE = Patience()
 
 WORKER_BYTES = 2**27
 """Memory of a worker before its first task."""
@@ -166,7 +182,7 @@ def workers_of(client: Client | None) -> Workers:
         return Workers(())
     with loss_is_temporary(f"no answer from scheduler {client.scheduler.address}"):
         ask = client.scheduler.identity
-        found = client.sync(ask, n_workers=-1, callback_timeout=CONNECT_SECONDS)["workers"]
+        found = client.sync(ask, n_workers=-1, callback_timeout=PATIENCE.contact)["workers"]
     each = tuple((of["nthreads"], of["memory_limit"] or 0) for of in found.values())
     return Workers(each, client.cluster is not None)
 
@@ -209,10 +225,10 @@ def _remote_client(address: str) -> Iterator[Client]:
         with loss_is_temporary(f"no answer from scheduler {address}"):
             _wait_for_a_worker(client)
             with suppress(TimeoutError):  # a stopped worker; its tasks compare versions, too
-                found = client.run(versions, on_error="return", callback_timeout=CONNECT_SECONDS)
+                found = client.run(versions, on_error="return", callback_timeout=PATIENCE.contact)
                 for worker, theirs in found.items():
                     compare_versions(worker, versions(), theirs)
-                found = client.run(processor, on_error="return", callback_timeout=CONNECT_SECONDS)
+                found = client.run(processor, on_error="return", callback_timeout=PATIENCE.contact)
                 for worker, theirs in found.items():
                     if isinstance(theirs, str):
                         compare_processors(f"worker {worker}", processor(), theirs)
@@ -274,10 +290,10 @@ def _client(address: str) -> Client:
 
     client = Client.__new__(Client)
     try:
-        client.__init__(address, timeout=CONNECT_SECONDS, set_as_default=False)
+        client.__init__(address, timeout=PATIENCE.contact, set_as_default=False)
     except BaseException:
         with suppress(Exception):
-            client.close(CLOSE_SECONDS)
+            client.close(PATIENCE.answer)
         raise
     return client
 
@@ -297,7 +313,7 @@ def _local_client(workers: int, threads: int) -> Iterator[Client]:
         stack.enter_context(_quiet())
         settings = {
             "temporary-directory": str(stack.enter_context(scratch("workers"))),
-            "distributed.scheduler.no-workers-timeout": NO_WORKERS_SECONDS,
+            "distributed.scheduler.no-workers-timeout": PATIENCE.work,
             "distributed.scheduler.http.routes": [],
             "distributed.worker.http.routes": [],
             **{f"distributed.{of}.preload": [] for of in ("nanny", "scheduler", "worker")},
@@ -316,7 +332,7 @@ def _local_client(workers: int, threads: int) -> Iterator[Client]:
                 n_workers=workers, threads_per_worker=threads, loop=loop, security=True,
                 host="127.0.0.1", dashboard_address="127.0.0.1:0",
                 scheduler_kwargs={"dashboard": False}, silence_logs=logging.CRITICAL,
-                preload=TASKS, death_timeout=NO_WORKERS_SECONDS,
+                preload=TASKS, death_timeout=PATIENCE.work,
             )  # fmt: skip
         stack.enter_context(_closing(cluster))
         with loss_is_temporary("no answer from scheduler on this machine"):
@@ -353,7 +369,7 @@ def _loop_without_interrupts() -> Iterator[Any]:
     try:
         yield runner.loop
     finally:
-        runner.stop(CLOSE_SECONDS)
+        runner.stop(PATIENCE.answer)
 
 
 @contextmanager
@@ -380,7 +396,7 @@ def _closing(closable: Any) -> Iterator[None]:
                 with suppress(OSError):
                     os.kill(nanny.pid, signal.SIGKILL)
         with suppress(Exception):
-            closable.close(CLOSE_SECONDS)
+            closable.close(PATIENCE.answer)
 
 
 Versions = tuple[tuple[str, str], ...]
@@ -474,12 +490,12 @@ def _address_in(scheduler_file: str) -> str:
 
 
 def _wait_for_a_worker(client: Client) -> None:
-    deadline = time.monotonic() + NO_WORKERS_SECONDS
+    deadline = time.monotonic() + PATIENCE.work
     ask = client.scheduler.identity
-    while not client.sync(ask, n_workers=1, callback_timeout=NO_WORKERS_SECONDS)["n_workers"]:
+    while not client.sync(ask, n_workers=1, callback_timeout=PATIENCE.work)["n_workers"]:
         if time.monotonic() > deadline:
             name = client.scheduler.address
-            raise TemporaryError(f"scheduler {name} has no worker after {NO_WORKERS_SECONDS} s")
+            raise TemporaryError(f"scheduler {name} has no worker after {PATIENCE.work:g} s")
         time.sleep(0.1)
 
 

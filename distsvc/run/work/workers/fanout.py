@@ -19,6 +19,7 @@ from distsvc.models.rows.threads import compile_seconds
 from distsvc.run.work.directory import PLAN, RunDirectory
 from distsvc.run.work.progress import HERE, Meter, peak_memory_mb
 from distsvc.run.work.workers.cluster import (
+    PATIENCE,
     Versions,
     compare_versions,
     loss_is_temporary,
@@ -65,7 +66,7 @@ def fan_out(
     PartitionFailedError
         A task failed twice.
     TemporaryError
-        The scheduler is lost or silent, no worker has run for `IDLE_SECONDS`, or a disk or store
+        The scheduler is lost or silent, no worker has run for `Patience.work`, or a disk or store
         failed twice.
 
     """
@@ -242,16 +243,6 @@ def _outcomes(future: Future, group: list[int]) -> tuple[list[TaskOutcome], floa
     return [TaskOutcome(number, error=error, worker=worker) for number in group], GROUP_SECONDS
 
 
-LOOK_SECONDS = 5.0
-"""Seconds between two checks of the workers; also the scheduler's time limit for an answer."""
-
-IDLE_SECONDS = 120.0
-"""Seconds without a running worker, or without an answer, after which the run ends."""
-
-SILENT_SECONDS, MOVED_SECONDS = 30.0, 120.0
-"""Seconds without a worker's heartbeat until a message, and until its work is moved."""
-
-
 class WorkerSeen(NamedTuple):
     """State of a worker in its scheduler, with memory in use and its limit."""
 
@@ -284,24 +275,24 @@ class WorkerWatch:
 
     def threads(self) -> int:
         """Return the total number of threads."""
-        return sum(worker.threads for worker in self._workers(IDLE_SECONDS).values())
+        return sum(worker.threads for worker in self._workers(PATIENCE.work).values())
 
     def next_of(self, done: SimpleQueue[Future]) -> Future:
         """Return the next item of a queue, and call `look` while waiting."""
         while True:
             self.look()
             with suppress(Empty):
-                return done.get(timeout=LOOK_SECONDS)
+                return done.get(timeout=PATIENCE.answer)
 
     def look(self) -> None:
         """Log the workers that were paused or lost since the last check, if a check is due.
 
-        `TemporaryError` after `IDLE_SECONDS` without a running worker or an answer.
+        `TemporaryError` after `Patience.work` without a running worker or an answer.
         """
         if time.monotonic() < self._next_look:
             return
         try:
-            workers = self._workers(LOOK_SECONDS)
+            workers = self._workers(PATIENCE.answer)
         except TimeoutError:
             matter = "the scheduler does not answer"
         else:
@@ -311,9 +302,9 @@ class WorkerWatch:
                 self._last_running = time.monotonic()
             matter = _idle_reason(workers)
         idle = time.monotonic() - self._last_running
-        if idle > IDLE_SECONDS:
+        if idle > PATIENCE.work:
             raise TemporaryError(f"{self._meter.name}: for {idle:.0f} s, {matter}")
-        self._next_look = time.monotonic() + LOOK_SECONDS
+        self._next_look = time.monotonic() + PATIENCE.answer
 
     def _workers(self, seconds: float) -> dict[str, WorkerSeen]:
         ask = self._client.scheduler.identity
@@ -321,7 +312,7 @@ class WorkerWatch:
         return {address: WorkerSeen.of(worker) for address, worker in found.items()}
 
     def _silent(self, workers: dict[str, WorkerSeen]) -> set[str]:
-        """Return the workers without a heartbeat for `MOVED_SECONDS`; their work is moved.
+        """Return the workers without a heartbeat for `Patience.heartbeat`; their work is moved.
 
         The scheduler itself would wait for minutes. Only the clock of this process is used.
         """
@@ -332,8 +323,8 @@ class WorkerWatch:
                 self._heard[address] = worker.last_seen, now
                 self._named.discard(address)
                 continue
-            fields = {"address": address, "seconds": now - since, "limit": MOVED_SECONDS}
-            if now - since > MOVED_SECONDS:
+            fields = {"address": address, "seconds": now - since, "limit": PATIENCE.heartbeat}
+            if now - since > PATIENCE.heartbeat:
                 silent.add(address)
                 self._heard[address] = worker.last_seen, now  # repeat later, if this fails
                 self._meter.event("worker given up", **fields)
@@ -341,9 +332,9 @@ class WorkerWatch:
                 with suppress(TimeoutError):
                     self._client.sync(
                         retire, workers=[address], close_workers=False, remove=True,
-                        callback_timeout=LOOK_SECONDS,
+                        callback_timeout=PATIENCE.answer,
                     )  # fmt: skip
-            elif now - since > SILENT_SECONDS and address not in self._named:
+            elif now - since > PATIENCE.contact and address not in self._named:
                 self._named.add(address)
                 self._meter.event("worker silent", **fields)
         return silent

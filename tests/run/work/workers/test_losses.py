@@ -13,14 +13,14 @@ from distributed.core import Status
 from distsvc.errors import TemporaryError
 from distsvc.run.work.progress import Meter, Progress, attach
 from distsvc.run.work.workers import fanout as watch
+from distsvc.run.work.workers.cluster import Patience
 from distsvc.run.work.workers.fanout import WorkerWatch, fan_out
 from tests.clusters import loopback_cluster
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.02)
-    monkeypatch.setattr(watch, "IDLE_SECONDS", 0.1)
+    monkeypatch.setattr(watch, "PATIENCE", Patience(answer=0.02, work=0.1))
 
 
 class Records(logging.Handler):
@@ -140,8 +140,8 @@ def test_paused_workers(tmp_path):
 
 
 def test_a_frozen_worker_is_named_and_its_work_moves(monkeypatch):
-    monkeypatch.setattr(watch, "SILENT_SECONDS", 0.05)
-    monkeypatch.setattr(watch, "MOVED_SECONDS", 0.3)
+    patience = Patience(answer=0.02, contact=0.05, work=0.1, heartbeat=0.3)
+    monkeypatch.setattr(watch, "PATIENCE", patience)
     clock, beats = [0.0], [0.0]
     monkeypatch.setattr(watch.time, "monotonic", lambda: clock[0])
     retired = []
