@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from distsvc.models.rules.rule import Rule
+from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.report import ClusterRow
 
 if TYPE_CHECKING:
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from distsvc.report.content.parts import ProfilesPart
 
 __all__ = ["clusters", "profiles", "tree"]
-
-MAX_DRAWN = 3000
-"""Maximum number of rows drawn; a larger table is sampled at random."""
 
 
 def tree(model: Any) -> Figure:
@@ -241,7 +239,7 @@ def _column_names(model: Any, d: int) -> list[str]:
 
 
 def _shown_rows(model: Any, X: Any) -> _Rows:
-    """Return at most `MAX_DRAWN` rows, labelled by a model."""
+    """Return at most `PageLimits.drawn_rows` rows, labelled by a model."""
     from sklearn.utils.validation import check_is_fitted
 
     from distsvc.models.baselines.estimator import Baseline
@@ -273,7 +271,7 @@ def _shown_rows(model: Any, X: Any) -> _Rows:
 
 
 def _array_of(model: Any, X: Any) -> np.ndarray:
-    """Return at most `MAX_DRAWN` rows of X (n, d) as an array."""
+    """Return at most `PageLimits.drawn_rows` rows of X (n, d) as an array."""
     from distsvc.models.bases.passes import ClusterEstimator, open_rows
     from distsvc.models.bases.validation import check_rows
 
@@ -289,6 +287,6 @@ def _array_of(model: Any, X: Any) -> np.ndarray:
 
 def _some(n: int) -> np.ndarray:
     """Return the numbers of the rows to draw, ascending."""
-    if n <= MAX_DRAWN:
+    if n <= PAGE_LIMITS.drawn_rows:
         return np.arange(n)
-    return np.sort(np.random.default_rng(0).choice(n, MAX_DRAWN, replace=False))
+    return np.sort(np.random.default_rng(0).choice(n, PAGE_LIMITS.drawn_rows, replace=False))

@@ -13,6 +13,7 @@ from sklearn.datasets import load_iris, make_blobs, make_moons
 import distsvc
 from distsvc import AutoClustering, IncrementalMDH, LinearSVDD, SupportVectorClustering, plot
 from distsvc.baselines import BICO, DePDDP, FuzzyCMeans
+from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.figures.drawing import Dots
 
 
@@ -148,7 +149,7 @@ def test_clusters_of_many_rows_are_a_sample(level_tree):
     X = np.tile(make_moons(500, noise=0.05, random_state=1)[0], (10, 1))
     figure = plot.clusters(level_tree, X)
     crosses = len(figure.axes[0].collections[0].get_offsets())
-    assert dots(figure) + crosses == plot.MAX_DRAWN
+    assert dots(figure) + crosses == PAGE_LIMITS.drawn_rows
 
 
 def test_clusters_of_a_run_take_raw_rows(run):

@@ -15,6 +15,7 @@ from distsvc import __version__
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.errors.urls import bare_url
 from distsvc.published.republish import waiting_at
+from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.night import Night, some_ids
 from distsvc.report.content.report import Report
 from distsvc.report.figures import drawing
@@ -171,10 +172,6 @@ def _text(value: float | None, form: str) -> str:
     return "" if value is None else f"{value:{form}}"
 
 
-UNFOLDED_NIGHTS = 31
-"""Number of latest nights that the table shows unfolded."""
-
-
 class JobSection(NamedTuple):
     """The nights of a job: a sentence, the drawings, and the table of nights and links."""
 
@@ -216,9 +213,9 @@ def _section(job: str, linked: Sequence[tuple[Night, str]]) -> JobSection:
         river=figures.river(with_sizes) if with_sizes else "",
         n_joined=len(ids) - len(figures.bands(with_sizes)),
         table=FoldedTable(
-            rows[:UNFOLDED_NIGHTS],
-            rows[UNFOLDED_NIGHTS:],
-            things(len(rows) - UNFOLDED_NIGHTS, "earlier night"),
+            rows[: PAGE_LIMITS.nights],
+            rows[PAGE_LIMITS.nights :],
+            things(len(rows) - PAGE_LIMITS.nights, "earlier night"),
         ),
     )
 

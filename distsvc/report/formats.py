@@ -22,10 +22,9 @@ from jinja2 import (
 )
 from jinja2.bccache import Bucket
 
-TEMPLATES = Path(__file__).parent / "templates"
+from distsvc.report.content.limits import PAGE_LIMITS
 
-MAX_ROWS = 20
-"""Maximum number of rows before a table is folded; one further row is never folded alone."""
+TEMPLATES = Path(__file__).parent / "templates"
 
 
 def one_line(text: object, length: int) -> str:
@@ -142,7 +141,7 @@ class FoldedTable(NamedTuple, Generic[Row]):
     summary: str
 
 
-def folded(rows: Sequence[Row], more: str, limit: int = MAX_ROWS) -> FoldedTable[Row]:
+def folded(rows: Sequence[Row], more: str, limit: int = PAGE_LIMITS.rows) -> FoldedTable[Row]:
     """Fold the rows beyond `limit` away, unless there is only one."""
     n_first = len(rows) if len(rows) <= limit + 1 else limit
     return FoldedTable(rows[:n_first], rows[n_first:], f"{count(len(rows) - n_first)} {more}")

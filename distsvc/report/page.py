@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Callable
 from typing import NamedTuple
 
+from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.report import Report
 from distsvc.report.figures import clusters as figures
 from distsvc.report.figures import drawing, levels, tree
@@ -158,6 +159,7 @@ def render_page(report: Report) -> str:
         basics=basics,
         clusters=clusters,
         levels=levels,
+        limits=PAGE_LIMITS,
         models=models,
         naming=naming,
         nights=nights,

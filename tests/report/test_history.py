@@ -2,7 +2,8 @@
 
 import re
 
-from distsvc.published.history import UNFOLDED_NIGHTS, render_history
+from distsvc.published.history import render_history
+from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.night import Night
 
 
@@ -18,10 +19,10 @@ def words(page: str) -> str:
 
 
 def test_every_night_has_a_line_the_last_ones_first():
-    page = render_history(nights(UNFOLDED_NIGHTS + 9), [""] * (UNFOLDED_NIGHTS + 9))
+    page = render_history(nights(PAGE_LIMITS.nights + 9), [""] * (PAGE_LIMITS.nights + 9))
     said = words(page)
     assert "History of shop" in said
-    assert f"{UNFOLDED_NIGHTS + 9} nights published, from 2026-01-01 to 2026-02-12." in said
+    assert f"{PAGE_LIMITS.nights + 9} nights published, from 2026-01-01 to 2026-02-12." in said
     assert said.index("2026-02-12 600") < said.index("2026-01-01 600")
     assert "9 earlier nights" in said
     assert "<a href" not in page

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
+from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.parts import LineagePart
 from distsvc.report.content.report import Report
-
-MOST_IDS = 5
-"""Maximum number of ids that are listed."""
 
 
 class Night(BaseModel):
@@ -98,6 +96,6 @@ def _words_of_ids(lineage: LineagePart) -> list[str]:
 
 def some_ids(ids: list[int]) -> str:
     """Return the first few ids, and the number of further ones, in words."""
-    more = len(ids) - MOST_IDS
-    shown = ", ".join(map(str, ids[:MOST_IDS]))
+    more = len(ids) - PAGE_LIMITS.history_ids
+    shown = ", ".join(map(str, ids[: PAGE_LIMITS.history_ids]))
     return f"{shown} and {more:,} more" if more > 0 else shown

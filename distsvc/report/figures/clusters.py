@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.model_parts import DomainPart
 from distsvc.report.content.report import ClusterRow, PhaseCost, Sample, ScoreHistogram
 from distsvc.report.figures.drawing import (
@@ -39,7 +40,6 @@ from distsvc.report.figures.mpl import (
 )
 from distsvc.report.formats import one_line, short_name
 
-MAX_NUMBERED = 100  # clusters that get a number in a figure
 BADGE = 7.5  # half the side of a number's box, in points
 
 
@@ -103,7 +103,7 @@ def plane(
     if layout and len(clusters) > 1:
         layout.execute(figure)  # so that the places of rows are final
         axes.apply_aspect()
-        shown = [row.label for row in clusters[:MAX_NUMBERED]]
+        shown = [row.label for row in clusters[: PAGE_LIMITS.numbered]]
         _number_clusters(axes, np.column_stack([x, y]), labels, inside, shown)
     return figure
 

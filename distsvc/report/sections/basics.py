@@ -7,13 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from distsvc.metrics import INDICES, Index
+from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.report import ClusterRow, IndexValue, Report, Sample
-from distsvc.report.figures import clusters as figures
 from distsvc.report.figures.drawing import COLOURS
 from distsvc.report.formats import Caption, count, one_line, percent
-
-LONGEST = 110
-"""Maximum number of characters of a warning that is not folded."""
 
 
 class FoldedText(NamedTuple):
@@ -29,8 +26,10 @@ def folded_texts(texts: Iterable[str]) -> list[FoldedText]:
     for text in texts:
         whole = one_line(text, 2_000)
         line = whole
-        if len(whole) > LONGEST:  # its first clause
-            line = one_line(re.split(r"; |: these |: row | \(", whole, maxsplit=1)[0], LONGEST)
+        if len(whole) > PAGE_LIMITS.warning:  # its first clause
+            line = one_line(
+                re.split(r"; |: these |: row | \(", whole, maxsplit=1)[0], PAGE_LIMITS.warning
+            )
         found.append(FoldedText(line, "" if line == whole else whole))
     return found
 
@@ -75,8 +74,8 @@ def caption(report: Report) -> Caption:
         )
     if sample.kind in ("pca", "clusters") and len(some) > 1:
         more.append("Clusters that overlap here may lie apart in other directions.")
-    if len(some) > figures.MAX_NUMBERED:
-        more.append(f"The {figures.MAX_NUMBERED} largest clusters are numbered.")
+    if len(some) > PAGE_LIMITS.numbered:
+        more.append(f"The {PAGE_LIMITS.numbered} largest clusters are numbered.")
     if len(some) > len(COLOURS):
         more.append(
             f"Colours repeat after {len(COLOURS)} clusters, and a number that finds no room beside "

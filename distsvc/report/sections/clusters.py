@@ -7,22 +7,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.parts import ColumnPart, ColumnsPart, ProfileColumn, ProfilePart, Spread
 from distsvc.report.content.report import Report
 from distsvc.report.figures.profiles import place_in_range
 from distsvc.report.formats import listed, number, percent, short_name
-
-MAX_COMPARED = 24
-"""Maximum number of columns in the table of clusters."""
 
 MIN_EXPLAINED = 0.01
 """Minimum explained share of a column's spread for the column to count as informative."""
 
 MIN_COLOURED = 0.1
 """Difference below which a cell is not coloured: Cliff's delta, or of shares."""
-
-MAX_NAME = 60
-"""Maximum number of characters of a name."""
 
 
 class ComparedCell(NamedTuple):
@@ -90,7 +85,7 @@ def compared_rows(one: ColumnPart, sizes: Sequence[int]) -> list[ComparedRow]:
             _share_cell(float(share), float(share - other))
             for share, other in zip(shares[:, level], others, strict=True)
         ]
-        name = short_name(one.levels[level], MAX_NAME)
+        name = short_name(one.levels[level], PAGE_LIMITS.name)
         rows.append(ComparedRow(name, absent if level == levels[0] else "", cells))
     return rows
 
@@ -166,18 +161,12 @@ def columns_summary(features: Sequence[ColumnPart]) -> list[str]:
     return sentences
 
 
-def _names(columns: Sequence[str], most: int = 8) -> str:
-    names = [short_name(name, MAX_NAME) for name in columns[:most]]
+def _names(columns: Sequence[str]) -> str:
+    most = PAGE_LIMITS.names
+    names = [short_name(name, PAGE_LIMITS.name) for name in columns[:most]]
     if len(columns) > most:
         names.append(f"{len(columns) - most:,} more")
     return listed(names)
-
-
-MAX_UNFOLDED = 6
-"""Maximum number of cards that are not folded away."""
-
-MAX_CARDS = 60
-"""Maximum number of cards, of the largest clusters; more would make the page slow to load."""
 
 
 class QuartileBar(NamedTuple):
@@ -194,7 +183,9 @@ def cards(report: Report) -> list[ProfilePart]:
         return []
     place = {row.label: i for i, row in enumerate(report.clusters)}
     profiles = report.profiles.clusters
-    return sorted(profiles, key=lambda one: place.get(one.label, len(place)))[:MAX_CARDS]
+    return sorted(profiles, key=lambda one: place.get(one.label, len(place)))[
+        : PAGE_LIMITS.clusters
+    ]
 
 
 def bars(column: ProfileColumn) -> tuple[QuartileBar, QuartileBar]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.model_parts import (
     AlternativePart,
     CandidatePart,
@@ -18,9 +19,6 @@ from distsvc.report.content.model_parts import (
 )
 from distsvc.report.figures import levels, tree
 from distsvc.report.formats import Caption, count, listed, one_line, percent, things
-
-MAX_LISTED = 20
-"""Maximum number of candidates, and of granularities, in a table."""
 
 
 def is_shown(found: LevelsPart) -> bool:
@@ -74,7 +72,7 @@ def hills_caption(tree: LevelTreePart) -> Caption:
 def candidates(found: Sequence[CandidatePart]) -> list[CandidatePart]:
     """Return the best candidates, the winner among them, by number of clusters."""
     best = sorted(found, key=lambda row: (not row.winner, -unit_share(row.standing)))
-    return sorted(best[:MAX_LISTED], key=lambda row: row.n_clusters)
+    return sorted(best[: PAGE_LIMITS.rows], key=lambda row: row.n_clusters)
 
 
 def unit_share(share: float | None) -> float:
@@ -134,9 +132,6 @@ VIEW_NAMES = {
 CLEARLY_BETTER = 0.9
 """Probability from which the run's answer is clearly better than another."""
 
-MAX_CHANGES = 6
-"""Maximum number of differences that are named."""
-
 
 def alternative(other: AlternativePart, likeness: float | None) -> list[str]:
     """Return sentences on the second-best answer: its differences and its probability."""
@@ -195,5 +190,7 @@ def _changes(other: AlternativePart) -> list[str]:
             changes.append(f"It joins clusters {listed(joined)}.")
     if not changes:
         changes = ["It moves rows across the borders of clusters."]
-    more = len(changes) - MAX_CHANGES
-    return changes[:MAX_CHANGES] + ([f"It changes {more} more clusters."] if more > 0 else [])
+    more = len(changes) - PAGE_LIMITS.changes
+    return changes[: PAGE_LIMITS.changes] + (
+        [f"It changes {more} more clusters."] if more > 0 else []
+    )

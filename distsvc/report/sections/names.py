@@ -6,18 +6,13 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
+from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.parts import ProfileColumn, ProfilePart
 from distsvc.report.content.report import Report
 from distsvc.report.formats import number, one_line, percent, short_name
 
-MAX_COLUMN_NAME = 40
-"""Maximum number of characters of a column's name."""
-
 LOG_SHARE = "log(share(", "))"
 """Text around the name of a column that is encoded by the frequency of its values."""
-
-NAME_COLUMNS = 2
-"""Number of columns in a name; up to four if several clusters would have the same name."""
 
 
 def cluster_names(report: Report) -> dict[int, str]:
@@ -30,19 +25,22 @@ def cluster_names(report: Report) -> dict[int, str]:
     return found | {label: one_line(name, 60) for label, name in given.items() if name}
 
 
-def names(found: Sequence[ProfilePart]) -> dict[int, str]:
+def names(found: Sequence[ProfilePart], columns: range = range(2, 5)) -> dict[int, str]:
     """Return the name of each cluster by its label, empty if no column sets it apart.
 
-    Equal names get more columns, then ranges.
+    A name has the first number of `columns` for which it is unique. Names that stay equal get
+    ranges.
     """
     unique: dict[int, str] = {}
     waiting = list(found)
-    for n_columns in range(NAME_COLUMNS, 5):
+    for n_columns in columns:
         named = {one.label: _name(one.columns[:n_columns]) for one in waiting}
         repeated = {name for name, n in Counter(named.values()).items() if n > 1}
         unique |= {label: name for label, name in named.items() if name not in repeated}
         waiting = [one for one in waiting if named[one.label] in repeated]
-    exact = {one.label: ", ".join(map(range_words, one.columns[:NAME_COLUMNS])) for one in waiting}
+    exact = {
+        one.label: ", ".join(map(range_words, one.columns[: columns.start])) for one in waiting
+    }
     return unique | exact
 
 
@@ -78,7 +76,7 @@ def range_words(column: ProfileColumn) -> str:
     if (frequent := _inner(column.column, *LOG_SHARE)) is not None:
         share = percent(min(1.0, math.exp(column.inside.median)))
         return f"{frequent} with {share} of the rows"
-    return f"{short_name(column.column, MAX_COLUMN_NAME)} {limits(column)}"
+    return f"{short_name(column.column, PAGE_LIMITS.column_name)} {limits(column)}"
 
 
 def limits(column: ProfileColumn) -> str:
@@ -93,7 +91,7 @@ def limits(column: ProfileColumn) -> str:
 
 def _short(column: str) -> str:
     """Return a column's name without its logarithm."""
-    return short_name(_inner(column, "log(", ")") or column, MAX_COLUMN_NAME)
+    return short_name(_inner(column, "log(", ")") or column, PAGE_LIMITS.column_name)
 
 
 def _inner(column: str, begin: str, end: str) -> str | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.parts import ColumnDrift, DriftPart, LineagePart, StoryPart
 from distsvc.report.figures import moves
 from distsvc.report.formats import (
-    MAX_ROWS,
     Caption,
     FoldedTable,
     count,
@@ -55,9 +55,6 @@ def scores_and_outliers(found: DriftPart) -> Iterator[str]:
     elif after is not None:
         yield f"{percent(after)} of the rows lie outside every cluster now."
 
-
-MAX_OTHERS = 8
-"""Maximum number of ids in a sentence or cell."""
 
 ENDED = {"split": "split", "absorbed": "absorbed", "disappeared": "gone"}
 ORDER = ("split", "absorbed", "disappeared", "split off", "returned", "appeared", "survived")
@@ -135,7 +132,7 @@ def lineage_summary(found: LineagePart) -> str:
 
 
 def _new(ids: Sequence[str]) -> str:
-    if len(ids) > MAX_OTHERS:
+    if len(ids) > PAGE_LIMITS.names:
         return f"{count(len(ids))} are new"
     if len(ids) > 1:
         return f"clusters {listed(ids)} are new"
@@ -147,8 +144,8 @@ def stories(found: Sequence[StoryPart]) -> FoldedTable[StoryPart]:
     ordered = sorted(found, key=lambda s: (_order(s), -max(s.rows_before, s.rows_after), s.id))
     survived = [s for s in ordered if s.event == "survived"]
     n_changed = len(ordered) - len(survived)
-    n_first = min(n_changed, MAX_ROWS)
-    if n_changed <= MAX_ROWS and len(survived) <= 10:
+    n_first = min(n_changed, PAGE_LIMITS.rows)
+    if n_changed <= PAGE_LIMITS.rows and len(survived) <= 10:
         n_first = len(ordered)
     more = max(0, n_changed - n_first)
     words = [f"{count(more)} more that changed"] * bool(more)
@@ -175,9 +172,9 @@ def event(story: StoryPart) -> str:
 
 
 def _ids(ids: Sequence[int]) -> str:
-    names = [str(one) for one in ids[:MAX_OTHERS]]
-    if len(ids) > MAX_OTHERS:
-        names.append(f"{count(len(ids) - MAX_OTHERS)} more")
+    names = [str(one) for one in ids[: PAGE_LIMITS.names]]
+    if len(ids) > PAGE_LIMITS.names:
+        names.append(f"{count(len(ids) - PAGE_LIMITS.names)} more")
     return listed(names) if names else "others"
 
 

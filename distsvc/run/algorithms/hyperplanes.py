@@ -25,6 +25,7 @@ from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.hyperplanes.tree import ClusterTree, GrowingTree, valley
 from distsvc.models.rows.checkpoints import Checkpoint
 from distsvc.models.rules.rule import Rule
+from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.model_parts import (
     ClusterRule,
     Curve,
@@ -45,9 +46,6 @@ from distsvc.run.work.phases import Phase, Steps
 from distsvc.storage.rows.blocks import Table
 
 LEARNERS = "learners"
-SHOWN_IN_NODE = 300
-MOST_TERMS = 40
-"""Maximum number of columns in a condition in the table's units."""
 
 
 class Hyperplanes(AlgorithmJob):
@@ -188,7 +186,8 @@ def _split(
     squares, total = tree.sums_of_squares, float(tree.sums_of_squares[0])
     gain, heavy = squares[node] - squares[[below, above]].sum(), _heaviest(weights)
     standardised = distances / tree.spreads[node]  # in standard deviations along the normal
-    x, label = _rounded(standardised[:SHOWN_IN_NODE]), labels[:SHOWN_IN_NODE].tolist()
+    n_shown = PAGE_LIMITS.node_rows
+    x, label = _rounded(standardised[:n_shown]), labels[:n_shown].tolist()
     _, relative_height = valley(distances)
     return SplitNode(
         **_node(tree, node, parent),
@@ -261,12 +260,12 @@ def _in_units(
     """Return the condition on raw rows for w.z below or above a threshold.
 
     `weights` are w (d,), for prepared rows z. The heaviest column has the factor 1; at most
-    `MOST_TERMS` columns are written. The condition excludes values that ``robust`` scaling
+    `PageLimits.terms` columns are written. The condition excludes values that ``robust`` scaling
     compresses. For kind ``unit`` it compares with the row's length.
     """
     scaling, w = preparation.scaling, weights.astype(np.float64)
     unit = scaling.kind == "unit"
-    heavy = np.argsort(-np.abs(w), kind="stable")[:MOST_TERMS]
+    heavy = np.argsort(-np.abs(w), kind="stable")[: PAGE_LIMITS.terms]
     heavy = heavy[w[heavy] != 0.0]
     factors = w if unit else w / scaling.scale
     limit = threshold + float(w @ preparation.origin)

@@ -35,6 +35,7 @@ from distsvc.models.support_vector.level_tree.ensemble import (
 from distsvc.models.support_vector.level_tree.level_sets import NEARLY, LevelSets
 from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.models.support_vector.level_tree.tree import LevelTree
+from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.model_parts import (
     Branch,
     CandidatePart,
@@ -259,12 +260,6 @@ def sums_of(result: Result) -> np.ndarray:
     return result.arrays[SUMS]
 
 
-MAX_LISTED_BRANCHES = 40
-"""Maximum number of branches listed; all kept branches are listed."""
-
-PROFILE_POINTS = 40
-
-
 def levels_part(found: LevelSets, numbers: np.ndarray | None = None) -> LevelsPart:
     """Return the page's part about a vote; `numbers` (k,) are the labels of its clusters.
 
@@ -313,7 +308,7 @@ def _tree(found: LevelSets, numbers: np.ndarray) -> LevelTreePart:
     """Return the branches, the root first: all kept ones, and the most significant others."""
     tree, kept = found.tree, found.answer.kept
     order = np.lexsort((-tree.z, ~kept))
-    listed = order[: max(MAX_LISTED_BRANCHES, int(kept.sum()))]
+    listed = order[: max(PAGE_LIMITS.branches, int(kept.sum()))]
     listed = listed[np.argsort(-tree.births[listed], kind="stable")]
     listed = listed[np.argsort(tree.parents[listed] >= 0, kind="stable")]
     rows = found.rows(found.pilot)
@@ -374,7 +369,7 @@ def _profile(levels: np.ndarray, n_rows: int) -> list[list[float]]:
     if not levels.size:
         return []
     falling = np.sort(levels)[::-1]
-    places = np.unique(np.linspace(0, falling.size - 1, PROFILE_POINTS).astype(int))
+    places = np.unique(np.linspace(0, falling.size - 1, PAGE_LIMITS.profile_points).astype(int))
     return [[float(f"{falling[i]:.6g}"), round((int(i) + 1) / n_rows, 6)] for i in places]
 
 

@@ -9,14 +9,13 @@ import numpy as np
 from distsvc.job.config import Job
 from distsvc.job.parameters import COMPOSED, composed
 from distsvc.models.support_vector.boundary.base import SupportVectorEngine
+from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.model_parts import DomainPart
 from distsvc.report.content.report import Sample
 from distsvc.run.algorithms.algorithm import AlgorithmJob
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.rows.blocks import Table
-
-GRID_POINTS = 120
 
 
 class SupportVectorJob(AlgorithmJob):
@@ -48,11 +47,10 @@ def domain_part(
     drawn = np.column_stack([sample.x, sample.y])
     low, high = drawn.min(axis=0), drawn.max(axis=0)
     margin = np.where(high > low, 0.06 * (high - low), 1.0)
-    x, y = (
-        np.linspace(a, b, GRID_POINTS) for a, b in zip(low - margin, high + margin, strict=True)
-    )
+    n = PAGE_LIMITS.grid_points
+    x, y = (np.linspace(a, b, n) for a, b in zip(low - margin, high + margin, strict=True))
     grid = np.column_stack([v.ravel() for v in np.meshgrid(x, y)])
-    f = engine.rule.unrounded_scores(preparation(grid)).reshape(GRID_POINTS, GRID_POINTS)
+    f = engine.rule.unrounded_scores(preparation(grid)).reshape(n, n)
     if f.max() > 0.0:
         # Lower values would pull the drawn boundary inwards: f is interpolated between grid points.
         f = np.maximum(f, -3.0 * f.max())

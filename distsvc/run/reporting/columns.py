@@ -12,6 +12,7 @@ import numpy as np
 from distsvc.job.config import Job
 from distsvc.models.columns.described import ColumnDescription, described
 from distsvc.models.rules.profiles import leanings, ranks
+from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.parts import ColumnPart, ColumnsPart
 from distsvc.run.algorithms.algorithm import PilotRows
 from distsvc.run.fitting import given_columns
@@ -22,12 +23,6 @@ from distsvc.storage.rows.blocks import Table
 from distsvc.storage.rows.features import Category, Feature, Log, Numeric, Time, Vector, groups_of
 from distsvc.storage.rows.numeric_text import TextNumber
 
-MAX_COMPARED_CLUSTERS = 60
-"""Maximum number of clusters that are compared, the largest."""
-
-MAX_SHOWN_LEVELS = 12
-"""Maximum number of levels of a column in the report; the rest are one more level."""
-
 REST = "all others"
 
 
@@ -36,7 +31,7 @@ def columns_part(
 ) -> ColumnsPart:
     """Return the kind of each column, and its values by cluster in the table's own units."""
     sizes = labelled.counts.sizes.sum(axis=1)
-    order = np.argsort(-sizes, kind="stable")[: labelled.counts.n_clusters][:MAX_COMPARED_CLUSTERS]
+    order = np.argsort(-sizes, kind="stable")[: labelled.counts.n_clusters][: PAGE_LIMITS.clusters]
     contents = labelled.contents
     descriptions = _descriptions(table, preparation, job)
     parts = [
@@ -155,7 +150,7 @@ def _shares(names: Sequence[str], rows: np.ndarray, order: np.ndarray) -> dict[s
         levels.sort(key=lambda c: float(names[c]))
     elif len(levels) == 2:
         levels.sort()
-    shown, rest = levels[:MAX_SHOWN_LEVELS], levels[MAX_SHOWN_LEVELS:]
+    shown, rest = levels[: PAGE_LIMITS.levels], levels[PAGE_LIMITS.levels :]
     table = known[order][:, shown]
     texts = [names[c] for c in shown]
     if rest:

@@ -14,6 +14,7 @@ from distsvc.models.rules.profiles import ClusterProfile, profiles
 from distsvc.models.rules.reasons import Typical
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.level_tree.directions import principal_components
+from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.parts import (
     ProfileColumn,
     ProfilePart,
@@ -31,9 +32,6 @@ from distsvc.run.learning.survey import Pilot, numbers_of
 from distsvc.run.reporting.columns import columns_part
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.rows.features import Feature, Vector
-
-MAX_VECTOR_COMPONENTS = 20
-"""Maximum number of principal components that describe a vector."""
 
 
 def explanation_parts(
@@ -118,7 +116,7 @@ def components(Z: np.ndarray) -> np.ndarray:
     The largest weight of a component is positive, which makes its sign unique.
     """
     centred = Z - Z.mean(axis=0, dtype=np.float64)
-    axes = principal_components(centred)[:, :MAX_VECTOR_COMPONENTS]
+    axes = principal_components(centred)[:, : PAGE_LIMITS.vector_components]
     signs = np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])
     return centred @ (axes * signs)
 
@@ -154,9 +152,6 @@ def _part(
 def _spread(found: np.ndarray) -> Spread:
     lower, median, upper, share = map(float, found)
     return Spread(lower=lower, median=median, upper=upper, share=share)
-
-
-MAX_DRAWN_ROWS = 3000
 
 
 def labelled_pilot(run: RunDirectory, rule: Rule, pilot: Pilot) -> PilotRows:
@@ -203,8 +198,10 @@ def plane(
     else:
         kind, axes = "pca", ["first component", "second component"]
         shown = X if X.shape[1] == raw.shape[1] else rule.seen(X)
-        x, y, explained = _components(shown[:MAX_DRAWN_ROWS], scores[:MAX_DRAWN_ROWS] >= 0.0)
-    x, y, labels, scores = (a[:MAX_DRAWN_ROWS] for a in (x, y, labels, scores))
+        x, y, explained = _components(
+            shown[: PAGE_LIMITS.drawn_rows], scores[: PAGE_LIMITS.drawn_rows] >= 0.0
+        )
+    x, y, labels, scores = (a[: PAGE_LIMITS.drawn_rows] for a in (x, y, labels, scores))
     far = _beyond(x, y, scores < 0.0)
     drawn = ~far
     return Sample(
@@ -233,7 +230,7 @@ def _apart(rule: Rule, X: np.ndarray, labels: np.ndarray, inside: np.ndarray) ->
     if rule.n_clusters < 2 or len(known) < 2:
         return None
     seen = rule.seen(X)
-    seen = components(seen) if seen.shape[1] > MAX_VECTOR_COMPONENTS else seen
+    seen = components(seen) if seen.shape[1] > PAGE_LIMITS.vector_components else seen
     return seen @ telling_plane(seen[inside], members).T
 
 

@@ -19,6 +19,7 @@ from distsvc.job.config import Job
 from distsvc.job.file import job_text
 from distsvc.metrics import clustering_report, indices_from_contingency
 from distsvc.models.rules.rule import Rule
+from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.parts import RowsPart
 from distsvc.report.content.report import (
     ClusterRow,
@@ -329,9 +330,6 @@ def _indices(rows: PilotRows, counts: Counts) -> dict[str, IndexValue]:
     return indices
 
 
-MAX_LISTED_ROWS = 5_000
-"""Maximum number of rows of a table whose labels are listed in the page."""
-
 READERS = {"parquet": ("read_parquet", "**/*.parquet"), "csv": ("read_csv", "**/*.csv")}
 """DuckDB function for each format of input, and the pattern of files in a folder."""
 
@@ -346,7 +344,7 @@ def rows_part(run: RunDirectory, job: Job, counts: Counts, label: int) -> RowsPa
         query = (
             f'distsvc.load({output!r}).labels(filter="label == {label}")  # or: "outlier == true"'
         )
-    listed = _csv(run, name, counts) if counts.n_rows <= MAX_LISTED_ROWS else ""
+    listed = _csv(run, name, counts) if counts.n_rows <= PAGE_LIMITS.listed_rows else ""
     return RowsPart(query=query, csv=listed)
 
 

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from distsvc.cli.main import main
 from distsvc.models.support_vector.level_tree.consensus import REFERENCE_ROWS
+from distsvc.report.content.limits import PageLimits
 from distsvc.report.page import render_page
 from distsvc.run.algorithms import level_tree
 from distsvc.run.reporting.files import read_report
@@ -136,7 +137,7 @@ def test_the_report_tells_the_tree(published):
 
 
 def test_branches_that_are_not_listed_are_counted(flat, tmp_path, monkeypatch):
-    monkeypatch.setattr(level_tree, "MAX_LISTED_BRANCHES", 2)
+    monkeypatch.setattr(level_tree, "PAGE_LIMITS", PageLimits(branches=2))
     report = run(flat, tmp_path / "out")
     assert len(report.levels.tree.branches) == 3
     assert report.levels.tree.n_hidden > 0

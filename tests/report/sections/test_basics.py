@@ -1,6 +1,7 @@
 """Warnings in one line each, the rest folded away."""
 
-from distsvc.report.sections.basics import LONGEST, caption, folded_texts
+from distsvc.report.content.limits import PAGE_LIMITS
+from distsvc.report.sections.basics import caption, folded_texts
 from tests.report.reports import make_report, rendered, typed
 
 
@@ -8,7 +9,7 @@ def test_a_long_warning_is_one_line_and_the_rest_is_folded():
     long = "extreme rows: " + "row 1 (x = 1), " * 20 + "; ignored while learning"
     report = make_report() | {"warnings": [long, "short"]}
     row, short = folded_texts(report["warnings"])
-    assert len(row.line) <= LONGEST
+    assert len(row.line) <= PAGE_LIMITS.warning
     assert row.whole == long
     assert (short.line, short.whole) == ("short", "")
     html = rendered(report)

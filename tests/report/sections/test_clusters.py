@@ -5,7 +5,8 @@ import re
 import pytest
 
 from distsvc.errors import DataError
-from distsvc.report.sections.clusters import MAX_CARDS, MAX_UNFOLDED, bars, compared_rows
+from distsvc.report.content.limits import PAGE_LIMITS
+from distsvc.report.sections.clusters import bars, compared_rows
 from tests.report.reports import Page, make_profiles, make_report, page_text, rendered, typed
 
 pytestmark = pytest.mark.usefixtures("no_figures")
@@ -93,11 +94,11 @@ def test_a_flag_alone_does_not_name_a_cluster():
 
 def test_many_clusters_are_folded():
     html = rendered(with_profiles(60))
-    first, rest = html.split(f"<summary>{60 - MAX_UNFOLDED} more clusters</summary>")[-2:]
-    assert first.count('class="profile"') == MAX_UNFOLDED
-    assert rest.count('class="profile"') == 60 - MAX_UNFOLDED
+    first, rest = html.split(f"<summary>{60 - PAGE_LIMITS.cards} more clusters</summary>")[-2:]
+    assert first.count('class="profile"') == PAGE_LIMITS.cards
+    assert rest.count('class="profile"') == 60 - PAGE_LIMITS.cards
     assert Page(html).open == []
-    assert "1 more clusters" not in rendered(with_profiles(MAX_UNFOLDED + 1))
+    assert "1 more clusters" not in rendered(with_profiles(PAGE_LIMITS.cards + 1))
 
 
 def test_clusters_are_in_the_order_of_their_sizes():
@@ -113,13 +114,13 @@ def test_clusters_without_a_profile_are_counted():
 
 
 def test_a_page_of_very_many_clusters_tells_of_the_largest():
-    report = with_profiles(MAX_CARDS + 5)
+    report = with_profiles(PAGE_LIMITS.clusters + 5)
     html = rendered(report)
-    assert html.count('class="profile-card"') == MAX_CARDS
+    assert html.count('class="profile-card"') == PAGE_LIMITS.clusters
     assert "5 smaller clusters not shown here." in page_text(report)
     targets, ids = (set(re.findall(f'{of}"#?(cluster-\\d+)"', html)) for of in ("href=", "id="))
     assert targets == ids
-    assert len(ids) == MAX_CARDS
+    assert len(ids) == PAGE_LIMITS.clusters
 
 
 def test_names_stand_in_the_table_of_sizes_and_lead_to_profiles():

@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.model_parts import LeafNode, SplitNode
-from distsvc.run.algorithms.hyperplanes import MOST_TERMS, SHOWN_IN_NODE, _in_units, tree_part
+from distsvc.run.algorithms.hyperplanes import _in_units, tree_part
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.reporting.explaining import labelled_pilot
 from tests.small_runs import fit, small_job, three_clusters, write_table
@@ -52,7 +53,7 @@ def test_splits_are_ranked_and_have_two_sides(drawn):
         assert below.rows + above.rows == node.rows
         assert 0.0 <= node.valley < 0.5
         x, labels = np.array(node.sample.x), np.array(node.sample.label)
-        assert len(x) == min(SHOWN_IN_NODE, node.rows)
+        assert len(x) == min(PAGE_LIMITS.node_rows, node.rows)
         assert not set(labels[x < 0.0]) & set(labels[x >= 0.0])
         assert {below.label if isinstance(below, LeafNode) else None} <= {None, *labels[x < 0.0]}
         assert np.trapezoid(node.density.y, node.density.x) == pytest.approx(1.0, abs=0.05)
@@ -103,7 +104,7 @@ def test_whole_rules_hold_in_the_units_of_the_table(tmp_path, scale):
 def test_whole_rules_of_many_columns_name_the_heaviest(drawn):
     run, _, _ = drawn
     preparation = Preparation.read(run.run)
-    weights = np.zeros(MOST_TERMS + 3)
+    weights = np.zeros(PAGE_LIMITS.terms + 3)
     weights[:2], weights[2:] = (-2.0, 0.5), 0.001
     scaling = replace(
         preparation.scaling, centre=np.zeros(43), scale=np.full(43, 2.0), fill=np.zeros(43)

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from distsvc.models.support_vector.level_tree.consensus import Rival
+from distsvc.report.content.limits import PAGE_LIMITS, PageLimits
 from distsvc.run.algorithms import level_tree
 from distsvc.run.algorithms.algorithm import PilotRows
 from distsvc.run.algorithms.level_tree import levels_part
-from distsvc.run.algorithms.support_vector import GRID_POINTS
 from distsvc.run.reporting.explaining import labelled_pilot
 from tests.small_runs import FORMS, MODELS, fit, small_job, three_clusters, write_table
 
@@ -84,7 +84,7 @@ def test_a_profile_falls_from_birth_to_death_and_rises_to_the_mass(part):
 def test_the_kept_and_the_most_significant_are_listed(one_cluster, monkeypatch):
     tree = one_cluster.tree
     assert tree.n_branches > 4
-    monkeypatch.setattr(level_tree, "MAX_LISTED_BRANCHES", 3)
+    monkeypatch.setattr(level_tree, "PAGE_LIMITS", PageLimits(branches=3))
     part = levels_part(one_cluster).tree
     assert part.n_hidden == tree.n_branches - 3
     listed = [branch.id for branch in part.branches]
@@ -158,7 +158,7 @@ def test_a_profile_by_hand():
     ]
     assert level_tree._profile(np.zeros(0), 4) == []
     long = level_tree._profile(np.linspace(1.0, 2.0, 1000), 1000)
-    assert len(long) == level_tree.PROFILE_POINTS
+    assert len(long) == PAGE_LIMITS.profile_points
     assert (long[0], long[-1]) == ([2.0, 0.001], [1.0, 1.0])
 
 
@@ -174,7 +174,8 @@ def test_the_domain_is_drawn_in_the_units_of_the_table(algorithm, tmp_path):
     assert ("levels" in parts) == (algorithm == "level tree")
     domain, sample = parts["picture"], rows.sample
     x, y, f = (np.array(values) for values in (domain.grid_x, domain.grid_y, domain.f))
-    assert (len(x), len(y), f.shape) == (GRID_POINTS, GRID_POINTS, (GRID_POINTS, GRID_POINTS))
+    n = PAGE_LIMITS.grid_points
+    assert (len(x), len(y), f.shape) == (n, n, (n, n))
     assert x[0] < min(sample.x) < max(sample.x) < x[-1]
     assert y[0] < min(sample.y) < max(sample.y) < y[-1]
     nearest = f[

@@ -10,11 +10,11 @@ import pytest
 
 from distsvc.models.columns.model import ColumnModel
 from distsvc.models.rows.scaling import Scaling
+from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.run.algorithms.algorithm import PilotRows
 from distsvc.run.job import run_job
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.reporting.columns import (
-    MAX_SHOWN_LEVELS,
     REST,
     _shares,
     doubt_of_functions,
@@ -49,7 +49,7 @@ def test_explained_shares_are_none_by_chance_and_all_of_copies():
 def test_rare_levels_are_one():
     rows = np.tile(np.arange(20, 0, -1), (2, 1))
     found = _shares([f"v{k}" for k in range(19)], rows, ORDER)
-    assert found["levels"] == [*(f"v{k}" for k in range(MAX_SHOWN_LEVELS)), REST]
+    assert found["levels"] == [*(f"v{k}" for k in range(PAGE_LIMITS.levels)), REST]
     assert found["rows"][0][-1] == sum(range(2, 9))
 
 

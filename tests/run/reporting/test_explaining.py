@@ -9,10 +9,10 @@ from distsvc.models.baselines.rules import Centres
 from distsvc.models.linear.rule import BallRule
 from distsvc.models.support_vector.level_tree.directions import MOST_COVARIANCES
 from distsvc.published.predict import predict_table
+from distsvc.report.content.limits import PAGE_LIMITS, PageLimits
 from distsvc.run.job import run_job
 from distsvc.run.reporting import explaining
 from distsvc.run.reporting.explaining import (
-    MAX_VECTOR_COMPONENTS,
     components,
     labelled_pilot,
     plane,
@@ -161,7 +161,7 @@ def test_components_are_those_of_the_singular_vectors(width):
     centred = rows - rows.mean(axis=0)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
     expected = centred @ axes[: found.shape[1]].T
-    assert found.shape == (40, min(width, MAX_VECTOR_COMPONENTS))
+    assert found.shape == (40, min(width, PAGE_LIMITS.vector_components))
     np.testing.assert_allclose(np.abs(found), np.abs(expected), rtol=1e-3, atol=1e-3)
 
 
@@ -291,7 +291,7 @@ def test_where_all_rows_lie_outside_all_are_drawn():
 
 
 def test_a_part_of_a_large_pilot_is_drawn(monkeypatch):
-    monkeypatch.setattr(explaining, "MAX_DRAWN_ROWS", 40)
+    monkeypatch.setattr(explaining, "PAGE_LIMITS", PageLimits(drawn_rows=40))
     X = three_clusters(100)
     found = drawn(X, np.ones(100))
     assert len(found.x) == len(found.label) == 40

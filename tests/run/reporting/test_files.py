@@ -17,6 +17,7 @@ import pytest
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError, TemporaryError
 from distsvc.job.file import load_job, parse_job
+from distsvc.report.content.limits import PageLimits
 from distsvc.report.content.report import Report
 from distsvc.report.page import render_page
 from distsvc.run.job import run_job
@@ -126,7 +127,7 @@ def test_a_small_table_has_its_labels_in_the_page(shop, monkeypatch):
     page = (shop.out(FIRST) / "report.html").read_text()
     [encoded] = re.findall(r'href="data:text/csv;base64,([^"]*)"', page)
     assert base64.b64decode(encoded).decode() == report.rows.csv
-    monkeypatch.setattr(files, "MAX_LISTED_ROWS", 599)
+    monkeypatch.setattr(files, "PAGE_LIMITS", PageLimits(listed_rows=599))
     report = shop.run(SECOND, input={"id": "customer"})
     assert report.rows.csv == ""
     assert "data:text/csv" not in (shop.out(SECOND) / "report.html").read_text()
@@ -136,7 +137,7 @@ def test_the_stated_size_is_that_of_the_code():
     from distsvc.report.formats import TEMPLATES
 
     text = (TEMPLATES / "parts/rows.html").read_text()
-    assert f"at most {files.MAX_LISTED_ROWS:,} rows" in text
+    assert f"at most {files.PAGE_LIMITS.listed_rows:,} rows" in text
 
 
 def clusters_of(out):

@@ -1,0 +1,35 @@
+"""The largest numbers of things that a report and its page show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PageLimits:
+    """Maximum numbers; what lies beyond is folded away, counted, sampled or left out."""
+
+    rows: int = 20  # of a table before it is folded; one further row is never folded alone
+    clusters: int = 60  # compared and on cards, the largest; more make the page slow to load
+    cards: int = 6  # not folded away
+    numbered: int = 100  # clusters with a number in a figure
+    columns: int = 24  # of the table of clusters
+    levels: int = 12  # of a column; the rest are one more level
+    changes: int = 6  # between two answers that are named
+    names: int = 8  # ids or columns in a sentence or cell
+    history_ids: int = 5  # ids in a cell of the history
+    nights: int = 31  # latest nights of the history that are not folded away
+    listed_rows: int = 5_000  # rows of a table whose labels are listed in the page
+    drawn_rows: int = 3_000  # of a larger table a random sample is drawn
+    node_rows: int = 300  # drawn at a split
+    terms: int = 40  # columns in a condition in the table's units
+    branches: int = 40  # listed; all branches that became clusters are listed
+    profile_points: int = 40  # of a branch's outline
+    grid_points: int = 120  # on each axis of a boundary's picture
+    vector_components: int = 20  # principal components that describe a vector
+    name: int = 60  # characters of a name
+    column_name: int = 40  # characters of a column in a cluster's name
+    warning: int = 110  # characters of a warning that is not folded away
+
+
+PAGE_LIMITS = PageLimits()
