@@ -13,7 +13,7 @@ from distsvc.job.config import Job, PreprocessConfig
 from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.columns.maps import AS_FOUND, GivenColumn
 from distsvc.models.columns.model import ColumnModel
-from distsvc.models.graph.clarity import clarity
+from distsvc.models.graph.engine import clarity
 from distsvc.models.mixture_clustering.engine import MixtureEngine
 from distsvc.models.rows.robust_scale import ColumnSpread, present_values
 from distsvc.models.rows.scaling import ColumnSums, Scaling

@@ -1,6 +1,6 @@
 import pytest
 
-from distsvc.report.figures import clusters, levels, moves, tree
+from distsvc.report.figures import clusters, levels, nights, tree
 
 
 @pytest.fixture
@@ -13,6 +13,6 @@ def no_figures(monkeypatch):
 @pytest.fixture
 def undrawn(no_figures, monkeypatch):
     """Leave all figures out where a test looks only at the page's own text."""
-    drawings = (levels, "level_tree"), (tree, "tree"), (tree, "curve"), (moves, "alluvial")
+    drawings = (levels, "level_tree"), (tree, "tree"), (tree, "curve"), (nights, "alluvial")
     for module, name in drawings:
         monkeypatch.setattr(module, name, lambda *_: None)

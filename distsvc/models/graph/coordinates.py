@@ -19,7 +19,7 @@ from scipy.sparse import coo_array, csr_array, diags_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from threadpoolctl import threadpool_limits
 
-from distsvc.models.graph.slow_modes import slowest_modes
+from distsvc.kernels.diffusion import N_DIFFUSED, walk_on
 from distsvc.models.rows.neighbours import nearest_others
 
 NEIGHBOURS = 15
@@ -28,9 +28,6 @@ NEIGHBOURS = 15
 
 SCALED_BY = 7
 """Rank of the neighbour whose distance is a row's local scale."""
-
-LEAST_WEIGHT = 1e-9
-"""Minimum weight of an edge, so that isolated points stay connected."""
 
 MOST_COORDINATES = 20
 """Number of diffusion coordinates."""
@@ -46,9 +43,6 @@ FEWEST_POINTS = 100
 MOST_TIED = 0.1
 """Maximum share of the points whose 15th and 16th neighbours are equally near. On a lattice the
 choice between them would be arbitrary, and so would the clusters."""
-
-ROUNDING = 1e-5
-"""Relative tolerance for equal distances."""
 
 
 class Without(StrEnum):
@@ -92,12 +86,12 @@ def neighbour_graph(points: np.ndarray, n_jobs: int | None = 1) -> csr_array | N
     m, k = len(points), NEIGHBOURS
     distances, numbers = nearest_others(points, k + 1, n_jobs)
     last, next_one = distances[:, k - 1], distances[:, k]
-    if np.isclose(last, next_one, rtol=ROUNDING, atol=0.0).mean() > MOST_TIED:
+    if np.isclose(last, next_one, rtol=1e-5, atol=0.0).mean() > MOST_TIED:
         return None
     distances, numbers = distances[:, :k], numbers[:, :k]
     scales = np.maximum(distances[:, SCALED_BY - 1], np.finfo(np.float32).tiny)
     exponents = distances / scales[:, None] * (distances / scales[numbers])
-    weights = np.maximum(np.exp(-exponents), LEAST_WEIGHT).ravel()
+    weights = np.maximum(np.exp(-exponents), 1e-9).ravel()  # isolated points stay connected
     ends = np.repeat(np.arange(m), k), numbers.ravel()
     directed = coo_array((weights, ends), shape=(m, m)).tocsr()
     return directed.maximum(directed.T).tocsr()
@@ -124,3 +118,66 @@ def _walk_vectors(weights: csr_array) -> np.ndarray | None:
     found = np.empty_like(psi)
     found[order] = psi
     return found
+
+
+def slowest_modes(
+    similar: csr_array,
+    stationary: np.ndarray,
+    k: int,
+    restarts: float,
+    *,
+    max_iterations: int = 20,
+    tolerance: float = 1e-3,
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the k largest eigenvalues (k,), descending, and eigenvectors (m, k), both float64.
+
+    The matrix (m, m) float64 is symmetric, with eigenvalues from -1 to 1, m >= 32 and k <= 20. The
+    eigenvector `stationary` (m,) of 1, of length 1, is excluded. None if the k-th eigenvalue is at
+    least 1 - `restarts`, which is known long before the vectors are. The error of a mode, relative
+    to its decay per step, is at most `tolerance`.
+
+    A polynomial that is small on the spectrum except its upper end is applied to a block of
+    vectors. The best vectors in the span of the block are then computed, and both steps repeat.
+    Methods that follow one vector, such as Lanczos's, can miss some of several equally slow modes,
+    and each piece of a graph is such a mode.
+
+    Source: Chebyshev-filtered subspace iteration, Zhou, Saad, Tiago and Chelikowsky 2006.
+    Departures: the block has twelve spare vectors. The polynomial is computed in float32, and its
+    degree follows from the spectrum. The error is relative to the mode's decay per step.
+    """
+    parts = similar.data.astype(np.float32), similar.indices, similar.indptr
+    block = np.random.default_rng(0).normal(size=(len(stationary), N_DIFFUSED))
+    low, high = 0.0, 1.0
+    for _ in range(max_iterations):
+        block = _filtered(parts, block.astype(np.float32), low, high).astype(np.float64)
+        block -= np.outer(stationary, stationary @ block)
+        block = np.linalg.qr(block / np.linalg.norm(block, axis=0))[0]
+        walked = similar @ block
+        walked -= np.outer(stationary, stationary @ walked)
+        values, turns = np.linalg.eigh(block.T @ walked)
+        values, turns = values[::-1], turns[:, ::-1]
+        if values[k - 1] >= 1.0 - restarts:  # Ritz values are lower bounds
+            return None
+        block = block @ turns
+        wrong = np.linalg.norm(walked @ turns[:, :k] - block[:, :k] * values[:k], axis=0)
+        if np.all(wrong <= tolerance * (1.0 - (1.0 - restarts) * values[:k])):
+            break
+        low, high = float(values[-1]), float(values[0])
+    return values[:k], block[:, :k]
+
+
+def _filtered(
+    parts: tuple[np.ndarray, np.ndarray, np.ndarray], block: np.ndarray, low: float, high: float
+) -> np.ndarray:
+    """Return the Chebyshev polynomial on [-1, low] of the matrix times a block (m, 32) float32."""
+    half, middle = 0.5 * (low + 1.0), 0.5 * (low - 1.0)
+    growth = np.arccosh((high - middle) / half)
+    # The slowest mode grows by a factor of e^8 relative to the block's last one.
+    steps = int(np.clip(8.0 / growth, 2, 100))
+    a, b = np.float32(1.0 / half), np.float32(-middle / half)
+    before, now = block, np.zeros_like(block)
+    walk_on(*parts, before, now, a, b, np.float32(0.0))
+    for _ in range(steps - 1):
+        walk_on(*parts, now, before, 2 * a, 2 * b, np.float32(1.0))
+        before, now = now, before
+    return now

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from distsvc.job.parameters import completed
 from distsvc.kernels.projection import project
 from distsvc.models.graph.coordinates import Without, diffusion_coordinates
 from distsvc.models.graph.landmarks import LandmarkRule
@@ -230,3 +231,21 @@ def _rank_in_cluster(labels: np.ndarray) -> np.ndarray:
     ranks = np.empty(len(labels), np.int64)
     ranks[order] = np.arange(len(labels)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     return ranks
+
+
+def clarity(rows: np.ndarray, seed: int, max_rows: int = 3_000) -> float:
+    """Return the score of the graph's answer for the first of the rows (m, d) float64.
+
+    It chooses between two scalings. Rows are in random order. The score is 0 if the answer is one
+    cluster or there is no graph.
+    """
+    engine = GraphEngine(Parameters.of(completed("support-vector", {})), seed)
+    some = rows[:max_rows]
+    some = (some - some.mean(axis=0)).astype(np.float32)
+    engine.set_pilot(some)
+    engine.place(some, np.arange(len(some), dtype=np.uint64))
+    engine.learn()
+    if engine.coordinates is None:
+        return 0.0
+    answer = engine.tree.levels.blind
+    return answer.standing if answer.n_clusters > 1 else 0.0

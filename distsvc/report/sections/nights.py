@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.parts import ColumnDrift, DriftPart, LineagePart, StoryPart
-from distsvc.report.figures import moves
+from distsvc.report.figures import nights as figures
 from distsvc.report.formats import (
     Caption,
     FoldedTable,
@@ -60,11 +60,11 @@ ENDED = {"split": "split", "absorbed": "absorbed", "disappeared": "gone"}
 ORDER = ("split", "absorbed", "disappeared", "split off", "returned", "appeared", "survived")
 
 
-def moved_rows(found: LineagePart) -> moves.Flow | None:
+def moved_rows(found: LineagePart) -> figures.Flow | None:
     """Return the rows that moved, for the drawing; None if there are fewer than two clusters."""
     if found.moves is None or found.mode == "assign" or not found.rows:
         return None
-    flow = moves.flow(found.moves)
+    flow = figures.flow(found.moves)
     several = max(len(flow.before), len(flow.after)) > 1
     return flow if several and flow.rows.sum() > 0 else None
 
@@ -76,7 +76,7 @@ def draw_moves(found: LineagePart, colours: Mapping[int, str]) -> str | None:
         return None
     before = {s.id: ENDED[s.event] for s in found.clusters if s.event in ENDED and not s.is_new}
     after = {s.id: "new" for s in found.clusters if s.is_new}
-    return moves.alluvial(flow, (before, after), colours)
+    return figures.alluvial(flow, (before, after), colours)
 
 
 def moves_caption(found: LineagePart) -> Caption:

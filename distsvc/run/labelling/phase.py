@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 
 from distsvc.errors import TemporaryError
-from distsvc.models.rows.sampling import row_keys
+from distsvc.models.rows import sampling
 from distsvc.run.algorithms.algorithm import Columns
 from distsvc.run.labelling.columns import (
     Entry,
@@ -21,18 +22,73 @@ from distsvc.run.labelling.columns import (
 )
 from distsvc.run.labelling.counts import ClusterContents, Counts, IdCounts, IdReport, counts_ids
 from distsvc.run.labelling.labeller import OWN, PREVIOUS, REFERENCE, Labeller, read_labellers
-from distsvc.run.labelling.row_ids import PilotIds
 from distsvc.run.learning.preparation import PREPARATION, Preparation, prepared_block
-from distsvc.run.learning.survey import Pilot
+from distsvc.run.learning.survey import Pilot, pilot_limit, rows_aside
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 from distsvc.run.work.plan import Plan
 from distsvc.storage.places.arrays import file_facts
 from distsvc.storage.places.store import Store, changed_since
 from distsvc.storage.publishing.formats import output_format
+from distsvc.storage.rows.blocks import Block
+from distsvc.storage.rows.id_texts import id_texts
 
 FILLED = "filled"
 """Folder of labels in a format that is converted from the parts."""
+
+
+class PilotIds:
+    """Ids of the rows that may be in the pilot, which the page may name.
+
+    Partitions have their own, merged into one.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (m,), int64
+        Numbers of the rows in the table.
+    keys : ndarray of shape (m,), uint64
+        Keys of the rows, ascending.
+    texts : ndarray of shape (m,), str
+
+    """
+
+    def __init__(self, run: RunDirectory):
+        self.seed, self.aside = run.plan.seed, rows_aside(run)
+        self.limit = np.uint64(pilot_limit(run.plan))
+        # Extreme rows are not in the pilot, and each shares the key of another row.
+        self.most = run.plan.pilot_rows + len(self.aside)
+        self.rows, self.keys = np.zeros(0, np.int64), np.zeros(0, np.uint64)
+        self.texts = np.zeros(0, "U1")
+
+    def add(self, block: Block) -> None:
+        """Add the rows of a block."""
+        numbers = block.rows - np.searchsorted(self.aside, block.rows)
+        keys = sampling.row_keys(self.seed, numbers)
+        places = np.flatnonzero(keys <= self.limit)
+        if len(self.keys) >= self.most:
+            places = places[keys[places] <= self.keys[-1]]
+        places = places[sampling.lowest(keys[places], self.most)]
+        self._keep(block.rows[places], keys[places], id_texts(block.ids, places))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the arrays for `merge`."""
+        return {"id_rows": self.rows, "id_keys": self.keys, "id_texts": self.texts}
+
+    def merge(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Add the ids of another partition."""
+        self._keep(arrays["id_rows"], arrays["id_keys"], arrays["id_texts"])
+
+    def by_row(self) -> dict[int, str]:
+        """Return the ids by row number, without missing ids."""
+        pairs = zip(self.rows.tolist(), self.texts.tolist(), strict=True)
+        return {row: text for row, text in pairs if text}
+
+    def _keep(self, rows: np.ndarray, keys: np.ndarray, texts: np.ndarray) -> None:
+        keys = np.concatenate([self.keys, keys])
+        kept = sampling.lowest(keys, self.most)
+        self.keys = keys[kept]
+        self.rows = np.concatenate([self.rows, rows])[kept]
+        self.texts = np.concatenate([self.texts, texts])[kept]
 
 
 @dataclass(frozen=True)
@@ -219,7 +275,7 @@ def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
         if row_ids is not None:
             row_ids.add(block)
         if pilot is not None:
-            pilot.add(block.X, row_keys(plan.seed, block.rows))
+            pilot.add(block.X, sampling.row_keys(plan.seed, block.rows))
     more = {} if pilot is None else {"pilot": pilot.X, "keys": pilot.keys}
     more |= contents.arrays()
     for one in optional:

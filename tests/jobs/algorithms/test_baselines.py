@@ -9,10 +9,10 @@ from sklearn.preprocessing import StandardScaler
 from distsvc.baselines import BICO, SPDC, DePDDP, FuzzyCMeans, KMeans
 from distsvc.errors import JobFileError
 from distsvc.job.file import parse_job
-from distsvc.models.baselines import sampled
 from distsvc.published.predict import predict_table
 from distsvc.report.content.report import Report
 from distsvc.report.page import render_page
+from distsvc.run.algorithms import sampled
 from distsvc.run.job import run_job
 from distsvc.storage.places.arrays import read_json
 from tests.published_files import listed, published_file

@@ -5,7 +5,7 @@ import pytest
 
 from distsvc.errors import DataError
 from distsvc.report.content.parts import Moves
-from distsvc.report.figures import moves
+from distsvc.report.figures import nights as figures
 from distsvc.report.figures.drawing import GREY, cluster_colours, variable
 from distsvc.report.sections.headline import answer
 from tests.report.reports import (
@@ -220,7 +220,7 @@ def test_nothing_to_draw(rows):
 def flow_of(rows, before=None, after=None):
     before = list(range(len(rows))) if before is None else before
     after = list(range(len(rows[0]))) if after is None else after
-    return moves.flow(Moves(**make_moves(before, after, np.array(rows))))
+    return figures.flow(Moves(**make_moves(before, after, np.array(rows))))
 
 
 def test_no_row_is_lost_where_clusters_are_joined():
@@ -228,9 +228,9 @@ def test_no_row_is_lost_where_clusters_are_joined():
     rows = [[(i * 37 + j * 11) % 13 for j in range(n)] for i in range(n)]
     found = flow_of(rows)
     assert found.rows.sum() == sum(map(sum, rows))
-    assert len(found.before) == len(found.after) == moves.FLOWS.max_clusters + 1
+    assert len(found.before) == len(found.after) == figures.FLOWS.max_clusters + 1
     assert found.before[-1] is found.after[-1] is None
-    assert found.others == (n - moves.FLOWS.max_clusters, n - moves.FLOWS.max_clusters)
+    assert found.others == (n - figures.FLOWS.max_clusters, n - figures.FLOWS.max_clusters)
 
 
 def test_what_moved_is_drawn_before_what_is_large():

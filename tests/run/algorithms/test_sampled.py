@@ -7,7 +7,7 @@ import pytest
 
 from distsvc.baselines import BICO, SPDC, DePDDP, FuzzyCMeans
 from distsvc.models.baselines.rules import Centres, Splits
-from distsvc.models.baselines.sampled import MAX_FITTED_ROWS, SampledEngine
+from distsvc.run.algorithms.sampled import MAX_FITTED_ROWS, SampledEngine
 
 MODELS = {
     "bico": lambda: BICO(4, size=60, random_state=3),
