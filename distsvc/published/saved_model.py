@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from distsvc.errors import DataError
-from distsvc.inputs.rows import Input, RowValues
+from distsvc.inputs.rows import Input, RowValues, UserData
 from distsvc.run.algorithms.algorithm import Columns
 from distsvc.run.labelling.columns import OptionalColumns, optional_columns, published_names
 from distsvc.run.labelling.counts import used_clusters
@@ -131,7 +131,7 @@ class Model:
         preparation, labeller, arrays = read_labeller(model, folder)
         return cls(model, preparation, labeller, used_clusters(arrays["cluster_counts"]))
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: UserData) -> Any:
         """Return the labels of raw rows.
 
         Parameters
@@ -159,7 +159,7 @@ class Model:
         """
         return self._values(X, RowValues("label", np.int32))
 
-    def score_samples(self, X: Any) -> Any:
+    def score_samples(self, X: UserData) -> Any:
         """Return the scores of raw rows, explained in the manifest.
 
         Parameters
@@ -186,7 +186,7 @@ class Model:
         """
         return self._values(X, RowValues("score", np.float32))
 
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: UserData) -> Any:
         """Return the memberships of raw rows in all clusters, in the order of `ids`.
 
         Parameters
@@ -224,7 +224,7 @@ class Model:
             )
         return self._values(X, RowValues("share", np.float32, self.ids.tolist()))
 
-    def predict_batches(self, X: Any) -> Iterator[pa.RecordBatch]:
+    def predict_batches(self, X: UserData) -> Iterator[pa.RecordBatch]:
         """Yield the published columns of raw rows, batch by batch.
 
         Parameters
@@ -266,7 +266,7 @@ class Model:
                 arrays = {name: array.take(places) for name, array in arrays.items()}
             yield pa.record_batch(arrays if ids is None else {self.id: ids} | arrays)
 
-    def label(self, X: Any) -> pa.Table:
+    def label(self, X: UserData) -> pa.Table:
         """Return the published columns of raw rows as one table.
 
         Parameters
@@ -294,14 +294,14 @@ class Model:
         batches = list(self.predict_batches(X))
         return pa.Table.from_batches(batches, None if batches else self.published)
 
-    def _read(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _read(self, X: UserData) -> tuple[np.ndarray, np.ndarray]:
         """Return the usable rows of X, raw and prepared, both (m, d)."""
         rows = self._rows(X)
         blocks = [(block.X, self._prepared(block, rows)) for _, _, block in self._blocks(rows)]
         raw, prepared = zip(*blocks, strict=True)
         return np.concatenate(raw), np.concatenate(prepared)
 
-    def _values(self, X: Any, answer: RowValues) -> Any:
+    def _values(self, X: UserData, answer: RowValues) -> Any:
         """Return the values of raw rows, lazily if the rows are lazy."""
         rows = self._rows(X)
         of_part = partial(self._of_part, answer)
@@ -324,7 +324,7 @@ class Model:
             return rule.shares(Z)
         return self.ids[rule.labels(Z)] if name == "label" else rule.scores(Z)
 
-    def _rows(self, X: Any) -> Input:
+    def _rows(self, X: UserData) -> Input:
         return given_rows(X, self._features, choose_block_rows(len(self._numbers)))
 
     def _blocks(self, rows: Input) -> Iterator[tuple[pa.Array | None, np.ndarray, Block]]:

@@ -21,7 +21,7 @@ problems don't have; and the inner solver of Algorithm 4 that stores the matrix 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -30,6 +30,7 @@ import numpy as np
 from scipy import sparse
 
 from distsvc.errors import DataError
+from distsvc.job.parameters import Given
 from distsvc.kernels import dual_cd as kernels
 from distsvc.models.rows import checkpoints
 from distsvc.models.rules.fields import ArrayField, Facts, Field, check_fields, real, whole
@@ -240,7 +241,7 @@ class Method:
     shrinking: bool = True
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Method:
+    def of(cls, given: Given) -> Method:
         """Return the method from the parameters of an estimator."""
         return cls(**{field.name: given[field.name] for field in fields(cls)})
 

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from distsvc.errors import ParameterError
+from distsvc.job.parameters import Given
 from distsvc.models.linear.coordinate_descent import (
     Method,
     Problem,
@@ -88,7 +89,7 @@ class LinearEngine(ABC):
     support: np.ndarray  # (n_SV,) int64, rows of `fit_rows` with a positive alpha
     dual_coef: np.ndarray  # (n_SV,) float64, their alpha, with the sum 1
 
-    def __init__(self, parameters: Mapping[str, Any], seed: int):
+    def __init__(self, parameters: Given, seed: int):
         self.parameters = dict(parameters)
         self.method = Method.of(parameters)
         self.tol: float = parameters["tol"]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from distsvc.job.parameters import check_parameters, check_streams, is_several
+from distsvc.job.parameters import Given, check_parameters, check_streams, is_several
 from distsvc.models.support_vector.boundary.base import Parameters
 from distsvc.models.support_vector.boundary.engine import BoundaryEngine
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
@@ -19,7 +16,7 @@ LABELLING_PARAMETERS = (
 """Parameters that can change after training."""
 
 
-def engine_for(parameters: Mapping[str, Any], seed: int) -> EitherEngine:
+def engine_for(parameters: Given, seed: int) -> EitherEngine:
     """Return the engine for the parameters of `SupportVectorClustering`, by name.
 
     ``labelling="auto"`` is the level tree if a number of clusters or a list of gammas is given, or
@@ -43,7 +40,7 @@ def engine_for(parameters: Mapping[str, Any], seed: int) -> EitherEngine:
     return BoundaryEngine(given, seed)
 
 
-def engine_for_blocks(parameters: Mapping[str, Any], seed: int) -> BoundaryEngine:
+def engine_for_blocks(parameters: Given, seed: int) -> BoundaryEngine:
     """Return the engine for a stream of blocks, which labels by equilibria.
 
     Raises

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from distsvc.report.content.model_parts import LevelTreePart
 from distsvc.report.figures import drawing
@@ -185,7 +185,7 @@ class Scale:
         lowest_valley = min((hill.death for hill in shown[1:]), default=0.0)
         self.fine = max(lowest_top / 8, 2 * lowest_valley, 1e-12)
 
-    def __call__(self, level: Any) -> Any:
+    def __call__(self, level: ArrayLike) -> Array:
         """Return the height of a level, or of an array of them."""
         return HILLS.height * np.log1p(np.asarray(level) / self.fine) / np.log1p(1 / self.fine)
 

@@ -130,7 +130,7 @@ class AlgorithmJob(ABC):
 
     @classmethod
     @abstractmethod
-    def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> Self | None:
+    def begin(cls, job: Job, table: Table, parameters: Given) -> Self | None:
         """Return the algorithm of a job; None if the job names another.
 
         `parameters` are all parameters of the estimator, checked.

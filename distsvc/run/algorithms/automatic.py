@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from distsvc.job.config import Job
+from distsvc.job.parameters import Given
 from distsvc.models.automatic.decision import PartitionProposal, ViewDecision
 from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.automatic.rule import MixtureRule
@@ -116,14 +117,14 @@ class Automatic(AlgorithmJob):
     rules = (LevelRule, LandmarkRule, MixtureRule)
     engine: AutomaticEngine
 
-    def __init__(self, engine: AutomaticEngine, parameters: dict[str, Any], job: Job, table: Table):
+    def __init__(self, engine: AutomaticEngine, parameters: Given, job: Job, table: Table):
         self.engine, self.parameters = engine, parameters
         self.levels = LevelTrees(engine.trees, engine.levels).of_table(job, table)
         self.graph = Graph(engine.graph)
         self.readings = self.levels.readings
 
     @classmethod
-    def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> Automatic | None:
+    def begin(cls, job: Job, table: Table, parameters: Given) -> Automatic | None:
         """Return the default algorithm if the job does not name another, else None."""
         if job.model.algorithm != "auto":
             return None

@@ -13,12 +13,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from distsvc.job.config import Job
-from distsvc.job.parameters import IN_MEMORY
+from distsvc.job.parameters import IN_MEMORY, Given
 from distsvc.models.rows.checkpoints import Checkpoint
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.boundary import labelling
@@ -54,7 +53,7 @@ class BoundaryModel(SupportVectorJob):
     engine: BoundaryEngine
 
     @classmethod
-    def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> BoundaryModel | None:
+    def begin(cls, job: Job, table: Table, parameters: Given) -> BoundaryModel | None:
         """Return the algorithm if the job names it, else None; SVC and FSVC get fewer rows."""
         begun = super().begin(job, table, parameters)
         if begun is not None and begun.engine.parameters.labelling in IN_MEMORY:

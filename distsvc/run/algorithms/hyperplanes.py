@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from distsvc.job.config import Job
-from distsvc.job.parameters import check_parameters
+from distsvc.job.parameters import Given, check_parameters
 from distsvc.models.hyperplanes.engine import TreeEngine
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.hyperplanes.tree import ClusterTree, GrowingTree, valley
@@ -55,7 +55,7 @@ class Hyperplanes(AlgorithmJob):
     engine: TreeEngine
 
     @classmethod
-    def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> Hyperplanes | None:
+    def begin(cls, job: Job, table: Table, parameters: Given) -> Hyperplanes | None:
         """Return the algorithm of a job for iMDH, else None."""
         if job.model.algorithm != "imdh":
             return None

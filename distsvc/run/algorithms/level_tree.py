@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from distsvc.job.config import Job
+from distsvc.job.parameters import Given
 from distsvc.models.nights.continuity import MATCHED_ROWS
 from distsvc.models.rows import sampling
 from distsvc.models.rows.checkpoints import Checkpoint
@@ -166,7 +166,7 @@ class LevelTrees(SupportVectorJob):
     matched_rows = 0
 
     @classmethod
-    def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> LevelTrees | None:
+    def begin(cls, job: Job, table: Table, parameters: Given) -> LevelTrees | None:
         """Return the algorithm of a job for the level tree, else None."""
         begun = super().begin(job, table, parameters)
         return begun.of_table(job, table) if begun else None

@@ -12,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from distsvc.job.config import Job, PreprocessConfig
-from distsvc.job.parameters import check_parameters
+from distsvc.job.parameters import Given, check_parameters
 from distsvc.models.linear.engine import MEMORY_BYTES, BallEngine, LinearEngine, OneClassEngine
 from distsvc.models.linear.rule import BallRule, OneClassRule
 from distsvc.models.linear.working_set import (
@@ -62,7 +61,7 @@ class Linear(AlgorithmJob):
     engine: LinearEngine
 
     @classmethod
-    def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> Linear | None:
+    def begin(cls, job: Job, table: Table, parameters: Given) -> Linear | None:
         """Return the algorithm of a job for a linear one-class model, else None."""
         if job.model.algorithm not in PROBLEMS:
             return None

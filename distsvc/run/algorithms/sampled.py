@@ -10,12 +10,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from distsvc.job.config import Job
+from distsvc.job.parameters import Given
 from distsvc.models.baselines.rules import Centres, Splits
 from distsvc.models.mixture_clustering.engine import MixtureEngine
 from distsvc.models.mixture_clustering.rule import ComponentRule
@@ -115,7 +116,7 @@ class Sampled(AlgorithmJob):
     engine: SampledEngine
 
     @classmethod
-    def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> Sampled | None:
+    def begin(cls, job: Job, table: Table, parameters: Given) -> Sampled | None:
         """Return the algorithm of a job for any baseline, else None."""
         from distsvc.models.baselines.estimator import Baseline
         from distsvc.models.estimators import ESTIMATORS
@@ -160,7 +161,7 @@ class MixtureJob(AlgorithmJob):
     engine: MixtureEngine
 
     @classmethod
-    def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> MixtureJob | None:
+    def begin(cls, job: Job, table: Table, parameters: Given) -> MixtureJob | None:
         """Return the algorithm of a job for a mixture, else None."""
         if job.model.algorithm != "mixture":
             return None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
 from distsvc.job.config import Job
-from distsvc.job.parameters import COMPOSED, composed
+from distsvc.job.parameters import COMPOSED, Given, composed
 from distsvc.models.support_vector.boundary.base import SupportVectorEngine
 from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.model_parts import DomainPart
@@ -25,7 +25,7 @@ class SupportVectorJob(AlgorithmJob):
     engine: SupportVectorEngine
 
     @classmethod
-    def begin(cls, job: Job, table: Table, parameters: dict[str, Any]) -> Self | None:
+    def begin(cls, job: Job, table: Table, parameters: Given) -> Self | None:
         """Return the algorithm of a job with this engine, else None."""
         from distsvc.models.support_vector.engines import engine_for
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
 
 from distsvc.errors import UnusableRowsError
+from distsvc.job.parameters import Given
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rows.scaling import check_finite
 from distsvc.models.rules.fields import Facts
@@ -50,7 +50,7 @@ class Parameters:
     variant: str
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Parameters:
+    def of(cls, given: Given) -> Parameters:
         """Return the parameters from the checked parameters of the estimator, by name."""
         return cls(**{field.name: given[field.name] for field in fields(cls)})
 
