@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,14 @@ SMALLEST_SPREAD = 1e-15
 """Minimum standard deviation of a column that is scaled; the maximum is the inverse."""
 
 LEAST_AGREEMENT = 0.5
-"""Mean adjusted Rand index between restarts below which the number of clusters is lowered."""
+"""Mean adjusted Rand index between restarts below which the number of clusters may be lowered."""
+
+MIN_SHARED_INFORMATION = 0.5
+"""Mean normalised mutual information between restarts from which the number is not lowered."""
+
+
+Blocks = Callable[[int, Ranges, int], Iterable[np.ndarray]]
+"""Function of epoch, key ranges and first range that yields blocks of centred rows (n, d)."""
 
 
 @dataclass
@@ -245,13 +253,18 @@ class TreeEngine:
         """Return cuts on which the restarts agree, and their Rand indices (m, m) on the pilot.
 
         If the mean index of `cuts` is below `LEAST_AGREEMENT`, the number of clusters is lowered
-        until it is not. If no number has the minimum index, `cuts` are returned.
+        until it is not. If no number has the minimum index, `cuts` are returned. So they are if
+        restarts share `MIN_SHARED_INFORMATION`: many small clusters lower the index more than the
+        information, and fewer clusters would lose it.
         """
         alike = self._rand_indices(cuts)
         one_cluster = self.clearest_valley < self.parameters["valley"]
         if self.parameters["n_clusters"] is not None or one_cluster:
             return cuts, alike
         if _mean_agreement(alike) >= LEAST_AGREEMENT:
+            return cuts, alike
+        labels = [cut.labels_of(self.pilot) for cut in cuts]
+        if mean_shared_information(labels) >= MIN_SHARED_INFORMATION:
             return cuts, alike
         usual = int(np.median([cut.n_clusters for cut in cuts]))
         for k in range(usual - 1, 1, -1):
@@ -358,6 +371,27 @@ def share_alike(alike: np.ndarray) -> float:
     """
     m = len(alike)
     return float((np.count_nonzero(alike > SAME_ANSWER) - 1) / (m - 1)) if m > 1 else float("nan")
+
+
+def mean_shared_information(labels: Sequence[np.ndarray]) -> float:
+    """Return the mean normalised mutual information of all pairs of labellings (n,).
+
+    It is normalised by the geometric mean of the entropies, and 0 for a pair with a single cluster.
+    """
+    entropies = [_entropy(np.bincount(own)) for own in labels]
+    shared = []
+    for i, j in combinations(range(len(labels)), 2):
+        together = np.bincount(labels[i] * (int(labels[j].max()) + 1) + labels[j])
+        product = entropies[i] * entropies[j]
+        information = entropies[i] + entropies[j] - _entropy(together)
+        shared.append(information / product**0.5 if product > 0.0 else 0.0)
+    return float(np.mean(shared)) if shared else 1.0
+
+
+def _entropy(counts: np.ndarray) -> float:
+    """Return the entropy in nats of a distribution with these counts."""
+    shares = counts[counts > 0] / counts.sum()
+    return max(-float((shares * np.log(shares)).sum()), 0.0)
 
 
 def _mean_agreement(alike: np.ndarray) -> float:

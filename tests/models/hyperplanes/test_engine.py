@@ -3,9 +3,14 @@ import itertools
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
-from sklearn.metrics import adjusted_rand_score
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
-from distsvc.models.hyperplanes.engine import TreeEngine, most_agreeing, share_alike
+from distsvc.models.hyperplanes.engine import (
+    TreeEngine,
+    mean_shared_information,
+    most_agreeing,
+    share_alike,
+)
 from distsvc.models.hyperplanes.tree import elbow
 from distsvc.models.rows import sampling
 from distsvc.models.rows.agreement import rand_indices
@@ -174,6 +179,19 @@ def test_the_partition_that_agrees_most():
     assert share_alike(alike[best]) == np.mean(np.array(indices) > 0.8) == pytest.approx(2 / 3)
     assert most_agreeing(rand_indices(partitions[:3][::-1])) == 0
     assert most_agreeing(rand_indices([odd, common])) == 0
+
+
+def test_shared_information():
+    rng = np.random.default_rng(0)
+    partitions = [rng.integers(k, size=200) for k in (2, 3, 9)]
+    partitions.append(np.where(rng.random(200) < 0.1, 0, partitions[2]))
+    expected = [
+        normalized_mutual_info_score(a, b, average_method="geometric")
+        for a, b in itertools.combinations(partitions, 2)
+    ]
+    assert mean_shared_information(partitions) == pytest.approx(np.mean(expected))
+    assert mean_shared_information(partitions[:1]) == 1.0
+    assert mean_shared_information([partitions[0], np.zeros(200, int)]) == 0.0
 
 
 def test_agreement_of_few():

@@ -89,6 +89,16 @@ def test_the_number_of_clusters_is_lowered_until_trees_agree(monkeypatch):
     assert told.n_clusters_ == 16
 
 
+def test_the_number_of_clusters_stays_where_trees_share_much(monkeypatch):
+    """Trees that share the most of their information keep what lower numbers would lose."""
+    monkeypatch.setattr("distsvc.models.hyperplanes.engine.elbow", lambda curve, rule: 16)
+    monkeypatch.setattr("distsvc.models.hyperplanes.engine.LEAST_AGREEMENT", 0.99)
+    X, _ = blobs(8, 3, n=2000)
+    model = IncrementalMDH(n_init=5, scale="none", random_state=0).fit(X)
+    assert model.n_clusters_ == 16
+    assert model.notes_ == []
+
+
 def test_a_copied_row_and_other_orders_have_nearly_the_same_clusters():
     X = load_wine().data
     model = IncrementalMDH(random_state=0).fit(X)
