@@ -55,15 +55,15 @@ class Stream:
 class TreeEngine:
     """Grows a tree for every restart and chooses one, for `fit` and for a job.
 
-    `key_ranges` selects the rows, `set_pilot` sets the centre, `grow` learns one tree, on any
-    machine, and `choose` sets the answer. `parameters` are the checked parameters of
-    `IncrementalMDH`; `seed` decides the keys and orders of rows.
+    `key_ranges` selects the rows, `set_pilot` sets the centre, `set_scale` the units, `grow` learns
+    one tree, on any machine, and `choose` sets the answer. `parameters` are the checked parameters
+    of `IncrementalMDH`; `seed` decides the keys and orders of rows.
     """
 
     n_rows: int
     centre: np.ndarray  # (d,) float64, the origin of the rows
     scale: np.ndarray | None = None  # (d,) float32, divisor of centred rows
-    pilot: np.ndarray  # (m, d) float32, centred and scaled rows on which the choice is made
+    pilot: np.ndarray  # (m, d) float32, centred rows on which the choice is made, then scaled too
     # Set by `choose`; the last five are as the attributes of `IncrementalMDH`:
     cut: Cut  # the answer
     restart: int  # number of the chosen tree among those grown
@@ -91,15 +91,38 @@ class TreeEngine:
         return sampling.key_blocks(n_rows, self._sample_rows(n_rows))
 
     def set_pilot(self, pilot: np.ndarray, n_rows: int) -> None:
-        """Set centre and scale from pilot rows (m, d) of `n_rows`, in the order of their keys."""
+        """Set the centre from pilot rows (m, d) of `n_rows`, in the order of their keys."""
         self.n_rows = n_rows
         self.centre = pilot.mean(axis=0, dtype=np.float64)
-        rows = self.centred(pilot)
+        self.pilot = self.centred(pilot)
+
+    @property
+    def needs_deviations(self) -> bool:
+        """Whether the scale needs `deviations` because the sample is larger than the pilot."""
+        is_larger = self._sample_rows(self.n_rows) > len(self.pilot)
+        return is_larger and self.parameters["scale"] == "standard"
+
+    def set_scale(self, deviations: np.ndarray | None = None) -> None:
+        """Set the scale from standard deviations (d,) float64, and scale the pilot.
+
+        The default is the pilot's deviations, for samples that are no larger than the pilot. In a
+        larger sample, a column that hardly varies in the pilot would get a huge weight.
+        """
         if self.parameters["scale"] == "standard":
-            spread = rows.std(axis=0, dtype=np.float64)
-            usual = (spread > SMALLEST_SPREAD) & (spread < 1.0 / SMALLEST_SPREAD)
-            self.scale = np.where(usual, spread, 1.0).astype(np.float32)
-        self.pilot = self.scaled(rows)
+            if deviations is None:
+                deviations = self.pilot.std(axis=0, dtype=np.float64)
+            usual = (deviations > SMALLEST_SPREAD) & (deviations < 1.0 / SMALLEST_SPREAD)
+            self.scale = np.where(usual, deviations, 1.0).astype(np.float32)
+        self.pilot = self.scaled(self.pilot)
+
+    def deviations(self, n_rows: int, blocks: Blocks) -> np.ndarray:
+        """Return the standard deviations (d,) float64 of the sample's columns, in one pass."""
+        n, sums = 0, np.zeros(1)
+        for block in blocks(0, self.key_ranges(n_rows), 0):
+            rows = block.astype(np.float64)
+            n, sums = n + len(rows), sums + np.array([rows.sum(axis=0), (rows * rows).sum(axis=0)])
+        mean, square = sums / n
+        return np.sqrt(np.maximum(square - mean * mean, 0.0))
 
     def scaled(self, Z: np.ndarray) -> np.ndarray:
         """Return centred rows (n, d) float32 in the units of the trees."""
@@ -126,7 +149,7 @@ class TreeEngine:
         self,
         restart: int,
         n_rows: int,
-        blocks: Callable[[int, Ranges, int], Iterable[np.ndarray]],
+        blocks: Blocks,
         checkpoint: Checkpoint = NO_CHECKPOINT,
     ) -> GrowingTree:
         """Learn a tree, then count its rows in a last pass in the order of keys.
@@ -153,11 +176,12 @@ class TreeEngine:
         return stream.tree
 
     def grow_all(self, rows: np.ndarray, keys: np.ndarray, n_rows: int) -> list[GrowingTree]:
-        """Learn the trees of all restarts from centred rows (n, d) in the order of keys (n,)."""
+        """Scale, and learn all trees, from centred rows (n, d) in the order of keys (n,)."""
 
         def blocks(epoch: int, ranges: Ranges, first: int) -> Iterable[np.ndarray]:
             return sampling.memory_blocks(rows, keys, ranges, self.seed, epoch, first)
 
+        self.set_scale(self.deviations(n_rows, blocks) if self.needs_deviations else None)
         restarts = range(self.n_restarts(n_rows))
         return map_threads(lambda number: self.grow(number, n_rows, blocks), restarts, self.n_jobs)
 

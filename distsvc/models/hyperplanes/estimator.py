@@ -94,9 +94,9 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
         Approximate maximum number of rows to learn from, drawn at random; at least 100. None for
         all. Up to the default, it is reduced for wide rows, to 256 MiB.
     scale : {"standard", "none"}, default="standard"
-        Divide each column by its standard deviation on up to 10,000 rows before learning, so that
-        clusters do not depend on units. Attributes and scores stay in the columns' units. The
-        step sizes depend on the unit: with "none" features should have variances of about 1.
+        Divide each column by its standard deviation before learning, so that clusters do not depend
+        on units. Attributes and scores stay in the columns' units. The step sizes depend on the
+        unit: with "none" features should have variances of about 1.
     n_jobs : int or None, default=None
         Threads for the trees and for blocks of rows; as in `SupportVectorClustering`.
     verbose : int, default=0
@@ -225,6 +225,7 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
         if first:
             engine = self._begin()
             engine.set_pilot(X[:PILOT_ROWS], len(X))
+            engine.set_scale()
             self._stream = TreeStream(engine, X.shape[1])
         self._stream.add(X)
         self._forget(CHOSEN)

@@ -1,8 +1,10 @@
 """iMDH (incremental minimum density hyperplanes): each splits the rows at a valley of the density.
 
-1. ``learn``, a phase: each tree is a task, which streams the sample in its own order.
-2. The driver prunes the trees and selects the one that agrees most with the others.
-3. The report draws its splits and lists every cluster's conditions.
+1. ``scale``, a phase: if the sample is larger than the pilot, a task measures the deviations of its
+   columns.
+2. ``learn``, a phase: each tree is a task, which streams the sample in its own order.
+3. The driver prunes the trees and selects the one that agrees most with the others.
+4. The report draws its splits and lists every cluster's conditions.
 
 The engine is independent of files; its rule is the published model, which labels rows. A row's key
 is a hash, and the sample is the rows with keys in `key_ranges`. The engine's answer is `cut`, a
@@ -24,6 +26,7 @@ from distsvc.models.hyperplanes.engine import TreeEngine
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.hyperplanes.tree import ClusterTree, GrowingTree, valley
 from distsvc.models.rows.checkpoints import Checkpoint
+from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
 from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.model_parts import (
@@ -46,6 +49,7 @@ from distsvc.run.work.phases import Phase, Steps
 from distsvc.storage.rows.blocks import Table
 
 LEARNERS = "learners"
+SCALE_FACTS = "scale-facts"
 
 
 class Hyperplanes(AlgorithmJob):
@@ -67,8 +71,15 @@ class Hyperplanes(AlgorithmJob):
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Learn and prune the trees, and select the tree that agrees most with all others."""
         engine, n_rows = self.engine, survey.n_rows
+        facts = {"parameters": self.parameters, "n_rows": n_rows}
+        deviations = None
+        if engine.needs_deviations:
+            steps.run.write(SCALE_FACTS, Result(facts))
+            (found,) = steps.map(FIND_SCALE, 1)
+            deviations = found.arrays["deviations"]
+        engine.set_scale(deviations)
         scale = {} if engine.scale is None else {"scale": engine.scale}
-        steps.run.write(LEARNERS, Result({"parameters": self.parameters, "n_rows": n_rows}, scale))
+        steps.run.write(LEARNERS, Result(facts, scale))
         learnt = steps.map(LEARN_TREES, engine.n_restarts(n_rows))
         trees = [GrowingTree(**result.arrays) for result in learnt]
         with steps.progress.phase("prune"):
@@ -85,7 +96,8 @@ class Hyperplanes(AlgorithmJob):
     def work(self, n_rows: int) -> dict[str, float]:
         """Return the number of rows, in all passes, that a tree learns from."""
         rows = sample_rows(self, n_rows)
-        return {LEARN_TREES.name: float((self.engine.n_passes(n_rows) + 1) * rows)}
+        learned = float((self.engine.n_passes(n_rows) + 1) * rows)
+        return {FIND_SCALE.name: float(rows), LEARN_TREES.name: learned}
 
     def held(self, sizes: Sizes) -> Held:
         """Return the memory of the trees, and of the stream that one learns from."""
@@ -96,12 +108,27 @@ class Hyperplanes(AlgorithmJob):
         return Held(driver=trees, worker=stream | {"a tree": 2.0 * tree})
 
 
+def find_scale(run: RunDirectory, number: int) -> Result:
+    """Return the standard deviations of the sample's columns."""
+    engine, n_rows = _engine(run, run.read(SCALE_FACTS).facts)
+    blocks = held_blocks(run, engine.key_ranges(n_rows), engine.seed)
+    return Result(arrays={"deviations": engine.deviations(n_rows, blocks)}, rows=n_rows)
+
+
+FIND_SCALE = Phase("scale", find_scale)
+
+
+def _engine(run: RunDirectory, facts: Facts) -> tuple[TreeEngine, int]:
+    """Return an engine for the rows of a run, and the number of rows."""
+    engine = TreeEngine(facts["parameters"], run.plan.seed)
+    engine.set_width(len(run.plan.table.columns))
+    return engine, facts["n_rows"]
+
+
 def learn(run: RunDirectory, restart: int, checkpoint: Checkpoint) -> Result:
     """Learn one tree of hyperplanes from the whole sample, in its own order."""
     learners = run.read(LEARNERS)
-    facts = learners.facts
-    engine, n_rows = TreeEngine(facts["parameters"], run.plan.seed), facts["n_rows"]
-    engine.set_width(len(run.plan.table.columns))
+    engine, n_rows = _engine(run, learners.facts)
     engine.scale = learners.arrays.get("scale")
     # Prepared rows, shuffled by the seed: from memory if the sample is small, or streamed.
     blocks = held_blocks(run, engine.key_ranges(n_rows), engine.seed)

@@ -221,6 +221,7 @@ PHASES = {
     "sample": "Draw the sample",
     "gather": "Gather the sample",
     "prepare": "Prepare rows",
+    "scale": "Measure the columns of the sample",
     "learn": "Train models",
     "learn-graph": "Train models of the graph",
     "views": "Read the table as the models see it",

@@ -13,8 +13,11 @@ from sklearn.preprocessing import StandardScaler
 
 from distsvc import IncrementalMDH
 from distsvc.job.file import parse_job
+from distsvc.models.hyperplanes import estimator
 from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
+from distsvc.run.learning import stream
+from distsvc.run.work import plan
 from distsvc.run.work.start import ClusterAddress
 from tests.clusters import loopback_cluster
 from tests.published_files import published_file, read_labels
@@ -44,6 +47,7 @@ def run(table, out, workers=0, cluster=None, model=None, **options):
     content = {
         "input": {"path": str(table), "label": "class"} | options.pop("input", {}),
         "model": MODEL | (model or {}),
+        "preprocess": options.pop("preprocess", {}),
         "cluster": {"workers": workers, "partition_rows": 500} | (cluster or {}),
         "output": {"path": str(out)} | options.pop("output", {}),
     }
@@ -65,6 +69,19 @@ def test_a_job_gives_the_labels_of_the_estimator(digits, published):
     assert model.n_clusters_ == len(published[1].clusters)
     scores = model.score_samples(StandardScaler().fit_transform(X))
     np.testing.assert_allclose(found["score"].to_numpy(), scores, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("held", [0, 2**27])
+def test_a_sample_larger_than_the_pilot(digits, table, tmp_path, monkeypatch, held):
+    """Its columns are measured in a pass of its own."""
+    for module in (plan, estimator):
+        monkeypatch.setattr(module, "PILOT_ROWS", 500)
+    monkeypatch.setattr(stream, "HELD_BYTES", held)
+    X, _ = digits
+    model = IncrementalMDH(depth=6, n_init=3, random_state=1).fit(X)
+    report = run(table, tmp_path / "out", preprocess={"scale": "none"})
+    assert "scale" in [phase.name for phase in report.phases]
+    assert read_labels(tmp_path / "out")["label"].to_numpy().tolist() == model.labels_.tolist()
 
 
 def test_the_digits_are_found(digits, published):

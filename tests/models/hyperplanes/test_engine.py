@@ -113,6 +113,21 @@ def test_a_sample_has_the_lowest_keys():
     assert engine.key_ranges(500)[-1][1] == 2**64
 
 
+@one_cluster_is_fine
+def test_the_scale_is_measured_on_all_rows_of_the_sample():
+    X = np.random.default_rng(0).normal(size=(12_000, 2))
+    keys = sampling.row_keys(0, np.arange(len(X)))
+    # The second column varies much in rows outside the pilot only.
+    X[:, 1] *= np.where(np.isin(np.arange(len(X)), np.argsort(keys)[-9:]), 1.0, 1e-3)
+    model = estimator(scale="standard").fit(X)
+    np.testing.assert_allclose(model._engine.scale, X.std(axis=0), rtol=1e-6)
+    pilot = X[np.argsort(keys)[:10_000]]
+    model = estimator(scale="standard").fit(pilot)
+    np.testing.assert_allclose(model._engine.scale, pilot.std(axis=0), rtol=1e-6)
+    model = estimator(scale="standard", max_samples=5000).fit(X)
+    np.testing.assert_allclose(model._engine.scale, pilot.std(axis=0), rtol=1e-6)
+
+
 def test_growth_decides_the_order_of_splits_only():
     X, _ = blobs()
     a, b = (estimator(n_init=1, growth=growth).fit(X).cluster_tree_ for growth in GROWTHS)
