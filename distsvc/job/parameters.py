@@ -288,7 +288,7 @@ PARAMETERS: dict[str, dict[str, Constraint]] = {
         "n_init": FEW.or_none,
         "growth": choice(*get_args(Growth)).by_default("prune"),
         "elbow": choice(*get_args(Elbow)).by_default("weighted"),
-        "valley": WEIGHT_OR_0.by_default(4.0),
+        "valley": WEIGHT_OR_0.by_default(3.2),
         "max_samples": count(100, MAX_COUNT).or_none.by_default(1_000_000),
         "scale": choice(*get_args(TreeScale)).by_default("standard"),
     }

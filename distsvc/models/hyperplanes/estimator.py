@@ -86,10 +86,10 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
         from the root, the best first (a later option of the author's code).
     elbow : {"weighted", "angle"}, default="weighted"
         Rule for the number of clusters: `distsvc.models.hyperplanes.tree.elbow`.
-    valley : float, default=4.0
+    valley : float, default=3.2
         Minimum z of a valley (`distsvc.models.hyperplanes.tree.valley`). The answer is one cluster
-        if no split at the elbow reaches it, on up to 10,000 rows, in the first 20 restarts. 0
-        switches the test off, as in the paper. Only with ``n_clusters=None``.
+        if the clearest split of a tree at the elbow is below it, in the median of all trees, on up
+        to 10,000 rows. 0 switches the test off, as in the paper. Only with ``n_clusters=None``.
     max_samples : int or None, default=1000000
         Approximate maximum number of rows to learn from, drawn at random; at least 100. None for
         all. Up to the default, it is reduced for wide rows, to 256 MiB.
@@ -125,8 +125,8 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
     valleys_ : ndarray of shape (k - 1,), float64
         z of every split of the answer, by importance.
     clearest_valley_ : float
-        The largest z of any split at the elbow in the first 20 restarts, which is compared with
-        ``valley``.
+        The largest z of a split of a tree at the elbow, the median of all trees, which is compared
+        with ``valley``.
     centre_ : ndarray of shape (d,), float64
         The origin of the rows.
     n_samples_ : int
@@ -188,7 +188,7 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
     n_init: int | None = None
     growth: Growth = "prune"
     elbow: Elbow = "weighted"
-    valley: float = 4.0
+    valley: float = 3.2
     max_samples: int | None = 1_000_000
     scale: TreeScale = "standard"
     n_jobs: int | None = None

@@ -145,6 +145,17 @@ def test_the_rule_of_the_elbow_is_the_one_asked_for():
     assert found[::2] != found[1::2]
 
 
+def test_the_clearest_valley_is_the_median_of_the_trees():
+    X, _ = blobs(2, 2)
+    clearest = []
+    for trees in ([0], [1], [2], [0, 1, 2]):
+        engine = engine_for(X, n_init=3)
+        grown = grow(engine, X)
+        engine.choose([grown[number] for number in trees])
+        clearest.append(engine.clearest_valley)
+    assert clearest[3] == np.median(clearest[:3])
+
+
 @one_cluster_is_fine
 def test_the_bound_on_z():
     X, _ = blobs(2, 2)
