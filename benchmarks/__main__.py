@@ -43,7 +43,11 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "realistic: names that contain one of these")  # fmt: skip
     add("--group", type=names_in, metavar="A,B",
         help="realistic: generated, added, one-class, real")  # fmt: skip
-    add("--half", choices=("tune", "confirm"), help="realistic, mdh_disturbed: only this half")
+    add(
+        "--half",
+        choices=("tune", "confirm"),
+        help="realistic, mdh_disturbed, mdh_null: only this half",
+    )
     add("--methods", type=names_in, metavar="A,B",
         help="blind, blind_large, categories, given_k, outliers, realistic, stability: only these "
         "methods (an unknown name lists all); calls: only names with this beginning",

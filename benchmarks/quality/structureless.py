@@ -9,6 +9,7 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 import numpy as np
 
@@ -90,7 +91,10 @@ MOST_SPLIT = 1
 NULL_DISTRIBUTIONS = {"normal": "normal", "uniform": "random", "exponential": "exponential"}
 NULL_COLUMNS = (1, 2, 5, 10, 40)
 NULL_ROWS = (500, 1000, 3000, 10_000)
-NULL_SAMPLES = 8
+NULL_SEEDS = {"tune": range(8), "confirm": range(8, 16)}
+"""Seeds of the samples on which the minimum z was chosen, and of those that confirm it."""
+
+NULL_TREES = (1, 5, 20)
 
 
 def structureless(options: Namespace) -> None:
@@ -151,6 +155,10 @@ def rows_of_fit(name: str, n: int, seed: int) -> list[Row]:
 def mdh_null(options: Namespace) -> None:
     """Measure how often iMDH splits samples of Gaussians, uniforms and exponentials.
 
+    The columns `split_1`, `split_5` and `split_20` are the numbers of samples that would be split
+    if the first so many trees were all. The minimum z was chosen on the samples of the half `tune`;
+    `--half confirm` has samples of other seeds.
+
     The file is written after every distribution and number of columns, fewest columns first.
     Samples that are not measured keep their rows of an earlier run, so a run may be stopped;
     `--sets uniform` measures one distribution.
@@ -160,33 +168,41 @@ def mdh_null(options: Namespace) -> None:
     names = options.sets or list(NULL_DISTRIBUTIONS)
     if unknown := [name for name in names if name not in NULL_DISTRIBUTIONS]:
         sys.exit(f"no distribution {unknown[0]!r}; there are {', '.join(NULL_DISTRIBUTIONS)}")
-    for d, name in product(NULL_COLUMNS, names):
-        fresh.append(null_row(name, d))
+    halves = [options.half] if options.half else list(NULL_SEEDS)
+    for half, d, name in product(halves, NULL_COLUMNS, names):
+        fresh.append(null_row(half, name, d))
         show("Samples of 500 to 10,000 rows that were split", fresh)
         publish(options.out, "mdh_null", with_other_samples(path, fresh))
     print(f"  {sum(row['split'] for row in fresh)} of {sum(row['samples'] for row in fresh)}")
 
 
-def null_row(name: str, d: int) -> Row:
+def null_row(half: str, name: str, d: int) -> Row:
     """Return the number of samples of d columns that are split, and the highest z of a valley."""
     from distsvc import IncrementalMDH
 
     models = []
-    for n, seed in product(NULL_ROWS, range(NULL_SAMPLES)):
+    for n, seed in product(NULL_ROWS, NULL_SEEDS[half]):
         make = getattr(np.random.default_rng([d, n, seed]), NULL_DISTRIBUTIONS[name])
         model = IncrementalMDH(random_state=seed)
         models.append(timed(model.fit, standardised(make(size=(n, d)))).value)
     return {
+        "half": half,
         "distribution": name,
         "d": d,
         "samples": len(models),
         "split": sum(model.n_clusters_ > 1 for model in models),
+        **{f"split_{m}": sum(_is_split(model, m) for model in models) for m in NULL_TREES},
         "highest_z": max(model.clearest_valley_ for model in models),
     }
 
 
+def _is_split(model: Any, n_trees: int) -> bool:
+    """Return True if the first trees of a fit alone would have a valley."""
+    return bool(np.median(model._engine.tree_valleys[:n_trees]) >= model.valley)
+
+
 def with_other_samples(path: Path, fresh: list[Row]) -> list[Row]:
-    """Return fresh rows and the other rows of a file, by distribution and columns."""
-    rows = {(row["distribution"], row["d"]): row for row in [*read_csv(path), *fresh]}
-    order = product(NULL_DISTRIBUTIONS, NULL_COLUMNS)
+    """Return fresh rows and the other rows of a file, by half, distribution and columns."""
+    rows = {(row["half"], row["distribution"], row["d"]): row for row in [*read_csv(path), *fresh]}
+    order = product(NULL_SEEDS, NULL_DISTRIBUTIONS, NULL_COLUMNS)
     return [rows[key] for key in order if key in rows]

@@ -71,6 +71,7 @@ class TreeEngine:
     agreement: float  # NaN for one tree
     valleys: np.ndarray
     clearest_valley: float
+    tree_valleys: np.ndarray  # (m,) largest z of a split of every tree
     n_samples: int
     lowered: bool = False  # whether there are fewer clusters than at the elbow
 
@@ -213,8 +214,8 @@ class TreeEngine:
         n_clusters, rule = given["n_clusters"], given["elbow"]
         cuts = [tree.cut(n_clusters or elbow(tree.curve, rule)) for tree in grown]
         # The largest z of all trees would be larger by chance with more of them.
-        clearest = [self._valleys(cut).max(initial=0.0) for cut in cuts]
-        self.clearest_valley = float(np.median(clearest))
+        self.tree_valleys = np.array([self._valleys(cut).max(initial=0.0) for cut in cuts])
+        self.clearest_valley = float(np.median(self.tree_valleys))
         cuts, alike = self._agreeing_cuts(cuts)
         self.restart = most_agreeing(alike)
         cut = self._final_cut(cuts[self.restart])
