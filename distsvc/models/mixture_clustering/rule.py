@@ -13,24 +13,9 @@ from scipy.special import gammaincinv
 from distsvc.errors import DataError
 from distsvc.models.mixture.density import NormalMixture
 from distsvc.models.mixture.labeller import MixtureLabeller
+from distsvc.models.rows.outlier_shares import SHARES_OUTSIDE
 from distsvc.models.rules.fields import ArrayField
 from distsvc.models.rules.rule import Rule, ScoreWords
-
-OUTSIDE_SHARE = 0.004
-"""Share of the rows of a normal cluster that are outliers."""
-
-TAIL_SHARE, FIRST_TAIL_SHARE = 0.05, 0.15
-"""Share of a cluster's rows in its tail: in scores, and in the first estimate, whose rows include
-outliers."""
-
-TAIL_ROUNDS = 4
-"""Number of estimates of the tails, each without the outliers of the previous one."""
-
-MIN_TAIL = 1e-3
-"""Minimum length of a tail in nats."""
-
-MIN_CLUSTER_SHARE = 0.1
-"""Minimum size of a cluster with its own tail, relative to the mean size."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +38,8 @@ class MixtureTails:
         values.
         """
         sizes = np.bincount(labels, minlength=k)
-        large = np.flatnonzero(sizes >= MIN_CLUSTER_SHARE * len(labels) / max((sizes > 0).sum(), 1))
+        least = SHARES_OUTSIDE.min_size * len(labels) / max((sizes > 0).sum(), 1)
+        large = np.flatnonzero(sizes >= least)
         found = np.zeros((3, k))
         for c in large:
             found[:, c] = _tail(np.sort(densities[labels == c]), max(p, 1))
@@ -64,14 +50,15 @@ class MixtureTails:
 
 def _tail(densities: np.ndarray, p: int) -> tuple[float, float, float]:
     """Return median, length of the tail, and the limit in tails, of ascending densities (m,)."""
-    share, inside = FIRST_TAIL_SHARE, densities
-    for number in range(TAIL_ROUNDS):
+    usual, outside = SHARES_OUTSIDE.tail, SHARES_OUTSIDE.outside
+    share, inside = SHARES_OUTSIDE.first_tail, densities
+    for number in range(4):  # each without the outliers of the previous one
         middle, low = np.median(inside), np.quantile(inside, share)
-        unit = _depth(TAIL_SHARE, p) / _depth(share, p)
-        tail = max(float(middle - low) * unit, MIN_TAIL)
-        limit = _depth(OUTSIDE_SHARE, p) / _depth(TAIL_SHARE, p)
+        unit = _depth(usual, p) / _depth(share, p)
+        tail = max(float(middle - low) * unit, SHARES_OUTSIDE.min_unit)
+        limit = _depth(outside, p) / _depth(usual, p)
         if number == 0:
-            share = (TAIL_SHARE - OUTSIDE_SHARE) / (1.0 - OUTSIDE_SHARE)
+            share = (usual - outside) / (1.0 - outside)
         inside = densities[densities >= middle - limit * tail]
     return float(middle), tail, limit
 
@@ -116,7 +103,7 @@ class ComponentRule(Rule):
     absent: Annotated[np.ndarray, ArrayField("int64", "u", may_be_empty=True, least=0)]
     levels: Annotated[np.ndarray, ArrayField("int64", "q", may_be_empty=True, least=0)]
     middles: Annotated[np.ndarray, ArrayField("float64", "K")]
-    tails: Annotated[np.ndarray, ArrayField("float64", "K", least=MIN_TAIL)]
+    tails: Annotated[np.ndarray, ArrayField("float64", "K", least=SHARES_OUTSIDE.min_unit)]
     limits: Annotated[np.ndarray, ArrayField("float64", "K", above=0.0)]
 
     @classmethod

@@ -16,26 +16,10 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from distsvc.kernels.nearness import log_nearness
+from distsvc.models.rows.outlier_shares import SHARES_OUTSIDE
 
 POINTS, NEIGHBOURS = 500, 35
 """Number of rows among which neighbours are searched, and number of neighbours."""
-
-OUTSIDE = 0.004
-"""Share of the rows of normal clusters outside the limit."""
-
-TAIL_SHARES = 0.15, 0.05
-"""Low quantiles for the estimate of a cluster's standard deviation: first for all rows, then for
-the rows inside the first limit."""
-
-MIN_SHARE = 0.1
-"""Minimum size of a cluster for the limit, relative to the mean size; smaller ones may be outliers.
-"""
-
-LEAST_UNIT = 1e-3
-"""Minimum standard deviation of nearness in a cluster."""
-
-HALVINGS = 50
-"""Number of bisections in the search for the limit."""
 
 SHORTEST = 0.05
 """Share of the rows with the shortest distances that count as equally near, because of duplicates.
@@ -81,7 +65,7 @@ class NeighbourScore:
         least = float(np.float32(np.quantile(apart, SHORTEST) if apart.size else 1.0))
         near = np.minimum(near, -0.5 * np.log(least))
         inside, limit, units = np.ones(len(near), bool), 0.0, np.ones(1)
-        for tail in TAIL_SHARES:
+        for tail in (SHARES_OUTSIDE.first_tail, SHARES_OUTSIDE.tail):
             sizes, middles, units = _usual(near[inside], labels[inside], tail)
             limit = _limit(sizes, middles, units)
             inside = near >= limit
@@ -109,23 +93,24 @@ def _usual(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return sizes, medians and standard deviations (k,) of nearness (m,) in larger clusters."""
     sizes = np.bincount(labels)
-    large = np.flatnonzero(sizes >= MIN_SHARE * sizes[sizes > 0].mean())
+    large = np.flatnonzero(sizes >= SHARES_OUTSIDE.min_size * sizes[sizes > 0].mean())
     found = np.array([np.quantile(near[labels == c], (0.5, tail)) for c in large])
     units = (found[:, 1] - found[:, 0]) / float(ndtri(tail))
-    return sizes[large], found[:, 0], np.maximum(units, LEAST_UNIT)
+    return sizes[large], found[:, 0], np.maximum(units, SHARES_OUTSIDE.min_unit)
 
 
 def _limit(sizes: np.ndarray, middles: np.ndarray, units: np.ndarray) -> float:
-    """Return the nearness below which `OUTSIDE` of the clusters' rows is expected.
+    """Return the nearness below which `outside` of the clusters' rows is expected.
 
     The bisection stays more than a standard deviation below every median, where the normal model
     holds.
     """
-    below = float((middles + float(ndtri(0.01 * OUTSIDE)) * units).min())
+    outside = SHARES_OUTSIDE.outside
+    below = float((middles + float(ndtri(0.01 * outside)) * units).min())
     above = float((middles - units).min())
-    for _ in range(HALVINGS):
+    for _ in range(50):
         limit = 0.5 * (below + above)
-        if sizes @ ndtr((limit - middles) / units) > OUTSIDE * sizes.sum():
+        if sizes @ ndtr((limit - middles) / units) > outside * sizes.sum():
             above = limit
         else:
             below = limit

@@ -12,6 +12,7 @@ import numpy as np
 from distsvc.errors import DataError
 from distsvc.kernels.projection import project
 from distsvc.kernels.shares import nearest_shares, vote_shares
+from distsvc.models.rows.outlier_shares import SHARES_OUTSIDE
 from distsvc.models.rules.fields import FLAG, ArrayField, ClustersField, real
 from distsvc.models.rules.rule import Rule, ScoreWords
 from distsvc.models.support_vector.boundary.rule import (
@@ -21,7 +22,7 @@ from distsvc.models.support_vector.boundary.rule import (
     SOFTENED,
     grouped,
 )
-from distsvc.models.support_vector.level_tree.neighbour_score import LEAST_UNIT, NeighbourScore
+from distsvc.models.support_vector.level_tree.neighbour_score import NeighbourScore
 from distsvc.models.support_vector.level_tree.tree import LevelTree, Voter
 
 TRUSTED, MOST_TRUSTED = 0.25, 2.0
@@ -46,7 +47,7 @@ class Scored:
     near_points: Annotated[np.ndarray, ArrayField("float32", "c W")]
     near_least: Annotated[float, GAMMA]
     near_limit: Annotated[float, real()]
-    near_unit: Annotated[float, real(ge=LEAST_UNIT)]
+    near_unit: Annotated[float, real(ge=SHARES_OUTSIDE.min_unit)]
 
     @staticmethod
     def fields_of(components: np.ndarray, score: NeighbourScore) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
+from distsvc.models.rows.outlier_shares import SHARES_OUTSIDE
 from distsvc.models.support_vector.level_tree.neighbour_score import (
     NEIGHBOURS,
-    OUTSIDE,
     POINTS,
     SHORTEST,
     NeighbourScore,
@@ -59,7 +59,7 @@ def test_hardly_a_row_of_normal_clusters_is_outside(d, k):
     centres = 12.0 * rng.normal(size=(k, d))
     view = (centres[labels] + rng.normal(size=(3000, d))).astype(np.float32)
     score = score_of(view, labels)
-    assert (score(view) < 0.0).mean() < 3.0 * OUTSIDE
+    assert (score(view) < 0.0).mean() < 3.0 * SHARES_OUTSIDE.outside
     assert score(np.full((1, d), 40.0, np.float32))[0] < 0.0
 
 
