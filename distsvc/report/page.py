@@ -12,7 +12,7 @@ from distsvc.report.content.report import Report
 from distsvc.report.figures import clusters as figures
 from distsvc.report.figures import drawing, levels, tree
 from distsvc.report.formats import TEMPLATES, template
-from distsvc.report.sections import basics, clusters, headline, models, nights
+from distsvc.report.sections import clusters, headline, models, nights
 from distsvc.report.sections import names as naming
 
 
@@ -64,7 +64,7 @@ def _splits(report: Report) -> str | None:
 
 
 PARTS = (
-    PagePart("warnings", "Warnings", basics.warnings),
+    PagePart("warnings", "Warnings", headline.warnings),
     PagePart("sizes", "Cluster sizes", lambda r: not r.outliers.only and r),
     PagePart(
         "clusters",
@@ -96,7 +96,7 @@ PARTS = (
         lambda r: r.membership and figures.membership(r.membership.counts),
     ),
     PagePart("rows", "Rows of a cluster", lambda r: r.rows),
-    PagePart("doubts", "Doubts", basics.doubts),
+    PagePart("doubts", "Doubts", headline.doubts),
     PagePart(
         "model/levels",
         lambda r: f"Why {headline.n_clusters(r)}",
@@ -156,8 +156,8 @@ def render_page(report: Report) -> str:
             for part, content in contents
             if content
         ],
-        basics=basics,
         clusters=clusters,
+        headline=headline,
         levels=levels,
         limits=PAGE_LIMITS,
         models=models,

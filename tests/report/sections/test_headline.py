@@ -1,9 +1,10 @@
-"""The first sentence: the answer, that it was asked for, and that clusters are not reliable."""
+"""The first sentence, warnings in one line each, and the caption."""
 
 import pytest
 
-from distsvc.report.sections.headline import answer, brief
-from tests.report.reports import make_levels_report, make_report, page_text, typed
+from distsvc.report.content.limits import PAGE_LIMITS
+from distsvc.report.sections.headline import answer, brief, caption, folded_texts
+from tests.report.reports import make_levels_report, make_report, page_text, rendered, typed
 
 
 def said(report):
@@ -155,3 +156,25 @@ def test_the_strongest_doubt_comes_first():
     assert ", but 4 clusters" in said(report)
     report["choice"]["alternative"]["chance"] = 1.0
     assert ", but clusters 0 and 1 differ only in premium;" in said(report)
+
+
+def test_a_long_warning_is_one_line_and_the_rest_is_folded():
+    long = "extreme rows: " + "row 1 (x = 1), " * 20 + "; ignored while learning"
+    report = make_report() | {"warnings": [long, "short"]}
+    row, short = folded_texts(report["warnings"])
+    assert len(row.line) <= PAGE_LIMITS.warning
+    assert row.whole == long
+    assert (short.line, short.whole) == ("short", "")
+    html = rendered(report)
+    assert f"<details><summary>{row.line}</summary>" in html
+    assert "<li>short</li>" in html
+
+
+def test_values_that_were_filled_are_marked_in_the_picture():
+    report = make_report()
+    assert "missing" not in caption(typed(report)).text
+    report["sample"]["filled"] = 7
+    assert (
+        "7 rows have missing values, and are drawn with the column's usual value there."
+        in caption(typed(report)).text
+    )
