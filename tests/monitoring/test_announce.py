@@ -17,7 +17,7 @@ import distsvc
 from distsvc.cli.main import main
 from distsvc.errors import DistsvcError, TemporaryError
 from distsvc.job.config import ChecksConfig
-from distsvc.monitoring import prometheus as metrics_file
+from distsvc.monitoring import announce
 from distsvc.monitoring.outcome import RunOutcome
 from distsvc.report.content.parts import ColumnDrift, DriftPart, LineagePart
 from distsvc.run.nights.checks import RunMetrics, run_checks
@@ -291,9 +291,9 @@ def test_every_number_of_a_report(published, tmp_path):
     report = report.model_copy(update={"checks": checks, "model": model})
     outcome = RunOutcome(0, "", report, True, 1.7e9, 12.5, "2026-11-21", 3)
     name = 'a "quoted"\\ name\nof two lines'
-    metrics_file.write_metrics(tmp_path / "m.prom", name, "stem", outcome)
+    announce.write_metrics(tmp_path / "m.prom", name, "stem", outcome)
     values = parsed(tmp_path / "m.prom", name)
-    assert set(values) == set(metrics_file.METRICS)
+    assert set(values) == set(announce.METRICS)
     assert values["drift_max"] == 0.5
     assert values["rows_moved_ratio"] == 0.25
     assert values["outlier_ratio"] == 0.125

@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from distsvc.errors import DataError
 from distsvc.inputs.exactness import is_narrow
 from distsvc.inputs.mixed import MAX_LEVEL_LENGTH, frequent, texts_of
-from distsvc.storage.rows import numeric_text
 from distsvc.storage.rows.blocks import Batches, Span, Table, plain_values
 from distsvc.storage.rows.categories import MOST_LEVELS, Codes, are_comparable, has_few_levels
 from distsvc.storage.rows.columns import PLAIN_TEXT
@@ -29,7 +28,17 @@ from distsvc.storage.rows.id_detection import (
     is_named_like_code,
     may_be_code,
 )
-from distsvc.storage.rows.numeric_text import is_unicode, unicode_error
+from distsvc.storage.rows.numeric_text import (
+    TextNumber,
+    are_dates,
+    are_mostly_numbers,
+    are_numbers,
+    have_unit,
+    is_text,
+    is_unicode,
+    known_words,
+    unicode_error,
+)
 from distsvc.storage.rows.sentinels import without_sentinels
 from distsvc.storage.rows.where import parse_where
 from distsvc.storage.tables.sources import source_of
@@ -166,9 +175,7 @@ def without_codes(table: Table, kept: Collection[str] = ()) -> Table:
     found = {name: why for name, why in code_columns(table).items() if name not in kept}
     if not {one.column for one in table.features} - found.keys():
         return table
-    texts = {
-        one.column: PLAIN_TEXT for one in table.features if isinstance(one, numeric_text.TextNumber)
-    }
+    texts = {one.column: PLAIN_TEXT for one in table.features if isinstance(one, TextNumber)}
     return without_features(table, {name: texts.get(name, why) for name, why in found.items()})
 
 
@@ -186,7 +193,7 @@ def code_columns(table: Table) -> dict[str, str]:
     found: dict[str, list[np.ndarray]] = {
         one.column: []
         for one, kind in zip(table.features, table.types, strict=True)
-        if isinstance(one, Numeric | numeric_text.TextNumber) and kind != "bool"
+        if isinstance(one, Numeric | TextNumber) and kind != "bool"
     }
     for span in _spots(table.layout.extents):
         chosen = [k for k, one in enumerate(table.features) if one.column in found]
@@ -212,13 +219,13 @@ def texts_of_numbers(table: Table, names: Sequence[str]) -> tuple[list[str], dic
     for name, values in _sample(table, words):
         if not is_unicode(values):
             del words[name]
-        elif numeric_text.are_numbers(values):
-            words[name] |= numeric_text.known_words(values)
+        elif are_numbers(values):
+            words[name] |= known_words(values)
         else:
             del words[name]
-            if numeric_text.are_mostly_numbers(values):
+            if are_mostly_numbers(values):
                 mixed[name] = MIXED_TEXT
-            elif numeric_text.have_unit(values):
+            elif have_unit(values):
                 mixed[name] = WITH_UNIT
     return [name for name in words if len(words[name]) > 1], mixed
 
@@ -227,7 +234,6 @@ def texts_of_few_levels(table: Table, names: Sequence[str]) -> tuple[list[str], 
     """Return the text columns that are categories of few levels, and reasons why others are not."""
     counts = _value_counts(table, names)
     few = [name for name in names if name in counts and has_few_levels(counts[name])]
-    are_dates = numeric_text.are_dates
     out = [name for name in few if is_named_like_code(name) or are_dates(counts[name])]
     others = {name: _why_not_few(counts[name]) for name in counts if name not in few}
     return [name for name in few if name not in out], dict.fromkeys(out, ID_OR_DATE) | others
@@ -240,7 +246,7 @@ def _why_not_few(counts: Counter[str]) -> str:
         return TEXT_ID
     if len(counts) < 2:
         return ONE_VALUE if counts else NO_VALUES
-    if numeric_text.are_dates(counts):
+    if are_dates(counts):
         return DATES
     return MANY_VALUES if len(counts) > MOST_LEVELS else PLAIN_TEXT
 
@@ -267,7 +273,7 @@ def _value_counts(table: Table, names: Sequence[str]) -> dict[str, Counter[str]]
     """Return the counts of values in the sample, without columns of text that are not UTF-8."""
     counts: dict[str, Counter[str]] = {name: Counter() for name in names}
     for name, values in _sample(table, counts):
-        if numeric_text.is_text(values.type) and not is_unicode(values):
+        if is_text(values.type) and not is_unicode(values):
             del counts[name]
             continue
         found = pc.value_counts(values.drop_null())

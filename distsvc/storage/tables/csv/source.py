@@ -39,7 +39,16 @@ from distsvc.storage.rows.columns import (
 from distsvc.storage.rows.features import is_default
 from distsvc.storage.rows.numeric_text import TextStats, are_thousands, is_text
 from distsvc.storage.rows.versions import Version, checking_version
-from distsvc.storage.tables.csv import faults
+from distsvc.storage.tables.csv.faults import (
+    MAX_CSV_VALUE_BYTES,
+    encoding_error,
+    line_encoding_error,
+    line_of,
+    parse_error,
+    quote_fault,
+    text_error,
+    thousands_error,
+)
 from distsvc.storage.tables.csv.text import (
     are_large_integers,
     are_plain_integers,
@@ -56,7 +65,7 @@ from distsvc.storage.tables.parquet import Parquet
 
 _GROUP_ROWS = 262_144
 """Number of rows of a row group of the Parquet file."""
-_BLOCK_BYTES = faults.MAX_CSV_VALUE_BYTES
+_BLOCK_BYTES = MAX_CSV_VALUE_BYTES
 _COLUMNS_KEY = b"distsvc"
 """Key, in the metadata of the Parquet file, of the metadata of all columns."""
 
@@ -220,14 +229,14 @@ class _Files(NamedTuple):
                 values, kind = one.text(name), one.types.field(name).type
                 if pa.types.is_binary(kind):
                     if name in named:
-                        raise faults.encoding_error(one.place)
+                        raise encoding_error(one.place)
                     texts = (value and value.decode("latin-1") for value in values.to_pylist())
                     values = pa.array(texts, pa.string())
                 if pa.types.is_floating(kind) and are_thousands(values):
-                    raise faults.thousands_error(one.place, name, values)
+                    raise thousands_error(one.place, name, values)
                 if name in features and (is_text(kind) or pa.types.is_binary(kind)):
                     found[name] = TextStats().add(values)
-            error = faults.text_error(one.place, found)
+            error = text_error(one.place, found)
             if error is not None:
                 raise error
 
@@ -299,7 +308,7 @@ def _batches(files: _Files, schema: pa.Schema, codes: set[str]) -> Iterator[pa.R
                     n_rows += batch.num_rows
                     yield with_missing(batch, codes)
                 swallowed = reader.quoted and reader.lines > n_rows + 1
-            error = faults.quote_fault(file.place) if swallowed else None
+            error = quote_fault(file.place) if swallowed else None
             if error is not None:
                 raise error
 
@@ -315,7 +324,7 @@ def _reading(
     except DataError as error:
         if "CSV" not in str(error):
             raise
-        raise faults.parse_error(file, error) from None
+        raise parse_error(file, error) from None
 
 
 @contextmanager
@@ -340,11 +349,9 @@ def _naming_the_value(file: _File, schema: pa.Schema) -> Iterator[None]:
             if found:
                 column, row = header[int(found["column"])], int(found["line"]) - 2
                 numbers = [one.name for one in schema if pa.types.is_floating(one.type)]
-                odd = (
-                    faults.text_error(place, _words(place, numbers)) if column in numbers else None
-                )
+                odd = text_error(place, _words(place, numbers)) if column in numbers else None
                 raise odd or DataError(
-                    f"{place.shown}, line {faults.line_of(place, row)}: column {column!r}: "
+                    f"{place.shown}, line {line_of(place, row)}: column {column!r}: "
                     f"{found['fault']}"
                 ) from None
         raise
@@ -393,7 +400,7 @@ def _open(
 ) -> Iterator[_Reader]:
     head = head_of(file)
     if encoding_of(first_line(head.text)):
-        raise faults.line_encoding_error(file, first_line(head.text), 1)
+        raise line_encoding_error(file, first_line(head.text), 1)
     types = {field.name: field.type for field in schema} if schema is not None else None
     with file.open(cache="readahead") as handle:
         reader = _Reader(
