@@ -19,9 +19,6 @@ from distsvc.models.support_vector.boundary.labelling import NearestCluster
 from distsvc.models.support_vector.boundary.rule import GAMMA, SOFTENED, grouped
 from distsvc.models.support_vector.level_tree.rule import LevelRule, Scored
 
-AMONG = 4_000
-"""Maximum number of landmarks for the estimate of their spacing."""
-
 
 @dataclass(frozen=True)
 class LandmarkRule(Scored, Rule):
@@ -115,7 +112,7 @@ class LandmarkRule(Scored, Rule):
 
 def _narrow_gamma(landmarks: np.ndarray) -> float:
     """Return the gamma of a kernel as wide as the median spacing of the landmarks (k, p)."""
-    some = landmarks[:AMONG]
+    some = landmarks[:4_000]  # enough for a median
     if len(some) < 2:
         return 1.0
     apart = cKDTree(some).query(some, k=2)[0][:, 1]

@@ -6,11 +6,7 @@ import numpy as np
 from scipy.linalg import eigh
 from threadpoolctl import threadpool_limits
 
-SHRUNK = 0.1
-"""Shrinkage of the within-class scatter to a multiple of the identity."""
-
-SLIGHT = 1e-6
-"""Ridge on the between-class scatter, relative to the within-class scatter."""
+from distsvc.models.support_vector.level_tree.directions import SHRUNK
 
 
 def telling_plane(rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -26,7 +22,8 @@ def telling_plane(rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
     middles = np.array([wide[labels == c].mean(axis=0) for c in range(len(sizes))])
     off, between = wide - middles[labels], middles - wide.mean(axis=0)
     within = off.T @ off / len(wide)
-    apart = (between.T * sizes) @ between / len(wide) + SLIGHT * within
+    ridge = 1e-6 * within
+    apart = (between.T * sizes) @ between / len(wide) + ridge
     even = (np.trace(within) / len(within) or 1.0) * np.eye(len(within))
     with threadpool_limits(1):
         _, found = eigh(apart, (1.0 - SHRUNK) * within + SHRUNK * even)

@@ -44,8 +44,6 @@ from distsvc.storage.rows.features import Feature, groups_of, names_of
 from distsvc.storage.rows.id_texts import id_texts
 from distsvc.storage.tables.opening import id_type
 
-SHARE_BINS = 20
-
 
 class ExplainedParts(TypedDict, total=False):
     """Parts of the report that explain an answer."""
@@ -144,7 +142,7 @@ class Shares(OptionalColumns):
 
     def begin(self) -> None:
         """Set all counts to 0."""
-        self.counts = np.zeros(SHARE_BINS, np.int64)
+        self.counts = np.zeros(20, np.int64)
 
     @classmethod
     def check(cls, rule: type[Rule], output: OutputConfig) -> None:
@@ -176,7 +174,7 @@ class Shares(OptionalColumns):
         if not self.output.shares:
             return {}
         found = Membership.of(self.labeller.rule, Z, labelled["label"], self.output.top)
-        self.counts += np.histogram(found.own, SHARE_BINS, (0.0, 1.0))[0]
+        self.counts += np.histogram(found.own, len(self.counts), (0.0, 1.0))[0]
         columns: Columns = {"membership": found.own}
         if self.output.top:
             columns |= {"next": _lists(self.labeller.ids[found.others])}

@@ -158,8 +158,6 @@ def rewrite_page(published: str) -> str:
     return f"{published.rstrip('/')}/{PAGE}"
 
 
-MAX_INDEX_ROWS = 5000
-
 MOSTLY_MISSING = 0.8
 """Share of a cluster's rows without a value above which the report warns about the cluster."""
 
@@ -322,7 +320,7 @@ def _indices(rows: PilotRows, counts: Counts) -> dict[str, IndexValue]:
         for name, value in indices_from_contingency(table).items()
         if name != "n_clusters"
     }
-    X, labels = rows.X[:MAX_INDEX_ROWS], rows.labels[:MAX_INDEX_ROWS]
+    X, labels = rows.X[:5_000], rows.labels[:5_000]  # some indices compare all pairs of rows
     for name, value in clustering_report(X, labels).items():
         if name != "n_clusters":
             known = float(value) if np.isfinite(value) else None

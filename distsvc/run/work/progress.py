@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 HERE = "this process"
 """Name in place of a worker's address if there are no workers."""
 
-UPDATE_SECONDS = {"json": 1.0, "text": 10.0}
-"""Seconds between two lines of a phase's progress, by the format of the log."""
-
 
 class Meter:
     """Counts finished tasks of a phase, with their rows and costs."""
@@ -104,7 +101,8 @@ class Progress:
         display = Display(quiet, verbose, log_format)
         self._shown = ExitStack()
         self._bar: WholeBar | None = None
-        self._patience = 1.0 if display.verbose else UPDATE_SECONDS[display.log_format]
+        # Seconds between two lines of a phase's progress.
+        self._patience = 1.0 if display.verbose or display.log_format == "json" else 10.0
         self._last_update = 0.0
         self._compiles = False
         self._meter: Meter | None = None
