@@ -54,7 +54,10 @@ class Category(_Categories):
     @classmethod
     def of(cls, column: str, counts: dict[str, int], known: list[str]) -> Self:
         """Return the encoding by the counts of all values; only `known` values can have a code."""
-        raise NotImplementedError
+        known = known[:MOST_LEVELS]
+        return cls.model_validate(
+            {"column": column, "known": tuple(known), "rest": _rest(counts, known)}
+        )
 
     @property
     def whole(self) -> str | None:
@@ -93,11 +96,6 @@ class OneHot(Category):
 
     kind: Literal["onehot"] = "onehot"
     one_hot: ClassVar[bool] = True
-
-    @classmethod
-    def of(cls, column: str, counts: dict[str, int], known: list[str]) -> Self:
-        known = known[:MOST_LEVELS]
-        return cls(column=column, known=tuple(known), rest=_rest(counts, known))
 
     @cached_property
     def _names(self) -> tuple[str, ...]:
@@ -161,11 +159,6 @@ class Codes(Category):
 
     kind: Literal["codes"] = "codes"
     nominal: ClassVar[bool] = True
-
-    @classmethod
-    def of(cls, column: str, counts: dict[str, int], known: list[str]) -> Self:
-        known = known[:MOST_LEVELS]
-        return cls(column=column, known=tuple(known), rest=_rest(counts, known))
 
     @property
     def levels(self) -> tuple[str, ...]:
