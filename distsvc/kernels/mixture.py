@@ -16,6 +16,19 @@ NARROWEST = 0.05
 """Minimum standard deviation of a density of numbers, relative to the column's."""
 
 
+LEAST_POSTERIOR = 1e-5
+"""Posterior below which a row is left out of a component's sums, to save time."""
+
+PRIOR_MEAN_ROWS = 0.01
+"""Weight of the prior mean, in rows (Fraley and Raftery 2007)."""
+
+PRIOR_LEVEL_ROWS = 1.0
+"""Weight, in rows, of the table's level shares as a prior for each component."""
+
+AXES_SWEEPS = 2
+"""Updates of each common axis in one maximisation step."""
+
+
 @inlined
 def factorise(S, n, lower):
     """Set lower (n, n) to the Cholesky factor of S (n, n), which may be the same array.
@@ -96,7 +109,7 @@ def normalise(logs):
 @kernel
 def expectation(
     X, levels, starts, present, missing, log_weights, means, covariances, log_chances,
-    first_level, given, least, posterior, mass, first, second, counts,
+    first_level, given, posterior, mass, first, second, counts,
 ):  # fmt: skip
     """Compute posteriors, add sums of rows weighted by them, and return log-likelihoods (n,).
 
@@ -111,7 +124,7 @@ def expectation(
 
     Missing numbers count by their conditional means and covariances. The sums are mass (K,), first
     (K, p), second (K, p, p), lower triangle, or (K, 1, p), and counts (K, L), all float64. Entries
-    of the posterior up to `least` are skipped. If mass is empty, no sums are computed.
+    of the posterior up to `LEAST_POSTERIOR` are skipped. If mass is empty, no sums are computed.
     """
     n, p = X.shape
     q, k = levels.shape[1], means.shape[0]
@@ -198,7 +211,7 @@ def expectation(
                 n_used = 0
                 for i in range(start, start + n_rows):
                     r = posterior[i, c]
-                    if r <= least:
+                    if r <= LEAST_POSTERIOR:
                         continue
                     row, used[n_used] = rows[n_used], r
                     n_used += 1
@@ -297,6 +310,102 @@ def tie_axes(scatter, mass, prior, share, freedom, axes, sweeps, variances):
                 axes[j, a] += row[a]
                 for b in range(p):
                     inverse[a, b] -= G[a, b]
+
+
+@kernel
+def maximise(
+    mass, first, second, counts, n_levels, prior, prior_shares, is_tied, axes, weights, means,
+    covariances, chances,
+):  # fmt: skip
+    """Set the parameters of the mixture with the highest posterior density given sums.
+
+    Sums are those of `expectation`; `second` is (K, p, p) if covariances (K, p, p) are full or
+    tied, and (K, 1, p) if they are diagonal, (K, 1, p). The prior has the scatter `prior` (p, p)
+    and the shares (L,) of levels. If covariances are tied, axes (p, p) are updated.
+
+    The square of `NARROWEST` times the variance of all rows is added to all variances, as if
+    numbers were measured with this error.
+    """
+    k, p = first.shape
+    is_full = second.shape[1] == p and p > 1
+    scatter, variances = np.zeros((k, p if is_full else 0, p)), np.empty((k, p))
+    rows, average = np.empty(k), np.empty(p)
+    share = 1.0 / k ** (2.0 / p) if is_full and not is_tied else 1.0 / k**2
+    for c in range(k):
+        rows[c] = mass[c] + 1e-9
+        shrink = PRIOR_MEAN_ROWS * rows[c] / (PRIOR_MEAN_ROWS + rows[c]) - rows[c]
+        for a in range(p):
+            average[a] = first[c, a] / rows[c]
+            means[c, a] = first[c, a] / (rows[c] + PRIOR_MEAN_ROWS)
+        for a in range(p):
+            if not is_full:
+                value = share * prior[a, a] + second[c, 0, a] + shrink * average[a] ** 2
+                covariances[c, 0, a] = value / (rows[c] + 6.0) + NARROWEST**2 * prior[a, a]
+                continue
+            for b in range(a + 1):
+                value = second[c, a, b] + shrink * average[a] * average[b]
+                scatter[c, a, b] = scatter[c, b, a] = value
+                if not is_tied:
+                    value = (share * prior[a, b] + value) / (rows[c] + 2 * p + 4)
+                    covariances[c, a, b] = covariances[c, b, a] = value
+            if not is_tied:
+                covariances[c, a, a] += NARROWEST**2 * prior[a, a]
+    if is_tied:
+        tie_axes(scatter, rows, prior, share, 6.0, axes, AXES_SWEEPS, variances)
+        back = np.linalg.inv(axes)
+        for c in range(k):
+            for a in range(p):
+                for b in range(a + 1):
+                    value = NARROWEST**2 * prior[a, a] if a == b else 0.0
+                    for j in range(p):
+                        value += back[a, j] * variances[c, j] * back[b, j]
+                    covariances[c, a, b] = covariances[c, b, a] = value
+    whole = rows.sum()
+    for c in range(k):
+        weights[c] = rows[c] / whole
+        place = 0
+        for n in n_levels:
+            known = PRIOR_LEVEL_ROWS
+            for level in range(place, place + n):
+                known += counts[c, level]
+            for level in range(place, place + n):
+                prior_rows = PRIOR_LEVEL_ROWS * prior_shares[level]
+                chances[c, level] = (counts[c, level] + prior_rows) / known
+            place += n
+
+
+@kernel
+def expectation_maximisation(
+    X, levels, starts, present, missing, first_level, n_levels, prior, prior_shares, is_tied, axes,
+    weights, means, covariances, chances, max_steps, gain,
+):  # fmt: skip
+    """Improve a mixture's parameters in place, and return the log-likelihood of the rows.
+
+    Arguments are those of `expectation` and `maximise`. EM ends after `max_steps`, or if a step
+    adds less than `gain` to the log-likelihood.
+    """
+    k, p = means.shape
+    sums_rows = 1 if covariances.shape[1] != p or p < 2 else p
+    mass, first, counts = np.empty(k), np.empty((k, p)), np.empty((k, chances.shape[1]))
+    second, posterior = np.empty((k, sums_rows, p)), np.empty((X.shape[0], k))
+    old = -np.inf
+    for step in range(max_steps + 1):
+        is_last = step == max_steps
+        mass[:], first[:], second[:], counts[:] = 0.0, 0.0, 0.0, 0.0
+        found = expectation(
+            X, levels, starts, present, missing, np.log(weights), means, covariances,
+            np.log(chances), first_level, False, posterior, mass[:0] if is_last else mass, first,
+            second, counts,
+        )  # fmt: skip
+        likelihood = found.sum()
+        if is_last or likelihood - old < gain:
+            break
+        old = likelihood
+        maximise(
+            mass, first, second, counts, n_levels, prior, prior_shares, is_tied, axes, weights,
+            means, covariances, chances,
+        )  # fmt: skip
+    return likelihood
 
 
 @kernel

@@ -6,7 +6,7 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 from distsvc.kernels import mixture as kernels
-from distsvc.models.mixture.density import MixtureRows, NormalMixture
+from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior
 from distsvc.models.mixture.labeller import MixtureLabeller
 from tests import reference
 
@@ -100,7 +100,7 @@ def test_plain_python_gives_the_same():
         fields = (sums.mass, sums.first, sums.second, sums.counts)
         likelihoods = form(
             s.X, s.levels, s.starts, s.present, s.missing, np.log(mixture.weights), mixture.means,
-            mixture.covariances, np.log(mixture.chances), rows.first_level, False, 0.0, posterior,
+            mixture.covariances, np.log(mixture.chances), rows.first_level, False, posterior,
             *fields,
         )  # fmt: skip
         found.append((likelihoods, posterior, *fields))
@@ -180,3 +180,52 @@ def test_plain_python_labels_alike():
     found = labeller(Z)
     assert found[0] == pytest.approx(posterior, abs=1e-12)
     assert found[1] == pytest.approx(densities, abs=1e-12)
+
+
+def maximised(rows, mixture, prior):
+    """The step M of EM in NumPy, for full and diagonal covariances."""
+    sums, (k, p) = mixture.expectation(rows), mixture.means.shape
+    mass = sums.mass + 1e-9
+    average = sums.first / mass[:, None]
+    shrink = 0.01 * mass / (0.01 + mass) - mass
+    least = 0.05**2 * np.diag(prior.scatter)
+    if sums.second.shape[1] == p:
+        second = np.tril(sums.second) + np.swapaxes(np.tril(sums.second, -1), 1, 2)
+        scatter = second + shrink[:, None, None] * average[:, :, None] * average[:, None, :]
+        whole = prior.scatter / k ** (2 / p) + scatter
+        covariances = whole / (mass + 2 * p + 4)[:, None, None] + np.diag(least)
+    else:
+        whole = np.diag(prior.scatter) / k**2 + sums.second[:, 0] + shrink[:, None] * average**2
+        covariances = (whole / (mass + 6)[:, None] + least)[:, None]
+    known = np.stack([sums.counts[:, :2].sum(axis=1), sums.counts[:, 2:].sum(axis=1)], axis=1)
+    known = np.repeat(known, mixture.n_levels, axis=1)
+    chances = (sums.counts + prior.shares) / (known + 1.0)
+    return mass / mass.sum(), sums.first / (mass + 0.01)[:, None], covariances, chances
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_the_step_of_maximisation_is_that_of_the_twin(full):
+    rows, mixture = rows_of(), mixture_of(full=full)
+    prior = Prior.of(rows)
+    found = NormalMixture.of(mixture.expectation(rows), rows.n_levels, prior)
+    names = ("weights", "means", "covariances", "chances")
+    for name, expected in zip(names, maximised(rows, mixture, prior), strict=True):
+        assert getattr(found, name) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("shape", ["full", "tied", "diagonal"])
+@reference.forms(kernels.expectation_maximisation)
+def test_expectation_maximisation_alternates_both_steps(form, shape):
+    rows, prior = rows_of(), Prior.of(rows_of())
+    start = NormalMixture.started(rows, np.eye(2)[np.arange(60) % 2], prior, shape)
+    expected = start
+    for _ in range(3):
+        expected = NormalMixture.of(expected.expectation(rows), rows.n_levels, prior, expected.axes)
+    s = rows.sorted
+    likelihood = form(
+        s.X, s.levels, s.starts, s.present, s.missing, rows.first_level, rows.n_levels,
+        prior.scatter, prior.shares, *start.parameters, 3, -np.inf,
+    )  # fmt: skip
+    assert likelihood == pytest.approx(start.likelihoods(rows).sum(), rel=1e-12)
+    for name in ("weights", "means", "covariances", "chances"):
+        assert getattr(start, name) == pytest.approx(getattr(expected, name), rel=1e-9)

@@ -8,19 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from distsvc.kernels.mixture import NARROWEST, expectation, tie_axes
-
-LEAST_POSTERIOR = 1e-5
-"""Posterior below which a row is left out of a component's sums, to save time."""
-
-PRIOR_MEAN_ROWS = 0.01
-"""Weight of the prior mean, in rows (Fraley and Raftery 2007)."""
-
-PRIOR_LEVEL_ROWS = 1.0
-"""Weight, in rows, of the table's level shares as a prior for each component."""
-
-AXES_SWEEPS = 2
-"""Updates of each common axis in one maximisation step."""
+from distsvc.kernels.mixture import expectation, expectation_maximisation, maximise
 
 Shape = Literal["full", "tied", "diagonal"]
 
@@ -186,6 +174,13 @@ class NormalMixture:
         """Place (q,) int64 of the first level of each category among all levels."""
         return np.cumsum(np.append(0, self.n_levels))[:-1].astype(np.int64)
 
+    @property
+    def parameters(self) -> tuple[bool, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """The parameters as the kernels that change them in place take them."""
+        is_tied = self.axes is not None
+        axes = np.empty((0, 0)) if self.axes is None else self.axes
+        return is_tied, axes, self.weights, self.means, self.covariances, self.chances
+
     def ordered(self, order: np.ndarray) -> NormalMixture:
         """Return the mixture with its components in another order (K,)."""
         names = ("weights", "means", "covariances", "chances")
@@ -208,45 +203,20 @@ class NormalMixture:
     ) -> NormalMixture:
         """Return the mixture with the highest posterior density given sums: the step M of EM.
 
-        The square of `NARROWEST` times the variance of all rows is added to all variances, as if
-        numbers were measured with this error. With `axes` (p, p) covariances are tied apart from
-        it, and their common axes start from these.
+        With `axes` (p, p) covariances are tied apart from it, and their common axes start from
+        these.
         """
         k, p = sums.first.shape
-        mass = sums.mass + 1e-9
-        average = sums.first / mass[:, None]
-        means = sums.first / (mass + PRIOR_MEAN_ROWS)[:, None]
-        shrink = PRIOR_MEAN_ROWS * mass / (PRIOR_MEAN_ROWS + mass) - mass
-        if sums.second.shape[1] == p and p > 1:
-            lower = np.tril(np.ones((p, p), bool))
-            second = np.where(lower, sums.second, np.swapaxes(sums.second, 1, 2))
-            outer = average[:, :, None] * average[:, None, :]
-            scatter = second + shrink[:, None, None] * outer
-            if axes is None:
-                whole = prior.scatter / k ** (2.0 / p) + scatter
-                covariances = whole / (mass + 2 * p + 4)[:, None, None]
-            else:
-                axes, variances = axes.copy(), np.empty((k, p))
-                tie_axes(
-                    scatter, mass, prior.scatter, 1.0 / k**2, 6.0, axes, AXES_SWEEPS, variances
-                )
-                back = np.linalg.inv(axes)
-                covariances = np.einsum("aj,kj,bj->kab", back, variances, back)
-        else:
-            spread = sums.second[:, 0] + shrink[:, None] * average**2
-            whole = np.diag(prior.scatter) / k**2 + spread
-            covariances = (whole / (mass + 6.0)[:, None])[:, None, :]
-        least = NARROWEST**2 * np.diag(prior.scatter)
-        covariances = covariances + (np.diag(least) if covariances.shape[1] == p else least)
-        chances = np.empty_like(sums.counts)
-        first = 0
-        for n in n_levels.tolist():
-            own = slice(first, first + n)
-            known = sums.counts[:, own].sum(axis=1, keepdims=True)
-            rows = sums.counts[:, own] + PRIOR_LEVEL_ROWS * prior.shares[own]
-            chances[:, own] = rows / (known + PRIOR_LEVEL_ROWS)
-            first += n
-        return cls(mass / mass.sum(), means, covariances, chances, n_levels, axes)
+        s = sums.second.shape[1]
+        mixture = cls(
+            np.empty(k), np.empty((k, p)), np.empty((k, s, p)), np.empty_like(sums.counts),
+            n_levels, None if axes is None else axes.copy(),
+        )  # fmt: skip
+        maximise(
+            sums.mass, sums.first, sums.second, sums.counts, n_levels, prior.scatter, prior.shares,
+            *mixture.parameters,
+        )  # fmt: skip
+        return mixture
 
     @classmethod
     def started(
@@ -302,7 +272,7 @@ class NormalMixture:
         s = rows.sorted
         found: np.ndarray = expectation(
             s.X, s.levels, s.starts, s.present, s.missing, np.log(self.weights), self.means,
-            self.covariances, np.log(self.chances), rows.first_level, given, LEAST_POSTERIOR,
+            self.covariances, np.log(self.chances), rows.first_level, given,
             posterior, sums.mass, sums.first, sums.second, sums.counts,
         )  # fmt: skip
         return found
@@ -323,11 +293,13 @@ def fitted(
 
     EM ends after `max_steps`, or if a step gains less than `tolerance` nats per row.
     """
-    mixture, old = start, -np.inf
-    for _ in range(max_steps):
-        sums = mixture.expectation(rows)
-        if sums.likelihood - old < tolerance * len(rows):
-            return mixture, sums.likelihood
-        old = sums.likelihood
-        mixture = NormalMixture.of(sums, rows.n_levels, prior, mixture.axes)
-    return mixture, float(mixture.likelihoods(rows).sum())
+    own = ("weights", "means", "covariances", "chances")
+    mixture = replace(start, **{name: getattr(start, name).copy() for name in own})
+    if start.axes is not None:
+        mixture = replace(mixture, axes=start.axes.copy())
+    s = rows.sorted
+    likelihood = expectation_maximisation(
+        s.X, s.levels, s.starts, s.present, s.missing, rows.first_level, rows.n_levels,
+        prior.scatter, prior.shares, *mixture.parameters, max_steps, tolerance * len(rows),
+    )  # fmt: skip
+    return mixture, float(likelihood)
