@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from distsvc.models.rows.agreement import SAME_ANSWER
+from distsvc.models.rows.threads import one_thread
 from distsvc.models.support_vector.level_tree.proposals import rand_indices
 
 STARTS = 10
@@ -24,7 +24,7 @@ def about_centres(
     from sklearn.cluster import KMeans  # which takes a second to import
 
     k = min(n_clusters, len(np.unique(rows, axis=0)))
-    with threadpool_limits(1):  # several would give other last bits
+    with one_thread():  # several would give other last bits
         found = [
             KMeans(k, n_init=1, random_state=seed % 2**32 + start).fit(rows)
             for start in range(STARTS)

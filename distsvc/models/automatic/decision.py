@@ -20,7 +20,6 @@ from functools import partial
 
 import numpy as np
 from scipy.special import ndtr
-from threadpoolctl import threadpool_limits
 
 from distsvc.models.columns.model import unit
 from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior, Shape, fitted
@@ -28,7 +27,7 @@ from distsvc.models.mixture.population import PopulationRows, Quality, ScaledNum
 from distsvc.models.mixture.search import MixtureSearch, search
 from distsvc.models.rows.agreement import SAME_ANSWER, expected_rand_index, rand_indices
 from distsvc.models.rows.min_cluster_size import least_mass
-from distsvc.models.rows.threads import map_threads
+from distsvc.models.rows.threads import map_threads, one_thread
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.level_tree.proposals import rand_index
 
@@ -284,7 +283,7 @@ def _agreement_of_halves(
 
     if not labels:
         return np.zeros(0)
-    with threadpool_limits(1):
+    with one_thread():
         return np.mean(map_threads(nearest, (0, 1), n_jobs), axis=0)
 
 

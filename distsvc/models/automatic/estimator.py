@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from distsvc.inputs.rows import Input
 from distsvc.job.parameters import Effort, Granularity, RandomState
@@ -17,7 +16,7 @@ from distsvc.models.bases.phases import Phases
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
-from distsvc.models.rows.threads import both, map_blocks, n_threads
+from distsvc.models.rows.threads import both, map_blocks, n_threads, one_thread
 from distsvc.models.rules.joined import clusters_to_join, joined
 from distsvc.models.rules.rule import Rule
 
@@ -206,7 +205,7 @@ class AutoClustering(MixedClusterEstimator):
 
     def _learn_views(self, engine: AutomaticEngine, X: np.ndarray, keys: np.ndarray) -> None:
         """Learn the graph of rows X (m, d) with keys (m,), and the mixtures at the same time."""
-        with threadpool_limits(1):  # threads that set limits in turns would restore wrong ones
+        with one_thread():  # threads that set limits in turns would restore wrong ones
             both(partial(engine.learn_graph, X, keys), engine.learn_mixtures, self.n_jobs)
 
     def _take(self, engine: AutomaticEngine, pilot: np.ndarray, n_rows: int) -> None:

@@ -17,10 +17,10 @@ from enum import StrEnum
 import numpy as np
 from scipy.sparse import coo_array, csr_array, diags_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
-from threadpoolctl import threadpool_limits
 
 from distsvc.kernels.diffusion import N_DIFFUSED, walk_on
 from distsvc.models.rows.neighbours import nearest_others
+from distsvc.models.rows.threads import one_thread
 
 NEIGHBOURS = 15
 """Number of nearest neighbours to which each point is joined."""
@@ -66,7 +66,7 @@ def diffusion_coordinates(points: np.ndarray, n_jobs: int | None = 1) -> np.ndar
     """
     if len(points) < FEWEST_POINTS:
         return Without.FEW
-    with threadpool_limits(1):  # the last bits depend on the number of threads
+    with one_thread():  # the last bits depend on the number of threads
         graph = neighbour_graph(points, n_jobs)
         if graph is None:
             return Without.LATTICE

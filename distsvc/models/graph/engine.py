@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from distsvc.job.parameters import completed
 from distsvc.kernels.projection import project
@@ -24,7 +23,7 @@ from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.rows import sampling
 from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges
-from distsvc.models.rows.threads import map_threads
+from distsvc.models.rows.threads import map_threads, one_thread
 from distsvc.models.support_vector.boundary.base import Parameters
 from distsvc.models.support_vector.level_tree.directions import SEARCHED, principal_components
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
@@ -106,7 +105,7 @@ class GraphEngine:
         if d <= SEARCHED:
             self.axes = np.eye(d, dtype=np.float32)
             return
-        with threadpool_limits(1):  # the last bits depend on the number of threads
+        with one_thread():  # the last bits depend on the number of threads
             found = principal_components(pilot.astype(np.float64))
         self.axes = np.ascontiguousarray(found.T, np.float32)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.linalg import eigh
-from threadpoolctl import threadpool_limits
+
+from distsvc.models.rows.threads import one_thread
 
 from distsvc.models.support_vector.level_tree.directions import SHRUNK
 
@@ -25,7 +26,7 @@ def telling_plane(rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
     ridge = 1e-6 * within
     apart = (between.T * sizes) @ between / len(wide) + ridge
     even = (np.trace(within) / len(within) or 1.0) * np.eye(len(within))
-    with threadpool_limits(1):
+    with one_thread():
         _, found = eigh(apart, (1.0 - SHRUNK) * within + SHRUNK * even)
     leading = found[:, :-3:-1] / np.linalg.norm(found[:, :-3:-1], axis=0)
     return np.ascontiguousarray(leading.T, np.float32)

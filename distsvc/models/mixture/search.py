@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior, Shape, fitted
-from distsvc.models.rows.threads import map_threads
+from distsvc.models.rows.threads import map_threads, one_thread
 
 SHAPES: tuple[Shape, ...] = ("full", "tied", "diagonal")
 
@@ -102,7 +101,7 @@ def search(
 
     """
     prior = prior or Prior.of(rows)
-    with threadpool_limits(1):  # more threads would give other last bits
+    with one_thread():  # more threads would give other last bits
         starts = _Starts(latent.astype(np.float64), seed % 2**31)
         found = map_threads(
             lambda shape: _fits(rows, starts, prior, shape, n_components), shapes, n_jobs

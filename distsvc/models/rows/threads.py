@@ -8,9 +8,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import Any, TypeVar, cast
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from distsvc.inputs.rows import block_rows, cut
 from distsvc.kernels import jit
@@ -40,6 +43,24 @@ def map_threads(
         return [function(item) for item in several]
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(function, several))
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """Limit linear algebra to one thread: more would give other last bits.
+
+    Two threads must not set limits in turns, because they would restore wrong ones.
+    """
+    known = ("scipy.linalg", "sklearn.cluster")
+    return cast(
+        AbstractContextManager[Any],
+        _pools(tuple(map(sys.modules.__contains__, known))).limit(limits=1),
+    )
+
+
+@cache
+def _pools(_loaded: tuple[bool, ...]) -> ThreadpoolController:
+    """Return the pools of the libraries that are loaded; to find them takes milliseconds."""
+    return ThreadpoolController()
 
 
 def both(

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 
 import numpy as np
 from scipy.linalg import eigh
-from threadpoolctl import threadpool_limits
 
 from distsvc.models.rows.min_cluster_size import FLAT
 from distsvc.models.rows.neighbours import nearest_others
+from distsvc.models.rows.threads import one_thread
 
 MOST_COMPONENTS = 20
 """Maximum number of directions."""
@@ -54,7 +54,7 @@ def leading_directions(pilot: np.ndarray) -> np.ndarray:
     """
     if pilot.shape[1] <= FLAT:
         return np.eye(pilot.shape[1], dtype=np.float32)
-    with threadpool_limits(1):  # the last bits depend on the number of threads
+    with one_thread():  # the last bits depend on the number of threads
         wide = pilot.astype(np.float64)
         principal = principal_components(wide)
         found = principal[:, :MOST_COMPONENTS].T
