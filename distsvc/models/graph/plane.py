@@ -6,7 +6,6 @@ import numpy as np
 from scipy.linalg import eigh
 
 from distsvc.models.rows.threads import one_thread
-
 from distsvc.models.support_vector.level_tree.directions import SHRUNK
 
 

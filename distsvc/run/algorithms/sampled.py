@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from distsvc.job.config import Job
 from distsvc.job.parameters import Given
@@ -23,6 +22,7 @@ from distsvc.models.mixture_clustering.rule import ComponentRule
 from distsvc.models.rows import sampling
 from distsvc.models.rows.checkpoints import Checkpoint, State
 from distsvc.models.rows.sampling import PILOT_ROWS
+from distsvc.models.rows.threads import one_thread
 from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
 from distsvc.run.algorithms.algorithm import TRAINED, AlgorithmJob
@@ -82,7 +82,7 @@ class SampledEngine:
         depend on it.
         """
         self.estimator._keeps_rows, self.estimator._in_order = False, True
-        with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
+        with one_thread(), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             model = self.estimator.fit(X)
             self.rule = model._rule()

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from distsvc.job.config import Job
 from distsvc.models.graph.plane import telling_plane
+from distsvc.models.rows.threads import one_thread
 from distsvc.models.rules.profiles import ClusterProfile, profiles
 from distsvc.models.rules.reasons import Typical
 from distsvc.models.rules.rule import Rule
@@ -253,7 +253,7 @@ def _components(X: np.ndarray, inside: np.ndarray) -> tuple[np.ndarray, np.ndarr
     """Project rows on principal components of the rows inside; return x, y, shares of variance."""
     base = X[inside] if inside.sum() > 2 else X
     base = base if len(base) > 1 else np.repeat(base, 2, axis=0)
-    with threadpool_limits(1):  # threads wait for each other if processes share the cores
+    with one_thread():  # threads wait for each other if processes share the cores
         _, spread, axes = np.linalg.svd(base - base.mean(axis=0), full_matrices=False)
     x, y = ((X - base.mean(axis=0)) @ axes[:2].T).T
     total = float((spread**2).sum())
