@@ -27,7 +27,7 @@ from distsvc.run.learning.preparation import PREPARATION, Preparation
 from distsvc.run.learning.survey import OutlierRow, Survey, survey_table
 from distsvc.run.nights.checks import RunMetrics, reasons_to_refit
 from distsvc.run.nights.comparison import DECISION, drift_of, refit_because
-from distsvc.run.nights.continuity import Previous, ids_of, labels_before
+from distsvc.run.nights.continuity import Previous, answer_before, ids_of
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Steps
 from distsvc.storage.publishing.lineages import Lineage
@@ -55,11 +55,13 @@ def cluster_table(
     """Survey, prepare, fit and label a table; return the answer and the labelled table."""
     all_rows = algorithm.all_rows or steps.run.plan.unit
     survey = survey_table(steps, algorithm.sample_ranges, all_rows)
-    prepared_pilot = prepare(steps, job.preprocess, algorithm, survey)
+    before = None
     if job.continuity.prefer_previous and steps.run.has(PREVIOUS + RULE):
-        before = labels_before(steps.run, survey)
-        if before is not None:
-            algorithm.go_on_from(before)
+        before = answer_before(steps.run, survey)
+    columns = None if before is None else before.columns
+    prepared_pilot = prepare(steps, job.preprocess, algorithm, survey, columns)
+    if before is not None:
+        algorithm.go_on_from(before)
     rule = algorithm.fit(steps, survey)
     pilot_share = len(prepared_pilot) / max(survey.n_rows, 1)
     smallest = (job.model.min_cluster_rows or 0) * pilot_share
@@ -67,8 +69,8 @@ def cluster_table(
     if into is not None:
         rule = joined(rule, into)
     ids = ids_of(steps, rule, survey, job.continuity, lineage)
-    columns = steps.run.plan.table.columns
-    Labeller.of(rule, ids, columns, survey.pilot, prepared_pilot).write(steps.run)
+    names = steps.run.plan.table.columns
+    Labeller.of(rule, ids, names, survey.pilot, prepared_pilot).write(steps.run)
     labelled = label_table(steps, surveyed=survey.lowest)
     learned = algorithm.learned(job)
     return (learned if into is None else with_joined(learned, into, job)), labelled
@@ -134,9 +136,16 @@ MAX_NAMED = 5
 
 
 def prepare(
-    steps: Steps, config: PreprocessConfig, algorithm: AlgorithmJob, survey: Survey
+    steps: Steps,
+    config: PreprocessConfig,
+    algorithm: AlgorithmJob,
+    survey: Survey,
+    before: ColumnModel | None = None,
 ) -> np.ndarray:
-    """Write the preparation and set the engine's pilot; return the prepared pilot (m, d)."""
+    """Write the preparation and set the engine's pilot; return the prepared pilot (m, d).
+
+    Columns keep their models in `before`, the previous run's, as long as these describe them.
+    """
     engine = algorithm.engine
     with steps.progress.phase("prepare"):
         table = steps.run.plan.table
@@ -157,7 +166,7 @@ def prepare(
         as_found = config.scale is None and not vectors
         if as_found and isinstance(engine, AutomaticEngine | MixtureEngine):
             nominal, given = nominal_columns(table.features), given_columns(table)
-            columns = engine.model_columns(pilot.X, pilot.keys, nominal, given)
+            columns = engine.model_columns(pilot.X, pilot.keys, nominal, given, before)
             check_scales(columns, given, survey.sums, table.columns)
         if columns is None:
             scaling.check(survey.sums, table.columns)

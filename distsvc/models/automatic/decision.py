@@ -7,9 +7,10 @@ clusters must be better than one by a standard error, by the one-standard-error 
 1984). If a mixture's clusters overlap, the best mixture of normals must also be better than one
 population.
 
-The previous run's answer is kept unless another proposal is better by more than chance. The
-agreement is the probability that the answer is better than the next different proposal. Both, and
-the standard error, come from Vuong's (1989) test of models that are not nested.
+The previous run's answer, fitted again, is kept unless another proposal describes rows clearly
+better that neither was fitted to. The agreement is the probability that the answer is better than
+the next different proposal. Both, and the standard error, come from Vuong's (1989) test of models
+that are not nested.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from distsvc.models.rows.agreement import SAME_ANSWER, expected_rand_index, rand
 from distsvc.models.rows.min_cluster_size import least_mass
 from distsvc.models.rows.threads import map_threads, one_thread
 from distsvc.models.rules.rule import Rule
+from distsvc.models.support_vector.level_tree.level_sets import LevelSets
 from distsvc.models.support_vector.level_tree.proposals import rand_index
 
 SEARCH_ROWS, DECISION_ROWS = 2_000, 5_000
@@ -41,8 +43,11 @@ from the previous labels."""
 BETTER_THAN_ONE = 1.0
 """Minimum z statistic for several clusters to be preferred to one cluster."""
 
-SIGNIFICANT = 1.96
-"""Minimum z statistic of another answer that replaces the previous one: the 5 % level."""
+SIGNIFICANT = 3.8
+"""Minimum z statistic of another answer that replaces the previous one.
+
+It is the 5 % level for all nights of a year: 365 tests (Bonferroni).
+"""
 
 VIEW_WORDS = {
     "graph": "a graph of near rows",
@@ -66,6 +71,8 @@ class PartitionProposal:
         the graph, which has no posteriors.
     make : callable
         Returns the rule of the partition.
+    levels : LevelSets or None
+        Level sets of the graph's tree, if it made the partition.
     quality : Quality
         Set by `decide`.
 
@@ -75,6 +82,7 @@ class PartitionProposal:
     labels: np.ndarray
     drawn: np.ndarray
     make: Callable[[], Rule]
+    levels: LevelSets | None = None
     quality: Quality = field(default_factory=lambda: Quality(np.zeros(0), 0))
 
     @property
@@ -179,7 +187,7 @@ def mixture_proposals(
     n_clusters: int | None,
     n_jobs: int | None,
     make_rule: Callable[[NormalMixture, np.ndarray, np.ndarray], Rule],
-    before: np.ndarray | None = None,
+    start: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Mixtures:
     """Return the partitions that mixtures of the pilot's rows propose.
 
@@ -201,8 +209,9 @@ def mixture_proposals(
     make_rule : callable
         ``make_rule(mixture, cluster, labels)`` returns a rule, given the clusters (K,) of the
         mixture's components and the labels (n,) of the rows.
-    before : ndarray of shape (m,) or None
-        Labels of the first rows in the previous run's answer: the start of one more mixture.
+    start : (posteriors, clusters) or None
+        Posteriors (m, K) of the first rows in the previous run's answer, and the clusters (K,) of
+        its components: the start of one more mixture.
 
     """
     m = min(len(rows), DECISION_ROWS)
@@ -235,8 +244,8 @@ def mixture_proposals(
         again = _agreement_of_halves(labels, fitted_rows, latent, seed, shape, n_jobs)
         bound = min(SAME_ANSWER, again.max(initial=0.0))
         proposals = [each for each, a in zip(proposals, again, strict=True) if a >= bound]
-        if before is not None:
-            proposals += large([proposal(*each) for each in _continued(before, first, shape)])
+        if start is not None and len(np.unique(start[1])) > 1:
+            proposals.append(proposal(*_continued(*start, first, shape)))
     one = proposal(found.single.mixture, np.zeros(1, np.int64), np.ones((m, 1)))
     best = found.best.mixture
     return Mixtures(proposals, one, Quality(best.likelihoods(first), best.n_parameters))
@@ -288,15 +297,15 @@ def _agreement_of_halves(
 
 
 def _continued(
-    before: np.ndarray, rows: MixtureRows, shape: Shape
-) -> Iterator[tuple[NormalMixture, np.ndarray, np.ndarray]]:
-    """Yield the mixture that EM finds from the previous answer's labels of the first rows."""
-    earlier = np.unique(before[: len(rows)], return_inverse=True)[1]
-    k, prior = int(earlier.max()) + 1, Prior.of(rows)
-    if k > 1:
-        mixture = NormalMixture.started(rows, np.eye(k)[earlier], prior, shape)
-        mixture, _ = fitted(rows, mixture, prior, FINAL_STEPS, FINAL_TOLERANCE)
-        yield mixture, np.arange(k), mixture.posterior(rows)
+    posterior: np.ndarray, cluster: np.ndarray, rows: MixtureRows, shape: Shape
+) -> tuple[NormalMixture, np.ndarray, np.ndarray]:
+    """Return the mixture that EM finds from posteriors (m, K), their clusters, and posteriors."""
+    prior, k = Prior.of(rows), int(cluster.max()) + 1
+    mixture = NormalMixture.started(rows, posterior, prior, shape)
+    mixture, _ = fitted(rows, mixture, prior, FINAL_STEPS, FINAL_TOLERANCE)
+    found = mixture.posterior(rows)
+    sums = np.stack([found[:, cluster == c].sum(axis=1) for c in range(k)], axis=1)
+    return mixture, cluster, sums
 
 
 def _merged(posterior: np.ndarray, cluster: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -348,7 +357,7 @@ def decide(
     ----------
     mixtures : Mixtures
     trees : sequence of PartitionProposal
-        Partitions by the graph's level tree, at most one.
+        Partitions by the graph: by its level tree, and the previous answer.
     rows : MixtureRows
         The pilot's rows, for their levels and for which numbers are missing.
     scales : sequence of ScaledNumbers
@@ -362,13 +371,7 @@ def decide(
 
     """
     m = len(mixtures.one.labels)
-    data = PopulationRows(
-        tuple(each.take(m) for each in scales),
-        ~np.isnan(rows.X[:m]),
-        rows.levels[:m].astype(np.int64),
-        rows.n_levels,
-        n_jobs,
-    )
+    data = _population_rows(rows, scales, m, n_jobs)
     one = mixtures.one
     one.quality = quality_of(data, one.drawn)
 
@@ -396,22 +399,51 @@ def decide(
     proposals.sort(key=lambda each: -each.quality.bic)
     best, followed = proposals[0], False
     if before is not None and n_clusters is None:
-        like = [rand_index(before[:m], each.labels) for each in proposals]
-        if len(np.unique(before[:m])) == 1:
-            like = [float(each.n_clusters == 1) for each in proposals]
-        nearest = int(np.argmax(like))
-        earlier = proposals[nearest]
-        if like[0] > SAME_ANSWER:  # the best proposal is the previous answer
-            followed = True
-        elif like[nearest] > SAME_ANSWER:
-            followed = best.quality.better_than(earlier.quality) < SIGNIFICANT
-            best = earlier if followed else best
+        everything = _population_rows(rows, scales, len(rows), n_jobs)
+        for earlier in _like_before(proposals, before[:m]):
+            followed = best is earlier or not _clearly_better(best, earlier, everything)
+            if followed:
+                best = earlier
+                break
     found = ViewDecision(best, proposals, 1.0, None, followed, rejected)
     other = found.alternative
     if other is None:
         return found
     chance = found.chance_against(other)
     return replace(found, agreement=chance, likeness=rand_index(best.labels, other.labels))
+
+
+def _population_rows(
+    rows: MixtureRows, scales: Sequence[ScaledNumbers], m: int, n_jobs: int | None
+) -> PopulationRows:
+    """Return the first m rows as populations see them."""
+    levels = rows.levels[:m].astype(np.int64)
+    numbers = tuple(each.take(m) for each in scales)
+    return PopulationRows(numbers, ~np.isnan(rows.X[:m]), levels, rows.n_levels, n_jobs)
+
+
+def _like_before(
+    proposals: Sequence[PartitionProposal], before: np.ndarray
+) -> list[PartitionProposal]:
+    """Return the proposals that go on from the previous labels (m,), the most alike first.
+
+    They are the same answer. One of them was made from these labels.
+    """
+    if len(np.unique(before)) == 1:
+        return [each for each in proposals if each.n_clusters == 1]
+    likeness = [(rand_index(before, each.labels), each) for each in proposals]
+    own = [one for one in likeness if one[0] > SAME_ANSWER]
+    return [each for _, each in sorted(own, key=lambda one: -one[0])]
+
+
+def _clearly_better(one: PartitionProposal, other: PartitionProposal, rows: PopulationRows) -> bool:
+    """Whether `one` describes the second half of rows clearly better, fitted to the first half."""
+    half = len(rows) // 2
+    pair = [
+        quality_of(rows, np.unique(each.drawn[:half], return_inverse=True)[1])
+        for each in (one, other)
+    ]
+    return pair[0].predicts_better_than(pair[1]) >= SIGNIFICANT
 
 
 def _differs(one: PartitionProposal, other: PartitionProposal) -> bool:

@@ -22,8 +22,9 @@ from distsvc.models.automatic.modelled_views import (
     ModelledRows,
     ModelledViews,
 )
+from distsvc.models.automatic.previous import PreviousAnswer
 from distsvc.models.automatic.stored_views import StoredViews
-from distsvc.models.automatic.views import GRAPH, LEVEL_TREE, ViewAnswer
+from distsvc.models.automatic.views import GRAPH, ViewAnswer
 from distsvc.models.columns.maps import GivenColumn
 from distsvc.models.columns.model import ColumnModel
 from distsvc.models.engine import Engine
@@ -86,7 +87,7 @@ class AutomaticEngine(Engine):
         self.levels = LevelTreeEngine(given, seed)
         self.graph = GraphEngine(given, seed)
         self.notes: list[str] = []
-        self.before: np.ndarray | None = None
+        self.before: PreviousAnswer | None = None
         self._cuts: dict[int, Rule] = {}
 
     def key_ranges(self, n_rows: int) -> Ranges:
@@ -97,11 +98,11 @@ class AutomaticEngine(Engine):
         """Return the key ranges of the level tree's sample; the graph's is a part of it."""
         return self.levels.sample_ranges(n_rows)
 
-    def go_on_from(self, labels: np.ndarray) -> None:
-        """Prefer the previous run's answer, which labels the first pilot rows `labels` (m,)."""
-        self.before = labels
-        self.levels.go_on_from(labels)
-        self.graph.before = labels
+    def go_on_from(self, previous: PreviousAnswer) -> None:
+        """Prefer the previous run's answer."""
+        self.before = previous
+        self.levels.go_on_from(previous.labels)
+        self.graph.before = previous.labels
         self.levels.follow = False  # `choose` decides it after comparing both trees
 
     def model_columns(
@@ -110,16 +111,18 @@ class AutomaticEngine(Engine):
         keys: np.ndarray,
         nominal: np.ndarray,
         given: Sequence[GivenColumn] | None = None,
+        before: ColumnModel | None = None,
     ) -> ColumnModel | None:
         """Model the columns of stored pilot rows X (m, d) with keys (m,).
 
         Return None if the columns stay as stored (`stays_as_stored`), or if none of them varies.
         With a model, `set_pilot` takes the pilot's latent variables. `nominal` (d,) bool marks
-        columns with codes of categories. `given` are kinds and scales from the job file.
+        columns with codes of categories. `given` are kinds and scales from the job file, and
+        `before` is the model of the previous run.
         """
         if stays_as_stored(X, nominal):
             return None
-        columns = ColumnModel.of(X, nominal, given)
+        columns = ColumnModel.of(X, nominal, given, before)
         if not len(columns.layout.latent):
             return None
         self.modelled = ModelledRows.of(columns, X, keys)
@@ -205,8 +208,9 @@ class AutomaticEngine(Engine):
     def fitted_facts(self) -> Facts:
         """Return results of the chosen fit for its report."""
         answer = self.answer
-        tree = {LEVEL_TREE: self.levels, GRAPH: getattr(self.graph, "tree", None)}.get(answer.view)
-        facts = {} if tree is None else tree.fitted_facts()
+        facts: Facts = {}
+        if answer.levels is not None:
+            facts = (self.graph.tree if answer.view == GRAPH else self.levels).fitted_facts()
         facts |= {"n_clusters": self.rule.n_clusters, "chosen": answer.view}
         facts |= {"support": answer.support, "agreement": answer.agreement}
         if self.before is not None:

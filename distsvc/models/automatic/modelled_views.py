@@ -8,12 +8,14 @@ from functools import partial
 import numpy as np
 
 from distsvc.models.automatic.decision import (
+    DECISION_ROWS,
     Mixtures,
     PartitionProposal,
     ViewDecision,
     decide,
     mixture_proposals,
 )
+from distsvc.models.automatic.previous import PreviousAnswer
 from distsvc.models.automatic.rule import MixtureRule, of_latent
 from distsvc.models.automatic.views import GRAPH, ViewAnswer, Views
 from distsvc.models.columns.model import ColumnModel
@@ -80,8 +82,7 @@ def _as_stored(
 class ModelledViews(Views):
     """A mixture and a graph, which has learned before `choose`.
 
-    `origin` (D,) is the origin of prepared rows. `before` (m,) are the labels of the pilot's first
-    rows in the previous run's answer.
+    `origin` (D,) is the origin of prepared rows. `before` is the previous run's answer.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class ModelledViews(Views):
         origin: np.ndarray,
         graph: GraphEngine,
         nu: float | None,
-        before: np.ndarray | None,
+        before: PreviousAnswer | None,
     ):
         super().__init__(pilot, leading_directions(pilot), graph, nu)
         self.rows, self.origin, self.before = rows, origin, before
@@ -100,11 +101,11 @@ class ModelledViews(Views):
     def choose(self, n_clusters: int | None) -> ViewAnswer:
         """Return the answer."""
         decision = self._decision(n_clusters)
-        best, notes, levels = decision.best, [], None
+        best, notes = decision.best, []
         if best.n_clusters == 1:
             notes = ["one population describes the table best: the answer is one cluster"]
-        elif best.view == GRAPH:
-            notes, levels = self.graph.tree.notes, self._graph_levels(n_clusters)
+        elif best.levels is not None:
+            notes = self.graph.tree.notes
         return ViewAnswer(
             view=best.view,
             make=best.make,
@@ -114,7 +115,7 @@ class ModelledViews(Views):
             counts=decision.counts(),
             likeness=decision.likeness,
             followed=decision.followed,
-            levels=levels,
+            levels=best.levels,
             notes=notes,
             decision=decision,
         )
@@ -126,6 +127,11 @@ class ModelledViews(Views):
     def mixtures(self, n_clusters: int | None) -> Mixtures:
         """Return the mixture's proposals, which don't depend on the graph; they are cached."""
         if n_clusters not in self._mixtures:
+            start = None
+            before = self.before
+            if before is not None and n_clusters is None and not before.by_landmarks:
+                first = self.rows.mixed.take(np.arange(min(len(self.pilot), DECISION_ROWS)))
+                start = before.posterior(first, self.rows.columns.layout)
             self._mixtures[n_clusters] = mixture_proposals(
                 self.rows.mixed,
                 self.pilot,
@@ -133,14 +139,15 @@ class ModelledViews(Views):
                 n_clusters,
                 self.graph.n_jobs,
                 self._mixture_rule,
-                self.before,
+                start,
             )
         return self._mixtures[n_clusters]
 
     def _decision(self, n_clusters: int | None) -> ViewDecision:
         rows, mixtures = self.rows, self.mixtures(n_clusters)
         graph = self._graph_proposals(n_clusters)
-        before, n_jobs = self.before, self.graph.n_jobs
+        before = None if self.before is None else self.before.labels
+        n_jobs = self.graph.n_jobs
         return decide(mixtures, graph, rows.mixed, rows.scales, n_clusters, before, n_jobs)
 
     def _mixture_rule(
@@ -154,14 +161,38 @@ class ModelledViews(Views):
         return levels if n_clusters is None else levels.cut(n_clusters)
 
     def _graph_proposals(self, n_clusters: int | None) -> list[PartitionProposal]:
-        """Return the partition of the graph's level tree, if it has several clusters."""
+        """Return the partition of the graph's level tree, if it has several clusters.
+
+        The previous answer is another one, if it was one by a graph.
+        """
         if not self.has_graph:
             return []
         levels = self._graph_levels(n_clusters)
-        if n_clusters is None and levels.answer.n_clusters == 1:
-            return []
-        labels = self.graph_labels(levels)
-        return [PartitionProposal(GRAPH, labels, labels, partial(self._graph_rule, levels))]
+        proposals = []
+        if n_clusters is not None or levels.answer.n_clusters > 1:
+            labels = self.graph_labels(levels)
+            rule = partial(self._graph_rule, levels)
+            proposals.append(PartitionProposal(GRAPH, labels, labels, rule, levels))
+        before = self.before
+        if before is not None and before.by_landmarks and n_clusters is None:
+            labels = by_size(before.labels)
+            rule = partial(self._rule_before, labels)
+            proposals.append(PartitionProposal(GRAPH, labels, labels, rule))
+        return proposals
+
+    def _rule_before(self, labels: np.ndarray) -> Rule:
+        """Return the rule of the graph's points for labels (m,) of the first pilot rows."""
+        first = np.unique(self.graph.point_of, return_index=True)[1]
+        own = labels[first[first < len(labels)]]
+        return of_latent(self.graph.rule(own, self.scored(labels)), self.rows.columns.layout)
 
     def _graph_rule(self, levels: LevelSets) -> Rule:
         return of_latent(self.graph_rule(levels), self.rows.columns.layout)
+
+
+def by_size(labels: np.ndarray) -> np.ndarray:
+    """Return labels (m,) numbered from 0, the largest cluster first."""
+    places, sizes = np.unique(labels, return_inverse=True, return_counts=True)[1:]
+    number = np.empty(len(sizes), np.int32)
+    number[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes))
+    return number[places]

@@ -100,6 +100,10 @@ class MixtureRule(Scored, Rule):
             out[cluster] += posterior[:, component]
         return np.ascontiguousarray(out.T, np.float32)
 
+    def mixture_at(self, origin: np.ndarray) -> NormalMixture:
+        """Return the mixture of rows that are not relative to the origin (D,)."""
+        return replace(self._mixture, means=self.means + origin[self.numbers])
+
     def check(self) -> None:
         """Raise DataError if the shapes of arrays contradict each other."""
         d = self.components.shape[1]

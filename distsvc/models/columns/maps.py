@@ -24,6 +24,10 @@ BEND_FROM, BEND = 5.0, 0.25
 """Mapped value beyond which growth is logarithmic, and the scale of the logarithm."""
 
 
+ON_GRID = 1e-6
+"""Maximum distance of a rounded value from a multiple of the step, in steps."""
+
+
 @dataclass(frozen=True)
 class GivenColumn:
     """Kind and scale of a column from the job file; None to choose by its values."""
@@ -82,20 +86,31 @@ class NumberMap:
         Return None if no density fits.
         """
         cells = Cells.of(distinct, counts)
-        scales = possible_scales(distinct) if given.scale is None else [given.scale]
-        density = best_density(cells, scales)
         step = 0.0 if given.kind == "continuous" else step_of(distinct, counts)
         if given.kind == "ordinal" and len(distinct) <= MAX_CELLS:
             return cls._ordinal(distinct, cells, step or float(np.diff(distinct).min()))
-        n_cells = len(cells.counts)
-        if step and len(distinct) <= MAX_CELLS:
-            free = float(cells.counts @ np.log(cells.counts / cells.counts.sum()))
-            free -= 0.5 * (n_cells - 1) * np.log(cells.counts.sum())
-            if density is None or free > density.bic:
-                return cls._ordinal(distinct, cells, step)
-        if density is None:
-            return None
-        return cls._of_density(distinct, cells, density, step)
+        scales = possible_scales(distinct) if given.scale is None else [given.scale]
+        density = best_density(cells, scales)
+        if _free_bic(cells, step, len(distinct)) > _bic_of(density):
+            return cls._ordinal(distinct, cells, step)
+        return None if density is None else cls._of_density(distinct, cells, density, step)
+
+    def describes(self, distinct: np.ndarray, counts: np.ndarray) -> bool:
+        """Whether the map has a log-likelihood that is at least the BIC of a new one.
+
+        It was learned from other rows than those with the distinct values (u,) and counts (u,), so
+        that it has no parameters of theirs. Values must be rounded to the same step.
+        """
+        places = (distinct - self.low) / self.step if self.step else np.zeros(1)
+        if (np.abs(places - places.round()) > ON_GRID).any():
+            return False
+        if len(distinct) < 2:
+            return bool(((distinct >= self.low) & (distinct <= self.high)).all())
+        cells, step = Cells.of(distinct, counts), step_of(distinct, counts)
+        if (step > 0.0) > (self.step > 0.0):
+            return False
+        best = _bic_of(best_density(cells, possible_scales(distinct)))
+        return self.log_likelihood(cells) >= max(best, _free_bic(cells, step, len(distinct)))
 
     @classmethod
     def _of_density(
@@ -154,6 +169,15 @@ class NumberMap:
         finite = np.isfinite(place)
         scores = interpolated(np.where(finite, place, 0.0), self.places, self.scores)
         return np.where(finite, scores, place)
+
+    def log_likelihood(self, cells: Cells) -> float:
+        """Return the log-likelihood of the rows of cells."""
+        inner = self._scores_at(SCALES[self.scale](cells.edges))
+        low, high = np.append(-np.inf, inner), np.append(inner, np.inf)
+        upper = low > -high  # probabilities near 1 would lose their digits
+        a, b = np.where(upper, -high, low), np.where(upper, -low, high)
+        chances = np.maximum(ndtr(b) - ndtr(a), np.finfo(float).tiny)
+        return float(cells.counts @ np.log(chances))
 
     def medians(self, x: np.ndarray) -> np.ndarray:
         """Return the mapped middles (n,) of the cells of stored values x (n,)."""
@@ -218,6 +242,18 @@ class NumberMap:
         sizes = [facts["knots"]] * 3 + [facts["values"]] * 2
         tables: dict[str, Any] = dict(zip(_TABLES, map(cut, sizes), strict=True))
         return cls(**own, **tables)
+
+
+def _free_bic(cells: Cells, step: float, n_distinct: int) -> float:
+    """Return the BIC of free probabilities of cells; minus infinity if values share cells."""
+    if not step or n_distinct > MAX_CELLS:
+        return -np.inf
+    n, n_cells = cells.counts.sum(), len(cells.counts)
+    return float(cells.counts @ np.log(cells.counts / n)) - 0.5 * (n_cells - 1) * float(np.log(n))
+
+
+def _bic_of(density: ColumnDensity | None) -> float:
+    return -np.inf if density is None else density.bic
 
 
 _TABLES = ("places", "scores", "targets", "values", "mapped")

@@ -75,6 +75,17 @@ class CategoryColumn:
         place = np.minimum(np.searchsorted(self.codes, x), len(self.codes) - 1)
         return np.where(self.codes[place] == x, place, -1)
 
+    def describes(self, codes: np.ndarray, counts: np.ndarray) -> bool:
+        """Whether these shares have a log-likelihood that is at least the BIC of own shares.
+
+        `codes` (u,) are the distinct codes of other rows, ascending, with counts (u,).
+        """
+        levels = self.levels(codes)
+        if (levels < 0).any():
+            return False
+        gain = counts @ np.log(counts / counts.sum() / self.shares[levels])
+        return bool(gain <= 0.5 * (len(codes) - 1) * np.log(counts.sum()))
+
     @cached_property
     def _thresholds(self) -> np.ndarray:
         return np.asarray(ndtri(1.0 - self.shares))
@@ -149,6 +160,13 @@ class NumberColumn:
     def width(self) -> int:
         """Number of prepared columns."""
         return 2 if self.amounts is None else 3
+
+    def describes(self, distinct: np.ndarray, counts: np.ndarray) -> bool:
+        """Whether the maps describe the distinct values (u,) of other rows, with counts (u,)."""
+        rest = distinct != self.spike
+        return self.map.describes(distinct, counts) and (
+            self.amounts is None or self.amounts.describes(distinct[rest], counts[rest])
+        )
 
     def prepare(
         self, x: np.ndarray, keys: np.ndarray | None, salt: np.uint64, out: np.ndarray
@@ -263,11 +281,13 @@ class ColumnModel:
         pilot: np.ndarray,
         nominal: np.ndarray,
         given: Sequence[GivenColumn] | None = None,
+        before: ColumnModel | None = None,
     ) -> ColumnModel:
         """Return the model of stored pilot rows (m, d) float64, NaN where missing.
 
         `nominal` (d,) bool marks columns that hold codes of categories. `given` are kinds and
-        scales from the job file.
+        scales from the job file. `before` is the model of the previous run: a column keeps its
+        model, as long as this describes it, and its random numbers.
         """
         columns: list[NumberColumn | CategoryColumn | None] = []
         salts: list[int] = []
@@ -276,9 +296,14 @@ class ColumnModel:
             same = salt in salts
             salts.append(salt)
             of = AS_FOUND if given is None else given[place]
+            earlier = None if before is None else before.columns[place]
             known = x[~np.isnan(x)]
-            columns.append(None if same else _column_of(known, bool(nominal[place]), of))
-        return cls(columns, np.array(salts, np.uint64))
+            columns.append(None if same else _column_of(known, bool(nominal[place]), of, earlier))
+        found = np.array(salts, np.uint64)
+        if before is not None:
+            modelled = [earlier is not None for earlier in before.columns]
+            found = np.where(modelled, before.salts, found)
+        return cls(columns, found)
 
     @cached_property
     def layout(self) -> PreparedLayout:
@@ -319,6 +344,12 @@ class ColumnModel:
                 own = out[:, first : first + column.width]
                 column.prepare(np.ascontiguousarray(X[:, j], np.float64), keys, self.salts[j], own)
         return out
+
+    def of_columns(self, places: Sequence[int | None]) -> ColumnModel:
+        """Return the models of the columns at `places`; None is a column without a model."""
+        columns = [None if j is None else self.columns[j] for j in places]
+        salts = [0 if j is None else int(self.salts[j]) for j in places]
+        return ColumnModel(columns, np.array(salts, np.uint64))
 
     def stored(self, X: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the numbers of stored rows X (n, d) with keys (n,) as stored.
@@ -401,10 +432,21 @@ def _salt(x: np.ndarray) -> int:
 
 
 def _column_of(
-    x: np.ndarray, nominal: bool, given: GivenColumn
+    x: np.ndarray,
+    nominal: bool,
+    given: GivenColumn,
+    before: NumberColumn | CategoryColumn | None = None,
 ) -> NumberColumn | CategoryColumn | None:
-    """Return the model of values (m,) that are not missing; None if they are constant."""
+    """Return the model of values (m,) that are not missing; None if they are constant.
+
+    The model `before`, of other rows, is kept if it describes these, too.
+    """
     distinct, counts = np.unique(x, return_counts=True)
+    if not len(distinct):
+        return None
+    may_stay = given == AS_FOUND and nominal <= isinstance(before, CategoryColumn)
+    if before is not None and may_stay and before.describes(distinct, counts):
+        return before
     if len(distinct) < 2:
         return None
     spread, largest = distinct[-1] - distinct[0], max(abs(distinct[0]), abs(distinct[-1]))

@@ -178,14 +178,14 @@ class GraphEngine:
         return number[labels], number
 
     def rule(self, labels: np.ndarray, scored: dict[str, Any]) -> LandmarkRule:
-        """Return the rule for labels (m,) of the points, with the fields of `Scored`.
+        """Return the rule for labels (m,) of the first points, with the fields of `Scored`.
 
         Landmarks are the first points, which are in random order, and the first of each cluster.
         """
         most = max(LANDMARKS, COMPARED // self.points.shape[1])
         kept = _rank_in_cluster(labels) < OF_EACH
         kept[:most] = True
-        points = self.points
+        points = self.points[: len(labels)]
         return LandmarkRule.of(self.axes, points[kept], labels[kept], points, labels, scored)
 
 

@@ -123,7 +123,8 @@ class PopulationRows:
     def populations(self, members: Sequence[np.ndarray]) -> list[Population]:
         """Return the clusters' populations; drop all others from the cache, except for all rows."""
         found = [self.population(own) for own in members]
-        kept = {own.tobytes() for own in (*members, np.arange(len(self)))}
+        whole = np.sort(np.concatenate(members))
+        kept = {own.tobytes() for own in (*members, whole)}
         for key in self._populations.keys() - kept:
             del self._populations[key]
         return found
@@ -206,21 +207,23 @@ def moved_population(
     """Describe numbers by one population whose means move from cluster to cluster.
 
     Returns the log densities (k, p, n) of the rows in each cluster, and the parameters (p,). Labels
-    (n,) are from 0 to k - 1. One population describes all rows less the means of their clusters, as
-    covariances that are tied do.
+    (m,) of the first rows are from 0 to k - 1. One population describes these rows less the means
+    of their clusters, as covariances that are tied do.
     """
     n, p, log_n = len(rows), len(rows.order), float(np.log(len(rows)))
-    own = labels * n + np.arange(n)
+    m = len(labels)
+    own = labels * n + np.arange(m)
     moved = {scale: _moved(rows.ordered[scale], labels, k) for scale in np.unique(rows.scale_of)}
     knots = {scale: knots_of(found[:, own].T) for scale, found in moved.items()}
     densities, parameters = np.zeros((k, p, n)), np.zeros(p, np.int64)
     for place, (j, scale) in enumerate(zip(rows.order, rows.scale_of, strict=True)):
         there, numbers, found = rows.present[:, j], rows.scales[scale], np.empty(k * n)
-        y = numbers.draws[:, j]
-        counts = np.bincount(labels[there], minlength=k)
-        centres = np.bincount(labels[there], y[there], minlength=k) / np.maximum(counts, 1)
+        y, known = numbers.draws[:, j], there[:m]
+        counts = np.bincount(labels[known], minlength=k)
+        sums = np.bincount(labels[known], y[:m][known], minlength=k)
+        centres = sums / np.maximum(counts, 1)
         around = np.ascontiguousarray((y - centres[:, None]).ravel())
-        n_own = describe_number(moved[scale], knots[scale], place, around, own[there], log_n, found)
+        n_own = describe_number(moved[scale], knots[scale], place, around, own[known], log_n, found)
         parameters[place] = n_own - 1 + k
         densities[:, place] = found.reshape(k, n)
         if numbers.log_slopes is not None:
@@ -230,8 +233,12 @@ def moved_population(
 
 
 def _moved(V: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
-    """Return rows V (p, n) as they are in each cluster, (p, k n): less the cluster's mean."""
-    means = np.stack([V[:, labels == c].mean(axis=1) for c in range(k)])
+    """Return rows V (p, n) as they are in each cluster, (p, k n): less the cluster's mean.
+
+    Labels (m,) are those of the first rows.
+    """
+    first = V[:, : len(labels)]
+    means = np.stack([first[:, labels == c].mean(axis=1) for c in range(k)])
     return np.ascontiguousarray((V[:, None, :] - means.T[:, :, None]).reshape(len(V), -1))
 
 
@@ -240,12 +247,14 @@ class Quality:
     """Fit of a partition to rows: log-likelihoods (n,) and number of parameters.
 
     `bic` is the sum of the first minus half the second times log n. `posterior` (n, k) are the
-    probabilities of the clusters; None for a single cluster, and for a mixture.
+    probabilities of the clusters; None for a single cluster, and for a mixture. If only the first
+    rows were fitted, `others` are the log-likelihoods of the rows after them.
     """
 
     log_density: np.ndarray
     n_parameters: int
     posterior: np.ndarray | None = None
+    others: np.ndarray | None = None
 
     @property
     def bic(self) -> float:
@@ -255,27 +264,41 @@ class Quality:
 
     def better_than(self, other: Quality) -> float:
         """Return the z statistic of this description against another (Vuong 1989)."""
-        gain = self.log_density - other.log_density
-        spread = float(np.sqrt(((gain - gain.mean()) ** 2).sum()))
-        return (self.bic - other.bic) / spread if spread > 0.0 else 0.0
+        return _z_of(self.log_density - other.log_density, self.bic - other.bic)
+
+    def predicts_better_than(self, other: Quality) -> float:
+        """Return the z statistic against another on the rows that were not fitted."""
+        assert self.others is not None
+        assert other.others is not None
+        gains = self.others - other.others
+        return _z_of(gains, float(gains.sum()))
+
+
+def _z_of(gains: np.ndarray, total: float) -> float:
+    """Return a total in standard errors of the sum of gains (n,)."""
+    spread = float(np.sqrt(((gains - gains.mean()) ** 2).sum()))
+    return total / spread if spread > 0.0 else 0.0
 
 
 def quality_of(rows: PopulationRows, labels: np.ndarray) -> Quality:
-    """Return the quality of the mixture of populations of clusters, labels (n,) from 0.
+    """Return the quality of the mixture of populations of clusters, labels (m,) from 0.
+
+    Labels are those of the first rows, to which the populations are fitted.
 
     For each column, the description with the highest BIC is used. The choices are a common
     description of all clusters (Raftery and Dean 2006) and one for each cluster. Numbers have a
     third choice: a common description with a mean for each cluster.
     """
-    n, k, p = len(rows), int(labels.max()) + 1, len(rows.order)
-    whole = rows.population(np.arange(n))
+    m, k, p = len(labels), int(labels.max()) + 1, len(rows.order)
+    whole = rows.population(np.arange(m))
     if k == 1:
-        return Quality(whole.log_densities.sum(axis=0), int(whole.n_parameters.sum()))
+        return _quality(whole.log_densities.sum(axis=0)[None], int(whole.n_parameters.sum()), m)
     members = [np.flatnonzero(labels == c) for c in range(k)]
     parts, (moved, n_moved) = both(
         partial(rows.populations, members), partial(moved_population, rows, labels, k), rows.n_jobs
     )
-    joint = np.repeat(np.log(np.bincount(labels, minlength=k) / n)[:, None], n, axis=1)
+    shares = np.log(np.bincount(labels, minlength=k) / m)
+    joint = np.repeat(shares[:, None], len(rows), axis=1)
     n_parameters = k - 1
     for j in range(len(whole.n_parameters)):
         own = np.stack([part.log_densities[j] for part in parts])
@@ -286,14 +309,23 @@ def quality_of(rows: PopulationRows, labels: np.ndarray) -> Quality:
         best = max(choices, key=lambda one: _bic_of(one[0], one[1], labels))
         joint += best[0]
         n_parameters += best[1]
+    return _quality(joint, n_parameters, m)
+
+
+def _quality(joint: np.ndarray, n_parameters: int, m: int) -> Quality:
+    """Return the quality by log densities (k, n) of clusters, of which m rows were fitted."""
+    k, n = joint.shape
     top = joint.max(axis=0)
     chances = np.exp(joint - top)
     sums = chances.sum(axis=0)
-    return Quality(top + np.log(sums), n_parameters, (chances / sums).T)
+    log_density = top + np.log(sums)
+    posterior = None if k == 1 else (chances / sums)[:, :m].T
+    others = log_density[m:] if m < n else None
+    return Quality(log_density[:m], n_parameters, posterior, others)
 
 
 def _bic_of(log_densities: np.ndarray, n_parameters: int, labels: np.ndarray) -> float:
-    """Return the BIC of log densities (k, n) of rows in their clusters, or (1, n) in any."""
+    """Return the BIC of log densities (k, n) of the labelled rows, or (1, n) in any cluster."""
     n = len(labels)
     at = labels if len(log_densities) > 1 else 0
     return float(log_densities[at, np.arange(n)].sum()) - 0.5 * n_parameters * float(np.log(n))

@@ -69,13 +69,14 @@ class MixtureEngine(Engine):
         keys: np.ndarray,
         nominal: np.ndarray,
         given: Sequence[GivenColumn] | None = None,
+        before: ColumnModel | None = None,
     ) -> ColumnModel:
         """Model the stored columns of pilot rows X (m, d) with keys (m,).
 
         `nominal` (d,) bool marks columns with codes of categories. `given` are kinds and scales
-        from the job file.
+        from the job file, and `before` is the model of the previous run.
         """
-        columns = ColumnModel.of(X, nominal, given)
+        columns = ColumnModel.of(X, nominal, given, before)
         layout = columns.layout
         self.columns, self.places = columns, (layout.numbers, layout.absent, layout.levels)
         self._rows = layout.mixed(columns.prepared(X, keys))

@@ -15,6 +15,7 @@ import numpy as np
 
 from distsvc.job.config import Job
 from distsvc.job.parameters import Given
+from distsvc.models.automatic.previous import PreviousAnswer
 from distsvc.models.engine import Engine
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rules.fields import Facts
@@ -140,8 +141,8 @@ class AlgorithmJob(ABC):
         """Return the key ranges of the rows that the survey stores."""
         return self.engine.key_ranges(n_rows)
 
-    def go_on_from(self, labels: np.ndarray) -> None:  # noqa: B027
-        """Prefer the previous clusters, given by the `labels` (m,) of the pilot's rows.
+    def go_on_from(self, previous: PreviousAnswer) -> None:  # noqa: B027
+        """Prefer the previous answer.
 
         Algorithms with only one possible answer ignore them.
         """

@@ -19,6 +19,7 @@ from distsvc.job.config import Job
 from distsvc.job.parameters import Given
 from distsvc.models.automatic.decision import PartitionProposal, ViewDecision
 from distsvc.models.automatic.engine import AutomaticEngine
+from distsvc.models.automatic.previous import PreviousAnswer
 from distsvc.models.automatic.rule import MixtureRule
 from distsvc.models.automatic.views import LEVEL_TREE
 from distsvc.models.graph.coordinates import MOST_COORDINATES, NEIGHBOURS, Without
@@ -136,9 +137,9 @@ class Automatic(AlgorithmJob):
         several = [self.levels.sample_ranges(n_rows), self.engine.graph.key_ranges(n_rows)]
         return max(several, key=lambda ranges: ranges[-1][1])
 
-    def go_on_from(self, labels: np.ndarray) -> None:
+    def go_on_from(self, previous: PreviousAnswer) -> None:
         """Prefer the previous answer in the choice."""
-        self.engine.go_on_from(labels)
+        self.engine.go_on_from(previous)
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Fit the views of the table, and choose."""

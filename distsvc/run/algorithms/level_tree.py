@@ -17,6 +17,7 @@ import numpy as np
 
 from distsvc.job.config import Job
 from distsvc.job.parameters import Given
+from distsvc.models.automatic.previous import PreviousAnswer
 from distsvc.models.nights.continuity import MATCHED_ROWS
 from distsvc.models.rows import sampling
 from distsvc.models.rows.checkpoints import Checkpoint
@@ -188,9 +189,9 @@ class LevelTrees(SupportVectorJob):
             return self.engine.sample_ranges(n_rows)
         return sampling.key_blocks(n_rows, min(self.matched_rows, n_rows))
 
-    def go_on_from(self, labels: np.ndarray) -> None:
+    def go_on_from(self, previous: PreviousAnswer) -> None:
         """Prefer the previous answer in the vote."""
-        self.engine.go_on_from(labels)
+        self.engine.go_on_from(previous.labels)
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Train the models, test the splits of their trees, and let them vote."""

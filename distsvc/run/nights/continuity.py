@@ -12,6 +12,7 @@ import numpy as np
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError, OutputPermissionError
 from distsvc.job.config import ContinuityConfig, Job, PreprocessConfig, with_key
+from distsvc.models.automatic.previous import PreviousAnswer
 from distsvc.models.nights.continuity import (
     MATCHED_ROWS,
     LabelOverlap,
@@ -312,22 +313,28 @@ def _prepared(
         yield Z[0][usable], Z[1][usable]
 
 
-def labels_before(run: RunDirectory, survey: Survey) -> np.ndarray | None:
-    """Return the labels (m,) int32 of the pilot by the previous rule; 0 for unusable rows.
+def answer_before(run: RunDirectory, survey: Survey) -> PreviousAnswer | None:
+    """Return the previous answer in the pilot, with label 0 for unusable rows.
 
     None if the previous model does not describe the table. Then a column is in another unit, or
     more than half of the rows are unusable or outside.
     """
-    before = Labeller.read(run, PREVIOUS)
-    pilot = np.ascontiguousarray(survey.pilot[:, before.places(run.plan.table.columns)])
+    before, names = Labeller.read(run, PREVIOUS), run.plan.table.columns
+    pilot = np.ascontiguousarray(survey.pilot[:, before.places(names)])
     if not np.isnan(unit_factors(before.column_edges, pilot)).all():
         return None
-    Z = Preparation.read(run, PREVIOUS + PREPARATION)(pilot)
+    preparation = Preparation.read(run, PREVIOUS + PREPARATION)
+    Z = preparation(pilot)
     usable, labels = _usable(Z), np.zeros(len(Z), np.int32)
     found = before.rule.label(Z[usable])
     labels[usable] = found["label"]
-    described = np.count_nonzero(~found["outlier"])
-    return labels if 2 * described >= len(Z) else None
+    if 2 * np.count_nonzero(~found["outlier"]) < len(Z):
+        return None
+    columns = preparation.columns
+    if columns is not None:
+        known = {name: j for j, name in enumerate(before.columns)}
+        columns = columns.of_columns([known.get(name) for name in names])
+    return PreviousAnswer(labels, before.rule, preparation.origin, columns)
 
 
 def _usable(Z: np.ndarray) -> np.ndarray:

@@ -281,8 +281,9 @@ def test_the_answer_of_the_run_before_is_a_proposal():
     before = np.where(y == 2, 1, y)  # two of the classes were one cluster
     engine = fitted(X)._engine
     order, rows = lowest(row_keys(engine.levels.seed, np.arange(N)), N), engine.modelled
+    start = np.eye(2)[before[order]], np.arange(2)
     found = mixture_proposals(
-        rows.mixed, engine.pilot, 0, None, 1, engine.views._mixture_rule, before[order]
+        rows.mixed, engine.pilot, 0, None, 1, engine.views._mixture_rule, start
     )
     like = [adjusted_rand_score(before[order], each.labels) for each in found.proposals]
     assert max(like) > 0.9
@@ -317,3 +318,19 @@ def test_uniform_columns_are_one_cluster():
 def test_ratings_are_one_cluster_or_five():
     ratings = np.random.default_rng(0).integers(1, 6, 1000).astype(float)[:, None]
     assert fitted(ratings).n_clusters_ in (1, 5)
+
+
+@pytest.mark.parametrize(("step", "n_clusters"), [(0.0, 1), (6.0, 2)])
+def test_an_answer_replaces_the_previous_one_if_it_describes_other_rows_better(step, n_clusters):
+    """Two clusters that differ by 6 describe the first rows better than one; others have none."""
+    random = np.random.default_rng(0)
+    y = np.resize([0, 1], 800)
+    X = random.normal(size=(800, 2)) + 6.0 * y[:, None]
+    X[400:] = random.normal(size=(400, 2)) + 3.0 if step == 0.0 else X[400:]
+    rows = MixtureRows(X, np.zeros((800, 0), np.int32), np.zeros(0, np.int64))
+    nought, scales = np.zeros(400, np.int64), (ScaledNumbers(X, X),)
+    several = PartitionProposal("mixture", y[:400], y[:400], made_nowhere)
+    one = PartitionProposal("mixture", nought, nought, made_nowhere)
+    mixtures = Mixtures([several], one, Quality(np.full(400, -9.0), 1))
+    found = decide(mixtures, [], rows, scales, None, nought)
+    assert (found.best.n_clusters, found.followed) == (n_clusters, n_clusters == 1)

@@ -220,3 +220,39 @@ def test_a_job_gives_kinds_and_scales():
     share = np.mean(x <= 2)
     middle = np.interp(2.5, ordinal.map.places, ordinal.map.scores)
     assert norm.cdf(middle) == pytest.approx(share)
+
+
+def tonight(seed):
+    random = np.random.default_rng(seed)
+    amounts = np.round(np.exp(3 + random.normal(size=N)), 1) * (random.random(N) < 0.6)
+    counts, codes = random.poisson(3, N), random.integers(4, size=N)
+    return model_of(amounts, counts, codes, nominal=[False, False, True])
+
+
+def test_columns_that_have_not_changed_keep_the_model_of_the_previous_run():
+    before = tonight(1)[1]
+    X, anew = tonight(2)
+    kept = ColumnModel.of(X, np.array([False, False, True]), before=before)
+    assert (kept.tables == before.tables).all()
+    assert (kept.salts == before.salts).all()
+    assert not (anew.salts == before.salts).any()
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_column_that_has_changed_gets_a_new_model(place):
+    before = tonight(1)[1]
+    X, _ = tonight(2)
+    X[:, place] = [X[:, 0] * 2.0, X[:, 1] + 2.0, np.where(X[:, 2] == 1, 0, X[:, 2])][place]
+    found = ColumnModel.of(X, np.array([False, False, True]), before=before)
+    pairs = zip(found.columns, before.columns, strict=True)
+    tables = [[np.concatenate(each.tables()) for each in pair] for pair in pairs]
+    assert [np.array_equal(*pair) for pair in tables] == [each != place for each in range(3)]
+
+
+def test_a_level_that_is_missing_tonight_is_kept_and_a_new_one_is_learned():
+    codes = np.repeat([0.0, 1.0, 2.0], [3000, 999, 1])
+    before = ColumnModel.of(codes[:, None], np.array([True]))
+    fewer = ColumnModel.of(codes[:3999, None], np.array([True]), before=before)
+    assert fewer.columns[0].codes.tolist() == [0.0, 1.0, 2.0]
+    more = ColumnModel.of(np.append(codes, 3.0)[:, None], np.array([True]), before=before)
+    assert more.columns[0].codes.tolist() == [0.0, 1.0, 2.0, 3.0]

@@ -1,0 +1,65 @@
+"""The previous answer in tonight's rows."""
+
+import numpy as np
+from sklearn.metrics import adjusted_rand_score
+
+from distsvc import AutoClustering
+from distsvc.models.automatic.modelled_views import ModelledViews
+from distsvc.models.automatic.previous import PreviousAnswer
+from distsvc.models.columns.model import ColumnModel
+from distsvc.models.rows.sampling import lowest, row_keys
+
+N = 1200
+
+
+def table(seed):
+    random = np.random.default_rng(seed)
+    y = random.integers(3, size=N)
+    amounts = np.round(np.exp(y[:, None] + 0.3 * random.normal(size=(N, 4))), 1)
+    return amounts, y
+
+
+def answer():
+    X, _ = table(1)
+    engine = AutoClustering(effort="fast", random_state=0).fit(X)._engine
+    mixtures = [each for each in engine.answer.decision.proposals if each.view == "mixture"]
+    labels = np.zeros(N, np.int32)
+    return PreviousAnswer(labels, mixtures[0].make(), engine.origin, engine.columns)
+
+
+def test_a_mixture_of_the_same_columns_gives_its_posteriors_in_draws():
+    previous, (X, y) = answer(), table(2)
+    columns = ColumnModel.of(X, np.zeros(4, bool), before=previous.columns)
+    rows = columns.layout.mixed(columns.prepared(X, row_keys(0, np.arange(N))))
+    posterior, cluster = previous.posterior(rows, columns.layout)
+    assert len(cluster) == posterior.shape[1] == 3
+    assert adjusted_rand_score(posterior.argmax(axis=1), y) > 0.95
+
+
+def test_each_label_is_a_component_if_the_columns_are_others():
+    previous, (X, _) = answer(), table(2)
+    wide = np.hstack([X, X[:, :1] ** 2 + X[:, 1:2]])
+    columns = ColumnModel.of(wide, np.zeros(5, bool))
+    rows = columns.layout.mixed(columns.prepared(wide, row_keys(0, np.arange(N))))
+    posterior, cluster = previous.posterior(rows, columns.layout)
+    assert (posterior == 1.0).all()
+    assert cluster.tolist() == [0]
+
+
+def test_labels_of_a_graph_go_on_to_the_landmarks_of_a_graph():
+    X, y = table(1)
+    engine = AutoClustering(effort="fast", random_state=0).fit(X)._engine
+    order = lowest(row_keys(engine.levels.seed, np.arange(N)), N)
+    graph = next(each for each in engine.answer.decision.proposals if each.view == "graph")
+    labels = np.minimum(y, 1)[order]  # two of the classes were one cluster
+    previous = PreviousAnswer(labels, graph.make(), engine.origin, engine.columns)
+    views = ModelledViews(
+        engine.modelled, engine.pilot, engine.origin, engine.graph, engine.nu, previous
+    )
+    found = views.choose(None).decision
+    continued = [each for each in found.proposals if adjusted_rand_score(each.labels, labels) == 1]
+    assert [each.view for each in continued] == ["graph"]
+    assert continued[0].levels is None
+    Z = (engine.columns.prepared(X) - engine.origin).astype(np.float32)
+    assert adjusted_rand_score(continued[0].make().labels(Z)[order], labels) > 0.95
+    assert not found.followed  # three clusters are clearly better
