@@ -67,7 +67,7 @@ def _as_stored(
 ) -> ScaledNumbers:
     """Return stored numbers (n, p), standardised; mapped ones where missing or not finite."""
     mean, sd = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         stored = (draws - mean) / sd, (values - mean) / sd, log_slopes - np.log(sd)
     missing = np.isnan(values)
     finite = np.all([(np.isfinite(one) | missing).all(axis=0) for one in stored], axis=0)
