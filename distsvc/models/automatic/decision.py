@@ -245,7 +245,7 @@ def mixture_proposals(
         bound = min(SAME_ANSWER, again.max(initial=0.0))
         proposals = [each for each, a in zip(proposals, again, strict=True) if a >= bound]
         if start is not None and len(np.unique(start[1])) > 1:
-            proposals.append(proposal(*_continued(*start, first, shape)))
+            proposals.append(proposal(*_continued(*start, first, shape, least)))
     one = proposal(found.single.mixture, np.zeros(1, np.int64), np.ones((m, 1)))
     best = found.best.mixture
     return Mixtures(proposals, one, Quality(best.likelihoods(first), best.n_parameters))
@@ -297,15 +297,25 @@ def _agreement_of_halves(
 
 
 def _continued(
-    posterior: np.ndarray, cluster: np.ndarray, rows: MixtureRows, shape: Shape
+    posterior: np.ndarray, cluster: np.ndarray, rows: MixtureRows, shape: Shape, least: float
 ) -> tuple[NormalMixture, np.ndarray, np.ndarray]:
-    """Return the mixture that EM finds from posteriors (m, K), their clusters, and posteriors."""
-    prior, k = Prior.of(rows), int(cluster.max()) + 1
-    mixture = NormalMixture.started(rows, posterior, prior, shape)
-    mixture, _ = fitted(rows, mixture, prior, FINAL_STEPS, FINAL_TOLERANCE)
-    found = mixture.posterior(rows)
-    sums = np.stack([found[:, cluster == c].sum(axis=1) for c in range(k)], axis=1)
-    return mixture, cluster, sums
+    """Return the mixture that EM finds from posteriors (m, K), their clusters, and posteriors.
+
+    Clusters of fewer than `least` rows are gone: they are left out of another fit.
+    """
+    prior = Prior.of(rows)
+    while True:
+        mixture = NormalMixture.started(rows, posterior, prior, shape)
+        mixture, _ = fitted(rows, mixture, prior, FINAL_STEPS, FINAL_TOLERANCE)
+        found, k = mixture.posterior(rows), int(cluster.max()) + 1
+        sums = np.stack([found[:, cluster == c].sum(axis=1) for c in range(k)], axis=1)
+        stays = np.bincount(sums.argmax(axis=1), minlength=k) >= least
+        if stays.all() or not stays.any():
+            return mixture, cluster, sums
+        kept = stays[cluster]
+        posterior = found[:, kept] + np.finfo(float).tiny
+        posterior /= posterior.sum(axis=1, keepdims=True)
+        cluster = np.unique(cluster[kept], return_inverse=True)[1]
 
 
 def _merged(posterior: np.ndarray, cluster: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

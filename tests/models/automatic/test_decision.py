@@ -13,6 +13,7 @@ from distsvc.models.automatic.decision import (
     Mixtures,
     PartitionProposal,
     _agreement_of_halves,
+    _continued,
     _final_rule,
     decide,
     mixture_proposals,
@@ -334,3 +335,16 @@ def test_an_answer_replaces_the_previous_one_if_it_describes_other_rows_better(s
     mixtures = Mixtures([several], one, Quality(np.full(400, -9.0), 1))
     found = decide(mixtures, [], rows, scales, None, nought)
     assert (found.best.n_clusters, found.followed) == (n_clusters, n_clusters == 1)
+
+
+def test_a_cluster_that_is_gone_tonight_does_not_go_on():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(900, 2)) + np.repeat([0.0, 9.0], 450)[:, None]
+    rows = MixtureRows(X, np.zeros((900, 0), np.int32), np.zeros(0, np.int64))
+    before = np.repeat([0, 1, 2], [3, 447, 450])
+    mixture, cluster, posterior = _continued(
+        np.eye(3)[before], np.arange(3), rows, "diagonal", least=9
+    )
+    assert mixture.n_components == posterior.shape[1] == 2
+    assert cluster.tolist() == [0, 1]
+    assert adjusted_rand_score(posterior.argmax(axis=1), np.repeat([0, 1], 450)) == 1.0
