@@ -409,12 +409,11 @@ def decide(
     proposals.sort(key=lambda each: -each.quality.bic)
     best, followed = proposals[0], False
     if before is not None and n_clusters is None:
-        everything = _population_rows(rows, scales, len(rows), n_jobs)
-        for earlier in _like_before(proposals, before[:m]):
+        earlier = _like_before(proposals, before[:m])
+        if earlier is not None:
+            everything = _population_rows(rows, scales, len(rows), n_jobs)
             followed = best is earlier or not _clearly_better(best, earlier, everything)
-            if followed:
-                best = earlier
-                break
+            best = earlier if followed else best
     found = ViewDecision(best, proposals, 1.0, None, followed, rejected)
     other = found.alternative
     if other is None:
@@ -434,16 +433,16 @@ def _population_rows(
 
 def _like_before(
     proposals: Sequence[PartitionProposal], before: np.ndarray
-) -> list[PartitionProposal]:
-    """Return the proposals that go on from the previous labels (m,), the most alike first.
+) -> PartitionProposal | None:
+    """Return the proposal most like the previous labels (m,); None if none is the same answer.
 
-    They are the same answer. One of them was made from these labels.
+    It is usually the one that goes on from these labels.
     """
     if len(np.unique(before)) == 1:
-        return [each for each in proposals if each.n_clusters == 1]
-    likeness = [(rand_index(before, each.labels), each) for each in proposals]
-    own = [one for one in likeness if one[0] > SAME_ANSWER]
-    return [each for _, each in sorted(own, key=lambda one: -one[0])]
+        return next((each for each in proposals if each.n_clusters == 1), None)
+    likeness = [rand_index(before, each.labels) for each in proposals]
+    nearest = int(np.argmax(likeness))
+    return proposals[nearest] if likeness[nearest] > SAME_ANSWER else None
 
 
 def _clearly_better(one: PartitionProposal, other: PartitionProposal, rows: PopulationRows) -> bool:

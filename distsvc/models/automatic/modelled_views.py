@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from distsvc.models.automatic.decision import (
     DECISION_ROWS,
@@ -22,6 +23,7 @@ from distsvc.models.columns.model import ColumnModel
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.mixture.density import MixtureRows, NormalMixture
 from distsvc.models.mixture.population import ScaledNumbers
+from distsvc.models.rows.min_cluster_size import least_mass
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.level_tree.directions import leading_directions
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
@@ -175,7 +177,7 @@ class ModelledViews(Views):
             proposals.append(PartitionProposal(GRAPH, labels, labels, rule, levels))
         before = self.before
         if before is not None and before.by_landmarks and n_clusters is None:
-            labels = by_size(before.labels)
+            labels = continued(before.labels, self.pilot)
             rule = partial(self._rule_before, labels)
             proposals.append(PartitionProposal(GRAPH, labels, labels, rule))
         return proposals
@@ -190,9 +192,19 @@ class ModelledViews(Views):
         return of_latent(self.graph_rule(levels), self.rows.columns.layout)
 
 
-def by_size(labels: np.ndarray) -> np.ndarray:
-    """Return labels (m,) numbered from 0, the largest cluster first."""
+def continued(labels: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return labels (m,) of the first rows (n, d), numbered from 0, the largest cluster first.
+
+    A cluster of fewer rows than a proposal may have is gone: its rows get the label of the nearest
+    other row.
+    """
     places, sizes = np.unique(labels, return_inverse=True, return_counts=True)[1:]
+    stays = sizes >= least_mass(len(labels), 1)
+    if stays.any():
+        kept = stays[places]
+        nearest = cKDTree(rows[: len(labels)][kept]).query(rows[: len(labels)][~kept])[1]
+        places[~kept] = places[kept][nearest]
+    places, sizes = np.unique(places, return_inverse=True, return_counts=True)[1:]
     number = np.empty(len(sizes), np.int32)
     number[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes))
     return number[places]

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
 from distsvc import AutoClustering
-from distsvc.models.automatic.modelled_views import ModelledViews
+from distsvc.models.automatic.modelled_views import ModelledViews, continued
 from distsvc.models.automatic.previous import PreviousAnswer
 from distsvc.models.columns.model import ColumnModel
 from distsvc.models.rows.sampling import lowest, row_keys
@@ -63,3 +63,10 @@ def test_labels_of_a_graph_go_on_to_the_landmarks_of_a_graph():
     Z = (engine.columns.prepared(X) - engine.origin).astype(np.float32)
     assert adjusted_rand_score(continued[0].make().labels(Z)[order], labels) > 0.95
     assert not found.followed  # three clusters are clearly better
+
+
+def test_rows_of_a_cluster_that_is_gone_get_the_label_of_the_nearest_row():
+    rows = np.repeat([0.0, 5.0, 9.0], [40, 100, 3])[:, None]
+    labels = np.repeat([4, 0, 7], [40, 100, 3])
+    assert continued(labels, rows).tolist() == np.repeat([1, 0, 0], [40, 100, 3]).tolist()
+    assert continued(labels[-3:], rows[-3:]).tolist() == [0, 0, 0]
