@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -45,14 +45,14 @@ def map_threads(
         return list(pool.map(function, several))
 
 
-def one_thread() -> AbstractContextManager[Any]:
+def one_thread() -> AbstractContextManager[object]:
     """Limit linear algebra to one thread: more would give other last bits.
 
     Two threads must not set limits in turns, because they would restore wrong ones.
     """
     known = ("scipy.linalg", "sklearn.cluster")
     return cast(
-        AbstractContextManager[Any],
+        AbstractContextManager[object],
         _pools(tuple(map(sys.modules.__contains__, known))).limit(limits=1),
     )
 
