@@ -282,13 +282,13 @@ class TreeEngine:
         restarts share `MIN_SHARED_INFORMATION`: many small clusters lower the index more than the
         information, and fewer clusters would lose it.
         """
-        alike = self._rand_indices(cuts)
+        labels = [cut.labels_of(self.pilot) for cut in cuts]
+        alike = rand_indices(labels)
         one_cluster = self.clearest_valley < self.parameters["valley"]
         if self.parameters["n_clusters"] is not None or one_cluster:
             return cuts, alike
         if _mean_agreement(alike) >= LEAST_AGREEMENT:
             return cuts, alike
-        labels = [cut.labels_of(self.pilot) for cut in cuts]
         if mean_shared_information(labels) >= MIN_SHARED_INFORMATION:
             return cuts, alike
         usual = int(np.median([cut.n_clusters for cut in cuts]))
@@ -399,24 +399,17 @@ def share_alike(alike: np.ndarray) -> float:
 
 
 def mean_shared_information(labels: Sequence[np.ndarray]) -> float:
-    """Return the mean normalised mutual information of all pairs of labellings (n,).
+    """Return the mean normalised mutual information of all pairs of labellings (n,); 1 for one.
 
-    It is normalised by the geometric mean of the entropies, and 0 for a pair with a single cluster.
+    It is normalised by the geometric mean of the entropies.
     """
-    entropies = [_entropy(np.bincount(own)) for own in labels]
-    shared = []
-    for i, j in combinations(range(len(labels)), 2):
-        together = np.bincount(labels[i] * (int(labels[j].max()) + 1) + labels[j])
-        product = entropies[i] * entropies[j]
-        information = entropies[i] + entropies[j] - _entropy(together)
-        shared.append(information / product**0.5 if product > 0.0 else 0.0)
+    from sklearn.metrics import normalized_mutual_info_score  # which takes long to import
+
+    shared = [
+        normalized_mutual_info_score(one, other, average_method="geometric")
+        for one, other in combinations(labels, 2)
+    ]
     return float(np.mean(shared)) if shared else 1.0
-
-
-def _entropy(counts: np.ndarray) -> float:
-    """Return the entropy in nats of a distribution with these counts."""
-    shares = counts[counts > 0] / counts.sum()
-    return max(-float((shares * np.log(shares)).sum()), 0.0)
 
 
 def _mean_agreement(alike: np.ndarray) -> float:
