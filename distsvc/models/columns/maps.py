@@ -107,7 +107,7 @@ class NumberMap:
         if len(distinct) < 2:
             return bool(((distinct >= self.low) & (distinct <= self.high)).all())
         cells, step = Cells.of(distinct, counts), step_of(distinct, counts)
-        if (step > 0.0) > (self.step > 0.0):
+        if step and not self.step:
             return False
         best = _bic_of(best_density(cells, possible_scales(distinct)))
         return self.log_likelihood(cells) >= max(best, _free_bic(cells, step, len(distinct)))
@@ -173,9 +173,7 @@ class NumberMap:
     def log_likelihood(self, cells: Cells) -> float:
         """Return the log-likelihood of the rows of cells."""
         inner = self._scores_at(SCALES[self.scale](cells.edges))
-        low, high = np.append(-np.inf, inner), np.append(inner, np.inf)
-        upper = low > -high  # probabilities near 1 would lose their digits
-        a, b = np.where(upper, -high, low), np.where(upper, -low, high)
+        _, a, b = _lower_tail(np.append(-np.inf, inner), np.append(inner, np.inf))
         chances = np.maximum(ndtr(b) - ndtr(a), np.finfo(float).tiny)
         return float(cells.counts @ np.log(chances))
 
@@ -300,13 +298,18 @@ def _cell_median(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     return _between(low, high, np.full(len(low), 0.5))
 
 
-def _between(low: np.ndarray, high: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """Return the normal scores at shares (n,) of the probability between two scores.
+def _lower_tail(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return which cells lie in the upper tail, and the normal scores of all, these mirrored.
 
-    Cells in the upper tail are mirrored: probabilities near 1 would lose their digits.
+    Probabilities near 1 would lose their digits.
     """
     upper = low > -high
-    a, b = np.where(upper, -high, low), np.where(upper, -low, high)
+    return upper, np.where(upper, -high, low), np.where(upper, -low, high)
+
+
+def _between(low: np.ndarray, high: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """Return the normal scores at shares (n,) of the probability between two scores."""
+    upper, a, b = _lower_tail(low, high)
     t = np.where(upper, 1.0 - share, share)
     below, above = ndtr(a), ndtr(b)
     mass = below + t * (above - below)
