@@ -92,7 +92,7 @@ NULL_DISTRIBUTIONS = {"normal": "normal", "uniform": "random", "exponential": "e
 NULL_COLUMNS = (1, 2, 5, 10, 40)
 NULL_ROWS = (500, 1000, 3000, 10_000)
 NULL_SEEDS = {"tune": range(8), "confirm": range(8, 16)}
-"""Seeds of the samples on which the minimum z was chosen, and of those that confirm it."""
+"""Seeds of samples: the minimum z was chosen on "tune", and "confirm" tests it."""
 
 NULL_TREES = (1, 5, 20)
 

@@ -319,7 +319,7 @@ def maximise(
 ):  # fmt: skip
     """Set the parameters of the mixture with the highest posterior density given sums.
 
-    Sums are those of `expectation`; `second` is (K, p, p) if covariances (K, p, p) are full or
+    `expectation` computes the sums; `second` is (K, p, p) if covariances (K, p, p) are full or
     tied, and (K, 1, p) if they are diagonal, (K, 1, p). The prior has the scatter `prior` (p, p)
     and the shares (L,) of levels. If covariances are tied, axes (p, p) are updated.
 
@@ -381,7 +381,7 @@ def expectation_maximisation(
 ):  # fmt: skip
     """Improve a mixture's parameters in place, and return the log-likelihood of the rows.
 
-    Arguments are those of `expectation` and `maximise`. EM ends after `max_steps`, or if a step
+    `expectation` and `maximise` document the arguments. EM ends after `max_steps`, or if a step
     adds less than `gain` to the log-likelihood.
     """
     k, p = means.shape

@@ -28,6 +28,7 @@ from distsvc.models.mixture.population import PopulationRows, Quality, ScaledNum
 from distsvc.models.mixture.search import MixtureSearch, search
 from distsvc.models.rows.agreement import SAME_ANSWER, expected_rand_index, rand_indices
 from distsvc.models.rows.min_cluster_size import least_mass
+from distsvc.models.rows.numbering import ranks_by_size
 from distsvc.models.rows.threads import map_threads, one_thread
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
@@ -346,9 +347,7 @@ def _final_rule(
     k = int(cluster.max()) + 1
     shares = np.stack([posterior[:, cluster == c].sum(axis=1) for c in range(k)], axis=1)
     labels = shares.argmax(axis=1)
-    order = np.argsort(-np.bincount(labels, minlength=k), kind="stable")
-    number = np.empty(k, np.int64)
-    number[order] = np.arange(k)
+    number = ranks_by_size(np.bincount(labels, minlength=k)).astype(np.int64)
     return make_rule(mixture, number[cluster], number[labels])
 
 
@@ -410,9 +409,10 @@ def decide(
     best, followed = proposals[0], False
     if before is not None and n_clusters is None:
         earlier = _like_before(proposals, before[:m])
-        if earlier is not None:
+        followed = earlier is best
+        if earlier is not None and not followed:
             everything = _population_rows(rows, scales, len(rows), n_jobs)
-            followed = best is earlier or not _clearly_better(best, earlier, everything)
+            followed = not _clearly_better(best, earlier, everything)
             best = earlier if followed else best
     found = ViewDecision(best, proposals, 1.0, None, followed, rejected)
     other = found.alternative

@@ -24,6 +24,7 @@ from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.mixture.density import MixtureRows, NormalMixture
 from distsvc.models.mixture.population import ScaledNumbers
 from distsvc.models.rows.min_cluster_size import least_mass
+from distsvc.models.rows.numbering import ranks_by_size
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.level_tree.directions import leading_directions
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
@@ -200,11 +201,9 @@ def continued(labels: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """
     places, sizes = np.unique(labels, return_inverse=True, return_counts=True)[1:]
     stays = sizes >= least_mass(len(labels), 1)
-    if stays.any():
+    if stays.any() and not stays.all():
         kept = stays[places]
         nearest = cKDTree(rows[: len(labels)][kept]).query(rows[: len(labels)][~kept])[1]
         places[~kept] = places[kept][nearest]
     places, sizes = np.unique(places, return_inverse=True, return_counts=True)[1:]
-    number = np.empty(len(sizes), np.int32)
-    number[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes))
-    return number[places]
+    return ranks_by_size(sizes)[places]

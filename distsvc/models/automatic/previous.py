@@ -43,8 +43,8 @@ class PreviousAnswer:
     def posterior(self, rows: MixtureRows, layout: PreparedLayout) -> tuple[np.ndarray, np.ndarray]:
         """Return posteriors (n, K) of rows, at most m, and the clusters (K,) of their components.
 
-        They are those of the previous mixture if the answer was one, of the same columns.
-        Otherwise each cluster is a component, and the posteriors are 0 and 1.
+        If a mixture of the same columns was the answer, it gives both. Otherwise each cluster is a
+        component, and the posteriors are 0 and 1.
         """
         rule, names = self.rule, ("numbers", "absent", "levels", "n_levels")
         if isinstance(rule, MixtureRule) and all(

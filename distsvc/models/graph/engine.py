@@ -22,6 +22,7 @@ from distsvc.models.graph.coordinates import Without, diffusion_coordinates
 from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.rows import sampling
 from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint
+from distsvc.models.rows.numbering import ranks_by_size
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges
 from distsvc.models.rows.threads import map_threads, one_thread
 from distsvc.models.support_vector.boundary.base import Parameters
@@ -172,8 +173,7 @@ class GraphEngine:
     def _numbered(self, found: LevelSets) -> tuple[np.ndarray, np.ndarray]:
         labels = found.voter.labels(found.rows(self.seen))
         sizes = np.bincount(labels[self.point_of], minlength=found.answer.n_clusters)
-        number = np.empty(len(sizes), np.int32)
-        number[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes))
+        number = ranks_by_size(sizes)
         number[sizes == 0] = -1
         return number[labels], number
 

@@ -235,7 +235,7 @@ def moved_population(
 def _moved(V: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
     """Return rows V (p, n) as they are in each cluster, (p, k n): less the cluster's mean.
 
-    Labels (m,) are those of the first rows.
+    The first m rows have labels (m,).
     """
     first = V[:, : len(labels)]
     means = np.stack([first[:, labels == c].mean(axis=1) for c in range(k)])
@@ -283,7 +283,7 @@ def _z_of(gains: np.ndarray, total: float) -> float:
 def quality_of(rows: PopulationRows, labels: np.ndarray) -> Quality:
     """Return the quality of the mixture of populations of clusters, labels (m,) from 0.
 
-    Labels are those of the first rows, to which the populations are fitted.
+    Populations are fitted to the first m rows, which have the labels.
 
     For each column, the description with the highest BIC is used. The choices are a common
     description of all clusters (Raftery and Dean 2006) and one for each cluster. Numbers have a

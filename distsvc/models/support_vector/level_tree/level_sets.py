@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from distsvc.models.rows.numbering import ranks_by_size
 from distsvc.models.support_vector.boundary.labelling import Nearest
 from distsvc.models.support_vector.level_tree.consensus import (
     LEAST_STANDING,
@@ -172,9 +173,7 @@ class LevelSets:
         part = self.tree.parts(kept)
         label = self.labeller(part).labels(self.rows(self.pilot))
         sizes = np.bincount(label, minlength=int(kept.sum()))
-        number = np.empty(sizes.size, np.int64)
-        number[np.argsort(-sizes, kind="stable")] = np.arange(sizes.size)
-        return number[part]
+        return ranks_by_size(sizes).astype(np.int64)[part]
 
     def highest(self) -> np.ndarray:
         """Return the highest support vector (k, q) float32 of every cluster."""
