@@ -11,7 +11,7 @@ import numpy as np
 
 from distsvc.kernels.jit import inlined, kernel
 from distsvc.kernels.lanes import dot, total
-from distsvc.kernels.mixture import LOG_TWO_PI, NARROWEST, solve
+from distsvc.kernels.mixture import LOG_TWO_PI, NARROWEST, PRIOR_MEAN_ROWS, solve
 
 TAILS = (3.0, 5.0, 8.0, 14.0)
 """Degrees of freedom that are tried for the residuals of a number."""
@@ -31,9 +31,6 @@ Half of a cluster that was cut has its mode at its edge, and must not look like 
 MAX_FANS = 6
 """Maximum number of terms that change the variance of a number."""
 
-MAX_STANDARDISED = 4.0
-"""Limit of terms that change a variance, in standard deviations of the term."""
-
 MIN_SHAPED = 0.5
 """Minimum share of the residuals in the fitted variance, which includes `NARROWEST` squared.
 
@@ -42,12 +39,6 @@ Below it, residuals are mostly rounding, and their shape is normal.
 
 NEWTON_STEPS = 8
 """Steps of Newton's method, and of EM for the scale of Student's t."""
-
-MIN_ROWS = 30
-"""Minimum number of rows for a changing variance, and for the regression of a category."""
-
-LOGISTIC_C, LOGISTIC_STEPS = 100.0, 20
-"""Logistic regression of a category: inverse penalty, and maximum number of Newton steps."""
 
 NORMAL, STUDENT, TWO_PIECE = 0, 1, 2
 """Shapes of residuals."""
@@ -326,13 +317,15 @@ def describe_number(V, knots, place, y, own, log_n, densities):
         squares[i] = r[i] * r[i] + NARROWEST**2  # as if measured with this error
     variance = total(squares) / m
     parameters, fan = 2 + steps, np.full(n, math.log(variance))
-    if s > 0 and m >= MIN_ROWS:
+    if 0 < s < m:
         spreads, scores = np.empty(s), np.empty(s)
+        lows, highs = np.full(s, np.inf), np.full(s, -np.inf)
         for k in range(s):
             spreads[k] = math.sqrt(dot(F[k], F[k]) / m) + 1e-9
             score = 0.0
             for i in range(m):
-                F[k, i] = min(max(F[k, i] / spreads[k], -MAX_STANDARDISED), MAX_STANDARDISED)
+                F[k, i] /= spreads[k]
+                lows[k], highs[k] = min(lows[k], F[k, i]), max(highs[k], F[k, i])
                 score += (squares[i] / variance - 1.0) * F[k, i]
             scores[k] = -score * score / (2.0 * m)
         picked, f = lowest_places(scores, MAX_FANS), 0
@@ -348,8 +341,8 @@ def describe_number(V, knots, place, y, own, log_n, densities):
                 k = picked[j]
                 fill_term(V, knots, place, terms[k], column)
                 for i in range(n):
-                    x = (column[i] - means[k]) / spreads[k]
-                    new[i] += g[j + 1] * min(max(x, -MAX_STANDARDISED), MAX_STANDARDISED)
+                    x = (column[i] - means[k]) / spreads[k]  # at most as far as own rows
+                    new[i] += g[j + 1] * min(max(x, lows[k]), highs[k])
             gained = 0.0
             for i in range(m):
                 old_log, new_log = fan[own[i]], new[own[i]]
@@ -401,7 +394,7 @@ def logistic_loss(chances, level, coefficients):
         for c in range(n_levels):
             mean += coefficients[c, a] / n_levels
             square += coefficients[c, a] ** 2
-        loss += 0.5 * (square - n_levels * mean * mean) / LOGISTIC_C
+        loss += 0.5 * PRIOR_MEAN_ROWS * (square - n_levels * mean * mean)
     return loss
 
 
@@ -410,7 +403,8 @@ def logistic(A, level, n_levels):
     """Return coefficients (K, f) of levels (m,) on terms A (f, m), the first of which is 1.
 
     They maximise the likelihood, less a penalty on the differences between levels, by Newton's
-    method with halved steps; the first level has coefficients of 0.
+    method with halved steps; the first level has coefficients of 0. The penalty is that of
+    `PRIOR_MEAN_ROWS` rows of a normal prior.
     """
     f, m = A.shape
     size = (n_levels - 1) * f
@@ -418,7 +412,7 @@ def logistic(A, level, n_levels):
     curve, step, w = np.empty((size, size)), np.empty(size), np.empty(m)
     set_chances(A, found, chances)
     loss = logistic_loss(chances, level, found)
-    for _ in range(LOGISTIC_STEPS):
+    while True:
         for c in range(1, n_levels):
             for a in range(f):
                 value = 0.0
@@ -428,7 +422,7 @@ def logistic(A, level, n_levels):
                     mean = 0.0
                     for other in range(n_levels):
                         mean += found[other, a] / n_levels
-                    value -= (found[c, a] - mean) / LOGISTIC_C
+                    value -= PRIOR_MEAN_ROWS * (found[c, a] - mean)
                 step[(c - 1) * f + a] = value
             for other in range(1, c + 1):
                 for i in range(m):
@@ -440,7 +434,7 @@ def logistic(A, level, n_levels):
                             value += w[i] * A[a, i] * A[b, i]
                         if a == b and a > 0:
                             share = (1.0 if other == c else 0.0) - 1.0 / n_levels
-                            value += share / LOGISTIC_C
+                            value += PRIOR_MEAN_ROWS * share
                         curve[(c - 1) * f + a, (other - 1) * f + b] = value
         solve(curve, size, step)
         share, best = 1.0, loss
@@ -478,7 +472,7 @@ def describe_category(known, n_known, level, own, shares, log_n, densities):
         densities[i] = math.log((counts[at] + shares[at]) / (m + 1.0))
     there = np.flatnonzero(counts)
     n_there = there.shape[0]
-    if n_there < 2 or m < MIN_ROWS:
+    if n_there < 2 or m <= n_known:
         return n_levels - 1
     means, spreads, scores = np.empty(n_known), np.empty(n_known), np.zeros(n_known)
     column, sums = np.empty(m), np.empty(n_levels)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from distsvc.inputs.mixed import MOST_LEVELS
 from distsvc.job.parameters import check_parameters, completed
 from distsvc.models.automatic.modelled_views import (
     LEAST_GRAPH_STANDING,
@@ -37,9 +38,6 @@ from distsvc.models.support_vector.boundary.base import Parameters
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
 
-FEW_VALUES = 32
-"""Maximum number of distinct values of a column that is not continuous."""
-
 MAX_MODELLED = 100
 """Maximum number of columns that are modelled: the time of a mixture grows with its square."""
 
@@ -51,9 +49,9 @@ def stays_as_stored(X: np.ndarray, nominal: np.ndarray) -> bool:
     """Return True if the columns of rows X (m, d) stay as stored.
 
     Tables with categories or missing values are always modelled. Other tables stay as stored in
-    these cases: at most `FLAT` columns, one of them continuous; rows that are vectors of one
-    length; more than `MAX_MODELLED` columns; or a few points with many rows each, unless the points
-    are all combinations of the columns' values.
+    these cases: at most `FLAT` columns, one of them with more values than a category has levels;
+    rows that are vectors of one length; more than `MAX_MODELLED` columns; or a few points with many
+    rows each, unless the points are all combinations of the columns' values.
     """
     if nominal.any() or np.isnan(X).any():
         return False
@@ -65,7 +63,7 @@ def stays_as_stored(X: np.ndarray, nominal: np.ndarray) -> bool:
         variance = float(((X - X.mean(axis=0)) ** 2).sum(axis=1).mean())
         one_length = float(np.ptp(squares)) <= SAME_LENGTH * variance
         return X.shape[1] > MAX_MODELLED or one_length
-    return any(len(np.unique(x)) > FEW_VALUES for x in X.T)
+    return any(len(np.unique(x)) > MOST_LEVELS for x in X.T)
 
 
 class AutomaticEngine(Engine):

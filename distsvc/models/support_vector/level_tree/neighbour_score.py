@@ -21,10 +21,6 @@ from distsvc.models.rows.outlier_shares import SHARES_OUTSIDE
 POINTS, NEIGHBOURS = 500, 35
 """Number of rows among which neighbours are searched, and number of neighbours."""
 
-SHORTEST = 0.05
-"""Share of the rows with the shortest distances that count as equally near, because of duplicates.
-"""
-
 LOWEST = -3e38
 """Minimum score: finite in float32."""
 
@@ -38,7 +34,7 @@ class NeighbourScore:
     points : ndarray of shape (q, m), float32
         Rows of the table, feature by feature.
     least : float
-        Mean squared distance below which rows count as equally near.
+        Mean squared distance below which rows count as equally near, because of duplicates.
     limit : float
         Nearness of the outlier limit. Nearness is minus the logarithm of the distance.
     unit : float
@@ -62,7 +58,7 @@ class NeighbourScore:
         tiny = float(np.finfo(np.float32).tiny)
         near = cls(points, tiny, 0.0, 1.0).unrounded(view)
         apart = np.exp(-2.0 * near[near < -0.5 * np.log(2.0 * tiny)])
-        least = float(np.float32(np.quantile(apart, SHORTEST) if apart.size else 1.0))
+        least = float(np.float32(np.quantile(apart, SHARES_OUTSIDE.tail) if apart.size else 1.0))
         near = np.minimum(near, -0.5 * np.log(least))
         inside, limit, units = np.ones(len(near), bool), 0.0, np.ones(1)
         for tail in (SHARES_OUTSIDE.first_tail, SHARES_OUTSIDE.tail):

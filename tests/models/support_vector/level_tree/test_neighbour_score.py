@@ -5,7 +5,6 @@ from distsvc.models.rows.outlier_shares import SHARES_OUTSIDE
 from distsvc.models.support_vector.level_tree.neighbour_score import (
     NEIGHBOURS,
     POINTS,
-    SHORTEST,
     NeighbourScore,
 )
 
@@ -39,7 +38,7 @@ def test_a_score_is_nearness_in_standard_deviations(rows):
     score = score_of(view, labels)
     assert score.points.shape == (4, min(rows, POINTS))
     near = nearness(view, view)
-    least = np.quantile(np.exp(-2.0 * near), SHORTEST)
+    least = np.quantile(np.exp(-2.0 * near), SHARES_OUTSIDE.tail)
     near = np.minimum(near, -0.5 * np.log(least))
     np.testing.assert_allclose(score(view), (near - score.limit) / score.unit, atol=5e-3)
     assert score(view).dtype == np.float32
