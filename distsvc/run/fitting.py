@@ -16,6 +16,7 @@ from distsvc.models.columns.model import ColumnModel
 from distsvc.models.graph.engine import clarity
 from distsvc.models.mixture_clustering.engine import MixtureEngine
 from distsvc.models.rows.robust_scale import ColumnSpread, present_values
+from distsvc.models.rows.sampling import rows_of
 from distsvc.models.rows.scaling import ColumnSums, Scaling
 from distsvc.models.rows.sentinels import find_sentinels, repeated_columns, undone_log
 from distsvc.models.rules.joined import clusters_to_join, joined
@@ -175,7 +176,8 @@ def prepare(
             engine.set_pilot(scaling.apply(pilot.X), survey.n_rows)
             origin = engine.centre
         else:
-            engine.set_pilot(columns.latent(pilot.X, pilot.keys), survey.n_rows)
+            rows = rows_of(steps.run.plan.seed, pilot.keys)
+            engine.set_pilot(columns.latent(pilot.X, rows), survey.n_rows)
             origin = columns.origin(engine.centre)
         engine.notes.extend(notes)
         preparation = Preparation(scaling, origin, algorithm.rules[0].float64, columns)

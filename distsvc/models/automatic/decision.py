@@ -22,7 +22,6 @@ from functools import partial
 import numpy as np
 from scipy.special import ndtr
 
-from distsvc.models.columns.model import unit
 from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior, Shape, fitted
 from distsvc.models.mixture.population import PopulationRows, Quality, ScaledNumbers, quality_of
 from distsvc.models.mixture.search import MixtureSearch, search
@@ -184,6 +183,7 @@ class ViewDecision:
 def mixture_proposals(
     rows: MixtureRows,
     latent: np.ndarray,
+    uniforms: np.ndarray,
     seed: int,
     n_clusters: int | None,
     n_jobs: int | None,
@@ -202,6 +202,8 @@ def mixture_proposals(
         The pilot's n rows, draws.
     latent : ndarray of shape (n, r), float
         The same rows as continuous variables, for starts by k-means.
+    uniforms : ndarray of shape (n,), float
+        A random number in (0, 1) for each row, which draws its cluster from its posterior.
     seed : int
     n_clusters : int or None
         Number of clusters; None to propose several numbers.
@@ -219,12 +221,11 @@ def mixture_proposals(
     first, n_fitted = rows.take(np.arange(m)), min(m, SEARCH_ROWS)
     fitted_rows = rows.take(np.arange(n_fitted))
     found = search(fitted_rows, latent[:n_fitted], seed, n_clusters, n_jobs)
-    uniforms = unit(np.arange(m, dtype=np.uint64), seed % 2**63)[:, None]
 
     def proposal(
         mixture: NormalMixture, cluster: np.ndarray, posterior: np.ndarray
     ) -> PartitionProposal:
-        drawn = (np.cumsum(posterior, axis=1) < uniforms).sum(axis=1)
+        drawn = (np.cumsum(posterior, axis=1) < uniforms[:m, None]).sum(axis=1)
         make = partial(_final_rule, rows, mixture, cluster, make_rule)
         drawn = np.minimum(drawn, posterior.shape[1] - 1)
         return PartitionProposal("mixture", posterior.argmax(axis=1), drawn, make)

@@ -30,6 +30,7 @@ from distsvc.models.columns.maps import GivenColumn
 from distsvc.models.columns.model import ColumnModel
 from distsvc.models.engine import Engine
 from distsvc.models.graph.engine import GraphEngine
+from distsvc.models.rows import sampling
 from distsvc.models.rows.min_cluster_size import FLAT, few_points
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rules.fields import Facts
@@ -120,10 +121,11 @@ class AutomaticEngine(Engine):
         """
         if stays_as_stored(X, nominal):
             return None
-        columns = ColumnModel.of(X, nominal, given, before)
+        rows = sampling.rows_of(self.levels.seed, keys)
+        columns = ColumnModel.of(X, nominal, given, before, rows)
         if not len(columns.layout.latent):
             return None
-        self.modelled = ModelledRows.of(columns, X, keys)
+        self.modelled = ModelledRows.of(columns, X, rows)
         self.graph.least_standing = LEAST_GRAPH_STANDING
         return columns
 
@@ -145,7 +147,9 @@ class AutomaticEngine(Engine):
 
     def learned(self, X: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """Return stored rows X (n, d) with keys (n,) as learners see them: draws if modelled."""
-        return X if self.columns is None else self.columns.latent(X, keys)
+        if self.columns is None:
+            return X
+        return self.columns.latent(X, sampling.rows_of(self.levels.seed, keys))
 
     def centred(self, X: np.ndarray) -> np.ndarray:
         """Return rows X (n, d) of `learned` minus the origin, float32."""

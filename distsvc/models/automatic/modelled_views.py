@@ -19,7 +19,7 @@ from distsvc.models.automatic.decision import (
 from distsvc.models.automatic.previous import PreviousAnswer
 from distsvc.models.automatic.rule import MixtureRule, of_latent
 from distsvc.models.automatic.views import GRAPH, ViewAnswer, Views
-from distsvc.models.columns.model import ColumnModel
+from distsvc.models.columns.model import ColumnModel, unit
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.mixture.density import MixtureRows, NormalMixture
 from distsvc.models.mixture.population import ScaledNumbers
@@ -47,22 +47,26 @@ class ModelledRows:
         Draws of the numbers, and levels of the categories.
     scales : tuple of ScaledNumbers
         The numbers as mapped and as stored; missing ones are filled.
+    uniforms : ndarray of shape (m,), float64
+        A random number in (0, 1) for each row.
 
     """
 
     columns: ColumnModel
     mixed: MixtureRows
     scales: tuple[ScaledNumbers, ...]
+    uniforms: np.ndarray
 
     @classmethod
-    def of(cls, columns: ColumnModel, X: np.ndarray, keys: np.ndarray) -> ModelledRows:
-        """Return the modelled rows of stored rows X (m, d) with keys (m,)."""
-        rows, numbers = columns.prepared(X, keys), columns.layout.numbers
-        mixed = columns.layout.mixed(rows)
-        draws, present = rows[:, numbers], ~np.isnan(mixed.X)
+    def of(cls, columns: ColumnModel, X: np.ndarray, rows: np.ndarray) -> ModelledRows:
+        """Return the modelled rows of stored rows X (m, d) with row numbers (m,)."""
+        drawn, numbers = columns.prepared(X, rows), columns.layout.numbers
+        mixed = columns.layout.mixed(drawn)
+        draws, present = drawn[:, numbers], ~np.isnan(mixed.X)
         middles = np.where(present, columns.prepared(X)[:, numbers], draws)
         mapped = ScaledNumbers(draws, middles)
-        return cls(columns, mixed, (mapped, _as_stored(mapped, *columns.stored(X, keys))))
+        stored = _as_stored(mapped, *columns.stored(X, rows))
+        return cls(columns, mixed, (mapped, stored), unit(rows, 0))
 
 
 def _as_stored(
@@ -138,6 +142,7 @@ class ModelledViews(Views):
             self._mixtures[n_clusters] = mixture_proposals(
                 self.rows.mixed,
                 self.pilot,
+                self.rows.uniforms,
                 self.graph.seed,
                 n_clusters,
                 self.graph.n_jobs,

@@ -1,7 +1,8 @@
 """The model of a table's columns: a map of stored rows to prepared rows.
 
 A stored number stands for all values that round to it, its cell. Learners see draws: a random
-number, keyed by row and column, picks a value in the cell, so that rounding leaves no gaps. A flag
+number, keyed by row and column, picks a value in the cell, so that rounding leaves no gaps. Draws
+don't depend on the seed. A flag
 or a level is a normal variable above or below a threshold, as in probit models. Labels and scores
 use the middles of numbers' cells and the means of flags, so that equal rows have equal labels.
 """
@@ -98,7 +99,7 @@ class CategoryColumn:
         return np.asarray(np.sqrt(variances / variances.sum()))
 
     def prepare(
-        self, x: np.ndarray, keys: np.ndarray | None, salt: np.uint64, out: np.ndarray
+        self, x: np.ndarray, rows: np.ndarray | None, salt: np.uint64, out: np.ndarray
     ) -> None:
         """Write values x (n,) to prepared columns (n, width)."""
         levels = self.levels(x)
@@ -106,12 +107,12 @@ class CategoryColumn:
         known = levels >= 0
         for place, level in enumerate(chosen):
             share, inside = self.shares[level], levels == level
-            if keys is None:
+            if rows is None:
                 density = np.exp(-0.5 * self._thresholds[level] ** 2) / np.sqrt(2.0 * np.pi)
                 z = np.where(inside, density / share, -density / (1.0 - share))
                 z[~known] = 0.0
             else:
-                u = unit(keys, salt, place)
+                u = unit(rows, salt, place)
                 t = np.where(inside, 1.0 - share + u * share, u * (1.0 - share))
                 t = np.where(known, t, u)
                 z = ndtri(np.clip(t, LEAST_CHANCE, 1.0 - LEAST_CHANCE))
@@ -169,11 +170,11 @@ class NumberColumn:
         )
 
     def prepare(
-        self, x: np.ndarray, keys: np.ndarray | None, salt: np.uint64, out: np.ndarray
+        self, x: np.ndarray, rows: np.ndarray | None, salt: np.uint64, out: np.ndarray
     ) -> None:
         """Write values x (n,) to prepared columns (n, width)."""
         missing = np.isnan(x)
-        u = None if keys is None else unit(keys, salt)
+        u = None if rows is None else unit(rows, salt)
         out[:, 0] = self.map.mapped_to(x, u)
         if missing.any():
             out[missing, 0] = 0.0 if u is None else ndtri(u[missing])
@@ -189,7 +190,7 @@ class NumberColumn:
         out[:, 2] = np.where(missing, -1.0, at_spike)
 
     def stored(
-        self, x: np.ndarray, keys: np.ndarray, salt: np.uint64
+        self, x: np.ndarray, rows: np.ndarray, salt: np.uint64
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return stored draws (n,) of values x (n,), and their log slopes: see `NumberMap.stored`.
 
@@ -198,7 +199,7 @@ class NumberColumn:
         present = ~np.isnan(x) & (x != self.spike)
         draws, log_slopes = np.full(len(x), np.nan), np.full(len(x), np.nan)
         own = self.amounts or self.map
-        found = own.stored(x[present], unit(keys[present], salt))
+        found = own.stored(x[present], unit(rows[present], salt))
         draws[present], log_slopes[present] = found
         return draws, log_slopes
 
@@ -268,7 +269,7 @@ class ColumnModel:
         the rows in the order of an earlier column.
     salts : ndarray of shape (d,), uint64
         Keys of the columns' random numbers. They depend on the ranks of the pilot's values, and
-        not on names, order or units of columns.
+        not on names, order or units of columns, nor on the order of the pilot's rows.
 
     """
 
@@ -282,17 +283,20 @@ class ColumnModel:
         nominal: np.ndarray,
         given: Sequence[GivenColumn] | None = None,
         before: ColumnModel | None = None,
+        rows: np.ndarray | None = None,
     ) -> ColumnModel:
         """Return the model of stored pilot rows (m, d) float64, NaN where missing.
 
         `nominal` (d,) bool marks columns that hold codes of categories. `given` are kinds and
         scales from the job file. `before` is the model of the previous run: a column keeps its
-        model, as long as this describes it, and its random numbers.
+        model, as long as this describes it, and its random numbers. `rows` (m,) int64 are the
+        numbers of the rows in the table; None counts them.
         """
+        rows = np.arange(len(pilot)) if rows is None else rows
         columns: list[NumberColumn | CategoryColumn | None] = []
         salts: list[int] = []
         for place, x in enumerate(np.ascontiguousarray(pilot.T)):
-            salt = _salt(x)
+            salt = _salt(x, rows)
             same = salt in salts
             salts.append(salt)
             of = AS_FOUND if given is None else given[place]
@@ -331,18 +335,18 @@ class ColumnModel:
         places = (np.array(one, np.int64) for one in (latent, numbers, absent, levels, n_levels))
         return PreparedLayout(firsts[:-1].astype(np.int64), int(firsts[-1]), *places)
 
-    def prepared(self, X: np.ndarray, keys: np.ndarray | None = None) -> np.ndarray:
+    def prepared(self, X: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
         """Return prepared rows (n, width) float64 of stored rows X (n, d).
 
-        With the keys (n,) uint64 of rows, values are draws inside their cells, as learners see
-        them; without, middles of the cells. A missing number is a draw from a standard normal, or
-        0.
+        With the numbers (n,) int64 of the rows in the table, values are draws inside their cells,
+        as learners see them; without, middles of the cells. A missing number is a draw from a
+        standard normal, or 0.
         """
         out = np.zeros((len(X), self.layout.width))
         for j, (column, first) in enumerate(zip(self.columns, self.layout.firsts, strict=True)):
             if column is not None:
                 own = out[:, first : first + column.width]
-                column.prepare(np.ascontiguousarray(X[:, j], np.float64), keys, self.salts[j], own)
+                column.prepare(np.ascontiguousarray(X[:, j], np.float64), rows, self.salts[j], own)
         return out
 
     def of_columns(self, places: Sequence[int | None]) -> ColumnModel:
@@ -351,8 +355,8 @@ class ColumnModel:
         salts = [0 if j is None else int(self.salts[j]) for j in places]
         return ColumnModel(columns, np.array(salts, np.uint64))
 
-    def stored(self, X: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the numbers of stored rows X (n, d) with keys (n,) as stored.
+    def stored(self, X: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the numbers of stored rows X (n, d) with row numbers (n,) as stored.
 
         Returns the draws (n, p) whose mapped values `prepared` has, the stored values (n, p), and
         the log slopes (n, p) of the draws (`NumberMap.stored`), NaN where a number is missing.
@@ -364,7 +368,7 @@ class ColumnModel:
             j = firsts[prepared] if prepared in firsts else firsts[prepared - 1]
             column, x = self.columns[j], np.ascontiguousarray(X[:, j], np.float64)
             assert isinstance(column, NumberColumn)
-            draws[:, place], log_slopes[:, place] = column.stored(x, keys, self.salts[j])
+            draws[:, place], log_slopes[:, place] = column.stored(x, rows, self.salts[j])
             values[:, place] = np.where(np.isnan(draws[:, place]), np.nan, x)
         return draws, values, log_slopes
 
@@ -373,9 +377,9 @@ class ColumnModel:
         """First prepared column (d,) int64 of each stored column."""
         return self.layout.firsts
 
-    def latent(self, X: np.ndarray, keys: np.ndarray) -> np.ndarray:
-        """Return stored rows X (n, d) with keys (n,) as latent draws (n, r) float64."""
-        return self.prepared(X, keys)[:, self.layout.latent]
+    def latent(self, X: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Return stored rows X (n, d) with row numbers (n,) as latent draws (n, r) float64."""
+        return self.prepared(X, rows)[:, self.layout.latent]
 
     def origin(self, centre: np.ndarray) -> np.ndarray:
         """Return the origin (width,) float64 of prepared rows: `centre` (r,) of latent, else 0."""
@@ -412,23 +416,23 @@ class ColumnModel:
         return cls(columns, salts)
 
 
-def unit(keys: np.ndarray, salt: Any, more: int = 0) -> np.ndarray:
-    """Return uniform numbers (n,) in (0, 1) for keys (n,) uint64 of rows and the salt of a column.
+def unit(rows: np.ndarray, salt: Any, more: int = 0) -> np.ndarray:
+    """Return uniform numbers (n,) in (0, 1) for row numbers (n,) and the salt of a column.
 
     Other values of `more` give other random numbers of the same column.
     """
-    z = keys + np.uint64(salt) + np.uint64((more * 0x9E3779B97F4A7C15) % 2**64)
+    z = rows.astype(np.uint64) + np.uint64(salt) + np.uint64((more * 0x9E3779B97F4A7C15) % 2**64)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z = z ^ (z >> np.uint64(31))
     return ((z >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
 
 
-def _salt(x: np.ndarray) -> int:
-    """Return a hash of the ranks of a column's values (m,), NaN included."""
+def _salt(x: np.ndarray, rows: np.ndarray) -> int:
+    """Return a hash of the ranks of a column's values (m,), NaN included, in rows (m,)."""
     _, ranks = np.unique(x, return_inverse=True, equal_nan=True)
-    weights = unit(np.arange(len(x), dtype=np.uint64), 1)
-    return int(np.frombuffer(np.float64(ranks @ weights).tobytes(), np.uint64)[0])
+    weights = (unit(rows, 1) * 2.0**64).astype(np.uint64)
+    return int((ranks.astype(np.uint64) * weights).sum())  # modulo 2^64, in any order of the rows
 
 
 def _column_of(

@@ -76,10 +76,11 @@ class MixtureEngine(Engine):
         `nominal` (d,) bool marks columns with codes of categories. `given` are kinds and scales
         from the job file, and `before` is the model of the previous run.
         """
-        columns = ColumnModel.of(X, nominal, given, before)
+        rows = sampling.rows_of(self.seed, keys)
+        columns = ColumnModel.of(X, nominal, given, before, rows)
         layout = columns.layout
         self.columns, self.places = columns, (layout.numbers, layout.absent, layout.levels)
-        self._rows = layout.mixed(columns.prepared(X, keys))
+        self._rows = layout.mixed(columns.prepared(X, rows))
         self._prepared = columns.prepared(X).astype(np.float32)
         return columns
 
@@ -138,8 +139,8 @@ class MixtureEngine(Engine):
         don't change.
         """
         assert self.columns is not None
-        keys = sampling.row_keys(self.seed, np.arange(self.n_rows, self.n_rows + len(X)))
-        rows = self.columns.layout.mixed(self.columns.prepared(X, keys))
+        numbers = np.arange(self.n_rows, self.n_rows + len(X))
+        rows = self.columns.layout.mixed(self.columns.prepared(X, numbers))
         if self._sums is None:
             self._sums = self.mixture.expectation(self._rows)
         self._sums = self._sums.plus(self.mixture.expectation(rows))

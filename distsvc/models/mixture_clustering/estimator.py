@@ -217,7 +217,7 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
     ) -> None:
         """Fit the engine to the pilot's rows (m, d) with keys (m,), and publish the answer."""
         columns = engine.model_columns(pilot, keys, self._nominal(pilot.shape[1]))
-        engine.set_pilot(columns.latent(pilot, keys), n_rows)
+        engine.set_pilot(columns.latent(pilot, sampling.rows_of(engine.seed, keys)), n_rows)
         engine.learn()
         self._forget_rows()
         self._engine = engine

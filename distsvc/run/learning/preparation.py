@@ -10,6 +10,7 @@ import numpy as np
 
 from distsvc.errors import DataError, UnusableRowsError
 from distsvc.models.columns.model import ColumnModel
+from distsvc.models.rows import sampling
 from distsvc.models.rows.scaling import MAX_ROW_LENGTH, SCALE_KINDS, Scaling, check_length
 from distsvc.models.rules.fields import FLAG, ArrayField, Fact, Field, check_fields
 from distsvc.run.learning.survey import rows_aside
@@ -61,14 +62,14 @@ class Preparation:
         """Number of columns for learners."""
         return self.width if self.columns is None else len(self.columns.layout.latent)
 
-    def learned(self, X: np.ndarray, keys: np.ndarray) -> np.ndarray:
-        """Return raw rows X (n, d) with keys (n,) uint64, prepared for learners.
+    def learned(self, X: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Return raw rows X (n, d) with row numbers (n,) int64, prepared for learners.
 
         With a column model these are latent variables (n, r), drawn inside cells.
         """
         if self.columns is None:
             return self(X)
-        drawn = self.columns.latent(X, keys)
+        drawn = self.columns.latent(X, rows)
         return np.ascontiguousarray(drawn - self.origin[self.columns.layout.latent], np.float32)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
@@ -126,7 +127,7 @@ def prepared(run: RunDirectory, X: np.ndarray, name: str = PREPARATION) -> np.nd
 
 def learned(run: RunDirectory, X: np.ndarray, keys: np.ndarray) -> np.ndarray:
     """Return raw rows X (n, d) with keys (n,) uint64, prepared for learners."""
-    return Preparation.read(run).learned(X, keys)
+    return Preparation.read(run).learned(X, sampling.rows_of(run.plan.seed, keys))
 
 
 def prepared_block(run: RunDirectory, block: Block, name: str = PREPARATION) -> np.ndarray:

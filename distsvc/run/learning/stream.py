@@ -134,7 +134,9 @@ def _in_order(
     """Return the rows of parts, prepared for learners in pieces, in an order (n,)."""
     preparation = Preparation.read(run)
     pieces = (
-        preparation.learned(X[n : n + BLOCK_ROWS], keys[n : n + BLOCK_ROWS])
+        preparation.learned(
+            X[n : n + BLOCK_ROWS], sampling.rows_of(run.plan.seed, keys[n : n + BLOCK_ROWS])
+        )
         for keys, X in parts
         for n in range(0, len(X), BLOCK_ROWS)
     )

@@ -73,7 +73,7 @@ def test_a_tree_of_fewer_clusters_than_wanted_has_no_answer(model):
     order = lowest(row_keys(engine.levels.seed, np.arange(N)), N)
     tree = PartitionProposal("graph", y[order], y[order], lambda: None)
     rows, make_rule = engine.modelled, engine.views._mixture_rule
-    mixtures = mixture_proposals(rows.mixed, engine.pilot, 0, 5, 1, make_rule, None)
+    mixtures = mixture_proposals(rows.mixed, engine.pilot, rows.uniforms, 0, 5, 1, make_rule)
     given = rows.mixed, rows.scales
     assert decide(mixtures, [tree], *given, 5, None).best.n_clusters == 5
     assert decide(mixtures, [tree], *given, None, None).best.n_clusters == 3
@@ -100,7 +100,8 @@ def test_a_curved_class_is_not_cut_where_each_half_would_cut_it():
     X = np.round(curve + random.normal(0, 0.2, (1000, 4)), 2)
     engine = fitted(X)._engine
     rows, make_rule = engine.modelled.mixed, engine.views._mixture_rule
-    found = mixture_proposals(rows, engine.pilot, 0, None, 1, make_rule)
+    uniforms = engine.modelled.uniforms
+    found = mixture_proposals(rows, engine.pilot, uniforms, 0, None, 1, make_rule)
     labels = [each.labels for each in found.proposals]
     shape = search(rows, engine.pilot, 0).best.mixture.shape
     again = _agreement_of_halves(labels, rows, engine.pilot, 0, shape, 1)
@@ -283,9 +284,8 @@ def test_the_answer_of_the_run_before_is_a_proposal():
     engine = fitted(X)._engine
     order, rows = lowest(row_keys(engine.levels.seed, np.arange(N)), N), engine.modelled
     start = np.eye(2)[before[order]], np.arange(2)
-    found = mixture_proposals(
-        rows.mixed, engine.pilot, 0, None, 1, engine.views._mixture_rule, start
-    )
+    rule = engine.views._mixture_rule
+    found = mixture_proposals(rows.mixed, engine.pilot, rows.uniforms, 0, None, 1, rule, start)
     like = [adjusted_rand_score(before[order], each.labels) for each in found.proposals]
     assert max(like) > 0.9
 

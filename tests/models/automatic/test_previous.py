@@ -30,7 +30,7 @@ def answer():
 def test_a_mixture_of_the_same_columns_gives_its_posteriors_in_draws():
     previous, (X, y) = answer(), table(2)
     columns = ColumnModel.of(X, np.zeros(4, bool), before=previous.columns)
-    rows = columns.layout.mixed(columns.prepared(X, row_keys(0, np.arange(N))))
+    rows = columns.layout.mixed(columns.prepared(X, np.arange(N)))
     posterior, cluster = previous.posterior(rows, columns.layout)
     assert len(cluster) == posterior.shape[1] == 3
     assert adjusted_rand_score(posterior.argmax(axis=1), y) > 0.95
@@ -40,7 +40,7 @@ def test_each_label_is_a_component_if_the_columns_are_others():
     previous, (X, _) = answer(), table(2)
     wide = np.hstack([X, X[:, :1] ** 2 + X[:, 1:2]])
     columns = ColumnModel.of(wide, np.zeros(5, bool))
-    rows = columns.layout.mixed(columns.prepared(wide, row_keys(0, np.arange(N))))
+    rows = columns.layout.mixed(columns.prepared(wide, np.arange(N)))
     posterior, cluster = previous.posterior(rows, columns.layout)
     assert (posterior == 1.0).all()
     assert cluster.tolist() == [0]

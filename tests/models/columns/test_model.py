@@ -8,10 +8,9 @@ from scipy.stats import kstest, norm
 
 from distsvc.models.columns.maps import GivenColumn, NumberMap
 from distsvc.models.columns.model import CategoryColumn, ColumnModel, NumberColumn
-from distsvc.models.rows.sampling import row_keys
 
 N = 4000
-KEYS = row_keys(0, np.arange(N))
+ROWS = np.arange(N)
 
 
 def model_of(*columns, nominal=None, given=None):
@@ -36,13 +35,13 @@ def test_counts_have_no_peak_at_zero_but_one_far_from_it(far, draws_are_normal):
     x = random.poisson(np.exp(column() - 0.3))
     x[:far] = np.round(200 + 20 * column(2)[:far])
     X, model = model_of(x)
-    drawn = model.prepared(X, KEYS)[:, 0]
+    drawn = model.prepared(X, ROWS)[:, 0]
     assert (kstest(drawn, norm.cdf).pvalue > 0.01) == draws_are_normal
 
 
 def test_draws_of_a_rounded_column_are_normal_without_steps():
     X, model = model_of(np.round(40 + 3 * column()))
-    drawn = model.prepared(X, KEYS)[:, 0]
+    drawn = model.prepared(X, ROWS)[:, 0]
     assert len(np.unique(drawn)) == N
     assert kstest(drawn, norm.cdf).pvalue > 0.01
 
@@ -68,7 +67,7 @@ def test_equal_values_have_equal_means_between_those_of_their_neighbours():
 
 def test_a_draw_lies_inside_its_cell():
     X, model = model_of(np.round(40 + 3 * column()))
-    drawn, found = model.prepared(X, KEYS)[:, 0], model.columns[0].map
+    drawn, found = model.prepared(X, ROWS)[:, 0], model.columns[0].map
     low, high = found._cell_scores(X[:, 0])
     assert ((drawn >= low - 1e-9) & (drawn <= high + 1e-9)).all()
 
@@ -87,8 +86,8 @@ STORED = {
 @pytest.mark.parametrize("kind", STORED)
 def test_draws_as_stored_are_those_that_are_mapped(kind):
     X, model = model_of(STORED[kind])
-    draws, values, log_slopes = model.stored(X, KEYS)
-    mapped = model.prepared(X, KEYS)[:, model.layout.numbers]
+    draws, values, log_slopes = model.stored(X, ROWS)
+    mapped = model.prepared(X, ROWS)[:, model.layout.numbers]
     order = np.argsort(draws[:, 0])[: int(np.isfinite(draws).sum())]
     place, number = draws[order, 0], mapped[order, 0]
     assert (np.diff(number) >= -1e-9).all()
@@ -110,13 +109,13 @@ def test_draws_beyond_the_largest_float_are_infinite():
 def test_a_draw_depends_on_its_row_alone():
     X, model = model_of(np.round(40 + 3 * column()), column(1) > 0.3)
     some = np.array([5, 17, 3000])
-    assert (model.prepared(X, KEYS)[some] == model.prepared(X[some], KEYS[some])).all()
+    assert (model.prepared(X, ROWS)[some] == model.prepared(X[some], ROWS[some])).all()
 
 
 def test_a_flag_is_a_normal_variable_with_a_threshold():
     X, model = model_of(column() > 0.5, column(1))
     assert isinstance(model.columns[0], CategoryColumn)
-    drawn = model.prepared(X, KEYS)[:, 0]
+    drawn = model.prepared(X, ROWS)[:, 0]
     assert kstest(drawn, norm.cdf).pvalue > 0.01
     assert drawn[X[:, 0] == 1].min() > drawn[X[:, 0] == 0].max()
 
@@ -124,7 +123,7 @@ def test_a_flag_is_a_normal_variable_with_a_threshold():
 def test_levels_together_vary_as_much_as_one_column():
     codes = np.random.default_rng(0).integers(0, 4, N)
     X, model = model_of(codes, column(), nominal=[True, False])
-    latent = model.prepared(X, KEYS)[:, :4]
+    latent = model.prepared(X, ROWS)[:, :4]
     assert latent.var(axis=0).sum() == pytest.approx(1.0, abs=0.1)
 
 
@@ -165,8 +164,8 @@ def test_missing_values_stay_missing_for_a_mixture_and_are_filled_for_trees():
     x = column()
     x[::7] = np.nan
     X, model = model_of(x, column(1))
-    for keys in (None, KEYS):
-        rows = model.prepared(X, keys)
+    for numbers in (None, ROWS):
+        rows = model.prepared(X, numbers)
         assert np.isfinite(rows).all()
         assert (np.isnan(model.layout.mixed(rows).X).any(axis=1) == np.isnan(x)).all()
 
@@ -183,8 +182,18 @@ def test_units_and_the_order_of_columns_change_nothing_but_rounding():
     x, y = np.round(50 + 10 * column(), 1), np.round(np.exp(column(1)), 2)
     X, model = model_of(x, y)
     other, turned = model_of(y * 4.0, x * 0.5)
-    first, second = model.latent(X, KEYS), turned.latent(other, KEYS)
+    first, second = model.latent(X, ROWS), turned.latent(other, ROWS)
     assert second == pytest.approx(first, abs=1e-6)
+
+
+def test_draws_and_salts_follow_rows_in_any_order():
+    X, _ = model_of(np.round(50 + 10 * column()), column(1) > 0)
+    order = np.random.default_rng(2).permutation(N)
+    nominal = np.zeros(2, bool)
+    model = ColumnModel.of(X, nominal, rows=ROWS)
+    other = ColumnModel.of(X[order], nominal, rows=ROWS[order])
+    assert (other.salts == model.salts).all()
+    assert (other.latent(X[order], ROWS[order]) == model.latent(X, ROWS)[order]).all()
 
 
 def test_unknown_values_and_codes_are_taken():
@@ -204,7 +213,7 @@ def test_a_model_is_restored_from_json_and_its_tables():
     content = json.loads(json.dumps(model.facts()))
     again = ColumnModel.restored(content, model.tables, model.salts)
     assert (again.prepared(X) == model.prepared(X)).all()
-    assert (again.prepared(X, KEYS) == model.prepared(X, KEYS)).all()
+    assert (again.prepared(X, ROWS) == model.prepared(X, ROWS)).all()
     with pytest.raises(ValueError, match="more numbers in tables"):
         ColumnModel.restored(content, model.tables[:-1], model.salts)
 
