@@ -376,13 +376,15 @@ def maximise(
 
 @kernel
 def expectation_maximisation(
-    X, levels, starts, present, missing, first_level, n_levels, prior, prior_shares, is_tied, axes,
-    weights, means, covariances, chances, max_steps, gain,
+    X, levels, starts, present, missing, first_level, n_levels, prior, prior_shares, mass_before,
+    first_before, second_before, counts_before, is_tied, axes, weights, means, covariances, chances,
+    max_steps, gain,
 ):  # fmt: skip
     """Improve a mixture's parameters in place, and return the log-likelihood of the rows.
 
-    `expectation` and `maximise` document the arguments. EM ends after `max_steps`, or if a step
-    adds less than `gain` to the log-likelihood.
+    `expectation` and `maximise` document the arguments. The sums of earlier rows, `mass_before` and
+    so on, are added to those of the rows. EM ends after `max_steps`, or if a step adds less than
+    `gain` to the log-likelihood.
     """
     k, p = means.shape
     sums_rows = 1 if covariances.shape[1] != p or p < 2 else p
@@ -391,7 +393,8 @@ def expectation_maximisation(
     old = -np.inf
     for step in range(max_steps + 1):
         is_last = step == max_steps
-        mass[:], first[:], second[:], counts[:] = 0.0, 0.0, 0.0, 0.0
+        mass[:], first[:] = mass_before, first_before
+        second[:], counts[:] = second_before, counts_before
         found = expectation(
             X, levels, starts, present, missing, np.log(weights), means, covariances,
             np.log(chances), first_level, False, posterior, mass[:0] if is_last else mass, first,

@@ -218,13 +218,15 @@ def test_the_step_of_maximisation_is_that_of_the_twin(full):
 def test_expectation_maximisation_alternates_both_steps(form, shape):
     rows, prior = rows_of(), Prior.of(rows_of())
     start = NormalMixture.started(rows, np.eye(2)[np.arange(60) % 2], prior, shape)
-    expected = start
+    before, expected = mixture_of(k=2).sums(60, shape), start
     for _ in range(3):
-        expected = NormalMixture.of(expected.expectation(rows), rows.n_levels, prior, expected.axes)
+        sums = expected.expectation(rows).plus(before)
+        expected = NormalMixture.of(sums, rows.n_levels, prior, expected.axes)
     s = rows.sorted
     likelihood = form(
         s.X, s.levels, s.starts, s.present, s.missing, rows.first_level, rows.n_levels,
-        prior.scatter, prior.shares, *start.parameters, 3, -np.inf,
+        prior.scatter, prior.shares, before.mass, before.first, before.second, before.counts,
+        *start.parameters, 3, -np.inf,
     )  # fmt: skip
     assert likelihood == pytest.approx(start.likelihoods(rows).sum(), rel=1e-12)
     for name in ("weights", "means", "covariances", "chances"):

@@ -22,6 +22,8 @@ from functools import partial
 import numpy as np
 from scipy.special import ndtr
 
+from distsvc.models.automatic.previous import Start
+from distsvc.models.columns.model import unit
 from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior, Shape, fitted
 from distsvc.models.mixture.population import PopulationRows, Quality, ScaledNumbers, quality_of
 from distsvc.models.mixture.search import MixtureSearch, search
@@ -183,12 +185,11 @@ class ViewDecision:
 def mixture_proposals(
     rows: MixtureRows,
     latent: np.ndarray,
-    uniforms: np.ndarray,
     seed: int,
     n_clusters: int | None,
     n_jobs: int | None,
     make_rule: Callable[[NormalMixture, np.ndarray, np.ndarray], Rule],
-    start: tuple[np.ndarray, np.ndarray] | None = None,
+    start: Start | None = None,
 ) -> Mixtures:
     """Return the partitions that mixtures of the pilot's rows propose.
 
@@ -202,8 +203,6 @@ def mixture_proposals(
         The pilot's n rows, draws.
     latent : ndarray of shape (n, r), float
         The same rows as continuous variables, for starts by k-means.
-    uniforms : ndarray of shape (n,), float
-        A random number in (0, 1) for each row, which draws its cluster from its posterior.
     seed : int
     n_clusters : int or None
         Number of clusters; None to propose several numbers.
@@ -212,21 +211,24 @@ def mixture_proposals(
     make_rule : callable
         ``make_rule(mixture, cluster, labels)`` returns a rule, given the clusters (K,) of the
         mixture's components and the labels (n,) of the rows.
-    start : (posteriors, clusters) or None
-        Posteriors (m, K) of the first rows in the previous run's answer, and the clusters (K,) of
-        its components: the start of one more mixture.
+    start : Start or None
+        The previous run's answer, from which one more mixture starts.
 
     """
     m = min(len(rows), DECISION_ROWS)
     first, n_fitted = rows.take(np.arange(m)), min(m, SEARCH_ROWS)
     fitted_rows = rows.take(np.arange(n_fitted))
     found = search(fitted_rows, latent[:n_fitted], seed, n_clusters, n_jobs)
+    uniforms = unit(np.arange(m), seed % 2**63)[:, None]
 
     def proposal(
-        mixture: NormalMixture, cluster: np.ndarray, posterior: np.ndarray
+        mixture: NormalMixture,
+        cluster: np.ndarray,
+        posterior: np.ndarray,
+        before: NormalMixture | None = None,
     ) -> PartitionProposal:
-        drawn = (np.cumsum(posterior, axis=1) < uniforms[:m, None]).sum(axis=1)
-        make = partial(_final_rule, rows, mixture, cluster, make_rule)
+        drawn = (np.cumsum(posterior, axis=1) < uniforms).sum(axis=1)
+        make = partial(_final_rule, rows, mixture, cluster, make_rule, before)
         drawn = np.minimum(drawn, posterior.shape[1] - 1)
         return PartitionProposal("mixture", posterior.argmax(axis=1), drawn, make)
 
@@ -246,8 +248,9 @@ def mixture_proposals(
         again = _agreement_of_halves(labels, fitted_rows, latent, seed, shape, n_jobs)
         bound = min(SAME_ANSWER, again.max(initial=0.0))
         proposals = [each for each, a in zip(proposals, again, strict=True) if a >= bound]
-        if start is not None and len(np.unique(start[1])) > 1:
-            proposals.append(proposal(*_continued(*start, first, shape, least)))
+        if start is not None and len(np.unique(start.cluster)) > 1:
+            start, mixture, cluster, posterior = _continued(start, first, shape, least)
+            proposals.append(proposal(mixture, cluster, posterior, start.mixture))
     one = proposal(found.single.mixture, np.zeros(1, np.int64), np.ones((m, 1)))
     best = found.best.mixture
     return Mixtures(proposals, one, Quality(best.likelihoods(first), best.n_parameters))
@@ -299,25 +302,27 @@ def _agreement_of_halves(
 
 
 def _continued(
-    posterior: np.ndarray, cluster: np.ndarray, rows: MixtureRows, shape: Shape, least: float
-) -> tuple[NormalMixture, np.ndarray, np.ndarray]:
-    """Return the mixture that EM finds from posteriors (m, K), their clusters, and posteriors.
+    start: Start, rows: MixtureRows, shape: Shape, least: float
+) -> tuple[Start, NormalMixture, np.ndarray, np.ndarray]:
+    """Return the start, the mixture that EM finds from it, its clusters, and posteriors of rows.
 
-    Clusters of fewer than `least` rows are gone: they are left out of another fit.
+    Clusters of fewer than `least` rows are gone: they are left out of another start.
     """
     prior = Prior.of(rows)
     while True:
-        mixture = NormalMixture.started(rows, posterior, prior, shape)
-        mixture, _ = fitted(rows, mixture, prior, FINAL_STEPS, FINAL_TOLERANCE)
+        before, cluster = start.mixture, start.cluster
+        mixture = NormalMixture.started(rows, start.posterior, prior, shape, before)
+        mixture, _ = fitted(rows, mixture, prior, FINAL_STEPS, FINAL_TOLERANCE, before)
         found, k = mixture.posterior(rows), int(cluster.max()) + 1
         sums = np.stack([found[:, cluster == c].sum(axis=1) for c in range(k)], axis=1)
         stays = np.bincount(sums.argmax(axis=1), minlength=k) >= least
         if stays.all() or not stays.any():
-            return mixture, cluster, sums
-        kept = stays[cluster]
+            return start, mixture, cluster, sums
+        kept = np.flatnonzero(stays[cluster])
         posterior = found[:, kept] + np.finfo(float).tiny
         posterior /= posterior.sum(axis=1, keepdims=True)
-        cluster = np.unique(cluster[kept], return_inverse=True)[1]
+        number = np.unique(cluster[kept], return_inverse=True)[1]
+        start = Start(posterior, number, before and before.ordered(kept))
 
 
 def _merged(posterior: np.ndarray, cluster: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -340,10 +345,11 @@ def _final_rule(
     mixture: NormalMixture,
     cluster: np.ndarray,
     make_rule: Callable[[NormalMixture, np.ndarray, np.ndarray], Rule],
+    before: NormalMixture | None = None,
 ) -> Rule:
     """Return the rule of a mixture after EM on all rows; the largest cluster is the first."""
     if len(rows) > SEARCH_ROWS:
-        mixture, _ = fitted(rows, mixture, Prior.of(rows), FINAL_STEPS, FINAL_TOLERANCE)
+        mixture, _ = fitted(rows, mixture, Prior.of(rows), FINAL_STEPS, FINAL_TOLERANCE, before)
     posterior = mixture.posterior(rows)
     k = int(cluster.max()) + 1
     shares = np.stack([posterior[:, cluster == c].sum(axis=1) for c in range(k)], axis=1)

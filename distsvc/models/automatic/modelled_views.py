@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -19,8 +19,9 @@ from distsvc.models.automatic.decision import (
 from distsvc.models.automatic.previous import PreviousAnswer
 from distsvc.models.automatic.rule import MixtureRule, of_latent
 from distsvc.models.automatic.views import GRAPH, ViewAnswer, Views
-from distsvc.models.columns.model import ColumnModel, unit
+from distsvc.models.columns.model import ColumnModel
 from distsvc.models.graph.engine import GraphEngine
+from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.mixture.density import MixtureRows, NormalMixture
 from distsvc.models.mixture.population import ScaledNumbers
 from distsvc.models.rows.min_cluster_size import least_mass
@@ -47,15 +48,12 @@ class ModelledRows:
         Draws of the numbers, and levels of the categories.
     scales : tuple of ScaledNumbers
         The numbers as mapped and as stored; missing ones are filled.
-    uniforms : ndarray of shape (m,), float64
-        A random number in (0, 1) for each row.
 
     """
 
     columns: ColumnModel
     mixed: MixtureRows
     scales: tuple[ScaledNumbers, ...]
-    uniforms: np.ndarray
 
     @classmethod
     def of(cls, columns: ColumnModel, X: np.ndarray, rows: np.ndarray) -> ModelledRows:
@@ -65,8 +63,7 @@ class ModelledRows:
         draws, present = drawn[:, numbers], ~np.isnan(mixed.X)
         middles = np.where(present, columns.prepared(X)[:, numbers], draws)
         mapped = ScaledNumbers(draws, middles)
-        stored = _as_stored(mapped, *columns.stored(X, rows))
-        return cls(columns, mixed, (mapped, stored), unit(rows, 0))
+        return cls(columns, mixed, (mapped, _as_stored(mapped, *columns.stored(X, rows))))
 
 
 def _as_stored(
@@ -138,11 +135,10 @@ class ModelledViews(Views):
             before = self.before
             if before is not None and n_clusters is None and not before.by_landmarks:
                 first = self.rows.mixed.take(np.arange(min(len(self.pilot), DECISION_ROWS)))
-                start = before.posterior(first, self.rows.columns.layout)
+                start = before.start(first, self.rows.columns.layout)
             self._mixtures[n_clusters] = mixture_proposals(
                 self.rows.mixed,
                 self.pilot,
-                self.rows.uniforms,
                 self.graph.seed,
                 n_clusters,
                 self.graph.n_jobs,
@@ -183,32 +179,52 @@ class ModelledViews(Views):
             proposals.append(PartitionProposal(GRAPH, labels, labels, rule, levels))
         before = self.before
         if before is not None and before.by_landmarks and n_clusters is None:
-            labels = continued(before.labels, self.pilot)
-            rule = partial(self._rule_before, labels)
+            labels, numbers = continued(before.labels, self.pilot)
+            rule = partial(self._rule_before, before, labels, numbers)
             proposals.append(PartitionProposal(GRAPH, labels, labels, rule))
         return proposals
 
-    def _rule_before(self, labels: np.ndarray) -> Rule:
-        """Return the rule of the graph's points for labels (m,) of the first pilot rows."""
+    def _rule_before(self, before: PreviousAnswer, labels: np.ndarray, numbers: np.ndarray) -> Rule:
+        """Return the rule that goes on from the previous landmarks.
+
+        These stay as long as all columns keep their models. Otherwise landmarks are the graph's
+        points, with the labels (m,) of the first pilot rows. The previous clusters have the new
+        `numbers` (k,), -1 if they are gone.
+        """
         first = np.unique(self.graph.point_of, return_index=True)[1]
         own = labels[first[first < len(labels)]]
-        return of_latent(self.graph.rule(own, self.scored(labels)), self.rows.columns.layout)
+        columns, rule = self.rows.columns, before.rule
+        found = of_latent(self.graph.rule(own, self.scored(labels)), columns.layout)
+        if not before.takes_rows_of(columns):
+            return found
+        assert isinstance(rule, LandmarkRule)
+        assert isinstance(found, LandmarkRule)
+        stays = numbers[rule.cluster] >= 0
+        moved = rule.landmarks + rule.axes @ (before.origin - self.origin)
+        return replace(
+            found,
+            axes=rule.axes,
+            landmarks=moved[stays].astype(np.float32),
+            cluster=numbers[rule.cluster[stays]],
+            gamma=rule.gamma,
+        )
 
     def _graph_rule(self, levels: LevelSets) -> Rule:
         return of_latent(self.graph_rule(levels), self.rows.columns.layout)
 
 
-def continued(labels: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def continued(labels: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return labels (m,) of the first rows (n, d), numbered from 0, the largest cluster first.
 
-    A cluster of fewer rows than a proposal may have is gone: its rows get the label of the nearest
-    other row.
+    Also returns the new numbers (k,) int32 of the clusters. A cluster of fewer rows than a proposal
+    may have is gone: its number is -1, and its rows get the label of the nearest other row.
     """
-    places, sizes = np.unique(labels, return_inverse=True, return_counts=True)[1:]
-    stays = sizes >= least_mass(len(labels), 1)
-    if stays.any() and not stays.all():
-        kept = stays[places]
+    sizes = np.bincount(labels)
+    stays = sizes >= min(least_mass(len(labels), 1), sizes.max())
+    kept, found = stays[labels], labels.copy()
+    if not kept.all():
         nearest = cKDTree(rows[: len(labels)][kept]).query(rows[: len(labels)][~kept])[1]
-        places[~kept] = places[kept][nearest]
-    places, sizes = np.unique(places, return_inverse=True, return_counts=True)[1:]
-    return ranks_by_size(sizes)[places]
+        found[~kept] = labels[kept][nearest]
+    numbers = np.full(len(sizes), -1, np.int32)
+    numbers[stays] = ranks_by_size(np.bincount(found, minlength=len(sizes))[stays])
+    return numbers[found], numbers

@@ -9,8 +9,28 @@ import numpy as np
 from distsvc.models.automatic.rule import MixtureRule
 from distsvc.models.columns.model import ColumnModel, PreparedLayout
 from distsvc.models.graph.landmarks import LandmarkRule
-from distsvc.models.mixture.density import MixtureRows
+from distsvc.models.mixture.density import MixtureRows, NormalMixture
 from distsvc.models.rules.rule import Rule
+
+
+@dataclass(frozen=True)
+class Start:
+    """The start of a mixture that goes on from the previous run's answer.
+
+    Attributes
+    ----------
+    posterior : ndarray of shape (n, K), float64
+        Posteriors of the pilot's first rows.
+    cluster : ndarray of shape (K,), int64
+        Clusters of the components.
+    mixture : NormalMixture or None
+        The previous run's mixture, whose components these are.
+
+    """
+
+    posterior: np.ndarray
+    cluster: np.ndarray
+    mixture: NormalMixture | None = None
 
 
 @dataclass(frozen=True)
@@ -27,6 +47,8 @@ class PreviousAnswer:
         The origin of the rows that the rule takes.
     columns : ColumnModel or None
         Models of tonight's columns in the previous run; None if they were used as stored.
+    latent : ndarray of shape (r,), int64, or None
+        Latent variables in the rows that the rule takes; None without a model.
 
     """
 
@@ -34,22 +56,34 @@ class PreviousAnswer:
     rule: Rule
     origin: np.ndarray
     columns: ColumnModel | None = None
+    latent: np.ndarray | None = None
 
     @property
     def by_landmarks(self) -> bool:
         """Whether landmarks of a graph gave the labels."""
         return isinstance(self.rule, LandmarkRule)
 
-    def posterior(self, rows: MixtureRows, layout: PreparedLayout) -> tuple[np.ndarray, np.ndarray]:
-        """Return posteriors (n, K) of rows, at most m, and the clusters (K,) of their components.
+    def takes_rows_of(self, columns: ColumnModel) -> bool:
+        """Whether the rule takes rows prepared by tonight's models: all columns kept theirs."""
+        return (
+            self.columns is not None
+            and self.latent is not None
+            and self.columns.facts() == columns.facts()
+            and np.array_equal(self.columns.tables, columns.tables)
+            and np.array_equal(self.latent, columns.layout.latent)
+        )
 
-        If a mixture of the same columns was the answer, it gives both. Otherwise each cluster is a
-        component, and the posteriors are 0 and 1.
+    def start(self, rows: MixtureRows, layout: PreparedLayout) -> Start:
+        """Return the start of a mixture for rows (n,), at most m.
+
+        If a mixture of the same columns was the answer, the start is this mixture. Otherwise each
+        cluster is a component, and the posteriors are 0 and 1.
         """
         rule, names = self.rule, ("numbers", "absent", "levels", "n_levels")
         if isinstance(rule, MixtureRule) and all(
             np.array_equal(getattr(rule, name), getattr(layout, name)) for name in names
         ):
-            return rule.mixture_at(self.origin).posterior(rows), rule.cluster.astype(np.int64)
+            mixture = rule.mixture_at(self.origin)
+            return Start(mixture.posterior(rows), rule.cluster.astype(np.int64), mixture)
         labels = np.unique(self.labels[: len(rows)], return_inverse=True)[1]
-        return np.eye(int(labels.max()) + 1)[labels], np.arange(labels.max() + 1)
+        return Start(np.eye(int(labels.max()) + 1)[labels], np.arange(labels.max() + 1))

@@ -197,6 +197,21 @@ class NormalMixture:
         }[self.shape]
         return k - 1 + k * (p + int((self.n_levels - 1).sum())) + covariances
 
+    def sums(self, n_rows: int, shape: Shape) -> MixtureSums:
+        """Return the expected sums of `n_rows` rows, for covariances of a shape."""
+        second = self.means[:, :, None] * self.means[:, None, :]
+        if self.shape == "diagonal":
+            second += np.eye(second.shape[1]) * self.covariances
+        else:
+            second += self.covariances
+        if shape == "diagonal":
+            second = np.diagonal(second, axis1=1, axis2=2)[:, None]
+        mass = n_rows * self.weights
+        return MixtureSums(
+            mass, mass[:, None] * self.means, mass[:, None, None] * second,
+            mass[:, None] * self.chances,
+        )  # fmt: skip
+
     @classmethod
     def of(
         cls, sums: MixtureSums, n_levels: np.ndarray, prior: Prior, axes: np.ndarray | None = None
@@ -220,15 +235,25 @@ class NormalMixture:
 
     @classmethod
     def started(
-        cls, rows: MixtureRows, posterior: np.ndarray, prior: Prior, shape: Shape
+        cls,
+        rows: MixtureRows,
+        posterior: np.ndarray,
+        prior: Prior,
+        shape: Shape,
+        before: NormalMixture | None = None,
     ) -> NormalMixture:
-        """Return the mixture that follows from posteriors (n, K); missing numbers count as 0."""
+        """Return the mixture that follows from posteriors (n, K); missing numbers count as 0.
+
+        `before` is as in `fitted`.
+        """
         k, p = posterior.shape[1], rows.X.shape[1]
         flat = cls(
             np.full(k, 1.0 / k), np.zeros((k, p)), np.tile(np.diag(prior.scatter), (k, 1, 1)),
             np.tile(prior.shares, (k, 1)), rows.n_levels,
         )  # fmt: skip
         sums, _ = flat._pass(rows, posterior, "diagonal" if shape == "diagonal" else "full")
+        if before is not None:
+            sums = sums.plus(before.sums(len(rows), shape))
         return cls.of(sums, rows.n_levels, prior, np.eye(p) if shape == "tied" else None)
 
     def posterior(self, rows: MixtureRows) -> np.ndarray:
@@ -287,19 +312,28 @@ class NormalMixture:
 
 
 def fitted(
-    rows: MixtureRows, start: NormalMixture, prior: Prior, max_steps: int, tolerance: float
+    rows: MixtureRows,
+    start: NormalMixture,
+    prior: Prior,
+    max_steps: int,
+    tolerance: float,
+    before: NormalMixture | None = None,
 ) -> tuple[NormalMixture, float]:
     """Return the mixture after EM from a start, and its log-likelihood.
 
-    EM ends after `max_steps`, or if a step gains less than `tolerance` nats per row.
+    EM ends after `max_steps`, or if a step gains less than `tolerance` nats per row. A mixture
+    `before` of earlier rows is a prior that counts as much as the rows.
     """
     own = ("weights", "means", "covariances", "chances")
     mixture = replace(start, **{name: getattr(start, name).copy() for name in own})
     if start.axes is not None:
         mixture = replace(mixture, axes=start.axes.copy())
-    s = rows.sorted
+    s, shape = rows.sorted, mixture.shape
+    old = before or replace(mixture, weights=np.zeros(mixture.n_components))
+    sums = old.sums(len(rows), shape)
     likelihood = expectation_maximisation(
         s.X, s.levels, s.starts, s.present, s.missing, rows.first_level, rows.n_levels,
-        prior.scatter, prior.shares, *mixture.parameters, max_steps, tolerance * len(rows),
+        prior.scatter, prior.shares, sums.mass, sums.first, sums.second, sums.counts,
+        *mixture.parameters, max_steps, tolerance * len(rows),
     )  # fmt: skip
     return mixture, float(likelihood)

@@ -330,11 +330,12 @@ def answer_before(run: RunDirectory, survey: Survey) -> PreviousAnswer | None:
     labels[usable] = found["label"]
     if 2 * np.count_nonzero(~found["outlier"]) < len(Z):
         return None
-    columns = preparation.columns
+    columns, latent = preparation.columns, None
     if columns is not None:
+        latent = columns.layout.latent
         known = {name: j for j, name in enumerate(before.columns)}
         columns = columns.of_columns([known.get(name) for name in names])
-    return PreviousAnswer(labels, before.rule, preparation.origin, columns)
+    return PreviousAnswer(labels, before.rule, preparation.origin, columns, latent)
 
 
 def _usable(Z: np.ndarray) -> np.ndarray:

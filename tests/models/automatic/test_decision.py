@@ -1,6 +1,7 @@
 """The default on modelled columns: what it finds, what it keeps, and what does not matter."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from distsvc.models.automatic.decision import (
     decide,
     mixture_proposals,
 )
+from distsvc.models.automatic.previous import Start
 from distsvc.models.mixture.density import MixtureRows
 from distsvc.models.mixture.population import PopulationRows, Quality, ScaledNumbers, quality_of
 from distsvc.models.mixture.search import search
@@ -73,7 +75,7 @@ def test_a_tree_of_fewer_clusters_than_wanted_has_no_answer(model):
     order = lowest(row_keys(engine.levels.seed, np.arange(N)), N)
     tree = PartitionProposal("graph", y[order], y[order], lambda: None)
     rows, make_rule = engine.modelled, engine.views._mixture_rule
-    mixtures = mixture_proposals(rows.mixed, engine.pilot, rows.uniforms, 0, 5, 1, make_rule)
+    mixtures = mixture_proposals(rows.mixed, engine.pilot, 0, 5, 1, make_rule, None)
     given = rows.mixed, rows.scales
     assert decide(mixtures, [tree], *given, 5, None).best.n_clusters == 5
     assert decide(mixtures, [tree], *given, None, None).best.n_clusters == 3
@@ -100,8 +102,7 @@ def test_a_curved_class_is_not_cut_where_each_half_would_cut_it():
     X = np.round(curve + random.normal(0, 0.2, (1000, 4)), 2)
     engine = fitted(X)._engine
     rows, make_rule = engine.modelled.mixed, engine.views._mixture_rule
-    uniforms = engine.modelled.uniforms
-    found = mixture_proposals(rows, engine.pilot, uniforms, 0, None, 1, make_rule)
+    found = mixture_proposals(rows, engine.pilot, 0, None, 1, make_rule)
     labels = [each.labels for each in found.proposals]
     shape = search(rows, engine.pilot, 0).best.mixture.shape
     again = _agreement_of_halves(labels, rows, engine.pilot, 0, shape, 1)
@@ -283,9 +284,10 @@ def test_the_answer_of_the_run_before_is_a_proposal():
     before = np.where(y == 2, 1, y)  # two of the classes were one cluster
     engine = fitted(X)._engine
     order, rows = lowest(row_keys(engine.levels.seed, np.arange(N)), N), engine.modelled
-    start = np.eye(2)[before[order]], np.arange(2)
-    rule = engine.views._mixture_rule
-    found = mixture_proposals(rows.mixed, engine.pilot, rows.uniforms, 0, None, 1, rule, start)
+    start = Start(np.eye(2)[before[order]], np.arange(2))
+    found = mixture_proposals(
+        rows.mixed, engine.pilot, 0, None, 1, engine.views._mixture_rule, start
+    )
     like = [adjusted_rand_score(before[order], each.labels) for each in found.proposals]
     assert max(like) > 0.9
 
@@ -342,9 +344,23 @@ def test_a_cluster_that_is_gone_tonight_does_not_go_on():
     X = random.normal(size=(900, 2)) + np.repeat([0.0, 9.0], 450)[:, None]
     rows = MixtureRows(X, np.zeros((900, 0), np.int32), np.zeros(0, np.int64))
     before = np.repeat([0, 1, 2], [3, 447, 450])
-    mixture, cluster, posterior = _continued(
-        np.eye(3)[before], np.arange(3), rows, "diagonal", least=9
-    )
+    start = Start(np.eye(3)[before], np.arange(3))
+    _, mixture, cluster, posterior = _continued(start, rows, "diagonal", least=9)
     assert mixture.n_components == posterior.shape[1] == 2
     assert cluster.tolist() == [0, 1]
     assert adjusted_rand_score(posterior.argmax(axis=1), np.repeat([0, 1], 450)) == 1.0
+
+
+def test_the_mixture_of_the_run_before_counts_as_as_many_rows_again():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(900, 2)) + np.repeat([0.0, 9.0], 450)[:, None]
+    rows = MixtureRows(X, np.zeros((900, 0), np.int32), np.zeros(0, np.int64))
+    posterior = np.eye(2)[np.repeat([0, 1], 450)]
+    alone = _continued(Start(posterior, np.arange(2)), rows, "diagonal", least=9)[1]
+    before = replace(alone, means=alone.means + 1.0)
+    for kept in (before, replace(before, weights=np.array([0.5, 0.0]))):  # one was empty
+        start = Start(posterior, np.arange(2), kept)
+        after = _continued(start, rows, "diagonal", least=9)[1]
+        moved = after.means - alone.means
+        assert moved[0] == pytest.approx(0.5, abs=0.01)
+        assert moved[1] == pytest.approx(0.5 if kept is before else 0.0, abs=0.01)

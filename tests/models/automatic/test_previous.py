@@ -1,6 +1,7 @@
 """The previous answer in tonight's rows."""
 
 import numpy as np
+import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from distsvc import AutoClustering
@@ -31,9 +32,9 @@ def test_a_mixture_of_the_same_columns_gives_its_posteriors_in_draws():
     previous, (X, y) = answer(), table(2)
     columns = ColumnModel.of(X, np.zeros(4, bool), before=previous.columns)
     rows = columns.layout.mixed(columns.prepared(X, np.arange(N)))
-    posterior, cluster = previous.posterior(rows, columns.layout)
-    assert len(cluster) == posterior.shape[1] == 3
-    assert adjusted_rand_score(posterior.argmax(axis=1), y) > 0.95
+    start = previous.start(rows, columns.layout)
+    assert len(start.cluster) == start.mixture.n_components == 3
+    assert adjusted_rand_score(start.posterior.argmax(axis=1), y) > 0.95
 
 
 def test_each_label_is_a_component_if_the_columns_are_others():
@@ -41,9 +42,10 @@ def test_each_label_is_a_component_if_the_columns_are_others():
     wide = np.hstack([X, X[:, :1] ** 2 + X[:, 1:2]])
     columns = ColumnModel.of(wide, np.zeros(5, bool))
     rows = columns.layout.mixed(columns.prepared(wide, np.arange(N)))
-    posterior, cluster = previous.posterior(rows, columns.layout)
-    assert (posterior == 1.0).all()
-    assert cluster.tolist() == [0]
+    start = previous.start(rows, columns.layout)
+    assert (start.posterior == 1.0).all()
+    assert start.cluster.tolist() == [0]
+    assert start.mixture is None
 
 
 def test_labels_of_a_graph_go_on_to_the_landmarks_of_a_graph():
@@ -65,8 +67,33 @@ def test_labels_of_a_graph_go_on_to_the_landmarks_of_a_graph():
     assert not found.followed  # three clusters are clearly better
 
 
+@pytest.mark.parametrize("same", [True, False])
+def test_landmarks_go_on_as_long_as_all_columns_keep_their_models(same):
+    X, _ = table(1)
+    engine = AutoClustering(effort="fast", random_state=0).fit(X)._engine
+    order = lowest(row_keys(engine.levels.seed, np.arange(N)), N)
+    graph = next(each for each in engine.answer.decision.proposals if each.view == "graph")
+    rule, latent = graph.make(), engine.columns.layout.latent
+    Z = (engine.columns.prepared(X) - engine.origin).astype(np.float32)
+    labels = rule.labels(Z)[order]
+    origin = engine.origin + 0.5
+    columns = engine.columns if same else ColumnModel.of(X[: N // 2], np.zeros(4, bool))
+    previous = PreviousAnswer(labels, rule, origin, columns, latent)
+    views = ModelledViews(
+        engine.modelled, engine.pilot, engine.origin, engine.graph, engine.nu, previous
+    )
+    found = [each for each in views._graph_proposals(None) if each.levels is None]
+    continued_rule = found[0].make()
+    moved = np.allclose(continued_rule.landmarks, rule.landmarks + 0.5)
+    assert moved == same
+    shift = np.float32(0.5) if same else np.float32(0.0)
+    assert (continued_rule.labels(Z + shift)[order] == labels).mean() > 0.95
+
+
 def test_rows_of_a_cluster_that_is_gone_get_the_label_of_the_nearest_row():
     rows = np.repeat([0.0, 5.0, 9.0], [40, 100, 3])[:, None]
     labels = np.repeat([4, 0, 7], [40, 100, 3])
-    assert continued(labels, rows).tolist() == np.repeat([1, 0, 0], [40, 100, 3]).tolist()
-    assert continued(labels[-3:], rows[-3:]).tolist() == [0, 0, 0]
+    found, numbers = continued(labels, rows)
+    assert found.tolist() == np.repeat([1, 0, 0], [40, 100, 3]).tolist()
+    assert numbers.tolist() == [0, -1, -1, -1, 1, -1, -1, -1]
+    assert continued(labels[-3:], rows[-3:])[0].tolist() == [0, 0, 0]
