@@ -22,7 +22,7 @@ from functools import partial
 import numpy as np
 from scipy.special import ndtr
 
-from distsvc.models.automatic.previous import Start
+from distsvc.models.automatic.previous import MixtureStart
 from distsvc.models.columns.model import unit
 from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior, Shape, fitted
 from distsvc.models.mixture.population import PopulationRows, Quality, ScaledNumbers, quality_of
@@ -189,7 +189,7 @@ def mixture_proposals(
     n_clusters: int | None,
     n_jobs: int | None,
     make_rule: Callable[[NormalMixture, np.ndarray, np.ndarray], Rule],
-    start: Start | None = None,
+    start: MixtureStart | None = None,
 ) -> Mixtures:
     """Return the partitions that mixtures of the pilot's rows propose.
 
@@ -211,7 +211,7 @@ def mixture_proposals(
     make_rule : callable
         ``make_rule(mixture, cluster, labels)`` returns a rule, given the clusters (K,) of the
         mixture's components and the labels (n,) of the rows.
-    start : Start or None
+    start : MixtureStart or None
         The previous run's answer, from which one more mixture starts.
 
     """
@@ -302,8 +302,8 @@ def _agreement_of_halves(
 
 
 def _continued(
-    start: Start, rows: MixtureRows, shape: Shape, least: float
-) -> tuple[Start, NormalMixture, np.ndarray, np.ndarray]:
+    start: MixtureStart, rows: MixtureRows, shape: Shape, least: float
+) -> tuple[MixtureStart, NormalMixture, np.ndarray, np.ndarray]:
     """Return the start, the mixture that EM finds from it, its clusters, and posteriors of rows.
 
     Clusters of fewer than `least` rows are gone: they are left out of another start.
@@ -322,7 +322,7 @@ def _continued(
         posterior = found[:, kept] + np.finfo(float).tiny
         posterior /= posterior.sum(axis=1, keepdims=True)
         number = np.unique(cluster[kept], return_inverse=True)[1]
-        start = Start(posterior, number, before and before.ordered(kept))
+        start = MixtureStart(posterior, number, before and before.ordered(kept))
 
 
 def _merged(posterior: np.ndarray, cluster: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

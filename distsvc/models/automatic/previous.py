@@ -14,7 +14,7 @@ from distsvc.models.rules.rule import Rule
 
 
 @dataclass(frozen=True)
-class Start:
+class MixtureStart:
     """The start of a mixture that goes on from the previous run's answer.
 
     Attributes
@@ -73,7 +73,7 @@ class PreviousAnswer:
             and np.array_equal(self.latent, columns.layout.latent)
         )
 
-    def start(self, rows: MixtureRows, layout: PreparedLayout) -> Start:
+    def start(self, rows: MixtureRows, layout: PreparedLayout) -> MixtureStart:
         """Return the start of a mixture for rows (n,), at most m.
 
         If a mixture of the same columns was the answer, the start is this mixture. Otherwise each
@@ -84,6 +84,6 @@ class PreviousAnswer:
             np.array_equal(getattr(rule, name), getattr(layout, name)) for name in names
         ):
             mixture = rule.mixture_at(self.origin)
-            return Start(mixture.posterior(rows), rule.cluster.astype(np.int64), mixture)
+            return MixtureStart(mixture.posterior(rows), rule.cluster.astype(np.int64), mixture)
         labels = np.unique(self.labels[: len(rows)], return_inverse=True)[1]
-        return Start(np.eye(int(labels.max()) + 1)[labels], np.arange(labels.max() + 1))
+        return MixtureStart(np.eye(int(labels.max()) + 1)[labels], np.arange(labels.max() + 1))

@@ -19,7 +19,7 @@ from distsvc.models.automatic.decision import (
     decide,
     mixture_proposals,
 )
-from distsvc.models.automatic.previous import Start
+from distsvc.models.automatic.previous import MixtureStart
 from distsvc.models.mixture.density import MixtureRows
 from distsvc.models.mixture.population import PopulationRows, Quality, ScaledNumbers, quality_of
 from distsvc.models.mixture.search import search
@@ -284,7 +284,7 @@ def test_the_answer_of_the_run_before_is_a_proposal():
     before = np.where(y == 2, 1, y)  # two of the classes were one cluster
     engine = fitted(X)._engine
     order, rows = lowest(row_keys(engine.levels.seed, np.arange(N)), N), engine.modelled
-    start = Start(np.eye(2)[before[order]], np.arange(2))
+    start = MixtureStart(np.eye(2)[before[order]], np.arange(2))
     found = mixture_proposals(
         rows.mixed, engine.pilot, 0, None, 1, engine.views._mixture_rule, start
     )
@@ -344,7 +344,7 @@ def test_a_cluster_that_is_gone_tonight_does_not_go_on():
     X = random.normal(size=(900, 2)) + np.repeat([0.0, 9.0], 450)[:, None]
     rows = MixtureRows(X, np.zeros((900, 0), np.int32), np.zeros(0, np.int64))
     before = np.repeat([0, 1, 2], [3, 447, 450])
-    start = Start(np.eye(3)[before], np.arange(3))
+    start = MixtureStart(np.eye(3)[before], np.arange(3))
     _, mixture, cluster, posterior = _continued(start, rows, "diagonal", least=9)
     assert mixture.n_components == posterior.shape[1] == 2
     assert cluster.tolist() == [0, 1]
@@ -356,10 +356,10 @@ def test_the_mixture_of_the_run_before_counts_as_as_many_rows_again():
     X = random.normal(size=(900, 2)) + np.repeat([0.0, 9.0], 450)[:, None]
     rows = MixtureRows(X, np.zeros((900, 0), np.int32), np.zeros(0, np.int64))
     posterior = np.eye(2)[np.repeat([0, 1], 450)]
-    alone = _continued(Start(posterior, np.arange(2)), rows, "diagonal", least=9)[1]
+    alone = _continued(MixtureStart(posterior, np.arange(2)), rows, "diagonal", least=9)[1]
     before = replace(alone, means=alone.means + 1.0)
     for kept in (before, replace(before, weights=np.array([0.5, 0.0]))):  # one was empty
-        start = Start(posterior, np.arange(2), kept)
+        start = MixtureStart(posterior, np.arange(2), kept)
         after = _continued(start, rows, "diagonal", least=9)[1]
         moved = after.means - alone.means
         assert moved[0] == pytest.approx(0.5, abs=0.01)
