@@ -28,16 +28,20 @@ def cluster_names(report: Report) -> dict[int, str]:
 def names(found: Sequence[ProfilePart], columns: range = range(2, 5)) -> dict[int, str]:
     """Return the name of each cluster by its label, empty if no column sets it apart.
 
-    A name has the first number of `columns` for which it is unique. Names that stay equal get
-    ranges.
+    A name has the first number of `columns` for which no other one says the same in any order.
+    Names that stay equal get ranges.
     """
     unique: dict[int, str] = {}
     waiting = list(found)
     for n_columns in columns:
-        named = {one.label: _name(one.columns[:n_columns]) for one in waiting}
-        repeated = {name for name, n in Counter(named.values()).items() if n > 1}
-        unique |= {label: name for label, name in named.items() if name not in repeated}
-        waiting = [one for one in waiting if named[one.label] in repeated]
+        said = {one.label: frozenset(map(words, one.columns[:n_columns])) for one in waiting}
+        times = Counter(said.values())
+        unique |= {
+            one.label: _name(one.columns[:n_columns])
+            for one in waiting
+            if times[said[one.label]] == 1
+        }
+        waiting = [one for one in waiting if times[said[one.label]] > 1]
     exact = {
         one.label: ", ".join(map(range_words, one.columns[: columns.start])) for one in waiting
     }

@@ -74,3 +74,10 @@ def test_like_frequencies_are_told_in_percent():
         "city with 60.7 % of the rows",
         "city with 36.8 % of the rows",
     ]
+
+
+def test_the_same_words_in_another_order_are_no_other_name():
+    rows = column("rows")
+    found = names([profile(0, column(), rows, column("errors")), profile(1, rows, column())])
+    assert found[0] == "high bytes, high rows, high errors"
+    assert found[1] == "high rows, high bytes"
