@@ -2,10 +2,9 @@
 
 A proposal is a partition of the pilot's first rows. A mixture's proposals must be found again in
 halves of the rows. The quality of a proposal is the BIC of the rows if each cluster is one
-population (`distsvc.models.mixture.population`). A single cluster is also a proposal. Several
-clusters must be better than one by a standard error, by the one-standard-error rule (Breiman et al.
-1984). If a mixture's clusters overlap, the best mixture of normals must also be better than one
-population.
+population (`distsvc.models.mixture.population`). A single cluster is also a proposal. If a
+mixture's clusters overlap, the best mixture of normals must be better than one population by a
+standard error, by the one-standard-error rule (Breiman et al. 1984).
 
 The previous run's answer, fitted again, is kept unless another proposal describes rows clearly
 better that neither was fitted to. The agreement is the probability that the answer is better than
@@ -43,7 +42,7 @@ FINAL_STEPS, FINAL_TOLERANCE = 20, 1e-4
 from the previous labels."""
 
 BETTER_THAN_ONE = 1.0
-"""Minimum z statistic for several clusters to be preferred to one cluster."""
+"""Minimum z statistic of the mixture of normals against one population, if clusters overlap."""
 
 SIGNIFICANT = 3.8
 """Minimum z statistic of another answer that replaces the previous one.
@@ -119,7 +118,7 @@ class ViewDecision:
     followed : bool
         Whether the previous run's answer was kept.
     rejected : list of PartitionProposal
-        Proposals that are not better than one cluster by enough, or whose mixture is not.
+        Proposals whose clusters overlap, if the mixture of normals is not better than one.
 
     """
 
@@ -393,20 +392,18 @@ def decide(
 
     as_normals = mixtures.normals.better_than(one.quality)
 
-    def is_answer(quality: Quality) -> bool:
-        return n_clusters is not None or quality.better_than(one.quality) > BETTER_THAN_ONE
-
     def may_be_classes(each: PartitionProposal) -> bool:
-        apart = rand_index(each.labels, each.drawn) > SAME_ANSWER
-        return n_clusters is not None or apart or as_normals > BETTER_THAN_ONE
+        if each.view != "mixture" or n_clusters is not None or as_normals > BETTER_THAN_ONE:
+            return True
+        return rand_index(each.labels, each.drawn) > SAME_ANSWER
 
     proposals: list[PartitionProposal] = []
     rejected: list[PartitionProposal] = []
     for each in (*trees, *mixtures.proposals):
-        accepted = each.view != "mixture" or may_be_classes(each)
+        accepted = may_be_classes(each)
         each.labels, each.drawn = each.labels[:m], each.drawn[:m]
         each.quality = quality_of(data, np.unique(each.drawn, return_inverse=True)[1])
-        (proposals if accepted and is_answer(each.quality) else rejected).append(each)
+        (proposals if accepted else rejected).append(each)
     if n_clusters is None or not proposals:
         proposals.append(one)
     if n_clusters is not None:  # a tree may have fewer branches than are wanted

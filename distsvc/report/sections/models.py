@@ -157,8 +157,8 @@ def rival(part: ChoicePart) -> list[str]:
     sentences = [found, *_differences(other)]
     if other.rejected:
         sentences.append(
-            "This answer was not taken, because it or its mixture is not better than one cluster "
-            "by more than chance."
+            "This answer was not taken, because its clusters overlap, and its mixture is not "
+            "better than one cluster by more than chance."
         )
     return sentences
 

@@ -138,7 +138,7 @@ def test_a_rival_that_is_like_the_answer_or_rejected_is_named():
         "n_clusters": 4, "chance": 0.5, "rows": [[1] * 4] * 3, "rejected": True,
     }  # fmt: skip
     assert ", but 4 clusters describe them nearly as well;" in said(report)
-    assert "This answer was not taken, because it or its mixture" in page_text(report)
+    assert "This answer was not taken, because its clusters overlap" in page_text(report)
 
 
 def test_clusters_that_overlap_are_a_doubt_behind_all_others():
