@@ -393,8 +393,14 @@ def expectation_maximisation(
     old = -np.inf
     for step in range(max_steps + 1):
         is_last = step == max_steps
-        mass[:], first[:] = mass_before, first_before
-        second[:], counts[:] = second_before, counts_before
+        for c in range(k):  # an assignment of arrays compiles messages about their shapes
+            mass[c] = mass_before[c]
+            for a in range(p):
+                first[c, a] = first_before[c, a]
+                for b in range(sums_rows):
+                    second[c, b, a] = second_before[c, b, a]
+            for level in range(counts.shape[1]):
+                counts[c, level] = counts_before[c, level]
         found = expectation(
             X, levels, starts, present, missing, np.log(weights), means, covariances,
             np.log(chances), first_level, False, posterior, mass[:0] if is_last else mass, first,
