@@ -8,11 +8,21 @@ from sklearn.base import clone
 from sklearn.datasets import make_blobs
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from distsvc import IncrementalMDH, LinearOneClassSVM, LinearSVDD, SupportVectorClustering
+from distsvc import (
+    AutoClustering,
+    IncrementalMDH,
+    LinearOneClassSVM,
+    LinearSVDD,
+    MixtureClustering,
+    SupportVectorClustering,
+)
 from distsvc.baselines import BICO, SPDC, DePDDP, FuzzyCMeans, KMeans
 from tests.quiet_fits import quietly
 
 ESTIMATORS = [
+    AutoClustering(effort="fast"),
+    MixtureClustering(),
+    MixtureClustering(n_components=2),
     SupportVectorClustering(effort="fast"),
     SupportVectorClustering(labelling="equilibria"),
     SupportVectorClustering(solver="exact", labelling="complete-graph"),

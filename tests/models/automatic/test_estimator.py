@@ -1,5 +1,4 @@
 import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -7,7 +6,6 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from sklearn.preprocessing import normalize
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from distsvc import AutoClustering, SupportVectorClustering
 from distsvc.errors import UnusableRowsError
@@ -21,10 +19,9 @@ from tests.quiet_fits import quietly
 
 
 @pytest.fixture(autouse=True)
-def _columns_as_stored(request, monkeypatch):
+def _columns_as_stored(monkeypatch):
     """Test the rule of columns that stay as stored; `test_decision` has that of modelled ones."""
-    if "check" not in request.fixturenames:
-        keep_columns(monkeypatch)
+    keep_columns(monkeypatch)
 
 
 def blobs(n=400, d=5, seed=0):
@@ -33,13 +30,6 @@ def blobs(n=400, d=5, seed=0):
 
 def estimator(**parameters):
     return AutoClustering(effort="fast", random_state=0, **parameters)
-
-
-@parametrize_with_checks([AutoClustering(effort="fast")])
-def test_scikit_learn(estimator, check):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        check(estimator)
 
 
 def test_where_density_divides_the_columns_it_is_the_level_tree(monkeypatch):
