@@ -1,6 +1,5 @@
 import json
 import re
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from benchmarks.papers.page import PARTS, write_report
 from benchmarks.papers.suites import BSGD_SYSTEMS, IMDH_SYSTEMS
 from distsvc.errors import InputNotFoundError
 from distsvc.metrics import INDICES
+from tests.report.reports import Page
 
 random = np.random.default_rng(0)
 
@@ -82,39 +82,17 @@ def out(tmp_path_factory):
     return folder, write_report(folder)
 
 
-class Tags(HTMLParser):
-    """Checks that tags nest and counts them."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.counts = [], {}
-
-    def handle_starttag(self, tag, attrs):
-        self.counts[tag] = self.counts.get(tag, 0) + 1
-        if tag not in ("meta", "br", "path", "use", "image"):
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.counts[tag] = self.counts.get(tag, 0) + 1
-
-    def handle_endtag(self, tag):
-        if tag not in ("path", "use", "image"):
-            assert self.open.pop() == tag
-
-
 def test_the_page_has_every_suite_table_and_figure(out):
     _, paths = out
     assert [path.name for path in paths] == ["bsgd.md", "imdh.md", "peers.md", "report.html"]
     page = paths[-1].read_text()
-    tags = Tags()
-    tags.feed(page)
-    assert tags.open == []
-    assert tags.counts["section"] == 3
+    tags = Page(page).tags
+    assert tags.count("section") == 3
     # 2 of regret and time, 6 of sensitivity, 2 of growth
-    assert tags.counts["svg"] == 10
+    assert tags.count("svg") == 10
     # 9 indices and times, Pham et al. (2016), conclusions, differences, shuttle;
     # NMI, ARI, t-tests of both, differences, seconds; peers
-    assert tags.counts["table"] == 20
+    assert tags.count("table") == 20
     assert page.count(f"Measured on {machine()['day']} with distsvc ") == 20 + 10
     for text in (*BSGD_SYSTEMS, *IMDH_SYSTEMS, "oracle", "blind", machine()["cpu"]):
         assert text in page
