@@ -50,16 +50,6 @@ def test_centres_by_hand():
     np.testing.assert_allclose(best_centres(X, memberships, 2.0, np.zeros((2, 1))), expected)
 
 
-def test_two_pairs_by_hand():
-    # symmetric: centres at -c and c, with c = sum of u^2 x over sum of u^2 on all four rows
-    X = np.array([[-3.0], [-1.0], [1.0], [3.0]])
-    model = FuzzyCMeans(2, tol=1e-12, random_state=0).fit(X)
-    low, high = np.sort(model.cluster_centers_[:, 0])
-    assert low == pytest.approx(-high)
-    u = np.array([[(x - low) ** 2 / ((x - low) ** 2 + (x - high) ** 2)] for x in X[:, 0]])[:, 0]
-    assert (u**2 @ X[:, 0]) / (u**2).sum() == pytest.approx(high)
-
-
 @pytest.mark.parametrize("m", [1.05, 1.5, 2.0, 4.0])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_objective_never_rises(m, seed):

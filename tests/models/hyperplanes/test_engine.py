@@ -16,7 +16,6 @@ from distsvc.models.rows import sampling
 from distsvc.models.rows.agreement import rand_indices
 from tests.models.hyperplanes.hyperplane_rows import (
     GROWTHS,
-    ONE_CLUSTER,
     blobs,
     estimator,
     gaussian,
@@ -93,15 +92,6 @@ def test_bottom_nodes_are_those_that_the_tree_counted():
     tree = grow(engine, X)[0]
     ends = tree.ends(engine.centred(X))
     assert np.bincount(ends, minlength=31).tolist() == tree.counts.tolist()
-
-
-def test_one_cluster_is_said_by_the_engine():
-    X = gaussian()
-    engine = engine_for(X)
-    engine.choose(grow(engine, X))
-    assert (engine.n_clusters, engine.cut.n_clusters, engine.rule.n_clusters) == (1, 1, 1)
-    assert [note.startswith(ONE_CLUSTER) for note in engine.notes] == [True]
-    assert engine.valleys.shape == (0,)
 
 
 def test_a_sample_has_the_lowest_keys():

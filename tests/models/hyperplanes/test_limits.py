@@ -67,13 +67,6 @@ def test_equal_rows_have_equal_labels():
         assert (part.reshape(60, 10) == part.reshape(60, 10)[:, :1]).all()
 
 
-def test_two_clusters_on_a_line():
-    X = np.concatenate([gaussian(200, 1), gaussian(300, 1, 1) + 20.0])
-    model = estimator().fit(X)
-    assert np.bincount(model.labels_).tolist() == [300, 200]
-    assert model.predict([[-50.0], [50.0]]).tolist() == [1, 0]
-
-
 def test_more_clusters_than_leaves_with_rows():
     X = np.repeat([[0.0, 0.0], [10.0, 10.0]], 100, axis=0)
     with pytest.warns(UserWarning, match=rf"^3 {TOO_FEW_LEAVES} 2 leaves of the tree have rows"):

@@ -1,6 +1,3 @@
-import json
-import pickle
-
 import numpy as np
 import pytest
 
@@ -30,27 +27,3 @@ def test_rows_are_labelled_by_the_cut(tree, k):
     assert not found["outlier"].any()
     assert rule.n_clusters == k == len(set(labels))
     assert [len(part) for part in rule.label(ROWS[:0]).values()] == [0, 0, 0]
-
-
-def test_a_rule_is_its_tree_and_a_number(tree):
-    rule = TreeRule(**vars(tree), cut_into=4)
-    assert rule.arrays().keys() == vars(tree).keys()
-    assert rule.facts() == {"n_clusters": 4}
-    rule.label(ROWS)
-    assert rule.arrays().keys() == vars(tree).keys()
-    facts = json.loads(json.dumps(rule.facts())) | {"algorithm": "imdh"}
-    for again in (
-        TreeRule.restored(facts, {**rule.arrays(), "origin": np.zeros(3)}),
-        pickle.loads(pickle.dumps(rule)),
-    ):
-        assert again.n_clusters == 4
-        assert again.label(ROWS)["label"].tobytes() == rule.label(ROWS)["label"].tobytes()
-
-
-def test_its_words_say_that_no_row_is_outside():
-    assert TreeRule.form == "imdh"
-    assert not TreeRule.float64
-    assert not TreeRule.words.has_outliers
-    assert TreeRule.words.boundary is None
-    assert "no row lies outside" in TreeRule.words.meaning
-    assert "always false" in TreeRule.meanings["outlier"]

@@ -212,16 +212,6 @@ def test_a_tree_without_rows_is_one_leaf():
     assert not found.cut(1).label(rows(5))[0].any()
 
 
-def test_a_tree_of_depth_one():
-    X, tree = rows(30), GrowingTree.start(1, 2)
-    tree.learn(X, 0.5, 10.0, 1.0, 2**62, 5.0)
-    tree.count(X)
-    found = tree.with_rows("forward")
-    assert found.numbers.tolist() == [1]
-    assert found.counts.tolist() == [30.0]
-    np.testing.assert_allclose(found.curve, [((X - tree.means[0]) ** 2).sum()], rtol=1e-5)
-
-
 # --- cuts
 
 
@@ -250,20 +240,6 @@ def test_clusters_of_equal_size_come_in_the_order_of_nodes():
     found = tree.with_rows("prune")
     assert found.numbers.tolist() == [1, 2, 3, 4, 5, 6, 7]
     assert found.cut(4).label(X)[0].tolist() == [0, 1, 2, 3]
-
-
-def test_margins_by_hand():
-    tree, X = grown().with_rows("prune"), rows(200, 3, seed=9)
-    cut = tree.cut(6)
-    labels, margins = cut.label(X)
-    for x, label, margin in zip(X, labels, margins, strict=True):
-        node, least = 0, np.inf
-        while cut.children[node, 0] >= 0:
-            gap = x @ tree.V[node] - tree.thresholds[node]
-            least = min(least, abs(gap) / tree.spreads[node])
-            node = cut.children[node, int(gap >= 0.0)]
-        assert label == cut.labels[node]
-        assert margin == pytest.approx(least, abs=1e-5)
 
 
 def test_projections_are_those_of_the_rows_of_every_split():

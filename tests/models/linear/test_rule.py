@@ -17,20 +17,6 @@ def test_scores_by_hand():
     assert BallRule(W, MEAN, -4.0).values(x).tolist() == [-(1.0 + 4.0 + 2.25)]
 
 
-@BOTH
-def test_a_label_is_0_and_the_score_less_the_offset_decides(rule):
-    found = rule.label(ROWS)
-    assert list(found) == list(rule.meanings) == ["label", "score", "outlier"]
-    assert [part.dtype for part in found.values()] == [np.int32, np.float32, bool]
-    assert not found["label"].any()
-    np.testing.assert_array_equal(
-        found["score"], (rule.values(ROWS) - rule.offset).astype(np.float32)
-    )
-    np.testing.assert_array_equal(found["outlier"], found["score"] < 0.0)
-    assert 0 < found["outlier"].sum() < len(ROWS)
-    assert rule.n_clusters == 1
-
-
 def test_a_row_is_outside_by_the_score_that_is_published():
     """A score that float32 rounds to 0 is not negative."""
     rule = OneClassRule(np.ones(1), np.zeros(1), 1e-50)

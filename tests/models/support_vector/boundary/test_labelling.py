@@ -52,15 +52,6 @@ def test_nearest_is_the_nearest_of_all(m, d):
 
 
 @settings(deadline=None, max_examples=50)
-@given(st.integers(1, 150), st.integers(0, 2**32 - 1))
-def test_nearest_takes_the_first_of_equally_near_points(m, seed):
-    rng = np.random.default_rng(seed)
-    points = rng.integers(0, 4, (m, 2)).astype(np.float32)
-    X = rng.integers(-1, 6, (30, 2)).astype(np.float32)
-    assert (Nearest(points)(X) == reference.nearest_point(X, points)).all()
-
-
-@settings(deadline=None, max_examples=50)
 @given(st.integers(1, 300), st.integers(1, 4), st.booleans(), st.integers(0, 2**32 - 1))
 def test_nearest_cluster_is_that_of_the_nearest_point(m, k, apart, seed):
     rng = np.random.default_rng(seed)
@@ -129,13 +120,6 @@ def test_the_boundary_does_not_depend_on_the_cut(cuts, limit, random):
     random.shuffle(order)
     whole = Boundary.collect(f, X, keys, 0.5, limit)
     assert same(collected(f, X, keys, limit, cuts, order=order), whole)
-
-
-def test_merging_is_associative():
-    f, X = function(), rows(900)
-    keys = row_keys(5, np.arange(900))
-    a, b, c = (Boundary.collect(f, X[i::3], keys[i::3], 0.5, 60) for i in range(3))
-    assert same(a.merge(b, 60).merge(c, 60), a.merge(b.merge(c, 60), 60))
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=8), st.integers(0, 200))
@@ -227,19 +211,6 @@ def test_skipping_pairs_does_not_change_components(seed, total, monkeypatch):
     adjacent[tuple(slow.T)] = 1
     expected = connected_components(adjacent, directed=False)[1]
     assert partition(labelling.components(found, n)) == partition(expected)
-
-
-def test_blocks_of_pairs_together_test_every_pair(monkeypatch):
-    monkeypatch.setattr(labelling, "PAIR_ROWS", 7)
-    f = function(b=60, total=12.0, gamma=2.0)
-    E = labelling.merge_equilibria(f, labelling.climb(f, rows(300)))[0]
-    assert labelling.pair_blocks(len(E)) == -(-len(E) // 7) > 2
-    blocks = range(labelling.pair_blocks(len(E)))
-    found = np.concatenate([labelling.connected_pairs(f, E, block, 20) for block in blocks])
-    monkeypatch.undo()
-    whole = labelling.connected_pairs(f, E, 0, 20)
-    n = len(E)
-    assert partition(labelling.components(found, n)) == partition(labelling.components(whole, n))
 
 
 def test_a_segment_that_leaves_the_domain_does_not_connect():

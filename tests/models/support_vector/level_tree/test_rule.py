@@ -1,9 +1,7 @@
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
 
-from distsvc.errors import DataError
 from distsvc.models.support_vector.boundary.rule import BoundaryRule
 from distsvc.models.support_vector.level_tree.neighbour_score import NeighbourScore
 from distsvc.models.support_vector.level_tree.rule import LevelRule
@@ -61,12 +59,6 @@ def test_the_level_rule_projects_and_takes_the_largest_sum():
     squared = ((view[:, None] - rule.S.T) ** 2).sum(axis=2)
     assert (nearest["label"] == rule.part[squared.argmin(axis=1)]).mean() > 0.99
     assert nearest["score"].tobytes() == found["score"].tobytes()
-
-
-def test_points_of_more_components_than_there_are_are_refused():
-    rule = level_rule()
-    with pytest.raises(DataError, match=r"^array near_points: expected the shape \(2, W\)"):
-        LevelRule.restored(rule.facts(), rule.arrays() | {"components": rule.components[:2]})
 
 
 def test_the_boundary_rule_takes_the_nearest_point():
