@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from chaos import oracle, results
 from chaos.case import Case
-from chaos.faults import SETTINGS, swap
+from chaos.faults import SETTINGS
 from chaos.lab import Undisturbed
 from chaos.looking import look, reading
-from chaos.processes import HERE, ROOT, TESTS, left_running, marked
+from chaos.processes import HERE, ROOT, TESTS
 from chaos.run import Run, Start
 
 JOB = "spdc"
@@ -68,12 +68,6 @@ def disturbed(tmp_path):
     return run
 
 
-def keep(out, *names, run=RUN):
-    for name in ("plan.json", *(f"results/{name}.npz" for name in names)):
-        (out / ".runs" / run / name).parent.mkdir(parents=True, exist_ok=True)
-        (out / ".runs" / run / name).touch()
-
-
 @pytest.mark.parametrize(
     ("before", "code", "resumed", "problem"),
     [
@@ -94,33 +88,6 @@ def test_what_is_done_twice_or_lost_is_seen(disturbed, tmp_path, before, code, r
         assert disturbed.problems == []
     else:
         assert problem in "; ".join(disturbed.problems)
-
-
-def test_what_tasks_left_is_kept(out):
-    assert results.kept(out) == set()
-    keep(out, "rule")
-    assert results.kept(out) == set(), "no task has ended"
-    keep(out, "label/00000", "label/.00001")
-    assert results.kept(out) == {"rule", "label/00000"}
-    written(out, {}, run_id=RUN)
-    assert results.kept(out) == set(), "it is published"
-
-
-@pytest.mark.parametrize(
-    ("moment", "kept", "working", "n", "seconds"),
-    [
-        (0.0, (), False, 1, 0.0),
-        (0.5, (), False, 4, 3.635),
-        (0.5, ("survey/00000",), False, 2, 0.135),
-        (1.0, (), False, 7, 0.27),
-        (0.5, (), True, 4, 3.5),
-        (0.5, ("survey/00000",), True, 2, 0.0),
-        (1.0, ("survey/00000",), True, 4, 0.0),
-    ],
-)
-def test_moments_are_of_what_is_left_to_be_done(disturbed, moment, kept, working, n, seconds):
-    [undisturbed] = disturbed.wholes
-    assert undisturbed.at(moment, set(kept), working=working) == (n, pytest.approx(seconds))
 
 
 def written(out, files, **more):
@@ -187,17 +154,6 @@ def test_what_does_not_belong_there_is_left_behind(out):
     assert oracle.left_behind(out, tidy=False) == ["labels/part-00001.parquet"]
 
 
-def test_what_was_replaced_may_stay_while_it_is_listed(out):
-    gone = RUN.replace("0", "d")
-    (out / "labels" / gone).mkdir()
-    (out / "labels" / gone / "part-00000.parquet").touch()
-    assert oracle.left_behind(out, tidy=True) == [f"labels/{gone}/part-00000.parquet"]
-    (out / ".runs" / "replaced").mkdir(parents=True)
-    listed = {"files": [{"file": f"labels/{gone}/part-00000.parquet"}]}
-    (out / ".runs" / "replaced" / "1.json").write_text(json.dumps(listed))
-    assert oracle.left_behind(out, tidy=True) == []
-
-
 SCRIPT = """
 import os, pathlib
 pathlib.Path("a").mkdir()
@@ -236,25 +192,3 @@ def test_a_fault_comes_at_its_step(tmp_path, at, what, code, said):
     made = ["os.mkdir", "open", "write", "fsync", "os.rename", "os.remove"]
     assert steps[:at] == made[:at]
     assert len(steps) == (at or len(made)) or what in ("EIO", "FULL")
-
-
-def test_a_table_is_changed_file_by_file(tmp_path):
-    for folder, files in {"old": ("a", "b", "c"), "new": ("a", "c", "d")}.items():
-        (tmp_path / folder).mkdir()
-        for name in files:
-            (tmp_path / folder / name).write_text(name if name == "a" else folder)
-    swap(str(tmp_path / "old"), str(tmp_path / "new"), in_place=True)
-    found = {path.name: path.read_text() for path in (tmp_path / "old").iterdir()}
-    assert found == {"a": "a", "c": "new", "d": "new"}
-
-
-def test_a_process_that_is_left_running_is_found(tmp_path):
-    env = os.environ | {"DISTSVC_CHAOS_RUN": str(tmp_path)}
-    command, pipe = ["sh", "-c", "echo; read line"], subprocess.PIPE
-    process = subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe)
-    try:
-        process.stdout.readline()
-        assert left_running(str(tmp_path), 0.2) == [process.pid]
-    finally:
-        process.communicate()
-    assert marked(str(tmp_path)) == []

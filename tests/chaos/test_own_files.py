@@ -1,10 +1,7 @@
 """A few runs whose own files are damaged, or can't be reached; the campaign does all."""
 
-import random
-
 import pytest
-from chaos.own_files import SmallLab, Writes, damage, every_look, quick, spoiled, unreachable
-from chaos.reads import Reads
+from chaos.own_files import SmallLab, every_look, quick, spoiled, unreachable
 
 from tests.s3_server import BUCKET, s3_server
 
@@ -53,30 +50,6 @@ def test_another_answer_is_seen(lab):
     lab.clear()
     lab.start(lab.job("boundary"))
     assert any("another answer" in one for one in lab.ends("sampled", 0, "", 0))
-
-
-def test_a_run_is_killed_at_a_result(lab):
-    writes = Writes(5)
-    assert lab.start(lab.job("sampled"), writes) == (-9, "killed")
-    assert lab.kept() == writes.names
-    assert len(writes.names) == 6
-
-
-def test_a_look_fails_where_it_is_asked_for(lab):
-    reads = Reads(10, "EMFILE")
-    code, words = lab.start(lab.job("sampled"), reads)
-    assert (code, reads.n >= 10) == (75, True)
-    assert "ulimit -n" in words
-
-
-def test_damage_changes_bytes(tmp_path):
-    path, content = tmp_path / "f", bytes(range(256))
-    changed = 0
-    for seed in range(50):
-        path.write_bytes(content)
-        damage(random.Random(seed), path)
-        changed += path.read_bytes() != content
-    assert changed > 40
 
 
 def test_workers_that_can_not_reach_a_file_keep_the_work(lab):
