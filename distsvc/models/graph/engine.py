@@ -21,7 +21,6 @@ from distsvc.kernels.projection import project
 from distsvc.models.graph.coordinates import Without, diffusion_coordinates
 from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.rows import sampling
-from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint
 from distsvc.models.rows.numbering import ranks_by_size
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges
 from distsvc.models.rows.threads import map_threads, one_thread
@@ -190,11 +189,7 @@ class GraphEngine:
 
 
 def grow(
-    ensemble: Ensemble,
-    number: int,
-    view: np.ndarray,
-    keys: np.ndarray,
-    checkpoint: Checkpoint = NO_CHECKPOINT,
+    ensemble: Ensemble, number: int, view: np.ndarray, keys: np.ndarray
 ) -> tuple[LevelTree, np.ndarray]:
     """Train a model, grow its tree, and return the tree and its test sums (4, b) int64.
 
@@ -205,7 +200,7 @@ def grow(
         return sampling.memory_blocks(view, keys, some, ensemble.seed, stream, first)
 
     high = int(keys[-1]) + 1
-    tree = ensemble.grow(number, view[:PILOT_ROWS], [(0, high)], blocks, checkpoint)
+    tree = ensemble.grow(number, view[:PILOT_ROWS], [(0, high)], blocks)
     return tree, ensemble.test(number, tree, len(view), blocks)
 
 

@@ -100,16 +100,16 @@ class Graph:
         return Result({"ensemble": ensemble.facts()}, arrays, rows=len(rows))
 
 
-def learn_graph(run: RunDirectory, number: int, checkpoint: Checkpoint) -> Result:
+def learn_graph(run: RunDirectory, number: int) -> Result:
     """Train one model on the graph's coordinates; grow and test its tree of level sets."""
     placed = run.read(COORDINATES)
     ensemble = Ensemble.restored(placed.facts["ensemble"], placed.arrays["components"])
     view, keys = placed.arrays["view"], placed.arrays["keys"]
-    tree, sums = grow(ensemble, number, view, keys, checkpoint)
+    tree, sums = grow(ensemble, number, view, keys)
     return tree_result(tree, ensemble, sums)
 
 
-LEARN_GRAPH = Phase("learn-graph", learn_graph, sequential=True)
+LEARN_GRAPH = Phase("learn-graph", learn_graph)
 
 
 class Automatic(AlgorithmJob):

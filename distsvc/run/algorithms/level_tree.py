@@ -20,7 +20,6 @@ from distsvc.job.parameters import Given
 from distsvc.models.automatic.previous import PreviousAnswer
 from distsvc.models.nights.continuity import MATCHED_ROWS
 from distsvc.models.rows import sampling
-from distsvc.models.rows.checkpoints import Checkpoint
 from distsvc.models.rows.sampling import Ranges, key_threshold
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction, Nearest
@@ -232,16 +231,16 @@ class LevelTrees(SupportVectorJob):
         return Parts(picture=domain, levels=levels_part(self.engine.levels))
 
 
-def learn(run: RunDirectory, number: int, checkpoint: Checkpoint) -> Result:
+def learn(run: RunDirectory, number: int) -> Result:
     """Train one model on the sample in its own order; grow and test its tree."""
     training = Training.read(run)
     ensemble = training.ensemble
     blocks = partial(training.blocks, run)
-    tree = ensemble.grow(number, training.view, training.ranges, blocks, checkpoint)
+    tree = ensemble.grow(number, training.view, training.ranges, blocks)
     return tree_result(tree, ensemble, ensemble.test(number, tree, training.n_rows, blocks))
 
 
-LEARN_MODELS = Phase("learn", learn, sequential=True)
+LEARN_MODELS = Phase("learn", learn)
 
 
 def tree_result(tree: LevelTree, ensemble: Ensemble, sums: np.ndarray) -> Result:

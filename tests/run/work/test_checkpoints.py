@@ -11,7 +11,6 @@ from distsvc.models.linear import working_set
 from distsvc.models.rows import sampling
 from distsvc.models.support_vector.boundary import training
 from distsvc.models.support_vector.boundary.stochastic_gradient import StochasticGradient
-from distsvc.models.support_vector.level_tree import tree as level_tree
 from distsvc.run.algorithms import linear
 from distsvc.run.work import phases
 from distsvc.run.work.directory import Result, RunDirectory
@@ -184,7 +183,6 @@ JOBS = {
     "average": {"gamma": 1.0, "nu": 0.1, "solver": "sgd", "iterate": "average", "max_iter": 350},
     "step norm": {"gamma": 1.0, "C": 20.0, "max_iter": 350, "budget": 30}
     | {"stopping": "step-norm", "theta": 1e-9},
-    "level tree": {"gamma": [0.5], "max_iter": 450},
     "hyperplanes": {"algorithm": "imdh", "depth": 3, "n_init": 1, "passes": 1},
 }
 HELD = {
@@ -207,10 +205,9 @@ def table(tmp_path_factory):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    """Blocks of about 64 rows, J measured every 50 steps, edges looked at 300 at a time or so."""
+    """Blocks of about 64 rows, J measured every 50 steps."""
     monkeypatch.setattr(sampling, "BLOCK_ROWS", 64)
     monkeypatch.setattr(training, "CHECK_STEPS", 50)
-    monkeypatch.setattr(level_tree, "PIECE_WORK", 200 * 2 * 3 * 300)
 
 
 class Watched:

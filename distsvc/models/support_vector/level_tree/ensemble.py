@@ -13,16 +13,14 @@ import numpy as np
 
 from distsvc.kernels.projection import project
 from distsvc.models.rows import sampling
-from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, Position, State
 from distsvc.models.rows.min_cluster_size import FLAT, few_points, least_mass
 from distsvc.models.rows.threads import map_threads
-from distsvc.models.rules.fields import Facts, check_fields, forms_of
+from distsvc.models.rules.fields import Facts
 from distsvc.models.support_vector.boundary.kernel_width import density_gamma, parting_gamma
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction
 from distsvc.models.support_vector.boundary.stochastic_gradient import StochasticGradient
-from distsvc.models.support_vector.boundary.training import DescentProgress
 from distsvc.models.support_vector.level_tree.directions import leading_directions
-from distsvc.models.support_vector.level_tree.tree import LevelTree, LowestPoints
+from distsvc.models.support_vector.level_tree.tree import LevelTree
 
 Blocks = Callable[[int, sampling.Ranges, int], Iterable[np.ndarray]]
 
@@ -75,30 +73,6 @@ class Member:
     n_components: int
     gamma: float
     C: float
-
-
-@dataclass
-class Growing(DescentProgress):
-    """Training state of a member, with the lowest points of its tree's edges."""
-
-    points: LowestPoints | None = None
-
-    def state(self) -> State:
-        """Return facts and arrays for `restored`."""
-        facts, arrays = super().state()
-        return facts, arrays | (vars(self.points) if self.points is not None else {})
-
-    def restored(self, facts: Facts, arrays: dict[str, np.ndarray]) -> Growing:
-        """Return the member with this `state`, of the same descent.
-
-        Raises as `DescentProgress.restored`.
-        """
-        points = None
-        if "heights" in arrays:
-            check_fields(forms_of(LowestPoints), arrays, {"q": self.descent.vectors.shape[0]})
-            points = LowestPoints(arrays["heights"], arrays["places"])
-        course = super().restored(facts, arrays)
-        return Growing(course.descent, course.position, course.history, points)
 
 
 @dataclass(frozen=True)
@@ -155,7 +129,6 @@ class Ensemble:
         pilot: np.ndarray,
         ranges: sampling.Ranges,
         blocks: Blocks,
-        checkpoint: Checkpoint = NO_CHECKPOINT,
     ) -> LevelTree:
         """Train a member on its own stream of rows, and grow its tree.
 
@@ -164,46 +137,30 @@ class Ensemble:
         another order. Masses of branches are counted on the pilot's viewed rows (m, q) float32.
         """
         member = self.members[number]
-        growing = self._train(number, ranges, blocks, checkpoint)
-        descent = growing.descent
+        descent = self._train(number, ranges, blocks)
         a = descent.coefficients.astype(np.float32)
         S = np.ascontiguousarray(descent.vectors[:, a > 0])
         rows = np.ascontiguousarray(pilot[:, : member.n_components])
         f = DecisionFunction(S, a[a > 0], member.gamma)
+        return LevelTree.grow(f, rows, least_mass(len(pilot), member.n_components))
 
-        def watch(points: LowestPoints) -> None:
-            growing.points = points
-            checkpoint.keep(descent.n_steps + len(points.heights), growing.state)
-
-        least = least_mass(len(pilot), member.n_components)
-        return LevelTree.grow(f, rows, least, growing.points, watch)
-
-    def _train(
-        self, number: int, ranges: sampling.Ranges, blocks: Blocks, checkpoint: Checkpoint
-    ) -> Growing:
-        """Return a member whose descent has done all its steps."""
-        member, first = self.members[number], number * self.steps
+    def _train(self, number: int, ranges: sampling.Ranges, blocks: Blocks) -> StochasticGradient:
+        """Return the descent of a member after all its steps."""
+        member, epoch = self.members[number], number * self.steps
         q = member.n_components
         descent = StochasticGradient(
             q, member.gamma, member.C, self.budget, self.maintenance, self.projection_size,
             seed=self.seed + number,
         )  # fmt: skip
-        course = Growing(descent, Position(first), [])
-        course = checkpoint.last(course.restored) or course
-        position = course.position
-
-        def most() -> int:
-            return min(self.steps - descent.n_steps, descent.piece_rows)
-
         while descent.n_steps < self.steps:
-            order = sampling.epoch_order(self.seed, position.epoch, len(ranges), len(ranges))
+            order = sampling.epoch_order(self.seed, epoch, len(ranges), len(ranges))
             shuffled = [ranges[i] for i in order]
-            for piece in position.pieces(blocks(position.epoch, shuffled, position.block), most):
-                descent.feed(np.ascontiguousarray(piece[:, :q]))
+            for block in blocks(epoch, shuffled, 0):
+                descent.feed(np.ascontiguousarray(block[: self.steps - descent.n_steps, :q]))
                 if descent.n_steps >= self.steps:
-                    return course
-                checkpoint.keep(descent.n_steps, course.state)
-        return course
+                    break
+            epoch += 1
+        return descent
 
     @property
     def tested_rows(self) -> int:

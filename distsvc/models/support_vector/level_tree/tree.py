@@ -19,15 +19,12 @@ afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Annotated
 
 import numpy as np
 from scipy.spatial import cKDTree
 
 from distsvc.kernels import level_tree as kernels
-from distsvc.models.rules.fields import ArrayField
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction, Nearest
 
 NEIGHBOURS = 10
@@ -39,36 +36,6 @@ of an edge across four lattice points would be lattice points."""
 
 EMPTY = 0.05
 """Ridge on the saddle's density relative to the peak's, which limits the depth of empty saddles."""
-
-PIECE_WORK = 2**33
-"""Kernel values times features between two checkpoints, which take some seconds."""
-
-
-@dataclass(frozen=True)
-class LowestPoints:
-    """Lowest values of g on the first m edges.
-
-    Attributes
-    ----------
-    heights : ndarray of shape (m,), float32
-        Values of g.
-    places : ndarray of shape (m, q), float32
-        Points at which g has these values.
-
-    """
-
-    heights: Annotated[np.ndarray, ArrayField("float32", "m")]
-    places: Annotated[np.ndarray, ArrayField("float32", "m q")]
-
-    @classmethod
-    def none(cls, n_features: int) -> LowestPoints:
-        """Return the empty value, for no edges."""
-        return cls(np.zeros(0, np.float32), np.zeros((0, n_features), np.float32))
-
-    def and_those(self, more: LowestPoints) -> LowestPoints:
-        """Return these points followed by `more`."""
-        heights = np.concatenate([self.heights, more.heights])
-        return LowestPoints(heights, np.concatenate([self.places, more.places]))
 
 
 @dataclass(frozen=True)
@@ -122,30 +89,16 @@ class LevelTree:
     depths: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
-    def grow(
-        cls,
-        f: DecisionFunction,
-        rows: np.ndarray,
-        least_mass: float,
-        begun: LowestPoints | None = None,
-        watch: Callable[[LowestPoints], None] = lambda points: None,
-    ) -> LevelTree:
+    def grow(cls, f: DecisionFunction, rows: np.ndarray, least_mass: float) -> LevelTree:
         """Build the tree of f; a branch has at least `least_mass` of the rows (n, q) float32.
 
-        Each row counts for its nearest support vector. `begun` are the points of the first edges
-        from a checkpoint. ``watch`` is called with the points so far, every few seconds.
+        Each row counts for its nearest support vector.
         """
         V = np.ascontiguousarray(f.S.T)
         heights = f.sums(V)
         mass = np.bincount(Nearest(V)(rows), minlength=len(V)).astype(np.float64)
         pairs = neighbours(V)
-        points = begun or LowestPoints.none(V.shape[1])
-        n = max(PIECE_WORK // (len(EDGE_PLACES) * max(V.size, 1)), 1)
-        while len(points.heights) < len(pairs):
-            m = len(points.heights)
-            points = points.and_those(_lowest_points(f, V, heights, pairs[m : m + n]))
-            watch(points)
-        edge_heights, lowest = points.heights, points.places
+        edge_heights, lowest = _lowest_points(f, V, heights, pairs)
         order = np.argsort(-edge_heights, kind="stable")
         falling = np.argsort(-heights, kind="stable")
         tree, births, peaks, masses, parents, joints = kernels.merge_components(
@@ -278,8 +231,11 @@ def neighbours(V: np.ndarray) -> np.ndarray:
 
 def _lowest_points(
     f: DecisionFunction, V: np.ndarray, heights: np.ndarray, pairs: np.ndarray
-) -> LowestPoints:
-    """Return the lowest value of g found on every edge, at its ends and 3 inner points."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lowest value of g on each edge (m,) float32, and its point (m, q) float32.
+
+    An edge is evaluated at its ends and 3 inner points.
+    """
     start, end = V[pairs[:, 0]], V[pairs[:, 1]]
     at_end = heights[pairs[:, 1]] < heights[pairs[:, 0]]
     lowest = np.where(at_end, heights[pairs[:, 1]], heights[pairs[:, 0]])
@@ -290,4 +246,4 @@ def _lowest_points(
         lower = height < lowest
         lowest = np.where(lower, height, lowest)
         place[lower] = inner[lower]
-    return LowestPoints(lowest, place)
+    return lowest, place
