@@ -1,9 +1,8 @@
-"""Forecast of a job: rows, tasks, bytes, memory, and time from two trials on part of the table.
+"""Forecast of a job: rows, tasks, bytes, memory, and time from a trial on part of the table.
 
-The first trial, on a few rows, measures what happens once: loading libraries and compiled code. The
-second one, on more rows, measures the time of a row. The time of a phase that reads the table is
-proportional to the rows of the busiest thread. The time of a phase that learns is proportional to
-`AlgorithmJob.work`. Other phases take the same time for every table.
+The time of a phase that reads the table is proportional to the rows of the busiest thread. The time
+of a phase that learns is proportional to `AlgorithmJob.work`. Other phases take the same time for
+every table.
 
 Memory is arithmetic on the sizes of the job. The constants of processes were measured on jobs of a
 few rows; `python -m benchmarks forecast` compares sums with measured peaks.
@@ -14,7 +13,7 @@ from __future__ import annotations
 import heapq
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -41,7 +40,8 @@ from distsvc.storage.rows.blocks import Table
 from distsvc.storage.tables.opening import open_table
 from distsvc.storage.tables.sources import check_ready, source_of
 
-FIRST_TRIAL_ROWS = 2_000
+WHOLE_TRIAL_ROWS = 2_000
+"""Minimum number of rows of a trial: it reads all rows of smaller tables."""
 
 READINGS = ("survey", "label", "fill")
 SECOND_READING = "sample"
@@ -152,22 +152,14 @@ def _forecast(job: Job) -> Forecast:
         with steps_on(run, Progress(quiet=True), job.cluster) as steps:
             seconds = {"open": opened - began, "cluster": time.perf_counter() - opened}
             memory = check_memory(job, plan.table, steps.workers, algorithm)
-            readings = _readings(job, algorithm)
             forecast = _without_time(job, plan, algorithm, memory)
-            most = busiest(plan.partitions, steps.workers.threads)
             try:
-                first, second = trials(job, algorithm, steps, folder)
+                tried, tasks = _trial(job, algorithm, steps, folder / "trial")
             except DistsvcError as error:
-                if plan.table.n_rows <= FIRST_TRIAL_ROWS:  # all rows were read, as in a run
+                if plan.table.n_rows <= WHOLE_TRIAL_ROWS:  # all rows were read, as in a run
                     raise
                 return replace(forecast, because=str(error))
-    seconds |= extrapolated(first, second, plan.table.n_rows, most, readings)
-    tasks = sum(
-        len(plan.partitions) if first_name(phase) in readings else n
-        for phase, n in second.tasks.items()
-        if first_name(phase) in seconds
-    )
-    return replace(forecast, tasks=tasks, seconds=seconds)
+    return replace(forecast, tasks=tasks, seconds=seconds | tried)
 
 
 def _readings(job: Job, algorithm: AlgorithmJob) -> tuple[str, ...]:
@@ -198,30 +190,6 @@ def _without_time(job: Job, plan: Plan, algorithm: AlgorithmJob, memory: Memory)
     )
 
 
-@dataclass(frozen=True)
-class Trial:
-    """Job on part of the table: costs and numbers of tasks by phase.
-
-    Attributes
-    ----------
-    n_rows, busiest : int
-        Rows with a label, and rows of the busiest thread.
-    algorithm : AlgorithmJob
-        The fitted algorithm.
-
-    """
-
-    n_rows: int
-    busiest: int
-    algorithm: AlgorithmJob
-    phases: list[PhaseCost]
-    tasks: dict[str, int]
-
-    def seconds(self, name: str) -> float:
-        """Return the seconds of a phase, with its repetitions (``pass-00``, ``pass-01``)."""
-        return sum(phase.seconds for phase in self.phases if first_name(phase.name) == name)
-
-
 class _Counting(Progress):
     """Displays nothing, and counts the tasks of phases."""
 
@@ -236,20 +204,6 @@ class _Counting(Progress):
 def first_name(phase: str) -> str:
     """Return the name of a phase without its number."""
     return phase.partition("-")[0]
-
-
-def trials(job: Job, algorithm: AlgorithmJob, steps: Steps, folder: Path) -> tuple[Trial, Trial]:
-    """Run both trials on the workers of `steps`, in a temporary folder; errors as in a run.
-
-    If the first trial already reads all rows, it is also returned as the second.
-    """
-    plan, threads = steps.run.plan, steps.workers.threads
-    n_learned = sample_rows(algorithm, plan.table.n_rows)
-    most = min(400_000, max(8_000_000 // len(plan.table.columns), FIRST_TRIAL_ROWS))
-    few = pieces(plan.partitions, FIRST_TRIAL_ROWS, threads)
-    more = pieces(plan.partitions, most, threads)
-    first = _trial(job, n_learned, steps, few, folder / "first")
-    return first, first if more == few else _trial(job, n_learned, steps, more, folder / "second")
 
 
 def pieces(partitions: Sequence[Range], rows: int, threads: int) -> list[Range]:
@@ -274,46 +228,57 @@ def busiest(partitions: Sequence[Range], threads: int) -> int:
 
 
 def extrapolated(
-    first: Trial, second: Trial, n_rows: int, most: int, readings: Sequence[str]
+    measured: Sequence[PhaseCost], growth: Mapping[str, float], left_out: Collection[str] = ()
 ) -> dict[str, float]:
     """Return the seconds of every phase of a job, by its name without a number.
 
-    The table has `n_rows` rows, and its busiest thread reads `most` of them. `readings` are the
-    phases that read the table.
+    `measured` are the phases of a trial. Those in `growth` take this many times longer in the job.
     """
-    work, done = second.algorithm.work(n_rows), second.algorithm.work(second.n_rows)
     seconds = dict[str, float]()
-    for name in dict.fromkeys(first_name(phase.name) for phase in second.phases):
-        if name == SECOND_READING and name not in readings:
-            continue
-        seconds[name] = first.seconds(name)
-        if first is second:
-            continue
-        if name in readings:
-            seconds[name] += second.seconds(name) * most / second.busiest
-        elif name in work:
-            seconds[name] += second.seconds(name) * work[name] / done[name]
+    for phase in measured:
+        name = first_name(phase.name)
+        if name not in left_out:
+            seconds[name] = seconds.get(name, 0.0) + phase.seconds * growth.get(name, 1.0)
     return seconds
 
 
-def _trial(job: Job, n_learned: int, steps: Steps, ranges: list[Range], folder: Path) -> Trial:
-    """Run the phases of a job, which learns from `n_learned` rows, on the rows of some ranges."""
-    plan, n_rows = steps.run.plan, sum(stop - start for start, stop in ranges)
+def _trial(
+    job: Job, algorithm: AlgorithmJob, steps: Steps, folder: Path
+) -> tuple[dict[str, float], int]:
+    """Run the phases of a job on a part of the rows; return its seconds by phase, and its tasks.
+
+    The trial runs on the workers of `steps`, in a temporary folder. Errors as in a run.
+    """
+    plan, threads, readings = steps.run.plan, steps.workers.threads, _readings(job, algorithm)
+    n_rows, n_learned = plan.table.n_rows, sample_rows(algorithm, plan.table.n_rows)
+    most = min(400_000, max(8_000_000 // len(plan.table.columns), WHOLE_TRIAL_ROWS))
+    ranges = pieces(plan.partitions, most, threads)
+    n_tried = sum(stop - start for start, stop in ranges)
     part = with_key(job, "output", "path", str(folder / "out"))
     part = with_key(part, "continuity", "previous", ())
-    if "memory_rows" in type(job.model).model_fields and n_learned < plan.table.n_rows:
-        rows = max(n_rows * n_learned // plan.table.n_rows, 1_000)
+    if "memory_rows" in type(job.model).model_fields and n_learned < n_rows:
+        rows = max(n_tried * n_learned // n_rows, 1_000)
         part = with_key(part, "model", "memory_rows", rows)  # a trial then has passes, like the job
     run, progress = RunDirectory(folder), _Counting()
     run.write_plan(replace(plan, parts=ranges, partitions=ranges, output=part.output))
-    algorithm = begin(part, plan.table)
+    tried = begin(part, plan.table)
     here = Steps(run, steps.client, progress)
-    learned, labelled = cluster_table(here, part, algorithm)
+    learned, labelled = cluster_table(here, part, tried)
     fill_output(here, labelled.counts)
     comparison = compare_and_check(run, part, None, labelled, {})
     write_report(run, part, learned, labelled, comparison, "", progress)
-    rows = busiest(ranges, steps.workers.threads)
-    return Trial(labelled.counts.n_rows, rows, algorithm, progress.phases, progress.tasks)
+    done = tried.work(n_tried)
+    growth = {name: work / done[name] for name, work in tried.work(n_rows).items() if done[name]}
+    ratio = busiest(plan.partitions, threads) / busiest(ranges, threads)
+    growth |= dict.fromkeys(readings, ratio)
+    left_out = () if SECOND_READING in readings else (SECOND_READING,)
+    seconds = extrapolated(progress.phases, growth, left_out)
+    tasks = sum(
+        len(plan.partitions) if first_name(phase) in readings else n
+        for phase, n in progress.tasks.items()
+        if first_name(phase) in seconds
+    )
+    return seconds, tasks
 
 
 PROCESS: Terms = {"Python and libraries": 175 * MB, "compiled kernels": 65 * MB}

@@ -1,4 +1,4 @@
-"""What a job will take: sums of terms, what does not fit, and the time by trials."""
+"""What a job will take: sums of terms, what does not fit, and the time by a trial."""
 
 import json
 import subprocess
@@ -18,7 +18,6 @@ from distsvc.report.content.report import ForecastPart, PhaseCost, Report
 from distsvc.run import forecast as forecasts
 from distsvc.run.algorithms import begin
 from distsvc.run.forecast import (
-    Trial,
     busiest,
     check_memory,
     extrapolated,
@@ -201,39 +200,16 @@ def test_the_busiest_thread():
     assert busiest([(0, 10), (10, 20), (20, 30)], 8) == 10
 
 
-class Model:
-    """An algorithm that learns from all rows, and reads the table once more."""
-
-    readings = ("look",)
-
-    def work(self, n_rows):
-        return {"train": float(n_rows)}
+def phase(name, seconds):
+    return PhaseCost(name=name, seconds=seconds, rows=None, driver_peak_mb=1.0, worker_peak_mb=None)
 
 
-def trial(n_rows, threads, **seconds):
-    costs = [
-        PhaseCost(name=n.replace("_", "-"), seconds=s, rows=None, driver_peak_mb=1.0,
-                  worker_peak_mb=None) for n, s in seconds.items()
-    ]  # fmt: skip
-    return Trial(n_rows, n_rows // threads, Model(), costs, {})
-
-
-def test_seconds_grow_with_rows_and_work_and_beginning_costs_once():
-    first = trial(100, 2, survey=3.2, sample=9.0, train=2.1, look_0=0.4, look_1=0.4, merge=0.5)
-    second = trial(1000, 2, survey=1.1, sample=9.0, train=1.2, look_0=3.0, look_1=3.0, merge=0.2)
-    found = extrapolated(first, second, 10_000, 5_000, ("survey", "label", "look"))
-    assert found == {
-        "survey": pytest.approx(3.2 + 10 * 1.1),
-        "train": pytest.approx(2.1 + 10 * 1.2),
-        "look": pytest.approx(0.8 + 10 * 6.0),
-        "merge": pytest.approx(0.5),
-    }
-
-
-def test_a_trial_with_all_rows_counts_once():
-    whole = trial(100, 1, survey=0.5, train=0.2)
-    found = extrapolated(whole, whole, 100, 100, ("survey",))
-    assert found == {"survey": pytest.approx(0.5), "train": pytest.approx(0.2)}
+def test_seconds_grow_with_rows_and_work():
+    times = {"survey": 1.1, "sample": 9.0, "train": 1.2, "look-0": 3.0, "look-1": 3.0, "merge": 0.5}
+    trial = [phase(name, seconds) for name, seconds in times.items()]
+    growth = {"survey": 10.0, "look": 10.0, "train": 20.0}
+    found = extrapolated(trial, growth, ("sample",))
+    assert found == pytest.approx({"survey": 11.0, "train": 24.0, "look": 60.0, "merge": 0.5})
 
 
 # Both, in a process of its own
