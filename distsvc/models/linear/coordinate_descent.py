@@ -29,11 +29,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from distsvc.errors import DataError
 from distsvc.job.parameters import Given
 from distsvc.kernels import dual_cd as kernels
-from distsvc.models.rows import checkpoints
-from distsvc.models.rules.fields import ArrayField, Facts, Field, check_fields, real, whole
 
 SOLVERS = ("greedy-sweeps", "greedy-cyclic", "cyclic-4cd-greedy", "cyclic-2cd", "greedy-2cd")
 SOLVER_SHARES = {"greedy-cyclic": 0.1, "greedy-sweeps": 0.05}
@@ -44,16 +41,6 @@ DOUBT = 0.01
 
 CYCLIC = ("cyclic-4cd-greedy", "cyclic-2cd")
 """Solvers that choose groups of rows at random, not by their gradients."""
-
-DESCENT_FIELDS: dict[str, Field] = {
-    "n_iter": whole(0, checkpoints.MAX_STATE_COUNT),
-    "doubtful": real(ge=0.0),
-    "alpha": ArrayField("float64", "n", least=0.0),
-    "u": ArrayField("float64", "d"),
-    "tally": ArrayField("float64", "3"),
-    "active": ArrayField("int64", "m", least=0, may_be_empty=True),
-}
-"""Fields of the state of a `CoordinateDescent`, except those that may be infinite or NaN."""
 
 
 class Rows:
@@ -262,44 +249,6 @@ class Method:
         return 1 if self.solver == "greedy-2cd" else max(int(share * n_rows), 1)
 
 
-@dataclass
-class CoordinateDescent:
-    """A descent: its state, its active rows, and its random generator.
-
-    `doubtful` is the violation at which a cyclic solver computes all gradients again.
-    """
-
-    state: State
-    active: np.ndarray
-    random: np.random.Generator
-    doubtful: float = 0.0
-
-    def snapshot(self) -> checkpoints.State:
-        """Return facts and arrays for `restore`."""
-        of = self.state
-        facts = {"n_iter": of.n_iter, "least": of.least, "most": of.most, "doubtful": self.doubtful}
-        arrays = {"alpha": of.alpha, "u": of.u, "G": of.G, "tally": of.tally, "active": self.active}
-        return facts | {"random": self.random.bit_generator.state}, arrays
-
-    def restore(self, facts: Facts, arrays: dict[str, np.ndarray]) -> CoordinateDescent:
-        """Continue from the result of `snapshot`; `DataError` if it belongs to another problem."""
-        of, n = self.state, self.state.alpha.size
-        check_fields(DESCENT_FIELDS, {**facts, **arrays}, {"n": n, "d": of.u.size})
-        G, active = arrays.get("G"), arrays["active"]
-        if G is None or G.dtype != np.float64 or G.shape != (n,) or active.max(initial=0) >= n:
-            raise DataError(f"expected the gradients of {n} rows, and numbers of such rows")
-        try:
-            least, most = float(facts["least"]), float(facts["most"])
-            self.random.bit_generator.state = facts["random"]
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"the state can't be read: {error}") from None
-        for name in ("alpha", "u", "G", "tally"):
-            getattr(of, name)[:] = arrays[name]
-        of.n_iter, of.least, of.most = facts["n_iter"], least, most
-        self.active, self.doubtful = active, facts["doubtful"]
-        return self
-
-
 def solve(
     state: State,
     method: Method,
@@ -307,7 +256,6 @@ def solve(
     max_iter: int,
     seed: int = 0,
     watch: Callable[[State], object] | None = None,
-    checkpoint: checkpoints.Checkpoint = checkpoints.NO_CHECKPOINT,
 ) -> bool:
     """Descend to a violation of `tol` |f| / total; return True if it was reached.
 
@@ -323,44 +271,38 @@ def solve(
     sweeps = 2 if method.solver == "greedy-sweeps" else 0
     numbers, keys = np.empty((2, everyone.size), np.int64), np.empty((3, everyone.size))
     state.least, state.most = -np.inf, np.inf
-    course = CoordinateDescent(state, everyone, np.random.default_rng(seed))
-    checkpoint.last(course.restore)
+    active, random = everyone, np.random.default_rng(seed)
+    doubtful = 0.0  # violation at which a cyclic solver computes all gradients again
     while True:
         if greedy:
-            state.refresh(course.active)
+            state.refresh(active)
         elif state.n_iter:
-            state.least, state.most = kernels.extremes(state.G, state.alpha, course.active)
-            course.doubtful = course.doubtful or DOUBT * state.violation
-        if (
-            state.violation <= max(state.tolerated(tol), course.doubtful)
-            or state.n_iter >= max_iter
-        ):
-            if not greedy or len(course.active) < everyone.size:
-                course.active = everyone
+            state.least, state.most = kernels.extremes(state.G, state.alpha, active)
+            doubtful = doubtful or DOUBT * state.violation
+        if state.violation <= max(state.tolerated(tol), doubtful) or state.n_iter >= max_iter:
+            if not greedy or len(active) < everyone.size:
+                active = everyone
                 state.refresh(everyone)
-                course.doubtful = 0.0 if greedy else DOUBT * state.violation
+                doubtful = 0.0 if greedy else DOUBT * state.violation
             converged = state.violation <= state.tolerated(tol)
             if converged or state.n_iter >= max_iter:
                 return converged
         state.n_iter += 1
-        active = course.active
         if method.shrinking:
             active = kernels.shrink(state.G, state.alpha, active, state.least, state.most)
-            course.active = active
         if greedy:
             extremes = state.least, state.most
             order = kernels.violating_pairs(
                 state.G, state.alpha, active, *extremes, limit, numbers, keys
             )
         else:
-            order = course.random.permutation(active)
+            order = random.permutation(active)
         state.problem.rows.descend(state, order, *method.group)
         for _ in range(sweeps):
             order = kernels.interleave(order)
             state.problem.rows.descend(state, order, 6)
         if watch is not None and watch(state):
             return False
-        checkpoint.keep(state.n_iter, course.snapshot)
 
 
 def threshold(G: np.ndarray, alpha: np.ndarray, rounding: float = 0.0) -> float:

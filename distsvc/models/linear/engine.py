@@ -24,7 +24,7 @@ from distsvc.models.linear.coordinate_descent import (
 from distsvc.models.linear.rule import BallRule, LinearRule, OneClassRule
 from distsvc.models.linear.working_set import WorkingSet
 from distsvc.models.rows import sampling
-from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, State
+from distsvc.models.rows.checkpoints import State
 from distsvc.models.rules.fields import Facts
 
 DEFAULT_NU = 0.5
@@ -117,7 +117,7 @@ class LinearEngine(ABC):
         mean = pilot.mean(axis=0, dtype=np.float64)
         self.centre = mean if self.is_ball and not self.sparse else np.zeros_like(mean)
 
-    def fit_rows(self, X: Any, checkpoint: Checkpoint = NO_CHECKPOINT) -> bool:
+    def fit_rows(self, X: Any) -> bool:
         """Solve rows X (n, d), float64 in C order or CSR; return True if `tol` was reached.
 
         Raises
@@ -131,9 +131,7 @@ class LinearEngine(ABC):
         origin = X.mean(axis=0) if self.is_ball and not is_sparse else np.zeros(X.shape[1])
         rows = Rows(X - origin if self.is_ball and not is_sparse else X)
         state = start(rows, self.problem, total, self.parameters["start"])
-        converged = solve(
-            state, self.method, self.tol, self.max_iter, self.seed, checkpoint=checkpoint
-        )
+        converged = solve(state, self.method, self.tol, self.max_iter, self.seed)
         unit = state.problem.unit
         self.support = np.flatnonzero(state.alpha).astype(np.int64)
         self.dual_coef = state.alpha[self.support] / total

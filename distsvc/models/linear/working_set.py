@@ -24,7 +24,6 @@ from distsvc.models.linear.coordinate_descent import (
     solve,
     threshold,
 )
-from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint
 from distsvc.models.rows.checkpoints import State as Kept
 from distsvc.models.rules.fields import Facts
 
@@ -158,14 +157,7 @@ class WorkingSet:
         self._hold(giving.merge(taking, len(giving.rows) + len(taking.rows)))
         return True
 
-    def descend(
-        self,
-        method: Method,
-        tol: float,
-        max_iter: int,
-        seed: int,
-        checkpoint: Checkpoint = NO_CHECKPOINT,
-    ) -> None:
+    def descend(self, method: Method, tol: float, max_iter: int, seed: int) -> None:
         """Solve the working set."""
         rows = Rows(self.X)
         squares = (self.X * self.X).sum(axis=1)
@@ -173,7 +165,7 @@ class WorkingSet:
         problem = Problem(rows, self.scale, p, self.total, squares, 1.0)
         room = np.full(len(squares), np.nan)
         state = State(problem, self.alpha, self.u, room, self.objective, np.zeros(3))
-        solve(state, method, 0.5 * tol, max_iter, seed, checkpoint=checkpoint)
+        solve(state, method, 0.5 * tol, max_iter, seed)
         self.objective, self.G = state.objective, state.G
         self.n_iter += state.n_iter
         self.least, self.most = state.least, state.most

@@ -35,7 +35,7 @@ from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.stream import held_sample, whole_sample
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import Result, RunDirectory
-from distsvc.run.work.phases import Phase, Steps, TaskCheckpoints
+from distsvc.run.work.phases import Phase, Steps
 from distsvc.storage.rows.blocks import Table
 from distsvc.storage.tables.sources import source_of
 
@@ -99,7 +99,7 @@ class Linear(AlgorithmJob):
     def _train(self, run: RunDirectory, checkpoint: Checkpoint) -> Result:
         engine, table = self.engine, run.plan.table
         Z = source_of(table).sparse_rows(table) if engine.sparse else whole_sample(run)
-        engine.fit_rows(Z, checkpoint)
+        engine.fit_rows(Z)
         facts, arrays = engine.solved()
         return Result(facts | {"n_rows": Z.shape[0]}, arrays, rows=Z.shape[0])
 
@@ -148,8 +148,7 @@ def _descend(
     """Solve the working set; write the input of the next pass, and the state to resume from."""
     run = steps.run
     with steps.progress.phase("descend"):
-        checkpoint = TaskCheckpoints(run, _outer(number))
-        outer.descend(engine.method, engine.tol, engine.max_iter, engine.seed, checkpoint)
+        outer.descend(engine.method, engine.tol, engine.max_iter, engine.seed)
         facts = {"ball": outer.ball, "scale": outer.scale, "limit": working_rows(outer.u.size)}
         facts |= {"least": outer.least, "most": outer.most, "begun": begun}
         arrays = {"u": outer.u, "rows": outer.rows, "alpha": outer.alpha}
@@ -157,7 +156,6 @@ def _descend(
         facts, arrays = outer.snapshot()
         run.write(_outer(number), Result(facts | {"begun": begun}, arrays))
         run.remove(_outer(number - 1))
-        checkpoint.remove()
 
 
 def _resumed(steps: Steps) -> tuple[WorkingSet, int, int] | None:
