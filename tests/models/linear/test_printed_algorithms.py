@@ -62,6 +62,21 @@ def test_the_operations_of_an_outer_step_are_counted_as_in_the_paper():
     assert state.cost == 80 + 2 * pairs + 3 * moved + after
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.5, 1.0])
+def test_algorithm_5_converges_to_the_dual_optimum(kind, share):
+    """Section 3.4, supplement: the objective falls at each outer step, to the optimum."""
+    X = table(40)
+    state = start(Rows(X), KINDS[kind], 8.3, "first")
+    values = [state.objective]
+    method = Method("greedy-cyclic", share=share, shrinking=False)
+    solve(state, method, 1e-10, 50_000, watch=lambda now: values.append(now.objective))
+    assert (np.diff(values) <= 1e-12 * abs(values[0])).all()
+    of = state.problem
+    best = reference.one_class_optimum(X, of.scale, of.p, 8.3)
+    assert state.objective == pytest.approx(best, rel=1e-6)
+
+
 @pytest.mark.parametrize("block_size", [3, 4, 10])
 @pytest.mark.parametrize("inner_iterations", [1, 3])
 def test_blocks_and_inner_iterations_of_algorithm_4(block_size, inner_iterations):
