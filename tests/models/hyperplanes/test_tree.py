@@ -86,32 +86,6 @@ def test_the_order_is_that_of_the_greedy_procedure(growth, n_leaves, seed, most)
     assert curve.tolist() == sums
 
 
-@pytest.mark.parametrize("growth", TWINS)
-def test_a_sum_of_squares_may_grow(growth):
-    children = np.array([[1, 2], [3, 4], [5, 6], [-1, -1], [-1, -1], [-1, -1], [-1, -1]], np.int32)
-    ss = np.array([100.0, 99.0, 39.0, 0.0, 0.0, 10.0, 9.0])
-    splits, curve = split_order(children, ss, growth)
-    assert splits.tolist() == [0, 1, 2]
-    assert curve.tolist() == [100.0, 138.0, 39.0, 19.0]
-
-
-def test_a_good_split_below_a_poor_one_keeps_both_only_when_pruning():
-    # 0 -> (1, 2); 1 -> (3, 4) takes little but 3 -> (5, 6) takes a lot; 2 -> (7, 8) takes 20
-    children = np.full((9, 2), -1, np.int32)
-    children[[0, 1, 3, 2]] = [1, 2], [3, 4], [5, 6], [7, 8]
-    ss = np.array([200.0, 60.0, 50.0, 58.0, 1.0, 4.0, 4.0, 15.0, 15.0])
-    assert split_order(children, ss, "prune")[0].tolist() == [0, 1, 3, 2]
-    assert split_order(children, ss, "forward")[0].tolist() == [0, 2, 1, 3]
-
-
-@pytest.mark.parametrize("growth", TWINS)
-def test_a_tree_of_one_leaf_has_no_splits(growth):
-    splits, curve = split_order(np.array([[-1, -1]], np.int32), np.array([7.5]), growth)
-    assert splits.shape == (0,)
-    assert splits.dtype == np.int32
-    assert curve.tolist() == [7.5]
-
-
 # --- the nodes with rows
 
 
