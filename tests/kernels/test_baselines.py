@@ -59,12 +59,6 @@ def test_twin_insert_rows(d, size, monkeypatch):
         np.testing.assert_allclose(uncompiled, known, atol=1e-9)
 
 
-def test_the_tree_is_deep():
-    tree = CoresetTree(60, 3)
-    tree.insert(rows(3000))
-    assert depth(tree, len(tree.sibling)) >= 3
-
-
 @settings(deadline=None, max_examples=40)
 @given(
     st.integers(1, 400), st.integers(1, 60), st.integers(0, 2**32 - 1), st.sampled_from([1.0, 1e6])
@@ -107,16 +101,6 @@ def test_equal_rows_never_fill_the_tree():
     assert tree.threshold == 0.0
     assert tree.weights[tree.used].tolist() == [500.0, 500.0]
     assert tree.sums[tree.used].tolist() == [0.0, 0.0]
-
-
-def test_the_blocks_do_not_matter():
-    X = rows(20_000)
-    whole, parts = CoresetTree(30, 3), CoresetTree(30, 3)
-    whole.insert(X)
-    for part in np.split(X, [1, 100, 7000]):
-        parts.insert(part)
-    for a, b in zip(features(whole), features(parts), strict=True):
-        assert a.tobytes() == b.tobytes()
 
 
 def test_rows_too_far_apart():
@@ -176,16 +160,6 @@ def test_it_stops_at_a_full_window_and_goes_on():
     assert len(stops) == (whole.counts // 60).sum()
     assert parts.leading.tobytes() == whole.leading.tobytes()
     assert parts.means.tobytes() == whole.means.tobytes()
-
-
-def test_the_direction_becomes_the_first_component():
-    X = stream(20_000, 5)
-    state = StreamState(1, 5, 20_001)
-    stream_rows(X, 0, *arguments(state))
-    values, vectors = np.linalg.eigh(np.cov(X.T))
-    length = np.linalg.norm(state.leading[0])
-    assert length == pytest.approx(values[-1], rel=0.1)
-    assert abs(state.leading[0] @ vectors[:, -1]) / length > 0.999
 
 
 def test_equal_rows_have_no_direction():

@@ -1,7 +1,5 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
@@ -43,26 +41,6 @@ def test_twin_climb_to_the_end(gamma):
     np.testing.assert_allclose(found, slow, atol=5e-3 / np.sqrt(2 * gamma))
 
 
-@pytest.mark.parametrize("gamma", [0.05, 0.5, 5.0])
-@pytest.mark.parametrize("seed", range(3))
-def test_ends_are_stationary(gamma, seed):
-    S, a = model(d=3, b=30, seed=seed)
-    sigma = 1.0 / np.sqrt(2 * gamma)
-    for x in climb(starts(40, 3), S, a, gamma, 1e-4, 5000):
-        push = reference.mean_shift(x.astype(np.float64), S, a, gamma) - x
-        # sigma |grad f| = (f + 1) |P(x) - x| / sigma
-        assert np.linalg.norm(push) / sigma < 1.5e-4
-
-
-def test_f_never_falls():
-    (S, a), X = model(b=40), starts(30)
-    before = reference.weighted_sums(X, S, a, GAMMA)
-    for steps in range(1, 25):
-        now = reference.weighted_sums(climb(X, S, a, GAMMA, 0.0, steps), S, a, GAMMA)
-        assert (now >= before - 1e-6 * a.sum()).all()
-        before = now
-
-
 @pytest.mark.parametrize("d", [1, 2, 7])
 def test_far_starts_go_where_their_nearest_vector_goes(d):
     # well separated vectors, so that the nearest one alone decides
@@ -75,15 +53,6 @@ def test_far_starts_go_where_their_nearest_vector_goes(d):
     assert np.isfinite(found).all()
     modes = climb(nearest, S, a, GAMMA, 1e-4, 1000)
     np.testing.assert_allclose(found, modes, atol=1e-3)
-
-
-@settings(deadline=None, max_examples=30)
-@given(st.floats(-30.0, 30.0), st.floats(-30.0, 30.0))
-def test_ends_stay_in_the_hull(u, v):
-    S, a = model()
-    end = climb(np.array([[u, v]], np.float32), S, a, GAMMA, 1e-4, 1000)[0]
-    assert (S.min(axis=1) - 1e-4 <= end).all()
-    assert (end <= S.max(axis=1) + 1e-4).all()
 
 
 def test_a_row_does_not_depend_on_its_block():
@@ -129,21 +98,6 @@ def test_twin_merge_neighbours(seed, radius):
     assert (slow[slow] == slow).all()
 
 
-@pytest.mark.parametrize(
-    ("arrived", "place"),
-    [
-        ([0, 0, 0, 0], [0, 0, 2, 3]),  # neighbours collapse onto the first
-        ([0, 1, 0, 0], [1, 1, 1, 3]),  # joins the neighbour that has arrived, which takes the next
-        ([1, 1, 0, 0], [0, 0, 2, 3]),  # of two that have arrived the first takes the other
-        ([0, 0, 1, 0], [0, 0, 2, 3]),
-        ([0, 0, 0, 1], [0, 0, 2, 3]),
-    ],
-)
-def test_who_takes_whom(arrived, place):
-    P = np.array([[0.0], [1.0], [2.0], [9.0]], np.float32)
-    assert merge_neighbours(P, np.array(arrived, bool), 1.5).tolist() == place
-
-
 def segments(d=2, b=25, m=12, seed=0):
     rng = np.random.default_rng(seed)
     S = rng.normal(scale=2.0, size=(d, b)).astype(np.float32)
@@ -178,20 +132,6 @@ def test_the_middle_is_tested_first():
     a, E, pairs = np.ones(2, np.float32), S.T.copy(), np.array([[0, 1]])
     first_low = lowest_on_segments(E, pairs, S, a, 0.5, 21, np.float32(1.0))
     np.testing.assert_allclose(first_low, 2 * np.exp(-8.0), rtol=1e-5)
-
-
-def test_end_points_are_not_tested():
-    S = np.zeros((1, 1), np.float32)
-    E, pairs = np.array([[-3.0], [3.0]], np.float32), np.array([[0, 1]])
-    found = lowest_on_segments(E, pairs, S, np.ones(1, np.float32), 0.5, 2, -np.float32(np.inf))
-    np.testing.assert_allclose(found, np.exp(-0.5), rtol=1e-6)  # at -1 and 1
-
-
-def test_both_directions_of_a_segment_agree():
-    E, pairs, S, a = segments()
-    there = lowest_on_segments(E, pairs, S, a, 0.4, 20, -np.float32(np.inf))
-    back = lowest_on_segments(E, pairs[:, ::-1].copy(), S, a, 0.4, 20, -np.float32(np.inf))
-    np.testing.assert_allclose(there, back, rtol=1e-5)
 
 
 LEVEL = np.float32(1.0 - 1e-5)
@@ -279,17 +219,6 @@ def test_twin_spanning_forest(samples):
     slow = expected(V, S, a, 8.0, samples)
     assert 1 < len(slow) < len(V) or samples == 1
     assert parts(found, len(V)) == slow
-
-
-def test_far_boxes_are_not_joined():
-    rng = np.random.default_rng(0)
-    V = rng.normal(scale=0.1, size=(64, 2)).astype(np.float32)
-    V[32:, 0] += 20.0
-    S, a = np.array([[0.0, 20.0], [0.0, 0.0]], np.float32), np.full(2, 2.0, np.float32)
-    V, *tree = boxes(V, 8)
-    forest = spanning_forest(V, no_pairs(), *tree, S, a, 1.0, 20, LEVEL)
-    assert len(parts(forest, 64)) == 2
-    assert len(forest) == 62
 
 
 def test_large_coordinates_do_not_make_the_bound_wrong():

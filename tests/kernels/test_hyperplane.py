@@ -227,15 +227,6 @@ def cancelling(remains, x=20.0):
     return one_node(1, v=1.0, b=p + u), row, {"penalty": 0.0, "bandwidth": bandwidth}
 
 
-@pytest.mark.parametrize("size", [0.9, 0.5, 0.2, 0.1, 0.03, 0.015, 0.01, 0.003])
-def test_what_remains_of_a_normal_is_made_a_unit_vector(size):
-    for x in (13.7, 20.0, 33.3):
-        for remains in (size, -size):
-            tree, row, settings = cancelling(remains, x)
-            tree.feed(row, **settings)
-            assert tree.V[0, 0] == pytest.approx(math.copysign(1.0, remains), abs=1e-5)
-
-
 @pytest.mark.parametrize(
     "remains",
     [0.5, 0.1, 0.01, 0.005, -0.005, -0.01, -0.1, -0.5],
@@ -266,59 +257,7 @@ def test_what_rounding_adds_to_a_normal_is_taken_away(most_visits):
 # --- penalty and clip, which keep hyperplanes near the mean
 
 
-@pytest.mark.parametrize("b", [20.0, -20.0])
-def test_the_first_steps_of_the_penalty_go_too_far(b):
-    # t = 1; p = 1, sigma = 1; far from the row, so that g = 0: b - 2 * 10 (|b| - 0.5) sign(b) / 2
-    x = np.array([[2.0, 0.0]], np.float32)
-    tree = one_node(b=b, variance=1.0)
-    tree.feed(x, clip=np.inf)
-    assert tree.b[0] == pytest.approx(math.copysign(20.0, b) - math.copysign(10.0 * 19.5, b))
-    tree = one_node(b=b, variance=1.0)
-    tree.feed(x, clip=5.0)
-    assert tree.b[0] == -math.copysign(2.5, b)
-
-
-def test_the_clip_holds_b_where_the_first_steps_blow_it_up():
-    X, most = rows(2000), {}
-    for clip in (np.inf, 5.0):
-        tree, found = Tree(3, 2), []
-        for x in X:
-            tree.feed(x[None], penalty=30.0, clip=clip)
-            found.append(abs(tree.b[0]) / (0.5 * math.sqrt(tree.variances[0])))
-        assert np.isfinite(found).all()
-        most[clip] = max(found)
-    assert most[5.0] <= 5.0 * (1 + 1e-12)
-    assert most[np.inf] > 1e6
-
-
 # --- many rows
-
-
-def test_bottom_nodes_have_means_and_visits_only():
-    d, X = 3, rows(3000, 3)
-    tree, new = Tree(15, d), Tree(15, d)
-    sums = np.zeros((15, d))
-    for x in X:
-        before = tree.visits.copy()
-        tree.feed(x[None])
-        path = np.flatnonzero(tree.visits - before)
-        assert len(path) == 4
-        assert (path[:-1] == (path[1:] - 1) // 2).all()
-        sums[path] += x
-    np.testing.assert_array_equal(tree.V[7:], new.V[7:])
-    assert not tree.b[7:].any()
-    assert not tree.variances[7:].any()
-    assert (tree.visits[7:] > 0).all()
-    np.testing.assert_array_equal(tree.visits[:7], tree.visits[1::2] + tree.visits[2::2])
-    np.testing.assert_allclose(tree.means, sums / (tree.visits[:, None] + 1), atol=1e-5)
-
-
-def test_a_tree_of_one_node_has_a_mean():
-    tree = Tree(1, 2)
-    tree.feed(np.array([[1.0, 2.0], [5.0, 4.0]], np.float32))
-    np.testing.assert_array_equal(tree.means, [[2.0, 2.0]])
-    assert tree.visits.tolist() == [2]
-    assert tree.b[0] == tree.variances[0] == 0.0
 
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
@@ -332,19 +271,6 @@ def test_the_cut_into_blocks_does_not_matter(d, settings):
     assert cut.dump() == whole.dump()
     again.feed(X, **settings)
     assert again.dump() == whole.dump()
-
-
-def test_forgetting_follows_a_stream_that_moves():
-    X = np.concatenate([two_clusters(4000, 2, seed=0)[0], two_clusters(4000, 2, seed=1)[0]])
-    X[4000:] += np.float32([20.0, -5.0])
-    for most_visits, follows in ((200, True), (NEVER, False)):
-        tree = Tree(3, 2)
-        tree.feed(X, most_visits=most_visits)
-        assert tree.visits[0] == 8000
-        assert (np.abs(tree.means[0] - [20.0, -5.0]).max() < 1.0) == follows
-        sides = X[4000:] @ tree.V[0] < tree.V[0] @ tree.means[0] + tree.b[0]
-        split = sides == (X[4000:, 0] < 20.0)
-        assert (max(split.mean(), 1 - split.mean()) > 0.98) == follows
 
 
 def test_zeros_change_nothing_but_visits():
@@ -387,20 +313,6 @@ def test_rows_of_any_size_leave_unit_vectors(scale):
 def density(positions, h):
     """Kernel density at 0."""
     return np.exp(-(positions**2) / (2 * h * h)).mean() / (h * math.sqrt(2 * math.pi))
-
-
-@pytest.mark.parametrize("along", [(1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (2.0, -1.0)])
-def test_two_features_are_split_in_their_gap(along):
-    X, cluster = two_clusters(5000, 2, seed=0, along=along)
-    tree = Tree(3, 2)
-    tree.feed(X)
-    positions = (X - tree.means[0]).astype(np.float64) @ tree.V[0] - tree.b[0]
-    heights = []
-    for angle in np.linspace(0.0, np.pi, 60, endpoint=False):
-        z = X @ np.array([math.cos(angle), math.sin(angle)])
-        heights += [density(z - at, 0.2) for at in np.linspace(*np.quantile(z, [0.2, 0.8]), 25)]
-    assert density(positions, 0.2) < min(heights) + 0.02 * max(heights)
-    assert abs(((positions > 0.0) == cluster).mean() - 0.5) > 0.48
 
 
 # --- routing rows
@@ -469,45 +381,6 @@ def test_twin_route_by_hand(form, x, end, margin):
         assert found[1].tolist() == [margin]
 
 
-@reference.forms(route)
-def test_twin_route_without_a_hyperplane(form):
-    arguments = np.ones((1, 3), np.float32), np.zeros(1), np.ones(1), np.full((1, 2), -1, np.int32)
-    ends, margins = form(rows(4, 3), *arguments)
-    assert ends.tolist() == [0] * 4
-    assert margins.tolist() == [np.inf] * 4
-    ends, margins = reference.route(rows(4, 3), *arguments)
-    assert margins.tolist() == [np.inf] * 4
-
-
-def test_route_does_not_depend_on_its_block():
-    X, V = rows(200), Tree(31, 2).V
-    arguments = V, rows(31, 1)[:, 0].astype(np.float64), np.ones(31), complete_children(31)
-    ends, margins = route(X, *arguments)
-    parts = [route(part, *arguments) for part in np.split(X, [0, 1, 60])]
-    np.testing.assert_array_equal(np.concatenate([part[0] for part in parts]), ends)
-    assert np.concatenate([part[1] for part in parts]).tobytes() == margins.tobytes()
-
-
-@pytest.mark.parametrize("d", [1, 2, 784])
-def test_a_learned_tree_routes_rows_as_it_learns_them(d):
-    X, tree = rows(500, d), Tree(15, d)
-    tree.feed(rows(3000, d, seed=1))
-    thresholds = tree.b + (tree.V.astype(np.float64) * tree.means).sum(axis=1)
-    ends, margins = route(
-        X, tree.V, thresholds, np.sqrt(tree.variances + 1e-9), complete_children(15)
-    )
-    agree = 0
-    for x, end in zip(X[margins > 0.1], ends[margins > 0.1], strict=True):
-        # by now one row moves a hyperplane little; its effect is undone
-        state = [array.copy() for array in tree.arrays]
-        tree.feed(x[None])
-        (last,) = np.flatnonzero(tree.visits - state[4])[-1:]
-        agree += last == end
-        for array, kept in zip(tree.arrays, state, strict=True):
-            array[:] = kept
-    assert agree > 0.95 * (margins > 0.1).sum() > 100
-
-
 # --- sums of the rows of every node
 
 
@@ -530,18 +403,6 @@ def test_twin_add_rows(form, d):
         np.testing.assert_allclose(found[2], expected[2], rtol=1e-6)
     for total, before in zip(found, held, strict=True):
         assert (total[5] == before[5]).all()
-
-
-def test_add_rows_in_blocks_and_again():
-    X, ends = rows(5000, 3), np.random.default_rng(1).integers(0, 4, 5000).astype(np.int32)
-    dumps = set()
-    for cuts in ([], [0, 1, 777, 4999], []):
-        totals = np.zeros(4), np.zeros((4, 3)), np.zeros(4)
-        for part, part_ends in zip(np.split(X, cuts), np.split(ends, cuts), strict=True):
-            add_rows(part, part_ends, *totals)
-        dumps.add(b"".join(total.tobytes() for total in totals))
-    assert len(dumps) == 1
-    assert totals[0].sum() == 5000
 
 
 def test_sums_of_many_rows_are_float64():

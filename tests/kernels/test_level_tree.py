@@ -72,33 +72,6 @@ def test_with_ties_the_branches_are_the_components_of_every_level(n, seed, least
         assert len({part[min(c)] for c in born}) == len(born)
 
 
-@settings(deadline=None, max_examples=50)
-@given(st.integers(1, 25), st.integers(0, 2**32 - 1), st.booleans())
-def test_the_edges_that_joined_are_a_spanning_tree(n, seed, ties):
-    args = *graph(n, seed, ties), 3.0
-    tree, births, _, masses, parents, joints = merged(*args)
-    edges = args[2][tree]
-    assert tree.size == n - 1
-    assert (np.diff(tree) > 0).all()
-    assert set(reference.forest_parts(n, edges, np.ones(n - 1, bool))) == {0}
-    assert (np.diff(births) <= 0).all()  # numbered in the order of births
-    assert (parents < 0).sum() == (joints < 0).sum() == 1
-    root = parents < 0
-    assert births[root] == births.max()
-    assert masses[root] == args[1].sum()
-
-
-def test_one_vertex_is_the_root():
-    none = np.zeros((0, 2), np.int64), np.zeros(0, np.float32)
-    for mass in (0.0, 7.0):
-        one = np.array([2.0], np.float32), np.array([mass]), *none, 5.0
-        for merge in (level_tree.merge_components, reference.plain(level_tree.merge_components)):
-            tree, births, peaks, masses, parents, joints = merged(*one, form=merge)
-            assert tree.size == 0
-            assert (births.tolist(), peaks.tolist(), masses.tolist()) == ([2.0], [0], [mass])
-            assert parents.tolist() == joints.tolist() == [-1]
-
-
 def test_of_branches_born_at_one_level_the_one_with_the_lower_peak_dies():
     # {0, 1} and {2, 3} are both born at the level 3; 2 is higher than 0
     heights = np.array([4.0, 3.0, 5.0, 3.0], np.float32)
@@ -147,16 +120,6 @@ def test_twin_add_differences(d, s, gamma):
     assert sums[2, 0] == 60 - 1 - (s == 1)
     for found in (sums[[0, 1, 3]], plain[[0, 1, 3]]):
         np.testing.assert_allclose(found / FIXED, expected[[0, 1, 3]] / FIXED, atol=1e-6 * len(X))
-
-
-def test_a_row_on_the_peak_says_nothing():
-    X, peaks, saddles = splits(2, 3)
-    sums = np.zeros((4, 3), np.int64)
-    level_tree.add_differences(np.ascontiguousarray(peaks.T), peaks, saddles, 1.0, sums)
-    assert sums[2].tolist() == [2, 2, 2]
-    # a root's saddle is its peak
-    level_tree.add_differences(X, peaks, peaks, 1.0, same_points := np.zeros((4, 3), np.int64))
-    assert not same_points[:2].any()
 
 
 def test_rows_on_the_peak_count_where_ties_do():

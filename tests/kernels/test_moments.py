@@ -50,11 +50,6 @@ def test_wild_magnitudes_add_up_exactly():
     assert sums([X], shift)[:2] == reference.column_sums(X, shift)
 
 
-def test_what_rounding_would_lose_is_kept():
-    X = np.array([[1e100], [1.0], [-1e100]])
-    assert sums([X], np.zeros(1))[0] == [1]
-
-
 @settings(deadline=None, max_examples=50)
 @given(
     arrays(np.float64, st.tuples(st.integers(2, 15), st.just(2)), elements=VALUES),
@@ -91,25 +86,6 @@ def test_twin_scale_rows(offset):
     np.testing.assert_array_equal(found, reference.scale_rows(X, centre, scale, fill, origin))
 
 
-@pytest.mark.parametrize("spread", [0.0, 3.0, 30.0])
-@pytest.mark.parametrize("factor", [1.0, 1e-140, 1e140, 1e-300])
-def test_sums_are_exact_however_far_values_lie_apart(spread, factor):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 3)) * 10.0 ** (spread * rng.uniform(-1.0, 1.0, (300, 3))) * factor
-    X[rng.random(X.shape) < 0.1] = np.nan
-    shift = np.array([0.0, 1.0, -0.25]) * factor
-    digits = np.zeros((2, 3, DIGITS), np.int64)
-    state = np.full(3, np.inf), np.full(3, -np.inf), np.zeros(3, np.int64)
-    if add_block(X, shift, digits, *state) != (-1, -1):
-        assert (spread, factor) == (30.0, 1e140)
-        return
-    for k in range(3):
-        e = X[~np.isnan(X[:, k]), k] - shift[k]
-        for values, found in (e, digits[0, k]), (e * e, digits[1, k]):
-            exact = sum(int(Fraction(v) * 2**1074) for v in values.tolist())
-            assert sum(int(v) << (32 * i) for i, v in enumerate(found)) == exact
-
-
 TABLE_VALUES = (
     st.sampled_from([-1.0, 0.0, -0.0, 0.5, 1.0, 5e-324, np.nan, np.inf, -np.inf]) | st.floats()
 )
@@ -129,11 +105,3 @@ def test_twin_count_between(form):
         np.testing.assert_array_equal(counts - 1, reference.counts_between(X, edges))
 
     check()
-
-
-def test_a_value_at_an_edge_is_above_it():
-    edges = np.array([[0.0, 1.0, 1.0]])
-    X = np.array([[-0.5], [0.0], [0.5], [1.0], [1.5], [np.nan], [np.inf], [-np.inf]])
-    counts = np.zeros((1, 5), np.int64)
-    count_between(X, edges, counts)
-    assert counts.tolist() == [[2, 2, 0, 3, 1]]
