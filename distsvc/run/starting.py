@@ -407,8 +407,8 @@ def read_note(run: RunDirectory, name: str) -> Note:
     """Return the content of a file in a run's directory; empty if missing or damaged."""
     with run.reached(name):
         found = run.work.current(name)
-    with suppress(DataError):  # older versions wrote no checksum
-        return unsealed(found[0], f"{run.address}/{name}", required=False) if found else {}
+    with suppress(DataError):
+        return unsealed(found[0], f"{run.address}/{name}") if found else {}
     return {}
 
 

@@ -138,16 +138,12 @@ def sealed(content: Mapping[str, object]) -> bytes:
     return json_bytes({**content, SEAL: zlib.crc32(json_bytes(content))})
 
 
-def unsealed(written: bytes, name: Path | str, required: bool = True) -> dict[str, Any]:
-    """Return the object of `sealed`; `DataError` also for a wrong checksum.
-
-    Unless it is `required`, the checksum may be missing.
-    """
+def unsealed(written: bytes, name: Path | str) -> dict[str, Any]:
+    """Return the object of `sealed`; `DataError` also for a wrong or missing checksum."""
     content = parse_json(written, name)
     if not isinstance(content, dict):
         raise DataError(f"{name} can't be read: expected an object, found {type(content).__name__}")
-    seal = content.pop(SEAL, None)
-    if seal != zlib.crc32(json_bytes(content)) and (required or seal is not None):
+    if content.pop(SEAL, None) != zlib.crc32(json_bytes(content)):
         raise DataError(f"{name} can't be read: its checksum is another")
     return content
 
