@@ -122,16 +122,6 @@ def test_boundary_rows_below_0_keep_a_cluster():
     assert (model.equilibrium_labels_ >= 0).all()
 
 
-def test_the_newest_vector_may_be_removed():
-    X = np.array([[0.0], [0.1], [9.0]])
-    descent = PrintedDescent(X, 0.01, 4.0, 2, "removal", 5, seed=0)
-    descent.draws = iter([0, 0, 1, 1, 2])
-    descent.numbers, descent.counts, descent.n_steps = np.array([0, 1]), np.array([2.0, 2.0]), 40
-    descent.draws = iter([2])
-    descent.step()
-    assert descent.numbers.tolist() == [0, 1]
-
-
 @pytest.mark.parametrize("strategy", ["project-nearest", "project-random"])
 def test_projections_are_on_the_span(strategy):
     """The residue of a projection is orthogonal to all vectors that it is projected on."""
