@@ -16,6 +16,7 @@ from distsvc.published import backfill as backfills
 from distsvc.published.backfill import backfill, publish_commands
 from distsvc.run.job import run_job
 from distsvc.run.work.start import Display, Start
+from distsvc.storage.places.arrays import sealed
 from distsvc.storage.publishing.publication import Output
 from tests.small_runs import write_table
 
@@ -124,7 +125,7 @@ def test_failed_are_nights_whose_last_try_was_held_or_interrupted(job_file, monk
     assert [one.state for one in found] == ["kept", "published", "kept"]
     output = Output(job_file.parent / "out" / DAYS[2])
     work = output.new_work("0" * 12)
-    work.put("begun.json", json.dumps({"output": output.store.address}).encode())
+    work.put("begun.json", sealed({"output": output.store.address}))
     found = nights(job_file, reprocess="failed", settings=("model.seed=1",))
     assert [one.state for one in found] == ["kept", "kept", "published"]
 
