@@ -126,23 +126,20 @@ def mixed_rows(
     X: UserData,
     levels: Sequence[Levels | None] | None = None,
     names_of_fit: Sequence[str] | None = None,
-    name: str = "X",
 ) -> MixedTable:
     """Return the rows of X, all in memory; columns of text are categories, booleans numbers.
 
     X is an array or a table, as in `distsvc.inputs.given.rows_of`, or a list of rows. `levels` are
-    the levels found by a fit, by column; None finds them in X. `UnusableRowsError` if X (called
-    `name`) is no array or table, its columns differ from `levels` or, where X is a table, from
-    `names_of_fit`, or a value is infinite or neither a number nor text.
+    the levels found by a fit, by column; None finds them in X. `UnusableRowsError` if X is no
+    array or table, its columns differ from `levels` or, where X is a table, from `names_of_fit`, or
+    a value is infinite or neither a number nor text.
     """
-    columns, names = _columns(X, name)
+    columns, names = _columns(X)
     if levels is not None and len(levels) != len(columns):
-        raise UnusableRowsError(
-            f"{name} has {len(columns)} columns, expected {len(levels)}, as in fit"
-        )
+        raise UnusableRowsError(f"X has {len(columns)} columns, expected {len(levels)}, as in fit")
     if names is not None and names_of_fit is not None and names != tuple(names_of_fit):
         raise UnusableRowsError(
-            f"{name} has the columns {', '.join(names)}; expected {', '.join(names_of_fit)}, in "
+            f"X has the columns {', '.join(names)}; expected {', '.join(names_of_fit)}, in "
             "the order of fit"
         )
     known: list[Levels | None] = []
@@ -154,18 +151,16 @@ def mixed_rows(
         if isinstance(of, Levels) or (levels is None and is_text):
             if not (is_text or pa.types.is_null(column.type) or pa.types.is_integer(column.type)):
                 raise UnusableRowsError(
-                    f"{name}: column {shown} is {column.type}, expected a category, as in fit"
+                    f"X: column {shown} is {column.type}, expected a category, as in fit"
                 )
             words = texts_of(column) if is_text else column.cast(pa.string())
             of = of or Levels.of(words)
             rows[:, k] = of.codes(words)
         elif is_text:
-            raise UnusableRowsError(
-                f"{name}: column {shown} holds text, expected numbers, as in fit"
-            )
+            raise UnusableRowsError(f"X: column {shown} holds text, expected numbers, as in fit")
         elif not any(test(column.type) for test in _NUMBERS):
             raise UnusableRowsError(
-                f"{name}: column {shown} has the type {column.type}, expected numbers, booleans or "
+                f"X: column {shown} has the type {column.type}, expected numbers, booleans or "
                 "text: leave the column out, or make numbers of it"
             )
         else:
@@ -176,34 +171,34 @@ def mixed_rows(
         row, k = map(int, np.unravel_index(infinite.argmax(), rows.shape))
         shown = repr(names[k]) if names is not None else str(k)
         raise UnusableRowsError(
-            f"{name}: column {shown}, row {row}: expected a finite number or a missing value, "
+            f"X: column {shown}, row {row}: expected a finite number or a missing value, "
             f"found {rows[row, k]}"
         )
     return MixedTable(rows, tuple(known), names)
 
 
-def _columns(X: UserData, name: str) -> tuple[list[pa.Array], tuple[str, ...] | None]:
+def _columns(X: UserData) -> tuple[list[pa.Array], tuple[str, ...] | None]:
     """Return the columns of X as Arrow arrays, at least one, and their names if X is a table."""
     holds_objects = isinstance(X, np.ndarray) and X.dtype.kind in "OUS"
-    source = None if holds_objects else rows_of(X, Reading(name))
+    source = None if holds_objects else rows_of(X, Reading("X"))
     if source is None:
         if not (isinstance(X, (list, tuple)) or holds_objects):
-            raise not_rows_error(X, name)
-        return _of_array(X, name), None
+            raise not_rows_error(X, "X")
+        return _of_array(X), None
     if source.shape is not None:
         source.columns()  # which checks the shape
     pieces = list(source.pieces())
     if not pieces or not len(pieces[0]):
-        raise UnusableRowsError(f"{name} has no rows")
+        raise UnusableRowsError("X has no rows")
     if isinstance(pieces[0], np.ndarray):
         return [pa.array(x) for x in np.ascontiguousarray(np.concatenate(pieces).T)], None
     table = pa.Table.from_batches(pieces)
     if not table.num_columns:
-        raise UnusableRowsError(f"{name} has no columns, expected at least 1")
+        raise UnusableRowsError("X has no columns, expected at least 1")
     return [_decoded(column) for column in table.columns], tuple(table.column_names)
 
 
-def _of_array(X: UserData, name: str) -> list[pa.Array]:
+def _of_array(X: UserData) -> list[pa.Array]:
     """Return the columns of a list of rows, or of an array of objects."""
     try:
         rows = np.asarray(X, object)
@@ -211,14 +206,13 @@ def _of_array(X: UserData, name: str) -> list[pa.Array]:
         rows = np.empty(0, object)
     if rows.ndim != 2 or not rows.size:
         raise UnusableRowsError(
-            f"{name}: expected rows by columns (n, d), at least 1 of each, found the shape "
-            f"{rows.shape}"
+            f"X: expected rows by columns (n, d), at least 1 of each, found the shape {rows.shape}"
         )
     try:
         return [pa.array(x, from_pandas=True) for x in rows.T]
     except pa.ArrowException as error:
         raise UnusableRowsError(
-            f"{name}: expected numbers or text in each column: {str(error).splitlines()[0]}"
+            f"X: expected numbers or text in each column: {str(error).splitlines()[0]}"
         ) from error
 
 
