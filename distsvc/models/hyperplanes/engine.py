@@ -294,7 +294,7 @@ class TreeEngine:
         usual = int(np.median([cut.n_clusters for cut in cuts]))
         for k in range(usual - 1, 1, -1):
             fewer = [cut.tree.cut(k) for cut in cuts]
-            found = self._rand_indices(fewer)
+            found = rand_indices([cut.labels_of(self.pilot) for cut in fewer])
             if _mean_agreement(found) >= LEAST_AGREEMENT:
                 self.lowered = True
                 self.notes.append(
@@ -304,9 +304,6 @@ class TreeEngine:
                 )
                 return fewer, found
         return cuts, alike
-
-    def _rand_indices(self, cuts: Sequence[Cut]) -> np.ndarray:
-        return rand_indices([cut.labels_of(self.pilot) for cut in cuts])
 
     def _unscaled(self, cut: Cut) -> Cut:
         """Return the cut with hyperplanes in the units of the columns, for centred rows."""
