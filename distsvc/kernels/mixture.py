@@ -382,9 +382,9 @@ def expectation_maximisation(
 ):  # fmt: skip
     """Improve a mixture's parameters in place, and return the log-likelihood of the rows.
 
-    `expectation` and `maximise` document the arguments. The sums of earlier rows, `mass_before` and
-    so on, are added to those of the rows. EM ends after `max_steps`, or if a step adds less than
-    `gain` to the log-likelihood.
+    `expectation` and `maximise` document the arguments. `mass_before`, `first_before`,
+    `second_before` and `counts_before` are sums of earlier rows, added to those of the rows. EM
+    ends after `max_steps`, or if a step adds less than `gain` to the log-likelihood.
     """
     k, p = means.shape
     sums_rows = 1 if covariances.shape[1] != p or p < 2 else p

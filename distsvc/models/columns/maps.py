@@ -299,7 +299,7 @@ def _cell_median(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 
 def _lower_tail(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return which cells lie in the upper tail, and the normal scores of all, these mirrored.
+    """Return a mask of cells in the upper tail, and the scores of all ends, mirrored for these.
 
     Probabilities near 1 would lose their digits.
     """
