@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import functools
 import math
+import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -67,9 +68,17 @@ def things(number: int, name: str) -> str:
     return f"{number:,} {name}{'' if number == 1 else 's'}"
 
 
-def listed(parts: Sequence[str]) -> str:
-    """Join parts, of which there is one at least: "a, b and c"."""
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+def listed(parts: Sequence[object], most: int = sys.maxsize) -> str:
+    """Join one part or more: "a, b and c"; the parts beyond `most` are only counted."""
+    shown = [str(part) for part in parts[:most]]
+    if len(parts) > most:
+        shown.append(f"{len(parts) - most:,} more")
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def first_clause(text: str, length: int) -> str:
+    """Return the first clause of a text, cut to a length."""
+    return one_line(re.split(r"; |: these |: row | \(", text, maxsplit=1)[0], length)
 
 
 def percent(share: float) -> str:
@@ -123,13 +132,6 @@ def value(content: object) -> str:
     return str(content)
 
 
-class Caption(NamedTuple):
-    """The text below a figure, and a folded text (`more`) on how to read the figure."""
-
-    text: str = ""
-    more: str = ""
-
-
 Row = TypeVar("Row")
 
 
@@ -148,8 +150,8 @@ def folded(rows: Sequence[Row], more: str, limit: int = PAGE_LIMITS.rows) -> Fol
 
 
 FILTERS: tuple[Callable[..., object], ...] = (
-    count, folded, listed, megabytes, moment, number, one_line, percent, seconds, short_name,
-    things, value,
+    count, first_clause, folded, listed, megabytes, moment, number, one_line, percent, seconds,
+    short_name, things, value,
 )  # fmt: skip
 
 

@@ -7,12 +7,13 @@ import hashlib
 from collections.abc import Callable
 from typing import NamedTuple
 
+from distsvc.metrics import INDICES
 from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.report import Report
 from distsvc.report.figures import clusters as figures
-from distsvc.report.figures import drawing, levels, tree
+from distsvc.report.figures import drawing, levels, nights, tree
 from distsvc.report.formats import TEMPLATES, template
-from distsvc.report.sections import clusters, headline, models, nights
+from distsvc.report.sections import clusters, headline
 from distsvc.report.sections import names as naming
 
 
@@ -37,6 +38,11 @@ class PagePart(NamedTuple):
     heading: str | Callable[[Report], str]
     content: Callable[[Report], object]
     figure: Callable[[Report], object] = lambda _: None
+
+
+def _doubts(report: Report) -> list[str]:
+    """Return reasons to doubt the answer, or to try another tool."""
+    return report.levels.doubts if report.levels else []
 
 
 def _picture(report: Report) -> str | None:
@@ -64,7 +70,9 @@ def _splits(report: Report) -> str | None:
 
 
 PARTS = (
-    PagePart("warnings", "Warnings", headline.warnings),
+    PagePart(
+        "warnings", "Warnings", lambda r: [one for one in r.warnings if one not in _doubts(r)]
+    ),
     PagePart("sizes", "Cluster sizes", lambda r: not r.outliers.only and r),
     PagePart(
         "clusters",
@@ -96,11 +104,11 @@ PARTS = (
         lambda r: r.membership and figures.membership(r.membership.counts),
     ),
     PagePart("rows", "Rows of a cluster", lambda r: r.rows),
-    PagePart("doubts", "Doubts", headline.doubts),
+    PagePart("doubts", "Doubts", lambda r: [one for one in _doubts(r) if one.strip()][:12]),
     PagePart(
         "model/levels",
         lambda r: f"Why {headline.n_clusters(r)}",
-        lambda r: r.levels and models.is_shown(r.levels) and r.levels,
+        lambda r: r.levels and r.levels.has_content and r.levels,
         _hills,
     ),
     PagePart("model/choice", "Why this answer", lambda r: r.choice),
@@ -157,10 +165,10 @@ def render_page(report: Report) -> str:
             if content
         ],
         clusters=clusters,
-        headline=headline,
+        indices=INDICES,
         levels=levels,
         limits=PAGE_LIMITS,
-        models=models,
+        n_colours=len(drawing.COLOURS),
         naming=naming,
         nights=nights,
         tree=tree,

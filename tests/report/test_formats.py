@@ -7,6 +7,7 @@ from distsvc.report import formats
 from distsvc.report.formats import (
     compact,
     count,
+    listed,
     megabytes,
     moment,
     one_line,
@@ -39,6 +40,9 @@ def test_numbers_of_things():
     assert [count(x) for x in (None, 0, 1234567)] == ["–", "0", "1,234,567"]
     assert [compact(x) for x in (999_999, 1_234_567, 2.5e9)] == ["999,999", "1.235 M", "2.5 bn"]
     assert [things(n, "row") for n in (0, 1, 2000)] == ["0 rows", "1 row", "2,000 rows"]
+    assert listed(["a"]) == "a"
+    assert listed([1, 2, 3]) == listed([1, 2, 3], 3) == "1, 2 and 3"
+    assert listed(range(9), 2) == "0, 1 and 7 more"
 
 
 def test_untrusted_text_is_one_line_and_short():

@@ -283,6 +283,25 @@ class LevelsPart(ReportPart):
     why: list[str] = Field(default_factory=list)
     doubts: list[str] = Field(default_factory=list)
 
+    def shown_candidates(self, most: int) -> list[CandidatePart]:
+        """Return the best candidates, the winner among them, by number of clusters."""
+        best = sorted(self.candidates, key=lambda row: (not row.winner, -(row.standing or 0.0)))
+        return sorted(best[:most], key=lambda row: row.n_clusters)
+
+    @property
+    def has_content(self) -> bool:
+        """Whether the page has something to show besides doubts."""
+        why = any(text.strip() for text in self.why)
+        answers = len(self.granularity) > 1 or self.candidates or self.models
+        return bool(self.tree.branches or why or answers)
+
+
+CLEARLY_BETTER = 0.9
+"""Probability from which the run's answer is clearly better than another."""
+
+MIN_PART = 0.15
+"""Minimum share of a cluster's rows to count as a part of a divided cluster."""
+
 
 class Considered(ReportPart):
     """An algorithm that was tried, and its number of clusters."""
@@ -325,6 +344,27 @@ class AlternativePart(ReportPart):
             if len(row) != self.n_clusters:
                 raise ValueError(f"expected rows of {self.n_clusters} clusters, found {len(row)}")
         return self
+
+    @property
+    def is_close(self) -> bool:
+        """Whether the run's answer is not clearly better."""
+        return self.chance < CLEARLY_BETTER
+
+    @property
+    def divided(self) -> list[tuple[int, list[float]]]:
+        """The clusters that it divides, with the shares of their parts, the largest first."""
+        shares = [[n / (sum(row) or 1) for n in row] for row in self.rows]
+        parts = [sorted((one for one in own if one >= MIN_PART), reverse=True) for own in shares]
+        pairs = zip(self.label, parts, strict=True)
+        return [(label, own) for label, own in pairs if len(own) > 1]
+
+    @property
+    def joined(self) -> list[list[int]]:
+        """The groups of clusters that it joins."""
+        homes: dict[int, list[int]] = {}
+        for label, row in zip(self.label, self.rows, strict=True):
+            homes.setdefault(row.index(max(row)), []).append(label)
+        return [group for _, group in sorted(homes.items()) if len(group) > 1]
 
 
 class ChoicePart(ReportPart):

@@ -133,6 +133,12 @@ class CheckPart(ReportPart):
         return fields | {"found": self.found, "limit": self.limit}
 
 
+EVENT_ORDER = (
+    "split", "absorbed", "disappeared", "split off", "returned", "appeared", "survived",
+)  # fmt: skip
+"""Kinds of changes of clusters, in the order of the page's table."""
+
+
 class StoryPart(ReportPart):
     """The change of a cluster since the previous run (`distsvc.models.nights.continuity`).
 
@@ -150,6 +156,12 @@ class StoryPart(ReportPart):
     def is_new(self) -> bool:
         """Whether its id is used for the first time."""
         return self.event == "appeared" or (self.event == "split" and self.rows_after > 0)
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """The key that sorts clusters by kind of change, survivors last, and by size."""
+        kind = "split off" if self.event == "split" and self.is_new else self.event
+        return EVENT_ORDER.index(kind), -max(self.rows_before, self.rows_after), self.id
 
     @property
     def has_ended(self) -> bool:

@@ -17,7 +17,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from distsvc.report.content.night import Night
-from distsvc.report.content.parts import Moves
+from distsvc.report.content.parts import LineagePart, Moves
 from distsvc.report.figures.drawing import (
     CARD,
     COLOURS,
@@ -321,6 +321,29 @@ def _untangled(found: Flow) -> Flow:
         rows[:, after],
         found.others,
     )
+
+
+ENDED = {"split": "split", "absorbed": "absorbed", "disappeared": "gone"}
+"""Words in the drawing for clusters that have ended, by event."""
+
+
+def moved_rows(found: LineagePart) -> Flow | None:
+    """Return the rows that moved, for the drawing; None if there are fewer than two clusters."""
+    if found.moves is None or found.mode == "assign" or not found.rows:
+        return None
+    moved = flow(found.moves)
+    several = max(len(moved.before), len(moved.after)) > 1
+    return moved if several and moved.rows.sum() > 0 else None
+
+
+def draw_moves(found: LineagePart, colours: Mapping[int, str]) -> str | None:
+    """Draw the rows that moved, in the colours of this run's clusters by id."""
+    moved = moved_rows(found)
+    if moved is None:
+        return None
+    before = {s.id: ENDED[s.event] for s in found.clusters if s.event in ENDED and not s.is_new}
+    after = {s.id: "new" for s in found.clusters if s.is_new}
+    return alluvial(moved, (before, after), colours)
 
 
 class Bar(NamedTuple):

@@ -1,1 +1,1 @@
-"""The sections of the page, each worked out from its part of the report."""
+"""What the page computes from the report: the answer, names of clusters, tables of columns."""

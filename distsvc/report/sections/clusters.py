@@ -11,7 +11,7 @@ from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.parts import ColumnPart, ColumnsPart, ProfileColumn, ProfilePart, Spread
 from distsvc.report.content.report import Report
 from distsvc.report.figures.profiles import place_in_range
-from distsvc.report.formats import listed, number, percent, short_name
+from distsvc.report.formats import number, percent, short_name
 
 MIN_EXPLAINED = 0.01
 """Minimum explained share of a column's spread for the column to count as informative."""
@@ -50,16 +50,12 @@ class ComparedRow(NamedTuple):
     cells: list[ComparedCell]
 
 
-def by_explained(columns: Sequence[ColumnPart]) -> list[ColumnPart]:
-    """Return the columns, the most informative about clusters first."""
-    return sorted(columns, key=lambda one: -one.explained_share)
-
-
 def comparable(found: ColumnsPart) -> list[ColumnPart]:
     """Return the columns with values by cluster, in the order of the table."""
     if len(found.label) < 2:
         return []
-    return by_explained([one for one in found.columns if one.rows or one.quartiles])
+    by_cluster = (one for one in found.columns if one.rows or one.quartiles)
+    return sorted(by_cluster, key=lambda one: -one.explained_share)
 
 
 def compared_rows(one: ColumnPart, sizes: Sequence[int]) -> list[ComparedRow]:
@@ -137,36 +133,6 @@ def _absent(one: ColumnPart, sizes: Sequence[int]) -> str:
         return ""
     filled = "" if one.filled is None else f", filled with {number(one.filled)}"
     return f"{percent(one.missing / max(sum(sizes), one.missing))} missing{filled}"
-
-
-def explained_text(share: float | None) -> str:
-    """Format the share of a column's spread that lies between clusters."""
-    if share is None:
-        return "–"
-    return "nothing" if share < MIN_EXPLAINED else f"{100 * share:.0f}\u00a0%"
-
-
-def columns_summary(features: Sequence[ColumnPart]) -> list[str]:
-    """Return sentences on the columns that distinguish clusters, and the columns that don't."""
-    known = [one for one in features if one.explained is not None]
-    carry = [one.column for one in known if one.explained_share >= 0.2]
-    silent = [one.column for one in known if one.explained_share < MIN_EXPLAINED]
-    sentences = []
-    if carry:
-        verb = "carries" if len(carry) == 1 else "carry"
-        sentences.append(f"{_names(carry)} {verb} the division.")
-    if silent:
-        verb = "says" if len(silent) == 1 else "say"
-        sentences.append(f"{_names(silent)} {verb} nothing about it.")
-    return sentences
-
-
-def _names(columns: Sequence[str]) -> str:
-    most = PAGE_LIMITS.names
-    names = [short_name(name, PAGE_LIMITS.name) for name in columns[:most]]
-    if len(columns) > most:
-        names.append(f"{len(columns) - most:,} more")
-    return listed(names)
 
 
 class QuartileBar(NamedTuple):
