@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Field
 
 from distsvc.report.content.parts import (
     Finite,
@@ -14,31 +14,19 @@ from distsvc.report.content.parts import (
     ReportPart,
     Size,
     Unsaid,
-    check_lengths,
 )
 
-SPLIT, LEAF = "a split", "a cluster"
-"""Tags of the two kinds of nodes; errors leave them out of a field's name."""
-
-Grid = Annotated[list[Number], Field(min_length=2)]
 Point = Annotated[list[Finite], Field(min_length=2, max_length=2)]
 
 
 class DomainPart(ReportPart):
     """A decision function f on a grid (y, x), its support vectors and equilibria, in raw units."""
 
-    grid_x: Grid
-    grid_y: Grid
+    grid_x: list[Number]
+    grid_y: list[Number]
     f: list[list[Number]]
     support_vectors: list[Point]
     equilibria: list[Point]
-
-    @model_validator(mode="after")
-    def _on_the_grid(self) -> Self:
-        check_lengths(self.grid_y, self.f)
-        for row in self.f:
-            check_lengths(self.grid_x, row)
-        return self
 
 
 class Term(ReportPart):
@@ -51,7 +39,6 @@ class Term(ReportPart):
 class Density(ReportPart):
     """A density y at rising places x; empty if there is none."""
 
-    _equally_long = ("x", "y")
     x: list[Number]
     y: list[Number]
 
@@ -59,7 +46,6 @@ class Density(ReportPart):
 class NodeSample(ReportPart):
     """Projections of sampled rows of a node, and the rows' clusters."""
 
-    _equally_long = ("x", "label")
     x: list[Number]
     label: list[Label]
 
@@ -112,14 +98,7 @@ class LeafNode(ReportPart):
     label: Label
 
 
-def _kind_of_node(node: object) -> str:
-    is_leaf = isinstance(node, LeafNode) or (isinstance(node, dict) and "label" in node)
-    return LEAF if is_leaf else SPLIT
-
-
-TreeNode = Annotated[
-    Annotated[SplitNode, Tag(SPLIT)] | Annotated[LeafNode, Tag(LEAF)], Discriminator(_kind_of_node)
-]
+TreeNode = SplitNode | LeafNode
 
 
 class Curve(ReportPart):
@@ -128,17 +107,10 @@ class Curve(ReportPart):
     `chosen` is the chosen number, and `by` is how it was chosen.
     """
 
-    _equally_long = ("clusters", "share")
     clusters: list[Size]
     share: list[Number]
     chosen: Size
     by: str
-
-    @model_validator(mode="after")
-    def _one_cluster_first(self) -> Self:
-        if self.clusters != list(range(1, len(self.clusters) + 1)):
-            raise ValueError("expected clusters from 1 on, found others")
-        return self
 
 
 class ClusterRule(ReportPart):
@@ -158,22 +130,6 @@ class TreePart(ReportPart):
     nodes: Annotated[list[TreeNode], Field(min_length=1)]
     curve: Curve
     rules: list[ClusterRule]
-
-    @model_validator(mode="after")
-    def _a_tree(self) -> Self:
-        """Check that ids are unique, and that all nodes are below the root."""
-        by_id = {node.id: node for node in self.nodes}
-        reached, waiting = {self.nodes[0].id}, [self.nodes[0]]
-        while waiting:
-            node = waiting.pop()
-            for side in (node.below, node.above) if isinstance(node, SplitNode) else ():
-                if side not in by_id or side in reached:
-                    raise ValueError(f"expected one node of the id {side} below {node.id}")
-                reached.add(side)
-                waiting.append(by_id[side])
-        if len(reached) < len(self.nodes):
-            raise ValueError("expected all nodes below the first, found others")
-        return self
 
 
 class Branch(ReportPart):
@@ -207,6 +163,11 @@ class Branch(ReportPart):
     label: Label | None = None
     profile: list[Point] = Field(default_factory=list)
 
+    @property
+    def is_cluster(self) -> bool:
+        """Whether the page draws it as a cluster: the root stands for rows without another."""
+        return self.kept or self.parent is None
+
 
 class LevelTreePart(ReportPart):
     """A tree of level sets: the branches to draw, the root first; `n_hidden` more exist."""
@@ -214,24 +175,6 @@ class LevelTreePart(ReportPart):
     top: Finite = 0.0
     branches: list[Branch] = Field(default_factory=list)
     n_hidden: Size = 0
-
-    @model_validator(mode="after")
-    def _a_tree(self) -> Self:
-        """Check that ids are unique, and that no branch is its own ancestor."""
-        parents = {branch.id: branch.parent for branch in self.branches}
-        if len(parents) < len(self.branches):
-            raise ValueError("expected branches of different ids")
-        checked: set[int | None] = {branch.id for branch in self.branches[:1]}
-        for start in parents:
-            way: set[int | None] = set()
-            here: int | None = start
-            while here in parents and here not in checked:
-                if here in way:
-                    raise ValueError(f"expected no branch above itself, found {here}")
-                way.add(here)
-                here = parents[here]
-            checked |= way
-        return self
 
 
 class LevelModel(ReportPart):
@@ -330,20 +273,12 @@ class AlternativePart(ReportPart):
 
     """
 
-    _equally_long = ("label", "rows")
     view: str
     n_clusters: Size
     chance: Number
     rejected: Unsaid[bool] = False
     label: list[Label]
     rows: list[list[Size]]
-
-    @model_validator(mode="after")
-    def _clusters(self) -> Self:
-        for row in self.rows:
-            if len(row) != self.n_clusters:
-                raise ValueError(f"expected rows of {self.n_clusters} clusters, found {len(row)}")
-        return self
 
     @property
     def is_close(self) -> bool:

@@ -1,13 +1,15 @@
 """The base of all parts of ``report.json``, and the types of their fields.
 
 Unknown numbers are None, and NaN reads as None. Fields with a default may be missing from a file.
+A file is compared with the manifest's checksum before it is parsed. So only the types of fields are
+checked here, not the lengths of lists or the shapes of trees.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence, Sized
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -16,7 +18,6 @@ from pydantic import (
     JsonValue,
     SerializerFunctionWrapHandler,
     model_serializer,
-    model_validator,
 )
 
 from distsvc.errors.forms import Form
@@ -50,13 +51,6 @@ Finite = Annotated[float, BeforeValidator(_finite)]
 """A finite number; None, NaN and infinity read as 0."""
 
 
-def check_lengths(*parts: Sized) -> None:
-    """Raise ValueError unless all lists have the same length."""
-    lengths = [len(part) for part in parts]
-    if len(set(lengths)) > 1:
-        raise ValueError(f"expected lists as long as each other, found the lengths {lengths}")
-
-
 _UNSAID = "unsaid"
 Value = TypeVar("Value")
 Unsaid = Annotated[Value, _UNSAID]
@@ -65,14 +59,6 @@ Unsaid = Annotated[Value, _UNSAID]
 
 class ReportPart(Form):
     """A part of the report."""
-
-    _equally_long: ClassVar[tuple[str, ...]] = ()
-    """Names of lists that must have the same length."""
-
-    @model_validator(mode="after")
-    def _check_equally_long(self) -> Self:
-        check_lengths(*(getattr(self, name) for name in self._equally_long))
-        return self
 
     @model_serializer(mode="wrap")
     def _said(self, dump: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
@@ -172,7 +158,6 @@ class StoryPart(ReportPart):
 class Moves(ReportPart):
     """Counts of rows by earlier and present id, for all pairs of clusters that share rows."""
 
-    _equally_long = ("before", "after", "rows")
     before: list[Label]
     after: list[Label]
     rows: list[Size]
@@ -328,12 +313,6 @@ class Spread(ReportPart):
     upper: Number
     share: Number
 
-    @model_validator(mode="after")
-    def _rising(self) -> Self:
-        if not self.lower <= self.median <= self.upper:
-            raise ValueError("expected quartiles that rise, found others")
-        return self
-
 
 class ProfileColumn(ReportPart):
     """One column of a cluster's profile.
@@ -381,12 +360,6 @@ class ProfilePart(ReportPart):
     rows: Size
     columns: list[ProfileColumn]
     typical: list[TypicalRow]
-
-    @model_validator(mode="after")
-    def _values(self) -> Self:
-        for row in self.typical:
-            check_lengths(self.columns, row.values)
-        return self
 
 
 class ColumnPart(ReportPart):
@@ -441,12 +414,6 @@ class ColumnPart(ReportPart):
         """The explained share, 0 if it is unknown."""
         return self.explained or 0.0
 
-    @model_validator(mode="after")
-    def _levels(self) -> Self:
-        for row in self.rows:
-            check_lengths(self.levels, row)
-        return self
-
 
 class ColumnsPart(ReportPart):
     """Columns of the table by clusters (k), the largest clusters first.
@@ -454,21 +421,11 @@ class ColumnsPart(ReportPart):
     Medians are of `sample` rows. `n_hidden` columns are not listed.
     """
 
-    _equally_long = ("label", "size")
-
     label: list[Label]
     size: list[Size]
     sample: Size
     columns: list[ColumnPart]
     n_hidden: Unsaid[Size] = 0
-
-    @model_validator(mode="after")
-    def _clusters(self) -> Self:
-        for column in self.columns:
-            for each in (column.rows, column.quartiles, column.leaning, column.absent):
-                if each:
-                    check_lengths(self.label, each)
-        return self
 
 
 class ProfilesPart(ReportPart):

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, JsonValue, PrivateAttr, model_validator
+from pydantic import Field, JsonValue, PrivateAttr
 
 from distsvc.errors.forms import parsed
 from distsvc.report.content.model_parts import (
-    LEAF,
-    SPLIT,
     ChoicePart,
     DomainPart,
     LevelsPart,
@@ -83,12 +80,6 @@ class ClusterRow(ReportPart):
     share: Number
     outliers: Size = 0
 
-    @model_validator(mode="after")
-    def _not_more_outliers_than_rows(self) -> Self:
-        if self.outliers > self.rows:
-            raise ValueError(f"expected {self.rows} outliers at most, found {self.outliers}")
-        return self
-
 
 class OutlierPart(ReportPart):
     """The outliers.
@@ -117,17 +108,6 @@ class ScoreHistogram(ReportPart):
     title: Unsaid[str] = ""
     boundary: Unsaid[Number | None] = 0.0
 
-    @model_validator(mode="after")
-    def _bins(self) -> Self:
-        if self.counts and len(self.edges) != len(self.counts) + 1:
-            raise ValueError(
-                f"expected {len(self.counts) + 1} edges of {len(self.counts)} counts, found "
-                f"{len(self.edges)}"
-            )
-        if any(after < before for before, after in pairwise(self.edges)):
-            raise ValueError("expected rising edges, found falling ones")
-        return self
-
 
 class Sample(ReportPart):
     """Sampled rows in a plane.
@@ -138,7 +118,6 @@ class Sample(ReportPart):
     outliers that are too far out to be drawn, and `filled` of the drawn rows with a missing value.
     """
 
-    _equally_long = ("label", "outlier", "x", "y")
     kind: Literal["columns", "single", "pca", "clusters"]
     axes: Annotated[list[str], Field(min_length=2, max_length=2)]
     explained: Unsaid[Annotated[list[Number], Field(min_length=2, max_length=2)] | None] = None
@@ -264,4 +243,4 @@ class Report(ReportPart):
 
         Raises `DataError` for other content, with the file `name` and the first wrong field.
         """
-        return parsed(cls, content, name, "the report", (SPLIT, LEAF))
+        return parsed(cls, content, name, "the report", ("SplitNode", "LeafNode"))

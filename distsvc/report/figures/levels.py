@@ -7,7 +7,6 @@ own from top to bottom, and no two texts overlap.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from distsvc.report.content.model_parts import LevelTreePart
+from distsvc.report.content.model_parts import Branch, LevelTreePart
 from distsvc.report.figures import drawing
 from distsvc.report.figures.drawing import GREY, INK, JOINED, PHONE_WIDTH, WEAK
 from distsvc.report.figures.mpl import Axes, Figure, Patch
@@ -30,7 +29,6 @@ class HillLayout:
 
     max_clusters: int = 36  # the caption counts the others
     max_weak: int = 6
-    max_points: int = 60  # of an outline
     axis: float = 0.9  # width of the axis of levels
     height: float = 3.1
     legend: float = 0.56
@@ -46,26 +44,12 @@ class HillLayout:
 HILLS = HillLayout()
 
 
-class Hill(NamedTuple):
-    """A branch of the tree; `levels` fall, and are shares of the tree's highest level."""
-
-    id: int
-    parent: int | None
-    birth: float
-    death: float
-    mass: float
-    z: float | None
-    kept: bool
-    label: int | None
-    levels: Array
-    shares: Array
-
-
 class Slot(NamedTuple):
     """The position of a hill, from `left`. Hills that merge into it are to its right, to `end`."""
 
-    hill: Hill
+    hill: Branch
     children: tuple[Slot, ...]  # the highest valley first
+    levels: Array  # falling, as shares of the tree's highest level
     own: Array  # share of rows at each level, without the rows of drawn children
     left: float
     width: float
@@ -74,13 +58,13 @@ class Slot(NamedTuple):
 
     def edges(self, level: float, merged: int) -> tuple[float, float]:
         """Return the left and the right end at a level, after some children have merged."""
-        own = _at(level, self.hill, self.own)
-        peak = _peak(self.hill, self.own, [child.hill for child in self.children])
+        own = _at(level, self.levels, self.own)
+        peak = _peak(self.levels, self.own, [child.hill for child in self.children])
         if not merged:
             half = self.width / 2 * (own / peak if peak > 0 else 1)
             return self.left + self.width / 2 - half, self.left + self.width / 2 + half
         last = self.children[merged - 1]
-        grown = own - _at(last.hill.death, self.hill, self.own)
+        grown = own - _at(last.hill.death, self.levels, self.own)
         return self.left - self.unit / 2 * (own - peak), last.end + self.unit / 2 * grown
 
 
@@ -90,8 +74,7 @@ def level_tree(tree: LevelTreePart, colours: Mapping[int, str]) -> Figure:
 
     The tree must have at least one branch, and `colours` a colour for each cluster's label.
     """
-    found = hills(tree)
-    shown = drawn_hills(found)
+    shown = drawn_hills(tree.branches)
     wide, high = _width(shown), HILLS.head + HILLS.height + HILLS.ground + HILLS.legend
     room = wide - HILLS.axis - 2 * HILLS.margin
     figure = Figure(figsize=(wide, high))
@@ -104,7 +87,7 @@ def level_tree(tree: LevelTreePart, colours: Mapping[int, str]) -> Figure:
         )
     )
     scale = Scale(shown)
-    joins = _joins(found)
+    joins = _joins(tree.branches)
     slots = list(_walk(_layout(shown, room)))
     inks: dict[int, str] = {}
     for slot in slots:
@@ -120,7 +103,7 @@ def level_tree(tree: LevelTreePart, colours: Mapping[int, str]) -> Figure:
     legend = []
     if max(joins.values()) >= 0:
         legend.append(Patch(color=JOINED, label="clusters run together"))
-    if any(not hill.kept for hill in shown):
+    if any(not hill.is_cluster for hill in shown):
         legend.append(Patch(color=WEAK, label="too weak for a cluster"))
     if legend:
         figure.legend(
@@ -132,35 +115,14 @@ def level_tree(tree: LevelTreePart, colours: Mapping[int, str]) -> Figure:
 
 def width(tree: LevelTreePart) -> float:
     """Return the width of the drawing of a tree."""
-    return _width(drawn_hills(hills(tree)))
+    return _width(drawn_hills(tree.branches))
 
 
-def hills(tree: LevelTreePart) -> list[Hill]:
-    """Return the branches, the root first, with values clipped to their ranges."""
-    top = max([tree.top, *(branch.birth for branch in tree.branches)])
-    ids = {branch.id for branch in tree.branches}
-    found: list[Hill] = []
-    for branch in tree.branches:
-        is_root = not found
-        birth = _share(branch.birth, top)
-        death = 0.0 if is_root else min(birth, _share(branch.death, top))
-        mass = 1.0 if is_root else _share(branch.mass)
-        parent = None if is_root else branch.parent if branch.parent in ids else found[0].id
-        levels, shares = _profile(branch.profile, birth, death, mass, top)
-        kept = is_root or branch.kept
-        found.append(
-            Hill(
-                branch.id, parent, birth, death, mass, branch.z, kept, branch.label, levels, shares
-            )
-        )
-    return found
-
-
-def drawn_hills(found: Sequence[Hill]) -> list[Hill]:
+def drawn_hills(found: Sequence[Branch]) -> list[Branch]:
     """Return the hills to draw: the largest clusters, then the clearest of the others."""
     by_id = {hill.id: hill for hill in found}
     chosen = {hill.id for hill in found[:1]}
-    clusters = sorted((hill for hill in found if hill.kept), key=lambda hill: -hill.mass)
+    clusters = sorted((hill for hill in found if hill.is_cluster), key=lambda hill: -hill.mass)
     for hill in clusters[: HILLS.max_clusters]:
         on_the_way, way = hill, set()
         while on_the_way.parent is not None and on_the_way.id not in chosen:
@@ -168,9 +130,9 @@ def drawn_hills(found: Sequence[Hill]) -> list[Hill]:
             on_the_way = by_id[on_the_way.parent]
         # Some clusters stand on long chains of other hills.
         chosen |= way if len(chosen) + len(way) <= 200 else set()
-    weak = [(-math.inf if hill.z is None else hill.z, hill) for hill in found if not hill.kept]
+    weak = [hill for hill in found if not hill.is_cluster]
     room = min(HILLS.max_weak, 40 - len(chosen))
-    for _, hill in sorted(weak, key=lambda pair: (-pair[0], -pair[1].mass)):
+    for hill in sorted(weak, key=lambda hill: (-(hill.z or 0.0), -hill.mass)):
         if room > 0 and hill.id not in chosen and hill.parent in chosen:
             chosen.add(hill.id)
             room -= 1
@@ -180,8 +142,8 @@ def drawn_hills(found: Sequence[Hill]) -> list[Hill]:
 class Scale:
     """Heights of levels: logarithmic, but linear below an eighth of the lowest cluster's top."""
 
-    def __init__(self, shown: Sequence[Hill]) -> None:
-        lowest_top = min(hill.birth for hill in shown if hill.kept)
+    def __init__(self, shown: Sequence[Branch]) -> None:
+        lowest_top = min(hill.birth for hill in shown if hill.is_cluster)
         lowest_valley = min((hill.death for hill in shown[1:]), default=0.0)
         self.fine = max(lowest_top / 8, 2 * lowest_valley, 1e-12)
 
@@ -203,54 +165,44 @@ class Scale:
         return taken
 
 
-def _share(number: float, of: float = 1.0) -> float:
-    return min(1.0, max(0.0, number / of)) if of > 0 else 0.0
-
-
-def _shade(hill: Hill, colours: Mapping[int, str]) -> str:
-    if not hill.kept:
+def _shade(hill: Branch, colours: Mapping[int, str]) -> str:
+    if not hill.is_cluster:
         return WEAK
     return GREY if hill.label is None else colours.get(hill.label, GREY)
 
 
-def _profile(
-    points: Sequence[Sequence[float]], birth: float, death: float, mass: float, top: float
-) -> tuple[Array, Array]:
+def _outline(hill: Branch) -> tuple[Array, Array]:
     """Return falling levels and rising shares of rows, from birth to death."""
-    inside = [(_share(level, top), _share(share)) for level, share in points]
-    inside = sorted((-level, min(share, mass)) for level, share in inside if death < level < birth)
-    inside = inside[:: len(inside) // HILLS.max_points + 1]
-    first = inside[0][1] if inside else mass
-    if points and _share(points[0][0], top) >= birth:
-        first = min(first, _share(points[0][1]))
-    levels = np.array([birth, *(-level for level, _ in inside), death])
-    shares = np.array([first, *(share for _, share in inside), mass])
-    return levels, np.maximum.accumulate(shares)
+    inside = [point for point in hill.profile if hill.death < point[0] < hill.birth]
+    first = inside[0][1] if inside else hill.mass
+    if hill.profile and hill.profile[0][0] >= hill.birth:
+        first = min(first, hill.profile[0][1])
+    levels, shares = np.array([[hill.birth, first], *inside, [hill.death, hill.mass]]).T
+    return levels, np.maximum.accumulate(np.minimum(shares, hill.mass))
 
 
-def _at(level: float, hill: Hill, values: Array) -> float:
-    return float(np.interp(level, hill.levels[::-1], values[::-1]))
+def _at(level: float, levels: Array, values: Array) -> float:
+    return float(np.interp(level, levels[::-1], values[::-1]))
 
 
-def _peak(hill: Hill, own: Array, children: Sequence[Hill]) -> float:
+def _peak(levels: Array, own: Array, children: Sequence[Branch]) -> float:
     """Return a hill's own share of the rows when the first of its children merges."""
-    return _at(children[0].death if children else hill.death, hill, own)
+    return _at(children[0].death, levels, own) if children else float(own[-1])
 
 
-def _joins(found: Sequence[Hill]) -> dict[int, float]:
+def _joins(found: Sequence[Branch]) -> dict[int, float]:
     """Return the level at and below which each hill contains several clusters; -1 if none."""
     by_id = {hill.id: hill for hill in found}
     joins = dict.fromkeys(by_id, -1.0)
     for hill in found:
-        seen: set[int] = set()
-        while hill.kept and hill.parent is not None and hill.id not in seen:
-            seen.add(hill.id)
-            joins[hill.parent] = max(joins[hill.parent], hill.death)
-            hill = by_id[hill.parent]._replace(kept=True)
+        here = hill
+        while hill.is_cluster and here.parent is not None:
+            joins[here.parent] = max(joins[here.parent], here.death)
+            here = by_id[here.parent]
     return joins
 
 
-def _label(hill: Hill) -> str:
+def _label(hill: Branch) -> str:
     return "" if hill.label is None else one_line(hill.label, 6)
 
 
@@ -258,49 +210,50 @@ def _extent(text: str) -> float:
     return HILLS.digit * (len(text) - 0.4 * text.count("."))
 
 
-def _narrowest(shown: Sequence[Hill]) -> float:
+def _narrowest(shown: Sequence[Branch]) -> float:
     longest = max(len(_label(hill)) for hill in shown)
     return max(HILLS.narrowest, (7 * HILLS.digit * longest + 2) / 72)
 
 
-def _width(shown: Sequence[Hill]) -> float:
+def _width(shown: Sequence[Branch]) -> float:
     beside, n_hills = HILLS.axis + 2 * HILLS.margin, len(shown)
     # A screen shows 7.4 inches without scrolling.
     comfortable = min(7.4, max(PHONE_WIDTH, beside + (HILLS.roomy + HILLS.gap) * n_hills))
     return max(comfortable, beside + 1.08 * (_narrowest(shown) + HILLS.gap) * n_hills)
 
 
-def _layout(shown: Sequence[Hill], room: float) -> Slot:
+def _layout(shown: Sequence[Branch], room: float) -> Slot:
     """Give each hill a slot as wide as its share of the rows, or of the minimum width."""
-    below: dict[int, list[Hill]] = {hill.id: [] for hill in shown}
+    below: dict[int, list[Branch]] = {hill.id: [] for hill in shown}
     for hill in shown:
         if hill.parent is not None:
             below[hill.parent].append(hill)
     for children in below.values():
         children.sort(key=lambda hill: -hill.death)
-    own = {}
+    levels, own = {}, {}
     for hill in shown:
-        alone = hill.shares - sum(
-            np.where(hill.levels <= child.death, child.mass, 0) for child in below[hill.id]
+        levels[hill.id], shares = _outline(hill)
+        alone = shares - sum(
+            np.where(levels[hill.id] <= child.death, child.mass, 0) for child in below[hill.id]
         )
         own[hill.id] = np.maximum.accumulate(np.maximum(alone, 0))
-    peaks = [_peak(hill, own[hill.id], below[hill.id]) for hill in shown]
+    peaks = [_peak(levels[hill.id], own[hill.id], below[hill.id]) for hill in shown]
     late = sum(own[hill.id][-1] for hill in shown) - sum(peaks)
     narrowest = max(_narrowest(shown), min(HILLS.roomy, 0.6 * room / len(shown) - HILLS.gap))
     unit = unit_length(peaks, float(late), room - HILLS.gap * (len(shown) - 1), narrowest)
 
-    def place(hill: Hill, start: float) -> Slot:
+    def place(hill: Branch, start: float) -> Slot:
         values = own[hill.id]
-        peak = _peak(hill, values, below[hill.id])
+        peak = _peak(levels[hill.id], values, below[hill.id])
         left = start + unit / 2 * (values[-1] - peak)
         across = max(narrowest, unit * peak)
         end, reached, children = left + across, peak, []
         for child in below[hill.id]:
-            grown = _at(child.death, hill, values)
+            grown = _at(child.death, levels[hill.id], values)
             children.append(place(child, end + unit / 2 * (grown - reached) + HILLS.gap))
             end, reached = children[-1].end, grown
         end += unit / 2 * (values[-1] - reached)
-        return Slot(hill, tuple(children), values, left, across, end, unit)
+        return Slot(hill, tuple(children), levels[hill.id], values, left, across, end, unit)
 
     return place(shown[0], 0.0)
 
@@ -329,7 +282,7 @@ def _draw_hill(axes: Axes, slot: Slot, shade: str, joined: float, scale: Scale) 
     ends = [(child.hill.death, 1) for child in slot.children]
     ends += [(joined, 0)] if joined > hill.death else []
     for low, joins in [*sorted(ends, reverse=True), (hill.death, 0)]:
-        within = hill.levels[(hill.levels < high) & (hill.levels > low)]
+        within = slot.levels[(slot.levels < high) & (slot.levels > low)]
         outlines[JOINED if high <= joined else shade] += [
             (float(scale(level)), *slot.edges(level, merged)) for level in (high, *within, low)
         ]
@@ -356,7 +309,7 @@ def _draw_valleys(axes: Axes, slots: Sequence[Slot], inks: Mapping[int, str], sc
     size, turn = (9, 0) if 9 * longest < room else (8, 0) if 8 * longest < room else (7.5, 90)
     for start, child in valleys:
         height, ink = float(scale(child.hill.death)), inks[child.hill.id]
-        thick = 1.3 if child.hill.kept else 0.8
+        thick = 1.3 if child.hill.is_cluster else 0.8
         end = child.left + child.width
         axes.plot(
             [start, end], [height] * 2, color=ink, linewidth=thick, solid_capstyle="butt", zorder=3
@@ -375,7 +328,7 @@ def _write_labels(axes: Axes, slots: Sequence[Slot], scale: Scale) -> None:
     longest = max(len(_label(slot.hill)) for slot in slots)
     size = min(10.5, narrowest / HILLS.digit / max(1, longest))
     for slot in slots:
-        if slot.hill.kept:
+        if slot.hill.is_cluster:
             axes.annotate(
                 _label(slot.hill), (slot.left + slot.width / 2, float(scale(slot.hill.birth))),
                 xytext=(0, 2.5), textcoords="offset points", ha="center", va="bottom",

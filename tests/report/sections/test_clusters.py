@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-from distsvc.errors import DataError
 from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.sections.clusters import bars, compared_rows
 from tests.report.reports import Page, make_profiles, make_report, page_text, rendered, typed
@@ -278,9 +277,3 @@ def test_the_list_says_which_columns_carry_the_division_and_which_say_nothing():
     assert "Columns age carries the division. premium says nothing about it. Column" in text
     assert "age count, logarithm whole numbers 6.7 % 41 % premium binary nothing" in text
     assert "1 column is not a feature country input.exclude" in text
-
-
-@pytest.mark.parametrize("field", ["quartiles", "leaning", "absent"])
-def test_a_column_of_other_clusters_is_refused(field):
-    with pytest.raises(DataError, match="as long as each other"):
-        typed(with_columns(AGE | {field: AGE[field][:1]}))

@@ -3,7 +3,6 @@ import re
 import numpy as np
 import pytest
 
-from distsvc.errors import DataError
 from distsvc.report.content.parts import Moves
 from distsvc.report.figures import nights as figures
 from distsvc.report.figures.drawing import GREY, cluster_colours, variable
@@ -326,11 +325,3 @@ def test_untrusted_text_is_escaped():
     for other in ({"path": None}, {"mode": "assign"}):
         changed = report | {"lineage": report["lineage"] | other}
         assert Page(rendered(changed)).tags.count("script") == 1
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_moves_of_another_shape_are_refused():
-    report = make_night_report()
-    report["lineage"]["moves"]["rows"].pop()
-    with pytest.raises(DataError, match=r"lineage\.moves.*lists as long as each other"):
-        typed(report)
