@@ -12,6 +12,7 @@ from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.report import Report
 from distsvc.report.figures import clusters as figures
 from distsvc.report.figures import drawing, levels, nights, tree
+from distsvc.report.figures.profiles import place_in_range
 from distsvc.report.formats import TEMPLATES, template
 from distsvc.report.sections import clusters, headline
 from distsvc.report.sections import names as naming
@@ -171,5 +172,6 @@ def render_page(report: Report) -> str:
         n_colours=len(drawing.COLOURS),
         naming=naming,
         nights=nights,
+        place_in_range=place_in_range,
         tree=tree,
     )

@@ -1,1 +1,1 @@
-"""What the page computes from the report: the answer, names of clusters, tables of columns."""
+"""What the page computes from the report: the answer, names of clusters, numbers of tables."""

@@ -1,12 +1,12 @@
 """The page's tables of clusters by column, list of columns, and profile cards."""
 
 import re
+from typing import NamedTuple
 
 import pytest
 
 from distsvc.report.content.limits import PAGE_LIMITS
-from distsvc.report.sections.clusters import bars, compared_rows
-from tests.report.reports import Page, make_profiles, make_report, page_text, rendered, typed
+from tests.report.reports import Page, make_profiles, make_report, page_text, rendered
 
 pytestmark = pytest.mark.usefixtures("no_figures")
 
@@ -17,8 +17,20 @@ def with_profiles(n_clusters, told=None):
     return report
 
 
+class Bar(NamedTuple):
+    left: float
+    width: float
+    median: float
+
+
+BAR = re.compile(
+    r'"left:(.*?)%;width:calc\((.*?)% [^"]*"></span><span class="median" style="left:(.*?)%'
+)
+
+
 def first_bars(report):
-    return bars(typed(report).profiles.clusters[0].columns[0])
+    """Return the bars of the first column of the first card: of the cluster, and of others."""
+    return [Bar(*map(float, one)) for one in BAR.findall(rendered(report))[:2]]
 
 
 def test_a_profile_in_words():
@@ -213,24 +225,28 @@ def with_columns(*columns, label=(0, 1), size=(1000, 500)):
 
 
 def row_of(column):
-    part = typed(with_columns(column)).columns
-    (row,) = compared_rows(part.columns[0], part.size)
-    return row
+    """Return the text of a column's row in the table by columns, and the sides of its cells."""
+    (row,) = re.findall(r"(<tr>(?:(?!</tr>).)*data-v=.*?</tr>)", rendered(with_columns(column)))
+    return Page(row).text.replace("\u00a0", " "), re.findall(r'<td class="n(.*?)"', row)
 
 
 def test_a_number_has_its_medians():
-    age = row_of(AGE)
-    assert [cell.text for cell in age.cells] == ["34", "58"]
-    assert [cell.side for cell in age.cells] == ["low", "high"]
-    assert age.cells[1].more.replace("\u00a0", " ") == "50 to 63; 18.0 % missing"
-    assert age.note.replace("\u00a0", " ") == "6.7 % missing"
+    text, sides = row_of(AGE)
+    assert text == "age 6.7 % missing 34 30 to 40; 1.0 % missing 58 50 to 63; 18.0 % missing"
+    assert sides == [" cell low", " cell high"]
+    assert 'style="--a:0.80" data-v="2.957">34<' in rendered(with_columns(AGE))
+
+
+def test_a_cluster_without_values_has_no_median():
+    text, sides = row_of(AGE | {"quartiles": [[None, None, None], [50.0, 58.0, 63.0]]})
+    assert text == "age 6.7 % missing – 1.0 % missing 58 50 to 63; 18.0 % missing"
+    assert sides == ["", " cell high"]
 
 
 def test_a_flag_has_the_share_of_its_affirmative_level():
-    premium = row_of(PREMIUM)
-    assert premium.level == "yes"
-    assert [cell.text for cell in premium.cells] == ["35.0\u00a0%", "33.8\u00a0%"]
-    assert [cell.side for cell in premium.cells] == ["", ""]
+    text, sides = row_of(PREMIUM)
+    assert text == "premium yes 35.0 % 33.8 %"
+    assert sides == ["", ""]
 
 
 def test_values_that_were_filled_in_are_marked():
