@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
 
 from jinja2 import (
     BytecodeCache,
@@ -22,8 +21,6 @@ from jinja2 import (
     Template,
 )
 from jinja2.bccache import Bucket
-
-from distsvc.report.content.limits import PAGE_LIMITS
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -132,26 +129,9 @@ def value(content: object) -> str:
     return str(content)
 
 
-Row = TypeVar("Row")
-
-
-class FoldedTable(NamedTuple, Generic[Row]):
-    """The first rows of a table, and the rest, which is folded away below a summary."""
-
-    first: Sequence[Row]
-    rest: Sequence[Row]
-    summary: str
-
-
-def folded(rows: Sequence[Row], more: str, limit: int = PAGE_LIMITS.rows) -> FoldedTable[Row]:
-    """Fold the rows beyond `limit` away, unless there is only one."""
-    n_first = len(rows) if len(rows) <= limit + 1 else limit
-    return FoldedTable(rows[:n_first], rows[n_first:], f"{count(len(rows) - n_first)} {more}")
-
-
 FILTERS: tuple[Callable[..., object], ...] = (
-    count, first_clause, folded, listed, megabytes, moment, number, one_line, percent, seconds,
-    short_name, things, value,
+    count, first_clause, listed, megabytes, moment, number, one_line, percent, seconds, short_name,
+    things, value,
 )  # fmt: skip
 
 

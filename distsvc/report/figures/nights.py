@@ -7,7 +7,8 @@ between the clusters of two nights.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
@@ -23,7 +24,6 @@ from distsvc.report.figures.drawing import (
     COLOURS,
     FIGURE_WIDTH,
     GREY,
-    INK,
     MAX_NAMED_CLUSTERS,
     SOFT,
     drawn,
@@ -63,8 +63,6 @@ class NightsLayout:
     measure: float = 0.95  # height of a measure
     dates: float = 0.35  # height of the dates below all measures
     river: float = 3.2  # height of the river
-    left: float = 0.62
-    right: float = 0.12
     edge_gap: float = 0.02  # minimum distance of an id from the sides
     id_gap: float = 0.04  # minimum distance of an id from other ids
     max_dates: int = 4  # maximum number of dates that are all written out
@@ -76,23 +74,18 @@ NIGHTS = NightsLayout()
 @drawn
 def trends(nights: Sequence[Night]) -> Figure:
     """Draw one measure in each row by date; nights whose checks failed or warned have a ring."""
-    height = 0.1 + NIGHTS.measure * len(MEASURES) + NIGHTS.dates
-    figure = Figure(figsize=(FIGURE_WIDTH, height))
+    height = NIGHTS.dates + NIGHTS.measure * len(MEASURES)
+    figure = Figure(figsize=(FIGURE_WIDTH, height), layout="constrained")
     days = _days(nights)
-    width = (FIGURE_WIDTH - NIGHTS.left - NIGHTS.right) / FIGURE_WIDTH
-    for i, (name, measured, shown) in enumerate(MEASURES):
-        bottom = (NIGHTS.dates + NIGHTS.measure * (len(MEASURES) - 1 - i) + 0.12) / height
-        axes = figure.add_axes(
-            (NIGHTS.left / FIGURE_WIDTH, bottom, width, (NIGHTS.measure - 0.36) / height)
-        )
-        values = np.array([np.nan if (v := measured(n)) is None else v for n in nights], float)
+    panels = figure.subplots(len(MEASURES), 1, sharex=True)
+    for axes, (name, measured, shown) in zip(panels, MEASURES, strict=True):
+        values = np.array([measured(night) for night in nights], float)
         _line(axes, days, values, nights)
         axes.set_title(name, loc="left", fontsize=10, pad=3)
         axes.yaxis.set_major_locator(MaxNLocator(2, integer=name in ("rows", "clusters")))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _, shown=shown: shown(value)))
         axes.tick_params(labelsize=8.5, length=0)
         axes.grid(axis="y")
-        _dates(axes, days, last=i == len(MEASURES) - 1)
         if np.isfinite(values).any():
             low, high = min(0.0, float(np.nanmin(values))), float(np.nanmax(values))
             axes.set_ylim(low, 1.15 * high if high > 0 else 1.0)
@@ -100,6 +93,7 @@ def trends(nights: Sequence[Night]) -> Figure:
             axes.set_yticks([])
             axes.text(0.5, 0.5, "not measured", transform=axes.transAxes, ha="center",
                       va="center", fontsize=9, color=GREY)  # fmt: skip
+    _dates(panels[-1], days)
     return figure
 
 
@@ -123,12 +117,8 @@ def _line(axes: Axes, days: np.ndarray, values: np.ndarray, nights: Sequence[Nig
 @drawn
 def river(nights: Sequence[Night]) -> Figure:
     """Draw the shares of the clusters by date, with a band for each of the largest."""
-    figure = Figure(figsize=(FIGURE_WIDTH, NIGHTS.river))
-    bottom = NIGHTS.dates / NIGHTS.river
-    width = (FIGURE_WIDTH - NIGHTS.left - NIGHTS.right) / FIGURE_WIDTH
-    axes = figure.add_axes(
-        (NIGHTS.left / FIGURE_WIDTH, bottom, width, 1 - bottom - 0.12 / NIGHTS.river)
-    )
+    figure = Figure(figsize=(FIGURE_WIDTH, NIGHTS.river), layout="constrained")
+    axes = figure.add_subplot()
     told = [night for night in nights if night.sizes]
     days, ids = _days(told), bands(told)
     shares = np.array([[n.sizes.get(i, 0) / sum(n.sizes.values()) for i in ids] for n in told])
@@ -149,7 +139,7 @@ def river(nights: Sequence[Night]) -> Figure:
     axes.yaxis.set_major_locator(MaxNLocator(4))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
     axes.tick_params(labelsize=8.5, length=0)
-    _dates(axes, _days(told), last=True)
+    _dates(axes, _days(told))
     return figure
 
 
@@ -210,8 +200,8 @@ def _days(nights: Sequence[Night]) -> np.ndarray:
     return np.array(days)
 
 
-def _dates(axes: Axes, days: np.ndarray, last: bool) -> None:
-    """Write dates below the last axes only."""
+def _dates(axes: Axes, days: np.ndarray) -> None:
+    """Write dates below axes."""
     axes.set_xlim(days[0] - 0.5, days[-1] + 0.5)
     whole = np.unique(np.floor(days))
     if len(whole) <= NIGHTS.max_dates:
@@ -221,8 +211,7 @@ def _dates(axes: Axes, days: np.ndarray, last: bool) -> None:
         locator = mdates.AutoDateLocator(minticks=2, maxticks=6)
         axes.xaxis.set_major_locator(locator)
         axes.xaxis.set_major_formatter(mdates.ConciseDateFormatter(locator))
-    axes.tick_params(axis="x", labelbottom=last, colors=INK)
-    axes.xaxis.get_offset_text().set(fontsize=8.5, visible=last)
+    axes.xaxis.get_offset_text().set_fontsize(8.5)
 
 
 @dataclass(frozen=True)
@@ -260,37 +249,37 @@ def flow(moves: Moves) -> Flow:
 
     Clusters without rows are left out.
     """
-    sizes = _sums(moves.before, moves.rows), _sums(moves.after, moves.rows)
-    shown = _shown(sizes, moves)
-    before, after = (_kept(side, shown) for side in sizes)
+    pairs = [one for one in zip(moves.before, moves.after, moves.rows, strict=True) if one[2] > 0]
+    sizes, moved = (Counter[int](), Counter[int]()), Counter[int]()
+    for *ids, n in pairs:
+        for side, one in zip(sizes, ids, strict=True):
+            side[one] += n
+            moved[one] += n if ids[0] != ids[1] else 0
+    shown = _shown(sizes, moved)
+    before, after = ([*sorted(side.keys() & shown), *_rest(side, shown)] for side in sizes)
     rows = np.zeros((len(before), len(after)))
-    for one, other, n in zip(moves.before, moves.after, moves.rows, strict=True):
-        if n > 0:
-            i = before.index(one if one in shown else None)
-            rows[i, after.index(other if other in shown else None)] += n
-    others = tuple(len(side.keys() - shown) for side in sizes)
-    return _untangled(Flow(before, after, rows, (others[0], others[1])))
+    for one, other, n in pairs:
+        i = before.index(one if one in shown else None)
+        rows[i, after.index(other if other in shown else None)] += n
+    # The left side is sorted by size, the right one by the mean place of its rows on the left.
+    left = sorted(range(len(before)), key=lambda i: (before[i] is None, -rows[i].sum(), i))
+    rows = rows[left]
+    sums = rows.sum(axis=1)
+    means = (np.cumsum(sums) - sums / 2) @ rows / np.maximum(rows.sum(axis=0), 1)
+    right = sorted(range(len(after)), key=lambda j: (after[j] is None, means[j], j))
+    n_before, n_after = (len(side.keys() - shown) for side in sizes)
+    return Flow(
+        [before[i] for i in left], [after[j] for j in right], rows[:, right], (n_before, n_after)
+    )
 
 
-def _sums(ids: Sequence[int], rows: Iterable[float]) -> dict[int, float]:
-    """Return the sum of rows of each id that has any."""
-    found: dict[int, float] = {}
-    for one, n in zip(ids, rows, strict=True):
-        if n > 0:
-            found[one] = found.get(one, 0.0) + n
-    return found
-
-
-def _shown(sizes: tuple[dict[int, float], dict[int, float]], moves: Moves) -> set[int]:
+def _shown(sizes: tuple[Counter[int], Counter[int]], moved: Counter[int]) -> set[int]:
     """Return the ids that are drawn: half by moved rows, then the largest."""
+    size = sizes[0] | sizes[1]
     if max(map(len, sizes)) <= FLOWS.max_clusters + 1:
-        return {one for side in sizes for one in side}
-    pairs = zip(moves.before, moves.after, moves.rows, strict=True)
-    away = [0.0 if one == other else float(n) for one, other, n in pairs]
-    moved = _sums([*moves.before, *moves.after], away * 2)
-    size = {one: max(side.get(one, 0.0) for side in sizes) for one in sizes[0].keys() | sizes[1]}
+        return set(size)
     by_size = sorted(size, key=lambda one: (-size[one], one))
-    by_moves = sorted(size, key=lambda one: (-moved.get(one, 0.0), one))[: FLOWS.max_clusters // 2]
+    by_moves = sorted(size, key=lambda one: (-moved[one], one))[: FLOWS.max_clusters // 2]
     shown: set[int] = set()
     for one in [*by_moves, *by_size]:
         if all(len((shown | {one}) & side.keys()) <= FLOWS.max_clusters for side in sizes):
@@ -298,29 +287,9 @@ def _shown(sizes: tuple[dict[int, float], dict[int, float]], moves: Moves) -> se
     return shown
 
 
-def _kept(side: Mapping[int, float], shown: set[int]) -> list[Id]:
-    """Return the drawn ids of one side, followed by None if other ids exist."""
-    kept: list[Id] = [*sorted(side.keys() & shown)]
-    return [*kept, None] if side.keys() - shown else kept
-
-
-def _untangled(found: Flow) -> Flow:
-    """Sort the left side by size, and the right side by the mean place of its rows on the left."""
-    before = sorted(
-        range(len(found.before)),
-        key=lambda i: (found.before[i] is None, -found.rows[i].sum(), i),
-    )
-    rows = found.rows[before]
-    ends = np.cumsum(rows.sum(axis=1))
-    middles = ends - rows.sum(axis=1) / 2
-    means = middles @ rows / np.maximum(rows.sum(axis=0), 1)
-    after = sorted(range(len(found.after)), key=lambda j: (found.after[j] is None, means[j], j))
-    return Flow(
-        [found.before[i] for i in before],
-        [found.after[j] for j in after],
-        rows[:, after],
-        found.others,
-    )
+def _rest(side: Counter[int], shown: set[int]) -> list[Id]:
+    """Return None for the ids of a side that are not drawn, if there are any."""
+    return [None] if side.keys() - shown else []
 
 
 ENDED = {"split": "split", "absorbed": "absorbed", "disappeared": "gone"}
