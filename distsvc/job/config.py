@@ -613,8 +613,7 @@ class Job(_Section):
             raise ValueError(
                 f"input.columns names {classes!r}, the input.classes: classes only score clusters"
             )
-        self._check_categories()
-        self._check_kinds()
+        self._check_columns()
         scale = self.preprocess.scale or "standard"
         if algorithm == "linear-one-class" and scale in ("standard", "robust", "auto"):
             default = " (the default)" if self.preprocess.scale is None else ""
@@ -640,39 +639,29 @@ class Job(_Section):
             )
         return self
 
-    def _check_categories(self) -> None:
-        columns, log = self.input.columns, self.preprocess.log
-        apart = {self.input.classes: "input.classes", self.input.id: "input.id"}
-        for name in self.preprocess.encode:
-            if name in apart:
-                raise ValueError(f"preprocess.encode names {name!r}, the {apart[name]}")
-            if name in log:
-                raise ValueError(f"preprocess.encode and preprocess.log both name {name!r}")
-            if columns is not None and name not in columns:
-                raise ValueError(
-                    f"preprocess.encode names {name!r}, which is not among input.columns"
-                )
-
-    def _check_kinds(self) -> None:
-        """Raise ValueError if a key uses a column that another key leaves out."""
-        given, kinds = self.input, self.columns
+    def _check_columns(self) -> None:
+        """Raise ValueError if a key uses a column that another key leaves out or uses otherwise."""
+        given, kinds, encode = self.input, self.columns, self.preprocess.encode
         ignored = dict.fromkeys(given.exclude, "input.exclude")
         ignored |= {name: f"columns.{name}" for name, of in kinds.items() if of.kind == IGNORE}
         if given.columns is not None and set(given.columns) <= ignored.keys():
             key = ignored[given.columns[0]]
             raise ValueError(f"input.columns: {key} leaves out all of its columns")
         used = dict.fromkeys(self.preprocess.log, "preprocess.log")
-        used |= dict.fromkeys(self.preprocess.encode, "preprocess.encode")
-        typed = {name: f"columns.{name}" for name, of in kinds.items() if of.kind != IGNORE}
-        for name, key in (used | typed).items():
+        both = [name for name in encode if name in used]
+        if both:
+            raise ValueError(f"preprocess.encode and preprocess.log both name {both[0]!r}")
+        features = dict.fromkeys(encode, "preprocess.encode")
+        features |= {name: f"columns.{name}" for name, of in kinds.items() if of.kind != IGNORE}
+        apart = {given.classes: "input.classes", given.id: "input.id"}
+        for name, key in (used | features).items():
             if name in ignored:
                 raise ValueError(f"{ignored[name]} leaves out {name!r}, which {key} uses")
-        apart = {given.classes: "input.classes", given.id: "input.id"}
-        for name in typed:
+        for name, key in features.items():
             if name in apart:
-                raise ValueError(f"columns.{name}: {name!r} is the {apart[name]}, and no feature")
+                raise ValueError(f"{key} names {name!r}, the {apart[name]}")
             if given.columns is not None and name not in given.columns:
-                raise ValueError(f"columns.{name}: {name!r} is not among input.columns")
+                raise ValueError(f"{key} names {name!r}, which is not among input.columns")
 
     def digest(self) -> str:
         """Return a SHA-256 of all keys that decide labels, without the previous run."""

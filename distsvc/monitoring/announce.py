@@ -86,22 +86,21 @@ class Announcer:
         outcome = RunOutcome.of(error, self._report, time.monotonic() - self._began)
         if self._file is not None:
             outcome = replace(outcome, **self._state())
-            self._write_metrics(self._file, outcome)
-        if self._job is not None and _has_hooks(self._job):
-            self._call_hook(self._job, outcome)
+            try:
+                name = self._job.job.name if self._job else None
+                write_metrics(self._file, name, self._stem, outcome)
+            except Exception as failure:
+                warn(f"--metrics-file: {exit_code_and_message(failure)[1]}")
+        was_there = self._report is not None and self._report.was_there
+        if self._job is not None and not (outcome.published and was_there):
+            wrong = call_hook(self._job, outcome)
+            if wrong:
+                warn(f"[job] on_{event_of(outcome)}: {wrong}")
         if self._events is not None:
             events, self._events = self._events, None
             wrong = events.end(outcome)
             if wrong:
                 warn(f"OpenLineage: {wrong}")
-
-    def _call_hook(self, job: Job, outcome: RunOutcome) -> None:
-        """Call the job's command for this outcome."""
-        if outcome.published and self._report is not None and self._report.was_there:
-            return
-        wrong = call_hook(job, outcome)
-        if wrong:
-            warn(f"[job] on_{event_of(outcome)}: {wrong}")
 
     def _state(self) -> dict[str, Any]:
         """Return the run date, and the number of candidates at the output if it is known."""
@@ -113,16 +112,6 @@ class Announcer:
         with suppress(DistsvcError, OSError):
             found["candidates"] = len(Output(self._job.output.path).candidates())
         return found
-
-    def _write_metrics(self, file: Path, outcome: RunOutcome) -> None:
-        try:
-            write_metrics(file, self._job.job.name if self._job else None, self._stem, outcome)
-        except Exception as error:
-            warn(f"--metrics-file: {exit_code_and_message(error)[1]}")
-
-
-def _has_hooks(job: Job) -> bool:
-    return bool(job.job.on_published or job.job.on_held or job.job.on_failed)
 
 
 def lineage_is_wanted() -> bool:

@@ -176,7 +176,7 @@ def test_kinds_that_do_not_fit_are_refused(tmp_path, kinds, words):
         ),
         ({"preprocess": {"log": ["a"]}, "columns": {"a": "ignore"}}, "which preprocess.log uses"),
         ({"input": {"exclude": ["a"]}, "columns": {"a": "count"}}, "which columns.a uses"),
-        ({"input": {"label": "a"}, "columns": {"a": "count"}}, "is the input.label"),
+        ({"input": {"label": "a"}, "columns": {"a": "count"}}, "names 'a', the input.label"),
         ({"input": {"columns": ["b"]}, "columns": {"a": "count"}}, "not among input.columns"),
     ],
 )
