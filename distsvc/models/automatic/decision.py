@@ -184,7 +184,7 @@ class ViewDecision:
 def mixture_proposals(
     rows: MixtureRows,
     latent: np.ndarray,
-    seed: int,
+    numbers: np.ndarray,
     n_clusters: int | None,
     n_jobs: int | None,
     make_rule: Callable[[NormalMixture, np.ndarray, np.ndarray], Rule],
@@ -202,7 +202,8 @@ def mixture_proposals(
         The pilot's n rows, draws.
     latent : ndarray of shape (n, r), float
         The same rows as continuous variables, for starts by k-means.
-    seed : int
+    numbers : ndarray of shape (n,), int64
+        Numbers of the rows, which random numbers belong to.
     n_clusters : int or None
         Number of clusters; None to propose several numbers.
     n_jobs : int or None
@@ -217,8 +218,8 @@ def mixture_proposals(
     m = min(len(rows), DECISION_ROWS)
     first, n_fitted = rows.take(np.arange(m)), min(m, SEARCH_ROWS)
     fitted_rows = rows.take(np.arange(n_fitted))
-    found = search(fitted_rows, latent[:n_fitted], seed, n_clusters, n_jobs)
-    uniforms = unit(np.arange(m), seed % 2**63)[:, None]
+    found = search(fitted_rows, latent[:n_fitted], n_clusters, n_jobs)
+    uniforms = unit(numbers[:m], np.uint64(0))[:, None]
 
     def proposal(
         mixture: NormalMixture,
@@ -244,7 +245,7 @@ def mixture_proposals(
 
         proposals, shape = large(proposals), found.best.mixture.shape
         labels = [each.labels[:n_fitted] for each in proposals]
-        again = _agreement_of_halves(labels, fitted_rows, latent, seed, shape, n_jobs)
+        again = _agreement_of_halves(labels, fitted_rows, latent, numbers, shape, n_jobs)
         bound = min(SAME_ANSWER, again.max(initial=0.0))
         proposals = [each for each, a in zip(proposals, again, strict=True) if a >= bound]
         if start is not None and len(np.unique(start.cluster)) > 1:
@@ -276,7 +277,7 @@ def _agreement_of_halves(
     labels: Sequence[np.ndarray],
     rows: MixtureRows,
     latent: np.ndarray,
-    seed: int,
+    numbers: np.ndarray,
     shape: Shape,
     n_jobs: int | None,
 ) -> np.ndarray:
@@ -287,9 +288,11 @@ def _agreement_of_halves(
     """
     prior = Prior.of(rows)
 
+    order = np.argsort(unit(numbers[: len(rows)], np.uint64(1)))
+
     def nearest(first: int) -> np.ndarray:
-        own = np.arange(first, len(rows), 2)  # rows are in random order
-        found = search(rows.take(own), latent[own], seed, shapes=(shape,), prior=prior)
+        own = np.sort(order[first::2])
+        found = search(rows.take(own), latent[own], shapes=(shape,), prior=prior)
         others = [posterior.argmax(axis=1) for _, _, posterior in _partitions(found, rows)]
         indices = rand_indices([*labels, *others])[: len(labels), len(labels) :]
         return indices.max(axis=1, initial=0.0)

@@ -44,6 +44,7 @@ class ModelledRows:
     Attributes
     ----------
     columns : ColumnModel
+    row_numbers : ndarray of shape (m,), int64
     mixed : MixtureRows
         Draws of the numbers, and levels of the categories.
     scales : tuple of ScaledNumbers
@@ -52,6 +53,7 @@ class ModelledRows:
     """
 
     columns: ColumnModel
+    row_numbers: np.ndarray
     mixed: MixtureRows
     scales: tuple[ScaledNumbers, ...]
 
@@ -63,7 +65,7 @@ class ModelledRows:
         draws, present = drawn[:, numbers], ~np.isnan(mixed.X)
         middles = np.where(present, columns.prepared(X)[:, numbers], draws)
         mapped = ScaledNumbers(draws, middles)
-        return cls(columns, mixed, (mapped, _as_stored(mapped, *columns.stored(X, rows))))
+        return cls(columns, rows, mixed, (mapped, _as_stored(mapped, *columns.stored(X, rows))))
 
 
 def _as_stored(
@@ -139,7 +141,7 @@ class ModelledViews(Views):
             self._mixtures[n_clusters] = mixture_proposals(
                 self.rows.mixed,
                 self.pilot,
-                self.graph.seed,
+                self.rows.row_numbers,
                 n_clusters,
                 self.graph.n_jobs,
                 self._mixture_rule,

@@ -30,9 +30,6 @@ SPLITS = 2
 MIN_SPLIT_ROWS = 10
 """Number of rows that a component must exceed to be split."""
 
-N_INIT = 2
-"""Random starts of k-means."""
-
 SHORT_STEPS, STEPS, TOLERANCE = 8, 60, 2e-4
 """EM steps of a short run, maximum EM steps of a fit, and the gain in nats per row that ends it."""
 
@@ -75,7 +72,6 @@ class MixtureSearch:
 def search(
     rows: MixtureRows,
     latent: np.ndarray,
-    seed: int,
     n_components: int | None = None,
     n_jobs: int | None = 1,
     shapes: Sequence[Shape] = SHAPES,
@@ -89,7 +85,6 @@ def search(
         n rows.
     latent : ndarray of shape (n, r), float
         The same rows as continuous variables, for starts by k-means.
-    seed : int
     n_components : int or None
         Number of components that are tried even if the BIC falls; None to stop by the BIC alone.
     n_jobs : int or None
@@ -102,7 +97,7 @@ def search(
     """
     prior = prior or Prior.of(rows)
     with one_thread():  # more threads would give other last bits
-        starts = _Starts(latent.astype(np.float64), seed % 2**31)
+        starts = _Starts(latent.astype(np.float64))
         found = map_threads(
             lambda shape: _fits(rows, starts, prior, shape, n_components), shapes, n_jobs
         )
@@ -113,14 +108,14 @@ def search(
 class _Starts:
     """Partitions by k-means that fits start from; results are cached."""
 
-    def __init__(self, latent: np.ndarray, seed: int):
-        self.latent, self.seed = latent, seed
+    def __init__(self, latent: np.ndarray):
+        self.latent = latent
         self._known: dict[int, np.ndarray] = {}
 
     def of(self, k: int) -> np.ndarray:
         """Return posteriors (n, k) of a partition into k."""
         if k not in self._known:
-            self._known[k] = np.eye(k)[_k_means(self.latent, k, self.seed)]
+            self._known[k] = np.eye(k)[_k_means(self.latent, k)]
         return self._known[k]
 
     def splits(self, posterior: np.ndarray) -> list[np.ndarray]:
@@ -135,7 +130,7 @@ class _Starts:
         for c in np.argsort(-spread, kind="stable")[:SPLITS]:
             if spread[c] > 0.0:
                 own = np.flatnonzero(labels == c)
-                second = own[_k_means(self.latent[own], 2, self.seed) == 1]
+                second = own[_k_means(self.latent[own], 2) == 1]
                 split = np.hstack([posterior, np.zeros((len(labels), 1))])
                 split[second, k], split[second, c] = split[second, c], 0.0
                 found.append(split)
@@ -174,8 +169,40 @@ def _fits(
     return fits
 
 
-def _k_means(X: np.ndarray, k: int, seed: int) -> np.ndarray:
-    """Return the labels (n,) of rows X (n, r) by k-means."""
+def _k_means(X: np.ndarray, k: int) -> np.ndarray:
+    """Return the labels (n,) of rows X (n, r) by k-means.
+
+    It starts from the parts that `_principal_parts` returns, so that it needs no random numbers.
+    """
     from sklearn.cluster import KMeans  # which takes a second to import
 
-    return np.asarray(KMeans(k, n_init=N_INIT, random_state=seed).fit(X).labels_)
+    parts = _principal_parts(X, k)
+    centres = np.array([X[parts == c].mean(axis=0) for c in range(int(parts.max()) + 1)])
+    return np.asarray(KMeans(len(centres), init=centres, n_init=1).fit(X).labels_)
+
+
+def _principal_parts(X: np.ndarray, k: int) -> np.ndarray:
+    """Return parts (n,) of rows X (n, r), at most k, by PCA-Part (Su and Dy 2007).
+
+    The part with the largest scatter is cut at its mean, across its principal direction.
+    """
+    parts = np.zeros(len(X), np.int64)
+    scatter = {0: _scatter(X)}
+    for new in range(1, k):
+        widest = max(scatter, key=lambda c: scatter[c][0])
+        total, direction = scatter[widest]
+        if total <= 0.0:
+            break
+        own = np.flatnonzero(parts == widest)
+        along = X[own] @ direction
+        parts[own[along > along.mean()]] = new
+        for c in (widest, new):
+            scatter[c] = _scatter(X[parts == c])
+    return parts
+
+
+def _scatter(X: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return the sum of squares of rows X (n, r) about their mean, and the principal direction."""
+    centred = X - X.mean(axis=0)
+    squares, directions = np.linalg.eigh(centred.T @ centred)
+    return float(squares.sum()), directions[:, -1]

@@ -123,7 +123,7 @@ class MixtureEngine(Engine):
         """Fit a mixture of `n_components`, or of the number chosen by BIC; return its rule."""
         m = min(len(self._rows), MAX_SEARCH_ROWS)
         first = self._rows.take(np.arange(m))
-        found = search(first, self._latent[:m], self.seed, n_components, self.n_jobs)
+        found = search(first, self._latent[:m], n_components, self.n_jobs)
         mixture = _chosen(found, n_components)
         mixture, _ = fitted(self._rows, mixture, self._prior, FINAL_STEPS, FINAL_TOLERANCE)
         posterior = MixtureLabeller.of(mixture, *self.places)(self._prepared)[0]
