@@ -50,6 +50,9 @@ SIGNIFICANT = 3.8
 It is the 5 % level for all nights of a year: 365 tests (Bonferroni).
 """
 
+DRAWN, HALVES = 0, 1
+"""Salts of the random numbers that draw clusters, and that divide rows into halves."""
+
 VIEW_WORDS = {
     "graph": "a graph of near rows",
     "mixture": "a mixture of normals and categories",
@@ -184,7 +187,7 @@ class ViewDecision:
 def mixture_proposals(
     rows: MixtureRows,
     latent: np.ndarray,
-    numbers: np.ndarray,
+    row_numbers: np.ndarray,
     n_clusters: int | None,
     n_jobs: int | None,
     make_rule: Callable[[NormalMixture, np.ndarray, np.ndarray], Rule],
@@ -202,8 +205,8 @@ def mixture_proposals(
         The pilot's n rows, draws.
     latent : ndarray of shape (n, r), float
         The same rows as continuous variables, for starts by k-means.
-    numbers : ndarray of shape (n,), int64
-        Numbers of the rows, which random numbers belong to.
+    row_numbers : ndarray of shape (n,), int64
+        Numbers of the rows in the table: random numbers are theirs, whatever the seed.
     n_clusters : int or None
         Number of clusters; None to propose several numbers.
     n_jobs : int or None
@@ -219,7 +222,7 @@ def mixture_proposals(
     first, n_fitted = rows.take(np.arange(m)), min(m, SEARCH_ROWS)
     fitted_rows = rows.take(np.arange(n_fitted))
     found = search(fitted_rows, latent[:n_fitted], n_clusters, n_jobs)
-    uniforms = unit(numbers[:m], np.uint64(0))[:, None]
+    uniforms = unit(row_numbers[:m], DRAWN)[:, None]
 
     def proposal(
         mixture: NormalMixture,
@@ -245,7 +248,7 @@ def mixture_proposals(
 
         proposals, shape = large(proposals), found.best.mixture.shape
         labels = [each.labels[:n_fitted] for each in proposals]
-        again = _agreement_of_halves(labels, fitted_rows, latent, numbers, shape, n_jobs)
+        again = _agreement_of_halves(labels, fitted_rows, latent, row_numbers, shape, n_jobs)
         bound = min(SAME_ANSWER, again.max(initial=0.0))
         proposals = [each for each, a in zip(proposals, again, strict=True) if a >= bound]
         if start is not None and len(np.unique(start.cluster)) > 1:
@@ -277,7 +280,7 @@ def _agreement_of_halves(
     labels: Sequence[np.ndarray],
     rows: MixtureRows,
     latent: np.ndarray,
-    numbers: np.ndarray,
+    row_numbers: np.ndarray,
     shape: Shape,
     n_jobs: int | None,
 ) -> np.ndarray:
@@ -288,7 +291,7 @@ def _agreement_of_halves(
     """
     prior = Prior.of(rows)
 
-    order = np.argsort(unit(numbers[: len(rows)], np.uint64(1)))
+    order = np.argsort(unit(row_numbers[: len(rows)], HALVES))
 
     def nearest(first: int) -> np.ndarray:
         own = np.sort(order[first::2])

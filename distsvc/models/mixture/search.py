@@ -1,13 +1,13 @@
 """The search for a mixture: number of components and shape of covariances by BIC.
 
 Each shape is fitted with one component, two, and so on, until `PATIENCE` more numbers have no
-higher BIC. Each fit starts from the best of several short runs: one from k-means, and `SPLITS` from
-the previous fit with one of its components split in two.
+higher BIC. Each fit starts from the best of several short runs: two from k-means, and `SPLITS` from
+the previous fit with one of its components split in two. No start needs random numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -106,16 +106,30 @@ def search(
 
 
 class _Starts:
-    """Partitions by k-means that fits start from; results are cached."""
+    """Partitions by k-means that fits start from; results are cached.
+
+    k-means is run on the rows as they are, and on sphered rows, where long clusters are as compact
+    as round ones (Scrucca and Raftery 2015).
+    """
 
     def __init__(self, latent: np.ndarray):
         self.latent = latent
-        self._known: dict[int, np.ndarray] = {}
+        self._known: dict[int, list[np.ndarray]] = {}
 
-    def of(self, k: int) -> np.ndarray:
-        """Return posteriors (n, k) of a partition into k."""
+    @cached_property
+    def sphered(self) -> np.ndarray:
+        """The rows (n, s) turned and scaled to the identity as their covariance."""
+        centred = self.latent - self.latent.mean(axis=0)
+        return np.asarray(centred @ _sphering(centred))
+
+    def of(self, k: int) -> list[np.ndarray]:
+        """Return posteriors (n, k) of partitions into k."""
         if k not in self._known:
-            self._known[k] = np.eye(k)[_k_means(self.latent, k)]
+            parts = (
+                _k_means(self.latent, k, _principal_direction),
+                _k_means(self.sphered, k, _direction_of_least_kurtosis),
+            )
+            self._known[k] = [np.eye(k)[each] for each in parts]
         return self._known[k]
 
     def splits(self, posterior: np.ndarray) -> list[np.ndarray]:
@@ -130,7 +144,8 @@ class _Starts:
         for c in np.argsort(-spread, kind="stable")[:SPLITS]:
             if spread[c] > 0.0:
                 own = np.flatnonzero(labels == c)
-                second = own[_k_means(self.latent[own], 2) == 1]
+                halves = _k_means(self.latent[own], 2, _principal_direction)
+                second = own[halves == 1]
                 split = np.hstack([posterior, np.zeros((len(labels), 1))])
                 split[second, k], split[second, c] = split[second, c], 0.0
                 found.append(split)
@@ -155,7 +170,7 @@ def _fits(
             break
         if k > n or (k > 1 and not starts.latent.shape[1]):
             break
-        candidates = [np.ones((n, 1))] if k == 1 else [starts.of(k), *starts.splits(posterior)]
+        candidates = [np.ones((n, 1))] if k == 1 else [*starts.of(k), *starts.splits(posterior)]
         mixtures = [NormalMixture.started(rows, each, prior, shape) for each in candidates]
         if len(mixtures) > 1:
             runs = [fitted(rows, each, prior, SHORT_STEPS, -np.inf) for each in mixtures]
@@ -169,40 +184,50 @@ def _fits(
     return fits
 
 
-def _k_means(X: np.ndarray, k: int) -> np.ndarray:
+def _k_means(X: np.ndarray, k: int, direction: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """Return the labels (n,) of rows X (n, r) by k-means.
 
-    It starts from the parts that `_principal_parts` returns, so that it needs no random numbers.
+    It starts from at most k parts by PCA-Part (Su and Dy 2007): the part with the largest scatter
+    is cut at its mean, across its `direction`.
     """
     from sklearn.cluster import KMeans  # which takes a second to import
 
-    parts = _principal_parts(X, k)
-    centres = np.array([X[parts == c].mean(axis=0) for c in range(int(parts.max()) + 1)])
+    parts, scatter = np.zeros(len(X), np.int64), [_scatter(X)]
+    while len(scatter) < k and max(scatter) > 0.0:
+        widest, new = int(np.argmax(scatter)), len(scatter)
+        own = np.flatnonzero(parts == widest)
+        along = X[own] @ direction(X[own] - X[own].mean(axis=0))
+        parts[own[along > along.mean()]] = new
+        scatter[widest] = _scatter(X[parts == widest])
+        scatter.append(_scatter(X[parts == new]))
+    centres = np.array([X[parts == c].mean(axis=0) for c in np.unique(parts)])
     return np.asarray(KMeans(len(centres), init=centres, n_init=1).fit(X).labels_)
 
 
-def _principal_parts(X: np.ndarray, k: int) -> np.ndarray:
-    """Return parts (n,) of rows X (n, r), at most k, by PCA-Part (Su and Dy 2007).
+def _scatter(X: np.ndarray) -> float:
+    """Return the sum of squares of rows X (n, r) about their mean."""
+    return float(((X - X.mean(axis=0)) ** 2).sum()) if len(X) else 0.0
 
-    The part with the largest scatter is cut at its mean, across its principal direction.
+
+def _principal_direction(centred: np.ndarray) -> np.ndarray:
+    """Return the direction (r,) in which centred rows (n, r) vary most."""
+    return np.asarray(np.linalg.eigh(centred.T @ centred)[1][:, -1])
+
+
+def _direction_of_least_kurtosis(centred: np.ndarray) -> np.ndarray:
+    """Return the direction (r,) in which sphered rows have the least kurtosis.
+
+    It is an invariant coordinate (Tyler et al. 2009): two clusters of similar size lie along it.
     """
-    parts = np.zeros(len(X), np.int64)
-    scatter = {0: _scatter(X)}
-    for new in range(1, k):
-        widest = max(scatter, key=lambda c: scatter[c][0])
-        total, direction = scatter[widest]
-        if total <= 0.0:
-            break
-        own = np.flatnonzero(parts == widest)
-        along = X[own] @ direction
-        parts[own[along > along.mean()]] = new
-        for c in (widest, new):
-            scatter[c] = _scatter(X[parts == c])
-    return parts
+    sphering = _sphering(centred)
+    Z = centred @ sphering
+    weighted = Z * (Z**2).sum(axis=1, keepdims=True)
+    return np.asarray(sphering @ np.linalg.eigh(weighted.T @ Z)[1][:, 0])
 
 
-def _scatter(X: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return the sum of squares of rows X (n, r) about their mean, and the principal direction."""
-    centred = X - X.mean(axis=0)
-    squares, directions = np.linalg.eigh(centred.T @ centred)
-    return float(squares.sum()), directions[:, -1]
+def _sphering(centred: np.ndarray) -> np.ndarray:
+    """Return the map (r, s) that gives centred rows (n, r) the identity as their covariance."""
+    variances, directions = np.linalg.eigh(centred.T @ centred / len(centred))
+    rounding = len(variances) * np.finfo(np.float32).eps  # as numpy.linalg.matrix_rank
+    kept = variances > rounding * variances[-1]
+    return np.asarray(directions[:, kept] / np.sqrt(variances[kept]))
