@@ -109,14 +109,15 @@ def test_a_number_that_a_part_of_the_rows_lacks_has_the_prior_of_all_rows():
 
 
 def test_long_clusters_side_by_side_are_found():
-    random = np.random.default_rng(0)
-    y = random.integers(0, 2, 600)
-    X = random.normal(size=(600, 4)) * [1.0, 0.05, 0.05, 0.05]
-    X[:, 1] += np.where(y, 0.2, -0.2)
-    X = X @ np.linalg.qr(random.normal(size=(4, 4)))[0]  # the gap is in no column
+    random = np.random.default_rng(1)
+    y = random.integers(0, 4, 200)
+    X = random.normal(size=(200, 5)) * [1.0, 0.03, 0.03, 0.03, 0.03]
+    X[:, 1] += np.where(y % 2, 0.1, -0.1)
+    X[:, 2] += np.where(y // 2, 0.1, -0.1)
+    X = X @ np.linalg.qr(random.normal(size=(5, 5)))[0]  # no column shows a gap
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    pair = search(numbers(X), X, shapes=("full",)).best_of_each[1].mixture
-    assert adjusted_rand_score(y, pair.posterior(numbers(X)).argmax(axis=1)) > 0.98
+    best = search(numbers(X), X, shapes=("full",)).best.mixture
+    assert adjusted_rand_score(y, best.posterior(numbers(X)).argmax(axis=1)) > 0.95
 
 
 def test_the_order_of_the_rows_does_not_matter():
