@@ -121,12 +121,7 @@ PARTS = (
     ),
     PagePart("model/splits", "Splits", lambda r: r.tree, _splits),
     PagePart("indices", "Validity indices", lambda r: r.indices),
-    PagePart(
-        "costs",
-        "Time and memory",
-        lambda r: r,
-        lambda r: r.phases and figures.phase_costs(r.phases),
-    ),
+    PagePart("costs", "Time and memory", lambda r: r),
     PagePart("run", "How to run it again", lambda r: r),
 )
 """All parts of the page, from top to bottom."""

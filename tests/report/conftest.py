@@ -6,7 +6,7 @@ from distsvc.report.figures import clusters, levels, nights, tree
 @pytest.fixture
 def no_figures(monkeypatch):
     """Leave out the figures of every run; they take longer than all the rest."""
-    for name in ("plane", "score_histogram", "membership", "phase_costs"):
+    for name in ("plane", "score_histogram", "membership"):
         monkeypatch.setattr(clusters, name, lambda *_: None)
 
 

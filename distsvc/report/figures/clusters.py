@@ -12,7 +12,7 @@ from scipy.spatial import cKDTree
 
 from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.model_parts import DomainPart
-from distsvc.report.content.report import ClusterRow, PhaseCost, Sample, ScoreHistogram
+from distsvc.report.content.report import ClusterRow, Sample, ScoreHistogram
 from distsvc.report.figures.drawing import (
     AXIS,
     BOUNDARY_INK,
@@ -33,7 +33,6 @@ from distsvc.report.figures.mpl import (
     Artist,
     Axes,
     Figure,
-    FuncFormatter,
     Line2D,
     MaxNLocator,
     Patch,
@@ -162,36 +161,6 @@ def membership(counts: Sequence[int]) -> Figure:
     axes.set_ylabel("rows")
     count_axis(axes.yaxis)
     axes.grid(axis="y")
-    return figure
-
-
-@drawn
-def phase_costs(phases: Sequence[PhaseCost]) -> Figure:
-    """Draw the seconds and the peak memory of each phase, side by side."""
-    figure = Figure(figsize=(FIGURE_WIDTH, 1.25 + 0.36 * len(phases)), layout="constrained")
-    time, memory = figure.subplots(1, 2, sharey=True)
-    at = np.arange(len(phases))
-    durations = np.array([row.seconds for row in phases], float)
-    units = ((3600, "hours"), (60, "minutes"), (1, "seconds"))
-    size, unit = next((s, u) for s, u in units if s == 1 or durations.max() >= 3 * s)
-    time.barh(at, durations / size, color=COLOURS[0], height=0.62)
-    time.set_yticks(at, [one_line(row.name, 22) for row in phases])
-    time.set_ylim(len(phases) - 0.4, -0.6)
-    time.set_xlabel(unit)
-    peaks = (
-        ("driver", [row.driver_peak_mb for row in phases], COLOURS[2], -0.17),
-        ("worker", [row.worker_peak_mb for row in phases], COLOURS[3], 0.17),
-    )
-    for name, sizes, colour, shift in peaks:
-        known = [size or 0.0 for size in sizes]
-        memory.barh(at + shift, known, color=colour, height=0.31, label=name)
-    memory.set_xlabel("peak memory, MB")
-    for axes in (time, memory):
-        axes.tick_params(axis="y", length=0)
-        axes.xaxis.set_major_locator(MaxNLocator(4, steps=TICK_STEPS))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
-        axes.grid(axis="x")
-    figure.legend(*memory.get_legend_handles_labels(), loc="outside lower right", ncols=2)
     return figure
 
 

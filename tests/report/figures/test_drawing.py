@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from distsvc.report.content.report import ClusterRow, PhaseCost
+from distsvc.report.content.report import ClusterRow
 from distsvc.report.figures import clusters as figures
 from distsvc.report.figures import drawing
-from tests.report.reports import make_report
+
+COUNTS = [0, 3, 20, 40]
 
 
 def luminance(colour):
@@ -27,22 +28,20 @@ def contrast(one, other):
 
 
 def test_user_settings_of_matplotlib_do_not_matter():
-    phases = [PhaseCost(**phase) for phase in make_report()["phases"]]
-    usual = figures.phase_costs(phases)
+    usual = figures.membership(COUNTS)
     with mpl.rc_context({"font.size": 30, "axes.facecolor": "black"}):
-        assert figures.phase_costs(phases) == usual
+        assert figures.membership(COUNTS) == usual
         assert mpl.rcParams["font.size"] == 30
 
 
 def test_one_pass_draws_what_matplotlib_saves_in_two():
-    phases = [PhaseCost(**phase) for phase in make_report()["phases"]]
     svg = io.StringIO()
-    with mpl.rc_context(drawing.STYLE | {"svg.hashsalt": "phase-costs"}):
-        figure = inspect.unwrap(figures.phase_costs)(phases)
+    with mpl.rc_context(drawing.STYLE | {"svg.hashsalt": "membership"}):
+        figure = inspect.unwrap(figures.membership)(COUNTS)
         figure.savefig(svg, format="svg", dpi=200, metadata={"Date": None})
     paths = re.compile(r'(?<= d=")[^"]*')
-    saved = drawing._inline(svg.getvalue(), "phase-costs")
-    assert paths.findall(figures.phase_costs(phases)) == paths.findall(saved)
+    saved = drawing._inline(svg.getvalue(), "membership")
+    assert paths.findall(figures.membership(COUNTS)) == paths.findall(saved)
 
 
 def test_colours():
