@@ -43,7 +43,6 @@ from distsvc.run.work.start import ClusterAddress, Display, Start
 
 if TYPE_CHECKING:
     from distsvc.published.backfill import BackfilledDay
-    from distsvc.report.content.report import Report
     from distsvc.run.work.progress import Progress
 
 
@@ -95,6 +94,7 @@ def demo(out: str, **options: Any) -> None:
     display = display_of(options)
     with failing_cleanly(display), shown_progress(display) as progress:
         from distsvc.published.demo import run_demo
+        from distsvc.report.sections.headline import outcome
 
         reports = run_demo(Path(out), progress)
     for name, report in reports.items():
@@ -102,7 +102,7 @@ def demo(out: str, **options: Any) -> None:
         say(
             f"{name:<11} {len(report.clusters):>3} clusters"
             f" in {report.input.n_rows:>5} rows"
-            f"   {outside(report):<13}"
+            f"   {outcome(report)[1]:<27}"
             f"   adjusted Rand index {indices['adjusted_rand_index'].value:.3f}"
             f"   {out}/{name}/report.html"
         )
@@ -164,23 +164,13 @@ def run(
     if as_json:
         say(as_json=report.dumped())
         return
-    from distsvc.report.content.night import words_of_night
-    from distsvc.report.sections.headline import best_guess, brief, doubt, why_unclear
+    from distsvc.report.sections.headline import outcome
 
-    seconds = sum(phase.seconds for phase in report.phases)
-    alone = report.outliers.only
-    clusters = "" if alone else f"{brief(report)} in "
-    reason = "" if alone else doubt(report).replace("\u00a0", "")  # as in "2.1%"
-    if why_unclear(report):
-        reason = f" ({best_guess(report)}; {reason})"
-    elif reason:
-        reason = f", but {reason}"
-    where = outside(report, "" if alone else " every cluster")
-    night = [f"{clusters}{report.input.n_rows:,} rows{reason}", where, *words_of_night(report)]
+    night = ", ".join(outcome(report))
     if report.was_there:
-        say(f"already published: {', '.join(night)}")
+        say(f"already published: {night}")
     else:
-        say(", ".join([*night, f"{seconds:.1f} s"]))
+        say(f"{night}, {sum(phase.seconds for phase in report.phases):.1f} s")
     for warning in report.warnings:
         say(f"warning: {warning}")
     say(f"{job.output.path}/report.html")
@@ -504,12 +494,6 @@ def backfill(
         lines += ["or, to publish the held night:"] if publish else []
         say(*lines, *(f"  {line}" for line in publish), err=True)
     sys.exit(code)
-
-
-def outside(report: Report, of: str = "") -> str:
-    """Return the share of outliers in words, or "no outside" if the algorithm has none."""
-    outliers = report.outliers
-    return f"{outliers.share:.1%} outside{of}" if outliers.defined else "no outside"
 
 
 def _run_words(run: dict[str, str]) -> str:

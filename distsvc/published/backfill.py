@@ -15,9 +15,7 @@ from distsvc.job.config import Job
 from distsvc.job.dates import MOST_DAYS
 from distsvc.monitoring.announce import announced
 from distsvc.published.republish import candidates
-from distsvc.report.content.night import words_of_night
-from distsvc.report.content.report import Report
-from distsvc.report.sections.headline import brief
+from distsvc.report.sections.headline import outcome
 from distsvc.run.job import run_job
 from distsvc.run.starting import interrupted_runs
 from distsvc.run.work.progress import Progress
@@ -123,7 +121,7 @@ def backfill(
                 report = run_job(job, at, start, command=commands(day), progress=progress)
                 announcer.add_report(report)
             state: Literal["kept", "published"] = "kept" if report.was_there else "published"
-            done = BackfilledDay(day, job.output.path, state, _words(report))
+            done = BackfilledDay(day, job.output.path, state, ", ".join(outcome(report)))
         except Exception as error:
             code, words = exit_code_and_message(error)
             if code == DEFECT:
@@ -194,10 +192,3 @@ def _stopped(day: str, output: Output, code: int, words: str) -> BackfilledDay:
         named = next((run_id for run_id in held if run_id in words), held[-1])
         return BackfilledDay(day, output.shown, "held", words, code, named)
     return BackfilledDay(day, output.shown, "failed", words, code)
-
-
-def _words(report: Report) -> str:
-    share = report.outliers.share
-    outside = f", {share:.1%} outside" if report.outliers.defined else ""
-    counted = f"{report.input.n_rows:,} rows, {brief(report)}{outside}"
-    return ", ".join([counted, *words_of_night(report)])

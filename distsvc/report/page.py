@@ -143,7 +143,6 @@ def render_page(report: Report) -> str:
         script=SCRIPT,
         digest=base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode(),
         report=report,
-        answer=headline.answer(report),
         labels=base64.b64encode(report.rows.csv.encode()).decode() if report.rows else "",
         names=naming.cluster_names(report),
         sizes={row.label: row for row in report.clusters},
@@ -161,6 +160,7 @@ def render_page(report: Report) -> str:
             if content
         ],
         clusters=clusters,
+        headline=headline,
         indices=INDICES,
         levels=levels,
         limits=PAGE_LIMITS,

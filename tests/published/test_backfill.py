@@ -64,7 +64,7 @@ def manifest(job_file, day):
 def test_every_night_continues_the_one_before(job_file):
     done = nights(job_file)
     assert [(night.day, night.state) for night in done] == [(day, "published") for day in DAYS[:3]]
-    assert "300 rows, 2 clusters" in done[0].line()
+    assert "2 clusters in 300 rows" in done[0].line()
     runs = [manifest(job_file, day) for day in DAYS[:3]]
     assert runs[0].previous is None
     assert [one.previous.run_id for one in runs[1:]] == [one.run_id for one in runs[:2]]

@@ -1,6 +1,7 @@
 """Reports as JSON holds them, and their pages."""
 
 import copy
+import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -59,6 +60,12 @@ def rendered(report):
 def page_text(report):
     """Return what the page says, without its tags."""
     return Page(rendered(report)).text.replace("\u00a0", " ")
+
+
+def said_first(html):
+    """Return the answer at the top of a page."""
+    (answer,) = re.findall(r'<p class="answer">(.*?)</p>', html, re.DOTALL)
+    return " ".join(answer.replace("\u00a0", " ").split())
 
 
 def texts(svg):

@@ -10,7 +10,6 @@ import pytest
 
 from distsvc.metrics import INDICES
 from distsvc.report.page import render_page
-from distsvc.report.sections.headline import answer
 from tests.report.reports import (
     Page,
     make_levels_report,
@@ -19,6 +18,7 @@ from tests.report.reports import (
     make_tree_report,
     page_text,
     rendered,
+    said_first,
     typed,
 )
 
@@ -241,7 +241,7 @@ def test_nothing_to_draw():
 
 def test_no_row_is_outside_where_that_is_not_defined():
     report = make_tree_report(25)
-    assert answer(typed(report)) == "25 clusters in 12,000 rows."
+    assert said_first(rendered(report)) == "25 clusters in 12,000 rows."
     text = page_text(report)
     assert "utside" not in text
     assert "boundary" not in text
@@ -286,3 +286,13 @@ def test_the_forecast_stands_beside_what_was_measured():
     assert "Each worker" not in page_text(report)
     report["forecast"]["worker"] = [{"name": "blocks", "mb": 1400.0}]
     assert "Each worker blocks 1.40 GB 1.40 GB 1.31 GB" in page_text(report)
+
+
+def test_values_that_were_filled_are_marked_in_the_picture():
+    report = make_report()
+    assert "missing" not in page_text(report)
+    report["sample"]["filled"] = 7
+    assert (
+        "7 rows have missing values, and are drawn with the column's usual value there."
+        in page_text(report)
+    )

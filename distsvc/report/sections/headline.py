@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from distsvc.report.content.night import words_of_night
 from distsvc.report.content.report import Report
 from distsvc.report.formats import percent, things
 
@@ -74,45 +75,19 @@ def good_numbers(report: Report) -> list[int]:
     return sorted(good) if good and min(good) >= 10 else []
 
 
-def answer(report: Report) -> str:
-    """Return the run's result in one or two plain sentences."""
-    outside, share = report.outliers.rows, report.outliers.share
-    n_rows = report.input.n_rows
-    rows = things(n_rows, "row")
-    unclear, reason = why_unclear(report), doubt(report)
-    found = f"{n_clusters(report)} in {rows}"
-    if unclear:
-        head = brief(report)
-        found = f"{head[0].upper()}{head[1:]} in {rows}: {best_guess(report)}, {_others(report)}"
-        found += unclear
-    elif is_asked(report):
-        found = f"{n_clusters(report)}, as asked for, in {rows}"
-    if reason and not unclear:
-        found += f", but {reason}"
-    if not report.outliers.defined:
-        return f"{found}."
-    if report.outliers.only:
-        return f"{things(outside, 'outlier')} ({percent(share)}) in {rows}."
-    where = "the cluster" if len(report.clusters) == 1 else "every cluster"
-    if outside == 0:
-        return f"{found}; no row lies outside {where}."
-    if outside == n_rows:
-        return f"{found}; all of the rows lie outside {where}."
-    return f"{found}; {percent(share)} of the rows lie outside {where}."
-
-
-def _others(report: Report) -> str:
-    """Return the range of clusters of other good divisions, as a part of a sentence."""
-    numbers = good_numbers(report)
-    if len(numbers) < 2:
-        return "but "
-    return f"other good answers have {numbers[0]:,} to {numbers[-1]:,}, and "
-
-
-def is_asked(report: Report) -> bool:
-    """Return True if the job gave the number of clusters, and it was found."""
-    asked = report.model.parameters.get("n_clusters")
-    return isinstance(asked, int) and asked == len(report.clusters) > 1
+def outcome(report: Report) -> list[str]:
+    """Return the parts of a line on a run: rows and clusters, outliers, and the night before."""
+    outliers, rows = report.outliers, f"{report.input.n_rows:,} rows"
+    where = f"{outliers.share:.1%} outside" if outliers.defined else "no outside"
+    if outliers.only:
+        return [rows, where, *words_of_night(report)]
+    reason = doubt(report).replace("\u00a0", "")  # as in "2.1%"
+    if why_unclear(report):
+        reason = f" ({best_guess(report)}; {reason})"
+    elif reason:
+        reason = f", but {reason}"
+    every = " every cluster" if outliers.defined else ""
+    return [f"{brief(report)} in {rows}{reason}", f"{where}{every}", *words_of_night(report)]
 
 
 def why_unclear(report: Report) -> str:

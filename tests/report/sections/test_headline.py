@@ -1,16 +1,26 @@
-"""The first sentence, warnings in one line each, and the caption of the picture."""
+"""The first sentence, and warnings in one line each."""
 
 import re
 
 import pytest
 
 from distsvc.report.content.limits import PAGE_LIMITS
-from distsvc.report.sections.headline import answer, brief
-from tests.report.reports import make_levels_report, make_report, page_text, rendered, typed
+from distsvc.report.sections.headline import brief
+from tests.report.reports import (
+    make_levels_report,
+    make_report,
+    page_text,
+    rendered,
+    said_first,
+    typed,
+)
+
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 
 def said(report):
-    return answer(typed(report)).replace("\u00a0", " ")
+    """Return the first sentence of the page."""
+    return said_first(rendered(report))
 
 
 @pytest.mark.parametrize(
@@ -169,13 +179,3 @@ def test_a_long_warning_is_one_line_and_the_rest_is_folded():
     assert len(line) <= PAGE_LIMITS.warning
     assert whole == long
     assert "<li>short</li>" in html
-
-
-def test_values_that_were_filled_are_marked_in_the_picture():
-    report = make_report()
-    assert "missing" not in page_text(report)
-    report["sample"]["filled"] = 7
-    assert (
-        "7 rows have missing values, and are drawn with the column's usual value there."
-        in page_text(report)
-    )

@@ -6,7 +6,6 @@ import pytest
 from distsvc.report.content.parts import Moves
 from distsvc.report.figures import nights as figures
 from distsvc.report.figures.drawing import GREY, cluster_colours, variable
-from distsvc.report.sections.headline import answer
 from tests.report.reports import (
     Page,
     make_assigned,
@@ -19,6 +18,7 @@ from tests.report.reports import (
     make_story,
     page_text,
     rendered,
+    said_first,
     texts,
     typed,
 )
@@ -65,7 +65,7 @@ def test_held_is_said_first():
         "( max_outlier_share )."
     )
     assert text.startswith(first)
-    assert text.index(first) < text.index(answer(typed(report)).replace("\u00a0", " "))
+    assert text.index(first) < text.index(said_first(rendered(report)))
     assert 'class="held" role="alert"' in rendered(report)
 
 
