@@ -48,10 +48,11 @@ def held_blocks(
 
 def held_rows(run: RunDirectory, ranges: Ranges) -> KeyedRows:
     """Return keys (n,), ascending, and prepared float32 rows (n, d) of the sample in ranges."""
-    places = [(keys[own], X[own]) for keys, X, own in _in_ranges(run, ranges)]
-    keys = np.concatenate([keys for keys, _ in places])
+    keys = np.concatenate([keys[own] for keys, _, own in _in_ranges(run, ranges)])
     order = np.argsort(keys)
-    return keys[order], _in_order(run, places, order, "float32")
+    # Each part is mapped while it is copied, and not longer.
+    parts = ((keys[own], X[own]) for keys, X, own in _in_ranges(run, ranges))
+    return keys[order], _in_order(run, parts, order, "float32")
 
 
 def keyed_blocks(
@@ -118,9 +119,9 @@ def held_blocks_bytes(sizes: Sizes, n_rows: int) -> Terms:
     prepared = 4.0 * sizes.n_columns * n_rows
     if prepared > HELD_BYTES:
         return held_stream(sizes)
-    mapped = float(sizes.raw_sample * n_rows) / max(sizes.sample_rows, 1)
-    held = {"the sample, mapped": mapped, "the sample, prepared": prepared}
-    return held | {"blocks of the sample": 3.0 * _block(sizes)}
+    held = {"the sample, prepared": prepared, "a part of the sample, mapped": sizes.part}
+    # The keys, their order, and its inverse.
+    return held | {"keys of the sample": 24.0 * n_rows, "blocks of the sample": 3.0 * _block(sizes)}
 
 
 def _block(sizes: Sizes) -> float:

@@ -1,5 +1,7 @@
 """The sample comes to a learner in the order that a table in memory has, however it is cut."""
 
+import weakref
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from distsvc.models.rows import sampling
 from distsvc.models.rows.scaling import Scaling
 from distsvc.run.learning import stream, survey
 from distsvc.run.learning.preparation import PREPARATION, Preparation
-from distsvc.run.learning.stream import sample_blocks, whole_sample
+from distsvc.run.learning.stream import held_rows, sample_blocks, whole_sample
 from distsvc.run.learning.survey import survey_table
 from tests.small_runs import begin, small_job, three_clusters, write_table
 
@@ -135,3 +137,23 @@ def test_each_part_is_released_before_the_next_is_read(monkeypatch):
     blocks = stream.keyed_blocks(parts, lambda X, keys: X, [(0, 40), (40, 90)], seed=0, epoch=0)
     assert np.concatenate(list(blocks))[:, 0].tolist() == list(range(90))
     assert calls == 6 * ["read", "released", "released"]
+
+
+def test_rows_in_memory_are_copied_from_one_mapped_part_at_a_time(tmp_path, monkeypatch):
+    run, ranges = surveyed(tmp_path, X, 400, 100)
+    mapped, most = [], []
+
+    def keyed_rows(run, name):
+        most.append(sum(part() is not None for part in mapped))
+        keys, rows = survey.keyed_rows(run, name)
+        mapped.append(weakref.ref(rows.base))
+        return keys, rows
+
+    monkeypatch.setattr(stream, "keyed_rows", keyed_rows)
+    keys, rows = held_rows(run, ranges)
+    assert len(mapped) == 2 * 9
+    assert max(most) == 1
+    assert all(part() is None for part in mapped)
+    own = sampling.slice_by_key(in_memory(X)[0], ranges[0][0], ranges[-1][1])
+    assert np.array_equal(keys, in_memory(X)[0][own])
+    assert rows.tobytes() == in_memory(X)[1][own].tobytes()
