@@ -194,6 +194,8 @@ def predict(
     input_path: str,
     output_path: str,
     settings: tuple[str, ...],
+    overwrite: bool,
+    fresh: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -203,9 +205,14 @@ def predict(
         from distsvc.job.file import cluster_settings
         from distsvc.published.predict import predict_table
 
-        keys = cluster_settings(settings)
         manifest = predict_table(
-            run_dir, input_path, output_path, settings=keys, progress=progress, **options
+            run_dir,
+            input_path,
+            output_path,
+            settings=cluster_settings(settings),
+            at=ClusterAddress(**options),
+            start=Start(overwrite, fresh),
+            progress=progress,
         )
     done = f"{manifest.rows:,} rows labelled in {output_path}/labels"
     say(done, as_json=as_json and manifest.dumped())

@@ -13,11 +13,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from distsvc.errors import CheckFailedError, DistsvcError, JobFileError, SkippedError, one_line
 from distsvc.errors.faults import exit_code_and_message, named
@@ -35,25 +36,13 @@ SWITCHES = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG", "OPENLINEAGE__TRANSPORT")
 """Prefixes of the environment variables that configure OpenLineage."""
 
 
-@contextmanager
-def announced(job_file: str, metrics_file: str | None = None) -> Iterator[Announcer]:
-    """Announce the start, the end and the result of a run, however it ends.
+class Announcer:
+    """Announces the start, the end and the result of a run, however it ends.
 
     `job_file` names the job until it is read; metrics are written to `metrics_file`, if any.
     """
-    announcer = Announcer(job_file, metrics_file)
-    try:
-        yield announcer
-        announcer.finish(None)
-    except BaseException as error:
-        announcer.finish(error)
-        raise
 
-
-class Announcer:
-    """The announcements of one run."""
-
-    def __init__(self, job_file: str, metrics_file: str | None):
+    def __init__(self, job_file: str, metrics_file: str | None = None):
         self._stem = Path(job_file).stem or "job"
         self._file = None if metrics_file is None else local_file("--metrics-file", metrics_file)
         self._job: Job | None = None
@@ -81,7 +70,10 @@ class Announcer:
         """Store the run's report, to be announced at the end."""
         self._report = report
 
-    def finish(self, error: BaseException | None) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         """Announce the end of the run."""
         outcome = RunOutcome.of(error, self._report, time.monotonic() - self._began)
         if self._file is not None:
@@ -238,27 +230,21 @@ Values = dict[str, float | dict[str, float]]
 """Values of metrics, by label value for metrics with a label."""
 
 
-class Families:
-    """Collector of fixed metrics; a `Gauge` might be shared with other processes."""
+def families(job: str, values: Values) -> Iterator[GaugeMetricFamily]:
+    """Yield every metric that has a value."""
+    from prometheus_client.core import GaugeMetricFamily
 
-    def __init__(self, job: str, values: Values):
-        self._job, self._values = job, values
-
-    def collect(self) -> Iterable[GaugeMetricFamily]:
-        """Yield every metric that has a value."""
-        from prometheus_client.core import GaugeMetricFamily
-
-        for name, meaning in METRICS.items():
-            value = self._values.get(name)
-            if isinstance(value, dict):
-                family = GaugeMetricFamily(PREFIX + name, meaning, labels=[JOB, LABELS[name]])
-                for label, one in value.items():
-                    family.add_metric([self._job, label], one)
-                yield family
-            elif value is not None:
-                family = GaugeMetricFamily(PREFIX + name, meaning, labels=[JOB])
-                family.add_metric([self._job], value)
-                yield family
+    for name, meaning in METRICS.items():
+        value = values.get(name)
+        if isinstance(value, dict):
+            family = GaugeMetricFamily(PREFIX + name, meaning, labels=[JOB, LABELS[name]])
+            for label, one in value.items():
+                family.add_metric([job, label], one)
+            yield family
+        elif value is not None:
+            family = GaugeMetricFamily(PREFIX + name, meaning, labels=[JOB])
+            family.add_metric([job], value)
+            yield family
 
 
 def write_metrics(path: Path, job: str | None, stem: str, outcome: RunOutcome) -> None:
@@ -276,7 +262,7 @@ def write_metrics(path: Path, job: str | None, stem: str, outcome: RunOutcome) -
         It can't be written.
 
     """
-    from prometheus_client import CollectorRegistry, generate_latest
+    from prometheus_client import generate_latest
 
     from distsvc.storage.places.arrays import write_whole
 
@@ -287,9 +273,8 @@ def write_metrics(path: Path, job: str | None, stem: str, outcome: RunOutcome) -
         job = next(iter(previous)) if len(previous) == 1 else stem
     job = job.encode(errors="replace").decode()
     values = previous.get(job, {}) | _values(outcome)
-    registry = CollectorRegistry()
-    registry.register(Families(job, values))
-    text = generate_latest(registry)
+    # No registry of `Gauge`s, which might be shared with other processes.
+    text = generate_latest(SimpleNamespace(collect=lambda: families(job, values)))
     write_whole(path, lambda stream: stream.write(text))
 
 

@@ -12,8 +12,7 @@ from typing import Literal
 from distsvc.errors import CheckFailedError, JobFileError, SkippedError
 from distsvc.errors.faults import DEFECT, exit_code_and_message
 from distsvc.job.config import Job
-from distsvc.job.dates import MOST_DAYS
-from distsvc.monitoring.announce import announced
+from distsvc.monitoring.announce import Announcer
 from distsvc.published.republish import candidates
 from distsvc.report.sections.headline import outcome
 from distsvc.run.job import run_job
@@ -100,8 +99,6 @@ def backfill(
     ------
     JobFileError
         The job file is not valid, or two days have the same output.
-    ValueError
-        `first` is after `last`, or the range has more than `MOST_DAYS` days.
 
     """
     start = replace(start, overwrite=reprocess != "none")
@@ -115,7 +112,7 @@ def backfill(
             name = job.job.name
             with (
                 closing(Progress(*display)) as progress,
-                announced(name, metrics_file) as announcer,
+                Announcer(name, metrics_file) as announcer,
             ):
                 announcer.start(job)
                 report = run_job(job, at, start, command=commands(day), progress=progress)
@@ -153,11 +150,7 @@ def _jobs(
     job_of: Callable[[str], Job], first: datetime.date, last: datetime.date
 ) -> dict[str, Job]:
     """Return the jobs by day; each has an output of its own."""
-    if first > last:
-        raise ValueError(f"expected a first day before the last, found {first} and {last}")
     count = (last - first).days + 1
-    if count > MOST_DAYS:
-        raise ValueError(f"expected at most {MOST_DAYS} days, found {count} from {first} to {last}")
     days = [first + datetime.timedelta(number) for number in range(count)]
     if count == 1:  # another one, to compare outputs with
         days.append(first + datetime.timedelta(-1 if first == datetime.date.max else 1))

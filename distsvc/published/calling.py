@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from distsvc.errors import InputNotFoundError
-from distsvc.monitoring.announce import announced
+from distsvc.monitoring.announce import Announcer
 from distsvc.run.work.start import DEFAULT_DISPLAY, ClusterAddress, Display, Start
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def run_and_announce(
     `distsvc.run.drafts.asked_job.asked_job` and `distsvc.run.job.run_job`.
     """
     name = os.fspath(job) if isinstance(job, (str, os.PathLike)) else "job"
-    with announced(name, metrics_file) as announcer:
+    with Announcer(name, metrics_file) as announcer:
         from distsvc.run.drafts.asked_job import asked_job, is_table, with_free_output
         from distsvc.run.work.progress import Progress
         from distsvc.run.work.workers.cluster import expect_workers

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from distsvc import __version__
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
-from distsvc.errors.urls import bare_url
+from distsvc.errors.urls import local_file
 from distsvc.published.republish import waiting_at
 from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.night import Night, some_ids
@@ -117,9 +117,7 @@ def write_page(nights: list[Night], path: str) -> None:
         The file may not be written.
 
     """
-    if "://" in path:
-        raise JobFileError(f"--page takes a file of this machine, found {bare_url(path)}")
-    file = Path(path).absolute()
+    file = local_file("--page", path).absolute()
     if not file.parent.is_dir():
         raise JobFileError(f"--page: expected a file in a folder that is there, found {path}")
     write_text(file, render_history(nights, [_link(one, file.parent) for one in nights]))

@@ -23,7 +23,7 @@ from distsvc.run.starting import Request, begin_run
 from distsvc.run.work.phases import steps_on
 from distsvc.run.work.plan import Plan
 from distsvc.run.work.progress import Progress
-from distsvc.run.work.start import ClusterAddress, Start
+from distsvc.run.work.start import DEFAULT_ADDRESS, DEFAULT_START, ClusterAddress, Start
 from distsvc.storage.publishing.manifest import ContinuedRun, Manifest, read_manifest
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.tables.opening import check_unchanged, fingerprint, open_table
@@ -35,19 +35,15 @@ def predict_table(
     output_path: str,
     *,
     settings: Mapping[str, Any] | None = None,
-    scheduler: str | None = None,
-    scheduler_file: str | None = None,
-    require_tls: bool = False,
-    overwrite: bool = False,
-    fresh: bool = False,
+    at: ClusterAddress = DEFAULT_ADDRESS,
+    start: Start = DEFAULT_START,
     progress: Progress | None = None,
 ) -> Manifest:
     """Label another table with a published model and publish the labels; return the manifest.
 
     The table at `path` needs the model's columns; other columns are ignored and named in an event.
     Labels are the ids of the run `published`, and go to `output_path`. `settings` are keys of
-    ``[cluster]``. The other parameters are those of `ClusterAddress`, `Start` and
-    `distsvc.run.job.run_job`.
+    ``[cluster]``. The other parameters are those of `distsvc.run.job.run_job`.
     """
     progress = progress or Progress(quiet=True)
     source, output = Output(published).store, Output(output_path)
@@ -63,7 +59,7 @@ def predict_table(
         path=str(published), run_id=manifest.run_id, model_sha256=learned, address=source.address
     )
     request = Request(job, output, digest, continued=used)
-    with begin_run(request, Start(overwrite, fresh), progress) as run:
+    with begin_run(request, start, progress) as run:
         if run is None:
             return read_manifest(output.store)
         with progress.phase("open"):
@@ -75,7 +71,6 @@ def predict_table(
             table = run.plan.table
             for note in run.plan.notes:
                 progress.event("note", because=note)
-        at = ClusterAddress(scheduler, scheduler_file, require_tls)
         with steps_on(run, progress, job.cluster, at) as steps:
             check_labelling(job, table, steps.workers, model.rule.float64)
             labelled = label_table(steps)

@@ -13,47 +13,35 @@ from distsvc.run.starting import (
     kept_results,
     read_note,
 )
-from distsvc.storage.places.lease import Doing, is_gone, read_holder
+from distsvc.storage.places.lease import is_gone, read_holder
 from distsvc.storage.publishing.publication import BEGUN, RUNS, Output
 
-
-class PublishedRun(TypedDict):
-    """The published run, as in its manifest."""
-
-    run_id: str
-    created: str
-    rows: int
-    clusters: int
-
-
-class RunningRun(TypedDict):
-    """The process that has locked an output; `alive` is None if it is on another machine."""
-
-    process: int | None
-    host: str | None
-    since: str | None
-    now: str | None
-    doing: Doing | None
-    alive: bool | None
-
-
-class InterruptedRun(TypedDict):
-    """A run that can be resumed, with the number of results of each phase."""
-
-    run_id: str
-    begun: str | None
-    kept: dict[str, int]
-    stopped: Note
+HOLDER_FIELDS = ("process", "host", "since", "now", "doing")
+"""Fields of the process that has locked an output."""
 
 
 class Status(TypedDict):
-    """The state of an output; `held` are the candidates that a check held back."""
+    """The state of an output.
+
+    Attributes
+    ----------
+    output : str
+    published : dict or None
+        Id, moment, rows and clusters of the published run.
+    running : dict or None
+        The process that has locked the output; `alive` is None if it is on another machine.
+    held : list of dict
+        The candidates that a check held back.
+    interrupted : list of dict
+        Runs that can be resumed, each with the number of results of its phases (`kept`).
+
+    """
 
     output: str
-    published: PublishedRun | None
-    running: RunningRun | None
+    published: Note | None
+    running: Note | None
     held: list[Note]
-    interrupted: list[InterruptedRun]
+    interrupted: list[Note]
 
 
 def status(path: str) -> Status:
@@ -69,14 +57,12 @@ def status(path: str) -> Status:
         )
     holder = read_holder(output.runs)
     gone = is_gone(holder) if holder else True
-    running: RunningRun | None = None
+    running: Note | None = None
     if holder and not gone:
-        running = RunningRun(
-            process=holder.process, host=holder.host, since=holder.since, now=holder.now,
-            doing=holder.doing, alive=None if gone is None else True,
-        )  # fmt: skip
+        running = {name: getattr(holder, name) for name in HOLDER_FIELDS}
+        running["alive"] = None if gone is None else True
     doing = (holder and holder.doing) or {}
-    interrupted: list[InterruptedRun] = []
+    interrupted: list[Note] = []
     for run in interrupted_runs(output):
         if running is not None and doing.get("run") in (run.name, None):
             continue
@@ -90,15 +76,10 @@ def status(path: str) -> Status:
         interrupted.append(
             {"run_id": run.name, "begun": begun, "kept": kept_results(run), "stopped": known}
         )
-    published: PublishedRun | None = None
-    if manifest is not None:
-        published = PublishedRun(
-            run_id=manifest.run_id, created=manifest.created, rows=manifest.rows,
-            clusters=manifest.clusters,
-        )  # fmt: skip
+    names = "run_id", "created", "rows", "clusters"
     return {
         "output": output.store.address,
-        "published": published,
+        "published": {name: getattr(manifest, name) for name in names} if manifest else None,
         "running": running,
         "held": [one.model_dump() for one in candidates(output)],
         "interrupted": interrupted,

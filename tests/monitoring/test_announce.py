@@ -255,9 +255,9 @@ def test_a_file_that_can_not_be_written_is_a_warning(
 def test_what_is_not_asked_for_is_not_imported(tmp_path, monkeypatch):
     for name in [name for name in os.environ if name.startswith("OPENLINEAGE")]:
         monkeypatch.delenv(name)
-    code = "import sys\nfrom distsvc.monitoring.announce import announced\n"
+    code = "import sys\nfrom distsvc.monitoring.announce import Announcer\n"
     code += "from distsvc.job.file import load_job\n"
-    code += "with announced('job.toml') as watch: watch.start(load_job(sys.argv[1]))\n"
+    code += "with Announcer('job.toml') as watch: watch.start(load_job(sys.argv[1]))\n"
     code += "print({n.split('.')[0] for n in sys.modules} & {'prometheus_client', 'openlineage'})"
     found = python("-c", code, write_job(tmp_path))
     assert (found.returncode, found.stdout) == (0, "set()\n"), found.stderr

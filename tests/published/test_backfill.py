@@ -196,10 +196,6 @@ def test_the_last_day_of_all_is_a_day(job_file, tmp_path):
 
 
 def test_more_days_than_anyone_means_are_refused_at_once(job_file):
-    asked = []
-    with pytest.raises(ValueError, match="at most 3660 days, found 739617 from 0001-01-01"):
-        list(backfill(asked.append, datetime.date(1, 1, 1), datetime.date(2026, 1, 1)))
-    assert asked == []
     arguments = ["backfill", str(job_file), "--from", "0001-01-01", "--to", "2026-01-01"]
     found = CliRunner().invoke(main, arguments)
     assert found.exit_code == 2

@@ -73,7 +73,7 @@ def test_a_page_is_a_file_of_this_machine(nights, tmp_path):
     out = str(nights.folder / "out")
     said = CliRunner().invoke(main, ["history", out, "--page", "s3://bucket/history.html"])
     assert said.exit_code == 78
-    assert "--page takes a file of this machine" in said.stderr
+    assert "--page: expected a file of this machine" in said.stderr
     said = CliRunner().invoke(main, ["history", out, "--page", str(tmp_path / "no/h.html")])
     assert said.exit_code == 78
     assert "expected a file in a folder that is there" in said.stderr

@@ -15,10 +15,13 @@ from distsvc.run.job import run_job
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.model.files import LABELLER_FIELDS
 from distsvc.run.work.progress import Progress
+from distsvc.run.work.start import Start
 from tests.jobs.blob_jobs import N, blobs, check_manifest, config, files, labels
 from tests.published_files import nothing_left
 
 pytestmark = pytest.mark.usefixtures("quick_page")
+
+OVERWRITE = Start(overwrite=True)
 
 
 def test_predicting_the_same_table_gives_the_same_labels(blob_table, blob_run, tmp_path):
@@ -102,14 +105,14 @@ def test_predict_with_another_model_is_refused_unless_overwritten(blob_run, blob
     predict_table(blob_run[0], str(blob_table), str(tmp_path / "out"))
     with pytest.raises(JobFileError, match="already published by a different configuration"):
         predict_table(tmp_path / "other", str(blob_table), str(tmp_path / "out"))
-    predict_table(tmp_path / "other", str(blob_table), str(tmp_path / "out"), overwrite=True)
+    predict_table(tmp_path / "other", str(blob_table), str(tmp_path / "out"), start=OVERWRITE)
     assert labels(tmp_path / "out").equals(labels(tmp_path / "other"))
 
 
 def test_predict_does_not_replace_a_run(blob_run, blob_table):
     before = files(blob_run[0])
     with pytest.raises(JobFileError, match="is the published run whose model is to be used"):
-        predict_table(blob_run[0], str(blob_table), str(blob_run[0]), overwrite=True)
+        predict_table(blob_run[0], str(blob_table), str(blob_run[0]), start=OVERWRITE)
     assert files(blob_run[0]) == before
 
 
