@@ -69,6 +69,7 @@ def papers() -> None:
 @click.option("--set", "sets", multiple=True, metavar="NAME", help="Only this set (repeatable).")
 @click.option("--repetitions", type=click.IntRange(1), help="Seeds; the papers' number by default.")
 @click.option("--quick", is_flag=True, help="Few sets and settings: minutes instead of an hour.")
+@click.option("--limit", default=300.0, show_default=True, help="Seconds of a fit of peers.")
 @click.option("--workers", default=2, show_default=True, help="Processes on this machine.")
 @click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler instead.")
 @click.option("--scheduler-file", metavar="FILE", help="A file that a Dask scheduler wrote.")
@@ -79,6 +80,7 @@ def run_papers(
     sets: tuple[str, ...],
     repetitions: int | None,
     quick: bool,
+    limit: float,
     workers: int,
     scheduler: str | None,
     scheduler_file: str | None,
@@ -89,7 +91,7 @@ def run_papers(
         from benchmarks.papers.suites import SuiteOptions
         from distsvc.run.work.progress import Progress
 
-        options = SuiteOptions(sets, repetitions, quick)
+        options = SuiteOptions(sets, repetitions, quick, limit)
         with closing(Progress()) as progress:
             written = run_suites(
                 suites, out, data, options, progress, workers, scheduler, scheduler_file

@@ -97,15 +97,19 @@ def timed(function: Callable[..., Any], *arguments: Any, **settings: Any) -> Tim
 
 
 def interleaved(actions: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
-    """Call every action once to warm up, then in turns; return the seconds of each call."""
+    """Call every action once to warm up, then in turns; return the seconds of each call.
+
+    Seconds are of the processor, all threads of this process, so that other work on the machine
+    counts less.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in actions}
     for action in actions.values():
         action()
     for _ in range(repeats):
         for name, action in actions.items():
-            began = time.perf_counter()
+            began = time.process_time()
             action()
-            seconds[name].append(time.perf_counter() - began)
+            seconds[name].append(time.process_time() - began)
     return seconds
 
 

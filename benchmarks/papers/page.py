@@ -175,7 +175,7 @@ def peers_part(rows: Sequence[Row]) -> SuiteSection:
         "Ours, k-means, mini-batch k-means and BIRCH (told the number of classes), HDBSCAN and "
         "fast_hdbscan (smallest cluster 5; noise is one cluster) on tables that are made up: "
         "twelve Gaussians in 8 columns, and a Gaussian within two rings in 2. Each fit is a "
-        "process of its own and is ended after 300 seconds."
+        "process of its own and is ended after some time. Seconds are of the processor."
     ]
     return _part("Peers", text, items, rows)
 

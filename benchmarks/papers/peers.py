@@ -1,7 +1,7 @@
 """Ours and its peers as the rows grow: quality, seconds and peak memory, each fit in a process.
 
 A process of its own, because the peak that the system reports is the process's. It is ended after
-`LIMIT_S` seconds; a system that was ended is not tried on larger tables.
+a limit of seconds; a system that was ended is not tried on larger tables.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from benchmarks.harness.systems import SYSTEMS, warm_up
 from benchmarks.papers.fits import Fit, fitted
 from benchmarks.papers.suites import SuiteOptions
 
-LIMIT_S = 300.0
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 QUICK_SIZES = (1_000, 10_000)
 PEERS = (
@@ -37,7 +36,8 @@ def growth_rows(options: SuiteOptions, say: Callable[[str], object]) -> list[Row
     for table in options.of(TABLES, TABLES):
         for system in PEERS:
             for n in QUICK_SIZES if options.quick else SIZES:
-                fresh = [growth_row(table, n, system, s) for s in options.seeds(3, 1)]
+                seeds, limit_s = options.seeds(3, 1), options.limit_s
+                fresh = [growth_row(table, n, system, seed, limit_s) for seed in seeds]
                 rows += fresh
                 say(_line(fresh[-1]))
                 if any(row["note"] for row in fresh):
@@ -45,14 +45,14 @@ def growth_rows(options: SuiteOptions, say: Callable[[str], object]) -> list[Row
     return rows
 
 
-def growth_row(table: str, n: int, system: str, seed: int) -> Row:
-    """Return the row of one fit."""
+def growth_row(table: str, n: int, system: str, seed: int, limit_s: float) -> Row:
+    """Return the row of one fit, which is ended after `limit_s` seconds."""
     about = {
         "experiment": "growth", "set": table, "system": system, "point": "{}", "seed": seed,
         "protocol": SYSTEMS[system].alone[0],
         "n": n, "rows": n, "note": "",
     }  # fmt: skip
-    return about | limited(fit_and_score, LIMIT_S, table, n, system, seed) | machine()
+    return about | limited(fit_and_score, limit_s, table, n, system, seed) | machine()
 
 
 def fit_and_score(ready: Callable[[], None], table: str, n: int, system: str, seed: int) -> Row:

@@ -74,12 +74,15 @@ class SuiteOptions:
         Seeds; None for the papers' number.
     quick : bool
         A few small sets, few settings and few repetitions.
+    limit_s : float
+        Seconds after which a fit of `peers` is ended.
 
     """
 
     sets: tuple[str, ...] = ()
     repetitions: int | None = None
     quick: bool = False
+    limit_s: float = 300.0
 
     def of(self, names: Iterable[str], quick: Iterable[str]) -> list[str]:
         """Return the names that are chosen among those of a suite, of which some are quick."""
