@@ -311,7 +311,7 @@ def _begin(lab: SmallLab, name: str, most: int | None) -> set[str]:
 
 def _passing(names: set[str]) -> set[str]:
     """Return the names of results that a run removes once it has the next."""
-    return {one for one in names if one.startswith((CHECKPOINTS, "outer/"))}
+    return {one for one in names if one.startswith(CHECKPOINTS)}
 
 
 def every_look(lab: SmallLab, name: str, seed: int, step: int = 1) -> Iterator[dict]:

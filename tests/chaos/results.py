@@ -12,7 +12,7 @@ RESULT = re.compile(rf"/({RUN.pattern})/results/([^.][^ ]*)\.npz$")
 
 WRITTEN = ("os.rename", "PUT")
 """After which a file is there, on a disk and in a store."""
-PASSING = ("checkpoints/", "outer/")
+PASSING = ("checkpoints/",)
 """Where there is what a run removes once it has the next."""
 
 

@@ -24,11 +24,6 @@ from distsvc.models.linear.coordinate_descent import (
     solve,
     threshold,
 )
-from distsvc.models.rows.checkpoints import State as Kept
-from distsvc.models.rules.fields import Facts
-
-NUMBERS = ("objective", "n_iter", "least", "most", "rounding")
-OF_ROWS = ("rows", "X", "alpha", "G")
 
 
 def working_rows(n_features: int) -> int:
@@ -170,19 +165,6 @@ class WorkingSet:
         self.n_iter += state.n_iter
         self.least, self.most = state.least, state.most
         self.rounding = state.problem.rounding
-
-    def snapshot(self) -> Kept:
-        """Return the state after `descend` as facts and arrays for `restored`."""
-        facts = {name: getattr(self, name) for name in ("ball", "total", *NUMBERS)}
-        return facts, {name: getattr(self, name) for name in ("u", *OF_ROWS)}
-
-    @classmethod
-    def restored(cls, facts: Facts, arrays: dict[str, np.ndarray]) -> WorkingSet:
-        """Return the working set whose `snapshot` these are."""
-        found = cls(facts["ball"], facts["total"], arrays["u"], 0.0)
-        for name, value in [(n, facts[n]) for n in NUMBERS] + [(n, arrays[n]) for n in OF_ROWS]:
-            setattr(found, name, value)
-        return found
 
     def see_extremes(self, least: float, most: float) -> None:
         """Set the extremes of G over all rows, from a pass with the present u."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from distsvc.errors import DataError
 from distsvc.job.config import Job
-from distsvc.job.parameters import completed
+from distsvc.job.parameters import COMPOSED, Given, completed, composed
 from distsvc.models.rules.joined import joined_form
 from distsvc.models.rules.rule import Rule
+from distsvc.models.support_vector.engines import engine_for
+from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 from distsvc.run.algorithms.algorithm import AlgorithmJob
 from distsvc.run.algorithms.automatic import Automatic
 from distsvc.run.algorithms.boundary import BoundaryModel
 from distsvc.run.algorithms.hyperplanes import Hyperplanes
 from distsvc.run.algorithms.level_tree import LevelTrees
-from distsvc.run.algorithms.linear import Linear
+from distsvc.run.algorithms.linear import PROBLEMS, Linear
 from distsvc.run.algorithms.sampled import MixtureJob, Sampled
 from distsvc.storage.rows.blocks import Table
 
@@ -22,6 +26,12 @@ ALGORITHMS: tuple[type[AlgorithmJob], ...] = (
 RULE_FORMS = {rule.form: rule for algorithm in ALGORITHMS for rule in algorithm.rules}
 RULE_FORMS |= {form.form: form for form in map(joined_form, RULE_FORMS.values())}
 """The rules of saved models by their forms."""
+
+BY_NAME: dict[str, Callable[[Given, Job, Table], AlgorithmJob]] = {
+    "auto": Automatic, "imdh": Hyperplanes, "mixture": MixtureJob,
+    **dict.fromkeys(PROBLEMS, Linear),
+}  # fmt: skip
+"""The algorithms by their names in a job; others are baselines, or support vectors."""
 
 
 def rule_named(form: str) -> type[Rule]:
@@ -33,9 +43,12 @@ def rule_named(form: str) -> type[Rule]:
 
 def begin(job: Job, table: Table) -> AlgorithmJob:
     """Return the algorithm of a job with checked parameters; ParameterError for invalid ones."""
-    parameters = completed(job.model.algorithm, job.model.parameters())
-    for kind in ALGORITHMS:
-        algorithm = kind.begin(job, table, parameters)
-        if algorithm is not None:
-            return algorithm
-    raise AssertionError(f"no algorithm of a job is {job.model.algorithm!r}")
+    name = job.model.algorithm
+    parameters = completed(name, job.model.parameters())
+    if name in ("support-vector", *COMPOSED):
+        whole = composed(name, parameters) if name in COMPOSED else parameters
+        engine = engine_for(whole, job.model.seed)
+        if isinstance(engine, LevelTreeEngine):
+            return LevelTrees(parameters, engine, job, table)
+        return BoundaryModel(parameters, engine)
+    return BY_NAME.get(name, Sampled)(parameters, job, table)

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypedDict
+from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.phases import Steps
-from distsvc.storage.rows.blocks import Table
 
 TRAINED = "train"
 """Name of the step in which the driver trains an algorithm on the sample, and of its result."""
@@ -128,14 +127,6 @@ class AlgorithmJob(ABC):
 
     def __init__(self, parameters: Given, engine: Engine):
         self.parameters, self.engine = parameters, engine
-
-    @classmethod
-    @abstractmethod
-    def begin(cls, job: Job, table: Table, parameters: Given) -> Self | None:
-        """Return the algorithm of a job; None if the job names another.
-
-        `parameters` are all parameters of the estimator, checked.
-        """
 
     def sample_ranges(self, n_rows: int) -> Ranges:
         """Return the key ranges of the rows that the survey stores."""

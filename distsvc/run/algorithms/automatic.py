@@ -118,19 +118,12 @@ class Automatic(AlgorithmJob):
     rules = (LevelRule, LandmarkRule, MixtureRule)
     engine: AutomaticEngine
 
-    def __init__(self, engine: AutomaticEngine, parameters: Given, job: Job, table: Table):
-        self.engine, self.parameters = engine, parameters
-        self.levels = LevelTrees(engine.trees, engine.levels).of_table(job, table)
+    def __init__(self, parameters: Given, job: Job, table: Table):
+        engine = AutomaticEngine(parameters, job.model.seed)
+        super().__init__(parameters, engine)
+        self.levels = LevelTrees(engine.trees, engine.levels, job, table)
         self.graph = Graph(engine.graph)
         self.readings = self.levels.readings
-
-    @classmethod
-    def begin(cls, job: Job, table: Table, parameters: Given) -> Automatic | None:
-        """Return the default algorithm if the job does not name another, else None."""
-        if job.model.algorithm != "auto":
-            return None
-        engine = AutomaticEngine(parameters, job.model.seed)
-        return cls(engine, parameters, job, table)
 
     def sample_ranges(self, n_rows: int) -> Ranges:
         """Return the key ranges of the level tree or of the graph, whichever has more rows."""

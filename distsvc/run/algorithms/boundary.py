@@ -25,15 +25,14 @@ from distsvc.models.support_vector.boundary.engine import EXACT_ROWS, FEW_VECTOR
 from distsvc.models.support_vector.boundary.labelling import Boundary, DecisionFunction, pair_blocks
 from distsvc.models.support_vector.boundary.rule import BoundaryRule
 from distsvc.models.support_vector.boundary.training import PENALTY_ROWS
-from distsvc.run.algorithms.algorithm import TRAINED, Learned, Parts, PilotRows
-from distsvc.run.algorithms.support_vector import SupportVectorJob, domain_part
+from distsvc.run.algorithms.algorithm import TRAINED, AlgorithmJob, Learned, Parts, PilotRows
+from distsvc.run.algorithms.support_vector import domain_part
 from distsvc.run.learning.preparation import prepared
 from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.stream import held_rows, held_stream, sample_blocks
 from distsvc.run.learning.survey import Survey, learned_blocks
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
-from distsvc.storage.rows.blocks import Table
 
 SYSTEM_ROWS = 20_000
 """Approximate maximum number of rows for SVC and FSVC as jobs; their time grows with the square."""
@@ -44,21 +43,17 @@ MAX_CLIMB_ROWS = 1024
 CLIMB_STARTS, VERTICES = "starts", "vertices"
 
 
-class BoundaryModel(SupportVectorJob):
+class BoundaryModel(AlgorithmJob):
     """Phases one and two of Pham, Le and Dang (2017)."""
 
     rules = (BoundaryRule,)
     readings = ("boundary",)
-    engine_type = BoundaryEngine
     engine: BoundaryEngine
 
-    @classmethod
-    def begin(cls, job: Job, table: Table, parameters: Given) -> BoundaryModel | None:
-        """Return the algorithm if the job names it, else None; SVC and FSVC get fewer rows."""
-        begun = super().begin(job, table, parameters)
-        if begun is not None and begun.engine.parameters.labelling in IN_MEMORY:
-            begun.engine.most_rows = SYSTEM_ROWS
-        return begun
+    def __init__(self, parameters: Given, engine: BoundaryEngine):
+        super().__init__(parameters, engine)
+        if engine.parameters.labelling in IN_MEMORY:
+            engine.most_rows = SYSTEM_ROWS
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Train the decision function, then find its clusters."""

@@ -58,15 +58,10 @@ class Hyperplanes(AlgorithmJob):
     rules = (TreeRule,)  # possible classes of the rule
     engine: TreeEngine
 
-    @classmethod
-    def begin(cls, job: Job, table: Table, parameters: Given) -> Hyperplanes | None:
-        """Return the algorithm of a job for iMDH, else None."""
-        if job.model.algorithm != "imdh":
-            return None
+    def __init__(self, parameters: Given, job: Job, table: Table):
         check_parameters(job.model.algorithm, parameters)
-        engine = TreeEngine(parameters, job.model.seed)
-        engine.set_width(len(table.columns))
-        return cls(parameters, engine)
+        super().__init__(parameters, TreeEngine(parameters, job.model.seed))
+        self.engine.set_width(len(table.columns))
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Learn and prune the trees, and select the tree that agrees most with all others."""

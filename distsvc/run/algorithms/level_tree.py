@@ -44,8 +44,8 @@ from distsvc.report.content.model_parts import (
     LevelsPart,
     LevelTreePart,
 )
-from distsvc.run.algorithms.algorithm import Parts, PilotRows
-from distsvc.run.algorithms.support_vector import SupportVectorJob, domain_part
+from distsvc.run.algorithms.algorithm import AlgorithmJob, Parts, PilotRows
+from distsvc.run.algorithms.support_vector import domain_part
 from distsvc.run.learning.preparation import learned
 from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.stream import held_stream, keyed_blocks, sample_blocks
@@ -129,12 +129,6 @@ class Training:
             yield self.ensemble.view(block)
 
 
-def keep_views(steps: Steps) -> None:
-    """Store the projected rows of the sample."""
-    steps.do(PROJECT)
-    gather(steps, GATHER_VIEWS)
-
-
 def view_partition(run: RunDirectory, number: int) -> Result:
     """Return a partition's projected rows of the sample, in the order of their keys."""
     training, n_rows = Training.read(run), 0
@@ -156,28 +150,18 @@ PROJECT = Phase("views", view_partition)
 GATHER_VIEWS = Phase("gather-views", gather_views)
 
 
-class LevelTrees(SupportVectorJob):
+class LevelTrees(AlgorithmJob):
     """Models of several widths and subspaces, and the vote among their cuts."""
 
     rules = (LevelRule,)
-    engine_type = LevelTreeEngine
     engine: LevelTreeEngine
-    viewed = False
-    matched_rows = 0
 
-    @classmethod
-    def begin(cls, job: Job, table: Table, parameters: Given) -> LevelTrees | None:
-        """Return the algorithm of a job for the level tree, else None."""
-        begun = super().begin(job, table, parameters)
-        return begun.of_table(job, table) if begun else None
-
-    def of_table(self, job: Job, table: Table) -> LevelTrees:
-        """Return this object, set up for a table and for the driver's number of threads."""
-        self.engine.n_jobs = driver_threads()
-        self.viewed = self.engine.parameters.gamma == "auto" and len(table.columns) > WIDE
+    def __init__(self, parameters: Given, engine: LevelTreeEngine, job: Job, table: Table):
+        super().__init__(parameters, engine)
+        engine.n_jobs = driver_threads()
+        self.viewed = engine.parameters.gamma == "auto" and len(table.columns) > WIDE
         self.matched_rows = MATCHED_ROWS if job.continuity.previous else 1
         self.readings = (PROJECT.name,) if self.viewed else ()
-        return self
 
     def sample_ranges(self, n_rows: int) -> Ranges:
         """Return the key ranges of the rows that the survey stores.
@@ -198,7 +182,8 @@ class LevelTrees(SupportVectorJob):
         n_rows, ranges = survey.n_rows, engine.key_ranges(survey.n_rows)
         Training(ensemble, n_rows, ranges, self.viewed, engine.view).write(steps.run)
         if self.viewed:
-            keep_views(steps)
+            steps.do(PROJECT)
+            gather(steps, GATHER_VIEWS)
         results = list(steps.map(LEARN_MODELS, len(ensemble.members)))
         with steps.progress.phase("vote"):
             engine.choose([tree_of(one) for one in results], [sums_of(one) for one in results])

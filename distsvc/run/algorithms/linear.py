@@ -49,7 +49,6 @@ VECTORS = 14
 """Number of the solver's vectors of sample length: alpha, gradients, squares, orders and copies."""
 
 MOST_PASSES = 100
-OUTER = "outer"
 
 
 class Linear(AlgorithmJob):
@@ -60,18 +59,14 @@ class Linear(AlgorithmJob):
     readings = ("begin", "pass")
     engine: LinearEngine
 
-    @classmethod
-    def begin(cls, job: Job, table: Table, parameters: Given) -> Linear | None:
-        """Return the algorithm of a job for a linear one-class model, else None."""
-        if job.model.algorithm not in PROBLEMS:
-            return None
+    def __init__(self, parameters: Given, job: Job, table: Table):
         check_parameters(job.model.algorithm, parameters)
         given = job.preprocess.model_copy(update={"missing": job.missing})
         X = source_of(table).sparse_rows(table) if given == KEEPS_ZEROS else None
         sparse = X is not None and 12 * X.nnz <= MEMORY_BYTES
         engine = PROBLEMS[job.model.algorithm](parameters, job.model.seed)
         engine.set_width(len(table.columns), sparse)
-        return cls(parameters, engine)
+        super().__init__(parameters, engine)
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Solve the sample in memory.
@@ -88,13 +83,11 @@ class Linear(AlgorithmJob):
                 f"training ended before its tolerance, with a violation of {engine.violation:.2g}; "
                 "raise max_iter or tol"
             )
-        return engine.rule(self._mean(run, survey))
-
-    def _mean(self, run: RunDirectory, survey: Survey) -> np.ndarray:
-        """Return the mean (d,) of the prepared rows, or of the pilot's if scaling is not linear."""
-        if not Preparation.read(run).scaling.is_linear:
-            return prepared(run, survey.pilot).mean(axis=0, dtype=np.float64)
-        return prepared(run, survey.sums.mean_and_variance()[0][None, :])[0]
+        if Preparation.read(run).scaling.is_linear:
+            mean = prepared(run, survey.sums.mean_and_variance()[0][None, :])[0]
+        else:
+            mean = prepared(run, survey.pilot).mean(axis=0, dtype=np.float64)
+        return engine.rule(mean)
 
     def _train(self, run: RunDirectory, checkpoint: Checkpoint) -> Result:
         engine, table = self.engine, run.plan.table
@@ -122,11 +115,13 @@ class Linear(AlgorithmJob):
 
 
 def descend_table(steps: Steps, engine: LinearEngine, n_rows: int) -> None:
-    """Descend from the sample's answer to the table's, up to the maximum number of passes."""
-    outer, begun, first = _resumed(steps) or (*begin_table(steps, engine, n_rows), 0)
-    for number in range(first, MOST_PASSES):
-        if not steps.run.has(_outer(number)):
-            _descend(steps, engine, outer, begun, number)
+    """Descend from the sample's answer to the table's, up to the maximum number of passes.
+
+    A resumed run repeats the descents, which take little time, and reads the results of passes.
+    """
+    outer, begun = begin_table(steps, engine, n_rows)
+    for number in range(MOST_PASSES):
+        _descend(steps, engine, outer, begun, number)
         least, most = np.inf, -np.inf
         grow, fall = Candidates.empty(outer.u.size), Candidates.empty(outer.u.size)
         for result in steps.map(violators(number)):
@@ -145,38 +140,13 @@ def descend_table(steps: Steps, engine: LinearEngine, n_rows: int) -> None:
 def _descend(
     steps: Steps, engine: LinearEngine, outer: WorkingSet, begun: int, number: int
 ) -> None:
-    """Solve the working set; write the input of the next pass, and the state to resume from."""
-    run = steps.run
+    """Solve the working set, and write the input of the next pass."""
     with steps.progress.phase("descend"):
         outer.descend(engine.method, engine.tol, engine.max_iter, engine.seed)
         facts = {"ball": outer.ball, "scale": outer.scale, "limit": working_rows(outer.u.size)}
         facts |= {"least": outer.least, "most": outer.most, "begun": begun}
         arrays = {"u": outer.u, "rows": outer.rows, "alpha": outer.alpha}
-        run.write(_descent(number), Result(facts, arrays))
-        facts, arrays = outer.snapshot()
-        run.write(_outer(number), Result(facts | {"begun": begun}, arrays))
-        run.remove(_outer(number - 1))
-
-
-def _resumed(steps: Steps) -> tuple[WorkingSet, int, int] | None:
-    """Return the working set after the last descent and its number; None before the first.
-
-    All descents and the pass that wrote alpha must be complete. If any is lost, the passes start
-    again.
-    """
-    names = steps.run.names(OUTER)
-    if not names:
-        return None
-    number = int(names[-1].removeprefix(f"{OUTER}/"))
-    found = steps.run.load(names[-1])
-    begun = found.facts["begun"]
-    needed = [_threshold(begun), *map(_descent, range(number + 1))]
-    if not all(map(steps.run.has, needed)):
-        for name in names:
-            steps.run.remove(name)
-        return None
-    steps.do(outsiders(begun))
-    return WorkingSet.restored(found.facts, found.arrays), begun, number
+        steps.run.write(_descent(number), Result(facts, arrays))
 
 
 def begin_table(steps: Steps, engine: LinearEngine, n_rows: int) -> tuple[WorkingSet, int]:
@@ -269,10 +239,6 @@ def _threshold(step: int) -> str:
 
 def _descent(step: int) -> str:
     return f"descent-{step:02d}"
-
-
-def _outer(step: int) -> str:
-    return f"{OUTER}/{step:02d}"
 
 
 def _alpha(run: RunDirectory, partition: int, step: int) -> np.ndarray:

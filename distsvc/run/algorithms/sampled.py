@@ -115,20 +115,15 @@ class Sampled(AlgorithmJob):
     rules = (Centres, Splits)
     engine: SampledEngine
 
-    @classmethod
-    def begin(cls, job: Job, table: Table, parameters: Given) -> Sampled | None:
-        """Return the algorithm of a job for any baseline, else None."""
+    def __init__(self, parameters: Given, job: Job, table: Table):
         from distsvc.models.baselines.estimator import Baseline
         from distsvc.models.estimators import ESTIMATORS
 
-        kind = ESTIMATORS.get(job.model.algorithm)
-        if kind is None or not issubclass(kind, Baseline):
-            return None
-        estimator = kind(**parameters)
+        estimator = ESTIMATORS[job.model.algorithm](**parameters)
+        assert isinstance(estimator, Baseline)
         estimator.check_parameters()
-        engine = SampledEngine(estimator)
-        engine.set_width(len(table.columns))
-        return cls(parameters, engine)
+        super().__init__(parameters, SampledEngine(estimator))
+        self.engine.set_width(len(table.columns))
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Fit the estimator to the sample and return its rule."""
@@ -160,12 +155,8 @@ class MixtureJob(AlgorithmJob):
     rules = (ComponentRule,)
     engine: MixtureEngine
 
-    @classmethod
-    def begin(cls, job: Job, table: Table, parameters: Given) -> MixtureJob | None:
-        """Return the algorithm of a job for a mixture, else None."""
-        if job.model.algorithm != "mixture":
-            return None
-        return cls(parameters, MixtureEngine(parameters, job.model.seed))
+    def __init__(self, parameters: Given, job: Job, table: Table):
+        super().__init__(parameters, MixtureEngine(parameters, job.model.seed))
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Fit the pilot on the driver."""

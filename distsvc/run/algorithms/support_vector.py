@@ -1,40 +1,15 @@
-"""Common part of both kinds of support vector clustering as a job."""
+"""The domain of novelty of support vector clustering, for the page."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
-
 import numpy as np
 
-from distsvc.job.config import Job
-from distsvc.job.parameters import COMPOSED, Given, composed
 from distsvc.models.support_vector.boundary.base import SupportVectorEngine
 from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.model_parts import DomainPart
 from distsvc.report.content.report import Sample
-from distsvc.run.algorithms.algorithm import AlgorithmJob
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.work.directory import RunDirectory
-from distsvc.storage.rows.blocks import Table
-
-
-class SupportVectorJob(AlgorithmJob):
-    """Support vector clustering with one of the two engines."""
-
-    engine_type: ClassVar[type[SupportVectorEngine]]
-    engine: SupportVectorEngine
-
-    @classmethod
-    def begin(cls, job: Job, table: Table, parameters: Given) -> Self | None:
-        """Return the algorithm of a job with this engine, else None."""
-        from distsvc.models.support_vector.engines import engine_for
-
-        algorithm = job.model.algorithm
-        if algorithm not in ("support-vector", *COMPOSED):
-            return None
-        whole = composed(algorithm, parameters) if algorithm in COMPOSED else parameters
-        engine = engine_for(whole, job.model.seed)
-        return cls(parameters, engine) if type(engine) is cls.engine_type else None
 
 
 def domain_part(

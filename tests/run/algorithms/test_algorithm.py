@@ -1,12 +1,11 @@
 """Every algorithm has one class, and every rule one form."""
 
 import json
-from importlib import import_module
 
 import pytest
 
 from distsvc.errors import DataError, ParameterError
-from distsvc.job.parameters import COMPOSED, PARAMETERS, completed
+from distsvc.job.parameters import COMPOSED, PARAMETERS
 from distsvc.models.baselines.estimator import Baseline
 from distsvc.models.estimators import ESTIMATORS
 from distsvc.run.algorithms import ALGORITHMS, begin, rule_named
@@ -30,24 +29,20 @@ def table(tmp_path_factory):
 
 
 def begun_by(path, model):
-    """Return every class that takes a job, and the algorithm of the job."""
+    """Return the algorithm of a job."""
     job = small_job(path, model)
-    opened = open_table(job.input, path.parent / "staging")
-    given = completed(job.model.algorithm, job.model.parameters())
-    takers = [kind for kind in ALGORITHMS if kind.begin(job, opened, given) is not None]
-    return takers, begin(job, opened)
+    return begin(job, open_table(job.input, path.parent / "staging"))
 
 
 @pytest.mark.parametrize("algorithm", PARAMETERS)
-def test_an_algorithm_with_its_defaults_has_one_class(algorithm, table):
-    takers, begun = begun_by(table, {"algorithm": algorithm})
-    assert takers == [type(begun)]
+def test_an_algorithm_has_the_defaults_of_its_estimator(algorithm, table):
+    begun = begun_by(table, {"algorithm": algorithm})
     assert begun.parameters.keys() == PARAMETERS[algorithm].keys()
     assert begun.engine.notes == []
 
 
 def test_every_class_has_an_algorithm(table):
-    having = {type(begun_by(table, {"algorithm": algorithm})[1]) for algorithm in PARAMETERS}
+    having = {type(begun_by(table, {"algorithm": algorithm})) for algorithm in PARAMETERS}
     assert having | {BoundaryModel} == set(ALGORITHMS)
     assert len(set(ALGORITHMS)) == len(ALGORITHMS)
     baselines = {name for name, kind in ESTIMATORS.items() if issubclass(kind, Baseline)}
@@ -64,20 +59,12 @@ def test_every_class_has_an_algorithm(table):
     ],
 )
 def test_parameters_of_support_vector_clustering_choose_one_of_two(parameters, algorithm, table):
-    takers, found = begun_by(table, parameters)
-    assert takers == [algorithm] == [type(found)]
+    assert type(begun_by(table, parameters)) is algorithm
 
 
 @pytest.mark.parametrize("model", [{}, {"gamma": "auto", "n_clusters": 2}, {"nu": 0.1, "seed": 3}])
 def test_a_job_that_names_no_algorithm_has_a_class_of_its_own(model, table):
-    takers, found = begun_by(table, model)
-    assert takers == [Automatic] == [type(found)]
-
-
-def test_an_algorithm_without_a_class_is_a_defect(table, monkeypatch):
-    monkeypatch.setattr(import_module("distsvc.run.algorithms"), "ALGORITHMS", (Automatic,))
-    with pytest.raises(AssertionError, match="no algorithm of a job is 'imdh'"):
-        begun_by(table, {"algorithm": "imdh"})
+    assert type(begun_by(table, model)) is Automatic
 
 
 def test_an_algorithm_checks_parameters_with_the_defaults_of_its_estimator(table):
