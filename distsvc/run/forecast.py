@@ -25,14 +25,14 @@ from distsvc.run.algorithms import begin
 from distsvc.run.algorithms.algorithm import AlgorithmJob, kept_rows, sample_rows
 from distsvc.run.fitting import cluster_table
 from distsvc.run.labelling.columns import OPTIONAL_COLUMNS
-from distsvc.run.labelling.phase import fill_output
+from distsvc.run.labelling.phase import FILL, fill_output
 from distsvc.run.learning.sizes import MB, Sizes, Terms
 from distsvc.run.nights.comparison import compare_and_check
 from distsvc.run.reporting.files import write_report
 from distsvc.run.starting import naming_the_section
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.phases import Steps, steps_on
-from distsvc.run.work.plan import Plan, choose_block_rows, cut, join_parts, pilot_rows
+from distsvc.run.work.plan import Plan, choose_block_rows, cut, pilot_rows
 from distsvc.run.work.progress import Meter, Progress, mapped_memory_mb
 from distsvc.run.work.workers.cluster import Workers
 from distsvc.storage.places.process import scratch
@@ -43,7 +43,7 @@ from distsvc.storage.tables.sources import check_ready, source_of
 WHOLE_TRIAL_ROWS = 2_000
 """Minimum number of rows of a trial: it reads all rows of smaller tables."""
 
-READINGS = ("survey", "label", "fill")
+READINGS = ("survey", "label")
 SECOND_READING = "sample"
 """Second reading of the table, which a job needs only if it leaves some rows out.
 
@@ -173,7 +173,6 @@ def _without_time(job: Job, plan: Plan, algorithm: AlgorithmJob, memory: Memory)
     table, readings = plan.table, _readings(job, algorithm)
     stored = [version.size for version in table.versions.values()]
     sizes = [size for size in stored if size is not None]
-    times = len(readings) - (job.output.format == "parquet")
     row = table.dtype.itemsize * len(table.columns) + 8
     label = 17 + sum(  # number, label, score and outlier flag
         of.row_bytes(plan.output) for of in OPTIONAL_COLUMNS
@@ -184,7 +183,7 @@ def _without_time(job: Job, plan: Plan, algorithm: AlgorithmJob, memory: Memory)
         partitions=len(plan.partitions),
         tasks=len(plan.partitions) * len(readings),
         sample_rows=sample_rows(algorithm, table.n_rows),
-        bytes_read=times * sum(sizes) if len(sizes) == len(stored) else None,
+        bytes_read=len(readings) * sum(sizes) if len(sizes) == len(stored) else None,
         bytes_written=label * table.n_rows + row * kept_rows(algorithm, table.n_rows),
         memory=memory,
     )
@@ -260,7 +259,7 @@ def _trial(
         rows = max(n_tried * n_learned // n_rows, 1_000)
         part = with_key(part, "model", "memory_rows", rows)  # a trial then has passes, like the job
     run, progress = RunDirectory(folder), _Counting()
-    run.write_plan(replace(plan, parts=ranges, partitions=ranges, output=part.output))
+    run.write_plan(replace(plan, partitions=ranges, output=part.output))
     tried = begin(part, plan.table)
     here = Steps(run, steps.client, progress)
     learned, labelled = cluster_table(here, part, tried)
@@ -270,7 +269,7 @@ def _trial(
     done = tried.work(n_tried)
     growth = {name: work / done[name] for name, work in tried.work(n_rows).items() if done[name]}
     ratio = busiest(plan.partitions, threads) / busiest(ranges, threads)
-    growth |= dict.fromkeys(readings, ratio)
+    growth |= dict.fromkeys(readings, ratio) | {FILL: n_rows / n_tried}
     left_out = () if SECOND_READING in readings else (SECOND_READING,)
     seconds = extrapolated(progress.phases, growth, left_out)
     tasks = sum(
@@ -312,12 +311,12 @@ class Memory:
 
 def sizes_of(job: Job, table: Table, algorithm: AlgorithmJob | None) -> Sizes:
     """Return the sizes of a job. Without an algorithm, the job only labels."""
-    d, parts = len(table.columns), cut(job, table)
+    d, partitions = len(table.columns), cut(job, table)
     return Sizes(
         n_rows=table.n_rows,
         n_columns=d,
-        parts=len(parts),
-        partition_rows=max(stop - start for start, stop in join_parts(parts, d)),
+        partitions=len(partitions),
+        partition_rows=max(stop - start for start, stop in partitions),
         block_rows=job.cluster.block_rows or choose_block_rows(d),
         sample_rows=kept_rows(algorithm, table.n_rows) if algorithm else 0,
         pilot_rows=min(pilot_rows(d), table.n_rows),
@@ -347,7 +346,7 @@ def _memory(
 ) -> Memory:
     """Return the memory of driver and workers, for the largest of `steps` and `tasks`."""
     process = process_terms()
-    plan: Terms = {"plan and tasks": 4000.0 * sizes.parts}  # with their files in the manifest
+    plan: Terms = {"plan and tasks": 4000.0 * sizes.partitions}  # with their files in the manifest
     if not workers.each:
         before, largest = sorted([*steps, *tasks], key=_sum)[-2:]
         freed = min(_sum(before), 64 * MB)  # malloc returns larger arrays to the system

@@ -25,20 +25,13 @@ from distsvc.report.content.parts import (
     ReasonsPart,
 )
 from distsvc.run.algorithms.algorithm import AlgorithmJob, Columns, PilotRows
-from distsvc.run.labelling.counts import levels_of_features
+from distsvc.run.labelling.counts import Tally, levels_of_features
 from distsvc.run.labelling.labeller import Labeller
 from distsvc.run.learning.preparation import Preparation, clip_rows
 from distsvc.run.learning.sizes import Terms
 from distsvc.run.work.directory import RunDirectory
-from distsvc.run.work.plan import Plan
 from distsvc.storage.places.store import Store
-from distsvc.storage.publishing.formats import (
-    PUBLISHED_COLUMNS,
-    PartWriter,
-    meanings,
-    output_format,
-    part_file,
-)
+from distsvc.storage.publishing.formats import PUBLISHED_COLUMNS, meanings, output_format
 from distsvc.storage.rows.blocks import Block, Table
 from distsvc.storage.rows.features import Feature, groups_of, names_of
 from distsvc.storage.rows.id_texts import id_texts
@@ -54,11 +47,8 @@ class ExplainedParts(TypedDict, total=False):
     membership: MembershipPart
 
 
-class OptionalColumns:
-    """Published columns that `keys` of ``[output]`` add.
-
-    Each partition has its own object; one object for the whole table merges their results.
-    """
+class OptionalColumns(Tally):
+    """Published columns that `keys` of ``[output]`` add."""
 
     keys: ClassVar[tuple[str, ...]]
 
@@ -95,20 +85,6 @@ class OptionalColumns:
         """Return the memory that a task needs in addition to the columns."""
         return {}
 
-    def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
-        """Return the columns of a block; Z (n, d) are its prepared rows.
-
-        `labelled` are the columns of the rule.
-        """
-        raise NotImplementedError
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Return the counts of all blocks, by names that are unique in a task's result."""
-        return {}
-
-    def merge(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Add the counts of another partition."""
-
     def parts(self, rows: PilotRows, preparation: Preparation) -> ExplainedParts:
         """Return parts of the report, from the labelled pilot and the rule's preparation."""
         return {}
@@ -120,16 +96,13 @@ class MissingValues(OptionalColumns):
     keys = ("missing",)
 
     def begin(self) -> None:
-        """Find the first column of each feature."""
         self.firsts = groups_of(self.features)[1]
 
     @classmethod
     def row_bytes(cls, output: OutputConfig) -> int:
-        """Return the bytes of the column."""
         return 4 * output.missing
 
     def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
-        """Return the column of a block."""
         if not self.output.missing:
             return {}
         return {"missing": np.isnan(block.X[:, self.firsts]).sum(axis=1, dtype=np.int32)}
@@ -141,12 +114,10 @@ class Shares(OptionalColumns):
     keys = ("membership", "top")
 
     def begin(self) -> None:
-        """Set all counts to 0."""
         self.counts = np.zeros(20, np.int64)
 
     @classmethod
     def check(cls, rule: type[Rule], output: OutputConfig) -> None:
-        """Raise JobFileError if the rule has no clusters."""
         if output.shares and not rule.shared:
             key = "top" if output.top else "membership"
             raise JobFileError(
@@ -156,17 +127,14 @@ class Shares(OptionalColumns):
 
     @classmethod
     def meanings(cls, rule: type[Rule]) -> dict[str, str]:
-        """Return the meaning of a row's own share."""
         return {"membership": f"float32, 0 to 1: the share of the row's own cluster: {rule.shared}"}
 
     @classmethod
     def row_bytes(cls, output: OutputConfig) -> int:
-        """Return the bytes of a row's own share, and of the next clusters with their shares."""
         return 4 * output.shares + 8 * output.top
 
     @classmethod
     def held(cls, output: OutputConfig) -> Terms:
-        """Return the memory of the shares of all clusters in a piece of a block."""
         return {"shares of clusters": 2.0 * SHARE_BYTES * output.shares}
 
     def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
@@ -182,11 +150,9 @@ class Shares(OptionalColumns):
         return columns
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the numbers of rows by share."""
         return {"shares": self.counts}
 
     def merge(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Add the counts of another partition."""
         self.counts += arrays["shares"]
 
     def parts(self, rows: PilotRows, preparation: Preparation) -> ExplainedParts:
@@ -221,7 +187,6 @@ class Reasons(OptionalColumns):
     """Size of the rows whose reasons are computed at a time."""
 
     def begin(self) -> None:
-        """Set all counts to 0."""
         self.rule, self.typical = self.labeller.rule, self.labeller.typical
         self.names, self.firsts = groups_of(self.features)
         self.prepared_firsts = self.preparation.firsts[self.firsts]
@@ -267,11 +232,9 @@ class Reasons(OptionalColumns):
         return order, np.divide(shares, sums, out=np.zeros_like(shares), where=sums > 0.0)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the number of rows by first reason, and the farthest rows."""
         return {"leading": self.leading} | self.far
 
     def merge(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Add the reasons of another partition."""
         self.leading = self.leading + arrays["leading"]
         self._keep({name: arrays[name] for name in self.far})
 
@@ -383,9 +346,6 @@ ROW_NAME = PUBLISHED_COLUMNS[0].name
 
 OPTIONAL_COLUMNS: tuple[type[OptionalColumns], ...] = (Reasons, Shares, MissingValues)
 
-Entry = dict[str, int | str]
-"""Rows, bytes and SHA-256 of a file of labels, and its path in `parts_place` (``stored``)."""
-
 
 def optional_columns(
     labeller: Labeller,
@@ -438,53 +398,3 @@ def parts_place(run: RunDirectory) -> Store:
     if output_format(run.plan.output.format).publishes_parts:
         return run.stored
     return run.work.below("parts")
-
-
-def part_files(plan: Plan, number: int) -> list[str]:
-    """Return the names of a partition's files of labels."""
-    return [part_file(part) for part in plan.parts_of(number)]
-
-
-class LabelledParts:
-    """Writes a partition's files of labels, each once all its rows are added.
-
-    `of` is the prefix of the labeller's results (`OWN` or `PREVIOUS`). The folder's name begins
-    with it, so labels of two models are never in the same folder.
-    """
-
-    def __init__(self, run: RunDirectory, number: int, rule: type[Rule], of: str):
-        self._plan, self._place, self._rule = run.plan, parts_place(run), rule
-        self._folder = run.folder(f"{of}labels")
-        self._waiting = list(self._plan.parts_of(number))
-        self._entries: list[Entry] = []
-        self._part = self._new_part()
-
-    def add(self, block: Block, columns: Columns) -> None:
-        """Add the rows of the next block, with their published columns."""
-        ids, first = block.rows if block.ids is None else block.ids, 0
-        while self._waiting:
-            _, stop = self._plan.parts[self._waiting[0]]
-            last = int(np.searchsorted(block.rows, stop))
-            if last > first or not self._part.n_rows:
-                values = {name: column[first:last] for name, column in columns.items()}
-                self._part.add(ids[first:last], values)
-            if last == len(block.rows):  # the part may have more rows in the next block
-                return
-            self._write()
-            first = last
-
-    def written(self) -> list[Entry]:
-        """Write the remaining parts; return the entries of all parts for the manifest."""
-        while self._waiting:
-            self._write()
-        return self._entries
-
-    def _new_part(self) -> PartWriter:
-        table, names = self._plan.table, published_names(self._rule, self._plan.output)
-        return PartWriter(table.id or ROW_NAME, id_type(table), names)
-
-    def _write(self) -> None:
-        name = f"{self._folder}/{part_file(self._waiting.pop(0))}"
-        with self._place.created(name, again=False) as path:
-            self._entries.append({"stored": name, **self._part.write(path)})
-        self._part = self._new_part()

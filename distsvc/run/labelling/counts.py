@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,6 @@ from distsvc.models.rows.sampling import row_keys, text_keys
 from distsvc.run.algorithms.algorithm import Columns
 from distsvc.run.labelling.labeller import HISTOGRAM_BINS
 from distsvc.run.learning.preparation import Preparation
-from distsvc.run.work.directory import Result
 from distsvc.run.work.plan import Plan
 from distsvc.storage.places.store import Store
 from distsvc.storage.rows.blocks import Block
@@ -27,18 +27,33 @@ from distsvc.storage.rows.features import Feature, Numeric, Vector
 Places = slice | list[int]
 
 
-class PartEntry(TypedDict):
-    """Manifest entry of a file of labels; `stored` is its path in `parts_place`."""
+Entry = dict[str, Any]
+"""Rows, bytes and SHA-256 of a file of labels, and its path in `parts_place` (``stored``)."""
 
-    file: str
-    stored: str
-    rows: int
-    bytes: int
-    sha256: str
+
+class Tally:
+    """Counts of labelled rows that add up over partitions.
+
+    Each partition has its own object; one object for the whole table merges their arrays.
+    """
+
+    def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
+        """Count a block; return further columns to publish.
+
+        Z (n, D) are the prepared rows. `labelled` are the columns so far, with clusters as labels.
+        """
+        raise NotImplementedError
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the counts of all blocks, by names that are unique in a task's result."""
+        return {}
+
+    def merge(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Add the counts of the next partition."""
 
 
 @dataclass
-class Counts:
+class Counts(Tally):
     """Numbers of labelled rows, int64.
 
     Attributes
@@ -46,35 +61,38 @@ class Counts:
     sizes : ndarray of shape (k, 2)
         Rows of each cluster inside and outside.
     histogram : ndarray of shape (HISTOGRAM_BINS,)
-        Rows by score.
+        Rows by score, between the edges `score_edges`.
     columns : dict of ColumnCounts
         Values between bin edges by column. Keys are prefixes: `OWN`, `PREVIOUS` or `REFERENCE`.
     places : dict
         Positions in a block of the columns counted for each prefix.
     classes : dict of ndarray of shape (k,)
         Rows of each known class by cluster.
-    parts : list of PartEntry
+    parts : dict of Entry
+        The files of labels in the order of the table, by name.
 
     """
 
     sizes: np.ndarray
     histogram: np.ndarray
+    score_edges: np.ndarray
     columns: dict[str, ColumnCounts]
     places: dict[str, Places]
     classes: dict[str, np.ndarray] = field(default_factory=dict)
-    parts: list[PartEntry] = field(default_factory=list)
+    parts: dict[str, Entry] = field(default_factory=dict)
 
     @classmethod
     def empty(
         cls,
         n_clusters: int,
-        edges: Mapping[str, np.ndarray] | None = None,
-        places: Mapping[str, Places] | None = None,
+        score_edges: np.ndarray,
+        edges: Mapping[str, np.ndarray],
+        places: Mapping[str, Places],
     ) -> Counts:
         """Return empty counts."""
-        columns = {name: ColumnCounts.empty(of) for name, of in (edges or {}).items()}
+        columns = {name: ColumnCounts.empty(of) for name, of in edges.items()}
         sizes, histogram = np.zeros((n_clusters, 2), np.int64), np.zeros(HISTOGRAM_BINS, np.int64)
-        return cls(sizes, histogram, columns, dict(places or {}))
+        return cls(sizes, histogram, score_edges, columns, dict(places))
 
     @property
     def n_rows(self) -> int:
@@ -86,39 +104,31 @@ class Counts:
         """Number of clusters with rows; a rule can have more."""
         return used_clusters(self.sizes)
 
-    def add(
-        self, X: np.ndarray, columns: Columns, edges: np.ndarray, classes: pa.Array | None
-    ) -> None:
-        """Count raw rows X (n, d), their published columns and known classes (n,)."""
+    def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
         for name, of in self.columns.items():
-            of.add(np.ascontiguousarray(X[:, self.places[name]]))
-        label, score, k = columns["label"], columns["score"], len(self.sizes)
-        both = np.bincount(2 * label + columns["outlier"], minlength=2 * k)
+            of.add(np.ascontiguousarray(block.X[:, self.places[name]]))
+        label, k = labelled["label"], len(self.sizes)
+        both = np.bincount(2 * label + labelled["outlier"], minlength=2 * k)
         self.sizes += both.reshape(-1, 2)
-        self.histogram += counts_between(score, edges)
-        if classes is not None:
-            _add_up(self.classes, _by_class(classes, label, k))
+        self.histogram += counts_between(labelled["score"], self.score_edges)
+        if block.labels is not None:
+            _add_up(self.classes, _by_class(block.labels, label, k))
+        return {}
 
-    def result(
-        self, parts: Sequence[Mapping[str, int | str]], more: Mapping[str, np.ndarray]
-    ) -> Result:
-        """Return the result of a partition: its counts, its files, and `more` arrays."""
+    def arrays(self) -> dict[str, np.ndarray]:
         classes = np.array(list(self.classes.values()), np.int64).reshape(-1, len(self.sizes))
-        arrays = {"sizes": self.sizes, "histogram": self.histogram, "classes": classes}
+        names = np.frombuffer(json.dumps([*self.classes]).encode(), np.uint8)
+        arrays = {"sizes": self.sizes, "histogram": self.histogram}
         arrays |= {f"{name}columns": of.counts for name, of in self.columns.items()}
-        facts = {"parts": [dict(part) for part in parts], "classes": list(self.classes)}
-        return Result(facts, arrays | dict(more), rows=self.n_rows)
+        return arrays | {"classes": classes, "class_names": names}
 
-    def merge(self, other: Result, files: Sequence[str]) -> None:
-        """Add the counts of a partition, whose labels are in `files`."""
-        self.sizes += other.arrays["sizes"]
-        self.histogram += other.arrays["histogram"]
+    def merge(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self.sizes += arrays["sizes"]
+        self.histogram += arrays["histogram"]
         for name, of in self.columns.items():
-            of.counts[...] += other.arrays[f"{name}columns"]
-        names = other.facts["classes"]
-        _add_up(self.classes, dict(zip(names, other.arrays["classes"], strict=True)))
-        parts: list[PartEntry] = other.facts["parts"]
-        self.parts += [{**of, "file": file} for of, file in zip(parts, files, strict=True)]
+            of.counts[...] += arrays[f"{name}columns"]
+        names = json.loads(arrays["class_names"].tobytes())
+        _add_up(self.classes, dict(zip(names, arrays["classes"], strict=True)))
 
 
 def used_clusters(sizes: np.ndarray) -> int:
@@ -173,7 +183,7 @@ class CountedLevels:
 
 
 @dataclass
-class ClusterContents:
+class ClusterContents(Tally):
     """Contents of each cluster in one partition or in all.
 
     Attributes
@@ -194,6 +204,7 @@ class ClusterContents:
     missing: np.ndarray
     width: int
     share: float
+    seed: int
     rows: dict[str, np.ndarray] = field(default_factory=dict)
     labels: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     sample: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
@@ -208,23 +219,25 @@ class ClusterContents:
         rows = {c.column: np.zeros((n_clusters, len(c.codes) + 1), np.int64) for c in counted}
         missing = np.zeros((n_clusters, len(table.columns)), np.int64)
         share = min(1.0, 10_000 / max(table.n_rows, 1))
-        return cls(features, compared, missing, width, share, rows, sample=np.zeros((0, width)))
+        sample = np.zeros((0, width))
+        return cls(features, compared, missing, width, share, plan.seed, rows, sample=sample)
 
-    def add(self, block: Block, labels: np.ndarray, seed: int) -> None:
-        """Count a block's rows, whose clusters are `labels` (n,)."""
+    def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
+        labels = labelled["label"]
         for counted in self.features:
             self._count(counted, block.X, labels)
         absent = np.isnan(block.X)
         for j in np.flatnonzero(absent.any(axis=0)):
             self.missing[:, j] += np.bincount(labels[absent[:, j]], minlength=len(self.missing))
         if block.compared is None:
-            return
+            return {}
         for counted in self.compared:
             self._count(counted, block.compared, labels)
         if len(self.compared) < self.width:
-            chosen = row_keys(seed, block.rows) < np.uint64(self.share * (2**64 - 2**12))
+            chosen = row_keys(self.seed, block.rows) < np.uint64(self.share * (2**64 - 2**12))
             self.labels = np.concatenate([self.labels, labels[chosen].astype(np.int64)])
             self.sample = np.concatenate([self.sample, block.compared[chosen]])
+        return {}
 
     def _count(self, counted: CountedLevels, X: np.ndarray, labels: np.ndarray) -> None:
         rows = self.rows[counted.column]
@@ -232,7 +245,6 @@ class ClusterContents:
         rows += np.bincount(cells, minlength=rows.size).reshape(rows.shape)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the arrays for `merge`."""
         flat = [of.ravel() for of in self.rows.values()]
         return {
             "level_rows": np.concatenate([*flat, np.zeros(0, np.int64)]),
@@ -242,7 +254,6 @@ class ClusterContents:
         }
 
     def merge(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Add the contents of a partition."""
         first = 0
         for rows in self.rows.values():
             rows += arrays["level_rows"][first : first + rows.size].reshape(rows.shape)
@@ -303,7 +314,7 @@ MAX_IDS = 2**22
 
 
 @dataclass
-class IdCounts:
+class IdCounts(Tally):
     """Keys of the ids of each partition, and the number of missing ids.
 
     Keys are arrays (n,) uint64. To save memory, only one in 2^`bits` ids has a key.
@@ -318,24 +329,23 @@ class IdCounts:
         """Return empty counts for a table of at most `n_rows` rows."""
         return cls(max((n_rows - 1) // MAX_IDS, 0).bit_length())
 
-    def add(self, ids: pa.Array) -> None:
-        """Count the ids of some rows."""
-        keys = id_keys(ids.drop_null())
+    def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
+        assert block.ids is not None
+        keys = id_keys(block.ids.drop_null())
         self.keys.append(keys[keys >> np.uint64(64 - self.bits) == 0] if self.bits else keys)
-        self.missing += ids.null_count
+        self.missing += block.ids.null_count
+        return {}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the counts of a partition, for `merge`."""
         keys = np.concatenate([np.zeros(0, np.uint64), *self.keys])
         return {"ids": keys, "missing_ids": np.array(self.missing)}
 
-    def merge(self, result: Result) -> None:
-        """Add the counts of the next partition."""
-        self.keys.append(result.arrays["ids"])
-        self.missing += int(result.arrays["missing_ids"])
+    def merge(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self.keys.append(arrays["ids"])
+        self.missing += int(arrays["missing_ids"])
 
-    def report(self, parts: Store, files: Callable[[int], Sequence[str]], column: str) -> IdReport:
-        """Return the report; an example is read from the `files` of a partition in `parts`."""
+    def report(self, parts: Store, files: Sequence[str], column: str) -> IdReport:
+        """Return the report; an example is read from the `files` of partitions in `parts`."""
         ordered = np.concatenate([np.zeros(0, np.uint64), *self.keys])
         ordered.sort()
         same = ordered[1:] == ordered[:-1]
@@ -345,8 +355,8 @@ class IdCounts:
         shared = np.append(same, False) | np.append(False, same)
         found = (keys[np.isin(keys, repeated)] for keys in self.keys)
         number, first = next((k, keys[0]) for k, keys in enumerate(found) if len(keys))
-        read = [pq.read_table(parts.local(name), columns=[column]) for name in files(number)]
-        ids = pa.concat_tables(read).column(0).combine_chunks().drop_null()
+        read = pq.read_table(parts.local(files[number]), columns=[column])
+        ids = read.column(0).combine_chunks().drop_null()
         place = int(np.flatnonzero(id_keys(ids) == first)[0])
         return IdReport(int(shared.sum()), self.missing, self.bits, ids[place].as_py())
 

@@ -27,7 +27,7 @@ class Sizes:
 
     n_rows: int
     n_columns: int
-    parts: int
+    partitions: int
     partition_rows: int
     block_rows: int
     sample_rows: int

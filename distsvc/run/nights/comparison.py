@@ -333,7 +333,7 @@ def write_moves(
     place, name = parts_place(run), table.id
     now = (
         pq.ParquetFile(place.local(part["stored"])).read(columns=[name, "label"])
-        for part in counts.parts
+        for part in counts.parts.values()
     )
     then = label_parts(previous.manifest, store_of(previous.address), [name, "label"])
     n_buckets = -(-(counts.n_rows + previous.manifest.rows) // BUCKET_ROWS)

@@ -375,7 +375,7 @@ def _csv(run: RunDirectory, name: str, counts: Counts) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(columns)
-    for part in counts.parts:
+    for part in counts.parts.values():
         found = pq.ParquetFile(parts_place(run).local(part["stored"])).read(columns=columns)
         for row, label, score, outlier in zip(
             *(found[column].to_pylist() for column in columns), strict=True

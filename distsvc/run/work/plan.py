@@ -1,12 +1,11 @@
-"""The plan of a run: its table, cut into parts and partitions, and the policy for values.
+"""The plan of a run: its table, cut into partitions, and the policy for values.
 
-A part becomes a file of labels. Where parts are small, one task does several: its partition.
+A partition is the work of a task, and becomes a file of labels.
 """
 
 from __future__ import annotations
 
 import itertools
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,8 +33,7 @@ class PlanLimits:
     partition_bytes: int = 2**28
     max_partitions: int = 10**7
     min_partitions: int = 64
-    """Number of partitions below which small parts are not joined, so that all workers have work.
-    """
+    """Number of partitions of a table whose ``partition_rows`` are fewer than a block has."""
 
     block_bytes: int = 2**25
     max_block_rows: int = 65_536
@@ -56,10 +54,8 @@ class Plan:
 
     Attributes
     ----------
-    parts : list of (int, int)
-        Row ranges in table order, each with a file of labels.
     partitions : list of (int, int)
-        Row ranges of one or more whole parts, each the work of a task.
+        Row ranges in table order, each the work of a task, with a file of labels.
     block_rows : int
         Rows in memory at a time.
     missing : str
@@ -78,7 +74,6 @@ class Plan:
     """
 
     table: Table
-    parts: list[Range]
     partitions: list[Range]
     block_rows: int
     missing: str
@@ -98,8 +93,8 @@ class Plan:
         `EmptyInputError` if ``input.where`` leaves no row.
         """
         about = notes_on_columns(table) if job.input.columns is None else []
-        table, notes = with_categories(table, join_parts(cut(job, table), 1), before, meter)
-        d, parts = len(table.columns), cut(job, table)
+        table, notes = with_categories(table, cut(job, table), before, meter)
+        d = len(table.columns)
         first_rows = max(1, min(1024, LIMITS.max_first_values // d))
         first = next(read_blocks(table, 0, table.n_rows, first_rows), None)
         if first is None:
@@ -110,8 +105,7 @@ class Plan:
         known = np.where(np.isfinite(first.X), first.X, 0.0).astype(np.float64)
         return cls(
             table=table,
-            parts=parts,
-            partitions=join_parts(parts, d),
+            partitions=cut(job, table),
             block_rows=job.cluster.block_rows or choose_block_rows(d),
             missing=job.missing,
             unit=job.preprocess.scale in ("unit", "auto"),
@@ -134,7 +128,6 @@ class Plan:
         shift.flags.writeable = False
         fields = {
             "table": Table.from_dict(content["table"]),
-            "parts": [(start, stop) for start, stop in content["parts"]],
             "partitions": [(start, stop) for start, stop in content["partitions"]],
             "shift": shift,
             "output": OutputConfig.model_validate(content["output"]),
@@ -151,26 +144,26 @@ class Plan:
         for block in read_blocks(self.table, start, stop, self.block_rows, **columns):
             yield select_rows(block, usable_rows(block, shown, features, self.missing, self.unit))
 
-    def parts_of(self, number: int) -> range:
-        """Return the numbers of a partition's parts."""
-        start, stop = self.partitions[number]
-        return range(bisect_left(self.parts, (start,)), bisect_left(self.parts, (stop,)))
-
     def unusable(self, block: Block, row: int, column: int) -> DataError:
         """Return the error for a value of a block that can't be used."""
         return infinite_value_error(block, row, column, self.table.shown, self.table.features)
 
 
 def cut(job: Job, table: Table) -> list[Range]:
-    """Return the parts of a table; `DataError` if they are too many."""
+    """Return the partitions of a table; `DataError` if they are too many.
+
+    A file and a task for a few rows would cost more than the rows. So each has as many as a block,
+    or a 64th of the table if that is less.
+    """
     d = max(len(table.columns), 1)
     rows = min(job.cluster.partition_rows, max(LIMITS.partition_bytes // (8 * d), 1))
+    rows = max(rows, min(choose_block_rows(d), table.n_rows // LIMITS.min_partitions))
     if table.n_rows > rows * LIMITS.max_partitions:
         raise DataError(
             f"{table.shown} says it has {table.n_rows} rows of {d} columns, which are "
             f"more than {LIMITS.max_partitions} partitions of {rows} rows"
         )
-    return plan_parts(table.layout.extents, rows)
+    return plan_partitions(table.layout.extents, rows)
 
 
 def pilot_rows(n_columns: int) -> int:
@@ -178,45 +171,26 @@ def pilot_rows(n_columns: int) -> int:
     return max(100, min(PILOT_ROWS, LIMITS.pilot_bytes // (8 * n_columns)))
 
 
-def plan_parts(extents: Sequence[int], partition_rows: int) -> list[Range]:
+def plan_partitions(extents: Sequence[int], partition_rows: int) -> list[Range]:
     """Return row ranges that cover a table in order, of about `partition_rows` rows each.
 
     Ranges end where storage units end; `extents` are the units' numbers of rows. Small units are
     joined. A unit of more than twice `partition_rows` is cut evenly, and decoded several times.
     """
-    parts: list[Range] = []
+    partitions: list[Range] = []
     start = stop = 0
     for rows in extents:
         if start < stop and stop + rows - start > partition_rows:
-            parts.append((start, stop))
+            partitions.append((start, stop))
             start = stop
         stop += rows
         if rows > 2 * partition_rows:
             pieces = -(-rows // partition_rows)
             edges = [start + rows * i // pieces for i in range(pieces + 1)]
-            parts.extend(itertools.pairwise(edges))
+            partitions.extend(itertools.pairwise(edges))
             start = stop
     if start < stop:
-        parts.append((start, stop))
-    return parts
-
-
-def join_parts(parts: Sequence[Range], n_columns: int) -> list[Range]:
-    """Return partitions: row ranges in which small neighbouring parts are joined.
-
-    A partition of joined parts has at most the rows of a block, and at most 1 / `min_partitions`
-    of the table.
-    """
-    if not parts:
-        return []
-    rows = min(choose_block_rows(n_columns), (parts[-1][1] - parts[0][0]) // LIMITS.min_partitions)
-    partitions = [parts[0]]
-    for start, stop in parts[1:]:
-        first, _ = partitions[-1]
-        if stop - first <= rows:
-            partitions[-1] = first, stop
-        else:
-            partitions.append((start, stop))
+        partitions.append((start, stop))
     return partitions
 
 

@@ -174,9 +174,8 @@ def _repetitive(schema: pa.Schema) -> list[str]:
 class ParquetLabels:
     """Parquet: a file for each partition, with ids of any type; base of other formats.
 
-    A format turns the Parquet parts of the workers into published files. Parts are given as their
-    store and, in order, their files with numbers of rows. This format publishes the parts unchanged
-    (`publishes_parts`). `name` is as in ``output.format``.
+    A format turns the Parquet parts of the workers into published files. This format publishes the
+    parts unchanged (`publishes_parts`). `name` is as in ``output.format``.
     """
 
     name: ClassVar[str] = "parquet"
@@ -189,18 +188,14 @@ class ParquetLabels:
         """
         return
 
-    def begin(self, store: Store, source: Store, parts: Sequence[tuple[str, int]]) -> int:
-        """Prepare the store of the published files, and return the number of tasks of `fill`."""
-        return 0
-
-    def fill(
-        self, store: Store, source: Store, parts: Sequence[tuple[str, int]], number: int
+    def convert(
+        self, store: Store, source: Store, parts: Sequence[tuple[str, int]]
     ) -> dict[str, dict[str, int | str]]:
-        """Run one of the tasks. Tasks can run in any order, on any worker and repeatedly.
+        """Write the published files from the parts in `source`; return `file_facts` by name.
 
-        Returns the `file_facts` of the written files, by name.
+        `parts` are, in order, the names of the parts and their numbers of rows.
         """
-        return {}
+        raise NotImplementedError
 
     def owns(self, files: Sequence[str]) -> bool:
         """Return True if published files are of this format."""
@@ -238,7 +233,7 @@ class Group(Form):
 
 
 class ZarrLabels(ParquetLabels):
-    """Arrays in chunks of about a million rows, one task for each chunk.
+    """Arrays in chunks of about a million rows.
 
     The id's array is named ``row``; the attribute ``id`` of the group has the id's own name. Chunks
     with only fill values are also stored, although Zarr's default omits them.
@@ -258,25 +253,22 @@ class ZarrLabels(ParquetLabels):
                 f"output.format 'zarr' needs whole numbers as ids; column {id_name!r} is {id_type}"
             )
 
-    def begin(self, store: Store, source: Store, parts: Sequence[tuple[str, int]]) -> int:
-        n_rows = sum(rows for _, rows in parts)
-        _, files = _created(pq.read_schema(source.local(parts[0][0])), n_rows)
-        for name in sorted(files, key=lambda name: name == GROUP_METADATA):  # which comes last
-            _put(store, name, files[name])
-        return -(-n_rows // CHUNK_ROWS)
-
-    def fill(
-        self, store: Store, source: Store, parts: Sequence[tuple[str, int]], number: int
+    def convert(
+        self, store: Store, source: Store, parts: Sequence[tuple[str, int]]
     ) -> dict[str, dict[str, int | str]]:
-        start = number * CHUNK_ROWS
         n_rows = sum(rows for _, rows in parts)
-        stop = min(start + CHUNK_ROWS, n_rows)
-        table = _read_rows(source, parts, start, stop)
-        arrays, files = _created(table.schema, n_rows)
-        metadata = set(files)
-        for array, column in zip(arrays, table.columns, strict=True):
-            array[start:stop] = column.combine_chunks().to_numpy(zero_copy_only=False)
-        return {name: _put(store, name, files[name]) for name in sorted(files.keys() - metadata)}
+        arrays, files = _created(pq.read_schema(source.local(parts[0][0])), n_rows)
+        metadata, written = set(files), {}
+        for start in range(0, n_rows, CHUNK_ROWS):
+            stop = min(start + CHUNK_ROWS, n_rows)
+            table = _read_rows(source, parts, start, stop)
+            for array, column in zip(arrays, table.columns, strict=True):
+                array[start:stop] = column.combine_chunks().to_numpy(zero_copy_only=False)
+            for name in files.keys() - metadata:  # chunks, which need not stay in memory
+                written[name] = _put(store, name, files.pop(name))
+        for name in sorted(metadata, key=lambda name: name == GROUP_METADATA):  # which comes last
+            written[name] = _put(store, name, files[name])
+        return written
 
     def owns(self, files: Sequence[str]) -> bool:
         return any(name.endswith(f"/{GROUP_METADATA}") for name in files)

@@ -13,7 +13,6 @@ from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
 from distsvc.run.labelling.columns import parts_place
 from distsvc.run.labelling.phase import LABEL_ROWS, _forget_lost
-from distsvc.run.work import plan
 from tests.published_files import read_labels
 from tests.small_runs import (
     FORMS,
@@ -147,15 +146,14 @@ def test_an_id_with_the_name_of_such_a_column(name, tmp_path):
 N_PARTS = 500
 
 
-def labelled(folder, fewest, monkeypatch):
-    """Label a table of 75 parts; return the run and the entries and digests of its files."""
+def labelled(folder):
+    """Label a table of 75 partitions; return the run, its result, digests and place of files."""
     X = three_clusters(N_PARTS, d=3)
-    X[200:230, 1] = np.nan  # some parts lose all their rows
+    X[200:230, 1] = np.nan  # some partitions lose all their rows
     X[np.random.default_rng(0).random(N_PARTS) < 0.2, 2] = np.nan
     folder.mkdir()
     names = pa.array([f"row {k % 350}" for k in range(N_PARTS)])
     table = write_table(folder / "t.parquet", X, name=names)
-    monkeypatch.setattr(plan, "LIMITS", plan.PlanLimits(min_partitions=fewest))
     given = {
         "input": {"columns": ["x0", "x1", "x2"], "id": "name"},
         "preprocess": {"missing": "drop"},
@@ -169,35 +167,21 @@ def labelled(folder, fewest, monkeypatch):
     return found.run, done, digests(place), place
 
 
-@pytest.fixture(scope="module")
-def parts_alone(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        return labelled(tmp_path_factory.mktemp("parts") / "alone", 10**9, patch)
-
-
-@pytest.mark.parametrize("fewest", [32, 15, 1])
-def test_files_and_counts_are_those_of_parts_alone(tmp_path, monkeypatch, parts_alone, fewest):
-    alone, one, expected, _ = parts_alone
-    joined, several, found, place = labelled(tmp_path / "joined", fewest, monkeypatch)
-    assert alone.plan.parts == joined.plan.parts == alone.plan.partitions
-    assert len(joined.plan.partitions) < len(alone.plan.partitions) == len(expected) == 75
-    assert found == expected
-    assert several.counts.parts == one.counts.parts
-    assert several.counts.sizes.tolist() == one.counts.sizes.tolist()
-    assert several.ids == one.ids
-    assert several.ids.shared
-    lengths = [pq.read_metadata(place / part["file"]).num_rows for part in several.counts.parts]
-    assert lengths == [part["rows"] for part in several.counts.parts]
+def test_files_are_as_long_as_their_entries_and_may_be_empty(tmp_path):
+    _, done, found, place = labelled(tmp_path / "run")
+    assert [*done.counts.parts] == [*found]
+    assert len(found) == 75
+    lengths = [pq.read_metadata(place / name).num_rows for name in found]
+    assert lengths == [part["rows"] for part in done.counts.parts.values()]
     assert 0 in lengths
+    assert done.ids.shared
 
 
-def test_files_that_have_changed_are_written_again(tmp_path, monkeypatch):
-    run, _, expected, place = labelled(tmp_path / "run", 32, monkeypatch)
+def test_files_that_have_changed_are_written_again(tmp_path):
+    run, _, expected, place = labelled(tmp_path / "run")
     before = run.names("label")
     (place / "part-00003.parquet").write_bytes(b"spoiled")
-    _forget_lost(run, LABEL_ROWS, parts_place(run))
-    [gone] = set(before) - set(run.names("label"))
-    number = int(gone.rpartition("/")[2])
-    assert 3 in run.plan.parts_of(number)
-    LABEL_ROWS.do(run.address, number)
+    _forget_lost(run, parts_place(run), before)
+    assert set(before) - set(run.names("label")) == {"label/00003"}
+    LABEL_ROWS.do(run.address, 3)
     assert digests(place) == expected

@@ -22,7 +22,6 @@ from distsvc.run.labelling.counts import (
     id_keys,
     levels_of_columns,
 )
-from distsvc.run.work.directory import Result
 from distsvc.run.work.progress import Progress
 from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.formats import part_file
@@ -36,13 +35,13 @@ LAND = Codes(column="land", known=("DE", "FR"), rest=0.0)
 N = 600
 
 
-def contents(compared=(), share=1.0):
+def contents(compared=(), share=1.0, seed=0):
     features = levels_of_columns([Numeric("x"), PLAN, LAND])
     own = levels_of_columns(compared)
     rows = {c.column: np.zeros((2, len(c.codes) + 1), np.int64) for c in [*features, *own]}
     width = len(compared)
     missing, sample = np.zeros((2, 5), np.int64), np.zeros((0, width))
-    return ClusterContents(features, own, missing, width, share, rows, sample=sample)
+    return ClusterContents(features, own, missing, width, share, seed, rows, sample=sample)
 
 
 def table(seed=0):
@@ -64,11 +63,11 @@ def test_levels_have_the_names_of_their_features():
 def test_counts_are_those_of_all_rows_however_they_are_cut():
     X, plan, land, labels = table()
     whole, parts = contents(), contents()
-    whole.add(Block(np.arange(N), X, None, None), labels, seed=0)
+    whole.add(Block(np.arange(N), X, None, None), X, {"label": labels})
     for first in range(0, N, 70):
         rows = slice(first, first + 70)
         one = contents()
-        one.add(Block(np.arange(N)[rows], X[rows], None, None), labels[rows], seed=0)
+        one.add(Block(np.arange(N)[rows], X[rows], None, None), X, {"label": labels[rows]})
         parts.merge(one.arrays())
     for found in whole, parts:
         for c in range(2):
@@ -83,13 +82,13 @@ def test_other_columns_are_counted_and_numbers_are_sampled_by_the_key_of_their_r
     X, _, land, labels = table()
     y = np.arange(N, dtype=float)
     compared = np.column_stack([np.where(land < 2, land, np.nan), y])
-    whole, parts = (contents((LAND_2, Numeric("y")), share=0.3) for _ in range(2))
-    whole.add(Block(np.arange(N), X, None, None, compared), labels, seed=5)
+    whole, parts = (contents((LAND_2, Numeric("y")), 0.3, seed=5) for _ in range(2))
+    whole.add(Block(np.arange(N), X, None, None, compared), X, {"label": labels})
     for first in range(0, N, 70):
         rows = slice(first, first + 70)
-        one = contents((LAND_2, Numeric("y")), share=0.3)
+        one = contents((LAND_2, Numeric("y")), 0.3, seed=5)
         block = Block(np.arange(N)[rows], X[rows], None, None, compared[rows])
-        one.add(block, labels[rows], seed=5)
+        one.add(block, X, {"label": labels[rows]})
         parts.merge(one.arrays())
     assert 0.2 * N < len(whole.sample) < 0.4 * N
     assert np.array_equal(whole.sample, parts.sample, equal_nan=True)
@@ -160,10 +159,11 @@ def counted(folder, *parts):
     for number, part in enumerate(parts):
         one = IdCounts.of_table(n)
         for first in range(0, len(part), 70):
-            one.add(part[first : first + 70])
-        together.merge(Result(arrays=one.arrays()))
+            one.add(Block(None, None, part[first : first + 70], None), None, {})
+        together.merge(one.arrays())
         pq.write_table(pa.table({"id": part}), folder / f"part-{number:05d}.parquet")
-    return together.report(store_of(folder), lambda k: [part_file(k)], "id")
+    files = [part_file(number) for number in range(len(parts))]
+    return together.report(store_of(folder), files, "id")
 
 
 def cut(array, *places):
@@ -252,14 +252,3 @@ def test_predict_tells_of_them(tmp_path, monkeypatch):
     predict_table(tmp_path / "out", str(path), str(tmp_path / "new"), progress=progress)
     (fields,) = [fields for name, fields in told if name == "note"]
     assert fields["because"].startswith("2 rows share their id with another row: 'account' is 1 ")
-
-
-def test_the_example_may_be_in_any_file_of_a_partition(tmp_path):
-    whole = IdCounts.of_table(6)
-    whole.add(pa.array([7, 8, 9, 9, 5, 6]))
-    for number, part in enumerate(([7, 8], [9], [9, 5, 6])):
-        pq.write_table(pa.table({"id": pa.array(part)}), tmp_path / part_file(number))
-    together = IdCounts.of_table(6)
-    together.merge(Result(arrays=whole.arrays()))
-    found = together.report(store_of(tmp_path), lambda _: [part_file(k) for k in range(3)], "id")
-    assert (found.shared, found.example) == (2, 9)

@@ -20,8 +20,8 @@ from distsvc.run.labelling.counts import Counts
 from distsvc.run.labelling.labeller import HISTOGRAM_BINS, RULE, Labeller, score_edges
 from distsvc.run.labelling.phase import label_partition
 from distsvc.run.learning.preparation import prepared
-from distsvc.run.work.directory import Result
 from distsvc.storage.publishing.formats import part_file
+from distsvc.storage.rows.blocks import Block
 from tests.small_runs import FORMS, MODELS, digests, fit, small_job, three_clusters, write_table
 
 N = 700
@@ -50,18 +50,16 @@ PLACES = {"": [2, 0], "previous-": [1]}
 
 
 def counted(columns, classes, parts):
-    """Count blocks, and merge what the parts wrote to JSON and arrays."""
-    whole = Counts.empty(4, COLUMN_EDGES, PLACES)
-    for number, places in enumerate(parts):
-        part = Counts.empty(4, COLUMN_EDGES, PLACES)
-        for block in np.array_split(places, 3):
-            own = {name: values[block] for name, values in columns.items()}
-            known = None if classes is None else classes.take(pa.array(block))
-            part.add(VALUES[block], own, EDGES, known)
-        found = part.result([{"rows": len(places)}], {"extra": np.ones(2)})
-        assert (found.rows, found.facts["parts"]) == (len(places), [{"rows": len(places)}])
-        assert found.arrays["extra"].all()
-        whole.merge(Result(json.loads(json.dumps(found.facts)), found.arrays), [f"p{number}"])
+    """Count blocks, and merge the arrays of the parts."""
+    whole = Counts.empty(4, EDGES, COLUMN_EDGES, PLACES)
+    for places in parts:
+        part = Counts.empty(4, EDGES, COLUMN_EDGES, PLACES)
+        for rows in np.array_split(places, 3):
+            own = {name: values[rows] for name, values in columns.items()}
+            known = None if classes is None else classes.take(pa.array(rows))
+            assert part.add(Block(rows, VALUES[rows], None, known), VALUES[rows], own) == {}
+        assert part.n_rows == len(places)
+        whole.merge(part.arrays())
     return whole
 
 
@@ -87,7 +85,6 @@ def test_counts_are_those_of_the_whole(n_parts):
     for name, rows in found.classes.items():
         own = label[(classes.to_numpy(zero_copy_only=False) == name)]
         np.testing.assert_array_equal(rows, np.bincount(own, minlength=4))
-    assert found.parts == [{"file": f"p{k}", "rows": len(rows)} for k, rows in enumerate(parts)]
 
 
 def test_a_class_may_be_in_some_parts_only_and_null_is_one():
@@ -104,7 +101,7 @@ def test_a_class_may_be_in_some_parts_only_and_null_is_one():
 def test_without_classes_there_are_none():
     found = counted(random_columns(30, 0), None, [np.arange(30)])
     assert found.classes == {}
-    assert Counts.empty(2).n_rows == 0
+    assert Counts.empty(2, EDGES, {}, {}).n_rows == 0
 
 
 @pytest.mark.parametrize("rule", [LevelRule, BoundaryRule, TreeRule, Centres, OneClassRule])
@@ -131,8 +128,9 @@ def test_a_partition_is_labelled_by_the_rule_and_again_alike(form, table, tmp_pa
     again = label_partition(run, 1)
     assert digests(Path(run.place("labels").address)) == files
     assert again.facts == first.facts
-    assert first.facts["parts"][0]["sha256"] == files["part-00001.parquet"]
-    assert first.rows == first.facts["parts"][0]["rows"] == 300
+    [(name, part)] = first.facts["files"].items()
+    assert (name, part["sha256"]) == ("part-00001.parquet", files["part-00001.parquet"])
+    assert first.rows == part["rows"] == 300
     start, stop = run.plan.partitions[1]
     found = pq.read_table(Path(run.place("labels").address) / part_file(1))
     expected = Labeller.read(run).rule.label(prepared(run, X[start:stop]))
@@ -141,7 +139,7 @@ def test_a_partition_is_labelled_by_the_rule_and_again_alike(form, table, tmp_pa
         np.testing.assert_array_equal(found[name].to_numpy(), values)
     ids = pq.read_table(table)["event"].to_numpy()[start:stop]
     np.testing.assert_array_equal(found["event"].to_numpy(), ids)
-    assert set(first.facts["classes"]) == {"a", "b", "null"}
+    assert set(json.loads(first.arrays["class_names"].tobytes())) == {"a", "b", "null"}
 
 
 def test_rows_are_numbered_where_there_is_no_id(table, tmp_path):
@@ -162,7 +160,7 @@ def test_the_whole_table_is_counted(table, tmp_path):
         counts.sizes[:, 1], np.bincount(label[outlier], minlength=len(counts.sizes))
     )
     np.testing.assert_array_equal(counts.sizes.sum(axis=1), np.bincount(label))
-    assert [part["file"] for part in counts.parts] == [part_file(k) for k in range(3)]
+    assert [*counts.parts] == [part_file(k) for k in range(3)]
     edges = run.run.read(RULE).arrays["score_edges"]
     scores = np.clip(found["score"].to_numpy(), edges[0], edges[-1])
     np.testing.assert_array_equal(counts.histogram, np.histogram(scores, edges)[0])

@@ -1,7 +1,8 @@
-"""The plan of a run comes back from JSON; its parts and partitions cover the table."""
+"""The plan of a run comes back from JSON; its partitions cover the table."""
 
 import itertools
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +17,8 @@ from distsvc.run.work.plan import (
     Plan,
     PlanLimits,
     choose_block_rows,
-    join_parts,
-    plan_parts,
+    cut,
+    plan_partitions,
 )
 from distsvc.storage.rows.usable import select_rows
 from distsvc.storage.tables.opening import open_table
@@ -150,21 +151,21 @@ sizes = st.integers(1, 50)
 
 @given(extents, sizes)
 def test_every_row_once_and_in_order(extents, size):
-    partitions = plan_parts(extents, size)
+    partitions = plan_partitions(extents, size)
     rows = [row for start, stop in partitions for row in range(start, stop)]
     assert rows == list(range(sum(extents)))
 
 
 @given(extents, sizes)
 def test_no_partition_is_empty_or_more_than_twice_the_size(extents, size):
-    assert all(0 < stop - start <= 2 * size for start, stop in plan_parts(extents, size))
+    assert all(0 < stop - start <= 2 * size for start, stop in plan_partitions(extents, size))
 
 
 @given(extents, sizes)
 def test_borders_lie_between_units_but_within_large_ones(extents, size):
     edges = [0, *itertools.accumulate(extents)]
     large = [(a, b) for a, b in itertools.pairwise(edges) if b - a > 2 * size]
-    for start, stop in plan_parts(extents, size):
+    for start, stop in plan_partitions(extents, size):
         for border in (start, stop):
             assert border in edges or any(a < border < b for a, b in large)
         if any(a <= start and stop <= b for a, b in large):
@@ -177,7 +178,7 @@ def test_neighbours_that_fit_together_are_joined(extents, size):
     for edge, rows in zip(itertools.accumulate(extents), extents, strict=True):
         if rows > 2 * size:
             large |= set(range(edge - rows, edge))
-    for one, two in itertools.pairwise(plan_parts(extents, size)):
+    for one, two in itertools.pairwise(plan_partitions(extents, size)):
         if one[0] not in large and two[0] not in large:
             first_unit_of_two = next(e for e in itertools.accumulate(extents) if e > two[0])
             assert first_unit_of_two - one[0] > size
@@ -185,7 +186,7 @@ def test_neighbours_that_fit_together_are_joined(extents, size):
 
 @given(st.integers(1, 10_000), sizes)
 def test_pieces_of_a_large_unit_are_even(rows, size):
-    lengths = [stop - start for start, stop in plan_parts([rows], size)]
+    lengths = [stop - start for start, stop in plan_partitions([rows], size)]
     assert max(lengths) - min(lengths) <= 1
 
 
@@ -203,40 +204,24 @@ def test_pieces_of_a_large_unit_are_even(rows, size):
     ],
 )
 def test_examples(extents, size, expected):
-    assert plan_parts(extents, size) == expected
+    assert plan_partitions(extents, size) == expected
 
 
-@given(st.lists(st.integers(1, 60), max_size=900), st.integers(1, 10**6))
-def test_joined_parts_are_partitions(lengths, n_columns):
-    ends = list(itertools.accumulate(lengths))
-    parts = list(itertools.pairwise([0, *ends]))
-    found = join_parts(parts, n_columns)
-    assert [row for one in found for row in one] == sorted(row for one in found for row in one)
-    assert {start for start, _ in found} <= {start for start, _ in parts}
-    assert {stop for _, stop in found} <= {stop for _, stop in parts}
-    assert sum(stop - start for start, stop in found) == sum(lengths)
-    most = min(choose_block_rows(n_columns), sum(lengths) // LIMITS.min_partitions)
-    for start, stop in found:
-        assert (start, stop) in parts or stop - start <= most
-    for (start, _), (_, stop) in itertools.pairwise(found):
-        assert stop - start > most or stop - start > max(lengths)
-
-
-def test_few_or_large_parts_stay_as_they_are():
-    few = [(k * 50, k * 50 + 50) for k in range(LIMITS.min_partitions)]
-    assert join_parts(few, 4) == few
-    assert join_parts([], 4) == []
-    large = [(k * 100_000, k * 100_000 + 100_000) for k in range(1000)]
-    assert join_parts(large, 4) == large
-
-
-def test_many_small_parts_are_few_partitions():
-    parts = [(k * 50, k * 50 + 50) for k in range(10_000)]
-    found = join_parts(parts, 4)
-    assert len(found) == 65
-    assert {stop - start for start, stop in found[:-1]} == {7800}
-    wide = join_parts(parts, 10_000)  # of which a block has 419 rows
-    assert {stop - start for start, stop in wide[:-1]} == {400}
+@pytest.mark.parametrize(
+    ("rows", "d", "n_rows", "expected"),
+    [
+        (50, 4, 500_000, 7_812),
+        (50, 4, 10**8, 65_536),
+        (50, 10_000, 500_000, 419),
+        (50, 4, 3_200, 50),
+    ],
+)
+def test_small_partitions_are_as_large_as_a_block_or_a_64th_of_the_table(rows, d, n_rows, expected):
+    table = SimpleNamespace(
+        columns=["x"] * d, n_rows=n_rows, layout=SimpleNamespace(extents=[1] * n_rows)
+    )
+    job = SimpleNamespace(cluster=SimpleNamespace(partition_rows=rows))
+    assert cut(job, table)[0] == (0, expected)
 
 
 @given(st.integers(1, 10**7))

@@ -141,14 +141,8 @@ def test_parts_are_named_in_the_order_of_partitions():
     assert part_file(7) == "part-00007.parquet"
 
 
-def test_the_parts_are_published_as_they_are(tmp_path):
-    write_part(tmp_path / part_file(0), 3)
-    before = (tmp_path / part_file(0)).read_bytes()
-    form = output_format("parquet")
-    assert form.publishes_parts
-    assert form.begin(tmp_path, tmp_path, [(part_file(0), 3)]) == 0
-    assert (tmp_path / part_file(0)).read_bytes() == before
-    assert [path.name for path in tmp_path.iterdir()] == [part_file(0)]
+def test_the_parts_are_published_as_they_are():
+    assert output_format("parquet").publishes_parts
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.int64(), pa.date32()])
@@ -180,38 +174,27 @@ def written_parts(folder, sizes, **ids):
 
 
 def written_zarr(folder, sizes, **ids):
-    """The number of chunks, what the parts hold, and the finished group."""
+    """What the parts hold, and the finished group."""
     listed = written_parts(folder, sizes, **ids)
     table = pa.concat_tables([pq.read_table(folder / "parts" / name) for name, _ in listed])
-    n_chunks = FORM.begin(Folder(folder / "zarr"), Folder(folder / "parts"), listed)
-    for number in range(n_chunks):
-        FORM.fill(Folder(folder / "zarr"), Folder(folder / "parts"), listed, number)
-    return n_chunks, table, zarr.open_group(folder / "zarr", mode="r")
+    files = FORM.convert(Folder(folder / "zarr"), Folder(folder / "parts"), listed)
+    assert {name: facts["bytes"] for name, facts in files.items()} == Folder(
+        folder / "zarr"
+    ).sizes()
+    return table, zarr.open_group(folder / "zarr", mode="r")
 
 
 @pytest.mark.parametrize("sizes", [[20], [5, 9, 7], [1, 1, 1], [7, 7], [3, 0, 20], [14, 1]])
 def test_zarr_equals_parquet_chunk_by_chunk(tmp_path, small_chunks, sizes):
-    n_chunks, table, group = written_zarr(tmp_path, sizes)
-    assert n_chunks == -(-sum(sizes) // 7)
+    table, group = written_zarr(tmp_path, sizes)
     for name in ("row", "label", "score", "outlier"):
         for start in range(0, sum(sizes), 7):
             expected = table[name].to_numpy()[start : start + 7]
             np.testing.assert_array_equal(group[name][start : start + 7], expected)
         stored = [p for p in (tmp_path / "zarr" / name / "c").iterdir() if p.is_file()]
-        assert len(stored) == n_chunks
+        assert len(stored) == -(-sum(sizes) // 7)
     types = {name: group[name].dtype.name for name in ("row", "label", "score", "outlier")}
     assert types == {"row": "int64", "label": "int32", "score": "float32", "outlier": "bool"}
-
-
-def test_a_chunk_can_be_written_twice_and_in_any_order(tmp_path, small_chunks):
-    listed = written_parts(tmp_path, [10, 10])
-    source, target = tmp_path / "parts", tmp_path / "zarr"
-    table = pq.read_table(source)
-    assert FORM.begin(Folder(target), Folder(source), listed) == 3
-    for number in (2, 0, 1, 0):
-        FORM.fill(Folder(target), Folder(source), listed, number)
-    group = zarr.open_group(target, mode="r")
-    np.testing.assert_array_equal(group["score"][:], table["score"].to_numpy())
 
 
 def test_values_equal_to_the_fill_value_survive(tmp_path, small_chunks):
@@ -223,8 +206,7 @@ def test_values_equal_to_the_fill_value_survive(tmp_path, small_chunks):
     part.add(np.full(n, NO_ROW), {"label": label, "score": score, "outlier": np.zeros(n, bool)})
     part.write(source / part_file(0))
     listed = [(part_file(0), n)]
-    for number in range(FORM.begin(Folder(target), Folder(source), listed)):
-        FORM.fill(Folder(target), Folder(source), listed, number)
+    FORM.convert(Folder(target), Folder(source), listed)
     group = zarr.open_group(target, mode="r")
     for name in ("row", "label", "score", "outlier"):
         chunks = [p for p in (tmp_path / "zarr" / name / "c").iterdir() if p.is_file()]
@@ -243,7 +225,7 @@ def test_the_arrays_alone_are_published(tmp_path, small_chunks):
 
 
 def test_zarr_names_the_id(tmp_path, small_chunks):
-    _, _, group = written_zarr(tmp_path, [9], id_name="event", ids=np.arange(100, 109))
+    _, group = written_zarr(tmp_path, [9], id_name="event", ids=np.arange(100, 109))
     assert group.attrs["id"] == "event"
     np.testing.assert_array_equal(group["row"][:], np.arange(100, 109))
 
