@@ -123,13 +123,12 @@ TABLE_METHODS = ("__arrow_c_stream__", "__arrow_c_array__")
 """Methods by which Arrow can read an object as a table."""
 
 
-def opened(X: UserData, missing: bool = False) -> Input | None:
+def opened(X: UserData) -> Input | None:
     """Return the reader of X in blocks; None for NumPy arrays, lists and sparse matrices.
 
-    scikit-learn validates the latter. With `missing`, values may be NaN or null.
-    `UnusableRowsError` if X is no table of numbers.
+    scikit-learn validates the latter. `UnusableRowsError` if X is no table of numbers.
     """
-    found = rows_of(X, Reading(missing=missing))
+    found = rows_of(X, Reading())
     if found is None or not (isinstance(found, ArrayRows) and found.in_memory):
         return found and found.opened()
     check_array(found.X)

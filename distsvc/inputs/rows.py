@@ -7,14 +7,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from typing import IO, Any, Protocol, Self, TypeAlias
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import DTypeLike
 
 from distsvc.errors import UnusableRowsError, shown
-from distsvc.inputs.exactness import Ends
 
 BLOCK_VALUES = 2**20
 """Maximum number of values of a block; learners and rules make several copies of it."""
@@ -65,11 +67,57 @@ class Reading:
     name: str = "X"  # the name of the rows in messages
     rows: int | None = None  # maximum rows of a piece; by default `block_rows`
     index: bool = False  # whether the named index of a pandas frame is a column, too
-    missing: bool = False  # whether values may be NaN or null
 
     def most(self, n_columns: int) -> int:
         """Return the maximum number of rows of a piece."""
         return self.rows or block_rows(n_columns)
+
+
+Number = int | Decimal
+
+
+def is_narrow(least: np.ndarray | float, most: np.ndarray | float) -> np.ndarray:
+    """Return True if float64 has too few steps between the extremes of any column.
+
+    It represents all integers up to 2^53.
+    """
+    size = np.maximum(np.abs(least), np.abs(most))
+    return (size > 2.0**53) & (most - least < 2**20 * np.spacing(size))
+
+
+class Ends:
+    """Exact extremes of the columns of 64-bit integers and decimals, by column position."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, tuple[Number, Number]] = {}
+
+    def add_array(self, X: np.ndarray) -> None:
+        """Update the extremes from rows (n, d)."""
+        if X.dtype.kind in "iu" and X.dtype.itemsize == 8 and len(X):
+            for k in range(X.shape[1]):
+                self._add(k, int(X[:, k].min()), int(X[:, k].max()))
+
+    def add_batch(self, batch: pa.RecordBatch) -> None:
+        """Update the extremes from a record batch."""
+        for k, column in enumerate(batch.columns):
+            if column.type in (pa.int64(), pa.uint64()) or pa.types.is_decimal(column.type):
+                found = pc.min_max(column).as_py()
+                if found["min"] is not None:
+                    self._add(k, found["min"], found["max"])
+
+    def _add(self, place: int, low: Number, high: Number) -> None:
+        known = self._found.get(place, (low, high))
+        self._found[place] = min(known[0], low), max(known[1], high)
+
+    def check(self, name: str, names: Sequence[str] | None) -> None:
+        """Raise `UnusableRowsError`, with the name of the rows, for a column that `is_narrow`."""
+        for k, (low, high) in self._found.items():
+            if low < high and is_narrow(float(low), float(high)):
+                column = k if names is None else repr(names[k])
+                raise UnusableRowsError(
+                    f"{name}: column {column} holds numbers from {low} to {high}, which float64 "
+                    f"can't tell apart: subtract {low}, or leave the column out"
+                )
 
 
 class Input(ABC):
@@ -124,7 +172,7 @@ class Input(ABC):
     def blocks(self) -> Iterator[np.ndarray]:
         """Yield the rows of a pass as C-ordered blocks (n, d) of at most `block_rows` rows.
 
-        `UnusableRowsError` names the row of a value that is not finite; NaN may be allowed.
+        `UnusableRowsError` names the row of a value that is not finite.
         """
         first = self.first
         for block in self._joined(block_rows(self.n_features)):
@@ -155,7 +203,7 @@ class Input(ABC):
         raise NotImplementedError
 
     def _check_finite(self, block: np.ndarray, first: int) -> None:
-        bad = np.isinf(block) if self.asked.missing else ~np.isfinite(block)
+        bad = ~np.isfinite(block)
         if bad.any():
             row, column = divmod(int(bad.argmax()), block.shape[1])
             name = column if self.names is None else repr(self.names[column])

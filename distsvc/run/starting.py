@@ -23,6 +23,7 @@ from distsvc.errors import (
     InputNotFoundError,
     JobFileError,
     ParameterError,
+    PartitionFailedError,
     SkippedError,
 )
 from distsvc.job.config import UNDECIDING, Job, with_key
@@ -35,7 +36,6 @@ from distsvc.run.nights.continuity import (
     Previous,
     adopt,
     find_previous,
-    model_features,
     with_model_settings,
 )
 from distsvc.run.work.directory import LostWorkError, RunDirectory
@@ -109,8 +109,9 @@ def open_run(job: Job, start: Start, progress: Progress) -> Iterator[RunContext 
             return
         with progress.phase("open") as meter:
             if not run.is_planned:
-                table = request.open_table(run.staging, model_features(request.job, previous))
                 before = previous.features if previous is not None else ()
+                known = before if job.model.mode != "refit" else ()
+                table = request.open_table(run.staging, known)
                 run.write_plan(Plan.of(request.job, table, before, meter))
             table = run.plan.table
             progress.event("columns", **shown_columns(table))
@@ -350,10 +351,15 @@ def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[R
         run = RunDirectory(work)
         attempt.begin(run)
     try:
-        _write_begin(run, request)
+        if request.continued is not None:
+            check_stays(request.continued)
+        if not run.work.has(BEGUN):
+            begun = {"output": output.store.address, "begun": _now(), "processor": processor()}
+            run.work.put(BEGUN, sealed(begun | request.content()))
         for name in given_up:  # not before, since they protect the run that they continue
             output.discard(name)
-        yield run
+        with naming_a_change(run):
+            yield run
     except (CheckFailedError, DataError, InputNotFoundError, ParameterError):
         output.discard(run.name)
         raise
@@ -371,13 +377,15 @@ def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[R
     output.discard(run.name)
 
 
-def _write_begin(run: RunDirectory, request: Request) -> None:
-    """Write the content of a request into a new run; check that the previous run stays."""
-    if request.continued is not None:
-        check_stays(request.continued)
-    if not run.work.has(BEGUN):
-        begun = {"output": request.output.store.address, "begun": _now(), "processor": processor()}
-        run.work.put(BEGUN, sealed(begun | request.content()))
+@contextmanager
+def naming_a_change(run: RunDirectory) -> Iterator[None]:
+    """Raise the error for a changed input in place of the error that the change led to."""
+    try:
+        yield
+    except (DataError, PartitionFailedError):
+        if run.is_planned:
+            check_unchanged(run.plan.table)
+        raise
 
 
 def interrupted_runs(output: Output) -> list[RunDirectory]:

@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from distsvc.errors import UnusableRowsError
-from distsvc.inputs.given import opened
 from distsvc.inputs.mixed import Levels, mixed_rows
 from distsvc.job.file import parse_job
 from distsvc.run.work.plan import Plan
@@ -126,15 +125,3 @@ def test_levels_of_the_fit_are_kept():
 def test_rows_that_can_not_be_used(X, levels, words):
     with pytest.raises(UnusableRowsError, match=words):
         mixed_rows(X, levels)
-
-
-def test_lazy_numbers_may_be_missing():
-    X = random.normal(size=(50, 2))
-    X[7, 1] = np.nan
-    lazy = da.from_array(X, chunks=(20, 2))
-    np.testing.assert_array_equal(np.concatenate(list(opened(lazy, missing=True).blocks())), X)
-    with pytest.raises(UnusableRowsError, match="column 1, row 7"):
-        list(opened(lazy).blocks())
-    X[8, 0] = np.inf
-    with pytest.raises(UnusableRowsError, match="column 0, row 8"):
-        list(opened(da.from_array(X, chunks=(20, 2)), missing=True).blocks())

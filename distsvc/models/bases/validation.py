@@ -9,9 +9,8 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from scipy import sparse
 
-from distsvc.inputs.exactness import Ends
 from distsvc.inputs.given import is_elsewhere
-from distsvc.inputs.rows import check_array
+from distsvc.inputs.rows import Ends, check_array
 from distsvc.models.rows.scaling import check_length
 
 TableLike: TypeAlias = Any

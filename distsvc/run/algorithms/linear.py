@@ -124,7 +124,7 @@ def descend_table(steps: Steps, engine: LinearEngine, n_rows: int) -> None:
         _descend(steps, engine, outer, begun, number)
         least, most = np.inf, -np.inf
         grow, fall = Candidates.empty(outer.u.size), Candidates.empty(outer.u.size)
-        for result in steps.map(violators(number)):
+        for result in steps.map(Phase(f"pass-{number:02d}", partial(find_violators, step=number))):
             least = min(least, result.facts["least"])
             most = max(most, result.facts["most"])
             grow = grow.merge(_candidates(result, "grow"), working_rows(outer.u.size))
@@ -226,11 +226,6 @@ def find_violators(run: RunDirectory, partition: int, *, step: int) -> Result:
 def outsiders(step: int) -> Phase:
     """Return the pass that sets the first alpha of every row."""
     return Phase(f"begin-{step:02d}", partial(find_outsiders, step=step))
-
-
-def violators(step: int) -> Phase:
-    """Return the pass after a descent that finds rows violating optimality."""
-    return Phase(f"pass-{step:02d}", partial(find_violators, step=step))
 
 
 def _threshold(step: int) -> str:

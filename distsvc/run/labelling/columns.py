@@ -32,9 +32,8 @@ from distsvc.run.learning.sizes import Terms
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.places.store import Store
 from distsvc.storage.publishing.formats import PUBLISHED_COLUMNS, meanings, output_format
-from distsvc.storage.rows.blocks import Block, Table
+from distsvc.storage.rows.blocks import Block, Table, id_texts
 from distsvc.storage.rows.features import Feature, groups_of, names_of
-from distsvc.storage.rows.id_texts import id_texts
 from distsvc.storage.tables.opening import id_type
 
 

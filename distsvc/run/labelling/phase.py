@@ -36,8 +36,7 @@ from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 from distsvc.storage.places.store import Store, changed_since
 from distsvc.storage.publishing.formats import PartWriter, output_format, part_file
-from distsvc.storage.rows.blocks import Block
-from distsvc.storage.rows.id_texts import id_texts
+from distsvc.storage.rows.blocks import Block, id_texts
 from distsvc.storage.tables.opening import id_type
 
 FILL, FILLED = "fill", "filled"
@@ -83,11 +82,6 @@ class PilotIds(Tally):
 
     def merge(self, arrays: Mapping[str, np.ndarray]) -> None:
         self._keep(arrays["id_rows"], arrays["id_keys"], arrays["id_texts"])
-
-    def by_row(self) -> dict[int, str]:
-        """Return the ids by row number, without missing ids."""
-        pairs = zip(self.rows.tolist(), self.texts.tolist(), strict=True)
-        return {row: text for row, text in pairs if text}
 
     def _keep(self, rows: np.ndarray, keys: np.ndarray, texts: np.ndarray) -> None:
         keys = np.concatenate([self.keys, keys])
@@ -197,7 +191,10 @@ def label_table(steps: Steps, of: str = OWN, surveyed: Pilot | None = None) -> L
             pilot.add(result.arrays["pilot"], result.arrays["keys"])
     files = [part["stored"] for part in counts.parts.values()]
     report = None if ids is None else ids.report(place, files, str(run.plan.table.id))
-    named = {} if row_ids is None else row_ids.by_row()
+    named = {}
+    if row_ids is not None:
+        pairs = zip(row_ids.rows.tolist(), row_ids.texts.tolist(), strict=True)
+        named = {row: text for row, text in pairs if text}
     return Labelled(labeller, before, counts, optional, pilot, contents, report, named)
 
 
@@ -247,7 +244,7 @@ def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
     """Write labels, scores and outlier flags of a partition, and count them."""
     plan, (labeller, before) = run.plan, read_labellers(run, of)
     table, rule = plan.table, labeller.rule
-    tallies, pilot = Tallies.of(run, of, labeller, before), Pilot.limited(plan)
+    tallies, pilot = Tallies.of(run, of, labeller, before), Pilot(plan, pilot_limit(plan))
     part = PartWriter(
         table.id or ROW_NAME, id_type(table), published_names(type(rule), plan.output)
     )

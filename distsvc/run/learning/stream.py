@@ -12,7 +12,7 @@ from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import BLOCK_ROWS, Ranges
 from distsvc.run.learning.preparation import Preparation, learned
 from distsvc.run.learning.sizes import Sizes, Terms
-from distsvc.run.learning.survey import keyed_rows, sample_keys, sample_parts
+from distsvc.run.learning.survey import keyed_rows, keys_of, sample_parts, sampling_phase
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.places.arrays import release_pages
 
@@ -162,9 +162,9 @@ def _count(run: RunDirectory, ranges: Ranges) -> int:
 
 def raw_sample(run: RunDirectory, n_rows: int, most: int) -> Iterator[np.ndarray]:
     """Yield about `most` raw rows (n, d) float64 of the sample, those with the lowest keys."""
-    low, last = sample_keys(run)
+    own = run.read(keys_of(sampling_phase(run))).facts
     share = min(most / n_rows, 1.0)
-    high = min(low + int(share * 2.0**64), last)
+    high = min(own["low"] + int(share * 2.0**64), own["high"] - 1)
     for keys, X in _parts(run):
         rows = X[: np.searchsorted(keys, np.uint64(high), "right")]
         for first in range(0, len(rows), BLOCK_ROWS):

@@ -30,8 +30,7 @@ from distsvc.models.rows.scaling import ColumnSums
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
 from distsvc.run.work.plan import Plan
-from distsvc.storage.rows.blocks import Block
-from distsvc.storage.rows.id_texts import id_texts
+from distsvc.storage.rows.blocks import Block, id_texts
 from distsvc.storage.rows.usable import select_rows
 
 MAX_SAMPLE_PARTS = 50
@@ -80,7 +79,7 @@ def survey_table(steps: Steps, key_ranges: KeyRanges, all_rows: bool = True) -> 
     ranges = key_ranges(survey.n_rows)
     aside = () if all_rows else far_rows(steps, survey.sums, survey.pilot, SURVEY)
     if aside:
-        set_aside(steps.run, aside)
+        steps.run.write(ASIDE, Result({"rows": [far.row for far in aside]}))
         ranges = key_ranges(survey.n_rows - len(aside))
         survey = replace(_surveyed(steps, AGAIN, ranges), aside=aside)
     elif _ends(ranges) != _ends(guessed):
@@ -115,18 +114,12 @@ def too_few_rows(n_rows: int) -> DataError:
 
 def sampling_phase(run: RunDirectory) -> Phase:
     """Return the phase whose results contain the sample."""
-    return next((phase for phase in (AGAIN, SAMPLE) if run.has(_keys_of(phase))), SURVEY)
+    return next((phase for phase in (AGAIN, SAMPLE) if run.has(keys_of(phase))), SURVEY)
 
 
 def sample_parts(run: RunDirectory) -> list[str]:
     """Return the names of the results with the sample, at most `MAX_SAMPLE_PARTS`."""
     return parts(run, sampling_phase(run), GATHER)
-
-
-def sample_keys(run: RunDirectory) -> tuple[int, int]:
-    """Return the lowest and the highest key of the sample."""
-    facts = run.read(_keys_of(sampling_phase(run))).facts
-    return facts["low"], facts["high"] - 1
 
 
 def survey_partition(run: RunDirectory, number: int, again: bool = False) -> Result:
@@ -136,7 +129,7 @@ def survey_partition(run: RunDirectory, number: int, again: bool = False) -> Res
     """
     plan, phase = run.plan, AGAIN if again else SURVEY
     sums = ColumnSums.empty(plan.shift.copy())
-    facts = run.read(_keys_of(phase)).facts
+    facts = run.read(keys_of(phase)).facts
     pilot, sample, n_rows = Pilot(plan, facts["pilot"]), Collected.sample(run, phase), 0
     for block, keys in learned_blocks(run, number, rows_aside(run) if again else NONE):
         too_far = sums.add(block.X)
@@ -202,11 +195,6 @@ class Pilot:
         self.most, self.limit = plan.pilot_rows, np.uint64(limit)
         self.X, self.keys = np.zeros((0, plan.shift.size)), np.zeros(0, np.uint64)
 
-    @classmethod
-    def limited(cls, plan: Plan) -> Pilot:
-        """Return the empty pilot of a partition; it skips rows that can't be in the whole pilot."""
-        return cls(plan, pilot_limit(plan))
-
     def add(self, X: np.ndarray, keys: np.ndarray) -> None:
         """Add rows X (n, d) float64 with keys (n,)."""
         full = self.keys.size == self.most
@@ -226,7 +214,7 @@ class Collected:
     @classmethod
     def sample(cls, run: RunDirectory, phase: Phase) -> Collected:
         """Return an empty buffer for raw rows of the sample, with the phase's range of keys."""
-        facts = run.read(_keys_of(phase)).facts
+        facts = run.read(keys_of(phase)).facts
         plan = run.plan
         return cls(plan.shift.size, plan.table.dtype.name, facts["low"], facts["high"] - 1)
 
@@ -279,7 +267,8 @@ def shared_parts(plan: Plan) -> int:
     return -(-len(plan.partitions) // MAX_SAMPLE_PARTS)
 
 
-def _keys_of(phase: Phase) -> str:
+def keys_of(phase: Phase) -> str:
+    """Return the name of the result with the range of keys of a phase's sample."""
     return f"{phase.name}-keys"
 
 
@@ -288,7 +277,7 @@ def _write_keys(
 ) -> None:
     """Write the sample's range of keys [low, high), and `more`, for the tasks of a phase."""
     low, high = _ends(ranges)
-    steps.run.write(_keys_of(phase), Result({"low": low, "high": high} | (more or {})))
+    steps.run.write(keys_of(phase), Result({"low": low, "high": high} | (more or {})))
 
 
 def _ends(ranges: Ranges) -> tuple[int, int]:
@@ -324,11 +313,6 @@ def far_rows(
     rows = _farthest(rows, most + 1)
     rows = rows[: how_many_aside(np.array([far.distance for far in rows]), most)]
     return sorted(rows, key=lambda far: far.row)
-
-
-def set_aside(run: RunDirectory, rows: Sequence[OutlierRow]) -> None:
-    """Write the numbers of the rows to leave out of learning, for all tasks."""
-    run.write(ASIDE, Result({"rows": [far.row for far in rows]}))
 
 
 def rows_aside(run: RunDirectory) -> np.ndarray:

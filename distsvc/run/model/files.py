@@ -40,7 +40,6 @@ from distsvc.storage.places.arrays import (
     read_json,
     write_arrays,
     write_json,
-    write_whole,
 )
 from distsvc.storage.places.store import Store
 from distsvc.storage.publishing.manifest import (
@@ -50,10 +49,11 @@ from distsvc.storage.publishing.manifest import (
     listed_file,
     read_manifest,
 )
-from distsvc.storage.rows.columns import truncated
+from distsvc.storage.rows.columns import PANDAS_INDEX, PARTITION_KEY, truncated
 from distsvc.storage.rows.features import Description, Feature, names_of, restore
+from distsvc.storage.rows.id_detection import CODE_REASONS
 from distsvc.storage.rows.where import where_columns
-from distsvc.storage.tables.opening import numbers_apart, open_table
+from distsvc.storage.tables.opening import open_table
 from distsvc.storage.tables.sources import source_of
 
 FILES = ("model.json", "arrays.npz")
@@ -83,15 +83,6 @@ def write_model(run: RunDirectory, job: Job, learned: Learned, labelled: Labelle
         write_json(path, content)
     with place.created(FILES[1]) as path:
         write_arrays(path, arrays)
-
-
-def copy_model(run: RunDirectory, folder: Path) -> None:
-    """Write the model in `folder`, of another run, as the model of this run."""
-    place = run.place("model")
-    for name in FILES:
-        content = (folder / name).read_bytes()
-        with place.created(name) as path:
-            write_whole(path, lambda stream: stream.write(content))  # noqa: B023
 
 
 def read_model(folder: Path) -> ModelFile:
@@ -165,7 +156,8 @@ def known_features(
     config = parse_job({"input": given, "output": {"path": "-"}}).input
     table = open_table(config, staging, known=features)
     names = [name for name in table.stored if name not in apart]
-    usable = {*names, *numbers_apart(table)}
+    apart_by_default = (PARTITION_KEY, PANDAS_INDEX, *CODE_REASONS)
+    usable = {*names, *(n for n, why in table.left_out.items() if why in apart_by_default)}
     missing = [name for name in columns if name not in usable]
     if missing and source_of(table).states_width:
         raise DataError(

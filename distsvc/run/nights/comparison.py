@@ -34,16 +34,17 @@ from distsvc.run.labelling.labeller import COUNTED, PREVIOUS, REFERENCE
 from distsvc.run.labelling.phase import Labelled, outlier_share
 from distsvc.run.model.files import checked_model, read_labeller, read_model
 from distsvc.run.nights.checks import RunMetrics, run_checks
-from distsvc.run.nights.continuity import LINEAGE, UNCLAIMED, Previous, rows_of_runs
+from distsvc.run.nights.continuity import LINEAGE, UNCLAIMED, Previous
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.progress import Progress
 from distsvc.storage.places.arrays import make_folder, write_whole
 from distsvc.storage.places.process import scratch
 from distsvc.storage.places.store import Store, store_of
+from distsvc.storage.publishing.lineages import earlier_runs
 from distsvc.storage.publishing.manifest import read_manifest
 from distsvc.storage.publishing.reading import label_parts
-from distsvc.storage.rows.columns import truncated
-from distsvc.storage.tables.opening import new_columns, unchosen_columns
+from distsvc.storage.rows.columns import NEW, NOT_CHOSEN, truncated
+from distsvc.storage.rows.id_detection import is_named_like_code
 
 DECISION = "decision"
 """Name of the result with the decision to keep the previous model or refit."""
@@ -102,7 +103,8 @@ def _checked(
         dropped = 1.0 - measured.labelled.counts.n_rows / plan.table.n_rows
         measured = replace(measured, dropped=dropped)
     if previous is not None:
-        before = rows_of_runs(previous, 1 if nights is None else nights.nights)
+        earlier = earlier_runs(previous.manifest, 0 if nights is None else nights.nights - 1)
+        before = [previous.manifest.rows, *(manifest.rows for _, manifest in earlier)]
         measured = replace(measured, rows_before=before, new_columns=_unknown_columns(run, job))
     return run_checks(job.checks, measured, guarded=bool(job.continuity.previous))
 
@@ -149,9 +151,12 @@ def _lineage_notes(run: RunDirectory, job: Job, lineage: LineagePart | None) -> 
 
 def _unknown_columns(run: RunDirectory, job: Job) -> list[str]:
     """Return the columns that could be features, but are unknown to the previous model."""
-    extra = unchosen_columns(run.plan.table) if job.model.mode != "refit" else []
+    left_out = run.plan.table.left_out
+    extra = [name for name, why in left_out.items() if why == NOT_CHOSEN]
+    extra = [name for name in extra if not is_named_like_code(name)]
     extra = [name for name in extra if name in (job.input.columns or extra)]
-    return extra + new_columns(run.plan.table)
+    extra = extra if job.model.mode != "refit" else []
+    return extra + [name for name, why in left_out.items() if why == NEW]
 
 
 def _lineage(

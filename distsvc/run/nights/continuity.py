@@ -118,12 +118,6 @@ def find_previous(config: ContinuityConfig, required: bool) -> Previous | None:
     return None
 
 
-def rows_of_runs(previous: Previous, n_runs: int) -> list[int]:
-    """Return the rows of a run and of the runs that it continues, at most `n_runs` in all."""
-    earlier = earlier_runs(previous.manifest, n_runs - 1)
-    return [previous.manifest.rows, *(manifest.rows for _, manifest in earlier)]
-
-
 def with_model_settings(job: Job, previous: Previous | None) -> Job:
     """Return the job with columns and preprocessing of the previous model, unless it refits.
 
@@ -143,11 +137,6 @@ def with_model_settings(job: Job, previous: Previous | None) -> Job:
     for key in "missing", "missing_values", "log", "encode":
         job = with_key(job, "preprocess", key, getattr(preprocess, key))
     return job
-
-
-def model_features(job: Job, previous: Previous | None) -> tuple[Feature, ...]:
-    """Return the features of the previous model, none if the job refits."""
-    return () if previous is None or job.model.mode == "refit" else previous.features
 
 
 def adopt(previous: Previous, run: RunDirectory, columns: list[str]) -> None:

@@ -268,7 +268,10 @@ def separating_columns(
     `ids` (k,) are the ids of the labels. Two values always leave a gap between them, so a boolean
     can split every cluster.
     """
-    Z, owners = _learned_columns(rows, preparation)
+    Z, owners = rows.X, np.arange(rows.X.shape[1])
+    if preparation.columns is not None:
+        latent = preparation.columns.layout.latent
+        Z, owners = Z[:, latent], np.searchsorted(preparation.firsts, latent, side="right") - 1
     numbers, counts = np.unique(rows.labels, return_counts=True)
     most = int((2**21 / Z.shape[1]) ** 0.5)  # clusters, so that their pairs fit into memory
     large = numbers[np.argsort(-counts, kind="stable")][:most]
@@ -291,15 +294,6 @@ def separating_columns(
             named = [(int(ids[clusters[a]]), int(ids[clusters[b]])) for a, b in pairs]
             found.append(SeparatingColumn(feature.column, named))
     return found
-
-
-def _learned_columns(rows: PilotRows, preparation: Preparation) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows (m, r) prepared for learners, and the stored column (r,) of each column."""
-    if preparation.columns is None:
-        return rows.X, np.arange(rows.X.shape[1])
-    latent = preparation.columns.layout.latent
-    owners = np.searchsorted(preparation.firsts, latent, side="right") - 1
-    return rows.X[:, latent], owners
 
 
 def _apart(

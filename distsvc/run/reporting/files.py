@@ -38,7 +38,7 @@ from distsvc.run.labelling.counts import Counts
 from distsvc.run.labelling.labeller import OWN, PREVIOUS
 from distsvc.run.labelling.phase import Labelled
 from distsvc.run.learning.preparation import Preparation
-from distsvc.run.model.files import copy_model, write_model
+from distsvc.run.model.files import FILES, write_model
 from distsvc.run.nights.comparison import Comparison
 from distsvc.run.reporting.columns import doubt_of_functions, function_pairs, separating_columns
 from distsvc.run.reporting.explaining import explanation_parts, labelled_pilot
@@ -76,7 +76,9 @@ def write_report(
         if learned.folder is None:
             write_model(run, job, learned, labelled)
         else:
-            copy_model(run, learned.folder)
+            for name in FILES:
+                with run.place("model").created(name) as path:
+                    write_content(path, (learned.folder / name).read_bytes())
         report = make_report(run, job, learned, labelled, comparison, command)
         report = report.model_copy(update={"forecast": forecast})
         for warning in report.warnings:
@@ -175,7 +177,8 @@ def make_report(
     rule = labeller.rule
     rows = labelled_pilot(run, rule, labelled.pilot)
     clustered = rule.words.has_clusters
-    features, preparation = run.plan.table.features, Preparation.read(run)
+    table, preparation = run.plan.table, Preparation.read(run)
+    features, outliers = table.features, int(counts.sizes[:, 1].sum())
     separating = separating_columns(rows, features, labeller.ids, preparation) if clustered else []
     parts = explanation_parts(run, job, rows, labelled)
     if command and job.as_written and "--run-date" not in command:
@@ -190,14 +193,31 @@ def make_report(
         command=command,
         job_file=job_text(job),
         finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        input=_input(run, job, counts),
+        input=InputPart(
+            path=job.input.model_dump(mode="json")["path"],
+            format=table.layout.format,
+            n_rows=counts.n_rows,
+            n_rows_read=table.n_rows,
+            n_features=len(table.columns),
+            columns=list(table.columns),
+            state=table.state.replace("=", " "),
+            id=table.id,
+            left_out=table.left_out,
+            missing=_missing(table.features, counts),
+        ),
         model=ModelPart(
             algorithm=learned.algorithm,
             parameters=dict(learned.parameters),
             fitted=fitted,
         ),
         clusters=_clusters(counts),
-        outliers=_outliers(rule, counts),
+        outliers=OutlierPart(
+            rows=outliers,
+            share=outliers / counts.n_rows,
+            defined=rule.words.has_outliers,
+            only=not clustered,
+            meaning=rule.words.meaning,
+        ),
         score_histogram=_histogram(rule, labeller.score_edges, counts),
         warnings=list(dict.fromkeys([*run.plan.notes, *learned.warnings, *notes])),
         doubts=[
@@ -250,22 +270,6 @@ def _title(job: Job) -> str:
     )
 
 
-def _input(run: RunDirectory, job: Job, counts: Counts) -> InputPart:
-    table = run.plan.table
-    return InputPart(
-        path=job.input.model_dump(mode="json")["path"],
-        format=table.layout.format,
-        n_rows=counts.n_rows,
-        n_rows_read=table.n_rows,
-        n_features=len(table.columns),
-        columns=list(table.columns),
-        state=table.state.replace("=", " "),
-        id=table.id,
-        left_out=table.left_out,
-        missing=_missing(table.features, counts),
-    )
-
-
 def _missing(features: Sequence[Feature], counts: Counts) -> dict[str, int]:
     """Return the number of missing values in labelled rows, for columns that have any."""
     name = OWN if OWN in counts.columns else PREVIOUS
@@ -286,17 +290,6 @@ def _clusters(counts: Counts) -> list[ClusterRow]:
         )
         for c in np.argsort(-rows_of, kind="stable")[: counts.n_clusters]
     ]
-
-
-def _outliers(rule: Rule, counts: Counts) -> OutlierPart:
-    rows, words = int(counts.sizes[:, 1].sum()), rule.words
-    return OutlierPart(
-        rows=rows,
-        share=rows / counts.n_rows,
-        defined=words.has_outliers,
-        only=not words.has_clusters,
-        meaning=words.meaning,
-    )
 
 
 def _histogram(rule: Rule, edges: np.ndarray, counts: Counts) -> ScoreHistogram:

@@ -27,10 +27,12 @@ from distsvc.storage.places.arrays import (
     checksum,
     map_array,
     read_arrays,
-    read_sealed,
+    read_regular,
+    sealed,
+    unsealed,
     write_array,
     write_arrays,
-    write_sealed,
+    write_content,
 )
 from distsvc.storage.places.folder import Folder
 from distsvc.storage.places.store import Store, store_of
@@ -107,7 +109,7 @@ class RunDirectory:
         """Write ``plan.json``; again only for another number of rows in a block."""
         content = {"plan": plan.to_dict(), "staged": self._staged()}
         with self.work.created(PLAN) as path:
-            write_sealed(path, content)
+            write_content(path, sealed(content))
         _plan.cache_clear()
 
     @property
@@ -127,7 +129,7 @@ class RunDirectory:
         `LostWorkError` if one of these files is missing or damaged.
         """
         with self._whole(PLAN) as path:
-            content = read_sealed(path)
+            content = unsealed(read_regular(path), path)
         if content["staged"] != self._staged():
             raise LostWorkError(f"{self.address}/{STAGING} is damaged")
         return content
@@ -306,7 +308,7 @@ def _reason(error: BaseException) -> BaseException | None:
 def _plan(address: str) -> Plan:
     run = RunDirectory(address)
     with run._whole(PLAN) as path:
-        return Plan.from_dict(read_sealed(path)["plan"])
+        return Plan.from_dict(unsealed(read_regular(path), path)["plan"])
 
 
 @lru_cache(maxsize=4096)

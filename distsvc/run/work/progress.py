@@ -109,9 +109,10 @@ class Progress:
         self.run: str | None = None
         self.phases: list[PhaseCost] = []
         if not display.quiet:
-            self._bar = terminal_bar(display)
-            if self._bar is not None:
-                self._shown.enter_context(closing(self._bar))
+            if display.log_format != "json" and sys.stderr and sys.stderr.isatty():
+                from distsvc.run.work.bars import WholeBar  # rich takes time to import
+
+                self._bar = self._shown.enter_context(closing(WholeBar()))
             handler = event_handler(display, self._bar)
             handler.addFilter(self._is_displayed)
             self._shown.enter_context(attach(handler))
@@ -314,15 +315,6 @@ def log_defect(error: Exception, words: str, as_json: bool) -> None:
     handler.setFormatter(JsonLines() if as_json else Sentences(stamped=False))
     with attach(handler):
         LOG.error("defect", exc_info=error, extra={"fields": {"error": words}})
-
-
-def terminal_bar(display: Display) -> WholeBar | None:
-    """Return a bar if standard error is a terminal and shows sentences."""
-    if display.log_format == "json" or not (sys.stderr and sys.stderr.isatty()):
-        return None
-    from distsvc.run.work.bars import WholeBar  # rich takes time to import
-
-    return WholeBar()
 
 
 def phase_title(name: str) -> str:

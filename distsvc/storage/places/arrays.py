@@ -77,15 +77,6 @@ def make_folder(path: Path, private: bool = False) -> None:
         path.mkdir(0o700 if private else 0o777, parents=True, exist_ok=True)
 
 
-def remove_unfinished(folder: Path) -> None:
-    """Remove the unfinished files of killed processes from a folder."""
-    if folder.is_symlink():
-        return
-    for unfinished in folder.glob(f".*.{'[0-9a-f]' * 32}"):
-        with suppress(OSError):  # another user's, perhaps
-            unfinished.unlink()
-
-
 def write_text(path: Path, text: str) -> None:
     """Write a text as UTF-8, with a question mark for each character that UTF-8 can't represent."""
     write_content(path, text.encode("utf-8", errors="replace"))
@@ -146,17 +137,6 @@ def unsealed(written: bytes, name: Path | str) -> dict[str, Any]:
     if content.pop(SEAL, None) != zlib.crc32(json_bytes(content)):
         raise DataError(f"{name} can't be read: its checksum is another")
     return content
-
-
-def write_sealed(path: Path, content: Mapping[str, object]) -> None:
-    """Write an object as JSON with its checksum."""
-    write_text(path, sealed(content).decode())
-
-
-def read_sealed(path: Path) -> dict[str, Any]:
-    """Read a file of `write_sealed`; `DataError` if it is missing or damaged."""
-    with _readable(path):
-        return unsealed(read_regular(path), path)
 
 
 def checksum(path: Path) -> int:

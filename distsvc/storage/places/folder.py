@@ -257,8 +257,11 @@ class Folder:
                 classify_error(error, writing=f"output.path {self.root.parent}") or error
             ) from None
         try:
-            for folder in (self.root, *self.root.glob("*")):
-                arrays.remove_unfinished(folder)
+            for folder in (self.root, *self.root.glob("*")):  # files of killed processes
+                for unfinished in folder.glob(f".*.{'[0-9a-f]' * 32}"):
+                    with suppress(OSError):  # another user's, perhaps
+                        if not folder.is_symlink():
+                            unfinished.unlink()
             yield True
         finally:
             lock.release()

@@ -16,7 +16,6 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -27,28 +26,13 @@ SEEN_BY = "host", "boot", "namespace"
 
 def who() -> dict[str, JsonValue]:
     """Return the part of a record that identifies this process."""
-    process = os.getpid()
-    return {
-        "host": socket.gethostname(),
-        "boot": _boot(),
-        "namespace": _namespace(),
-        "process": process,
-        "started": started(process),
-    }
-
-
-@cache
-def _boot() -> str:
+    process, boot, namespace = os.getpid(), "", ""
     with suppress(OSError):
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return ""
-
-
-def _namespace() -> str:
-    """Return the number of the PID namespace of this process, if any."""
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     with suppress(OSError):
-        return str(os.stat("/proc/self/ns/pid").st_ino)
-    return ""
+        namespace = str(os.stat("/proc/self/ns/pid").st_ino)
+    known: dict[str, JsonValue] = {"process": process, "started": started(process)}
+    return {"host": socket.gethostname(), "boot": boot, "namespace": namespace} | known
 
 
 def started(process: int | None) -> str | None:

@@ -65,9 +65,18 @@ def connection(url: str, s3: Mapping[str, object] = MappingProxyType({})) -> Opt
     """
     protocol = url.partition("://")[0]
     if protocol in ("http", "https"):
-        return {protocol: {"client_kwargs": _http()}}
+        from aiohttp import ClientTimeout
+
+        timeout = ClientTimeout(total=None, sock_connect=STORE.connect, sock_read=STORE.silence)
+        configured = _configured(("http", "https"), "client_kwargs")
+        return {protocol: {"client_kwargs": {"timeout": timeout} | configured}}
     if protocol in _S3:
-        return {protocol: {"config_kwargs": _s3_limits()} | dict(s3)}
+        limits = {
+            "connect_timeout": STORE.connect,
+            "read_timeout": STORE.silence,
+            "retries": {"mode": "standard", "total_max_attempts": STORE.input_tries},
+        }
+        return {protocol: {"config_kwargs": limits | _configured(_S3, "config_kwargs")} | dict(s3)}
     if protocol in _LOCAL:
         return {}
     raise JobFileError(
@@ -81,20 +90,6 @@ def leave_retries_to_botocore(fs: AbstractFileSystem) -> AbstractFileSystem:
     if hasattr(fs, "retries"):
         fs.retries = 1
     return fs
-
-
-def _http() -> Options:
-    from aiohttp import ClientTimeout
-
-    limits = ClientTimeout(total=None, sock_connect=STORE.connect, sock_read=STORE.silence)
-    configured = _configured(("http", "https"), "client_kwargs")
-    return {"timeout": limits} | configured
-
-
-def _s3_limits() -> Options:
-    limits = {"connect_timeout": STORE.connect, "read_timeout": STORE.silence}
-    retries = {"mode": "standard", "total_max_attempts": STORE.input_tries}
-    return {**limits, "retries": retries} | _configured(_S3, "config_kwargs")
 
 
 def _configured(protocols: tuple[str, ...], key: str) -> Options:

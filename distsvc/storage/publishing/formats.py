@@ -288,7 +288,12 @@ class ZarrLabels(ParquetLabels):
             raise DataError(f"{root}: expected arrays of one length, found {sorted(shapes)}")
         for (n_rows,) in shapes:
             for start in range(0, n_rows, CHUNK_ROWS):
-                yield _chunk(arrays, root, slice(start, min(start + CHUNK_ROWS, n_rows)))
+                rows = slice(start, min(start + CHUNK_ROWS, n_rows))
+                try:
+                    part = pa.table({name: array[rows] for name, array in arrays.items()})
+                except Exception as error:  # whatever the metadata leads to
+                    raise DataError(f"{root} can't be read: {one_line(str(error))}") from error
+                yield part
 
 
 def _opened(folder: str, files: Sequence[str], local: Callable[[str], Path]) -> Array:
@@ -311,14 +316,6 @@ def _opened(folder: str, files: Sequence[str], local: Callable[[str], Path]) -> 
             f"{n_chunks:,} of {array.ndim}"
         )
     return array
-
-
-def _chunk(arrays: Mapping[str, Array], root: str, rows: slice) -> pa.Table:
-    """Return rows of the arrays in the folder `root`."""
-    try:
-        return pa.table({name: array[rows] for name, array in arrays.items()})
-    except Exception as error:  # whatever the metadata leads to
-        raise DataError(f"{root} can't be read: {one_line(str(error))}") from error
 
 
 def _created(schema: pa.Schema, n_rows: int) -> tuple[list[Array], dict[str, Buffer]]:

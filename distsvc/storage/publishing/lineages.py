@@ -121,11 +121,9 @@ class Lineage:
         output = _relative(self.output, self.home)
         before = self.previous.run_id if self.previous else ""
         own = LineageRun(previous=before, run_date=self.run_date, output=output)
-
-        def entered(record: Record) -> Record:
-            return record.model_copy(update={"runs": record.runs | {self.run_id: own}})
-
-        self._changed(entered)
+        self._changed(
+            lambda known: known.model_copy(update={"runs": known.runs | {self.run_id: own}})
+        )
 
     def _changed(self, change: Callable[[Record], Record]) -> Record:
         """Return the record after a change, which is made in one step."""

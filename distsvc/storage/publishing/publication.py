@@ -122,7 +122,10 @@ class Output:
                     self._outdate()
                 for name in PUBLISHED_FOLDERS:
                     self.store.remove(name)
-                self._discard_published()
+                with suppress(DataError):  # work of the published run, if it was killed later
+                    found = self.manifest()
+                    for name in found.works.intersection(self.kept_works()) if found else ():
+                        self.discard(name)
                 yield self._lease.before
             except (OSError, DataError):
                 self._fence.check()  # files that are gone are the successor's doing
@@ -188,13 +191,6 @@ class Output:
             work.clear("")
             self.runs.clear(run_id)
             self._sweep()
-
-    def _discard_published(self) -> None:
-        """Remove the work of the published run, left over if it was killed after its commit."""
-        with suppress(DataError):
-            found = self.manifest()
-            for name in found.works.intersection(self.kept_works()) if found else ():
-                self.discard(name)
 
     def manifest(self) -> Manifest | None:
         """Return the manifest that is published here, or None."""

@@ -24,9 +24,9 @@ from distsvc.storage.rows.features import (
     descriptions,
     names_of,
     restore,
+    without_sentinels,
 )
 from distsvc.storage.rows.numeric_text import is_text, is_unicode, unicode_error
-from distsvc.storage.rows.sentinels import without_sentinels
 from distsvc.storage.rows.versions import Versions
 from distsvc.storage.rows.where import parse_where
 
@@ -383,6 +383,20 @@ def _numbers_of(features: Sequence[Feature], arrays: dict[str, pa.Array]) -> np.
         readable = not is_text(array.type) or is_unicode(array)
         columns.append(feature.values(array) if readable else np.full(len(array), np.nan))
     return np.stack(columns, axis=1).astype(np.float64)
+
+
+MAX_ID = 100
+"""Maximum number of characters of an id."""
+
+
+def id_texts(ids: pa.Array | None, places: np.ndarray) -> np.ndarray:
+    """Return the ids at `places` (m,) as texts (m,), cut if long; empty where an id is missing."""
+    if ids is None:
+        return np.zeros(len(places), "U1")
+    values = ids.take(pa.array(places, pa.int64())).to_pylist()
+    texts = ["" if value is None else str(value) for value in values]
+    cut = [one if len(one) <= MAX_ID else f"{one[: MAX_ID - 1]}…" for one in texts]
+    return np.array([*cut, ""])[:-1]  # without "", an empty array would have another type
 
 
 def plain_values(array: pa.Array) -> pa.Array:

@@ -189,7 +189,7 @@ def choose_features(
     used += [("input.where", name) for name in where_columns(config.where)]
     for key, column in used:
         if column is not None:
-            _check(column, key, path, scan)
+            check_column(column, key, path, scan)
     if config.classes is not None and pa.types.is_nested(scan.types[config.classes]):
         raise DataError(
             f"{config.classes_key}: column {config.classes!r} of {path} is "
@@ -224,7 +224,7 @@ def choose_features(
             f"{'it' if len(faulty) == 1 else 'them'} out: --exclude {','.join(faulty)}"
         )
     for name in features:
-        _check(name, "input.columns", path, scan)
+        check_column(name, "input.columns", path, scan)
         if not is_usable(scan.types[name]) and name not in categories:
             as_text = is_category(scan.types[name])
             hint = "; preprocess.encode takes it as categories" if as_text else ""
@@ -239,26 +239,12 @@ def choose_features(
 def check_categories(config: InputConfig, scan: Scan, names: Collection[str]) -> None:
     """Check the columns of ``preprocess.encode``; `JobFileError` for a type without categories."""
     for name in names:
-        _check(name, "preprocess.encode", config.shown, scan)
+        check_column(name, "preprocess.encode", config.shown, scan)
         if not is_category(scan.types[name]):
             raise JobFileError(
                 f"preprocess.encode: column {name!r} of {config.shown} is {scan.shown[name]}, "
                 "expected text, booleans or integers"
             )
-
-
-def ignored_columns(config: InputConfig, kinds: Mapping[str, ColumnKind]) -> dict[str, str]:
-    """Return the columns that a job excludes by name, with the key that names them."""
-    names = [name for name, of in kinds.items() if of.kind == IGNORE]
-    ignored = {name: f"columns.{name} = 'ignore'" for name in names}
-    return dict.fromkeys(config.exclude, "input.exclude") | ignored
-
-
-def check_ignored(config: InputConfig, scan: Scan, ignored: Mapping[str, str]) -> None:
-    """Raise `DataError` if the table lacks a column that a job excludes by name."""
-    for name, key in ignored.items():
-        if name not in scan.problems:
-            _check(name, key, config.shown, scan)
 
 
 def check_kinds(
@@ -271,7 +257,7 @@ def check_kinds(
     for name, of in kinds.items():
         if of.kind == IGNORE:
             continue
-        _check(name, f"columns.{name}", config.shown, scan)
+        check_column(name, f"columns.{name}", config.shown, scan)
         kind = scan.types[name]
         if of.kind == CATEGORY:
             fits, wanted = is_category(kind), "text, booleans or integers"
@@ -402,7 +388,8 @@ def _default(
     return features
 
 
-def _check(column: str, field: str, path: str, scan: Scan) -> None:
+def check_column(column: str, field: str, path: str, scan: Scan) -> None:
+    """Raise `DataError` if a column that a field of the job names is missing or unreadable."""
     if column in scan.problems:
         raise DataError(f"{field}: {scan.problems[column]}")
     if column not in scan.types:

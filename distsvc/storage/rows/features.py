@@ -7,7 +7,9 @@ or several (`rows.categories`). Features are saved with the model, to read other
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -178,11 +180,6 @@ Description = str | Annotated[Described, Field(discriminator="kind")]
 _DESCRIPTIONS: TypeAdapter[list[Any]] = TypeAdapter(list[Description])
 
 
-def is_as_stored(feature: Feature) -> bool:
-    """Return True if a feature uses the stored numbers unchanged."""
-    return isinstance(feature, Numeric) or (isinstance(feature, Vector) and not feature.log)
-
-
 def is_numeric(kind: pa.DataType) -> bool:
     """Return True if float64 can hold an Arrow type: numbers, decimals, booleans."""
     types = pa.types
@@ -243,15 +240,6 @@ def missing_values(features: Iterable[Feature], counts: np.ndarray) -> dict[str,
     return {name: n for name, n in found if n}
 
 
-def feature_at(features: Iterable[Feature], place: int) -> Feature:
-    """Return the feature that makes the numeric column at a position."""
-    for feature in features:
-        if place < len(feature.names):
-            return feature
-        place -= len(feature.names)
-    raise IndexError(place)
-
-
 def names_of(features: Iterable[Feature]) -> tuple[str, ...]:
     """Return the names of all numeric columns, in order."""
     return tuple(name for feature in features for name in feature.names)
@@ -279,3 +267,47 @@ def restore(content: Sequence[object]) -> tuple[Feature, ...]:
     """Return the features of `descriptions`."""
     each = _DESCRIPTIONS.validate_python(content)
     return tuple(Numeric(one) if isinstance(one, str) else one for one in each)
+
+
+def without_sentinels(array: pa.Array, missing_values: Sequence[float]) -> pa.Array:
+    """Return a column of numbers, or of lists of numbers, with null in place of `missing_values`.
+
+    Values are compared in the column's type: 1e20 matches its float32, and 0.57 the decimal. Text,
+    booleans, dates and times stay unchanged.
+    """
+    kind = array.type
+    if not missing_values or pa.types.is_boolean(kind):
+        return array
+    if is_vector(kind):
+        lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+        ends = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int64())
+        flat = without_sentinels(pc.list_flatten(array), missing_values)
+        return pa.LargeListArray.from_arrays(ends, flat, mask=array.is_null())
+    if not is_numeric(kind):
+        return array
+    if pa.types.is_floating(kind):
+        found = pa.array(is_sentinel(numbers(array), missing_values))
+    else:
+        short = pa.types.is_decimal(kind) and kind.bit_width < 128  # no kernel of Arrow takes them
+        exact = pa.decimal128(kind.precision, kind.scale) if short else kind
+        found = pc.is_in(array.cast(exact), _exactly(missing_values, exact))
+    return pc.if_else(found, pa.scalar(None, kind), array) if pc.any(found).as_py() else array
+
+
+def _exactly(missing_values: Sequence[float], kind: pa.DataType) -> pa.Array:
+    """Return the numbers that a type of integers or decimals can hold exactly."""
+    found = []
+    for value in missing_values:
+        with suppress(pa.ArrowException, OverflowError, ValueError):
+            number = Decimal(repr(value))
+            whole = int(number) if number == number.to_integral_value() else None
+            found.append(pa.scalar(whole if pa.types.is_integer(kind) else number, kind))
+    return pa.array([one.as_py() for one in found], kind)
+
+
+def is_sentinel(x: np.ndarray, missing_values: Sequence[float]) -> np.ndarray:
+    """Return the mask of sentinels in an array of any shape."""
+    kind = x.dtype if np.issubdtype(x.dtype, np.floating) else np.dtype(np.float64)
+    with np.errstate(over="ignore"):
+        wanted = np.array(missing_values, np.float64).astype(kind)
+    return np.isin(x, wanted[np.isfinite(wanted)])

@@ -15,12 +15,12 @@ from distsvc.storage.rows.blocks import Block, fill
 from distsvc.storage.rows.columns import plain_type, truncated
 from distsvc.storage.rows.features import (
     Feature,
+    Numeric,
     UnusableValueError,
     Vector,
-    is_as_stored,
     names_of,
+    without_sentinels,
 )
-from distsvc.storage.rows.sentinels import without_sentinels
 
 NAME = "the rows"
 """The name of the rows in messages."""
@@ -83,7 +83,10 @@ def _numbers(
 ) -> np.ndarray:
     """Return the features (n, d) float64 of an array or a record batch."""
     if isinstance(piece, np.ndarray):
-        if all(map(is_as_stored, features)) and not missing_values:
+        as_stored = [
+            isinstance(f, Numeric) or (isinstance(f, Vector) and not f.log) for f in features
+        ]
+        if all(as_stored) and not missing_values:
             return np.ascontiguousarray(piece, dtype=np.float64)
         arrays = _of_array(piece, features)
     else:

@@ -73,7 +73,7 @@ class TextNumber(DescribedFeature):
     def values(self, array: pa.Array) -> np.ndarray:
         if _is_number(array.type):
             return numbers(array)
-        words = _words(array)
+        words = trimmed(array)
         try:
             return words.cast(pa.float64()).to_numpy(zero_copy_only=False)
         except pa.ArrowInvalid:
@@ -107,7 +107,7 @@ def unicode_error(shown: str, column: str, where: str = "") -> DataError:
 
 def are_numbers(array: pa.Array) -> bool:
     """Return True if texts are finite numbers or missing; codes (007) and thousands are not."""
-    words = _words(array).drop_null()
+    words = trimmed(array).drop_null()
     if _count(matches(words, _LEADING_ZERO)) or are_thousands(words):
         return False
     with suppress(pa.ArrowInvalid):
@@ -198,7 +198,7 @@ def are_thousands(array: pa.Array) -> bool:
     Decimals have either three digits each or no zeros at the end. If no value ends in 0, 50 values
     with a point are enough.
     """
-    words = _words(array).drop_null()
+    words = trimmed(array).drop_null()
     grouped = matches(words, _GROUP)
     others = words.filter(pc.invert(grouped))
     if not len(others) or not pc.all(matches(others, _SMALL)).as_py():
@@ -208,7 +208,7 @@ def are_thousands(array: pa.Array) -> bool:
 
 def are_mostly_numbers(array: pa.Array) -> bool:
     """Return True if most texts are numbers, in any spelling, and none is a code."""
-    if _count(matches(_words(array).drop_null(), _LEADING_ZERO)):
+    if _count(matches(trimmed(array).drop_null(), _LEADING_ZERO)):
         return False
     found = TextStats().add(array)
     return found.are_numbers or found.are_spelled or 0 < found.given == found.numbers
@@ -216,7 +216,7 @@ def are_mostly_numbers(array: pa.Array) -> bool:
 
 def have_unit(array: pa.Array) -> bool:
     """Return True if half of the texts are numbers with the same word behind them."""
-    words = _words(array).drop_null()
+    words = trimmed(array).drop_null()
     units = pc.struct_field(pc.extract_regex(words, _WITH_UNIT), "unit")
     if pc.count_distinct(words.filter(pc.is_valid(units))).as_py() < 5:
         return False  # a few may be names, such as 2WD
@@ -229,12 +229,7 @@ def are_dates(words: Iterable[str]) -> bool:
     return all(_DATE.fullmatch(word.strip()) for word in words)
 
 
-def known_words(array: pa.Array) -> set[str]:
-    """Return the different texts without those for missing values."""
-    return set(_words(array).drop_null().unique().to_pylist())
-
-
-def _words(array: pa.Array) -> pa.Array:
+def trimmed(array: pa.Array) -> pa.Array:
     """Return the texts without blanks around them; null for missing values."""
     words = array if pa.types.is_string(array.type) else array.cast(pa.string())
     words = pc.utf8_trim_whitespace(words)

@@ -11,7 +11,7 @@ from distsvc.errors import DataError
 from distsvc.storage.rows.blocks import Block
 from distsvc.storage.rows.categories import Category
 from distsvc.storage.rows.columns import truncated
-from distsvc.storage.rows.features import Feature, feature_at, names_of
+from distsvc.storage.rows.features import Feature, names_of
 
 
 def usable_rows(
@@ -59,10 +59,10 @@ def _gaps(
 ) -> DataError:
     """Return the error for missing values, with all columns of the block that have some."""
     missing = np.isnan(block.X)
-    names = names_of(features)
+    names, makers = names_of(features), [one for one in features for _ in one.names]
     counts: dict[str, int] = {}
     for place in [column, *np.flatnonzero(missing.any(axis=0)).tolist()]:
-        feature = feature_at(features, place)
+        feature = makers[place]
         name = feature.column if isinstance(feature, Category) else names[place]
         counts.setdefault(name, int(missing[:, place].sum()))
     name = next(iter(counts))

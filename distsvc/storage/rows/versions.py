@@ -7,8 +7,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from distsvc.errors import DataError
@@ -91,49 +90,15 @@ def combined_version(versions: Iterable[tuple[str, Version]], chunks: int = 0) -
     return Version(size, f"files {digest.hexdigest()}", max(v.changed for _, v in found), chunks)
 
 
-def check_version(place: Location, recorded: Version) -> None:
-    """Raise `DataError` if a file is gone, or not in the version that was recorded."""
-    with place.naming_errors():
-        if place.is_local and os.path.isdir(place.path):
-            raise DataError(f"{place.shown} has become a folder while the table was in use")
-        found = version_of(place)
-    if found.differs(recorded):
-        raise changed_error(place, recorded, found)
-
-
-def changed_error(place: Location, recorded: Version, found: Version) -> DataError:
-    """Return the error for a file that changed since the table was opened."""
-    return DataError(
-        f"{place.shown} changed while the run was reading it: "
-        f"{recorded} when the table was opened, {found} now"
-    )
-
-
-@contextmanager
-def checking_version(place: Location, recorded: Version | None) -> Iterator[None]:
-    """Check the recorded version, if any, of a file before its rows are read and after a failure.
-
-    A local file, where this is cheap, is also checked after every reading.
-    """
-    if recorded is None:
-        yield
-        return
-    check_version(place, recorded)
-    try:
-        yield
-    except Exception:
-        check_version(place, recorded)  # what a change leads to is not what is wrong
-        raise
-    if place.is_local:
-        check_version(place, recorded)
-
-
 def check_versions(folder: Location, recorded: Versions, found: Versions) -> None:
     """Raise `DataError` for the first file that is gone, changed or new."""
     for name, version in recorded.items():
         if name not in found:
             raise DataError(f"{folder.join(name).shown} has gone while the table was in use")
         if found[name].differs(version):
-            raise changed_error(folder.join(name), version, found[name])
+            raise DataError(
+                f"{folder.join(name).shown} changed while the run was reading it: "
+                f"{version} when the table was opened, {found[name]} now"
+            )
     for name in found.keys() - recorded.keys():
         raise DataError(f"{folder.join(name).shown} was added while the table was in use")

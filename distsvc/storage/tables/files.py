@@ -111,13 +111,8 @@ class Files:
         for place, info in zip(self.places, self.infos.values(), strict=True):
             # Some listings leave out the properties of files.
             known = info if info.get("size") is not None else None
-            versions[key_of(self.folder, place)] = version_of(place, known)
+            versions[place.path[len(self.folder.path) + 1 :]] = version_of(place, known)
         return versions
-
-
-def key_of(folder: Location, place: Location) -> str:
-    """Return a file's key in `Files.versions`."""
-    return place.path[len(folder.path) + 1 :]
 
 
 def identity(place: Location) -> object:

@@ -24,19 +24,16 @@ from distsvc.storage.rows.categories import AS_CODES, AS_ONE_HOT
 from distsvc.storage.rows.columns import (
     NESTED,
     NEW,
-    NOT_CHOSEN,
     PANDAS_INDEX,
-    PARTITION_KEY,
     UNNEST,
     Scan,
     check_categories,
-    check_ignored,
+    check_column,
     check_kinds,
     check_names,
     choose_features,
     compared_columns,
     exclusion_reasons,
-    ignored_columns,
     other_columns,
     too_many_columns,
     truncated,
@@ -53,7 +50,7 @@ from distsvc.storage.rows.features import (
     is_numeric,
     is_vector,
 )
-from distsvc.storage.rows.id_detection import CODE_REASONS, is_named_like_code
+from distsvc.storage.rows.id_detection import CODE_REASONS
 from distsvc.storage.rows.numeric_text import TextNumber, is_text
 from distsvc.storage.rows.versions import check_versions
 from distsvc.storage.rows.where import parse_where, where_columns
@@ -120,16 +117,25 @@ def open_table(
     as_text = (f.column for f in known if isinstance(f, Category | TextNumber))
     categories = {*encode, *as_text}
     wanted = {name for name, of in kinds.items() if of.kind != IGNORE}
-    ignored = ignored_columns(config, kinds)
+    ignored = dict.fromkeys(config.exclude, "input.exclude")  # with the key that names them
+    ignored |= {n: f"columns.{n} = 'ignore'" for n, of in kinds.items() if of.kind == IGNORE}
     readable = config.model_copy(update={"exclude": tuple(ignored)})
     scan = source.scan(found, readable, store_of(staging), categories)
     if config.columns is None:
         _check_kept(config.shown, scan, kept)
-    check_ignored(config, scan, ignored)
+    for name, key in ignored.items():
+        if name not in scan.problems:
+            check_column(name, key, config.shown, scan)
     back = tuple(name for name in {**dict.fromkeys(kept), **kinds} if name in scan.apart)
     keys = tuple(key for key in scan.keys if key not in {*kept, *wanted})
     scan = replace(scan, keys=keys, default=scan.default + back)
-    _check_size(config.shown, scan.layout.extents)
+    n_rows = sum(scan.layout.extents)
+    if not n_rows:
+        raise EmptyInputError(f"{config.shown} has no rows")
+    if n_rows > MAX_TABLE_ROWS or min(scan.layout.extents) < 0:
+        raise DataError(
+            f"{config.shown} says it has {n_rows} rows, expected at most {MAX_TABLE_ROWS}"
+        )
     check_categories(config, scan, set(encoded) - {feature.column for feature in known})
     table = Table(
         layout=scan.layout,
@@ -143,7 +149,11 @@ def open_table(
     )
     others = {*other_columns(config), *categories} & scan.types.keys()
     values.check_unicode(table, [name for name in others if is_text(scan.types[name])])
-    texts, why = _text_numbers(config, table, scan, {*categories, *ignored})
+    apart = {*other_columns(config), *scan.problems, *categories, *ignored}
+    given = config.columns
+    if given is None:
+        given, apart = scan.default, {*apart, *scan.apart, *scan.keys}
+    texts, why = values.texts_of_numbers(table, _text_columns(scan, given, apart))
     check_kinds(config, scan, kinds, {*texts, *(f.column for f in known)})
     if mixed:
         apart = {*categories, *ignored, *texts, *scan.problems, *other_columns(config)}
@@ -178,14 +188,6 @@ def open_table(
     return replace(table, notes=(*found.notes, *source.notes(found, scan, versions, used)))
 
 
-def _check_size(shown: str, extents: Sequence[int]) -> None:
-    n_rows = sum(extents)
-    if not n_rows:
-        raise EmptyInputError(f"{shown} has no rows")
-    if n_rows > MAX_TABLE_ROWS or min(extents) < 0:
-        raise DataError(f"{shown} says it has {n_rows} rows, expected at most {MAX_TABLE_ROWS}")
-
-
 def _check_kept(shown: str, scan: Scan, kept: Collection[str]) -> None:
     """Raise `DataError` if a table lacks columns of the previous run."""
     missing = [repr(n) for n in kept if n not in scan.types and n not in scan.problems]
@@ -195,17 +197,6 @@ def _check_kept(shown: str, scan: Scan, kept: Collection[str]) -> None:
             "renamed, rename it back; or go on from an earlier night without it, by "
             "--continue-from OUT; or leave continuity.previous out, and cluster ids start at 0"
         )
-
-
-def _text_numbers(
-    config: InputConfig, table: Table, scan: Scan, categories: Collection[str]
-) -> tuple[list[str], dict[str, str]]:
-    """Return the text columns usable as numbers, and reasons why similar columns are not."""
-    apart = {*other_columns(config), *scan.problems, *categories}
-    names = config.columns
-    if names is None:
-        names, apart = scan.default, {*apart, *scan.apart, *scan.keys}
-    return values.texts_of_numbers(table, _text_columns(scan, names, apart))
 
 
 def _text_columns(scan: Scan, names: Sequence[str], apart: Collection[str]) -> list[str]:
@@ -315,7 +306,7 @@ def read_blocks(
     Rows that ``where`` drops make a block shorter; empty blocks are left out. `with_ids`,
     `with_labels` and `with_compared` add these columns. Memory is one block, and the rows that the
     format decodes in one go. `ValueError` for rows out of bounds, `DataError` if the data is
-    damaged, unreadable or changed, and `TemporaryError` if the store does not answer.
+    damaged or unreadable, and `TemporaryError` if the store does not answer.
     """
     if not 0 <= start <= stop <= table.n_rows:
         raise ValueError(f"rows [{start}, {stop}) are not within the table's {table.n_rows} rows")
@@ -357,23 +348,6 @@ def fingerprint(table: Table) -> str:
     if table.layout.lake:
         content.append(table.layout.lake.digest)
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
-
-
-def unchosen_columns(table: Table) -> list[str]:
-    """Return the columns, not like ids, that could be features but are not in ``input.columns``."""
-    names = [name for name, why in table.left_out.items() if why == NOT_CHOSEN]
-    return [name for name in names if not is_named_like_code(name)]
-
-
-def new_columns(table: Table) -> list[str]:
-    """Return the columns that would be features if the previous run had known them."""
-    return [name for name, why in table.left_out.items() if why == NEW]
-
-
-def numbers_apart(table: Table) -> list[str]:
-    """Return the columns of numbers that are no features unless a job or a model names them."""
-    apart = (PARTITION_KEY, PANDAS_INDEX, *CODE_REASONS)
-    return [name for name, why in table.left_out.items() if why in apart]
 
 
 def notes_on_columns(table: Table) -> list[str]:

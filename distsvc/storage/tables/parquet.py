@@ -23,8 +23,7 @@ from distsvc.storage.places.remote import REQUESTS_AT_ONCE
 from distsvc.storage.places.store import Store
 from distsvc.storage.rows.blocks import Batches, Layout, Span, Table, stored_bytes
 from distsvc.storage.rows.columns import PANDAS_INDEX, Scan, merge_schemas
-from distsvc.storage.rows.versions import checking_version
-from distsvc.storage.tables.files import Files, key_of
+from distsvc.storage.tables.files import Files
 from distsvc.storage.tables.source import Source
 
 _BUFFER_BYTES = 1 << 20
@@ -127,13 +126,7 @@ class Parquet(Source):
         at_once = _at_once(span.block_rows)
         for piece in _pieces(table, span.start, span.stop):
             place = folder.join(piece.name)
-            recorded = table.versions.get(key_of(folder, place))
-            with (
-                checking_version(place, recorded),
-                place.naming_errors(),
-                place.open() as handle,
-                _parquet(handle) as file,
-            ):
+            with place.naming_errors(), place.open() as handle, _parquet(handle) as file:
                 content = self.content(table, piece, file)
                 kept = content.kept
                 n_rows = file.metadata.num_rows if kept is None else int(kept.sum())

@@ -31,8 +31,7 @@ from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import Store, store_of
 from distsvc.storage.rows.blocks import Block, Layout, Span, Table
 from distsvc.storage.rows.columns import MAX_WIDTH, Scan, too_many_columns
-from distsvc.storage.rows.sentinels import is_sentinel
-from distsvc.storage.rows.versions import Version, checking_version
+from distsvc.storage.rows.features import is_sentinel
 from distsvc.storage.tables.files import Files
 from distsvc.storage.tables.source import Source
 
@@ -133,9 +132,7 @@ def _converted(found: Files, staging: Store) -> Store:
     key = json.dumps([found.folder.path, found.versions]).encode()
     target = staging.below(f"svmlight-{hashlib.sha256(key).hexdigest()[:16]}")
     if not target.has("first_and_width.npy"):
-        versions = found.versions.values()
-        read = [_parse(*one) for one in zip(found.places, versions, strict=True)]
-        parts, labels = zip(*read, strict=True)
+        parts, labels = zip(*map(_parse, found.places), strict=True)
         width = max(part.shape[1] for part in parts)
         for part in parts:
             part.resize(part.shape[0], width)
@@ -166,18 +163,17 @@ def matrix(place: Store) -> sparse.csr_matrix:
     return sparse.csr_matrix(arrays, (indptr.size - 1, width), copy=False)
 
 
-def _parse(place: Location, recorded: Version) -> tuple[sparse.csr_matrix, np.ndarray]:
+def _parse(place: Location) -> tuple[sparse.csr_matrix, np.ndarray]:
     from sklearn.datasets import load_svmlight_file
 
-    with checking_version(place, recorded):
-        try:
-            with place.naming_errors(), _open(place) as stream:
-                X, labels = load_svmlight_file(stream, zero_based=True)
-        except (EOFError, zlib.error) as error:  # of an archive
-            raise DataError(f"can't read {place.shown}: {error}") from error
-        except (DataError, OverflowError) as error:  # of an index of more than 64 bits
-            fault = _first_fault(place) or str(error)
-            raise DataError(fault if place.shown in fault else f"{place.shown}: {fault}") from None
+    try:
+        with place.naming_errors(), _open(place) as stream:
+            X, labels = load_svmlight_file(stream, zero_based=True)
+    except (EOFError, zlib.error) as error:  # of an archive
+        raise DataError(f"can't read {place.shown}: {error}") from error
+    except (DataError, OverflowError) as error:  # of an index of more than 64 bits
+        fault = _first_fault(place) or str(error)
+        raise DataError(fault if place.shown in fault else f"{place.shown}: {fault}") from None
     if X.shape[1] > MAX_WIDTH + 1:
         raise too_many_columns(place.shown, X.shape[1] - 1)
     return X, labels

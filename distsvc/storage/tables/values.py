@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distsvc.errors import DataError
-from distsvc.inputs.exactness import is_narrow
 from distsvc.inputs.mixed import MAX_LEVEL_LENGTH, frequent, texts_of
+from distsvc.inputs.rows import is_narrow
 from distsvc.storage.rows.blocks import Batches, Span, Table, plain_values
 from distsvc.storage.rows.categories import MOST_LEVELS, Codes, are_comparable, has_few_levels
 from distsvc.storage.rows.columns import PLAIN_TEXT
-from distsvc.storage.rows.features import Feature, Numeric, Vector
+from distsvc.storage.rows.features import Feature, Numeric, Vector, without_sentinels
 from distsvc.storage.rows.id_detection import (
     MIN_ROWS_TO_DROP,
     SPOT_ROWS,
@@ -36,10 +36,9 @@ from distsvc.storage.rows.numeric_text import (
     have_unit,
     is_text,
     is_unicode,
-    known_words,
+    trimmed,
     unicode_error,
 )
-from distsvc.storage.rows.sentinels import without_sentinels
 from distsvc.storage.rows.where import parse_where
 from distsvc.storage.tables.sources import source_of
 
@@ -220,7 +219,7 @@ def texts_of_numbers(table: Table, names: Sequence[str]) -> tuple[list[str], dic
         if not is_unicode(values):
             del words[name]
         elif are_numbers(values):
-            words[name] |= known_words(values)
+            words[name] |= set(trimmed(values).drop_null().unique().to_pylist())
         else:
             del words[name]
             if are_mostly_numbers(values):

@@ -37,13 +37,7 @@ from distsvc.storage.rows.columns import (
     too_many_columns,
     truncated,
 )
-from distsvc.storage.rows.versions import (
-    Version,
-    Versions,
-    check_version,
-    combined_version,
-    version_of,
-)
+from distsvc.storage.rows.versions import Version, Versions, combined_version, version_of
 from distsvc.storage.tables.files import Files, find_files
 from distsvc.storage.tables.source import Source
 
@@ -94,33 +88,6 @@ def _store_versions(place: Location) -> Versions:
         name: combined_version(members, sum(bool(_CHUNK.fullmatch(own)) for own, _ in members))
         for name, members in chunks.items()
     }
-
-
-def _check_metadata(place: Location, table: Table, columns: list[str]) -> None:
-    """Compare the metadata of the columns that are read; of a remote store the root's only."""
-    folders = {"", *columns} if place.is_local else {""}
-    for name, version in table.versions.items():
-        if posixpath.basename(name) in _METADATA_FILES and name.rpartition("/")[0] in folders:
-            check_version(place.join(name), version)
-
-
-def _check_chunks(
-    place: Location, table: Table, name: str, array: Array, start: int, stop: int
-) -> None:
-    """Compare the chunk files of an array's rows in a local store.
-
-    A changed file is later than all files when the table was opened. `opening.check_unchanged`
-    finds removed ones: a chunk of fill values has no file.
-    """
-    if not place.is_local:
-        return
-    recorded = table.versions.get(posixpath.join(name, "*"), Version(0, ""))
-    for file in _files(place, name, array, start, stop):
-        if os.stat(file.path).st_ctime_ns > recorded.changed:
-            raise DataError(
-                f"{file.shown} changed while the run was reading it: {version_of(file)} now, "
-                "later than every file of the array when the table was opened"
-            )
 
 
 def _check_whole(place: Location, name: str, array: Array, start: int, stop: int) -> None:
@@ -234,7 +201,6 @@ class Zarr(Source):
 
     def batches(self, table: Table, span: Span, columns: list[str]) -> Batches:
         place = Location.of(table.layout.path)
-        _check_metadata(place, table, columns)
         with _reading(place):
             node = _open(place)
             arrays = {n: node[n] for n in columns} if _is_group(node) else {"": node}
@@ -251,18 +217,13 @@ class Zarr(Source):
             end = min(span.stop, start - start % chunk + step)
             for name, array in arrays.items():
                 _check_whole(place, name, array, start, end)
-            try:
-                with _reading(place):
-                    if _is_group(node):
-                        values = [array[start:end] for array in arrays.values()]
-                    else:
-                        values = _array_columns(node, columns, start, end)
-            finally:  # a change comes before what it leads to
-                for name, array in arrays.items():
-                    _check_chunks(place, table, name, array, start, end)
+            with _reading(place):
+                if _is_group(node):
+                    values = [array[start:end] for array in arrays.values()]
+                else:
+                    values = _array_columns(node, columns, start, end)
             yield {name: _to_arrow(v) for name, v in zip(columns, values, strict=True)}
             start = end
-        _check_metadata(place, table, columns)
 
 
 def _step(chunk: int, block_rows: int) -> int:
@@ -391,7 +352,9 @@ def _scan_group(
     if not usable:
         raise DataError(next(iter(problems.values()), f"{place.shown} is a group without arrays"))
     features = usable.keys() - coordinates.keys() if listed is None else set(listed)
-    reference = _reference(usable, features, wanted)
+    order = [*wanted, *(name for name in usable if name in features), *usable]
+    # All arrays must be as long as this one.
+    reference = next((n for n in order if n in usable and usable[n].ndim in (1, 2)), order[0])
     problems = _misfits(place, usable, reference) | problems
     fitting = [array for name, array in usable.items() if name not in problems]
     if not fitting:
@@ -424,12 +387,6 @@ def _scan_array(place: Location, array: Array) -> Scan:
         stored={"": (_n_chunks(array), array.fill_value)},
         comparable={},
     )
-
-
-def _reference(arrays: _Arrays, features: set[str], wanted: Sequence[str]) -> str:
-    """Return the array whose length all others must have."""
-    order = [*wanted, *(name for name in arrays if name in features), *arrays]
-    return next((n for n in order if n in arrays and arrays[n].ndim in (1, 2)), order[0])
 
 
 def _misfits(place: Location, arrays: _Arrays, reference: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from distsvc.storage.rows.sentinels import is_sentinel, without_sentinels
+from distsvc.storage.rows.features import is_sentinel, without_sentinels
 
 SIGNED = [pa.int8(), pa.int16(), pa.int64(), pa.float32(), pa.float64(), pa.decimal128(22, 2)]
 LISTS = [pa.list_(pa.float64()), pa.large_list(pa.int32()), pa.list_(pa.float32(), 2)]

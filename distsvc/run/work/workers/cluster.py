@@ -474,19 +474,15 @@ def _address_of(at: ClusterAddress) -> str | None:
     """Return the address of the scheduler; None if workers start on this machine."""
     address = at.scheduler or _configured_address()
     if not address and at.scheduler_file is not None:
-        address = _address_in(at.scheduler_file)
+        try:
+            address = str(json.loads(Path(at.scheduler_file).read_bytes())["address"])
+        except FileNotFoundError:
+            raise InputNotFoundError(f"scheduler file {at.scheduler_file} does not exist") from None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise JobFileError(
+                f"{at.scheduler_file} is not a scheduler file: {type(error).__name__}: {error}"
+            ) from None
     return checked_url(address) if address else None
-
-
-def _address_in(scheduler_file: str) -> str:
-    try:
-        return str(json.loads(Path(scheduler_file).read_bytes())["address"])
-    except FileNotFoundError:
-        raise InputNotFoundError(f"scheduler file {scheduler_file} does not exist") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise JobFileError(
-            f"{scheduler_file} is not a scheduler file: {type(error).__name__}: {error}"
-        ) from None
 
 
 def _wait_for_a_worker(client: Client) -> None:

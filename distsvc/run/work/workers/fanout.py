@@ -296,7 +296,12 @@ class WorkerWatch:
         except TimeoutError:
             matter = "the scheduler does not answer"
         else:
-            self._log_changes(workers)
+            status = {address: worker.status for address, worker in workers.items()}
+            for address in self._status | status:
+                before, now = self._status.get(address), status.get(address, "lost")
+                if now != (before or "running"):
+                    self._meter.event("worker", address=address, status=now)
+            self._status = status
             silent = self._silent(workers)
             if any(one.status == "running" for name, one in workers.items() if name not in silent):
                 self._last_running = time.monotonic()
@@ -338,14 +343,6 @@ class WorkerWatch:
                 self._named.add(address)
                 self._meter.event("worker silent", **fields)
         return silent
-
-    def _log_changes(self, workers: dict[str, WorkerSeen]) -> None:
-        status = {address: worker.status for address, worker in workers.items()}
-        for address in self._status | status:
-            before, now = self._status.get(address), status.get(address, "lost")
-            if now != (before or "running"):
-                self._meter.event("worker", address=address, status=now)
-        self._status = status
 
 
 def _idle_reason(workers: dict[str, WorkerSeen]) -> str:

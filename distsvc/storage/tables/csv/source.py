@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 from pyarrow import csv
 
 from distsvc.errors import DataError, EmptyInputError
-from distsvc.inputs.exactness import is_narrow
 from distsvc.inputs.mixed import MOST_LEVELS
+from distsvc.inputs.rows import is_narrow
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.arrays import write_whole
 from distsvc.storage.places.location import Location
@@ -38,7 +38,6 @@ from distsvc.storage.rows.columns import (
 )
 from distsvc.storage.rows.features import is_default
 from distsvc.storage.rows.numeric_text import TextStats, are_thousands, is_text
-from distsvc.storage.rows.versions import Version, checking_version
 from distsvc.storage.tables.csv.faults import (
     MAX_CSV_VALUE_BYTES,
     encoding_error,
@@ -122,10 +121,9 @@ class Csv(Parquet):
 
 
 class _File(NamedTuple):
-    """A file, its version, and the inferred types and texts of its first rows."""
+    """A file, and the inferred types and texts of its first rows."""
 
     place: Location
-    version: Version
     types: pa.Schema
     first: pa.RecordBatch | None
 
@@ -143,8 +141,7 @@ class _Files(NamedTuple):
     def of(cls, found: Files, config: InputConfig) -> _Files:
         """Read the first rows of files; `EmptyInputError` if none has a header."""
         used = config.columns and {*other_columns(config), *config.columns}
-        pairs = zip(found.places, found.versions.values(), strict=True)
-        each = [_looked_at(*one, used) for one in pairs if not head_of(one[0]).is_empty]
+        each = [_looked_at(one, used) for one in found.places if not head_of(one).is_empty]
         if not each:
             raise EmptyInputError(f"{config.shown} has no rows")
         return cls(each)
@@ -252,7 +249,7 @@ def _is_large(values: pa.Array) -> bool:
     return ends["min"] is not None and bool(is_narrow(ends["min"], ends["max"]))
 
 
-def _looked_at(place: Location, version: Version, used: Collection[str] | None) -> _File:
+def _looked_at(place: Location, used: Collection[str] | None) -> _File:
     with _reading(place) as reader:
         types = reader.schema
     names = set(check_header(place.shown, types.names, used))
@@ -267,7 +264,7 @@ def _looked_at(place: Location, version: Version, used: Collection[str] | None) 
         and first is not None
         and has_hexadecimals(first[field.name])
     }
-    return _File(place, version, _with_types(types, hexadecimal), first)
+    return _File(place, _with_types(types, hexadecimal), first)
 
 
 def _with_types(schema: pa.Schema, types: dict[str, pa.DataType]) -> pa.Schema:
@@ -301,7 +298,7 @@ def _row_groups(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterato
 
 def _batches(files: _Files, schema: pa.Schema, codes: set[str]) -> Iterator[pa.RecordBatch]:
     for file in files.each:
-        with checking_version(file.place, file.version), _naming_the_value(file, schema):
+        with _naming_the_value(file, schema):
             with _reading(file.place, schema) as reader:
                 n_rows = 0
                 for batch in reader:
@@ -314,12 +311,10 @@ def _batches(files: _Files, schema: pa.Schema, codes: set[str]) -> Iterator[pa.R
 
 
 @contextmanager
-def _reading(
-    file: Location, schema: pa.Schema | None = None, use_threads: bool = True
-) -> Iterator[_Reader]:
+def _reading(file: Location, schema: pa.Schema | None = None) -> Iterator[_Reader]:
     """Open a file's rows, or columns of a `schema`; `DataError` names the line of a fault."""
     try:
-        with file.naming_errors(), _open(file, schema, use_threads) as reader:
+        with file.naming_errors(), _open(file, schema) as reader:
             yield reader
     except DataError as error:
         if "CSV" not in str(error):

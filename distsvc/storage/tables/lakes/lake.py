@@ -33,7 +33,7 @@ from distsvc.storage.rows.blocks import LakeFile, LakeState, Layout, Table, read
 from distsvc.storage.rows.columns import Scan, plain_type
 from distsvc.storage.rows.features import is_numeric, is_vector
 from distsvc.storage.rows.numeric_text import is_text
-from distsvc.storage.rows.versions import Versions, check_version
+from distsvc.storage.rows.versions import Versions, check_versions, version_of
 from distsvc.storage.rows.where import Condition
 from distsvc.storage.tables import parquet
 from distsvc.storage.tables.files import Files, Infos
@@ -240,8 +240,8 @@ def snapshot_of(
 def check_snapshot(table: Table, folder: Location) -> None:
     """Raise `DataError` for a file of an open table that changed or is gone."""
     with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
-        pairs = ((folder.join(name), version) for name, version in table.versions.items())
-        list(pool.map(lambda pair: check_version(*pair), pairs))
+        found = pool.map(lambda name: version_of(folder.join(name)), table.versions)
+        check_versions(folder, table.versions, dict(zip(table.versions, found, strict=True)))
 
 
 def _root(url: str) -> str:
