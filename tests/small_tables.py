@@ -2,11 +2,13 @@
 
 import numpy as np
 import pyarrow as pa
+from pydantic import TypeAdapter
 
 from distsvc.job.config import InputConfig
 from distsvc.storage.rows.blocks import Table
 from distsvc.storage.tables.opening import open_table, read_blocks
 
+STORED = TypeAdapter(Table)
 LAYOUTS = {
     "tiny row groups": [(300, 7)],
     "one row group": [(300, 1000)],

@@ -91,15 +91,12 @@ class DaskFrame(Tables):
     lazy = True
 
     def __init__(self, X: UserData, asked: Reading):
-        super().__init__(X, asked, self._computed)
+        parts = X.partitions
+        super().__init__(X, asked, lambda: (parts[k].compute() for k in range(X.npartitions)))
 
     def columns(self) -> Columns:
         empty = self.X._meta  # so nothing is computed
         return Tables(empty, self.asked, lambda: [empty]).columns()
-
-    def _computed(self) -> Iterator[UserData]:
-        for number in range(self.X.npartitions):
-            yield self.X.partitions[number].compute()
 
     def map_parts(self, of_part: Callable[[Input], np.ndarray], answer: RowValues) -> Any:
         task = partial(_of_partition, of_part, answer, self.asked)

@@ -221,7 +221,11 @@ def make_scaling(
         raise no_values_error(empty)
     fill = np.zeros(len(columns))
     if config.missing == "median":
-        fill, n_missing = _fill(sums, survey, together)
+        fill, missing = _medians(sums, survey, together), survey.n_rows - sums.counts
+        for group in together:
+            missing[group.start + 1 : group.stop] = 0  # all columns of a group are missing together
+        n_missing = int(missing.sum())
+        sums.impute(fill, survey.n_rows)
         if n_missing:
             notes.append(f"{n_missing} missing values were replaced by their columns' medians")
     elif config.missing == "auto":
@@ -253,17 +257,6 @@ def standard_or_unit(standard: Scaling, survey: Survey, seed: int) -> tuple[Scal
         f"preprocess.scale = 'auto' is '{chosen.kind}' here: along a graph of near rows the answer "
         f"stands at {scores[0]:.2f} with 'standard', at {scores[1]:.2f} with 'unit'"
     )
-
-
-def _fill(sums: ColumnSums, survey: Survey, together: Sequence[slice]) -> tuple[np.ndarray, int]:
-    """Return the pilot's medians (d,) and the number of values they replace; update `sums`."""
-    fill = _medians(sums, survey, together)
-    missing = survey.n_rows - sums.counts
-    for group in together:
-        missing[group.start + 1 : group.stop] = 0  # all columns of a group are missing together
-    n_missing = int(missing.sum())
-    sums.impute(fill, survey.n_rows)
-    return fill, n_missing
 
 
 def _medians(sums: ColumnSums, survey: Survey, together: Sequence[slice]) -> np.ndarray:

@@ -34,7 +34,7 @@ from distsvc.models.support_vector.level_tree.ensemble import BUDGET, Ensemble, 
 from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.report.content.model_parts import AlternativePart, ChoicePart, Considered
 from distsvc.run.algorithms.algorithm import AlgorithmJob, Learned, Parts, PilotRows
-from distsvc.run.algorithms.level_tree import LevelTrees, levels_part, sums_of, tree_of, tree_result
+from distsvc.run.algorithms.level_tree import LevelTrees, levels_part, tree_result, trees_of
 from distsvc.run.learning.sizes import Held, Sizes
 from distsvc.run.learning.stream import held_rows
 from distsvc.run.learning.survey import Survey
@@ -67,8 +67,7 @@ class Graph:
         members = len(engine.tree.ensemble.members)
         results = list(steps.map(LEARN_GRAPH, members))
         with steps.progress.phase("vote-graph"):
-            trees, sums = [tree_of(one) for one in results], [sums_of(one) for one in results]
-            engine.tree.choose(trees, sums)
+            engine.tree.choose(*trees_of(results))
 
     def work(self, n_rows: int) -> dict[str, float]:
         """Return the number of row pairs in the graph, and of steps of a model."""

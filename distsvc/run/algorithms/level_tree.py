@@ -9,7 +9,7 @@ splits on rows of the sample.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -186,7 +186,7 @@ class LevelTrees(AlgorithmJob):
             gather(steps, GATHER_VIEWS)
         results = list(steps.map(LEARN_MODELS, len(ensemble.members)))
         with steps.progress.phase("vote"):
-            engine.choose([tree_of(one) for one in results], [sums_of(one) for one in results])
+            engine.choose(*trees_of(results))
         return engine.rule
 
     def work(self, n_rows: int) -> dict[str, float]:
@@ -229,20 +229,15 @@ LEARN_MODELS = Phase("learn", learn)
 
 
 def tree_result(tree: LevelTree, ensemble: Ensemble, sums: np.ndarray) -> Result:
-    """Return the result of a task that trained a model, for `tree_of` and `sums_of`."""
+    """Return the result of a task that trained a model, for `trees_of`."""
     arrays = {name: value for name, value in vars(tree).items() if isinstance(value, np.ndarray)}
     return Result({"gamma": tree.gamma}, arrays | {SUMS: sums}, rows=ensemble.steps)
 
 
-def tree_of(result: Result) -> LevelTree:
-    """Return the untested tree of one model."""
-    arrays = {name: value for name, value in result.arrays.items() if name != SUMS}
-    return LevelTree(gamma=result.facts["gamma"], **arrays)
-
-
-def sums_of(result: Result) -> np.ndarray:
-    """Return the sums (4, b) that test the splits of one model's tree."""
-    return result.arrays[SUMS]
+def trees_of(results: Sequence[Result]) -> tuple[list[LevelTree], list[np.ndarray]]:
+    """Return the untested trees of models, and the sums (4, b) that test their splits."""
+    sums = [one.arrays.pop(SUMS) for one in results]
+    return [LevelTree(gamma=one.facts["gamma"], **one.arrays) for one in results], sums
 
 
 def levels_part(found: LevelSets, numbers: np.ndarray | None = None) -> LevelsPart:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from distsvc.run.learning.preparation import Preparation
 from distsvc.run.work.plan import Plan
 from distsvc.storage.places.store import Store
 from distsvc.storage.rows.blocks import Block
-from distsvc.storage.rows.features import Feature, Numeric, Vector
+from distsvc.storage.rows.features import Feature, Numeric, Vector, placed
 
 Places = slice | list[int]
 
@@ -265,10 +264,8 @@ class ClusterContents(Tally):
 
 def levels_of_columns(features: Sequence[Feature]) -> list[CountedLevels]:
     """Return the levels of nominal and one-hot features, in order."""
-    found, first = [], 0
-    for feature in features:
-        places = slice(first, first + len(feature.names))
-        first = places.stop
+    found = []
+    for feature, places in placed(features):
         names = feature.levels
         if feature.one_hot:
             names = tuple(name.partition("=")[2] for name in feature.names)
@@ -289,12 +286,9 @@ def levels_of_features(
     found = levels_of_columns(features)
     n_columns = sum(len(feature.names) for feature in features)
     models = preparation.columns.columns if preparation.columns else [None] * n_columns
-    first = 0
-    for feature, kind in zip_longest(features, types, fillvalue=""):
-        assert isinstance(feature, Feature)
-        places = slice(first, first + len(feature.names))
-        model = models[first]
-        first = places.stop
+    kinds = types or [""] * len(features)
+    for (feature, places), kind in zip(placed(features), kinds, strict=True):
+        model = models[places.start]
         if feature.nominal or feature.one_hot or isinstance(feature, Vector):
             continue
         if isinstance(model, CategoryColumn):

@@ -12,7 +12,7 @@ from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import BLOCK_ROWS, Ranges
 from distsvc.run.learning.preparation import Preparation, learned
 from distsvc.run.learning.sizes import Sizes, Terms
-from distsvc.run.learning.survey import keyed_rows, keys_of, sample_parts, sampling_phase
+from distsvc.run.learning.survey import GATHER, keyed_rows, keys_of, parts, sampling_phase
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.places.arrays import release_pages
 
@@ -147,7 +147,7 @@ def _in_order(
 
 def _parts(run: RunDirectory) -> Iterator[KeyedRows]:
     """Return keys (n,) and raw rows (n, d) of every part of the sample."""
-    return (keyed_rows(run, name) for name in sample_parts(run))
+    return (keyed_rows(run, name) for name in parts(run, sampling_phase(run), GATHER))
 
 
 def _in_ranges(run: RunDirectory, ranges: Ranges) -> Iterator[tuple[np.ndarray, np.ndarray, slice]]:

@@ -117,11 +117,6 @@ def sampling_phase(run: RunDirectory) -> Phase:
     return next((phase for phase in (AGAIN, SAMPLE) if run.has(keys_of(phase))), SURVEY)
 
 
-def sample_parts(run: RunDirectory) -> list[str]:
-    """Return the names of the results with the sample, at most `MAX_SAMPLE_PARTS`."""
-    return parts(run, sampling_phase(run), GATHER)
-
-
 def survey_partition(run: RunDirectory, number: int, again: bool = False) -> Result:
     """Sum up the columns of a partition; keep its part of the pilot and the sample.
 

@@ -50,7 +50,7 @@ from distsvc.storage.publishing.manifest import (
     read_manifest,
 )
 from distsvc.storage.rows.columns import PANDAS_INDEX, PARTITION_KEY, truncated
-from distsvc.storage.rows.features import Description, Feature, names_of, restore
+from distsvc.storage.rows.features import Description, Feature, descriptions, names_of, restore
 from distsvc.storage.rows.id_detection import CODE_REASONS
 from distsvc.storage.rows.where import where_columns
 from distsvc.storage.tables.opening import open_table
@@ -69,7 +69,7 @@ def write_model(run: RunDirectory, job: Job, learned: Learned, labelled: Labelle
         "algorithm": learned.algorithm,
         "form": labelled.labeller.rule.form,
         "parameters": learned.parameters,
-        "features": run.plan.table.to_dict()["features"],
+        "features": descriptions(run.plan.table.features),
         "chosen_columns": job.input.columns is not None,
         "input": {"id": job.input.id, "label": job.input.classes, "where": job.input.where},
         "preprocess": job.preprocess.model_dump() | {"missing": job.missing},

@@ -53,11 +53,6 @@ class RunMetrics:
         """Number of labelled rows."""
         return self.labelled.counts.n_rows
 
-    @property
-    def moved(self) -> float | None:
-        """Share of the rows with another id than the previous model gives, if known."""
-        return self.lineage.moved if self.lineage else None
-
 
 @dataclass(frozen=True)
 class Check:
@@ -220,7 +215,9 @@ def _plain(
 
 _ROWS = _plain("", lambda run: run.n_rows, "rows")
 _OUTSIDE = _plain("", lambda run: run.labelled.outlier_share, "lie outside every cluster")
-_MOVED = _plain("", lambda run: run.moved, "have another id than before")
+_MOVED = _plain(
+    "", lambda run: run.lineage.moved if run.lineage else None, "have another id than before"
+)
 _NEW = _plain("", lambda run: _changed(run, new=True), "have an id that is new")
 _GONE = _plain("", lambda run: _changed(run, new=False), "of the run before have ended")
 

@@ -20,7 +20,16 @@ from distsvc.run.labelling.counts import ClusterContents
 from distsvc.run.labelling.phase import Labelled
 from distsvc.run.learning.preparation import Preparation
 from distsvc.storage.rows.blocks import Table
-from distsvc.storage.rows.features import Category, Feature, Log, Numeric, Time, Vector, groups_of
+from distsvc.storage.rows.features import (
+    Category,
+    Feature,
+    Log,
+    Numeric,
+    Time,
+    Vector,
+    groups_of,
+    placed,
+)
 from distsvc.storage.rows.numeric_text import TextNumber
 
 REST = "all others"
@@ -36,9 +45,7 @@ def columns_part(
     descriptions = _descriptions(table, preparation, job)
     parts = [
         _feature_part(feature, places, kind, contents, rows, order, preparation, job)
-        for feature, places, kind in zip(
-            table.features, _places(table.features), descriptions, strict=True
-        )
+        for (feature, places), kind in zip(placed(table.features), descriptions, strict=True)
     ]
     parts += _compared_parts(table, contents, order)
     shown = {part.column for part in parts}
@@ -58,17 +65,11 @@ def columns_part(
     )
 
 
-def _places(features: Sequence[Feature]) -> list[slice]:
-    ends = np.cumsum([len(feature.names) for feature in features]).tolist()
-    return [slice(end - len(f.names), end) for f, end in zip(features, ends, strict=True)]
-
-
 def _descriptions(table: Table, preparation: Preparation, job: Job) -> list[ColumnDescription]:
     """Return the description of each feature, from its column model or its type."""
-    firsts = [places.start for places in _places(table.features)]
     if preparation.columns is not None:
         found = described(preparation.columns, table.columns, given_columns(table))
-        return [found[first] for first in firsts]
+        return [found[places.start] for _, places in placed(table.features)]
     scale = "" if preparation.scaling.kind == "none" else preparation.scaling.kind
     why = "preprocess.scale" if job.preprocess.scale else ""
     return [plain_description(feature, scale, why) for feature in table.features]
@@ -279,10 +280,8 @@ def separating_columns(
     if len(clusters) < 2:
         return []
     apart, noise = _apart(Z, rows.labels, clusters)
-    found, first = [], 0
-    for feature in features:
-        own = slice(first, first + len(feature.names))
-        first = own.stop
+    found = []
+    for feature, own in placed(features):
         usual = _usual_values(rows, clusters, own, feature)
         if usual is None:
             continue
@@ -343,10 +342,9 @@ def _usual_values(
 
 def function_pairs(rows: PilotRows, features: Sequence[Feature]) -> list[tuple[str, str]]:
     """Return the pairs of numeric columns that rank the pilot's rows alike, or in reverse."""
-    names, columns, first = [], [], 0
-    for feature in features:
-        x = rows.raw[:2000, first]
-        first += len(feature.names)
+    names, columns = [], []
+    for feature, places in placed(features):
+        x = rows.raw[:2000, places.start]
         if isinstance(feature, Numeric) and len(np.unique(x)) >= 32:
             r = ranks(np.where(np.isnan(x), np.nanmedian(x), x))
             names.append(feature.column)

@@ -31,7 +31,7 @@ from distsvc.run.learning.preparation import Preparation
 from distsvc.run.learning.survey import Pilot, numbers_of
 from distsvc.run.reporting.columns import columns_part
 from distsvc.run.work.directory import RunDirectory
-from distsvc.storage.rows.features import Feature, Vector
+from distsvc.storage.rows.features import Feature, Vector, placed
 
 
 def explanation_parts(
@@ -82,16 +82,13 @@ def _profile_columns(
     parts: list[np.ndarray] = []
     groups: list[slice] = []
     counted = {one.column: one for one in levels}
-    first = 0
 
     def indicate(names: Sequence[str], values: np.ndarray) -> None:
         groups.append(slice(len(columns), len(columns) + len(names)))
         columns.extend(names)
         parts.append(values)
 
-    for feature in features:
-        places = slice(first, first + len(feature.names))
-        first = places.stop
+    for feature, places in placed(features):
         values, names = rows.raw[:, places], list(feature.names)
         absent = np.isnan(values[:, 0])
         own = counted.get(feature.column)

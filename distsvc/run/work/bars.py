@@ -11,9 +11,8 @@ import math
 from contextlib import ExitStack
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column
-from rich.text import Text
 
 SHARES = {
     "open": (0.0, 0.05),
@@ -46,15 +45,16 @@ class WholeBar:
     def __init__(self) -> None:
         self.console = Console(stderr=True)
         self._shown = ExitStack()
+        cut = Column(no_wrap=True, overflow="ellipsis")
         self._bars = Progress(
-            TextColumn("{task.description:<26}", table_column=_cut()),  # 80 characters a line
+            TextColumn("{task.description:<26}", table_column=cut),  # 80 characters a line
             BarColumn(bar_width=14),
-            _Pace(_cut()),
+            TextColumn("{task.fields[pace]}", table_column=cut),
             TimeElapsedColumn(),
             console=self.console,
         )
         self._shown.enter_context(self._bars)
-        self._bar = self._bars.add_task("", total=1.0, pace=None, left=None)
+        self._bar = self._bars.add_task("", total=1.0, pace="")
         self._begun, self._end = 0.0, 0.0
 
     def begin(self, phase: str, title: str = "") -> None:
@@ -64,12 +64,15 @@ class WholeBar:
             at = 0.0
         first, last = SHARES.get(phase, (at, at + (0.65 - at) / 3.0))
         self._begun, self._end = max(first, at), max(last, at)
-        self._bars.update(self._bar, description=title, completed=self._begun, pace=None, left=None)
+        self._bars.update(self._bar, description=title, completed=self._begun, pace="")
 
     def update(self, share: float, pace: float | None, left: float | None) -> None:
         """Show the finished share of the phase, its rows per second and seconds left."""
         at = self._begun + share * (self._end - self._begun)
-        self._bars.update(self._bar, completed=at, pace=pace, left=left)
+        words = [f"{pace:,.0f} rows/s"] if pace else []
+        if left is not None:
+            words.append(f"{datetime.timedelta(seconds=math.ceil(left))} left")
+        self._bars.update(self._bar, completed=at, pace=", ".join(words))
 
     def above(self) -> logging.Handler:
         """Return a handler that prints above the bar."""
@@ -79,19 +82,3 @@ class WholeBar:
         """Remove the bar."""
         self._bars.update(self._bar, visible=False)
         self._shown.close()
-
-
-class _Pace(ProgressColumn):
-    """Column of rows per second and the time left."""
-
-    def render(self, task: Task) -> Text:
-        """Return the text."""
-        pace, left = task.fields["pace"], task.fields["left"]
-        words = [f"{pace:,.0f} rows/s"] if pace else []
-        if left is not None:
-            words.append(f"{datetime.timedelta(seconds=math.ceil(left))} left")
-        return Text(", ".join(words))
-
-
-def _cut() -> Column:
-    return Column(no_wrap=True, overflow="ellipsis")

@@ -22,7 +22,7 @@ import numpy as np
 from distsvc.errors import DataError, DistsvcError, OutputPermissionError, TemporaryError
 from distsvc.errors.faults import own_fault
 from distsvc.models.rules.fields import Facts
-from distsvc.run.work.plan import Plan
+from distsvc.run.work.plan import STORED_PLAN, Plan
 from distsvc.storage.places.arrays import (
     checksum,
     map_array,
@@ -107,7 +107,7 @@ class RunDirectory:
 
     def write_plan(self, plan: Plan) -> None:
         """Write ``plan.json``; again only for another number of rows in a block."""
-        content = {"plan": plan.to_dict(), "staged": self._staged()}
+        content = {"plan": STORED_PLAN.dump_python(plan, mode="json"), "staged": self._staged()}
         with self.work.created(PLAN) as path:
             write_content(path, sealed(content))
         _plan.cache_clear()
@@ -308,7 +308,7 @@ def _reason(error: BaseException) -> BaseException | None:
 def _plan(address: str) -> Plan:
     run = RunDirectory(address)
     with run._whole(PLAN) as path:
-        return Plan.from_dict(unsealed(read_regular(path), path)["plan"])
+        return STORED_PLAN.validate_python(unsealed(read_regular(path), path)["plan"])
 
 
 @lru_cache(maxsize=4096)

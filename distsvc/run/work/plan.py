@@ -8,9 +8,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated
 
 import numpy as np
+from pydantic import PlainSerializer, PlainValidator, TypeAdapter
 
 from distsvc.errors import DataError, EmptyInputError
 from distsvc.job.config import Job, OutputConfig
@@ -20,7 +21,7 @@ from distsvc.storage.places.store import store_of
 from distsvc.storage.rows.blocks import Block, Table
 from distsvc.storage.rows.categories import AS_CODES, Category, Uncounted
 from distsvc.storage.rows.columns import check_names
-from distsvc.storage.rows.features import Feature
+from distsvc.storage.rows.features import Feature, placed
 from distsvc.storage.rows.usable import infinite_value_error, select_rows, usable_rows
 from distsvc.storage.tables.opening import notes_on_columns, read_blocks
 from distsvc.storage.tables.values import ValueCounts
@@ -46,6 +47,15 @@ LIMITS = PlanLimits()
 
 Range = tuple[int, int]
 """Row range [start, stop)."""
+
+
+def _point(numbers: Sequence[float]) -> np.ndarray:
+    found = np.array(numbers, np.float64)
+    found.flags.writeable = False
+    return found
+
+
+StoredPoint = Annotated[np.ndarray, PlainValidator(_point), PlainSerializer(np.ndarray.tolist)]
 
 
 @dataclass(frozen=True)
@@ -80,7 +90,7 @@ class Plan:
     unit: bool
     seed: int
     pilot_rows: int
-    shift: np.ndarray
+    shift: StoredPoint
     output: OutputConfig
     notes: list[str]
 
@@ -116,24 +126,6 @@ class Plan:
             notes=[*table.notes, *about, *notes, *unknown_values(table, first.X)],
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON can hold them."""
-        output = {"output": self.output.model_dump(), "shift": self.shift.tolist()}
-        return vars(self) | {"table": self.table.to_dict()} | output
-
-    @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> Plan:
-        """Return the plan of `to_dict`."""
-        shift = np.array(content["shift"], np.float64)
-        shift.flags.writeable = False
-        fields = {
-            "table": Table.from_dict(content["table"]),
-            "partitions": [(start, stop) for start, stop in content["partitions"]],
-            "shift": shift,
-            "output": OutputConfig.model_validate(content["output"]),
-        }
-        return cls(**content | fields)
-
     def blocks(self, number: int, **columns: bool) -> Iterator[Block]:
         """Yield the blocks of a partition, without the rows that the policy drops.
 
@@ -147,6 +139,10 @@ class Plan:
     def unusable(self, block: Block, row: int, column: int) -> DataError:
         """Return the error for a value of a block that can't be used."""
         return infinite_value_error(block, row, column, self.table.shown, self.table.features)
+
+
+STORED_PLAN = TypeAdapter(Plan)
+"""Writes plans as JSON, and reads them."""
 
 
 def cut(job: Job, table: Table) -> list[Range]:
@@ -245,17 +241,15 @@ def unknown_values(table: Table, X: np.ndarray) -> list[str]:
     Otherwise numbers in a column that was text, or words of another language, would silently become
     one cluster.
     """
-    notes, first = [], 0
-    for feature in table.features:
-        stop = first + len(feature.names)
+    notes = []
+    for feature, places in placed(table.features):
         if isinstance(feature, Category):
-            share = float(feature.in_bucket(X[:, first:stop]).mean())
+            share = float(feature.in_bucket(X[:, places]).mean())
             if share > feature.rest + 0.5:
                 notes.append(
                     f"{share:.0%} of the first {len(X):,} rows have a value of {feature.column!r} "
                     "that the model does not know: is the column what it was?"
                 )
-        first = stop
     return notes
 
 

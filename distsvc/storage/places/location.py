@@ -33,13 +33,13 @@ ICEBERG_METADATA = ".metadata.json"
 class Location:
     """A file, a folder or a glob on a disk, in S3 or on an HTTP server.
 
-    `path` is the file system's name, absolute if local. `url` is the given path or URL; of a file
+    `path` is the file system's name, absolute if local. `shown` is the given path or URL; of a file
     found in a folder, its path. `lake` has the kind and the version of a Delta or Iceberg table.
     """
 
     fs: AbstractFileSystem
     path: str
-    url: str
+    shown: str
     lake: LakeUrl = NO_LAKE
 
     @classmethod
@@ -72,13 +72,8 @@ class Location:
     def address(self) -> str:
         """The absolute path or URL, which opens the location from any folder."""
         if not self.is_local:
-            return self.url
+            return self.shown
         return self.lake.around(self.path) if self.lake.kind else self.path
-
-    @property
-    def shown(self) -> str:
-        """The path or URL in messages."""
-        return self.url
 
     def at(self, path: str) -> Location:
         """Return the location of another path in the same file system."""
@@ -125,8 +120,8 @@ class Location:
 
         if self.is_local:
             return storage.LocalStore(self.path, read_only=True)
-        options = connection(self.url)
-        store = storage.FsspecStore.from_url(self.url, storage_options=options, read_only=True)
+        options = connection(self.shown)
+        store = storage.FsspecStore.from_url(self.shown, storage_options=options, read_only=True)
         leave_retries_to_botocore(store.fs)
         return store
 

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
-from pydantic import JsonValue, PlainSerializer, PlainValidator, TypeAdapter
+from pydantic import PlainSerializer, PlainValidator
 
 from distsvc.errors import DataError
 from distsvc.errors.urls import lake_url, shown_urls
@@ -132,7 +132,7 @@ StoredSchema = Annotated[pa.Schema, PlainValidator(read_schema), PlainSerializer
 
 @dataclass(frozen=True)
 class Table:
-    """All that a worker needs to read a range of rows; JSON by `to_dict`.
+    """All that a worker needs to read a range of rows.
 
     Attributes
     ----------
@@ -218,18 +218,6 @@ class Table:
             np.float32 if all(f.fits_float32(_value_kind(kind)) for f, kind in pairs)
             else np.float64
         )  # fmt: skip
-
-    def to_dict(self) -> dict[str, JsonValue]:
-        """Return the fields as JSON."""
-        return _TABLE.dump_python(self, mode="json")
-
-    @classmethod
-    def from_dict(cls, content: dict[str, JsonValue]) -> Table:
-        """Return the table that `to_dict` described."""
-        return _TABLE.validate_python(content)
-
-
-_TABLE = TypeAdapter(Table)
 
 
 @dataclass(frozen=True)

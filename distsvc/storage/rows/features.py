@@ -6,7 +6,7 @@ or several (`rows.categories`). Features are saved with the model, to read other
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
@@ -212,15 +212,18 @@ def is_usable(kind: pa.DataType) -> bool:
     return is_default(kind) or is_time(kind)
 
 
-def one_hot_columns(features: Iterable[Feature]) -> list[slice]:
-    """Return the numeric columns of each one-hot feature."""
-    found, first = [], 0
+def placed(features: Iterable[Feature]) -> Iterator[tuple[Feature, slice]]:
+    """Yield each feature with the positions of its numeric columns."""
+    first = 0
     for feature in features:
         last = first + len(feature.names)
-        if feature.one_hot:
-            found.append(slice(first, last))
+        yield feature, slice(first, last)
         first = last
-    return found
+
+
+def one_hot_columns(features: Iterable[Feature]) -> list[slice]:
+    """Return the numeric columns of each one-hot feature."""
+    return [places for feature, places in placed(features) if feature.one_hot]
 
 
 def nominal_columns(features: Iterable[Feature]) -> np.ndarray:
@@ -249,12 +252,10 @@ def groups_of(features: Iterable[Feature]) -> tuple[list[str], np.ndarray]:
     """Return the names of columns, vectors and one-hot features, and the first (g,) of each."""
     names: list[str] = []
     firsts: list[int] = []
-    width = 0
-    for feature in features:
+    for feature, places in placed(features):
         own = list(feature.names) if feature.whole is None else [feature.whole]
-        firsts.extend(range(width, width + len(own)))
+        firsts.extend(range(places.start, places.start + len(own)))
         names.extend(own)
-        width += len(feature.names)
     return names, np.array(firsts)
 
 

@@ -19,7 +19,13 @@ from distsvc.inputs.rows import is_narrow
 from distsvc.storage.rows.blocks import Batches, Span, Table, plain_values
 from distsvc.storage.rows.categories import MOST_LEVELS, Codes, are_comparable, has_few_levels
 from distsvc.storage.rows.columns import PLAIN_TEXT
-from distsvc.storage.rows.features import Feature, Numeric, Vector, without_sentinels
+from distsvc.storage.rows.features import (
+    Feature,
+    Numeric,
+    Vector,
+    placed,
+    without_sentinels,
+)
 from distsvc.storage.rows.id_detection import (
     MIN_ROWS_TO_DROP,
     SPOT_ROWS,
@@ -126,12 +132,10 @@ def _stored(table: Table, place: int) -> tuple[str, int | None]:
 
     The name is empty if float64 holds the stored values exactly.
     """
-    for feature, kind in zip(table.features, table.types, strict=True):
-        if place < len(feature.names):
-            exact = isinstance(feature, Numeric | Vector) and ("int64" in kind or "decimal" in kind)
-            return feature.column if exact else "", place if feature.whole else None
-        place -= len(feature.names)
-    raise IndexError(place)
+    pairs = zip(placed(table.features), table.types, strict=True)
+    (feature, places), kind = next(pair for pair in pairs if place < pair[0][1].stop)
+    exact = isinstance(feature, Numeric | Vector) and ("int64" in kind or "decimal" in kind)
+    return feature.column if exact else "", place - places.start if feature.whole else None
 
 
 def _varies(table: Table, column: str, place: int | None) -> bool:

@@ -115,7 +115,8 @@ def test_many_parts_are_gathered_into_fewer(tmp_path, monkeypatch, most, missing
     monkeypatch.setattr(survey, "MAX_SAMPLE_PARTS", most)
     run, ranges = surveyed(tmp_path, X, 400, 100, missing=missing)
     assert len(run.plan.partitions) == 9
-    assert survey.sample_parts(run) == [f"gather/{k:05d}" for k in range({1: 1, 2: 2, 4: 3}[most])]
+    found = survey.parts(run, survey.sampling_phase(run), survey.GATHER)
+    assert found == [f"gather/{k:05d}" for k in range({1: 1, 2: 2, 4: 3}[most])]
     keys, Z = in_memory(X)
     expected = list(sampling.memory_blocks(Z, keys, ranges, SEED, 1))
     found = list(sample_blocks(run, ranges, SEED, 1))

@@ -1,7 +1,6 @@
 """The plan of a run comes back from JSON; its partitions cover the table."""
 
 import itertools
-import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +13,7 @@ from distsvc.errors import DataError
 from distsvc.run.work import plan as plan_module
 from distsvc.run.work.plan import (
     LIMITS,
+    STORED_PLAN,
     Plan,
     PlanLimits,
     choose_block_rows,
@@ -49,7 +49,7 @@ def test_it_comes_back_from_json(tmp_path):
         output={"reasons": 2},
         preprocess={"missing": "drop"},
     )
-    again = Plan.from_dict(json.loads(json.dumps(plan.to_dict())))
+    again = STORED_PLAN.validate_json(STORED_PLAN.dump_json(plan))
     assert vars(again).keys() == vars(plan).keys()
     for name, value in vars(plan).items():
         if name != "shift":

@@ -1,7 +1,5 @@
 """Columns of a job: text of few levels as codes, kinds by [columns], columns left out by name."""
 
-import json
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -11,7 +9,7 @@ import pytest
 from distsvc.errors import DataError, JobFileError
 from distsvc.job.config import ColumnKind
 from distsvc.job.file import parse_job
-from distsvc.run.work.plan import Plan
+from distsvc.run.work.plan import STORED_PLAN, Plan
 from distsvc.storage.rows.columns import PLAIN_TEXT
 from distsvc.storage.rows.features import levels_of, nominal_columns
 from distsvc.storage.tables.opening import notes_on_columns, open_table
@@ -72,7 +70,7 @@ def test_text_of_few_levels_is_a_feature_by_default(tmp_path, name):
     codes = {"DE": 0, "FR": 1, "UK": 2, "XX": 3, "YY": 3, "ZZ": 3, None: np.nan}
     np.testing.assert_array_equal(X[:, 1], [codes[v] for v in data["country"].to_pylist()])
     np.testing.assert_array_equal(np.isnan(X[:, 0]), np.arange(N) % 20 == 3)
-    assert Plan.from_dict(json.loads(json.dumps(plan.to_dict()))).table == table
+    assert STORED_PLAN.validate_json(STORED_PLAN.dump_json(plan)).table == table
 
 
 def test_a_long_text_in_a_column_of_few_levels_is_no_error(tmp_path):

@@ -1,7 +1,6 @@
 """Several paths in a bucket, and the file there that says that they are complete."""
 
 import io
-import json
 import os
 import sys
 from contextlib import closing
@@ -11,12 +10,11 @@ import pytest
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError, SkippedError, TemporaryError
 from distsvc.job.config import InputConfig
-from distsvc.storage.rows.blocks import Table
 from distsvc.storage.tables.lakes.iceberg import _options
 from distsvc.storage.tables.opening import check_unchanged, open_table
 from distsvc.storage.tables.sources import check_ready
 from tests.s3_server import BUCKET, SETTINGS, client, forget_stores, reached, s3_server
-from tests.small_tables import everything, sample
+from tests.small_tables import STORED, everything, sample
 
 s3fs = pytest.importorskip("s3fs")
 pytest.importorskip("moto")
@@ -133,11 +131,11 @@ def catalog_of(tmp_path, monkeypatch, url) -> str:
 def test_files_are_opened_with_what_the_catalog_says(tmp_path, monkeypatch, store):
     path = catalog_of(tmp_path, monkeypatch, store)
     table = open_table(InputConfig(path=path, id="row_id"), tmp_path)
-    written = json.dumps(table.to_dict())
-    assert "planted" not in written
+    written = STORED.dump_json(table)
+    assert b"planted" not in written
     forget_stores()
     _options.cache_clear()  # as in another process
-    again = Table.from_dict(json.loads(written))
+    again = STORED.validate_json(written)
     assert sorted(everything(again)[2]) == sorted(f"id-0-{k}" for k in range(20))
     check_unchanged(again)
     monkeypatch.setattr("pyiceberg.catalog.load_catalog", None)

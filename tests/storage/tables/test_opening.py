@@ -1,6 +1,5 @@
 """What a table knows about itself, and by what a change of its data is noticed."""
 
-import json
 import os
 
 import numpy as np
@@ -11,10 +10,9 @@ import zarr
 
 from distsvc.errors import DataError
 from distsvc.storage.places.location import Location
-from distsvc.storage.rows.blocks import Table
 from distsvc.storage.tables.opening import fingerprint, id_type
 from distsvc.storage.tables.sources import SOURCES, find_source, source_named, source_of
-from tests.small_tables import everything, opened, sample
+from tests.small_tables import STORED, everything, opened, sample
 
 
 def test_extents_sizes_and_json(layouts):
@@ -25,7 +23,7 @@ def test_extents_sizes_and_json(layouts):
     assert table.columns == ("a", "b", "c", "flag")
     assert table.nbytes == 300 * 4 * 8
     assert table.layout.format == "parquet"
-    again = Table.from_dict(json.loads(json.dumps(table.to_dict())))
+    again = STORED.validate_json(STORED.dump_json(table))
     assert again == table
     np.testing.assert_array_equal(everything(again)[1], everything(table)[1])
 

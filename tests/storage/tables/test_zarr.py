@@ -13,9 +13,8 @@ from numcodecs import Blosc
 from distsvc.errors import DataError
 from distsvc.job.file import parse_job
 from distsvc.run.work.plan import Plan
-from distsvc.storage.rows.blocks import Table
 from distsvc.storage.tables.opening import check_unchanged
-from tests.small_tables import everything, opened
+from tests.small_tables import STORED, everything, opened
 
 
 def write_zarr_group(path, columns, chunks=4, attributes=None):
@@ -246,7 +245,7 @@ def test_chunks_never_written_are_told(tmp_path, zarr_format):
     assert "'y'" not in note, "NaN is a missing value"
     assert "'z'" not in note
     assert "unused" not in note
-    assert Table.from_dict(json.loads(json.dumps(table.to_dict()))).notes == table.notes
+    assert STORED.validate_json(STORED.dump_json(table)).notes == table.notes
     job = parse_job({"input": {"path": str(path)}, "output": {"path": "-"}})
     assert note in Plan.of(job, table).notes
 

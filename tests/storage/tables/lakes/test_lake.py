@@ -18,7 +18,7 @@ from distsvc.storage.publishing.publication import Output
 from distsvc.storage.rows.blocks import Table
 from distsvc.storage.tables.opening import check_unchanged, fingerprint
 from distsvc.storage.tables.sources import check_ready
-from tests.small_tables import everything, opened
+from tests.small_tables import STORED, everything, opened
 
 deltalake = pytest.importorskip("deltalake")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -52,7 +52,7 @@ def test_the_live_rows_of_the_latest_version(table, tmp_path):
     np.testing.assert_array_equal(X.ravel(), np.sin(ids))
     live = [*range(20), *range(25, 30)]
     assert (sorted(ids), dict(zip(ids, keys, strict=True))[4]) == (live, "c/d%")
-    again = Table.from_dict(json.loads(json.dumps(found.to_dict())))
+    again = STORED.validate_json(STORED.dump_json(found))
     assert everything(again)[2] == ids
     assert ids_of(opened(f"delta://{table}?version=0", tmp_path, id="id")) == list(range(30))
 
