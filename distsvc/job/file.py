@@ -156,12 +156,10 @@ def cluster_settings(settings: tuple[str, ...]) -> Section:
 
     `JobFileError` for a key of another section.
     """
-    content: Sections = {"cluster": {}}
-    for setting in settings:
-        name, value, _ = _setting(setting)
-        _put(content, name, value, "--set", f"{setting!r}", "=value")
-        if list(content) != ["cluster"]:
-            raise JobFileError(f"--set expects cluster.key=value here, found {setting!r}")
+    content = override({"cluster": {}}, settings)
+    others = content.keys() - {"cluster"}
+    if others:
+        raise JobFileError(f"--set expects cluster.key=value here, found section {others.pop()!r}")
     return dict(content["cluster"])
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
-from html import escape
 from pathlib import Path
 
 import pyarrow as pa
@@ -236,25 +236,17 @@ class Run:
 
     def _repr_html_(self) -> str:
         """Return the clusters, the share outside and the path of the page, for a notebook."""
-        page = f"{self.path.rstrip('/')}/{PAGE}"
-        head = f"<p><b>{escape(self.path)}</b>: {self._counts()}"
-        try:
+        from distsvc.report.formats import template
+
+        report = None
+        with suppress(DataError):
             report = self.report
-        except DataError:
-            return head + "</p>"
-        if report.outliers.defined:
-            head += f", {report.outliers.share:.1%} outside"
-        rows = "".join(
-            f"<tr><td>{c.label}</td><td>{c.rows:,}</td><td>{c.share:.1%}</td>"
-            f"<td>{c.outliers:,}</td></tr>"
-            for c in report.clusters[:20]
+        return template("notebook_run.html").render(
+            path=self.path,
+            counts=self._counts(),
+            page=f"{self.path.rstrip('/')}/{PAGE}",
+            report=report,
         )
-        more = len(report.clusters) - 20
-        rest = f"<p>and {more} more clusters</p>" if more > 0 else ""
-        titles = "".join(f"<th>{name}</th>" for name in ("label", "rows", "share", "outside"))
-        table = f"<table><thead><tr>{titles}</tr></thead><tbody>{rows}</tbody></table>{rest}"
-        warnings = "".join(f"<p>{escape(warning)}</p>" for warning in report.warnings)
-        return f"{head}; the page is {escape(page)}</p>{table}{warnings}"
 
 
 def load(path: str | os.PathLike[str]) -> Run:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -349,6 +348,8 @@ class Model:
 
     def _repr_html_(self) -> str:
         """Return clusters, columns and folded parameters, for a notebook."""
+        from distsvc.report.formats import template
+
         about = {
             "algorithm": self.algorithm,
             "clusters": truncated([str(one) for one in self.ids.tolist()]) or "none",
@@ -356,18 +357,8 @@ class Model:
             "id": self.id or "number of the row",
             "missing values": self._missing,
         }
-        more = f"<details><summary>parameters</summary>{_table(self.parameters)}</details>"
-        return f"<p><b>distsvc model</b></p>{_table(about)}{more}"
+        return template("notebook_model.html").render(about=about, parameters=self.parameters)
 
     def __repr__(self) -> str:
         k, d = self.n_clusters, len(self.columns)
         return f"<distsvc model: {self.algorithm}, {k} cluster{'s' * (k != 1)}, {d} columns>"
-
-
-def _table(rows: Mapping[str, Any]) -> str:
-    """Return names and values as a table of HTML."""
-    lines = (
-        f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>"
-        for name, value in rows.items()
-    )
-    return f"<table><tbody>{''.join(lines)}</tbody></table>"
