@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -113,19 +112,32 @@ def run(
     from distsvc.published.run import load
 
     _refuse_workers()
-    with _spooled(job, overrides) as (source, overrides, frame):
+    command = _call(job, run_date, overrides)
+    table, folder = None, None
+    with ExitStack() as stack:
+        if hasattr(job, "__arrow_c_stream__"):
+            from distsvc.storage.places.process import new_scratch
+
+            table, folder = _arrow_table(job), new_scratch(FRAME)
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            job, overrides = _spooled(table, folder, overrides or {})
+            overwrite = overwrite or _is_of_frame(str(overrides["output.path"]))
         published, _ = run_and_announce(
-            source,
+            job,
             run_date,
             overrides=overrides or {},
             at=ClusterAddress(scheduler, scheduler_file, require_tls),
-            start=Start(overwrite or frame.replaces, fresh, skip_missing, skip_empty),
-            command=_call(job, run_date, overrides),
+            start=Start(overwrite, fresh, skip_missing, skip_empty),
+            command=command,
             metrics_file=metrics_file,
             continue_from=None if continue_from is None else os.fspath(continue_from),
             display=Display(quiet=not progress),
         )
-        return frame.attach(load(published.output.path))
+        found = load(published.output.path)
+        found._frame = table
+        if folder is not None and Path(found.path).is_relative_to(folder):
+            weakref.finalize(found, stack.pop_all().close)
+        return found
 
 
 class ArrowStream(Protocol):
@@ -135,60 +147,36 @@ class ArrowStream(Protocol):
         """Return the table as an Arrow stream."""
 
 
-@dataclass
-class _Frame:
-    """A table in memory, and the folder of its copy, if there is one."""
-
-    table: pa.Table | None = None
-    folder: Path | None = None
-    replaces: bool = False
-    kept: bool = False
-
-    def attach(self, run: Run) -> Run:
-        """Return the run with the table, and with the folder if the result is there."""
-        run._frame = self.table
-        if self.folder is not None and Path(run.path).is_relative_to(self.folder):
-            self.kept = True
-            weakref.finalize(run, shutil.rmtree, self.folder, ignore_errors=True)
-        return run
-
-
-@contextmanager
-def _spooled(job: Any, overrides: Mapping[str, object] | None) -> Iterator[tuple[Any, Any, _Frame]]:
-    """Yield the path of a copy of a table in memory, or the job as it is."""
-    if not hasattr(job, "__arrow_c_stream__"):
-        yield job, overrides, _Frame()
-        return
+def _arrow_table(given: Any) -> pa.Table:
+    """Return a table in memory as a table of Arrow, without views."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     from distsvc.errors import DataError
-    from distsvc.storage.places.arrays import write_whole
-    from distsvc.storage.places.process import new_scratch
 
     try:
-        table = pa.table(job)
+        table = pa.table(given)
         views = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
         kinds = [field.with_type(views.get(field.type, field.type)) for field in table.schema]
-        table = table.cast(pa.schema(kinds, table.schema.metadata))
+        return table.cast(pa.schema(kinds, table.schema.metadata))
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise DataError(f"the table can't be read as Arrow: {error}") from None
-    folder = new_scratch(FRAME)
-    frame = _Frame(table, folder)
-    keys: dict[str, object] = {"output.path": str(folder / "out")}
+
+
+def _spooled(
+    table: pa.Table, folder: Path, overrides: Mapping[str, object]
+) -> tuple[str, dict[str, object]]:
+    """Write a table to a folder; return its path, and keys with the output and the id."""
+    import pyarrow.parquet as pq
+
+    from distsvc.storage.places.arrays import write_whole
+
+    file, keys = folder / "table.parquet", dict[str, object]({"output.path": str(folder / "out")})
     index = (table.schema.pandas_metadata or {}).get("index_columns", ())
     named = [name for name in index if isinstance(name, str) and not name.startswith("__index_")]
     if len(named) == 1:
         keys["input.id"] = named[0]
-    keys |= overrides or {}
-    try:
-        file = folder / "table.parquet"
-        write_whole(file, lambda stream: pq.write_table(table, stream))
-        frame.replaces = _is_of_frame(str(keys["output.path"]))
-        yield str(file), keys, frame
-    finally:
-        if not frame.kept:
-            shutil.rmtree(folder, ignore_errors=True)
+    write_whole(file, lambda stream: pq.write_table(table, stream))
+    return str(file), keys | dict(overrides)
 
 
 FRAME = "frame"
