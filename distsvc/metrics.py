@@ -236,12 +236,14 @@ def indices_from_contingency(table: Any) -> dict[str, float]:
     same_class = _pairs(in_class)
     all_pairs = n_rows * (n_rows - 1) // 2
     agreeing = all_pairs + 2 * same_both - same_cluster - same_class
+    entropies = _entropy(in_cluster) + _entropy(in_class)
+    shared = entropies - _entropy(counts)
     return {
         "purity": int(largest.sum()) / n_rows,
         "rand_index": agreeing / all_pairs if all_pairs else 1.0,
         "adjusted_rand_index": _adjusted_rand(same_both, same_cluster, same_class, all_pairs),
-        "normalized_mutual_information": _normalized_information(
-            counts, in_cluster[i], in_class[j], _entropy(in_cluster), _entropy(in_class)
+        "normalized_mutual_information": (
+            min(1.0, max(0.0, 2 * shared / entropies)) if entropies else 1.0
         ),
     }
 
@@ -423,21 +425,6 @@ def _adjusted_rand(both: int, cluster: int, classes: int, total: int) -> float:
 def _entropy(sizes: NDArray[np.int64]) -> float:
     shares = sizes[sizes > 0] / sizes.sum()
     return float(-(shares * np.log(shares)).sum())
-
-
-def _normalized_information(
-    counts: NDArray[np.int64],
-    in_cluster: NDArray[np.int64],
-    in_class: NDArray[np.int64],
-    cluster_entropy: float,
-    class_entropy: float,
-) -> float:
-    if cluster_entropy + class_entropy == 0:
-        return 1.0
-    shares = counts / counts.sum()
-    ratio = (counts / in_cluster) / (in_class / counts.sum())
-    information = float((shares * np.log(ratio)).sum())
-    return min(1.0, max(0.0, 2 * information / (cluster_entropy + class_entropy)))
 
 
 def _mean_distance(rows: NDArray[Any]) -> float:
