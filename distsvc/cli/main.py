@@ -34,6 +34,7 @@ from distsvc.cli.options import (
     hint_of_option,
     short_keys,
     split_options,
+    taken,
 )
 from distsvc.errors import one_line
 from distsvc.errors.urls import bare_text
@@ -131,10 +132,6 @@ def run(
     job_file: str,
     run_date: str | None,
     settings: tuple[str, ...],
-    overwrite: bool,
-    fresh: bool,
-    skip_missing: bool,
-    skip_empty: bool,
     continue_from: str | None,
     metrics_file: str | None,
     as_json: bool,
@@ -155,7 +152,7 @@ def run(
             settings,
             overrides,
             at=at,
-            start=Start(overwrite, fresh, skip_missing, skip_empty),
+            start=taken(Start, options),
             command=shlex.join(["distsvc", *sys.argv[1:]]),
             metrics_file=metrics_file,
             continue_from=continue_from,
@@ -194,8 +191,6 @@ def predict(
     input_path: str,
     output_path: str,
     settings: tuple[str, ...],
-    overwrite: bool,
-    fresh: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -210,8 +205,8 @@ def predict(
             input_path,
             output_path,
             settings=cluster_settings(settings),
-            at=ClusterAddress(**options),
-            start=Start(overwrite, fresh),
+            at=taken(ClusterAddress, options),
+            start=taken(Start, options),
             progress=progress,
         )
     done = f"{manifest.rows:,} rows labelled in {output_path}/labels"
@@ -434,9 +429,6 @@ def backfill(
     last: datetime.datetime,
     reprocess: Any,
     settings: tuple[str, ...],
-    fresh: bool,
-    skip_missing: bool,
-    skip_empty: bool,
     metrics_file: str | None,
     as_json: bool,
     **options: Any,
@@ -447,7 +439,7 @@ def backfill(
     n_days = (last - first).days + 1
     if n_days > MOST_DAYS:
         raise click.UsageError(f"--from and --to span {n_days} days, expected at most {MOST_DAYS}")
-    display, at = display_of(options), ClusterAddress(**options)
+    display, at, start = display_of(options), taken(ClusterAddress, options), taken(Start, options)
     shared = [f"--set={one}" for one in settings]
     shared += [f"--scheduler={at.scheduler}"] if at.scheduler else []
     shared += [f"--scheduler-file={at.scheduler_file}"] if at.scheduler_file else []
@@ -460,8 +452,8 @@ def backfill(
 
     def again(day: str) -> str:
         kept = [] if reprocess == "none" else [f"--reprocess={reprocess}"]
-        kept += ["--skip-missing"] if skip_missing else []
-        kept += ["--skip-empty"] if skip_empty else []
+        kept += ["--skip-missing"] if start.skip_missing else []
+        kept += ["--skip-empty"] if start.skip_empty else []
         kept += [f"--metrics-file={metrics_file}"] if metrics_file else []
         return command("backfill", job_file, "--from", day, "--to", until, *kept)
 
@@ -476,7 +468,7 @@ def backfill(
             last.date(),
             reprocess,
             at,
-            Start(fresh=fresh, skip_missing=skip_missing, skip_empty=skip_empty),
+            start,
             commands=lambda day: command("run", job_file, "--run-date", day),
             metrics_file=metrics_file,
             display=display,
@@ -488,8 +480,7 @@ def backfill(
         code = days[-1].exit_code
         publish = backfills.publish_commands(days[-1], until, again)
     if as_json:
-        keys = "day", "output", "state", "words", "exit_code", "held"
-        nights = [{key: getattr(day, key) for key in keys} for day in days]
+        nights = [day._asdict() for day in days]
         go_on = [again(days[-1].day)] if code else []
         say(as_json={"nights": nights, "go_on": go_on, "publish": publish})
     if code:

@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from distsvc.run.work.start import ClusterAddress, Display
+from distsvc.run.work.start import ClusterAddress, Display, Start
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Command], Command]
+Options = TypeVar("Options", ClusterAddress, Display, Start)
 
 
 PATH = click.Path(readable=False)
@@ -185,9 +186,15 @@ def display_options(command: Command) -> Command:
     )  # fmt: skip
 
 
+def taken(kind: type[Options], options: dict[str, Any]) -> Options:
+    """Return an object of the options that are its fields, which are removed from `options`."""
+    names = [name for name in kind.__match_args__ if name in options]
+    return kind(**{name: options.pop(name) for name in names})
+
+
 def display_of(options: dict[str, Any]) -> Display:
     """Return the display of a command's options, which are removed from `options`."""
-    display = Display(*(options.pop(name) for name in Display._fields))
+    display = taken(Display, options)
     if display.quiet and display.verbose:
         raise click.UsageError("--quiet and --verbose are both given: expected one of them")
     return display
@@ -222,7 +229,7 @@ def split_options(
             name = next(name for name, of in SHORT.items() if of == key)
             name = name.replace("_", "-")
             raise click.UsageError(f"--{name} and --set {key} are both given: expected one of them")
-    return keys, ClusterAddress(**options)
+    return keys, taken(ClusterAddress, options)
 
 
 def hint_of_option(error: click.NoSuchOption) -> str:

@@ -6,8 +6,8 @@ import datetime
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
+from typing import Literal, NamedTuple
 
 from distsvc.errors import CheckFailedError, JobFileError, SkippedError
 from distsvc.errors.faults import DEFECT, exit_code_and_message
@@ -31,8 +31,7 @@ from distsvc.storage.publishing.publication import Output
 Reprocess = Literal["none", "failed", "completed"]
 
 
-@dataclass(frozen=True)
-class BackfilledDay:
+class BackfilledDay(NamedTuple):
     """The outcome of a day of a backfill.
 
     Attributes

@@ -2,7 +2,6 @@
 
 import datetime
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -191,7 +190,7 @@ def test_the_last_day_of_all_is_a_day(job_file, tmp_path):
         job_file, "9999-12-31", "9999-12-31", settings=[f"continuity.previous={tmp_path}/out/none"]
     )
     assert (done.day, done.state) == ("9999-12-31", "published")
-    held = replace(done, state="held", exit_code=76, held="r1")
+    held = done._replace(state="held", exit_code=76, held="r1")
     assert publish_commands(held, "9999-12-31", str) == [f"distsvc publish {done.output} --held r1"]
 
 
