@@ -49,14 +49,7 @@ FILES = "files"
 class PilotIds(Tally):
     """Ids of the rows that may be in the pilot, which the page may name.
 
-    Attributes
-    ----------
-    rows : ndarray of shape (m,), int64
-        Numbers of the rows in the table.
-    keys : ndarray of shape (m,), uint64
-        Keys of the rows, ascending.
-    texts : ndarray of shape (m,), str
-
+    `found` has their row numbers (m,) int64, their keys (m,) uint64, ascending, and their ids.
     """
 
     def __init__(self, run: RunDirectory):
@@ -64,31 +57,27 @@ class PilotIds(Tally):
         self.limit = np.uint64(pilot_limit(run.plan))
         # Extreme rows are not in the pilot, and each shares the key of another row.
         self.most = run.plan.pilot_rows + len(self.aside)
-        self.rows, self.keys = np.zeros(0, np.int64), np.zeros(0, np.uint64)
-        self.texts = np.zeros(0, "U1")
+        kinds = {"id_rows": np.int64, "id_keys": np.uint64, "id_texts": "U1"}
+        self.found = {name: np.zeros(0, kind) for name, kind in kinds.items()}
 
     def add(self, block: Block, Z: np.ndarray, labelled: Columns) -> Columns:
         numbers = block.rows - np.searchsorted(self.aside, block.rows)
         keys = sampling.row_keys(self.seed, numbers)
         places = np.flatnonzero(keys <= self.limit)
-        if len(self.keys) >= self.most:
-            places = places[keys[places] <= self.keys[-1]]
+        if len(self.found["id_keys"]) >= self.most:
+            places = places[keys[places] <= self.found["id_keys"][-1]]
         places = places[sampling.lowest(keys[places], self.most)]
-        self._keep(block.rows[places], keys[places], id_texts(block.ids, places))
+        more = {"id_rows": block.rows[places], "id_keys": keys[places]}
+        self.merge(more | {"id_texts": id_texts(block.ids, places)})
         return {}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {"id_rows": self.rows, "id_keys": self.keys, "id_texts": self.texts}
+        return self.found
 
     def merge(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self._keep(arrays["id_rows"], arrays["id_keys"], arrays["id_texts"])
-
-    def _keep(self, rows: np.ndarray, keys: np.ndarray, texts: np.ndarray) -> None:
-        keys = np.concatenate([self.keys, keys])
-        kept = sampling.lowest(keys, self.most)
-        self.keys = keys[kept]
-        self.rows = np.concatenate([self.rows, rows])[kept]
-        self.texts = np.concatenate([self.texts, texts])[kept]
+        known = {name: np.concatenate([own, arrays[name]]) for name, own in self.found.items()}
+        kept = sampling.lowest(known["id_keys"], self.most)
+        self.found = {name: values[kept] for name, values in known.items()}
 
 
 @dataclass(frozen=True)
@@ -193,7 +182,8 @@ def label_table(steps: Steps, of: str = OWN, surveyed: Pilot | None = None) -> L
     report = None if ids is None else ids.report(place, files, str(run.plan.table.id))
     named = {}
     if row_ids is not None:
-        pairs = zip(row_ids.rows.tolist(), row_ids.texts.tolist(), strict=True)
+        found = row_ids.found
+        pairs = zip(found["id_rows"].tolist(), found["id_texts"].tolist(), strict=True)
         named = {row: text for row, text in pairs if text}
     return Labelled(labeller, before, counts, optional, pilot, contents, report, named)
 
