@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import datetime
-import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,7 +19,7 @@ from distsvc.errors.faults import classify_error
 from distsvc.errors.urls import bare_text, checked_url, lake_url
 from distsvc.report.sections.names import cluster_names
 from distsvc.run.reporting.files import read_report
-from distsvc.storage.places.arrays import writing
+from distsvc.storage.places.arrays import write_whole
 from distsvc.storage.places.remote import REQUESTS_AT_ONCE, delta_options
 from distsvc.storage.publishing.manifest import REPORT, Manifest
 from distsvc.storage.publishing.publication import Output
@@ -121,12 +120,21 @@ def export(path: str, to: str) -> ExportedNights:
             ("run", pa.string()),
         ]
     )
-    tables = (
-        night.table(part, schema)
-        for night in nights
-        for part in night.parts([night.id, "label", "score", "outlier"])
-    )
-    write(schema, tables)
+    failed: list[Exception] = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        try:
+            for night in nights:
+                for part in night.parts([night.id, "label", "score", "outlier"]):
+                    yield from night.table(part, schema).to_batches()
+        except Exception as error:  # a writer would make another of it
+            failed.append(error)
+            raise
+
+    try:
+        write(pa.RecordBatchReader.from_batches(schema, batches()))
+    except Exception as error:
+        raise (failed or [error])[0] from None
     return ExportedNights(len(nights), sum(night.manifest.rows for night in nights), table)
 
 
@@ -196,66 +204,38 @@ def _target(to: str) -> tuple[Any, str]:
     return partial(_write_duckdb, file), f"table {TABLE} of {shown}"
 
 
-def _write_parquet(file: Path, schema: pa.Schema, tables: Iterator[pa.Table]) -> None:
-    unfinished = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        with writing(file):
-            writer = pq.ParquetWriter(unfinished, schema)
-        with writer:
-            for table in tables:
-                with writing(file):
-                    writer.write_table(table)
-        with writing(file):
-            os.replace(unfinished, file)
-    finally:
-        unfinished.unlink(missing_ok=True)
+def _write_parquet(file: Path, rows: pa.RecordBatchReader) -> None:
+    def write(stream: BinaryIO) -> None:
+        with pq.ParquetWriter(stream, rows.schema) as writer:
+            for batch in rows:
+                writer.write_batch(batch)
+
+    write_whole(file, write)
 
 
-def _write_duckdb(file: Path, schema: pa.Schema, tables: Iterator[pa.Table]) -> None:
+def _write_duckdb(file: Path, rows: pa.RecordBatchReader) -> None:
     """Replace the table in one transaction; other tables of the file stay."""
     import duckdb
 
     try:
         with duckdb.connect(file) as connection:
-            connection.begin()
-            empty = schema.empty_table()
-            connection.register("part", empty)
+            connection.register("part", rows)
             connection.execute(f"CREATE OR REPLACE TABLE {TABLE} AS SELECT * FROM part")
-            for table in tables:
-                connection.register("part", table)
-                connection.execute(f"INSERT INTO {TABLE} SELECT * FROM part")
-            connection.commit()
     except duckdb.Error as error:
         words = f"{file}: {one_line(bare_text(str(error)))}"
         locked = "lock" in str(error).lower()
         raise (TemporaryError if locked else DataError)(words) from None
 
 
-def _write_delta(path: str, schema: pa.Schema, tables: Iterator[pa.Table]) -> None:
+def _write_delta(path: str, rows: pa.RecordBatchReader) -> None:
     """Replace the rows of a Delta table by a new version, or create the table."""
     import deltalake
-
-    errors: list[Exception] = []
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        try:
-            for table in tables:
-                yield from table.to_batches()
-        except Exception as error:  # deltalake would make another of it
-            errors.append(error)
-            raise
 
     options = delta_options(path) if "://" in path else None
     try:
         deltalake.write_deltalake(
-            path,
-            pa.RecordBatchReader.from_batches(schema, batches()),
-            mode="overwrite",
-            schema_mode="overwrite",
-            storage_options=options,
+            path, rows, mode="overwrite", schema_mode="overwrite", storage_options=options
         )
     except Exception as error:
-        if errors:
-            raise errors[0] from None
         words = f"delta://{path}: {one_line(bare_text(str(error)))}"
         raise classify_error(error, writing=path) or DataError(words) from error

@@ -173,3 +173,17 @@ def test_nights_below_a_published_output_are_not_left_out(shop, tmp_path):
     shutil.copytree(shop.out(FIRST), tmp_path / "out")
     shutil.copytree(shop.out(LAST), tmp_path / "out" / LAST)
     assert export(str(tmp_path / "out"), str(tmp_path / "all.parquet")).nights == 2
+
+
+@pytest.mark.parametrize("target", ["{}/all.parquet", "{}/all.duckdb", "delta://{}/all"])
+def test_a_damaged_night_is_named_whatever_writes_the_table(shop, tmp_path, target):
+    out, target = tmp_path / "out", target.format(tmp_path)
+    shutil.copytree(shop.folder / "out", out)
+    export(str(out), target)
+    file = next((out / LAST / "labels").glob("*/*.parquet"))
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1] + b"x")
+    with pytest.raises(DataError, match=rf"{file.name}"):
+        export(str(out), target)
+    file.write_bytes(whole)
+    assert export(str(out), target).rows == 3000
