@@ -30,44 +30,17 @@ class PagePart(NamedTuple):
     content : callable
         Function of the report that returns the template's variable `part`. If this is empty, the
         page does not have the part.
-    figure : callable
-        Function of the report that returns the template's variable `figure`: an SVG, or nothing.
 
     """
 
     name: str
     heading: str | Callable[[Report], str]
     content: Callable[[Report], object]
-    figure: Callable[[Report], object] = lambda _: None
 
 
 def _doubts(report: Report) -> list[str]:
     """Return reasons to doubt the answer, or to try another tool."""
     return report.levels.doubts if report.levels else []
-
-
-def _picture(report: Report) -> str | None:
-    boundary = report.score_histogram.boundary
-    if not report.sample.x:
-        return None
-    return figures.plane(report.sample, report.clusters, report.picture, boundary)
-
-
-def _hills(report: Report) -> str | None:
-    if report.levels is None or not report.levels.tree.branches:
-        return None
-    return levels.level_tree(report.levels.tree, drawing.cluster_colours(report.clusters))
-
-
-def _moves(report: Report) -> str | None:
-    if report.lineage is None:
-        return None
-    return nights.draw_moves(report.lineage, drawing.cluster_colours(report.clusters))
-
-
-def _splits(report: Report) -> str | None:
-    nodes = report.tree.nodes if report.tree else []
-    return tree.tree(nodes, report.clusters) if tree.splits(nodes) else None
 
 
 PARTS = (
@@ -79,11 +52,10 @@ PARTS = (
         "clusters",
         lambda r: "What each cluster is" if len(r.clusters) > 1 else "The rows",
         lambda r: r,
-        _picture,
     ),
     PagePart("columns", "Columns", lambda r: r.columns),
     PagePart("model/rules", "Rules", lambda r: r.tree and r.tree.rules),
-    PagePart("nights/lineage", "Since the run before", lambda r: r.lineage, _moves),
+    PagePart("nights/lineage", "Since the run before", lambda r: r.lineage),
     PagePart("nights/drift", "Drift", lambda r: r.drift),
     PagePart("nights/reference", "Drift from the reference", lambda r: r.reference),
     PagePart("nights/checks", "Checks", lambda r: r.checks),
@@ -91,7 +63,6 @@ PARTS = (
         "scores",
         lambda r: r.score_histogram.heading,
         lambda r: r.score_histogram,
-        lambda r: r.score_histogram.counts and figures.score_histogram(r.score_histogram),
     ),
     PagePart(
         "reasons",
@@ -102,7 +73,6 @@ PARTS = (
         "membership",
         "How sure each row's cluster is",
         lambda r: r.membership,
-        lambda r: r.membership and figures.membership(r.membership.counts),
     ),
     PagePart("rows", "Rows of a cluster", lambda r: r.rows),
     PagePart("doubts", "Doubts", lambda r: [one for one in _doubts(r) if one.strip()][:12]),
@@ -110,16 +80,14 @@ PARTS = (
         "model/levels",
         lambda r: f"Why {headline.n_clusters(r)}",
         lambda r: r.levels and r.levels.has_content and r.levels,
-        _hills,
     ),
     PagePart("model/choice", "Why this answer", lambda r: r.choice),
     PagePart(
         "model/curve",
         lambda r: f"Why {headline.n_clusters(r)}",
         lambda r: r.tree and r.tree.curve.clusters and r.tree.curve,
-        lambda r: r.tree and r.tree.curve.clusters and tree.curve(r.tree.curve),
     ),
-    PagePart("model/splits", "Splits", lambda r: r.tree, _splits),
+    PagePart("model/splits", "Splits", lambda r: r.tree),
     PagePart("indices", "Validity indices", lambda r: r.indices),
     PagePart("costs", "Time and memory", lambda r: r),
     PagePart("run", "How to run it again", lambda r: r),
@@ -154,12 +122,13 @@ def render_page(report: Report) -> str:
                 "name": part.name,
                 "heading": part.heading if isinstance(part.heading, str) else part.heading(report),
                 "part": content,
-                "figure": part.figure(report),
             }
             for part, content in contents
             if content
         ],
+        cluster_colours=colours,
         clusters=clusters,
+        figures=figures,
         headline=headline,
         indices=INDICES,
         levels=levels,
