@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from distsvc.report.content.night import words_of_night
 from distsvc.report.content.report import Report
 from distsvc.report.formats import percent, things
@@ -14,43 +16,26 @@ def n_clusters(report: Report) -> str:
 
 def doubt(report: Report) -> str:
     """Return the strongest doubt about the clusters, as the end of a sentence; empty if none."""
-    clauses = (
-        why_unclear(report), rival(report), unstable(report), *report.doubts, overlap(report),
-    )  # fmt: skip
-    return next(filter(None, clauses), "")
+    return next(filter(None, _doubts(report)), "")
 
 
-def unstable(report: Report) -> str:
-    """Return a clause if another sample would rather have another answer, else nothing.
-
-    The result is empty if the job gave the number of clusters, or if the algorithm has no trees.
-    """
-    chance = report.model.fitted.get("agreement")
+def _doubts(report: Report) -> Iterator[str]:
+    """Yield doubts about the clusters, the strongest first, as ends of sentences or empty."""
+    yield why_unclear(report)
+    k, choice = len(report.clusters), report.choice
     asked = report.model.parameters.get("n_clusters") is not None
-    if report.levels is None or asked or not isinstance(chance, float) or chance >= 0.5:
-        return ""
-    others = "several" if len(report.clusters) == 1 else "other clusters"
-    return f"another sample has {others} in about {100 * (1.0 - chance):.0f} of 100 cases"
-
-
-def overlap(report: Report) -> str:
-    """Return a clause on clusters that overlap; empty if most rows have a certain cluster."""
-    share = report.choice.overlap if report.choice else None
-    if share is None or len(report.clusters) < 2:
-        return ""
-    return f"they overlap: about {percent(share)} of the rows may belong to another cluster"
-
-
-def rival(report: Report) -> str:
-    """Return a clause on another answer that is nearly as good; empty if there is none."""
-    choice = report.choice
     other = (choice.rival or choice.alternative) if choice else None
-    if other is None or not other.is_close or other.n_clusters == len(report.clusters):
-        return ""
-    if report.model.parameters.get("n_clusters") is not None:
-        return ""
-    verb = "describes" if other.n_clusters == 1 else "describe"
-    return f"{things(other.n_clusters, 'cluster')} {verb} them nearly as well"
+    if other and not asked and other.is_close and other.n_clusters != k:
+        verb = "describes" if other.n_clusters == 1 else "describe"
+        yield f"{things(other.n_clusters, 'cluster')} {verb} them nearly as well"
+    chance = report.model.fitted.get("agreement")
+    if report.levels and not asked and isinstance(chance, float) and chance < 0.5:
+        others = "several" if k == 1 else "other clusters"
+        yield f"another sample has {others} in about {100 * (1.0 - chance):.0f} of 100 cases"
+    yield from report.doubts
+    if choice and choice.overlap is not None and k > 1:
+        share = percent(choice.overlap)
+        yield f"they overlap: about {share} of the rows may belong to another cluster"
 
 
 def brief(report: Report) -> str:
