@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
@@ -27,10 +27,26 @@ from distsvc.storage.publishing.manifest import PAGE
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.publishing.retention import check_folder, outputs_below
 
-HEADER = (
-    "date", "run", "rows", "clusters", "outside", "moved", "new", "gone", "drift", "checks",
-    "seconds", "held",
-)  # fmt: skip
+
+def _text(value: float | None, form: str) -> str:
+    return "" if value is None else f"{value:{form}}"
+
+
+HISTORY_COLUMNS: tuple[tuple[str, Callable[[Night], str]], ...] = (
+    ("date", lambda night: night.date),
+    ("run", lambda night: night.run_id),
+    ("rows", lambda night: _text(night.rows, ",")),
+    ("clusters", lambda night: _text(night.clusters, ",")),
+    ("outside", lambda night: _text(night.outside, ".1%")),
+    ("moved", lambda night: _text(night.moved, ".1%")),
+    ("new", lambda night: night.came),
+    ("gone", lambda night: some_ids(night.gone)),
+    ("drift", lambda night: night.drift_and_column),
+    ("checks", lambda night: night.checked),
+    ("seconds", lambda night: _text(night.seconds, ".1f")),
+    ("held", lambda night: ", ".join(night.held)),
+)
+"""Names and cells of the columns of the table for people."""
 
 
 def history(path: str) -> list[Night]:
@@ -133,8 +149,9 @@ def _link(night: Night, folder: Path) -> str:
 
 def history_lines(nights: list[Night]) -> list[str]:
     """Return a table for people: a line for each night, below the name of its job."""
-    rows = [HEADER, *map(_cells, nights)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(HEADER))]
+    rows = [[name for name, _ in HISTORY_COLUMNS]]
+    rows += [[cell(night) or "-" for _, cell in HISTORY_COLUMNS] for night in nights]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
     has_headings = len({night.job for night in nights}) > 1
     found, job = lines[:1], None
@@ -144,29 +161,6 @@ def history_lines(nights: list[Night]) -> list[str]:
         found.append(line + (f"  {night.output}: {night.odd}" if night.odd else ""))
         job = night.job
     return found
-
-
-def _cells(night: Night) -> tuple[str, ...]:
-    """Return a line of the table."""
-    cells = (
-        night.date,
-        night.run_id,
-        _text(night.rows, ","),
-        _text(night.clusters, ","),
-        _text(night.outside, ".1%"),
-        _text(night.moved, ".1%"),
-        night.came,
-        some_ids(night.gone),
-        night.drift_and_column,
-        night.checked,
-        _text(night.seconds, ".1f"),
-        ", ".join(night.held),
-    )
-    return tuple(cell or "-" for cell in cells)
-
-
-def _text(value: float | None, form: str) -> str:
-    return "" if value is None else f"{value:{form}}"
 
 
 def render_history(nights: Sequence[Night], links: Sequence[str]) -> str:
