@@ -26,7 +26,7 @@ from distsvc.run.algorithms.algorithm import AlgorithmJob, kept_rows, sample_row
 from distsvc.run.fitting import cluster_table
 from distsvc.run.labelling.columns import OPTIONAL_COLUMNS
 from distsvc.run.labelling.phase import FILL, fill_output
-from distsvc.run.learning.sizes import MB, Sizes, Terms
+from distsvc.run.learning.stream import MB, Sizes, Terms
 from distsvc.run.nights.comparison import compare_and_check
 from distsvc.run.reporting.files import write_report
 from distsvc.run.starting import naming_the_section

@@ -22,7 +22,7 @@ from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
 from distsvc.report.content.model_parts import ChoicePart, DomainPart, LevelsPart, TreePart
 from distsvc.report.content.report import Sample
-from distsvc.run.learning.sizes import Held, Sizes
+from distsvc.run.learning.stream import Held, Sizes
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.phases import Steps

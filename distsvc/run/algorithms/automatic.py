@@ -35,8 +35,7 @@ from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.report.content.model_parts import AlternativePart, ChoicePart, Considered
 from distsvc.run.algorithms.algorithm import AlgorithmJob, Learned, Parts, PilotRows
 from distsvc.run.algorithms.level_tree import LevelTrees, levels_part, tree_result, trees_of
-from distsvc.run.learning.sizes import Held, Sizes
-from distsvc.run.learning.stream import held_rows
+from distsvc.run.learning.stream import Held, Sizes, held_rows
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps

@@ -21,15 +21,17 @@ from distsvc.job.parameters import IN_MEMORY, Given
 from distsvc.models.rows.checkpoints import Checkpoint
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.boundary import labelling
+from distsvc.models.support_vector.boundary.base import SupportVectorEngine
 from distsvc.models.support_vector.boundary.engine import EXACT_ROWS, FEW_VECTORS, BoundaryEngine
 from distsvc.models.support_vector.boundary.labelling import Boundary, DecisionFunction, pair_blocks
 from distsvc.models.support_vector.boundary.rule import BoundaryRule
 from distsvc.models.support_vector.boundary.training import PENALTY_ROWS
+from distsvc.report.content.limits import PAGE_LIMITS
+from distsvc.report.content.model_parts import DomainPart
+from distsvc.report.content.report import Sample
 from distsvc.run.algorithms.algorithm import TRAINED, AlgorithmJob, Learned, Parts, PilotRows
-from distsvc.run.algorithms.support_vector import domain_part
-from distsvc.run.learning.preparation import prepared
-from distsvc.run.learning.sizes import Held, Sizes
-from distsvc.run.learning.stream import held_rows, held_stream, sample_blocks
+from distsvc.run.learning.preparation import Preparation, prepared
+from distsvc.run.learning.stream import Held, Sizes, held_rows, held_stream, sample_blocks
 from distsvc.run.learning.survey import Survey, learned_blocks
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
@@ -186,3 +188,39 @@ def _decision(run: RunDirectory) -> tuple[DecisionFunction, Result]:
     trained = run.read(TRAINED)
     arrays = trained.arrays
     return DecisionFunction(arrays["S"], arrays["a"], trained.facts["gamma"]), trained
+
+
+def domain_part(
+    run: RunDirectory, engine: SupportVectorEngine, sample: Sample
+) -> DomainPart | None:
+    """Return the domain of novelty if the table has two columns, in raw units.
+
+    It is f on a grid about the drawn rows, the support vectors and the equilibria.
+    """
+    if len(run.plan.table.columns) != 2:
+        return None
+    preparation = Preparation.read(run)
+    drawn = np.column_stack([sample.x, sample.y])
+    low, high = drawn.min(axis=0), drawn.max(axis=0)
+    margin = np.where(high > low, 0.06 * (high - low), 1.0)
+    n = PAGE_LIMITS.grid_points
+    x, y = (np.linspace(a, b, n) for a, b in zip(low - margin, high + margin, strict=True))
+    grid = np.column_stack([v.ravel() for v in np.meshgrid(x, y)])
+    f = engine.rule.unrounded_scores(preparation(grid)).reshape(n, n)
+    if f.max() > 0.0:
+        # Lower values would pull the drawn boundary inwards: f is interpolated between grid points.
+        f = np.maximum(f, -3.0 * f.max())
+    scaling = preparation.scaling
+
+    def raw(Z: np.ndarray) -> list[list[float]]:
+        scaled = (Z + engine.centre).astype(np.float32).astype(float)
+        rows: list[list[float]] = scaling.raw(scaled).tolist()
+        return rows
+
+    return DomainPart(
+        grid_x=x.tolist(),
+        grid_y=y.tolist(),
+        f=np.round(f.astype(float), 5).tolist(),
+        support_vectors=raw(engine.support_vectors),
+        equilibria=raw(engine.equilibria),
+    )

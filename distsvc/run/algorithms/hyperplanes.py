@@ -41,8 +41,7 @@ from distsvc.report.content.model_parts import (
 )
 from distsvc.run.algorithms.algorithm import AlgorithmJob, Parts, PilotRows, sample_rows
 from distsvc.run.learning.preparation import Preparation
-from distsvc.run.learning.sizes import Held, Sizes
-from distsvc.run.learning.stream import held_blocks, held_blocks_bytes
+from distsvc.run.learning.stream import Held, Sizes, held_blocks, held_blocks_bytes
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps

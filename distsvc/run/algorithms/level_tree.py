@@ -45,10 +45,9 @@ from distsvc.report.content.model_parts import (
     LevelTreePart,
 )
 from distsvc.run.algorithms.algorithm import AlgorithmJob, Parts, PilotRows
-from distsvc.run.algorithms.support_vector import domain_part
+from distsvc.run.algorithms.boundary import domain_part
 from distsvc.run.learning.preparation import learned
-from distsvc.run.learning.sizes import Held, Sizes
-from distsvc.run.learning.stream import held_stream, keyed_blocks, sample_blocks
+from distsvc.run.learning.stream import Held, Sizes, held_stream, keyed_blocks, sample_blocks
 from distsvc.run.learning.survey import (
     Collected,
     Survey,

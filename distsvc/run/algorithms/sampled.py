@@ -26,8 +26,7 @@ from distsvc.models.rows.threads import one_thread
 from distsvc.models.rules.fields import Facts
 from distsvc.models.rules.rule import Rule
 from distsvc.run.algorithms.algorithm import TRAINED, AlgorithmJob
-from distsvc.run.learning.sizes import Held, Sizes
-from distsvc.run.learning.stream import held_sample, whole_sample
+from distsvc.run.learning.stream import Held, Sizes, held_sample, whole_sample
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Steps

@@ -28,7 +28,7 @@ from distsvc.run.algorithms.algorithm import AlgorithmJob, Columns, PilotRows
 from distsvc.run.labelling.counts import Tally, levels_of_features
 from distsvc.run.labelling.labeller import Labeller
 from distsvc.run.learning.preparation import Preparation, clip_rows
-from distsvc.run.learning.sizes import Terms
+from distsvc.run.learning.stream import Terms
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.places.store import Store
 from distsvc.storage.publishing.formats import PUBLISHED_COLUMNS, meanings, output_format

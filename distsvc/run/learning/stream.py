@@ -1,9 +1,10 @@
-"""The sample's prepared rows: blocks in random order from the whole table, read ahead."""
+"""The sample's prepared rows, in blocks of random order from the whole table; a job's sizes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -11,7 +12,6 @@ import numpy as np
 from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import BLOCK_ROWS, Ranges
 from distsvc.run.learning.preparation import Preparation, learned
-from distsvc.run.learning.sizes import Sizes, Terms
 from distsvc.run.learning.survey import GATHER, keyed_rows, keys_of, parts, sampling_phase
 from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.places.arrays import release_pages
@@ -19,8 +19,71 @@ from distsvc.storage.places.arrays import release_pages
 HELD_BYTES = 2**27
 """Maximum size of a prepared sample in memory; a larger one is read again for every pass."""
 
+MB = 1e6
+
+Terms = dict[str, float]
+"""Bytes by their purpose."""
+
 KeyedRows = tuple[np.ndarray, np.ndarray]
 """Keys (n,) uint64 of a part of the sample, ascending, and its rows (n, d)."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Numbers of rows and columns in the pieces of a job.
+
+    Attributes
+    ----------
+    n_columns : int
+        Columns that are clustered.
+    partition_rows, block_rows, sample_rows : int
+        Rows of the largest partition, of a block, and of the sample kept by the survey.
+    value_bytes : int
+        Bytes of a value as read: 4 or 8.
+
+    """
+
+    n_rows: int
+    n_columns: int
+    partitions: int
+    partition_rows: int
+    block_rows: int
+    sample_rows: int
+    pilot_rows: int
+    value_bytes: int = 8
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row of float64."""
+        return 8 * self.n_columns
+
+    @property
+    def sample(self) -> int:
+        """Bytes of the sample as float64."""
+        return self.row_bytes * self.sample_rows
+
+    @property
+    def raw_sample(self) -> int:
+        """Bytes of the sample as read."""
+        return self.value_bytes * self.n_columns * self.sample_rows
+
+    @property
+    def part(self) -> float:
+        """Bytes of the largest partition's rows of the sample."""
+        return self.raw_sample * self.partition_rows / self.n_rows
+
+    @property
+    def block(self) -> int:
+        """Bytes of a block of rows."""
+        return self.value_bytes * self.n_columns * min(self.block_rows, self.partition_rows)
+
+
+@dataclass(frozen=True)
+class Held:
+    """Memory of a learning algorithm: on the driver, and in each thread of a worker."""
+
+    driver: Terms = field(default_factory=dict)
+    worker: Terms = field(default_factory=dict)
 
 
 def sample_blocks(
