@@ -98,7 +98,17 @@ def override(
     settings of a list or a table add up; otherwise the last one counts.
     """
     content = {name: dict(of) if isinstance(of, dict) else of for name, of in content.items()}
-    for name, value in _added_up(content, settings).items():
+    given: set[str] = set()
+    for setting in settings:
+        name, value, part = _setting(setting)
+        section, _, key = name.partition(".")
+        table = content.get(section)
+        known = table.get(key) if isinstance(table, dict) else None
+        if part:
+            value = (known if isinstance(known, dict) else {}) | {part: value}
+        elif name in given:
+            value = _both(known, value)
+        given.add(name)
         _put(content, name, value, "--set", f"{name!r}", "=value")
     for name, value in (values or {}).items():
         _put(content, name, value, "overrides", f"{name!r}")
@@ -188,26 +198,8 @@ def _parse_toml(text: str, source: str) -> Sections:
         raise JobFileError(f"{source}: expected numbers of at most 4300 digits") from None
 
 
-def _added_up(content: Sections, settings: Iterable[str]) -> Section:
-    """Return the values of settings; parts of a table are added to the file's table."""
-    given: Section = {}
-    whole: set[str] = set()
-    for setting in settings:
-        name, value, is_part = _setting(setting)
-        given[name] = _both(given[name], value) if name in given else value
-        if not is_part:
-            whole.add(name)
-    for name in given.keys() - whole:
-        section, _, key = name.partition(".")
-        there = content.get(section)
-        known = there.get(key) if isinstance(there, dict) else None
-        if isinstance(known, dict):
-            given[name] = known | given[name]
-    return given
-
-
-def _setting(setting: str) -> tuple[str, object, bool]:
-    """Return key and value of a setting, and True if it is ``section.key.part=value``."""
+def _setting(setting: str) -> tuple[str, object, str]:
+    """Return key and value of a setting, and the part of a table in ``section.key.part=value``."""
     name, equals, text = setting.partition("=")
     if not equals:
         raise JobFileError(f"--set expects section.key=value, found {setting!r}")
@@ -217,8 +209,8 @@ def _setting(setting: str) -> tuple[str, object, bool]:
         raise JobFileError(f"--set expects section.key=value, found {setting!r}")
     if section not in FREE_SECTIONS and "." in key:
         key, _, part = key.partition(".")
-        return f"{section}.{key}", {part: value}, True
-    return name, value, False
+        return f"{section}.{key}", value, part
+    return name, value, ""
 
 
 def _both(first: object, second: object) -> object:
