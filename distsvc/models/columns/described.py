@@ -52,7 +52,7 @@ def described(
         of = AS_FOUND if given is None else given[j]
         if column is None:
             first = salts.index(salts[j])
-            found.append(_unused(names[first] if first < j else None))
+            found.append(_unused(None if model.columns[first] is None else names[first]))
         elif isinstance(column, CategoryColumn):
             found.append(_category(column, of))
         else:

@@ -293,21 +293,22 @@ class ColumnModel:
         numbers of the rows in the table; None counts them.
         """
         rows = np.arange(len(pilot)) if rows is None else rows
+        stored = np.ascontiguousarray(pilot.T)
+        salts = [_salt(x, rows) for x in stored]
+        original = [salts.index(salt) for salt in salts]
         columns: list[NumberColumn | CategoryColumn | None] = []
-        salts: list[int] = []
-        for place, x in enumerate(np.ascontiguousarray(pilot.T)):
-            salt = _salt(x, rows)
-            same = salt in salts
-            salts.append(salt)
+        for place, x in enumerate(stored):
             of = AS_FOUND if given is None else given[place]
             earlier = None if before is None else before.columns[place]
-            known = x[~np.isnan(x)]
-            columns.append(None if same else _column_of(known, bool(nominal[place]), of, earlier))
+            is_copy, known = original[place] < place, x[~np.isnan(x)]
+            columns.append(
+                None if is_copy else _column_of(known, bool(nominal[place]), of, earlier)
+            )
         found = np.array(salts, np.uint64)
         if before is not None:
             modelled = [earlier is not None for earlier in before.columns]
             found = np.where(modelled, before.salts, found)
-        return cls(columns, found)
+        return cls(columns, found[original])  # a copy has the salt of its original
 
     @cached_property
     def layout(self) -> PreparedLayout:
