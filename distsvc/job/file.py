@@ -301,9 +301,10 @@ def _explain(error: ValidationError) -> list[str]:
 def _explain_field(name: str, items: list[ErrorDetails]) -> str:
     first = items[0]
     message = first["msg"].removeprefix("Value error, ")
+    if first["loc"][:1] == ("columns",) and first["type"] in ("extra_forbidden", "missing"):
+        name = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":
         key = first["loc"][-1]
-        name = ".".join(map(str, first["loc"])) if first["loc"][0] == "columns" else name
         owners = [tag for tag, model in MODEL_SECTIONS.items() if key in model.model_fields]
         if name == f"model.{key}" and owners:
             return (

@@ -255,6 +255,10 @@ def test_unknown_section():
         job(modle={"nu": 0.1})
 
 
+def test_a_column_with_a_scale_needs_a_kind():
+    refused("columns.spent.kind is required", columns={"spent": {"scale": "log"}})
+
+
 @pytest.mark.parametrize("field", ["input.path", "output.path"])
 def test_required(field):
     content = {"input": {"path": "a"}, "output": {"path": "b"}}
