@@ -100,7 +100,7 @@ def test_plain_python_gives_the_same():
         fields = (sums.mass, sums.first, sums.second, sums.counts)
         likelihoods = form(
             s.X, s.levels, s.starts, s.present, s.missing, np.log(mixture.weights), mixture.means,
-            mixture.covariances, np.log(mixture.chances), rows.first_level, False, posterior,
+            mixture.covariances, np.log(mixture.chances), mixture.first_level, False, posterior,
             *fields,
         )  # fmt: skip
         found.append((likelihoods, posterior, *fields))
@@ -224,7 +224,7 @@ def test_expectation_maximisation_alternates_both_steps(form, shape):
         expected = NormalMixture.of(sums, rows.n_levels, prior, expected.axes)
     s = rows.sorted
     likelihood = form(
-        s.X, s.levels, s.starts, s.present, s.missing, rows.first_level, rows.n_levels,
+        s.X, s.levels, s.starts, s.present, s.missing, start.first_level, rows.n_levels,
         prior.scatter, prior.shares, before.mass, before.first, before.second, before.counts,
         *start.parameters, 3, -np.inf,
     )  # fmt: skip

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from distsvc.models.rows.agreement import SAME_ANSWER
+from distsvc.models.rows.agreement import SAME_ANSWER, rand_indices
+from distsvc.models.rows.numbering import ranks_by_size
 from distsvc.models.rows.threads import one_thread
-from distsvc.models.support_vector.level_tree.proposals import rand_indices
 
 STARTS = 10
 """Number of runs of k-means, each with its own random start."""
@@ -31,8 +31,7 @@ def about_centres(
         ]
     best = int(np.argmin([one.inertia_ for one in found]))
     agreement = rand_indices([found[best].labels_, *(one.labels_ for one in found)])[0, 1:]
-    order = np.argsort(-np.bincount(found[best].labels_, minlength=k), kind="stable")
-    number = np.empty(k, np.int32)
-    number[order] = np.arange(k)
+    number = ranks_by_size(np.bincount(found[best].labels_, minlength=k))
+    order = np.argsort(number)
     centres = np.ascontiguousarray(found[best].cluster_centers_[order], np.float32)
     return centres, number[found[best].labels_], float((agreement > SAME_ANSWER).mean())

@@ -34,6 +34,9 @@ from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
 from distsvc.models.support_vector.level_tree.proposals import rand_index
 
+LEVEL_TREE, GRAPH, CENTRES, MIXTURE = "support-vector", "graph", "centres", "mixture"
+"""Views, as in `AutoClustering.algorithm_`."""
+
 SEARCH_ROWS, DECISION_ROWS = 2_000, 5_000
 """Maximum number of pilot rows in the search for mixtures, and in the comparison of proposals."""
 
@@ -42,7 +45,10 @@ FINAL_STEPS, FINAL_TOLERANCE = 20, 1e-4
 from the previous labels."""
 
 BETTER_THAN_ONE = 1.0
-"""Minimum z statistic of the mixture of normals against one population, if clusters overlap."""
+"""Minimum z statistic of the best mixture of normals against one population.
+
+It is asked of mixtures whose clusters overlap.
+"""
 
 SIGNIFICANT = 3.8
 """Minimum z statistic of another answer that replaces the previous one.
@@ -53,9 +59,11 @@ It is the 5 % level for all nights of a year: 365 tests (Bonferroni).
 DRAWN, HALVES = 0, 1
 """Salts of the random numbers that draw clusters, and that divide rows into halves."""
 
+FOLLOWED = "The clusters of the previous run were found again and kept."
+
 VIEW_WORDS = {
-    "graph": "a graph of near rows",
-    "mixture": "a mixture of normals and categories",
+    GRAPH: "a graph of near rows",
+    MIXTURE: "a mixture of normals and categories",
 }
 
 
@@ -66,7 +74,7 @@ class PartitionProposal:
     Attributes
     ----------
     view : str
-        "mixture" or "graph".
+        As in `distsvc.models.automatic.views.ViewAnswer`.
     labels : ndarray of shape (m,), int
         Clusters of the rows.
     drawn : ndarray of shape (m,), int
@@ -76,9 +84,11 @@ class PartitionProposal:
     make : callable
         Returns the rule of the partition.
     levels : LevelSets or None
-        Level sets of the graph's tree, if it made the partition.
+        Level sets of the level tree, if one made the partition.
     quality : Quality
         Set by `decide`.
+    support : float
+        Share of the models, or of the runs of k-means, that find the partition.
 
     """
 
@@ -88,6 +98,7 @@ class PartitionProposal:
     make: Callable[[], Rule]
     levels: LevelSets | None = None
     quality: Quality = field(default_factory=lambda: Quality(np.zeros(0), 0))
+    support: float = 1.0
 
     @property
     def n_clusters(self) -> int:
@@ -97,7 +108,7 @@ class PartitionProposal:
 
 @dataclass(frozen=True)
 class Mixtures:
-    """Proposals of mixtures, one cluster, and the quality of the best mixture of normals."""
+    """Proposals of mixtures, one cluster, and the quality of the best mixture as it was fitted."""
 
     proposals: list[PartitionProposal]
     one: PartitionProposal
@@ -121,7 +132,7 @@ class ViewDecision:
     followed : bool
         Whether the previous run's answer was kept.
     rejected : list of PartitionProposal
-        Proposals whose clusters overlap, if the mixture of normals is not better than one.
+        Proposals whose clusters overlap, if no mixture of normals is better than one population.
 
     """
 
@@ -139,7 +150,7 @@ class ViewDecision:
 
     @property
     def rival(self) -> PartitionProposal | None:
-        """The proposal with another number of clusters that comes closest to the answer.
+        """The proposal with another number of clusters that is most likely better than the answer.
 
         It may have been rejected. None if all proposals have as many clusters as the answer.
         """
@@ -153,9 +164,9 @@ class ViewDecision:
 
     @property
     def overlap(self) -> float | None:
-        """Share of the rows that are expected to belong to another cluster.
+        """Expected share of rows in a wrong cluster, by the populations' posteriors.
 
-        None if clusters drawn anew by the populations' posteriors would be the same answer.
+        None if clusters hardly overlap: those drawn from the posteriors would be the same answer.
         """
         chances = self.best.quality.posterior
         if chances is None or expected_rand_index(self.best.labels, chances) > SAME_ANSWER:
@@ -172,7 +183,7 @@ class ViewDecision:
     def why(self) -> str:
         """Return the reason in sentences."""
         if self.followed:
-            return "The clusters are those of the run before, found again in these rows."
+            return FOLLOWED
         if self.best.n_clusters == 1:
             return (
                 "One population whose columns depend on each other describes the table at least as "
@@ -206,7 +217,7 @@ def mixture_proposals(
     latent : ndarray of shape (n, r), float
         The same rows as continuous variables, for starts by k-means.
     row_numbers : ndarray of shape (n,), int64
-        Numbers of the rows in the table: random numbers are theirs, whatever the seed.
+        Numbers of the rows in the table, from which their random numbers follow.
     n_clusters : int or None
         Number of clusters; None to propose several numbers.
     n_jobs : int or None
@@ -233,7 +244,7 @@ def mixture_proposals(
         drawn = (np.cumsum(posterior, axis=1) < uniforms).sum(axis=1)
         make = partial(_final_rule, rows, mixture, cluster, make_rule, before)
         drawn = np.minimum(drawn, posterior.shape[1] - 1)
-        return PartitionProposal("mixture", posterior.argmax(axis=1), drawn, make)
+        return PartitionProposal(MIXTURE, posterior.argmax(axis=1), drawn, make)
 
     proposals = [
         proposal(mixture, cluster, posterior)
@@ -242,11 +253,8 @@ def mixture_proposals(
     ]
     if n_clusters is None:
         least = least_mass(m, 1)  # fewer rows are outliers and no cluster, as in level trees
-
-        def large(some: list[PartitionProposal]) -> list[PartitionProposal]:
-            return [each for each in some if np.bincount(each.labels).min() >= least]
-
-        proposals, shape = large(proposals), found.best.mixture.shape
+        proposals = [each for each in proposals if np.bincount(each.labels).min() >= least]
+        shape = found.best.mixture.shape
         labels = [each.labels[:n_fitted] for each in proposals]
         again = _agreement_of_halves(labels, fitted_rows, latent, row_numbers, shape, n_jobs)
         bound = min(SAME_ANSWER, again.max(initial=0.0))
@@ -254,7 +262,7 @@ def mixture_proposals(
         if start is not None and len(np.unique(start.cluster)) > 1:
             start, mixture, cluster, posterior = _continued(start, first, shape, least)
             proposals.append(proposal(mixture, cluster, posterior, start.mixture))
-    one = proposal(found.single.mixture, np.zeros(1, np.int64), np.ones((m, 1)))
+    one = proposal(found.best_of_each[0].mixture, np.zeros(1, np.int64), np.ones((m, 1)))
     best = found.best.mixture
     return Mixtures(proposals, one, Quality(best.likelihoods(first), best.n_parameters))
 
@@ -309,9 +317,10 @@ def _agreement_of_halves(
 def _continued(
     start: MixtureStart, rows: MixtureRows, shape: Shape, least: float
 ) -> tuple[MixtureStart, NormalMixture, np.ndarray, np.ndarray]:
-    """Return the start, the mixture that EM finds from it, its clusters, and posteriors of rows.
+    """Run EM from a start; leave out clusters of fewer than `least` rows, and run it again.
 
-    Clusters of fewer than `least` rows are gone: they are left out of another start.
+    Returns the last start, the mixture, the clusters of its components, and the posteriors (n, k)
+    of clusters.
     """
     prior = Prior.of(rows)
     while True:
@@ -352,7 +361,10 @@ def _final_rule(
     make_rule: Callable[[NormalMixture, np.ndarray, np.ndarray], Rule],
     before: NormalMixture | None = None,
 ) -> Rule:
-    """Return the rule of a mixture after EM on all rows; the largest cluster is the first."""
+    """Return the rule of a mixture, after EM on all rows if it was fitted to fewer.
+
+    The largest cluster is the first.
+    """
     if len(rows) > SEARCH_ROWS:
         mixture, _ = fitted(rows, mixture, Prior.of(rows), FINAL_STEPS, FINAL_TOLERANCE, before)
     posterior = mixture.posterior(rows)
@@ -398,15 +410,15 @@ def decide(
 
     as_normals = mixtures.normals.better_than(one.quality)
 
-    def may_be_classes(each: PartitionProposal) -> bool:
-        if each.view != "mixture" or n_clusters is not None or as_normals > BETTER_THAN_ONE:
+    def beats_one_population(each: PartitionProposal) -> bool:
+        if each.view != MIXTURE or n_clusters is not None or as_normals > BETTER_THAN_ONE:
             return True
         return rand_index(each.labels, each.drawn) > SAME_ANSWER
 
     proposals: list[PartitionProposal] = []
     rejected: list[PartitionProposal] = []
     for each in (*trees, *mixtures.proposals):
-        accepted = may_be_classes(each)
+        accepted = beats_one_population(each)
         each.labels, each.drawn = each.labels[:m], each.drawn[:m]
         each.quality = quality_of(data, np.unique(each.drawn, return_inverse=True)[1])
         (proposals if accepted else rejected).append(each)
@@ -446,7 +458,7 @@ def _like_before(
 ) -> PartitionProposal | None:
     """Return the proposal most like the previous labels (m,); None if none is the same answer.
 
-    It is usually the one that goes on from these labels.
+    It is usually the one whose fit started from these labels.
     """
     if len(np.unique(before)) == 1:
         return next((each for each in proposals if each.n_clusters == 1), None)

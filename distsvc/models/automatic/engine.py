@@ -18,6 +18,7 @@ import numpy as np
 
 from distsvc.inputs.mixed import MOST_LEVELS
 from distsvc.job.parameters import check_parameters, completed
+from distsvc.models.automatic.decision import GRAPH
 from distsvc.models.automatic.modelled_views import (
     LEAST_GRAPH_STANDING,
     ModelledRows,
@@ -25,7 +26,7 @@ from distsvc.models.automatic.modelled_views import (
 )
 from distsvc.models.automatic.previous import PreviousAnswer
 from distsvc.models.automatic.stored_views import StoredViews
-from distsvc.models.automatic.views import GRAPH, ViewAnswer
+from distsvc.models.automatic.views import ViewAnswer
 from distsvc.models.columns.maps import GivenColumn
 from distsvc.models.columns.model import ColumnModel
 from distsvc.models.engine import Engine
@@ -40,19 +41,22 @@ from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
 
 MAX_MODELLED = 100
-"""Maximum number of columns that are modelled: the time of a mixture grows with its square."""
+"""Maximum number of columns that are modelled, unless one has categories or missing values.
+
+The time of a mixture grows with the square of the number.
+"""
 
 SAME_LENGTH = 1e-2
-"""Maximum range of the squared lengths of rows that are vectors, relative to their variance."""
+"""Maximum range of the squared norms of normalised rows, relative to the rows' variance."""
 
 
 def stays_as_stored(X: np.ndarray, nominal: np.ndarray) -> bool:
     """Return True if the columns of rows X (m, d) stay as stored.
 
     Tables with categories or missing values are always modelled. Other tables stay as stored in
-    these cases: at most `FLAT` columns, one of them with more values than a category has levels;
-    rows that are vectors of one length; more than `MAX_MODELLED` columns; or a few points with many
-    rows each, unless the points are all combinations of the columns' values.
+    these cases: at most `FLAT` columns, at least one of them with more values than a category has
+    levels; normalised rows; more than `MAX_MODELLED` columns; or a few points with many rows each,
+    unless the points are all combinations of the columns' values.
     """
     if nominal.any() or np.isnan(X).any():
         return False
@@ -70,8 +74,8 @@ def stays_as_stored(X: np.ndarray, nominal: np.ndarray) -> bool:
 class AutomaticEngine(Engine):
     """The engines of all views; `choose` decides among them."""
 
-    centre: np.ndarray  # (d,) float64, the origin of the rows that learners see
-    pilot: np.ndarray  # (m, d) float32, centred
+    centre: np.ndarray  # (r,) float64, the mean of the pilot's rows as learners see them
+    pilot: np.ndarray  # (m, r) float32, centred
     trees: dict[str, Any]  # all parameters of the level trees, by name
     modelled: ModelledRows | None = None  # the pilot's rows, if columns are modelled
     # Set by `choose`:
@@ -115,7 +119,7 @@ class AutomaticEngine(Engine):
         """Model the columns of stored pilot rows X (m, d) with keys (m,).
 
         Return None if the columns stay as stored (`stays_as_stored`), or if none of them varies.
-        With a model, `set_pilot` takes the pilot's latent variables. `nominal` (d,) bool marks
+        With a model, `set_pilot` takes the pilot's rows of `learned`. `nominal` (d,) bool marks
         columns with codes of categories. `given` are kinds and scales from the job file, and
         `before` is the model of the previous run.
         """
@@ -204,7 +208,7 @@ class AutomaticEngine(Engine):
         return self._cuts[n_clusters]
 
     def numbers(self, levels: LevelSets) -> np.ndarray | None:
-        """Return the rule's label (k,) of each cluster of `levels`; None if they are equal."""
+        """Return the rule's label (k,) of each cluster of `levels`; None if both are the same."""
         return self.graph.numbers(levels) if self.answer.view == GRAPH else None
 
     def fitted_facts(self) -> Facts:

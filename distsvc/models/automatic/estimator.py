@@ -29,10 +29,10 @@ class AutoClustering(MixedClusterEstimator):
     partitions; one cluster is a proposal, too. The answer is the partition whose clusters, each
     described as one population, have the highest BIC.
 
-    Numbers are not modelled if there are at most three columns, one of them continuous, or more
-    than 100, or if all rows have one length. Features should then be on comparable scales. Level
-    trees of the columns and of the graph decide by their scores, and with `n_clusters` k-means is
-    a third proposal.
+    Without categories and missing values, columns are not modelled if there are at most three, at
+    least one of them continuous, or more than 100; nor if rows are normalised, or are a few points
+    with many rows each. Features should then be on comparable scales. Level trees of the columns
+    and of the graph decide by their standings, and with `n_clusters` k-means is a third proposal.
 
     Parameters
     ----------
@@ -50,8 +50,7 @@ class AutoClustering(MixedClusterEstimator):
         Minimum number of rows of a cluster; a smaller one is merged into its nearest cluster. In
         larger tables, sizes are estimated on 10,000 rows.
     n_jobs : int or None, default=None
-        Threads, for the models of both families and for blocks of rows; as in
-        `SupportVectorClustering`.
+        Threads, for models, mixtures and blocks of rows; as in `SupportVectorClustering`.
     verbose : int, default=0
         If 1 or more, `fit` prints the duration of each phase.
     random_state : int, RandomState or None, default=None
@@ -75,13 +74,14 @@ class AutoClustering(MixedClusterEstimator):
     why_ : str
         Reason for the choice of the view, in sentences.
     agreement_ : float
-        Probability that another sample of the table gives this answer, up to an adjusted Rand index
-        of 0.8. It is the probability that the answer is better than the next different proposal
-        (Vuong 1989). If columns are not modelled, it is estimated as by `SupportVectorClustering`;
-        with `n_clusters` it is then the share of the models, or of the runs of k-means, with this
-        answer.
+        Estimated probability that another sample of the table gives this answer, up to an adjusted
+        Rand index of 0.8. If columns are modelled, this is the probability by Vuong's (1989) test
+        that the answer is better than the next different proposal. Otherwise it is estimated as by
+        `SupportVectorClustering`; with `n_clusters` it is then the share of the models, or of the
+        runs of k-means, with this answer.
     likeness_ : float or None
-        Adjusted Rand index of the answer and the next different proposal; None if there is none.
+        Adjusted Rand index of the answer and the next different proposal, if columns are modelled;
+        otherwise of the answers of columns and graph. None if there is only one.
     notes_ : list of str
         Remarks on the fit; also issued as warnings by `fit`.
 
@@ -209,7 +209,7 @@ class AutoClustering(MixedClusterEstimator):
             both(partial(engine.learn_graph, X, keys), engine.learn_mixtures, self.n_jobs)
 
     def _take(self, engine: AutomaticEngine, pilot: np.ndarray, n_rows: int) -> None:
-        """Let the engine choose, and publish the answer; `pilot` (m, d) are some of the rows."""
+        """Choose the answer and set the fitted attributes; `pilot` (m, d) are stored pilot rows."""
         engine.choose()
         self._forget_rows()
         self._engine = engine

@@ -10,6 +10,7 @@ from scipy.spatial import cKDTree
 
 from distsvc.models.automatic.decision import (
     DECISION_ROWS,
+    GRAPH,
     Mixtures,
     PartitionProposal,
     ViewDecision,
@@ -18,7 +19,7 @@ from distsvc.models.automatic.decision import (
 )
 from distsvc.models.automatic.previous import PreviousAnswer
 from distsvc.models.automatic.rule import MixtureRule, of_latent
-from distsvc.models.automatic.views import GRAPH, ViewAnswer, Views
+from distsvc.models.automatic.views import ViewAnswer, Views
 from distsvc.models.columns.model import ColumnModel
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.graph.landmarks import LandmarkRule
@@ -86,7 +87,7 @@ def _as_stored(
 
 
 class ModelledViews(Views):
-    """A mixture and a graph, which has learned before `choose`.
+    """Mixtures and a graph; the graph has to learn before `choose`.
 
     `origin` (D,) is the origin of prepared rows. `before` is the previous run's answer.
     """
@@ -162,18 +163,16 @@ class ModelledViews(Views):
         layout = self.rows.columns.layout
         return MixtureRule.of(mixture, layout, self.origin, cluster, self.scored(labels))
 
-    def _graph_levels(self, n_clusters: int | None) -> LevelSets:
-        levels = self.graph.tree.levels
-        return levels if n_clusters is None else levels.cut(n_clusters)
-
     def _graph_proposals(self, n_clusters: int | None) -> list[PartitionProposal]:
         """Return the partition of the graph's level tree, if it has several clusters.
 
-        The previous answer is another one, if it was one by a graph.
+        The previous answer is another proposal, if landmarks gave it.
         """
         if not self.has_graph:
             return []
-        levels = self._graph_levels(n_clusters)
+        levels = self.graph.tree.levels
+        if n_clusters is not None:
+            levels = levels.cut(n_clusters)
         proposals = []
         if n_clusters is not None or levels.answer.n_clusters > 1:
             labels = self.graph_labels(levels)
@@ -187,11 +186,11 @@ class ModelledViews(Views):
         return proposals
 
     def _rule_before(self, before: PreviousAnswer, labels: np.ndarray, numbers: np.ndarray) -> Rule:
-        """Return the rule that goes on from the previous landmarks.
+        """Return the rule of the previous landmarks, relative to tonight's origin.
 
-        These stay as long as all columns keep their models. Otherwise landmarks are the graph's
-        points, with the labels (m,) of the first pilot rows. The previous clusters have the new
-        `numbers` (k,), -1 if they are gone.
+        If a column has another model, landmarks are the points of tonight's graph, with the labels
+        (m,) of the first pilot rows. The previous clusters have the new `numbers` (k,), -1 if they
+        are gone.
         """
         first = np.unique(self.graph.point_of, return_index=True)[1]
         own = labels[first[first < len(labels)]]
@@ -218,8 +217,8 @@ class ModelledViews(Views):
 def continued(labels: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return labels (m,) of the first rows (n, d), numbered from 0, the largest cluster first.
 
-    Also returns the new numbers (k,) int32 of the clusters. A cluster of fewer rows than a proposal
-    may have is gone: its number is -1, and its rows get the label of the nearest other row.
+    Also returns the new numbers (k,) int32 of the clusters. A cluster of fewer rows than
+    `least_mass` is dropped: its number is -1, and its rows get the label of the nearest other row.
     """
     sizes = np.bincount(labels)
     stays = sizes >= min(least_mass(len(labels), 1), sizes.max())

@@ -24,7 +24,8 @@ class MixtureStart:
     cluster : ndarray of shape (K,), int64
         Clusters of the components.
     mixture : NormalMixture or None
-        The previous run's mixture, whose components these are.
+        The previous run's mixture, whose components these are; None if each component is a cluster
+        of the previous run.
 
     """
 
@@ -46,7 +47,8 @@ class PreviousAnswer:
     origin : ndarray of shape (D,), float64
         The origin of the rows that the rule takes.
     columns : ColumnModel or None
-        Models of tonight's columns in the previous run; None if they were used as stored.
+        The previous run's models, in the order of tonight's columns; None if columns stayed as
+        stored.
     latent : ndarray of shape (r,), int64, or None
         Latent variables in the rows that the rule takes; None without a model.
 
@@ -60,11 +62,11 @@ class PreviousAnswer:
 
     @property
     def by_landmarks(self) -> bool:
-        """Whether landmarks of a graph gave the labels."""
+        """Whether landmarks gave the labels: those of a graph, or the centres of k-means."""
         return isinstance(self.rule, LandmarkRule)
 
     def takes_rows_of(self, columns: ColumnModel) -> bool:
-        """Whether the rule takes rows prepared by tonight's models: all columns kept theirs."""
+        """Whether all columns kept their models, so that the rule takes tonight's prepared rows."""
         return (
             self.columns is not None
             and self.latent is not None
@@ -74,7 +76,7 @@ class PreviousAnswer:
         )
 
     def start(self, rows: MixtureRows, layout: PreparedLayout) -> MixtureStart:
-        """Return the start of a mixture for rows (n,), at most m.
+        """Return the start of a mixture for the first n <= m pilot rows.
 
         If a mixture of the same columns was the answer, the start is this mixture. Otherwise each
         cluster is a component, and the posteriors are 0 and 1.

@@ -26,7 +26,7 @@ class MixtureRule(Scored, Rule):
     weights, means, covariances, chances, n_levels : ndarray
         As in `NormalMixture`; means are relative to the origin of prepared rows.
     numbers, absent : ndarray of shape (p,), int64
-        Prepared columns that hold numbers, and columns that are not 0 where the number is missing.
+        Prepared columns that hold numbers, and columns that are 0 unless the number is missing.
     levels : ndarray of shape (q,), int64
         Prepared columns that hold levels of categories, -1 where missing.
     cluster : ndarray of shape (K,), int32
@@ -61,7 +61,7 @@ class MixtureRule(Scored, Rule):
         """Return the rule of a mixture with the clusters (K,) of its components.
 
         `origin` (D,) is subtracted from the means, since prepared rows are relative to it. `scored`
-        are the fields of `Scored`, given for latent variables only.
+        are the fields of `Scored` for latent variables.
         """
         own = ("weights", "covariances", "chances", "n_levels")
         rule = cls(
@@ -109,7 +109,9 @@ class MixtureRule(Scored, Rule):
         d = self.components.shape[1]
         for name in ("numbers", "absent", "levels"):
             if (getattr(self, name) >= d).any():
-                raise DataError(f"array {name}: expected places below {d}, found a higher one")
+                raise DataError(
+                    f"array {name}: expected column numbers below {d}, found a higher one"
+                )
         if self.covariances.shape[1] not in (1, self.means.shape[1]):
             raise DataError(
                 f"array covariances: expected 1 or {self.means.shape[1]} rows, found "

@@ -1,22 +1,29 @@
 """Choice among views of a table whose columns stay as stored.
 
-Level trees of the columns and of the graph each vote on an answer. The view with the higher score
-is chosen. If the number of clusters is given, k-means is a third view, and the highest merit
-decides: even clusters that separate few near rows.
+Level trees of the columns and of the graph each vote on an answer. The view with the higher
+standing is chosen. If the number of clusters is given, k-means is a third view, and the highest
+merit decides: clusters of even sizes that separate few near rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from distsvc.kernels.projection import project
 from distsvc.models.automatic.centres import about_centres
-from distsvc.models.automatic.views import CENTRES, GRAPH, LEVEL_TREE, ViewAnswer, Views
-from distsvc.models.graph.coordinates import Without
+from distsvc.models.automatic.decision import (
+    CENTRES,
+    FOLLOWED,
+    GRAPH,
+    LEVEL_TREE,
+    PartitionProposal,
+)
+from distsvc.models.automatic.views import ViewAnswer, Views
+from distsvc.models.graph.coordinates import MOST_COORDINATES, Without
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.rows.agreement import SAME_ANSWER
@@ -38,80 +45,48 @@ from distsvc.models.support_vector.level_tree.proposals import (
 OF_EACH = 5
 """Minimum number of pilot rows per cluster, below which k-means is not tried."""
 
-DIVIDED = {
-    LEVEL_TREE: "along few directions of the columns",
-    GRAPH: "along a graph of near rows",
-    CENTRES: "about centres",
-}
+METHODS = {LEVEL_TREE: "columns", GRAPH: "neighbour graph", CENTRES: "k-means"}
 
 CLEAR = 1.0
-"""Minimum score of the columns' winner to be chosen without considering the graph."""
+"""Minimum standing of the columns' answer to be chosen, whatever the graph's is."""
 
 ENOUGH = 1.2
-"""Minimum sum of the relative scores of columns and graph, for several clusters.
+"""Minimum sum of the relative standings of columns and graph, for several clusters.
 
-A relative score is a winner's score divided by the minimum for its view alone. The sum varies less
-between samples than the score of one view.
+A relative standing is divided by the minimum for its view alone. The sum varies less between
+samples than the standing of one view.
 """
 
 ENOUGH_ALONE = 3.5
-"""Minimum relative score of the columns if there is no graph.
+"""Minimum relative standing of the columns if there is no graph.
 
-Most such tables are lattices, where independent columns of few values reach high scores.
+Most such tables are lattices, where independent columns of few values reach high standings.
 """
 
 ENOUGH_IN_PIECES = 0.5 * ENOUGH
-"""Minimum relative score of the columns if the graph is in pieces.
+"""Minimum relative standing of the columns if the graph is in pieces.
 
 It is low, because the graph of a table without clusters is never in pieces.
 """
 
 NO_GRAPH = {
-    Without.FEW: "Few rows differ, so there is no graph of near rows.",
+    Without.FEW: "The table has few distinct rows, so there is no neighbour graph.",
     Without.LATTICE: (
         "Columns have few values, and many rows are equally near to each other, so there is no "
-        "graph of near rows."
+        "neighbour graph."
     ),
     Without.PIECES: (
-        "The graph of near rows is in more pieces than a view of it can show, so the columns alone "
-        "divide the table."
+        f"The neighbour graph has more than {MOST_COORDINATES} pieces, so the columns decided "
+        "alone."
     ),
 }
-
-
-@dataclass(frozen=True)
-class Division:
-    """A partition into a given number of clusters.
-
-    Attributes
-    ----------
-    labels : ndarray of shape (m,), int
-        Clusters of the pilot's first rows.
-    support : float
-        Share of the models, or of the runs of k-means, that find the partition.
-    make : callable
-        Returns the rule.
-    levels : LevelSets or None
-        Level sets of the partition; None for k-means.
-
-    """
-
-    labels: np.ndarray
-    support: float
-    make: Callable[[], Rule]
-    levels: LevelSets | None = None
-
-    @property
-    def n_clusters(self) -> int:
-        """Number of clusters with rows."""
-        return len(np.unique(self.labels))
 
 
 class StoredViews(Views):
     """Level trees of the columns and of the graph, which have learned."""
 
     merits: Mapping[str, float]  # `merit_of` of each view's partition into `n_clusters`
-    evidence: float  # sum of relative scores over its minimum; several clusters from 1 on
+    evidence: float  # sum of relative standings over its minimum; several clusters from 1 on
 
     def __init__(self, levels: LevelTreeEngine, graph: GraphEngine):
         super().__init__(levels.pilot, levels.ensemble.components, graph, levels.parameters.nu)
@@ -172,11 +147,10 @@ class StoredViews(Views):
         self.merits = self._merits(divisions)
         view = max(self.merits, key=self.merits.__getitem__)
         best = divisions[view]
-        listed = ", ".join(f"{merit:.2f} {DIVIDED[name]}" for name, merit in self.merits.items())
+        listed = ", ".join(f"{METHODS[name]} {merit:.2f}" for name, merit in self.merits.items())
         why = (
-            f"{best.n_clusters} clusters are wanted. Divisions into so many are measured by how "
-            "even the clusters are and how few near rows they part: higher is better. The best are "
-            f"{DIVIDED[view]} ({listed})."
+            f"You asked for {best.n_clusters}. Methods were compared by balance and by neighbours "
+            f"separated, higher is better: {listed}."
         )
         return ViewAnswer(
             view=view,
@@ -195,25 +169,26 @@ class StoredViews(Views):
         answers = self.answers
         if not self._asked_graph:
             return (
-                "The level tree of support vector clustering sees a table of few columns, or of "
-                "few different rows, whole, and nothing else is asked."
+                "The table has few columns or few distinct rows, so the level tree of its columns "
+                "decided alone."
             )
         if GRAPH not in answers:
             assert self.graph.without is not None
             return NO_GRAPH[self.graph.without]
         if followed:
-            return "The clusters are those of the run before, found again in tonight's rows."
-        own, other = answers[LEVEL_TREE].standing, answers[GRAPH].standing
-        both = f"the columns stand at {own:.2f}, the graph at {other:.2f}"
+            return FOLLOWED
+        own, other = (f"{answers[name].standing:.2f}" for name in (LEVEL_TREE, GRAPH))
         if all(answer.n_clusters == 1 for answer in answers.values()):
-            return f"Neither view shows clusters that can be told from chance: {both}."
+            return (
+                f"Neither the columns ({own}) nor the neighbour graph ({other}) showed clusters "
+                "beyond chance."
+            )
         if view == GRAPH:
-            return f"Rows hang together along a graph of near rows: {both}."
-        clear = "clearly" if own >= CLEAR else "more clearly than the graph"
-        return f"Density along few directions divides the table {clear}: {both}."
+            return f"The neighbour graph ({other}) decided; the columns scored {own}."
+        return f"The columns ({own}) decided; the neighbour graph scored {other}."
 
     def _weigh(self) -> None:
-        """Decide by the scores of both views whether there are several clusters.
+        """Decide by the standings of both views whether there are several clusters.
 
         Without a graph to try, the level tree of the columns decides alone.
         """
@@ -230,13 +205,13 @@ class StoredViews(Views):
 
     @property
     def _enough(self) -> float:
-        """The minimum sum of relative scores for several clusters."""
+        """The minimum sum of relative standings for several clusters."""
         if self.has_graph:
             return ENOUGH
         return ENOUGH_IN_PIECES if self.graph.without == Without.PIECES else ENOUGH_ALONE
 
     def _clearest(self, answers: Mapping[str, Answer]) -> str:
-        """Return the columns if their score reaches `CLEAR`, else the view that scores highest."""
+        """Return the columns if their standing reaches `CLEAR`, else the view with the highest."""
         standing = {name: one.standing for name, one in answers.items() if one.n_clusters > 1}
         if not standing or standing.get(LEVEL_TREE, 0.0) >= CLEAR:
             return LEVEL_TREE
@@ -250,11 +225,11 @@ class StoredViews(Views):
         return chance_of_one(self.evidence)
 
     def _followed(self, view: str, winners: Mapping[str, Answer]) -> str | None:
-        """Return the view that keeps the previous run's answer, None if another is clearly better.
+        """Return the view that keeps the previous run's answer; None if it is replaced.
 
-        The returned view has the highest adjusted Rand index with the previous labels. A new answer
-        replaces the previous one in two cases: that view's models also prefer another answer, or
-        both views agree on the new answer and one of them prefers it clearly.
+        The view has the highest adjusted Rand index with the previous labels. The answer is
+        replaced in two cases: the winner is clearly better and so is another answer of this view,
+        or both views agree on the new answer and one of them clearly prefers it.
         """
         like = {name: one.likeness for name, one in winners.items() if one.likeness is not None}
         if not like:
@@ -275,14 +250,15 @@ class StoredViews(Views):
         likeness = self.likeness
         return likeness is not None and likeness > SAME_ANSWER
 
-    def _divisions(self, n_clusters: int) -> dict[str, Division]:
+    def _divisions(self, n_clusters: int) -> dict[str, PartitionProposal]:
         """Return the partitions into `n_clusters` clusters by view: level trees and k-means."""
         found = {}
         for name, tree in self.trees.items():
             levels = tree.levels.cut(n_clusters)
             own = self.graph_labels if name == GRAPH else self._columns_labels
             make = partial(self._rule_of, name, levels)
-            found[name] = Division(own(levels), levels.answer.support, make, levels)
+            labels, support = own(levels), levels.answer.support
+            found[name] = PartitionProposal(name, labels, labels, make, levels, support=support)
         points = project(self.pilot, self.axes)
         if n_clusters * OF_EACH > len(points):
             return found
@@ -293,9 +269,10 @@ class StoredViews(Views):
             scored = self.scored(labels)
             return LandmarkRule.of(self.axes, centres, number, points, labels, scored)
 
-        return found | {CENTRES: Division(labels, support, about)}
+        centred = PartitionProposal(CENTRES, labels, labels, about, support=support)
+        return found | {CENTRES: centred}
 
-    def _merits(self, divisions: Mapping[str, Division]) -> dict[str, float]:
+    def _merits(self, divisions: Mapping[str, PartitionProposal]) -> dict[str, float]:
         """Return the merit (`merit_of`) of each partition with the most clusters.
 
         Near rows are neighbours in all columns among the pilot's first rows.

@@ -16,8 +16,6 @@ from distsvc.models.support_vector.level_tree.level_sets import LevelSets
 from distsvc.models.support_vector.level_tree.neighbour_score import NeighbourScore
 from distsvc.models.support_vector.level_tree.rule import Scored
 
-LEVEL_TREE, GRAPH, CENTRES, MIXTURE = "support-vector", "graph", "centres", "mixture"
-
 
 @dataclass(frozen=True)
 class ViewAnswer:
@@ -32,13 +30,15 @@ class ViewAnswer:
     agreement : float
         Value of `AutoClustering.agreement_`.
     support : float
-        Share of the chosen view's models that find the answer; the agreement of a mixture.
+        Share of the chosen view's models that find the answer; the agreement if columns are
+        modelled.
     why : str
         Reason of the choice, in sentences.
     counts : dict of str to int
-        Number of clusters of each view's best proposal.
+        Number of clusters of each view's best proposal; of the chosen view alone, if columns stay
+        as stored and `n_clusters` is given.
     likeness : float or None
-        Adjusted Rand index of the answer and the next different proposal; None if there is none.
+        Value of `AutoClustering.likeness_`.
     followed : bool
         Whether the previous run's answer was kept.
     levels : LevelSets or None
@@ -64,9 +64,9 @@ class ViewAnswer:
 
 
 class Views:
-    """Centred pilot rows (m, d) float32 and their neighbour graph.
+    """Base of both choices: the centred pilot rows (m, d) float32, and their neighbour graph.
 
-    The graph may use a part of the rows. Answers are scored on projections to `components` (q, d)
+    The graph may use a part of the rows. Outlier scores are distances along `components` (q, d)
     float32. `nu` is the share of the pilot rows outside every cluster; None for the default limit.
     """
 
@@ -78,10 +78,10 @@ class Views:
     @property
     def has_graph(self) -> bool:
         """Whether there is a graph of near rows, with a level tree."""
-        return self.graph.placed and self.graph.coordinates is not None
+        return self.graph.coordinates is not None
 
     def scored(self, labels: np.ndarray) -> dict[str, Any]:
-        """Return the fields of `Scored` for clusters, given labels (m,) of the first pilot rows."""
+        """Fit outlier scores to labels (m,) of the first pilot rows; return fields of `Scored`."""
         first = project(self.pilot[: len(labels)], self.components)
         score = NeighbourScore.of(first, labels[: len(first)], self.nu)
         return Scored.fields_of(self.components, score)

@@ -1,7 +1,7 @@
 """The density of one column on the scale with the highest BIC.
 
-A stored value stands for a cell: the interval that rounds to it. Cells have
-probabilities on every scale, so the likelihoods of scales compare without a Jacobian.
+A stored value stands for a cell: the interval that rounds to it. Cells have probabilities on every
+scale, so the likelihoods of scales compare without a Jacobian.
 """
 
 from __future__ import annotations
@@ -200,8 +200,8 @@ class ColumnDensity:
 def best_density(cells: Cells, scales: list[str]) -> ColumnDensity | None:
     """Return the density with the highest BIC over scales and numbers of normals.
 
-    A scale other than the stored one must have a higher BIC with one normal, too. Return None if no
-    scale is defined for all edges of cells.
+    Any scale but "identity" must also have a higher BIC with one normal than that has. Return None
+    if no scale is defined for all edges of cells.
     """
     best: ColumnDensity | None = None
     alone: dict[str, float] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -96,10 +96,11 @@ class NumberMap:
         return None if density is None else cls._of_density(distinct, cells, density, step)
 
     def describes(self, distinct: np.ndarray, counts: np.ndarray) -> bool:
-        """Whether the map has a log-likelihood that is at least the BIC of a new one.
+        """Whether the map describes other rows at least as well as a map of their own.
 
-        It was learned from other rows than those with the distinct values (u,) and counts (u,), so
-        that it has no parameters of theirs. Values must be rounded to the same step.
+        They have the distinct values (u,) with counts (u,), which must be rounded to the same step.
+        The log-likelihood of this map has to be at least the BIC of the other: only that one has
+        parameters fitted to these rows.
         """
         places = (distinct - self.low) / self.step if self.step else np.zeros(1)
         if (np.abs(places - places.round()) > ON_GRID).any():
@@ -144,16 +145,13 @@ class NumberMap:
         if len(distinct) > MAX_CELLS:
             inner = np.linspace(0, len(distinct) - 1, MAX_CELLS).round().astype(int)
             distinct = distinct[inner]
-        low, high = self._cell_scores(distinct)
-        with np.errstate(invalid="ignore"):
-            middle = _cell_median(low, high)
+        middle = self._scores_in_cells(distinct, np.full(len(distinct), 0.5))
         mapped = interpolated(middle, self.scores, self.targets)
         rising = np.concatenate([[True], np.diff(np.maximum.accumulate(mapped)) > 1e-12])
-        fields = vars(self) | {"values": distinct[rising], "mapped": mapped[rising]}
-        return NumberMap(**fields)
+        return replace(self, values=distinct[rising], mapped=mapped[rising])
 
-    def _cell_scores(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the normal scores (n,) of the lower and upper ends of the cells of x (n,)."""
+    def _scores_in_cells(self, x: np.ndarray, shares: np.ndarray) -> np.ndarray:
+        """Return the normal scores (n,) at shares (n,) of the probabilities of the cells of x."""
         half = 0.5 * self.step
         scale = SCALES[self.scale]
         low, high = scale(x - half), scale(x + half)
@@ -162,7 +160,8 @@ class NumberMap:
         if half:
             low = np.where(x <= self.low + half, -np.inf, low)
             high = np.where(x >= self.high - half, np.inf, high)
-        return self._scores_at(low), self._scores_at(high)
+        with np.errstate(invalid="ignore"):
+            return _between(self._scores_at(low), self._scores_at(high), shares)
 
     def _scores_at(self, place: np.ndarray) -> np.ndarray:
         """Return the normal scores (n,) of places on the scale, which may be infinite."""
@@ -197,9 +196,7 @@ class NumberMap:
         """Return the mapped values (n,) of x (n,): middles of cells, or draws by uniforms (n,)."""
         if uniforms is None:
             return self.medians(x)
-        low, high = self._cell_scores(x)
-        with np.errstate(invalid="ignore"):
-            scores = _between(low, high, uniforms)
+        scores = self._scores_in_cells(x, uniforms)
         return bent(interpolated(scores, self.scores, self.targets))
 
     def stored(self, x: np.ndarray, uniforms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -208,9 +205,7 @@ class NumberMap:
         `mapped_to` maps the same draws. A slope is the derivative of a draw by its mapped value.
         Both are infinite if a draw from an open cell exceeds the largest float.
         """
-        low, high = self._cell_scores(x)
-        with np.errstate(invalid="ignore"):
-            scores = _between(low, high, uniforms)
+        scores = self._scores_in_cells(x, uniforms)
         place = interpolated(scores, self.scores, self.places)
         mapped = interpolated(scores, self.scores, self.targets)
         piece = np.searchsorted(self.scores, scores, side="right") - 1
@@ -293,15 +288,10 @@ def bent(z: np.ndarray) -> np.ndarray:
     return out
 
 
-def _cell_median(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Return the median normal scores of cells between two scores."""
-    return _between(low, high, np.full(len(low), 0.5))
-
-
 def _lower_tail(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return a mask of cells in the upper tail, and the scores of all ends, mirrored for these.
+    """Mirror the cells in the upper tail, whose probabilities near 1 would lose their digits.
 
-    Probabilities near 1 would lose their digits.
+    Returns a mask (n,) of these cells, and the scores (n,) of the lower and upper ends of all.
     """
     upper = low > -high
     return upper, np.where(upper, -high, low), np.where(upper, -low, high)

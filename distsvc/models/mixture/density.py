@@ -36,11 +36,6 @@ class MixtureRows:
         return len(self.X)
 
     @cached_property
-    def first_level(self) -> np.ndarray:
-        """Place (q,) int64 of the first level of each category among all levels."""
-        return np.cumsum(np.append(0, self.n_levels))[:-1].astype(np.int64)
-
-    @cached_property
     def sorted(self) -> SortedRows:
         """The rows, grouped by their pattern of missing numbers."""
         n, p = self.X.shape
@@ -113,7 +108,7 @@ class MixtureSums:
 
 @dataclass(frozen=True)
 class Prior:
-    """A conjugate prior: the `scatter` (p, p) and the `shares` (L,) of levels of all rows."""
+    """A conjugate prior: covariance `scatter` (p, p) and level `shares` (L,) of all rows."""
 
     scatter: np.ndarray
     shares: np.ndarray
@@ -176,7 +171,7 @@ class NormalMixture:
 
     @property
     def parameters(self) -> tuple[bool, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """The parameters as the kernels that change them in place take them."""
+        """Arguments of the kernels that change the parameters in place."""
         is_tied = self.axes is not None
         axes = np.empty((0, 0)) if self.axes is None else self.axes
         return is_tied, axes, self.weights, self.means, self.covariances, self.chances
@@ -218,8 +213,7 @@ class NormalMixture:
     ) -> NormalMixture:
         """Return the mixture with the highest posterior density given sums: the step M of EM.
 
-        With `axes` (p, p) covariances are tied apart from it, and their common axes start from
-        these.
+        With `axes` (p, p), covariances have common axes, whose search starts from these.
         """
         k, p = sums.first.shape
         s = sums.second.shape[1]
@@ -242,7 +236,7 @@ class NormalMixture:
         shape: Shape,
         before: NormalMixture | None = None,
     ) -> NormalMixture:
-        """Return the mixture that follows from posteriors (n, K); missing numbers count as 0.
+        """Return the mixture by one step M from posteriors (n, K); missing numbers count as 0.
 
         `before` is as in `fitted`.
         """
@@ -297,7 +291,7 @@ class NormalMixture:
         s = rows.sorted
         found: np.ndarray = expectation(
             s.X, s.levels, s.starts, s.present, s.missing, np.log(self.weights), self.means,
-            self.covariances, np.log(self.chances), rows.first_level, given,
+            self.covariances, np.log(self.chances), self.first_level, given,
             posterior, sums.mass, sums.first, sums.second, sums.counts,
         )  # fmt: skip
         return found
@@ -332,7 +326,7 @@ def fitted(
     old = before or replace(mixture, weights=np.zeros(mixture.n_components))
     sums = old.sums(len(rows), shape)
     likelihood = expectation_maximisation(
-        s.X, s.levels, s.starts, s.present, s.missing, rows.first_level, rows.n_levels,
+        s.X, s.levels, s.starts, s.present, s.missing, mixture.first_level, rows.n_levels,
         prior.scatter, prior.shares, sums.mass, sums.first, sums.second, sums.counts,
         *mixture.parameters, max_steps, tolerance * len(rows),
     )  # fmt: skip

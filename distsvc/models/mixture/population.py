@@ -35,7 +35,8 @@ class ScaledNumbers:
     middles : ndarray of shape (n, p), float64
         Middles of the same cells: what other columns depend on, without the noise of a draw.
     log_slopes : ndarray of shape (n, p), float64, or None
-        Logarithms of the derivatives of `draws` by the mapped draws; None for mapped numbers.
+        Logarithms of the derivatives of `draws` by the mapped draws (the Jacobian); None for mapped
+        numbers.
 
     """
 
@@ -102,9 +103,9 @@ class PopulationRows:
 
     @cached_property
     def scale_of(self) -> np.ndarray:
-        """Scale (p,) int64 of each number, in the order `order`.
+        """Scale (p,) int64 with the highest BIC of each number, in the order `order`.
 
-        It gives the description of all rows by one population the highest BIC.
+        All rows are described by one population.
         """
         n, p = self.present.shape
         bics = np.empty((len(self.scales), p))
@@ -139,7 +140,7 @@ class PopulationRows:
 
     @cached_property
     def n_known(self) -> np.ndarray:
-        """Number (q,) of rows of `known` that each category may depend on."""
+        """Number (q,) of leading rows of `known` that each category may depend on."""
         return self.present.shape[1] + np.cumsum(np.append(0, self.n_levels - 1))[:-1]
 
     @cached_property
@@ -207,8 +208,8 @@ def moved_population(
     """Describe numbers by one population whose means move from cluster to cluster.
 
     Returns the log densities (k, p, n) of the rows in each cluster, and the parameters (p,). Labels
-    (m,) of the first rows are from 0 to k - 1. One population describes these rows less the means
-    of their clusters, as covariances that are tied do.
+    (m,) of the first rows are from 0 to k - 1. The population is fitted to these rows, each less
+    the mean of its cluster.
     """
     n, p, log_n = len(rows), len(rows.order), float(np.log(len(rows)))
     m = len(labels)
@@ -244,11 +245,18 @@ def _moved(V: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Quality:
-    """Fit of a partition to rows: log-likelihoods (n,) and number of parameters.
+    """How well a partition describes rows.
 
-    `bic` is the sum of the first minus half the second times log n. `posterior` (n, k) are the
-    probabilities of the clusters; None for a single cluster, and for a mixture. If only the first
-    rows were fitted, `others` are the log-likelihoods of the rows after them.
+    Attributes
+    ----------
+    log_density : ndarray of shape (m,), float64
+        Log-likelihoods of the rows that were fitted.
+    n_parameters : int
+    posterior : ndarray of shape (m, k), float64, or None
+        Probabilities of the clusters; None for a single cluster, and for a mixture.
+    others : ndarray of shape (n - m,), float64, or None
+        Log-likelihoods of further rows, if any.
+
     """
 
     log_density: np.ndarray
@@ -338,7 +346,7 @@ def _unit_columns(X: np.ndarray) -> np.ndarray:
 
 
 def knots_of(own: np.ndarray) -> np.ndarray:
-    """Return the quantiles (p, KNOTS) of rows own (m, p)."""
+    """Return the quantiles (p, len(KNOTS)) of rows own (m, p)."""
     if not len(own):
         return np.zeros((own.shape[1], len(KNOTS)))
     return np.ascontiguousarray(np.quantile(own, KNOTS, axis=0).T)

@@ -63,11 +63,6 @@ class MixtureSearch:
                 best[k] = fit
         return [best[k] for k in sorted(best)]
 
-    @property
-    def single(self) -> MixtureFit:
-        """The best fit of one component."""
-        return self.best_of_each[0]
-
 
 def search(
     rows: MixtureRows,
@@ -90,7 +85,7 @@ def search(
     n_jobs : int or None
         Threads; they change no result.
     shapes : sequence of Shape
-        Shapes of covariances to fit; diagonal ones if the rows suffice for none of them.
+        Shapes of covariances to fit; diagonal ones if none of these can be fitted to the rows.
     prior : Prior or None
         Prior of the parameters; None computes it from `rows`.
 

@@ -17,11 +17,10 @@ import numpy as np
 
 from distsvc.job.config import Job
 from distsvc.job.parameters import Given
-from distsvc.models.automatic.decision import PartitionProposal, ViewDecision
+from distsvc.models.automatic.decision import LEVEL_TREE, PartitionProposal, ViewDecision
 from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.automatic.previous import PreviousAnswer
 from distsvc.models.automatic.rule import MixtureRule
-from distsvc.models.automatic.views import LEVEL_TREE
 from distsvc.models.graph.coordinates import MOST_COORDINATES, NEIGHBOURS, Without
 from distsvc.models.graph.engine import GRAPH_ROWS, GraphEngine, grow
 from distsvc.models.graph.landmarks import LandmarkRule

@@ -9,7 +9,7 @@ from sklearn.preprocessing import normalize
 
 from distsvc import AutoClustering, SupportVectorClustering
 from distsvc.errors import UnusableRowsError
-from distsvc.models.automatic.stored_views import DIVIDED
+from distsvc.models.automatic.stored_views import METHODS
 from distsvc.models.graph.engine import GraphEngine
 from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
@@ -42,7 +42,7 @@ def test_where_density_divides_the_columns_it_is_the_level_tree(monkeypatch):
     assert (model.labels_ == own.labels_).all()
     assert (model.decision_function(X) == own.decision_function(X)).all()
     assert adjusted_rand_score(y, model.labels_) == 1.0
-    assert "divides the table clearly" in model.why_
+    assert "The columns (" in model.why_
 
 
 def test_else_it_is_the_graph_with_the_scores_of_the_level_tree(monkeypatch):
@@ -54,7 +54,7 @@ def test_else_it_is_the_graph_with_the_scores_of_the_level_tree(monkeypatch):
     assert (model.predict(X) == model.labels_).all()
     assert model.n_clusters_ == len(set(model.labels_))
     assert adjusted_rand_score(y, model.labels_) > 0.95
-    assert "Rows hang together along a graph" in model.why_
+    assert "The neighbour graph (" in model.why_
     far = np.vstack([X, 30.0 + np.zeros((1, 5))])
     scores = model.decision_function(far)
     assert scores.argmin() == len(X)
@@ -86,14 +86,14 @@ def test_up_to_three_columns_are_the_level_trees(d, monkeypatch):
     model = quietly(estimator(), blobs(300, d)[0])
     assert (model.algorithm_, model.likeness_) == ("support-vector", None)
     assert isinstance(model._engine.rule, LevelRule)
-    assert "nothing else is asked" in model.why_
+    assert "decided alone" in model.why_
 
 
 def test_few_different_rows_have_no_graph():
     X = np.random.default_rng(0).normal(size=(90, 5))
     model = quietly(estimator(), X)
     assert (model.algorithm_, model.likeness_) == ("support-vector", None)
-    assert "there is no graph" in model.why_
+    assert "there is no neighbour graph" in model.why_
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, "centres"])
@@ -103,8 +103,8 @@ def test_a_number_of_clusters_is_found_by_each(k, family, monkeypatch):
     model = quietly(estimator(n_clusters=k), blobs()[0])
     assert model.algorithm_ == family
     assert model.n_clusters_ == len(set(model.labels_)) == k
-    assert f"{k} clusters are wanted" in model.why_
-    assert DIVIDED[family] in model.why_
+    assert f"You asked for {k}" in model.why_
+    assert METHODS[family] in model.why_
     assert 0.0 < model.agreement_ <= 1.0
     sizes = np.bincount(model.labels_)
     assert (np.diff(sizes) <= 0).all()
@@ -152,7 +152,7 @@ def test_rows_without_clusters_are_one():
     X = np.random.default_rng(0).normal(size=(300, 5))
     model = quietly(estimator(), X)
     assert (model.algorithm_, model.n_clusters_) == ("support-vector", 1)
-    assert "can be told from chance" in model.why_
+    assert "beyond chance" in model.why_
 
 
 @pytest.mark.parametrize(("enough", "k"), [(1.0, 4), (3.0, 1)])
@@ -192,7 +192,7 @@ def test_where_the_graph_is_in_pieces_the_columns_decide_alone(times, k, monkeyp
     model = quietly(estimator(), X)
     assert model.n_clusters_ == k
     assert model._engine.views.evidence == pytest.approx(times / 0.6)
-    assert "in more pieces" in model.why_
+    assert "more than 20 pieces" in model.why_
 
 
 def test_columns_of_few_values_that_are_independent_are_one_cluster():
