@@ -1,14 +1,15 @@
 """The model of a table's columns: a map of stored rows to prepared rows.
 
 A stored number stands for all values that round to it, its cell. Learners see draws: a random
-number, keyed by row and column, picks a value in the cell, so that rounding leaves no gaps. Draws
-don't depend on the seed. A flag
-or a level is a normal variable above or below a threshold, as in probit models. Labels and scores
-use the middles of numbers' cells and the means of flags, so that equal rows have equal labels.
+number, keyed by row and column and not by the seed, picks a value in the cell, so that rounding
+leaves no gaps. A flag or a level is a normal variable above or below a threshold, as in probit
+models. Labels and scores use the middles of numbers' cells and the means of flags, so that equal
+rows have equal labels.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,6 +27,10 @@ LEAST_CHANCE = 1e-6
 
 SAME = 1e-12
 """Maximum range of a constant column, relative to its largest value: a few rounding errors."""
+
+
+SALT_ROWS = 64
+"""Number of rows whose ranks a column's random numbers depend on."""
 
 
 class Cutter:
@@ -47,7 +52,8 @@ class Cutter:
 class CategoryColumn:
     """A column of codes: a flag, or levels of a category.
 
-    Prepared columns are the latent variables, one for a flag or one for each level, and the level.
+    Prepared columns are latent variables (one for a flag, one for each level of a category), and
+    the level.
 
     Attributes
     ----------
@@ -234,7 +240,8 @@ class PreparedLayout:
     latent : ndarray of shape (r,)
         Continuous variables, which level trees and graphs use.
     numbers, absent : ndarray of shape (p,)
-        Numbers that a mixture uses, and columns that are not 0 where the number is missing.
+        Numbers that a mixture uses, and columns that are 0 unless the number is missing. For a
+        zero-inflated column that is its column of `levels`.
     levels : ndarray of shape (q,)
         Levels of categories that a mixture uses, -1 where missing.
     n_levels : ndarray of shape (q,)
@@ -268,7 +275,7 @@ class ColumnModel:
         In the order of stored columns; None for a column that is not used: it is constant, or has
         the rows in the order of an earlier column.
     salts : ndarray of shape (d,), uint64
-        Keys of the columns' random numbers. They depend on the ranks of the pilot's values, and
+        Keys of the columns' random numbers. They depend on the ranks of values in a few rows, and
         not on names, order or units of columns, nor on the order of the pilot's rows.
 
     """
@@ -294,8 +301,8 @@ class ColumnModel:
         """
         rows = np.arange(len(pilot)) if rows is None else rows
         stored = np.ascontiguousarray(pilot.T)
-        salts = [_salt(x, rows) for x in stored]
-        original = [salts.index(salt) for salt in salts]
+        orders = [_hash_of_ranks(x, rows) for x in stored]
+        original = [orders.index(order) for order in orders]
         columns: list[NumberColumn | CategoryColumn | None] = []
         for place, x in enumerate(stored):
             of = AS_FOUND if given is None else given[place]
@@ -304,11 +311,11 @@ class ColumnModel:
             columns.append(
                 None if is_copy else _column_of(known, bool(nominal[place]), of, earlier)
             )
-        found = np.array(salts, np.uint64)
+        salts = _salts_of(stored, rows, orders)
         if before is not None:
             modelled = [earlier is not None for earlier in before.columns]
-            found = np.where(modelled, before.salts, found)
-        return cls(columns, found[original])  # a copy has the salt of its original
+            salts = np.where(modelled, before.salts, salts)
+        return cls(columns, salts[original])  # a copy has the salt of its original
 
     @cached_property
     def layout(self) -> PreparedLayout:
@@ -420,7 +427,7 @@ class ColumnModel:
 def unit(rows: np.ndarray, salt: Any, more: int = 0) -> np.ndarray:
     """Return uniform numbers (n,) in (0, 1) for row numbers (n,) and the salt of a column.
 
-    Other values of `more` give other random numbers of the same column.
+    Other values of `more` give independent numbers of the same column.
     """
     z = rows.astype(np.uint64) + np.uint64(salt) + np.uint64((more * 0x9E3779B97F4A7C15) % 2**64)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -429,7 +436,20 @@ def unit(rows: np.ndarray, salt: Any, more: int = 0) -> np.ndarray:
     return ((z >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
 
 
-def _salt(x: np.ndarray, rows: np.ndarray) -> int:
+def _salts_of(stored: np.ndarray, rows: np.ndarray, orders: Sequence[int]) -> np.ndarray:
+    """Return the salts (d,) uint64 of stored columns (d, m) in rows (m,).
+
+    A salt is the hash of a column's ranks in a few rows, so that another row seldom changes it. If
+    these rows don't tell columns apart, it is the hash of the ranks in all rows, from `orders`.
+    """
+    few = np.argsort(unit(rows, 1))[:SALT_ROWS]
+    hashes = [_hash_of_ranks(x[few], rows[few]) for x in stored]
+    columns = Counter(found for found, _ in set(zip(hashes, orders, strict=True)))
+    pairs = zip(hashes, orders, strict=True)
+    return np.array([own if columns[own] == 1 else order for own, order in pairs], np.uint64)
+
+
+def _hash_of_ranks(x: np.ndarray, rows: np.ndarray) -> int:
     """Return a hash of the ranks of a column's values (m,), NaN included, in rows (m,)."""
     _, ranks = np.unique(x, return_inverse=True, equal_nan=True)
     weights = (unit(rows, 1) * 2.0**64).astype(np.uint64)
@@ -442,7 +462,7 @@ def _column_of(
     given: GivenColumn,
     before: NumberColumn | CategoryColumn | None = None,
 ) -> NumberColumn | CategoryColumn | None:
-    """Return the model of values (m,) that are not missing; None if they are constant.
+    """Return the model of values (m,) that are not missing; None if it would be constant.
 
     The model `before`, of other rows, is kept if it describes these, too.
     """
@@ -471,12 +491,12 @@ def _column_of(
 
 
 def _spike_of(distinct: np.ndarray, counts: np.ndarray, given: GivenColumn) -> float | None:
-    """Return the extreme value of a zero-inflated column of distinct values (u,), else None.
+    """Return the repeated extreme of a zero-inflated column of distinct values (u,), else None.
 
-    It is the commonest value. The column is zero-inflated if a probability of its own, and a
-    density of the other values, have a higher BIC than one density of all values. An ordinal
-    column, which free probabilities describe better than one density, is not. Nor is one of three
-    values, for which a density has as many parameters as free probabilities.
+    It is the commonest value, and an extreme. A probability of its own, and a density of the other
+    values, must have a higher BIC than one density of all values, which must have a higher BIC than
+    free probabilities (otherwise the column is ordinal). With three values a density has as many
+    parameters as free probabilities, so at least four are needed.
     """
     n, at = float(counts.sum()), int(counts.argmax())
     if at not in (0, len(distinct) - 1) or len(distinct) < 4:

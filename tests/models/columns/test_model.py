@@ -68,7 +68,7 @@ def test_equal_values_have_equal_means_between_those_of_their_neighbours():
 def test_a_draw_lies_inside_its_cell():
     X, model = model_of(np.round(40 + 3 * column()))
     drawn, found = model.prepared(X, ROWS)[:, 0], model.columns[0].map
-    low, high = found._cell_scores(X[:, 0])
+    low, high = (found._scores_in_cells(X[:, 0], np.full(N, share)) for share in (1e-9, 1 - 1e-9))
     assert ((drawn >= low - 1e-9) & (drawn <= high + 1e-9)).all()
 
 
@@ -265,3 +265,22 @@ def test_a_level_that_is_missing_tonight_is_kept_and_a_new_one_is_learned():
     assert fewer.columns[0].codes.tolist() == [0.0, 1.0, 2.0]
     more = ColumnModel.of(np.append(codes, 3.0)[:, None], np.array([True]), before=before)
     assert more.columns[0].codes.tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_another_row_leaves_the_draws_of_the_others():
+    random = np.random.default_rng(0)
+    X = np.column_stack([random.poisson(9.0, 500), random.random(500) < 0.3, random.random(500)])
+    more = np.vstack([X, [[3.0, 1.0, 0.123]]])
+    rows = np.arange(501)
+    one = ColumnModel.of(X, np.zeros(3, bool), rows=rows[:500])
+    other = ColumnModel.of(more, np.zeros(3, bool), rows=rows)
+    assert other.salts.tolist() == one.salts.tolist()
+
+
+def test_columns_that_are_alike_in_few_rows_have_draws_of_their_own():
+    X = np.zeros((3000, 4))
+    X[[5, 1500], [0, 1]] = 1.0  # two rare flags
+    X[:, 2], X[:, 3] = X[:, 0], np.arange(3000.0)
+    salts = ColumnModel.of(X, np.zeros(4, bool)).salts.tolist()
+    assert salts[0] == salts[2]
+    assert len(set(salts)) == 3
