@@ -114,6 +114,12 @@ def moment(text: str) -> str:
     return f"{time:%Y-%m-%d %H:%M}" + (f" {zone}" if zone else "")
 
 
+def inches(svg: str) -> float:
+    """Return the width of a drawing, whose unit is a point; 0 if it is not drawn."""
+    found = re.search(r'viewBox="0 0 ([\d.]+) ', svg)
+    return round(float(found[1]) / 72, 2) if found else 0.0
+
+
 def value(content: object) -> str:
     """Format any parameter or fitted value."""
     if content is None:
@@ -130,8 +136,8 @@ def value(content: object) -> str:
 
 
 FILTERS: tuple[Callable[..., object], ...] = (
-    count, first_clause, listed, megabytes, moment, number, one_line, percent, seconds, short_name,
-    things, value,
+    count, first_clause, inches, listed, megabytes, moment, number, one_line, percent, seconds,
+    short_name, things, value,
 )  # fmt: skip
 
 

@@ -231,13 +231,6 @@ class LevelsPart(ReportPart):
         best = sorted(self.candidates, key=lambda row: (not row.winner, -(row.standing or 0.0)))
         return sorted(best[:most], key=lambda row: row.n_clusters)
 
-    @property
-    def has_content(self) -> bool:
-        """Whether the page has something to show besides doubts."""
-        why = any(text.strip() for text in self.why)
-        answers = len(self.granularity) > 1 or self.candidates or self.models
-        return bool(self.tree.branches or why or answers)
-
 
 CLEARLY_BETTER = 0.9
 """Probability from which the run's answer is clearly better than another."""

@@ -434,11 +434,6 @@ class ProfilesPart(ReportPart):
     rows: Size
     clusters: Annotated[list[ProfilePart], Field(min_length=1)]
 
-    @property
-    def has_categories(self) -> bool:
-        """Whether any profile has a category."""
-        return any(one.present is not None for part in self.clusters for one in part.columns)
-
 
 class RowsPart(ReportPart):
     """The query for the rows of a cluster, and the labels of a small table as CSV.

@@ -113,11 +113,6 @@ def level_tree(tree: LevelTreePart, colours: Mapping[int, str]) -> Figure:
     return figure
 
 
-def width(tree: LevelTreePart) -> float:
-    """Return the width of the drawing of a tree."""
-    return _width(drawn_hills(tree.branches))
-
-
 def drawn_hills(found: Sequence[Branch]) -> list[Branch]:
     """Return the hills to draw: the largest clusters, then the clearest of the others."""
     by_id = {hill.id: hill for hill in found}

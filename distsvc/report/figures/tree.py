@@ -87,11 +87,6 @@ def splits(nodes: Sequence[TreeNode]) -> list[SplitNode]:
     return sorted(found, key=lambda node: node.rank)
 
 
-def width(nodes: Sequence[TreeNode]) -> float:
-    """Return the width of the drawing of a tree."""
-    return _leaf_width(_places(nodes)) * _leaves(_places(nodes))
-
-
 def direction(
     heaviest: Sequence[Term], others: int = 0, columns: int = 5, room: float = float("inf")
 ) -> str:

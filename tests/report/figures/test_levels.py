@@ -92,7 +92,9 @@ def test_any_tree_is_drawn_with_its_texts_apart(
     shares = 1.0 / np.arange(1, n_clusters + 1) ** skew
     tree = make_level_tree(n_clusters, n_weak, shares / shares.sum(), lowest, parents, seed)
     tree["branches"][-1] |= {"z": z, "label": label}
-    room = levels.width(typed(tree)) - levels.HILLS.axis - 2 * levels.HILLS.margin
+    room = (
+        levels._width(levels.drawn_hills(hills(tree))) - levels.HILLS.axis - 2 * levels.HILLS.margin
+    )
     slots = list(levels._walk(levels._layout(levels.drawn_hills(hills(tree)), room)))
     ends = [(slot.left, slot.left + slot.width) for slot in slots]
     assert all(a[1] < b[0] for a, b in itertools.pairwise(ends))
