@@ -9,11 +9,6 @@ from distsvc.report.content.report import Report
 from distsvc.report.formats import percent, things
 
 
-def n_clusters(report: Report) -> str:
-    """Return the number of clusters in words: "3 clusters"."""
-    return things(len(report.clusters), "cluster")
-
-
 def doubt(report: Report) -> str:
     """Return the strongest doubt about the clusters, as the end of a sentence; empty if none."""
     return next(filter(None, _doubts(report)), "")
@@ -41,7 +36,7 @@ def _doubts(report: Report) -> Iterator[str]:
 def brief(report: Report) -> str:
     """Return the answer in a few words: the number of clusters, or that it is not reliable."""
     if not why_unclear(report):
-        return n_clusters(report)
+        return things(len(report.clusters), "cluster")
     return "probably many small clusters" if good_numbers(report) else "no reliable clusters"
 
 
