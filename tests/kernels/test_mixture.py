@@ -93,7 +93,7 @@ def test_sums_of_parts_add_up():
 
 def test_plain_python_gives_the_same():
     rows, mixture = rows_of(12), mixture_of(2)
-    s = rows.sorted
+    s = rows.by_pattern
     found = []
     for form in (kernels.expectation, reference.plain(kernels.expectation)):
         posterior, sums = np.empty((12, 2)), mixture._no_sums("full")
@@ -217,12 +217,12 @@ def test_the_step_of_maximisation_is_that_of_the_twin(full):
 @reference.forms(kernels.expectation_maximisation)
 def test_expectation_maximisation_alternates_both_steps(form, shape):
     rows, prior = rows_of(), Prior.of(rows_of())
-    start = NormalMixture.started(rows, np.eye(2)[np.arange(60) % 2], prior, shape)
+    start = NormalMixture.from_posteriors(rows, np.eye(2)[np.arange(60) % 2], prior, shape)
     before, expected = mixture_of(k=2).sums(60, shape), start
     for _ in range(3):
         sums = expected.expectation(rows).plus(before)
         expected = NormalMixture.of(sums, rows.n_levels, prior, expected.axes)
-    s = rows.sorted
+    s = rows.by_pattern
     likelihood = form(
         s.X, s.levels, s.starts, s.present, s.missing, start.first_level, rows.n_levels,
         prior.scatter, prior.shares, before.mass, before.first, before.second, before.counts,

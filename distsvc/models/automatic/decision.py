@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from distsvc.models.automatic.previous import MixtureStart
-from distsvc.models.columns.model import unit
+from distsvc.models.columns.model import keyed_uniforms
 from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior, Shape, fitted
 from distsvc.models.mixture.population import PopulationRows, Quality, ScaledNumbers, quality_of
 from distsvc.models.mixture.search import MixtureSearch, search
@@ -233,7 +233,7 @@ def mixture_proposals(
     first, n_fitted = rows.take(np.arange(m)), min(m, SEARCH_ROWS)
     fitted_rows = rows.take(np.arange(n_fitted))
     found = search(fitted_rows, latent[:n_fitted], n_clusters, n_jobs)
-    uniforms = unit(row_numbers[:m], DRAWN)[:, None]
+    uniforms = keyed_uniforms(row_numbers[:m], DRAWN)[:, None]
 
     def proposal(
         mixture: NormalMixture,
@@ -299,7 +299,7 @@ def _agreement_of_halves(
     """
     prior = Prior.of(rows)
 
-    order = np.argsort(unit(row_numbers[: len(rows)], HALVES))
+    order = np.argsort(keyed_uniforms(row_numbers[: len(rows)], HALVES))
 
     def nearest(first: int) -> np.ndarray:
         own = np.sort(order[first::2])
@@ -325,7 +325,7 @@ def _continued(
     prior = Prior.of(rows)
     while True:
         before, cluster = start.mixture, start.cluster
-        mixture = NormalMixture.started(rows, start.posterior, prior, shape, before)
+        mixture = NormalMixture.from_posteriors(rows, start.posterior, prior, shape, before)
         mixture, _ = fitted(rows, mixture, prior, FINAL_STEPS, FINAL_TOLERANCE, before)
         found, k = mixture.posterior(rows), int(cluster.max()) + 1
         sums = np.stack([found[:, cluster == c].sum(axis=1) for c in range(k)], axis=1)

@@ -146,7 +146,7 @@ class AutomaticEngine(Engine):
         else:
             self.centre = pilot.mean(axis=0, dtype=np.float64)
             self.pilot = self.centred(pilot)
-        if self.asks_graph:
+        if self.uses_graph:
             self.graph.set_pilot(self.pilot)
 
     def learned(self, X: np.ndarray, keys: np.ndarray) -> np.ndarray:
@@ -165,7 +165,7 @@ class AutomaticEngine(Engine):
         return self.centre if self.columns is None else self.columns.origin(self.centre)
 
     @property
-    def asks_graph(self) -> bool:
+    def uses_graph(self) -> bool:
         """Whether a graph is used: always for modelled columns.
 
         For stored columns, a graph is used if there are more than `FLAT` of them, unless the table

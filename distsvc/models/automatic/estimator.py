@@ -165,7 +165,7 @@ class AutoClustering(MixedClusterEstimator):
             levels.learn(rows, keys, len(X))
             levels.find_clusters([(rows, keys)], len(X))
             phases.ended("level trees of the columns")
-        if engine.asks_graph:
+        if engine.uses_graph:
             some = order[_first(engine.graph, keys[order], len(X))]
             self._learn_views(engine, X[some], keys[some])
             phases.ended("graph of near rows, its models and their vote")
@@ -187,7 +187,7 @@ class AutoClustering(MixedClusterEstimator):
         if engine.model_columns(pilot, passes.pilot_keys, self._nominal(pilot.shape[1])):
             pilot, X = engine.learned(pilot, passes.pilot_keys), engine.learned(X, keys)
         engine.set_pilot(pilot, n_rows)
-        if engine.asks_graph:
+        if engine.uses_graph:
             first = _first(engine.graph, keys, n_rows)
             self._learn_views(engine, X[first], keys[first])
             phases.ended("graph of near rows, its models and their vote")

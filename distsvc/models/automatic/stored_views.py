@@ -91,7 +91,7 @@ class StoredViews(Views):
     def __init__(self, levels: LevelTreeEngine, graph: GraphEngine):
         super().__init__(levels.pilot, levels.ensemble.components, graph, levels.parameters.nu)
         self.levels = levels
-        self._asked_graph = graph.placed
+        self._uses_graph = graph.placed
 
     @property
     def trees(self) -> dict[str, LevelTreeEngine]:
@@ -167,7 +167,7 @@ class StoredViews(Views):
     def _why(self, view: str, followed: bool) -> str:
         """Return the reason of the choice, in sentences."""
         answers = self.answers
-        if not self._asked_graph:
+        if not self._uses_graph:
             return (
                 "The table has few columns or few distinct rows, so the level tree of its columns "
                 "decided alone."
@@ -192,7 +192,7 @@ class StoredViews(Views):
 
         Without a graph to try, the level tree of the columns decides alone.
         """
-        if not self._asked_graph:
+        if not self._uses_graph:
             return
         trees = self.trees.values()
         relative = [tree.levels.blind.standing / tree.least_standing for tree in trees]
@@ -220,7 +220,7 @@ class StoredViews(Views):
     def _agreement(self, view: str, answers: Mapping[str, Answer]) -> float:
         """Return the probability that another sample gives the chosen answer."""
         own = answers[view]
-        if own.n_clusters > 1 or not self._asked_graph:
+        if own.n_clusters > 1 or not self._uses_graph:
             return own.agreement
         return chance_of_one(self.evidence)
 
@@ -290,7 +290,7 @@ class StoredViews(Views):
     def axes(self) -> np.ndarray:
         """The axes (p, d) float32 on which near rows are searched."""
         d = self.pilot.shape[1]
-        return self.graph.axes if self._asked_graph else np.eye(d, dtype=np.float32)
+        return self.graph.axes if self._uses_graph else np.eye(d, dtype=np.float32)
 
     def _rule_of(self, view: str, levels: LevelSets) -> Rule:
         return self.graph_rule(levels) if view == GRAPH else self.levels.rule_of(levels)

@@ -118,7 +118,7 @@ class CategoryColumn:
                 z = np.where(inside, density / share, -density / (1.0 - share))
                 z[~known] = 0.0
             else:
-                u = unit(rows, salt, place)
+                u = keyed_uniforms(rows, salt, place)
                 t = np.where(inside, 1.0 - share + u * share, u * (1.0 - share))
                 t = np.where(known, t, u)
                 z = ndtri(np.clip(t, LEAST_CHANCE, 1.0 - LEAST_CHANCE))
@@ -180,7 +180,7 @@ class NumberColumn:
     ) -> None:
         """Write values x (n,) to prepared columns (n, width)."""
         missing = np.isnan(x)
-        u = None if rows is None else unit(rows, salt)
+        u = None if rows is None else keyed_uniforms(rows, salt)
         out[:, 0] = self.map.mapped_to(x, u)
         if missing.any():
             out[missing, 0] = 0.0 if u is None else ndtri(u[missing])
@@ -205,7 +205,7 @@ class NumberColumn:
         present = ~np.isnan(x) & (x != self.spike)
         draws, log_slopes = np.full(len(x), np.nan), np.full(len(x), np.nan)
         own = self.amounts or self.map
-        found = own.stored(x[present], unit(rows[present], salt))
+        found = own.stored(x[present], keyed_uniforms(rows[present], salt))
         draws[present], log_slopes[present] = found
         return draws, log_slopes
 
@@ -424,7 +424,7 @@ class ColumnModel:
         return cls(columns, salts)
 
 
-def unit(rows: np.ndarray, salt: Any, more: int = 0) -> np.ndarray:
+def keyed_uniforms(rows: np.ndarray, salt: Any, more: int = 0) -> np.ndarray:
     """Return uniform numbers (n,) in (0, 1) for row numbers (n,) and the salt of a column.
 
     Other values of `more` give independent numbers of the same column.
@@ -442,7 +442,7 @@ def _salts_of(stored: np.ndarray, rows: np.ndarray, orders: Sequence[int]) -> np
     A salt is the hash of a column's ranks in a few rows, so that another row seldom changes it. If
     these rows don't tell columns apart, it is the hash of the ranks in all rows, from `orders`.
     """
-    few = np.argsort(unit(rows, 1))[:SALT_ROWS]
+    few = np.argsort(keyed_uniforms(rows, 1))[:SALT_ROWS]
     hashes = [_hash_of_ranks(x[few], rows[few]) for x in stored]
     columns = Counter(found for found, _ in set(zip(hashes, orders, strict=True)))
     pairs = zip(hashes, orders, strict=True)
@@ -452,7 +452,7 @@ def _salts_of(stored: np.ndarray, rows: np.ndarray, orders: Sequence[int]) -> np
 def _hash_of_ranks(x: np.ndarray, rows: np.ndarray) -> int:
     """Return a hash of the ranks of a column's values (m,), NaN included, in rows (m,)."""
     _, ranks = np.unique(x, return_inverse=True, equal_nan=True)
-    weights = (unit(rows, 1) * 2.0**64).astype(np.uint64)
+    weights = (keyed_uniforms(rows, 1) * 2.0**64).astype(np.uint64)
     return int((ranks.astype(np.uint64) * weights).sum())  # modulo 2^64, in any order of the rows
 
 

@@ -36,7 +36,7 @@ class MixtureRows:
         return len(self.X)
 
     @cached_property
-    def sorted(self) -> SortedRows:
+    def by_pattern(self) -> SortedRows:
         """The rows, grouped by their pattern of missing numbers."""
         n, p = self.X.shape
         there = ~np.isnan(self.X)
@@ -228,7 +228,7 @@ class NormalMixture:
         return mixture
 
     @classmethod
-    def started(
+    def from_posteriors(
         cls,
         rows: MixtureRows,
         posterior: np.ndarray,
@@ -256,7 +256,7 @@ class NormalMixture:
 
     def likelihoods(self, rows: MixtureRows) -> np.ndarray:
         """Return the log-likelihoods (n,) of rows."""
-        s = rows.sorted
+        s = rows.by_pattern
         posterior = np.empty((len(rows), self.n_components))
         out = np.empty(len(rows))
         out[s.order] = self._kernel(rows, posterior, False, self._no_sums("none"))
@@ -272,14 +272,14 @@ class NormalMixture:
     def _pass(
         self, rows: MixtureRows, posterior: np.ndarray | None = None, kind: str = "none"
     ) -> tuple[MixtureSums, np.ndarray]:
-        order = rows.sorted.order
+        order = rows.by_pattern.order
         sums = self._no_sums(kind)
         if posterior is None:
             own = np.empty((len(rows), self.n_components))
         else:
             own = np.ascontiguousarray(posterior[order])
         self._kernel(rows, own, posterior is not None, sums)
-        if len(rows.sorted.starts) == 2:  # one pattern: rows keep their order
+        if len(rows.by_pattern.starts) == 2:  # one pattern: rows keep their order
             return sums, own
         out = np.empty_like(own)
         out[order] = own
@@ -288,7 +288,7 @@ class NormalMixture:
     def _kernel(
         self, rows: MixtureRows, posterior: np.ndarray, given: bool, sums: MixtureSums
     ) -> np.ndarray:
-        s = rows.sorted
+        s = rows.by_pattern
         found: np.ndarray = expectation(
             s.X, s.levels, s.starts, s.present, s.missing, np.log(self.weights), self.means,
             self.covariances, np.log(self.chances), self.first_level, given,
@@ -322,7 +322,7 @@ def fitted(
     mixture = replace(start, **{name: getattr(start, name).copy() for name in own})
     if start.axes is not None:
         mixture = replace(mixture, axes=start.axes.copy())
-    s, shape = rows.sorted, mixture.shape
+    s, shape = rows.by_pattern, mixture.shape
     old = before or replace(mixture, weights=np.zeros(mixture.n_components))
     sums = old.sums(len(rows), shape)
     likelihood = expectation_maximisation(

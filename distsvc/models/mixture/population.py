@@ -131,7 +131,7 @@ class PopulationRows:
         return found
 
     @cached_property
-    def known(self) -> np.ndarray:
+    def predictors(self) -> np.ndarray:
         """Numbers and indicators (r, n) that categories may depend on."""
         parts = [self.values.T]
         for j, n in enumerate(self.n_levels):
@@ -139,8 +139,8 @@ class PopulationRows:
         return np.vstack(parts)
 
     @cached_property
-    def n_known(self) -> np.ndarray:
-        """Number (q,) of leading rows of `known` that each category may depend on."""
+    def n_predictors(self) -> np.ndarray:
+        """Number (q,) of leading rows of `predictors` that each category may depend on."""
         return self.present.shape[1] + np.cumsum(np.append(0, self.n_levels - 1))[:-1]
 
     @cached_property
@@ -174,7 +174,13 @@ class Population:
             level = np.ascontiguousarray(rows.levels[:, j])
             own = members[level[members] >= 0]
             n_categories[j] = describe_category(
-                rows.known, rows.n_known[j], level, own, rows.shares[j], log_n, categories[j]
+                rows.predictors,
+                rows.n_predictors[j],
+                level,
+                own,
+                rows.shares[j],
+                log_n,
+                categories[j],
             )
             categories[j, level < 0] = 0.0
         return cls(np.vstack([numbers, categories]), np.append(n_numbers, n_categories))
@@ -202,7 +208,7 @@ def described_numbers(
     return densities, parameters
 
 
-def moved_population(
+def shifted_population(
     rows: PopulationRows, labels: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Describe numbers by one population whose means move from cluster to cluster.
@@ -214,7 +220,7 @@ def moved_population(
     n, p, log_n = len(rows), len(rows.order), float(np.log(len(rows)))
     m = len(labels)
     own = labels * n + np.arange(m)
-    moved = {scale: _moved(rows.ordered[scale], labels, k) for scale in np.unique(rows.scale_of)}
+    moved = {scale: _shifted(rows.ordered[scale], labels, k) for scale in np.unique(rows.scale_of)}
     knots = {scale: knots_of(found[:, own].T) for scale, found in moved.items()}
     densities, parameters = np.zeros((k, p, n)), np.zeros(p, np.int64)
     for place, (j, scale) in enumerate(zip(rows.order, rows.scale_of, strict=True)):
@@ -233,7 +239,7 @@ def moved_population(
     return densities, parameters
 
 
-def _moved(V: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
+def _shifted(V: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
     """Return rows V (p, n) as they are in each cluster, (p, k n): less the cluster's mean.
 
     The first m rows have labels (m,).
@@ -254,7 +260,7 @@ class Quality:
     n_parameters : int
     posterior : ndarray of shape (m, k), float64, or None
         Probabilities of the clusters; None for a single cluster, and for a mixture.
-    others : ndarray of shape (n - m,), float64, or None
+    held_out : ndarray of shape (n - m,), float64, or None
         Log-likelihoods of further rows, if any.
 
     """
@@ -262,7 +268,7 @@ class Quality:
     log_density: np.ndarray
     n_parameters: int
     posterior: np.ndarray | None = None
-    others: np.ndarray | None = None
+    held_out: np.ndarray | None = None
 
     @property
     def bic(self) -> float:
@@ -276,9 +282,9 @@ class Quality:
 
     def predicts_better_than(self, other: Quality) -> float:
         """Return the z statistic against another on the rows that were not fitted."""
-        assert self.others is not None
-        assert other.others is not None
-        gains = self.others - other.others
+        assert self.held_out is not None
+        assert other.held_out is not None
+        gains = self.held_out - other.held_out
         return _z_of(gains, float(gains.sum()))
 
 
@@ -303,7 +309,9 @@ def quality_of(rows: PopulationRows, labels: np.ndarray) -> Quality:
         return _quality(whole.log_densities.sum(axis=0)[None], int(whole.n_parameters.sum()), m)
     members = [np.flatnonzero(labels == c) for c in range(k)]
     parts, (moved, n_moved) = both(
-        partial(rows.populations, members), partial(moved_population, rows, labels, k), rows.n_jobs
+        partial(rows.populations, members),
+        partial(shifted_population, rows, labels, k),
+        rows.n_jobs,
     )
     shares = np.log(np.bincount(labels, minlength=k) / m)
     joint = np.repeat(shares[:, None], len(rows), axis=1)

@@ -155,7 +155,7 @@ def _fits(
     fits: list[MixtureFit] = []
     # Factorising a covariance for a pattern of missing numbers takes p^3 / 3 operations, a row p^2.
     # Patterns may take as long as rows.
-    if shape != "diagonal" and (p < 2 or len(rows.sorted.starts) * p > 3 * n):
+    if shape != "diagonal" and (p < 2 or len(rows.by_pattern.starts) * p > 3 * n):
         return fits
     best, failures, posterior = -np.inf, 0, np.ones((n, 1))
     for k in range(1, max(MAX_COMPONENTS, n_components or 1) + 1):
@@ -166,7 +166,7 @@ def _fits(
         if k > n or (k > 1 and not starts.latent.shape[1]):
             break
         candidates = [np.ones((n, 1))] if k == 1 else [*starts.of(k), *starts.splits(posterior)]
-        mixtures = [NormalMixture.started(rows, each, prior, shape) for each in candidates]
+        mixtures = [NormalMixture.from_posteriors(rows, each, prior, shape) for each in candidates]
         if len(mixtures) > 1:
             runs = [fitted(rows, each, prior, SHORT_STEPS, -np.inf) for each in mixtures]
             mixtures = [max(runs, key=lambda run: run[1])[0]]

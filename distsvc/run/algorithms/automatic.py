@@ -136,7 +136,7 @@ class Automatic(AlgorithmJob):
         if self.engine.columns is None:
             self.levels.engine.notes.extend(self.engine.notes)
             self.levels.fit(steps, survey)
-        if self.engine.asks_graph:
+        if self.engine.uses_graph:
             self.graph.fit(steps, survey)
         with steps.progress.phase("choose"):
             self.engine.choose()

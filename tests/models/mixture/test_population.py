@@ -10,8 +10,8 @@ from distsvc.models.mixture.population import (
     PopulationRows,
     ScaledNumbers,
     described_numbers,
-    moved_population,
     quality_of,
+    shifted_population,
 )
 
 N = 2000
@@ -173,7 +173,7 @@ def test_a_population_that_moves_has_the_density_of_each_place():
         (ScaledNumbers(numbers, numbers),), np.ones((N, 2), bool),
         np.zeros((N, 0), np.int64), np.zeros(0, np.int64),
     )  # fmt: skip
-    density, n_parameters = moved_population(rows, y, 2)
+    density, n_parameters = shifted_population(rows, y, 2)
     expected = norm.logpdf(x - 3.0 * np.arange(2)[:, None])
     expected += norm.logpdf(z - 2.0 * x - 5.0 * np.arange(2)[:, None])
     assert n_parameters.tolist() == [3, 4]

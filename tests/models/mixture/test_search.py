@@ -29,7 +29,7 @@ def test_each_step_of_em_raises_the_posterior_density(shape):
     X[np.random.default_rng(1).random(X.shape) < 0.1] = np.nan
     rows = numbers(X)
     prior = Prior.of(rows)
-    mixture = NormalMixture.started(
+    mixture = NormalMixture.from_posteriors(
         rows, np.eye(3)[(y + (np.arange(len(y)) % 3 == 0)) % 3], prior, shape
     )
     assert mixture.shape == shape
@@ -44,7 +44,7 @@ def test_each_step_of_em_raises_the_posterior_density(shape):
 def test_without_influence_of_the_prior_it_is_that_of_scikit_learn():
     X, y = three_groups(6000)
     rows, prior = numbers(X), Prior.of(numbers(X))
-    ours = NormalMixture.started(rows, np.eye(3)[y], prior, "full")
+    ours = NormalMixture.from_posteriors(rows, np.eye(3)[y], prior, "full")
     ours, likelihood = fitted(rows, ours, prior, 100, 1e-9)
     theirs = GaussianMixture(3, means_init=ours.means, tol=1e-9, max_iter=200).fit(X)
     assert likelihood / len(X) == pytest.approx(theirs.score(X), abs=2e-3)
