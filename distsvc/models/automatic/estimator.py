@@ -54,7 +54,7 @@ class AutoClustering(MixedClusterEstimator):
     verbose : int, default=0
         If 1 or more, `fit` prints the duration of each phase.
     random_state : int, RandomState or None, default=None
-        Seed of the order of rows.
+        Seed of the sample of rows, and of the models of level trees.
 
     Attributes
     ----------

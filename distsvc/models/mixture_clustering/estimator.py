@@ -49,7 +49,7 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
     verbose : int, default=0
         If 1 or more, `fit` prints the duration of each phase.
     random_state : int, RandomState or None, default=None
-        Seed of the sample of rows, and of the starts.
+        Seed of the sample of rows that larger tables are learned from.
 
     Attributes
     ----------

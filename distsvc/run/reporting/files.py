@@ -52,7 +52,7 @@ from distsvc.storage.places.arrays import (
     write_json,
     write_text,
 )
-from distsvc.storage.publishing.formats import output_format
+from distsvc.storage.publishing.formats import output_format, parquet_bytes
 from distsvc.storage.publishing.manifest import PAGE, REPORT, UNNAMED, read_manifest
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.rows.features import Feature, missing_values, names_of
@@ -108,8 +108,7 @@ def clusters_file(report: Report, night: str) -> bytes:
         "name": pa.array([names.get(row.label) for row in rows], pa.string()),
         "rows": pa.array([row.rows for row in rows], pa.int64()),
     }
-    pq.write_table(pa.table(columns), stream := io.BytesIO())
-    return stream.getvalue()
+    return parquet_bytes(pa.table(columns))
 
 
 def read_report(published: Output) -> Report:

@@ -366,3 +366,10 @@ def output_format(name: str) -> ParquetLabels:
             return form
     names = " or ".join(repr(form.name) for form in FORMATS)
     raise JobFileError(f"output.format must be {names}, found {name!r}")
+
+
+def parquet_bytes(table: pa.Table) -> bytes:
+    """Return the bytes of a Parquet file with a table."""
+    stream = pa.BufferOutputStream()
+    pq.write_table(table, stream)
+    return bytes(stream.getvalue().to_pybytes())
