@@ -29,7 +29,8 @@ def beside_k_means(options: Namespace) -> None:
             table = noisy_table(work / "beside", options.data, "shuttle", n, group)
             for repeat in range(options.repeats or REPEATS):
                 began = time.perf_counter()
-                report = run_command(work, job_on(table, work / "run", group))
+                out = work / f"run-{n}-{repeat}"  # a published run is not repeated
+                report = run_command(work, job_on(table, out, group))
                 seconds = time.perf_counter() - began
                 peer = alone(mini_batch_k_means, table, work / "labels.parquet")
                 rows.append(
