@@ -383,8 +383,8 @@ def expectation_maximisation(
     """Improve a mixture's parameters in place, and return the log-likelihood of the rows.
 
     `expectation` and `maximise` document the arguments. `mass_before`, `first_before`,
-    `second_before` and `counts_before` are sums of earlier rows, added to those of the rows. EM
-    ends after `max_steps`, or if a step adds less than `gain` to the log-likelihood.
+    `second_before` and `counts_before` are sums over earlier rows. They are added to the sums over
+    the rows. EM ends after `max_steps`, or if a step adds less than `gain` to the log-likelihood.
     """
     k, p = means.shape
     sums_rows = 1 if covariances.shape[1] != p or p < 2 else p

@@ -43,7 +43,7 @@ def predict_table(
 
     The table at `path` needs the model's columns; other columns are ignored and named in an event.
     Labels are the ids of the run `published`, and go to `output_path`. `settings` are keys of
-    ``[cluster]``. The other parameters are those of `distsvc.run.job.run_job`.
+    ``[cluster]``. `at`, `start` and `progress` are as in `distsvc.run.job.run_job`.
     """
     progress = progress or Progress(quiet=True)
     source, output = Output(published).store, Output(output_path)

@@ -410,7 +410,7 @@ def decide(
 
     as_normals = mixtures.normals.better_than(one.quality)
 
-    def beats_one_population(each: PartitionProposal) -> bool:
+    def is_accepted(each: PartitionProposal) -> bool:
         if each.view != MIXTURE or n_clusters is not None or as_normals > BETTER_THAN_ONE:
             return True
         return rand_index(each.labels, each.drawn) > SAME_ANSWER
@@ -418,7 +418,7 @@ def decide(
     proposals: list[PartitionProposal] = []
     rejected: list[PartitionProposal] = []
     for each in (*trees, *mixtures.proposals):
-        accepted = beats_one_population(each)
+        accepted = is_accepted(each)
         each.labels, each.drawn = each.labels[:m], each.drawn[:m]
         each.quality = quality_of(data, np.unique(each.drawn, return_inverse=True)[1])
         (proposals if accepted else rejected).append(each)

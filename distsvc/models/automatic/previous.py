@@ -62,7 +62,7 @@ class PreviousAnswer:
 
     @property
     def by_landmarks(self) -> bool:
-        """Whether landmarks gave the labels: those of a graph, or the centres of k-means."""
+        """True if landmarks of a graph, or the centres of k-means, gave the labels."""
         return isinstance(self.rule, LandmarkRule)
 
     def takes_rows_of(self, columns: ColumnModel) -> bool:

@@ -251,7 +251,7 @@ def _shifted(V: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Quality:
-    """How well a partition describes rows.
+    """Fit of a partition to rows.
 
     Attributes
     ----------

@@ -1,1 +1,1 @@
-"""What the page computes from the report: the answer, names of clusters, numbers of tables."""
+"""Values that the page computes from the report: answer, names of clusters, numbers of tables."""

@@ -25,8 +25,8 @@ def comparable(found: ColumnsPart) -> list[ColumnPart]:
 def level_shares(one: ColumnPart) -> list[tuple[str, list[tuple[float, float]]]]:
     """Return the levels of a column, each with a pair for every cluster.
 
-    The pair is the level's share of the cluster's rows, and this share minus that of all other
-    clusters. Of two levels, only the affirmative one is listed.
+    A pair holds the share of the cluster's rows with the level, and its difference from the share
+    in all other clusters. Of two levels, only the affirmative one is listed.
     """
     counts = np.array(one.rows, np.float64)
     n_rows = counts.sum(axis=1, keepdims=True)

@@ -120,7 +120,7 @@ def outlier_share(labeller: Labeller, sizes: np.ndarray) -> float | None:
 
 
 class Tallies(NamedTuple):
-    """All counts of labelled rows; those of ids are None if the table has none to count."""
+    """All counts of labelled rows; `ids` and `row_ids` are None if there is nothing to count."""
 
     optional: list[OptionalColumns]
     counts: Counts
@@ -155,7 +155,7 @@ class Tallies(NamedTuple):
 
     @property
     def each(self) -> list[Tally]:
-        """The counts of this table, those that add columns first."""
+        """All counts that this table has; optional columns come first."""
         others = self.counts, self.contents, self.ids, self.row_ids
         return [*self.optional, *(one for one in others if one is not None)]
 

@@ -1,4 +1,4 @@
-"""What a job will take: sums of terms, what does not fit, and the time by a trial."""
+"""Forecasts of a job: sums of terms, memory that does not suffice, and the time by a trial."""
 
 import json
 import subprocess

@@ -174,7 +174,7 @@ def written_parts(folder, sizes, **ids):
 
 
 def written_zarr(folder, sizes, **ids):
-    """What the parts hold, and the finished group."""
+    """Rows of the parts, and the finished group."""
     listed = written_parts(folder, sizes, **ids)
     table = pa.concat_tables([pq.read_table(folder / "parts" / name) for name, _ in listed])
     files = FORM.convert(Folder(folder / "zarr"), Folder(folder / "parts"), listed)
