@@ -130,17 +130,20 @@ def graph() -> Figure:
     turned, _ = np.linalg.qr(random.normal(size=(12, 12)))
     X = np.column_stack([plane, np.zeros((600, 10))]) @ turned.T
     X += random.normal(0, 0.05, X.shape)
-    model = AutoClustering(random_state=0).fit(X)
+    found = AutoClustering(random_state=0).fit(X)._engine.graph
+    labels = np.empty(len(X), int)
+    pair = found.tree.levels.cut(2)
+    labels[np.argsort(row_keys(X))] = found.labels(pair)[found.point_of]
     shown = X @ turned[:, :2]
     first, second = kneighbors_graph(X, 15).nonzero()
     figure, (left, right) = panels("Twelve columns, seen from the best side", "Joined to 15 near")
-    rows(left, shown, model.labels_)
+    rows(left, shown, labels)
     for axes in (left, right):
         axes.set_aspect("equal", "datalim")
     right.plot(
         [shown[first, 0], shown[second, 0]], [shown[first, 1], shown[second, 1]], c=GREY, lw=0.15
     )
-    rows(right, shown, model.labels_, 3)
+    rows(right, shown, labels, 3)
     return figure
 
 
