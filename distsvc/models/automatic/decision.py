@@ -2,24 +2,25 @@
 
 A proposal is a partition of the pilot's first rows. A mixture's proposals must be found again in
 halves of the rows. The quality of a proposal is the BIC of the rows if each cluster is one
-population (`distsvc.models.mixture.population`). A single cluster is also a proposal. If a
-mixture's clusters overlap, the best mixture of normals must be better than one population by a
-standard error, by the one-standard-error rule (Breiman et al. 1984).
+population (`distsvc.models.mixture.population`). A single cluster is also a proposal.
+
+Another sample of the table may prefer another proposal. The answer is the proposal with the highest
+expected adjusted Rand index with the one that another sample prefers (Fritsch and Ickstadt 2009).
+Samples are replicates of the rows' log-likelihoods by random signs (Liu 1988). If a mixture's
+clusters overlap, only those replicates prefer it in which the best mixture of normals is better
+than one population by a standard error (Breiman et al. 1984).
 
 The previous run's answer, fitted again, is kept unless another proposal describes rows clearly
-better that neither was fitted to. The agreement is the probability that the answer is better than
-the next different proposal. Both, and the standard error, come from Vuong's (1989) test of models
-that are not nested.
+better that neither was fitted to, by Vuong's (1989) test of models that are not nested.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
-from scipy.special import ndtr
 
 from distsvc.models.automatic.previous import MixtureStart
 from distsvc.models.columns.model import keyed_uniforms
@@ -29,6 +30,7 @@ from distsvc.models.mixture.search import MixtureSearch, search
 from distsvc.models.rows.agreement import SAME_ANSWER, expected_rand_index, rand_indices
 from distsvc.models.rows.min_cluster_size import least_mass
 from distsvc.models.rows.numbering import ranks_by_size
+from distsvc.models.rows.sampling import row_keys
 from distsvc.models.rows.threads import map_threads, one_thread
 from distsvc.models.rules.rule import Rule
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
@@ -45,10 +47,13 @@ FINAL_STEPS, FINAL_TOLERANCE = 20, 1e-4
 from the previous labels."""
 
 BETTER_THAN_ONE = 1.0
-"""Minimum z statistic of the best mixture of normals against one population.
+"""Minimum z statistic of the best mixture of normals against one population, in each replicate.
 
 It is asked of mixtures whose clusters overlap.
 """
+
+REPLICATE_WORDS = 4
+"""Words of 64 random signs of a row: 256 replicates of the sample."""
 
 SIGNIFICANT = 3.8
 """Minimum z statistic of another answer that replaces the previous one.
@@ -56,8 +61,8 @@ SIGNIFICANT = 3.8
 It is the 5 % level for all nights of a year: 365 tests (Bonferroni).
 """
 
-DRAWN, HALVES = 0, 1
-"""Salts of the random numbers that draw clusters, and that divide rows into halves."""
+DRAWN, HALVES, SIGNS = 0, 1, 2
+"""Salts of the random numbers that draw clusters, that divide rows into halves, and of signs."""
 
 FOLLOWED = "The clusters of the previous run were found again and kept."
 
@@ -89,6 +94,10 @@ class PartitionProposal:
         Set by `decide`.
     support : float
         Share of the models, or of the runs of k-means, that find the partition.
+    found_again : float
+        Agreement of a mixture's partition with those from halves of the rows; 1 for others.
+    chance : float
+        Estimated probability that another sample gives the same answer. Set by `decide`.
 
     """
 
@@ -99,6 +108,8 @@ class PartitionProposal:
     levels: LevelSets | None = None
     quality: Quality = field(default_factory=lambda: Quality(np.zeros(0), 0))
     support: float = 1.0
+    found_again: float = 1.0
+    chance: float = 0.0
 
     @property
     def n_clusters(self) -> int:
@@ -124,43 +135,26 @@ class ViewDecision:
     best : PartitionProposal
         The chosen proposal.
     proposals : list of PartitionProposal
-        All proposals, highest quality first.
-    agreement : float
-        Probability that `best` is better than `alternative`; 1 if there is none.
-    likeness : float or None
-        Adjusted Rand index of `best` and `alternative`; None if there is none.
+        All proposals, the most probable answers of another sample first.
     followed : bool
         Whether the previous run's answer was kept.
-    rejected : list of PartitionProposal
-        Proposals whose clusters overlap, if no mixture of normals is better than one population.
 
     """
 
     best: PartitionProposal
     proposals: list[PartitionProposal]
-    agreement: float
-    likeness: float | None
     followed: bool
-    rejected: list[PartitionProposal] = field(default_factory=list)
 
     @property
     def alternative(self) -> PartitionProposal | None:
-        """The proposal with the highest quality that differs from the answer, None if none does."""
+        """The most probable proposal that differs from the answer, None if none does."""
         return next((each for each in self.proposals if _differs(each, self.best)), None)
 
     @property
-    def rival(self) -> PartitionProposal | None:
-        """The proposal with another number of clusters that is most likely better than the answer.
-
-        It may have been rejected. None if all proposals have as many clusters as the answer.
-        """
-        k = self.best.n_clusters
-        others = [each for each in (*self.proposals, *self.rejected) if each.n_clusters != k]
-        return max(others, key=lambda each: -self.chance_against(each), default=None)
-
-    def chance_against(self, other: PartitionProposal) -> float:
-        """Return the probability that the answer describes another sample better than `other`."""
-        return float(ndtr(self.best.quality.better_than(other.quality)))
+    def likeness(self) -> float | None:
+        """Adjusted Rand index of the answer and `alternative`; None if there is none."""
+        other = self.alternative
+        return None if other is None else rand_index(self.best.labels, other.labels)
 
     @property
     def overlap(self) -> float | None:
@@ -258,7 +252,9 @@ def mixture_proposals(
         labels = [each.labels[:n_fitted] for each in proposals]
         again = _agreement_of_halves(labels, fitted_rows, latent, row_numbers, shape, n_jobs)
         bound = min(SAME_ANSWER, again.max(initial=0.0))
-        proposals = [each for each, a in zip(proposals, again, strict=True) if a >= bound]
+        for each, found_again in zip(proposals, again.tolist(), strict=True):
+            each.found_again = found_again
+        proposals = [each for each in proposals if each.found_again >= bound]
         if start is not None and len(np.unique(start.cluster)) > 1:
             start, mixture, cluster, posterior = _continued(start, first, shape, least)
             proposals.append(proposal(mixture, cluster, posterior, start.mixture))
@@ -380,6 +376,7 @@ def decide(
     trees: Sequence[PartitionProposal],
     rows: MixtureRows,
     scales: Sequence[ScaledNumbers],
+    row_numbers: np.ndarray,
     n_clusters: int | None,
     before: np.ndarray | None,
     n_jobs: int | None = 1,
@@ -395,6 +392,8 @@ def decide(
         The pilot's rows, for their levels and for which numbers are missing.
     scales : sequence of ScaledNumbers
         Numbers of the same rows on each scale.
+    row_numbers : ndarray of shape (n,), int64
+        Numbers of the same rows in the table, from which their random signs follow.
     n_clusters : int or None
         Number of clusters; if given, one cluster is a proposal only if there is no other.
     before : ndarray of shape (m,) or None
@@ -405,30 +404,24 @@ def decide(
     """
     m = len(mixtures.one.labels)
     data = _population_rows(rows, scales, m, n_jobs)
-    one = mixtures.one
+    one, proposals = mixtures.one, [*trees, *mixtures.proposals]
     one.quality = quality_of(data, one.drawn)
-
-    as_normals = mixtures.normals.better_than(one.quality)
-
-    def is_accepted(each: PartitionProposal) -> bool:
-        if each.view != MIXTURE or n_clusters is not None or as_normals > BETTER_THAN_ONE:
-            return True
-        return rand_index(each.labels, each.drawn) > SAME_ANSWER
-
-    proposals: list[PartitionProposal] = []
-    rejected: list[PartitionProposal] = []
-    for each in (*trees, *mixtures.proposals):
-        accepted = is_accepted(each)
+    for each in proposals:
         each.labels, each.drawn = each.labels[:m], each.drawn[:m]
         each.quality = quality_of(data, np.unique(each.drawn, return_inverse=True)[1])
-        (proposals if accepted else rejected).append(each)
     if n_clusters is None or not proposals:
         proposals.append(one)
     if n_clusters is not None:  # a tree may have fewer branches than are wanted
         most = max(each.n_clusters for each in proposals)
         proposals = [each for each in proposals if each.n_clusters == most]
-    proposals.sort(key=lambda each: -each.quality.bic)
-    best, followed = proposals[0], False
+    indices = rand_indices([each.labels for each in proposals])
+    preferred = _preferred(proposals, mixtures, row_numbers[:m], n_clusters is None)
+    best = proposals[int((indices @ preferred).argmax())]
+    found_again = np.array([each.found_again for each in proposals])
+    for each, same in zip(proposals, indices > SAME_ANSWER, strict=True):
+        each.chance = each.found_again * float(preferred @ (same * found_again))
+    proposals.sort(key=lambda each: (-each.chance, -each.quality.bic))
+    followed = False
     if before is not None and n_clusters is None:
         earlier = _like_before(proposals, before[:m])
         followed = earlier is best
@@ -436,12 +429,40 @@ def decide(
             everything = _population_rows(rows, scales, len(rows), n_jobs)
             followed = not _clearly_better(best, earlier, everything)
             best = earlier if followed else best
-    found = ViewDecision(best, proposals, 1.0, None, followed, rejected)
-    other = found.alternative
-    if other is None:
-        return found
-    chance = found.chance_against(other)
-    return replace(found, agreement=chance, likeness=rand_index(best.labels, other.labels))
+    return ViewDecision(best, proposals, followed)
+
+
+def _preferred(
+    proposals: Sequence[PartitionProposal],
+    mixtures: Mixtures,
+    row_numbers: np.ndarray,
+    normals_needed: bool,
+) -> np.ndarray:
+    """Return the shares (k,) of other samples that prefer each proposal.
+
+    A replicate of the sample changes each row's deviation from the mean log-likelihood by a random
+    sign, the same for all proposals. The variance is doubled, because both samples differ from the
+    population. If normals are needed, mixtures that overlap are out of the replicates in which the
+    best mixture of normals is not better than one population.
+    """
+    bits = [row_keys(SIGNS + word, row_numbers) for word in range(REPLICATE_WORDS)]
+    signs = np.unpackbits(np.stack(bits, axis=1).view(np.uint8), axis=1) * 2.0 - 1.0
+
+    def replicates(quality: Quality) -> np.ndarray:
+        centred = quality.log_density - quality.log_density.mean()
+        return quality.bic + np.sqrt(2.0) * (centred @ signs)
+
+    found = np.stack([replicates(each.quality) for each in proposals])
+    if normals_needed:
+        normals, one = mixtures.normals, mixtures.one.quality
+        gains = normals.log_density - one.log_density
+        error = float(np.sqrt(len(gains)) * gains.std())
+        closed = replicates(normals) - replicates(one) <= BETTER_THAN_ONE * error
+        for each, own in zip(proposals, found, strict=True):
+            if each.view == MIXTURE and each.n_clusters > 1:
+                overlap = rand_index(each.labels, each.drawn) <= SAME_ANSWER
+                own[closed & overlap] = -np.inf
+    return np.bincount(found.argmax(axis=0), minlength=len(proposals)) / found.shape[1]
 
 
 def _population_rows(

@@ -75,12 +75,12 @@ class AutoClustering(MixedClusterEstimator):
         Reason for the choice of the view, in sentences.
     agreement_ : float
         Estimated probability that another sample of the table gives this answer, up to an adjusted
-        Rand index of 0.8. If columns are modelled, this is the probability by Vuong's (1989) test
-        that the answer is better than the next different proposal. Otherwise it is estimated as by
-        `SupportVectorClustering`; with `n_clusters` it is then the share of the models, or of the
-        runs of k-means, with this answer.
+        Rand index of 0.8. If columns are modelled, this is the share of replicates of the sample
+        that prefer such a proposal, times the agreement of both with partitions of halves of the
+        rows. Otherwise it is estimated as by `SupportVectorClustering`; with `n_clusters` it is
+        then the share of the models, or of the runs of k-means, with this answer.
     likeness_ : float or None
-        Adjusted Rand index of the answer and the next different proposal, if columns are modelled;
+        Adjusted Rand index of the answer and the most probable other one, if columns are modelled;
         otherwise of the answers of columns and graph. None if there is only one.
     notes_ : list of str
         Remarks on the fit; also issued as warnings by `fit`.

@@ -116,8 +116,8 @@ class ModelledViews(Views):
         return ViewAnswer(
             view=best.view,
             make=best.make,
-            agreement=decision.agreement,
-            support=decision.agreement,
+            agreement=best.chance,
+            support=best.chance,
             why=decision.why(),
             counts=decision.counts(),
             likeness=decision.likeness,
@@ -154,8 +154,8 @@ class ModelledViews(Views):
         rows, mixtures = self.rows, self.mixtures(n_clusters)
         graph = self._graph_proposals(n_clusters)
         before = None if self.before is None else self.before.labels
-        n_jobs = self.graph.n_jobs
-        return decide(mixtures, graph, rows.mixed, rows.scales, n_clusters, before, n_jobs)
+        given = rows.mixed, rows.scales, rows.row_numbers
+        return decide(mixtures, graph, *given, n_clusters, before, self.graph.n_jobs)
 
     def _mixture_rule(
         self, mixture: NormalMixture, cluster: np.ndarray, labels: np.ndarray

@@ -276,22 +276,13 @@ class Quality:
         n = len(self.log_density)
         return float(self.log_density.sum()) - 0.5 * self.n_parameters * float(np.log(n))
 
-    def better_than(self, other: Quality) -> float:
-        """Return the z statistic of this description against another (Vuong 1989)."""
-        return _z_of(self.log_density - other.log_density, self.bic - other.bic)
-
     def predicts_better_than(self, other: Quality) -> float:
-        """Return the z statistic against another on the rows that were not fitted."""
+        """Return the z statistic against another on rows that were not fitted (Vuong 1989)."""
         assert self.held_out is not None
         assert other.held_out is not None
         gains = self.held_out - other.held_out
-        return _z_of(gains, float(gains.sum()))
-
-
-def _z_of(gains: np.ndarray, total: float) -> float:
-    """Return a total in standard errors of the sum of gains (n,)."""
-    spread = float(np.sqrt(((gains - gains.mean()) ** 2).sum()))
-    return total / spread if spread > 0.0 else 0.0
+        spread = float(np.sqrt(((gains - gains.mean()) ** 2).sum()))
+        return float(gains.sum()) / spread if spread > 0.0 else 0.0
 
 
 def quality_of(rows: PopulationRows, labels: np.ndarray) -> Quality:

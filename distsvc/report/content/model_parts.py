@@ -232,8 +232,8 @@ class LevelsPart(ReportPart):
         return sorted(best[:most], key=lambda row: row.n_clusters)
 
 
-CLEARLY_BETTER = 0.9
-"""Probability from which the run's answer is clearly better than another."""
+CLOSE = 0.25
+"""Probability from which another sample may well give an answer: one sample in four."""
 
 MIN_PART = 0.15
 """Minimum share of a cluster's rows to count as a part of a divided cluster."""
@@ -256,27 +256,24 @@ class AlternativePart(ReportPart):
         As in `Considered.algorithm`.
     n_clusters : int
     chance : float
-        Probability that the run's answer describes another sample better.
+        Estimated probability that another sample gives this answer.
     label : list of int
         The run's clusters.
     rows : list of list of int
         Rows of each cluster by the other answer's clusters, of a sample.
-    rejected : bool
-        Whether it, or its mixture, is not better than one cluster by enough.
 
     """
 
     view: str
     n_clusters: Size
     chance: Number
-    rejected: Unsaid[bool] = False
     label: list[Label]
     rows: list[list[Size]]
 
     @property
     def is_close(self) -> bool:
-        """Whether the run's answer is not clearly better."""
-        return self.chance < CLEARLY_BETTER
+        """Whether another sample may well give it."""
+        return self.chance >= CLOSE
 
     @property
     def divided(self) -> list[tuple[int, list[float]]]:
@@ -305,9 +302,7 @@ class ChoicePart(ReportPart):
     likeness : float or None
         Adjusted Rand index of the answer and `alternative`.
     alternative : AlternativePart or None
-        The best answer that differs.
-    rival : AlternativePart or None
-        The answer with another number of clusters that comes closest.
+        The most probable answer that differs.
     overlap : float or None
         Share of the rows that may belong to another cluster; only if it is too large for another
         draw of the rows' clusters to be the same answer.
@@ -318,5 +313,4 @@ class ChoicePart(ReportPart):
     considered: list[Considered]
     likeness: Unsaid[Known] = None
     alternative: Unsaid[AlternativePart | None] = None
-    rival: Unsaid[AlternativePart | None] = None
     overlap: Unsaid[Known] = None

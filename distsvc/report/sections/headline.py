@@ -19,12 +19,12 @@ def _doubts(report: Report) -> Iterator[str]:
     yield why_unclear(report)
     k, choice = len(report.clusters), report.choice
     asked = report.model.parameters.get("n_clusters") is not None
-    other = (choice.rival or choice.alternative) if choice else None
+    other = choice.alternative if choice else None
     if other and not asked and other.is_close and other.n_clusters != k:
         verb = "describes" if other.n_clusters == 1 else "describe"
         yield f"{things(other.n_clusters, 'cluster')} {verb} them nearly as well"
     chance = report.model.fitted.get("agreement")
-    if report.levels and not asked and isinstance(chance, float) and chance < 0.5:
+    if not asked and isinstance(chance, float) and chance < 0.5:
         others = "several" if k == 1 else "other clusters"
         yield f"another sample has {others} in about {100 * (1.0 - chance):.0f} of 100 cases"
     yield from report.doubts

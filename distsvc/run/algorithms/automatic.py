@@ -17,7 +17,7 @@ import numpy as np
 
 from distsvc.job.config import Job
 from distsvc.job.parameters import Given
-from distsvc.models.automatic.decision import LEVEL_TREE, PartitionProposal, ViewDecision
+from distsvc.models.automatic.decision import LEVEL_TREE, PartitionProposal
 from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.automatic.previous import PreviousAnswer
 from distsvc.models.automatic.rule import MixtureRule
@@ -158,8 +158,7 @@ class Automatic(AlgorithmJob):
             others: dict[str, Any] = {}
             if (decision := answer.decision) is not None:
                 others = {
-                    "alternative": other_answer(decision, decision.alternative, pilot.labels),
-                    "rival": other_answer(decision, decision.rival, pilot.labels),
+                    "alternative": other_answer(decision.alternative, pilot.labels),
                     "overlap": decision.overlap,
                 }
             choice = ChoicePart(
@@ -183,9 +182,7 @@ class Automatic(AlgorithmJob):
         return Held(first.driver | second.driver, first.worker | second.worker)
 
 
-def other_answer(
-    decision: ViewDecision, other: PartitionProposal | None, labels: np.ndarray
-) -> AlternativePart | None:
+def other_answer(other: PartitionProposal | None, labels: np.ndarray) -> AlternativePart | None:
     """Return another answer, compared with the published labels (m,); None without one."""
     if other is None:
         return None
@@ -196,8 +193,7 @@ def other_answer(
     return AlternativePart(
         view=other.view,
         n_clusters=other.n_clusters,
-        chance=decision.chance_against(other),
-        rejected=any(other is each for each in decision.rejected),
+        chance=other.chance,
         label=known.tolist(),
         rows=rows.tolist(),
     )

@@ -16,6 +16,7 @@ from distsvc.models.automatic.decision import (
     _agreement_of_halves,
     _continued,
     _final_rule,
+    _preferred,
     decide,
     mixture_proposals,
 )
@@ -23,7 +24,7 @@ from distsvc.models.automatic.previous import MixtureStart
 from distsvc.models.mixture.density import MixtureRows
 from distsvc.models.mixture.population import PopulationRows, Quality, ScaledNumbers, quality_of
 from distsvc.models.mixture.search import search
-from distsvc.models.rows.agreement import SAME_ANSWER
+from distsvc.models.rows.agreement import SAME_ANSWER, rand_indices
 from distsvc.models.rows.sampling import lowest, row_keys
 
 N = 1200
@@ -77,7 +78,7 @@ def test_a_tree_of_fewer_clusters_than_wanted_has_no_answer(model):
     tree = PartitionProposal("graph", y[order], y[order], lambda: None)
     rows, make_rule = engine.modelled, engine.views._mixture_rule
     mixtures = mixture_proposals(rows.mixed, engine.pilot, rows.row_numbers, 5, 1, make_rule)
-    given = rows.mixed, rows.scales
+    given = rows.mixed, rows.scales, rows.row_numbers
     assert decide(mixtures, [tree], *given, 5, None).best.n_clusters == 5
     assert decide(mixtures, [tree], *given, None, None).best.n_clusters == 3
 
@@ -137,7 +138,8 @@ def decided(gains, apart):
     drawn = y if apart else np.where(np.arange(400) % 12 == 0, 1 - y, y)
     several = PartitionProposal("mixture", y, drawn, made_nowhere)
     one = PartitionProposal("mixture", nought, nought, made_nowhere)
-    return several, decide(Mixtures([several], one, normals), [], rows, scales, None, None)
+    mixtures = Mixtures([several], one, normals)
+    return several, decide(mixtures, [], rows, scales, np.arange(400), None, None)
 
 
 @pytest.mark.parametrize(
@@ -149,12 +151,50 @@ def test_normals_have_to_beat_one_cluster_unless_clusters_lie_apart(errors, apar
     assert decided(gains, apart)[1].best.n_clusters == n_clusters
 
 
-def test_rejected_mixtures_are_rivals_and_do_not_change_the_agreement():
+def test_overlapping_clusters_are_as_probable_as_their_normals():
+    """Normals are one standard error better than one cluster: another sample may find less."""
+    several, found = decided(np.resize([1.0, -1.0], 400) + 1 / 20.0, apart=False)
+    assert several.chance == pytest.approx(0.5, abs=0.1)
+    assert found.best.chance == pytest.approx(0.5, abs=0.1)
     several, found = decided(np.resize([0.9, -1.1], 400), apart=False)
-    assert found.best.n_clusters == 1
-    assert (found.rejected, found.rival, found.alternative) == ([several], several, None)
-    assert found.agreement == 1.0
-    assert found.chance_against(several) < 0.1
+    assert (found.best.n_clusters, found.alternative) == (1, several)
+    assert several.chance < 0.1
+    assert found.best.chance == pytest.approx(1.0 - several.chance)
+
+
+def test_the_answer_agrees_best_with_those_that_other_samples_prefer():
+    """Two partitions that are nearly alike win against one that is as good as either."""
+    random = np.random.default_rng(0)
+    y, n = np.repeat([0, 1, 2], 200), 600
+    cut, moved = np.arange(n) % 2, np.where(np.arange(n) % 50 == 0, (y + 1) % 3, y)
+    one = Quality(random.normal(size=n), 0)
+    several = [Quality(random.normal(size=n), 0) for _ in range(3)]
+    means = -1.0, 0.01, 0.0, 0.0
+    for each, mean in zip([one, *several], means, strict=True):
+        each.log_density[:] += mean - each.log_density.mean()
+    proposals = [
+        PartitionProposal("graph", labels, labels, made_nowhere, quality=quality)
+        for labels, quality in zip((0 * y, cut, y, moved), (one, *several), strict=True)
+    ]
+    shares = _preferred(proposals, Mixtures([], proposals[0], one), np.arange(n), False)
+    assert shares.sum() == pytest.approx(1.0)
+    assert shares[0] == 0.0
+    assert shares[1] > shares[2:].max() - 0.1
+    best = int((rand_indices([each.labels for each in proposals]) @ shares).argmax())
+    assert best in (2, 3)
+
+
+def test_an_answer_that_halves_hardly_find_again_has_a_small_chance():
+    random = np.random.default_rng(0)
+    y = np.repeat([0, 1], 200)
+    X = random.normal(size=(400, 2)) + 9.0 * y[:, None]
+    rows = MixtureRows(X, np.zeros((400, 0), np.int32), np.zeros(0, np.int64))
+    several = PartitionProposal("mixture", y, y, made_nowhere, found_again=0.6)
+    one = PartitionProposal("mixture", 0 * y, 0 * y, made_nowhere)
+    mixtures = Mixtures([several], one, Quality(np.full(400, -9.0), 1))
+    found = decide(mixtures, [], rows, (ScaledNumbers(X, X),), np.arange(400), None, None)
+    assert found.best is several
+    assert several.chance == pytest.approx(0.6**2)  # of this sample and of the other
 
 
 @pytest.mark.parametrize(("distance", "overlaps"), [(2.0, True), (6.0, False)])
@@ -168,7 +208,7 @@ def test_clusters_that_overlap_have_rows_of_another_cluster(distance, overlaps):
     tree = PartitionProposal("graph", nearest, y, made_nowhere)
     one = PartitionProposal("mixture", 0 * y, 0 * y, made_nowhere)
     mixtures, scales = Mixtures([], one, Quality(np.zeros(1200), 0)), (ScaledNumbers(X, X),)
-    found = decide(mixtures, [tree], rows, scales, 2, None)
+    found = decide(mixtures, [tree], rows, scales, np.arange(1200), 2, None)
     expected = (nearest != y).mean()  # of the true classes
     assert found.overlap == (pytest.approx(expected, abs=0.02) if overlaps else None)
 
@@ -336,7 +376,7 @@ def test_an_answer_replaces_the_previous_one_if_it_describes_other_rows_better(s
     several = PartitionProposal("mixture", y[:400], y[:400], made_nowhere)
     one = PartitionProposal("mixture", nought, nought, made_nowhere)
     mixtures = Mixtures([several], one, Quality(np.full(400, -9.0), 1))
-    found = decide(mixtures, [], rows, scales, None, nought)
+    found = decide(mixtures, [], rows, scales, np.arange(800), None, nought)
     assert (found.best.n_clusters, found.followed) == (n_clusters, n_clusters == 1)
 
 
