@@ -53,6 +53,8 @@ def test_jobs_have_a_section_each_and_text_is_escaped():
 
 
 def test_nights_without_a_date_or_figures_are_only_listed():
-    page = render_history([Night(output="/out/x", odd="manifest.json: damaged")], [""])
+    held = Night(date="2026-11-01", output="/out/y", held=["r9"])
+    page = render_history([Night(output="/out/x", odd="manifest.json: damaged"), held], ["", ""])
     assert "manifest.json: damaged" in words(page)
+    assert "held: r9" in words(page)
     assert "<svg" not in page

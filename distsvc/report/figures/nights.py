@@ -73,26 +73,28 @@ NIGHTS = NightsLayout()
 
 @drawn
 def trends(nights: Sequence[Night]) -> Figure:
-    """Draw one measure in each row by date; nights whose checks failed or warned have a ring."""
-    height = NIGHTS.dates + NIGHTS.measure * len(MEASURES)
-    figure = Figure(figsize=(FIGURE_WIDTH, height), layout="constrained")
+    """Draw one measure in each row by date; nights whose checks failed or warned have a ring.
+
+    Measures that no night has are left out, as is what moved on the first night.
+    """
     days = _days(nights)
-    panels = figure.subplots(len(MEASURES), 1, sharex=True)
-    for axes, (name, measured, shown) in zip(panels, MEASURES, strict=True):
-        values = np.array([measured(night) for night in nights], float)
+    found = [
+        (name, shown, np.array([measured(night) for night in nights], float))
+        for name, measured, shown in MEASURES
+    ]
+    found = [each for each in found if np.isfinite(each[2]).any()]
+    height = NIGHTS.dates + NIGHTS.measure * len(found)
+    figure = Figure(figsize=(FIGURE_WIDTH, height), layout="constrained")
+    panels = figure.subplots(len(found), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, (name, shown, values) in zip(panels, found, strict=True):
         _line(axes, days, values, nights)
         axes.set_title(name, loc="left", fontsize=10, pad=3)
         axes.yaxis.set_major_locator(MaxNLocator(2, integer=name in ("rows", "clusters")))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _, shown=shown: shown(value)))
         axes.tick_params(labelsize=8.5, length=0)
         axes.grid(axis="y")
-        if np.isfinite(values).any():
-            low, high = min(0.0, float(np.nanmin(values))), float(np.nanmax(values))
-            axes.set_ylim(low, 1.15 * high if high > 0 else 1.0)
-        else:
-            axes.set_yticks([])
-            axes.text(0.5, 0.5, "not measured", transform=axes.transAxes, ha="center",
-                      va="center", fontsize=9, color=GREY)  # fmt: skip
+        low, high = min(0.0, float(np.nanmin(values))), float(np.nanmax(values))
+        axes.set_ylim(low, 1.15 * high if high > 0 else 1.0)
     _dates(panels[-1], days)
     return figure
 
