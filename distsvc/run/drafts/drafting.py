@@ -27,7 +27,7 @@ from distsvc.storage.places.arrays import write_text
 from distsvc.storage.places.process import scratch
 from distsvc.storage.rows.blocks import Block, Table
 from distsvc.storage.rows.categories import MOST_LEVELS
-from distsvc.storage.rows.columns import PLAIN_TEXT, truncated
+from distsvc.storage.rows.columns import DATE, DATE_AND_TIME, PLAIN_TEXT, truncated
 from distsvc.storage.rows.features import Vector, nominal_columns
 from distsvc.storage.rows.id_detection import ID_NAME, ROW_NUMBER
 from distsvc.storage.rows.usable import no_values_error, usable_rows
@@ -105,6 +105,12 @@ def _columns(profile: TableProfile) -> list[str]:
     if table.left_out:
         why = [f"{name} ({reason})" for name, reason in table.left_out.items()]
         lines += _comment(f"These are none: {truncated(why)}.")
+        dates = [n for n, why in table.left_out.items() if why in (DATE, DATE_AND_TIME)]
+        if dates:
+            lines += _comment(
+                f"In columns, {truncated(dates)} would be days or seconds since 1970. A duration "
+                "often says more: add one to the table, such as the days since the last order."
+            )
     if profile.id is not None:
         lines.append(_hint("id", profile.id, "looks like an id: copied to the labels"))
     remark = "looks like known classes: scores the result, and is no feature"

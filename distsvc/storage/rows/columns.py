@@ -54,6 +54,9 @@ PARTITION_KEY = "a partition key"
 PLAIN_TEXT = "text"
 """Reason why a column of text is no feature of an algorithm without categories."""
 
+DATE, DATE_AND_TIME = "date", "date and time"
+"""Reasons why columns of these types are no features by default."""
+
 INCOMPARABLE = (PANDAS_INDEX, *CODE_REASONS)
 """Reasons that also exclude a column from comparisons of clusters."""
 
@@ -276,8 +279,8 @@ def type_word(name: str) -> str:
     words = {
         "string": PLAIN_TEXT,
         "large_string": PLAIN_TEXT,
-        "date": "date",
-        "timestamp": "date and time",
+        "date": DATE,
+        "timestamp": DATE_AND_TIME,
     }
     return words.get(re.sub(r"(32|64)?\[.*", "", name), name)
 

@@ -217,3 +217,13 @@ def test_text_that_differs_in_every_row_is_offered_as_the_id(tmp_path):
     spaced = table.set_column(0, "member", pa.array([f"remark {k}" for k in rows]))
     pq.write_table(spaced, tmp_path / "s.parquet")
     assert profile_table(str(tmp_path / "s.parquet")).id is None
+
+
+def test_a_draft_says_what_dates_would_be_as_features():
+    rows = np.arange(50)
+    days = rows.astype("datetime64[D]")
+    table = pa.table({"x": np.sin(rows), "y": np.cos(rows), "joined": pa.array(days)})
+    pq.write_table(table, "t.parquet")
+    assert "In columns, joined would be days or seconds since 1970." in unbroken(draft("t.parquet"))
+    pq.write_table(table.drop_columns("joined"), "t.parquet")
+    assert "1970" not in draft("t.parquet")
