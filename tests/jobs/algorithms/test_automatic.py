@@ -95,18 +95,6 @@ def test_what_is_remarkable_about_the_columns_is_told(tmp_path):
 
 
 @QUICK
-def test_cuts_and_workers_do_not_matter(tmp_path, parameters):
-    path = write_table(tmp_path / "in.parquet", rows())
-    found = []
-    for name, cluster in (("a", {}), ("b", {"partition_rows": 100, "block_rows": 33})):
-        given = {"cluster": cluster, "output": {"path": str(tmp_path / name)}}
-        run_job(small_job(path, parameters, **given))
-        found.append(published(tmp_path / name))
-    for name, column in found[0].items():
-        assert column.tobytes() == found[1][name].tobytes()
-
-
-@QUICK
 def test_three_columns_ask_no_graph(tmp_path):
     job = small_job(write_table(tmp_path / "in.parquet", rows()[:, :3]), {"effort": "fast"})
     report = run_job(job)

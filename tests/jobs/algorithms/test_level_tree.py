@@ -1,13 +1,10 @@
 """The level tree as a job: the same bytes however it is cut, and those of the estimator."""
 
 import json
-from contextlib import nullcontext
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from sklearn.metrics import adjusted_rand_score
 
 from distsvc import SupportVectorClustering
 from distsvc.models.rows import sampling
@@ -15,46 +12,34 @@ from distsvc.models.support_vector.level_tree import ensemble
 from distsvc.models.support_vector.level_tree.consensus import REFERENCE_ROWS
 from distsvc.published.predict import predict_table
 from distsvc.run.reporting import files as report_files
-from distsvc.run.work.start import ClusterAddress
-from tests.clusters import loopback_cluster
 from tests.jobs.level_tree_jobs import MODEL, N, blobs, digest_of, model_of, run
-from tests.published_files import listed, published_file, read_labels
+from tests.published_files import published_file, read_labels
 from tests.small_runs import write_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
-CUTS = [(64, 250), (333, 450), (5000, 100_000)]
+CUTS = [(64, 250), (333, 450)]
+GIVEN = {"columns": ["x0", "x1"], "label": "class"}
 
 
-@pytest.fixture(scope="module", params=[2, 6])
-def table(request, tmp_path_factory):
-    X, y = blobs(request.param)
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    X, y = blobs(2)
     path = tmp_path_factory.mktemp("data") / "blobs.parquet"
-    split = pa.array(np.arange(N) % 3, pa.int8())
-    return write_table(path, X, **{"class": y, "split": split, "place": np.arange(N)})
-
-
-FEATURES = {2: ["x0", "x1"], 6: [f"x{k}" for k in range(6)]}
+    return write_table(path, X, **{"class": y})
 
 
 @pytest.fixture(scope="module")
-def given(table):
-    """The columns to use, and the class."""
-    d = len(pq.read_schema(table).names) - 3
-    return {"columns": FEATURES[d], "label": "class"}
-
-
-@pytest.fixture(scope="module")
-def published(table, given, tmp_path_factory):
+def published(table, tmp_path_factory):
     """One run, done in this process, that tests may read and not change."""
     out = tmp_path_factory.mktemp("out") / "run"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(report_files, "page_of", lambda _: "a page")
-        return out, run(table, out, input=given)
+        return out, run(table, out, input=GIVEN)
 
 
-def rows_of(table, given):
-    data = pq.read_table(table, columns=given["columns"])
+def rows_of(table):
+    data = pq.read_table(table, columns=GIVEN["columns"])
     return np.column_stack([column.to_numpy() for column in data.columns])
 
 
@@ -66,73 +51,30 @@ def zs_of(report):
     return [branch.z for branch in report.levels.tree.branches]
 
 
-# The same labels
-
-
-@pytest.mark.parametrize(("workers", "cuts"), [(0, CUTS), (2, CUTS[:1])])
-def test_workers_and_cuts_do_not_change_a_byte(table, given, published, tmp_path, workers, cuts):
-    expected, report = read_labels(published[0]), published[1]
-    model = digest_of(published_file(published[0], "arrays.npz"))
-    with loopback_cluster(workers) if workers else nullcontext() as cluster:
-        address = cluster.scheduler_address if workers else None
-        for cut in cuts:
-            out = tmp_path / f"out-{cut[0]}"
-            found = run(table, out, input=given, cut=cut, at=ClusterAddress(address))
-            assert read_labels(out).equals(expected)
-            assert digest_of(published_file(out, "arrays.npz")) == model
-            for name in ("levels", "clusters", "score_histogram", "warnings", "sample"):
-                assert getattr(found, name) == getattr(report, name)
-    first = [digest_of(path) for path in listed(published[0], "labels/")]
-    run(table, tmp_path / "same", input=given, cut=(777, 300))
-    assert [digest_of(path) for path in listed(tmp_path / "same", "labels/")] == first
-
-
-@pytest.mark.filterwarnings("ignore:Weak evidence")
-def test_a_job_gives_labels_and_scores_of_the_estimator(table, given, published):
-    arrays = model_of(published[0])
-    X = (rows_of(table, given) - arrays["centre"]) / arrays["scale"]
-    estimator = SupportVectorClustering(**MODEL, random_state=0).fit(X)
-    found = read_labels(published[0])
-    np.testing.assert_array_equal(found["row"], np.arange(N))
-    np.testing.assert_array_equal(found["label"], estimator.labels_)
-    np.testing.assert_array_equal(found["label"], estimator.predict(X))
-    np.testing.assert_array_equal(found["score"], estimator.decision_function(X))
-    np.testing.assert_array_equal(found["outlier"], estimator.decision_function(X) < 0.0)
-    facts = published[1].model.fitted
-    assert facts["agreement"] == estimator.agreement_
-    assert facts["gamma"] == estimator.gamma_
-    assert candidates_of(published[1]) == estimator.candidates_
-
-
-def test_the_drawn_domain_is_that_of_the_score(table, given, published):
+def test_the_drawn_domain_is_that_of_the_score(table, published):
     """Far from all rows f is cut off, lest the boundary that is drawn between two points moves."""
     picture = published[1].picture
-    if len(given["columns"]) > 2:
-        assert picture is None
-        return
     f = np.array(picture.f)
     assert f.max() > 0.0
     assert f.min() >= -3.0 * f.max() - 1e-4
     inside = read_labels(published[0])["score"].to_numpy() >= 0.0
-    X = rows_of(table, given)[inside]
+    X = rows_of(table)[inside]
     x, y = np.searchsorted(picture.grid_x, X[:, 0]), np.searchsorted(picture.grid_y, X[:, 1])
     near = np.max([f[y - i, x - j] for i in (0, 1) for j in (0, 1)], axis=0)
     assert (near > 0.0).mean() > 0.98
 
 
 @pytest.mark.filterwarnings("ignore:Weak evidence")
-def test_splits_are_tested_on_a_share_of_a_large_sample(
-    table, given, published, tmp_path, monkeypatch
-):
+def test_splits_are_tested_on_a_share_of_a_large_sample(table, published, tmp_path, monkeypatch):
     """Each model has the rows of its own range of keys, whatever the partitions and blocks."""
     monkeypatch.setattr(ensemble, "SIGNIFICANCE_ROWS", 100)
     outs = [tmp_path / "out-64", tmp_path / "out-333"]
-    reports = [run(table, out, input=given, cut=cut) for out, cut in zip(outs, CUTS, strict=False)]
+    reports = [run(table, out, input=GIVEN, cut=cut) for out, cut in zip(outs, CUTS, strict=True)]
     assert reports[0].levels == reports[1].levels
     assert len({digest_of(published_file(out, "arrays.npz")) for out in outs}) == 1
     assert zs_of(reports[0]) != zs_of(published[1])
     arrays = model_of(tmp_path / "out-64")
-    X = (rows_of(table, given) - arrays["centre"]) / arrays["scale"]
+    X = (rows_of(table) - arrays["centre"]) / arrays["scale"]
     estimator = SupportVectorClustering(**MODEL, random_state=0).fit(X)
     np.testing.assert_array_equal(read_labels(tmp_path / "out-64")["label"], estimator.labels_)
     assert candidates_of(reports[0]) == estimator.candidates_
@@ -140,38 +82,20 @@ def test_splits_are_tested_on_a_share_of_a_large_sample(
 
 @pytest.mark.filterwarnings("ignore:Weak evidence")
 def test_blocks_of_a_large_sample_come_in_another_order_in_every_pass(
-    table, given, published, tmp_path, monkeypatch
+    table, published, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(sampling, "BLOCK_ROWS", 100)
-    for cut in CUTS[:2]:
+    for cut in CUTS:
         out = tmp_path / f"out-{cut[0]}"
-        run(table, out, input=given, cut=cut)
+        run(table, out, input=GIVEN, cut=cut)
         arrays = model_of(out)
-        X = (rows_of(table, given) - arrays["centre"]) / arrays["scale"]
+        X = (rows_of(table) - arrays["centre"]) / arrays["scale"]
         estimator = SupportVectorClustering(**MODEL, random_state=0).fit(X)
         found = read_labels(out)
         np.testing.assert_array_equal(found["label"], estimator.labels_)
         np.testing.assert_array_equal(found["score"], estimator.decision_function(X))
     other = model_of(published[0])["S"]
     assert arrays["S"].shape != other.shape or (arrays["S"] != other).any()
-
-
-@pytest.mark.parametrize(("most", "again"), [(2000, False), (250, True)])
-def test_rows_left_out_by_where(table, given, tmp_path, monkeypatch, most, again):
-    """A partition may have none left; a sample of the others takes another reading."""
-    monkeypatch.setattr(ensemble, "SIGNIFICANCE_ROWS", 250)
-    where = given | {"where": "split != 1 and place >= 200"}
-    found = []
-    for cut in ((64, 100), (5000, 100_000)):
-        report = run(table, tmp_path / f"{cut[0]}", {"max_iter": most}, input=where, cut=cut)
-        assert ("sample" in [phase.name for phase in report.phases]) == again
-        found.append((read_labels(tmp_path / f"{cut[0]}"), report.levels))
-    assert found[0][0].equals(found[1][0])
-    assert found[0][1] == found[1][1]
-    kept = np.flatnonzero((np.arange(N) % 3 != 1) & (np.arange(N) >= 200))
-    np.testing.assert_array_equal(found[0][0]["row"], kept)
-    y = pq.read_table(table)["class"].to_numpy()[kept]
-    assert adjusted_rand_score(y, found[0][0]["label"]) > 0.9
 
 
 # What the job asks for

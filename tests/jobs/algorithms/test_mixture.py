@@ -39,14 +39,6 @@ def test_a_job_has_the_labels_of_the_estimator(table):
     assert run.report.model.fitted["covariances"] == model.covariance_type_
 
 
-def test_the_saved_model_labels_raw_rows(table):
-    frame, path = table
-    run = distsvc.run(job(path, "saved"))
-    found = distsvc.load(str(path.parent / "saved")).model.label(frame)
-    assert found["label"].equals(run.labels()["label"])
-    assert found["score"].equals(run.labels()["score"])
-
-
 @pytest.mark.parametrize("key", ["n_clusters", "n_components"])
 def test_either_key_gives_the_number(table, key):
     _, path = table

@@ -6,8 +6,15 @@ import numpy as np
 import pytest
 
 from distsvc.baselines import BICO, SPDC, DePDDP, FuzzyCMeans
+from distsvc.errors import JobFileError
 from distsvc.models.baselines.rules import Centres, Splits
+from distsvc.run.algorithms import sampled
 from distsvc.run.algorithms.sampled import MAX_FITTED_ROWS, SampledEngine
+from distsvc.run.job import run_job
+from tests.published_files import read_labels
+from tests.small_runs import small_job, write_table
+
+pytestmark = pytest.mark.usefixtures("quick_page")
 
 MODELS = {
     "bico": lambda: BICO(4, size=60, random_state=3),
@@ -81,3 +88,25 @@ def test_a_large_table_is_sampled(rows):
     assert engine.key_ranges(MAX_FITTED_ROWS)[-1][1] == 2**64
     share = engine.key_ranges(10 * MAX_FITTED_ROWS)[-1][1] / 2**64
     assert share == pytest.approx(0.1)
+
+
+def test_a_job_samples_a_large_table(rows, tmp_path, monkeypatch):
+    monkeypatch.setattr(sampled, "MAX_FITTED_ROWS", 2000)
+    path, model = write_table(tmp_path / "t.parquet", rows), {"algorithm": "bico", "n_clusters": 4}
+    found = []
+    for block_rows in 70, 1000:
+        out = str(tmp_path / str(block_rows))
+        cut = {"block_rows": block_rows}
+        facts = run_job(small_job(path, model, cluster=cut, output={"path": out})).model.fitted
+        assert abs(facts["n_samples"] - 2000) < 150
+        assert facts["share_sampled"] == facts["n_samples"] / len(rows)
+        found.append(read_labels(out))
+    assert len(found[0]) == len(rows)
+    assert found[0].equals(found[1])
+
+
+def test_what_the_estimator_refuses_is_the_jobs_fault(tmp_path):
+    path = write_table(tmp_path / "few.parquet", np.eye(3))
+    with pytest.raises(JobFileError, match=r"^model: n_samples=3 should be >= n_clusters=4"):
+        run_job(small_job(path, {"algorithm": "fuzzy-c-means", "n_clusters": 4}))
+    assert not (tmp_path / "out/manifest.json").exists()

@@ -1,6 +1,5 @@
-"""The papers' support vector systems as jobs: the labels of the estimators, to the byte."""
+"""The papers' boundary as a job: how its ascents are cut into tasks."""
 
-import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,9 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sklearn.datasets import make_moons
-from sklearn.preprocessing import StandardScaler
 
-from distsvc import IncrementalMDH, LinearSVDD, SupportVectorClustering
 from distsvc.errors import JobFileError
 from distsvc.job.file import parse_job
 from distsvc.run.algorithms import boundary
@@ -19,14 +16,13 @@ from distsvc.run.work import directory
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Steps
 from distsvc.run.work.workers.cluster import Workers
-from tests.published_files import listed, published_file, read_labels
+from tests.published_files import listed, published_file
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
 SEED = 3
 PAPER = {"algorithm": "support-vector", "settings": "published", "gamma": 8.0, "C": 32.0}
 ROWS = make_moons(700, noise=0.08, random_state=1)[0] * [1.0, 40.0]
-X = StandardScaler().fit_transform(ROWS)
 
 
 @pytest.fixture(scope="module")
@@ -44,61 +40,6 @@ def run(table, out, model, **cluster):
         "output": {"path": str(out)},
     }
     return run_job(parse_job(content))
-
-
-def published(**more):
-    return SupportVectorClustering.published(gamma=8.0, C=32.0, random_state=SEED, **more)
-
-
-def composed(labelling, **given):
-    return SupportVectorClustering(solver="exact", labelling=labelling, random_state=SEED, **given)
-
-
-SYSTEMS = {
-    "BSGD-R": (PAPER, published()),
-    "BSGD-PNN": (
-        PAPER | {"maintenance": "project-nearest"},
-        published(maintenance="project-nearest"),
-    ),
-    "SGD-LMOC": (PAPER | {"solver": "sgd"}, published(solver="sgd")),
-    "average": (
-        PAPER | {"solver": "sgd", "iterate": "average"},
-        published(solver="sgd", iterate="average"),
-    ),
-    "random": (
-        PAPER | {"iterate": "random", "epsilon": 0.9},
-        published(iterate="random", epsilon=0.9),
-    ),
-    "SVC": (
-        {"algorithm": "svc", "gamma": 8.0, "nu": 0.05},
-        composed("complete-graph", gamma=8.0, nu=0.05),
-    ),
-    "SVC by C": (
-        {"algorithm": "svc", "gamma": 8.0, "C": 40},
-        composed("complete-graph", gamma=8.0, C=40),
-    ),
-    "FSVC": (
-        {"algorithm": "fsvc", "gamma": 4.0, "nu": 0.05, "ball_radius": 0.2},
-        composed("balls", gamma=4.0, nu=0.05, ball_radius=0.2),
-    ),
-}
-
-
-@pytest.mark.parametrize("system", SYSTEMS)
-def test_a_system_has_the_labels_of_its_estimator(system, table, tmp_path):
-    model, estimator = SYSTEMS[system]
-    report = run(table, tmp_path / "out", model)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        estimator.fit(X)
-    found = read_labels(tmp_path / "out")
-    assert found["label"].to_pylist() == estimator.labels_.tolist()
-    f = estimator.decision_function(X)
-    np.testing.assert_array_equal(found["outlier"].to_numpy(), f < 0.0)
-    assert len(report.clusters) == estimator.n_clusters_
-    facts = report.model.fitted
-    assert facts["n_support_vectors"] == len(estimator.dual_coef_)
-    assert facts.get("epsilon") == getattr(estimator, "epsilon_", None)
 
 
 def test_an_empty_boundary_ends_the_job(table, tmp_path):
@@ -150,28 +91,3 @@ def test_ascents_of_a_lost_cut_are_done_again(tmp_path):
     directory._result.cache_clear()
     assert boundary.cut_climbs(steps_with(16), X) == 64
     assert run_dir.names("climb") == []
-
-
-@pytest.mark.parametrize(
-    ("model", "estimator"),
-    [
-        (
-            {"algorithm": "imdh", "settings": "published"},
-            IncrementalMDH.published(random_state=SEED),
-        ),
-        (
-            {"algorithm": "linear-svdd", "settings": "published", "nu": 0.1},
-            LinearSVDD.published(nu=0.1),
-        ),
-    ],
-)
-def test_published_settings_of_other_papers(model, estimator, table, tmp_path):
-    run(table, tmp_path / "out", model)
-    found = read_labels(tmp_path / "out")
-    estimator.fit(X)
-    if model["algorithm"] == "imdh":
-        assert found["label"].to_pylist() == estimator.labels_.tolist()
-    else:
-        f = estimator.decision_function(X)
-        clear = np.abs(f) > 1e-3
-        np.testing.assert_array_equal(found["outlier"].to_numpy()[clear], f[clear] < 0.0)
