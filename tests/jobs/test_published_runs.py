@@ -4,24 +4,14 @@ import json
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 
 import psutil
 import pytest
 
-from distsvc.errors import DataError
-from distsvc.models.support_vector.boundary.engine import BoundaryEngine
-from distsvc.run.algorithms import boundary
-from distsvc.run.job import run_job
-from distsvc.run.labelling import phase as labelling
-from distsvc.run.learning import survey
-from distsvc.run.reporting import files as report_files
-from distsvc.run.reporting import manifest
 from distsvc.run.starting import interrupted_runs, kept_results
-from distsvc.run.work.phases import Phase
 from distsvc.storage.publishing.publication import Output
-from tests.jobs.blob_jobs import N, check_manifest, config
-from tests.published_files import nothing_left, published_file
+from tests.jobs.blob_jobs import N, check_manifest
+from tests.published_files import published_file
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -45,52 +35,6 @@ def test_the_manifest_lists_exactly_the_files(blob_run):
         assert (out / name).read_bytes() == published_file(out, name).read_bytes()
     assert (out / "_SUCCESS").exists()
     assert sorted(path.name for path in (out / ".runs").iterdir()) == ["files", "lock"]
-
-
-def test_two_runs_differ_in_nothing_but_times(blob_table, tmp_path):
-    manifests = []
-    for name in ("a", "b"):
-        run_job(config(blob_table, tmp_path / name))
-        manifest = json.loads((tmp_path / name / "manifest.json").read_text())
-        run_id = manifest.pop("run_id")
-        del manifest["created"], manifest["write_id"], manifest["job"]["output"]["path"]
-        manifest["files"] = [
-            file | {key: file[key].replace(run_id, "RUN") for key in ("file", "stored")}
-            for file in manifest["files"]
-            if "report" not in file["file"]
-        ]
-        manifests.append(manifest)
-    assert manifests[0] == manifests[1]
-
-
-@pytest.mark.parametrize(
-    ("place", "name", "error"),
-    [
-        (survey, "SURVEY", DataError("broken")),
-        (boundary, "FIND_BOUNDARY", KeyboardInterrupt()),
-        (labelling, "LABEL_ROWS", DataError("broken")),
-        (BoundaryEngine, "train", SystemExit(143)),
-        (report_files, "make_report", OSError("disk full")),
-        (manifest, "make_manifest", KeyboardInterrupt()),
-    ],
-)
-def test_a_failed_run_publishes_nothing(blob_table, tmp_path, monkeypatch, place, name, error):
-    """What was done stays for the next start, unless the data is at fault."""
-
-    def fail(*_, **__):
-        raise error
-
-    real = getattr(place, name)
-    with monkeypatch.context() as patched, pytest.raises(type(error)):  # noqa: PT012
-        patched.setattr(place, name, replace(real, task=fail) if isinstance(real, Phase) else fail)
-        run_job(config(blob_table, tmp_path / "out"))
-    assert not (tmp_path / "out/manifest.json").exists()
-    if isinstance(error, DataError):
-        assert nothing_left(tmp_path / "out")
-    else:
-        assert len(Output(tmp_path / "out").kept_works()) == 1
-        run_job(config(blob_table, tmp_path / "out"))
-        check_manifest(tmp_path / "out")
 
 
 @pytest.mark.parametrize(

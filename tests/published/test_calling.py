@@ -337,17 +337,6 @@ def test_values_of_any_type_of_number(published):
         assert (model.score_samples(pa.table(columns)) == expected).all()
 
 
-def test_float32_stored_and_in_memory(published, tmp_path):
-    X = rows(1).astype(np.float32)
-    path = write_table(tmp_path / "t.parquet", X, ident=np.arange(N))
-    predict_table(published.path, str(path), str(tmp_path / "out"))
-    expected = distsvc.load(tmp_path / "out").labels()
-    for given in X, pa.table(frame(X)):
-        assert published.model.predict(given).tobytes() == expected["label"].to_numpy().tobytes()
-        found = published.model.score_samples(given)
-        assert found.tobytes() == expected["score"].to_numpy().tobytes()
-
-
 @pytest.mark.parametrize(
     ("X", "message"),
     [

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from distsvc.errors import DataError, InputNotFoundError, JobFileError
+from distsvc.errors import DataError, JobFileError
 from distsvc.models.rows.scaling import Scaling
 from distsvc.published.predict import predict_table
 from distsvc.run.algorithms import ALGORITHMS
@@ -16,28 +16,12 @@ from distsvc.run.learning.preparation import Preparation
 from distsvc.run.model.files import LABELLER_FIELDS
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import Start
-from tests.jobs.blob_jobs import N, blobs, check_manifest, config, files, labels
+from tests.jobs.blob_jobs import N, blobs, config, files, labels
 from tests.published_files import nothing_left
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
 OVERWRITE = Start(overwrite=True)
-
-
-def test_predicting_the_same_table_gives_the_same_labels(blob_table, blob_run, tmp_path):
-    manifest = predict_table(blob_run[0], str(blob_table), str(tmp_path / "out"))
-    assert labels(tmp_path / "out").equals(labels(blob_run[0]))
-    assert manifest.dumped() == check_manifest(tmp_path / "out")
-    assert manifest.rows == N
-
-
-def test_predict_scales_new_rows_as_the_models(blob_run, tmp_path):
-    few = blobs().slice(100, 5)
-    pq.write_table(few, tmp_path / "few.parquet")
-    predict_table(blob_run[0], str(tmp_path / "few.parquet"), str(tmp_path / "out"))
-    expected = labels(blob_run[0]).slice(100, 5)
-    for name in ("label", "score", "outlier"):
-        assert labels(tmp_path / "out")[name].equals(expected[name])
 
 
 @pytest.fixture(scope="module")
@@ -114,12 +98,6 @@ def test_predict_does_not_replace_a_run(blob_run, blob_table):
     with pytest.raises(JobFileError, match="is the published run whose model is to be used"):
         predict_table(blob_run[0], str(blob_table), str(blob_run[0]), start=OVERWRITE)
     assert files(blob_run[0]) == before
-
-
-def test_predict_from_a_folder_without_a_manifest(blob_run, blob_table, tmp_path):
-    with pytest.raises(InputNotFoundError, match=r"no run is published in .*: it has no manifest"):
-        predict_table(blob_run[0] / "labels", str(blob_table), str(tmp_path / "out"))
-    assert nothing_left(tmp_path / "out")
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ def test_a_published_model_labels_the_same_table_alike(name, table, tmp_path):
     assert manifest.clusters == len(np.unique(read_labels(tmp_path / "out")["label"]))
 
 
-@pytest.mark.parametrize("name", ["level tree", "imdh", "plane", "ball"])
+@pytest.mark.parametrize("name", ["level tree", "boundary", "imdh", "plane", "ball"])
 def test_workers_do_not_change_a_byte(name, table, tmp_path, monkeypatch):
     """Linear models take passes over the table, for which their working sets are made small."""
     for module in (working_set, linear):

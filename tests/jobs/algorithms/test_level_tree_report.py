@@ -4,17 +4,9 @@ import json
 
 import numpy as np
 import pytest
-import tomli_w
-from click.testing import CliRunner
 
-from distsvc.cli.main import main
-from distsvc.models.support_vector.level_tree.consensus import REFERENCE_ROWS
-from distsvc.report.content.limits import PageLimits
 from distsvc.report.page import render_page
-from distsvc.run.algorithms import level_tree
-from distsvc.run.reporting.files import read_report
-from distsvc.storage.publishing.publication import Output
-from tests.jobs.level_tree_jobs import MODEL, blobs, run
+from tests.jobs.level_tree_jobs import blobs, run
 from tests.published_files import read_labels
 from tests.small_runs import write_table
 
@@ -115,51 +107,3 @@ def check_profile(branch):
         assert levels[0] <= branch.birth * (1 + 1e-5)
         assert levels[-1] >= branch.death * (1 - 1e-5)
         assert shares[-1] <= branch.mass + 1e-6
-
-
-def test_the_report_tells_the_tree(published):
-    report = published[1]
-    check_levels(report)
-    assert (
-        json.loads((published[0] / "report.json").read_text())["levels"]
-        == report.dumped()["levels"]
-    )
-    kept = [branch for branch in report.levels.tree.branches if branch.kept]
-    assert len(kept) == 3
-    shares = {cluster.label: cluster.share for cluster in report.clusters}
-    for branch in kept:
-        joined = sum(other.mass for other in kept if other.parent == branch.id)
-        assert branch.mass - joined == pytest.approx(shares[branch.label], abs=0.06)
-    for branch in kept[1:]:
-        assert branch.profile[-1][1] == pytest.approx(branch.mass, abs=0.06)
-        assert branch.z > 2.0
-    assert "Why 3 clusters" in render_page(report)
-
-
-def test_branches_that_are_not_listed_are_counted(flat, tmp_path, monkeypatch):
-    monkeypatch.setattr(level_tree, "PAGE_LIMITS", PageLimits(branches=2))
-    report = run(flat, tmp_path / "out")
-    assert len(report.levels.tree.branches) == 3
-    assert report.levels.tree.n_hidden > 0
-    check_levels(report)
-
-
-def test_doubts_are_warnings_of_the_run_and_told_once(flat, tmp_path, monkeypatch):
-    monkeypatch.setattr("signal.signal", lambda *_: None)
-    monkeypatch.setitem(REFERENCE_ROWS, "coarse", 5)
-    content = {
-        "input": {"path": str(flat)},
-        "model": MODEL,
-        "cluster": {"workers": 0},
-        "output": {"path": str(tmp_path / "out")},
-    }
-    (tmp_path / "job.toml").write_text(tomli_w.dumps(content))
-    found = CliRunner().invoke(main, ["run", str(tmp_path / "job.toml")])
-    assert found.exit_code == 0, found.output
-    doubt = "the number of clusters depends on the granularity: 1 (coarse), 3 (default), 3 (fine)"
-    lines = found.stdout.splitlines()
-    assert lines[1:] == [f"warning: {doubt}", f"{tmp_path}/out/report.html"]
-    report = read_report(Output(tmp_path / "out"))
-    assert report.levels.doubts == [doubt]
-    assert report.warnings == [doubt]
-    assert render_page(report).count(doubt) == 1

@@ -1,8 +1,5 @@
 """Each bad input has its exit code and one sentence, and leaves nothing at the output path."""
 
-import json
-import shutil
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,7 +8,7 @@ import tomli_w
 from click.testing import CliRunner
 
 from distsvc.cli.main import main
-from tests.published_files import nothing_left, published_file, read_labels
+from tests.published_files import nothing_left
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -76,11 +73,6 @@ def bench(tmp_path):
 # The file
 
 
-@pytest.mark.parametrize("path", ["none.parquet", "none/*.parquet"])
-def test_missing_file(bench, path):
-    bench.refuses(66, str(bench.folder / path), path=path)
-
-
 # The columns
 
 
@@ -104,45 +96,6 @@ def test_missing_values(bench, gap):
         f"in.parquet: column 'y' has 2 missing values in rows 0 to {N - 1} (first at row 37); ",
         "add --set preprocess.missing=median, or =drop",
     )
-
-
-@pytest.mark.parametrize("missing", ["drop", "median"])
-def test_a_column_without_values(bench, missing):
-    bench.table(y=pa.array([None] * N, pa.float64()))
-    message = {
-        "drop": "has no rows without a missing value",
-        "median": "column 'y' has no value in any row",
-    }
-    bench.refuses(65, message[missing], preprocess={"missing": missing})
-
-
-def test_constant_columns_are_a_warning(bench):
-    bench.table(flat=np.full(N, 3.0), level=np.full(N, -1))
-    found = bench.run()
-    assert found.exit_code == 0
-    assert "warning: constant columns carry no information: flat, level" in found.stdout
-    arrays = np.load(published_file(bench.out, "arrays.npz"), allow_pickle=False)
-    np.testing.assert_array_equal(arrays["centre"][2:], [3.0, -1.0])
-    np.testing.assert_array_equal(arrays["origin"][2:], 0.0)
-    assert (arrays["S"][2:] == 0.0).all()
-    with_flat = read_labels(bench.out)
-    shutil.rmtree(bench.out)
-    assert bench.run(input={"columns": ["x", "y"]}).exit_code == 0
-    assert read_labels(bench.out)["label"].equals(with_flat["label"])
-
-
-def test_fewer_than_two_rows_are_kept(bench):
-    bench.table(place=np.arange(N))
-    bench.refuses(65, "expected at least 2 rows", input={"where": "place == 3"})
-    bench.refuses(65, "has no rows: input.where = 'place > 99'", input={"where": "place > 99"})
-
-
-def test_two_rows_are_enough(bench):
-    bench.table(columns(2))
-    assert bench.run().exit_code == 0
-    assert pq.read_metadata(published_file(bench.out, "part-00000.parquet")).num_rows == 2
-    report = json.loads((bench.out / "report.json").read_text())
-    assert "2 rows are fewer than the budget of 100" in report["warnings"]
 
 
 # The output

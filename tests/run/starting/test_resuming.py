@@ -118,24 +118,6 @@ def test_an_output_made_from_the_parts_goes_on(after, table, tmp_path, done, mon
     assert written(tmp_path / "run") == files
 
 
-@EACH_ALGORITHM
-def test_a_run_that_was_killed_goes_on(algorithm, table, tmp_path, done):
-    job = small_job(table, MODELS[algorithm], output={"path": str(tmp_path / "out")})
-    _, report = whole(job, tmp_path / "whole")
-    files, order = written(tmp_path / "whole"), list(done)
-    for n_tasks in {3, 7, min(11, len(order) - 1)}:
-        again = tmp_path / str(n_tasks)
-        done.clear()
-        done.most = n_tasks
-        with pytest.raises(Stopped):
-            whole(job, again)
-        assert done == order[:n_tasks]
-        done.most = None
-        assert whole(job, again)[1] == report
-        assert done == order
-        assert written(again) == files
-
-
 def test_a_later_process_reads_what_an_earlier_one_wrote(table, tmp_path):
     """Facts go through JSON and arrays through files, so both starts go on from the same."""
     job = small_job(table, MODELS["boundary"], output={"path": str(tmp_path / "out")})

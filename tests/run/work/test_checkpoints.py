@@ -7,11 +7,9 @@ import pytest
 
 from distsvc.errors import DataError
 from distsvc.models.hyperplanes.tree import GrowingTree
-from distsvc.models.linear import working_set
 from distsvc.models.rows import sampling
 from distsvc.models.support_vector.boundary import training
 from distsvc.models.support_vector.boundary.stochastic_gradient import StochasticGradient
-from distsvc.run.algorithms import linear
 from distsvc.run.work import phases
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps, TaskCheckpoints
@@ -250,37 +248,4 @@ def test_a_learner_goes_on_and_feeds_no_row_twice(name, table, tmp_path, monkeyp
         assert fed > 0
         assert seen.rows == rows
         assert seen.kept == kept
-        assert digests(folder) == files
-
-
-def test_passes_over_a_table_go_on_from_the_last(tmp_path, monkeypatch):
-    for module in (working_set, linear):
-        monkeypatch.setattr(module, "working_rows", lambda d: 5)
-    random = np.random.default_rng(0)
-    X = random.gamma(4.0, size=(2000, 4)) + 1.0
-    X[:30] *= random.choice([0.05, 4.0], size=(30, 1))
-    model = {"algorithm": "linear-svdd", "nu": 0.0501, "tol": 1e-8, "memory_rows": 1000}
-    sections = {"preprocess": {"scale": "none"}, "cluster": {"partition_rows": 1000}}
-    job = small_job(write_table(tmp_path / "t.parquet", X), model, **sections)
-    descend = working_set.WorkingSet.descend
-    descents, stop_at = [], None
-
-    def stopped(outer, *given):
-        descents.append(outer)
-        if len(descents) == stop_at:
-            raise Stopped
-        descend(outer, *given)
-
-    monkeypatch.setattr(working_set.WorkingSet, "descend", stopped)
-    fit(job, tmp_path / "whole")
-    files, n = digests(tmp_path / "whole"), len(descents)
-    assert n >= 3
-    for stop_at in (1, 2, n):
-        folder = tmp_path / str(stop_at) / "whole"
-        folder.parent.mkdir()
-        descents.clear()
-        with pytest.raises(Stopped):
-            fit(job, folder)
-        fit(job, folder)
-        assert len(descents) == stop_at + n
         assert digests(folder) == files
