@@ -43,7 +43,6 @@ audit: .venv/package
 chaos: .venv/ready
 	$(BIN)/python -m tests.chaos --runs $(RUNS) --races 100 --overwrites 200 --seed $(SEED)
 	$(BIN)/python -m tests.chaos --runs $(RUNS) --races 100 --store --seed $(SEED)
-	$(BIN)/python -m tests.chaos --spoiled $(RUNS) --unreachable sampled linear --seed $(SEED)
 
 bench: .venv/ready
 	$(BIN)/pip install --quiet --editable '.[bench]'

@@ -10,11 +10,6 @@ python -m tests.chaos --lineage 500             commands on one lineage, of whic
 python -m tests.chaos --stale 60                holders that sleep past their lease, and wake
 python -m tests.chaos --stale 60 --store        the same in a store
 python -m tests.chaos --late 60                 workers that freeze, and wake once the job is done
-python -m tests.chaos --histories 10000         late nights, replays, candidates and the like
-python -m tests.chaos --spoiled 1000            a run's own files are damaged between two starts
-python -m tests.chaos --unreachable sampled     each look at a run's own files fails, one by one
-python -m tests.chaos --unreachable sampled --store   the same, and each request, in a store
-python -m tests.chaos --unreachable sampled --workers   the same of two workers
 """
 
 import argparse
@@ -26,14 +21,11 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import nullcontext
 from pathlib import Path
 
 from chaos.case import KINDS, STORED, Case, every_step
 from chaos.disturb import disturbed
-from chaos.histories import histories, history
 from chaos.lab import Lab
 from chaos.late import late_worker
 from chaos.lineage import killed_lineage
@@ -46,9 +38,6 @@ PER_SEED = 1_000_000
 
 
 STEPS = "kill, and fill the disk, at every step of publishing, first and over another result"
-
-
-UNREACHABLE = "small jobs of `own_files.JOBS` whose looks at their own files fail one by one"
 
 
 def arguments() -> argparse.Namespace:
@@ -66,12 +55,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--lineage", type=int, default=0, help="kills on one lineage")
     parser.add_argument("--stale", type=int, default=0, help="holders that sleep past their lease")
     parser.add_argument("--late", type=int, default=0, help="workers that wake up late")
-    parser.add_argument("--histories", type=int, default=0, help="histories of nights")
     parser.add_argument("--every-step", nargs="+", default=[], metavar="JOB", help=STEPS)
-    parser.add_argument("--spoiled", type=int, default=0, help="runs whose files are damaged")
-    parser.add_argument("--unreachable", nargs="+", default=[], metavar="JOB", help=UNREACHABLE)
-    parser.add_argument("--workers", action="store_true", help="looks of workers fail, instead")
-    parser.add_argument("--every", type=int, default=1, help="of all looks, only each n-th fails")
     parser.add_argument("--seed", type=int, default=0, help="where seeds begin")
     parser.add_argument("--only", type=int, nargs="+", default=[], help="seeds of single runs")
     parser.add_argument(
@@ -108,33 +92,6 @@ def attempted(lab: Lab, case: Case) -> dict:
         return {"seed": case.seed, "kind": case.kind, "job": case.job, "problems": [problem]}
 
 
-def drawn_histories(given: argparse.Namespace) -> Iterator[dict]:
-    """Do the histories of nights, in folders or in a store of this process."""
-    seeds = range(PER_SEED * given.seed, PER_SEED * given.seed + given.histories)
-    if not given.store:
-        yield from histories(seeds, given.jobs)
-        return
-    from tests.s3_server import BUCKET, s3_server
-
-    with s3_server():
-        yield from (history(seed, f"s3://{BUCKET}") for seed in seeds)
-
-
-def in_this_process(given: argparse.Namespace, work: Path) -> Iterator[dict]:
-    """Do the small runs whose own files are damaged, or can't be reached."""
-    from chaos import own_files
-
-    from tests.s3_server import BUCKET, s3_server
-
-    with own_files.quick(), s3_server() if given.store else nullcontext():
-        lab = own_files.SmallLab(work / "small", f"s3://{BUCKET}" if given.store else "")
-        for seed in range(PER_SEED * given.seed, PER_SEED * given.seed + given.spoiled):
-            yield own_files.spoiled(lab, seed, given.job)
-        look = own_files.every_look_of_workers if given.workers else own_files.every_look
-        for name in given.unreachable:
-            yield from look(lab, name, given.seed, given.every)
-
-
 def main() -> int:
     given = arguments()
     work = given.work or Path(tempfile.mkdtemp(prefix="distsvc-chaos-"))
@@ -153,14 +110,10 @@ def main() -> int:
             if given.overwrites:
                 asked = given.seed, given.overwrites, only, given.held
                 todo.append(pool.submit(read_while_replaced, lab, *asked))
-            small = in_this_process(given, work) if given.spoiled or given.unreachable else ()
-            drawn = drawn_histories(given) if given.histories else ()
             first = PER_SEED * given.seed
             stale = stale_holders(range(first, first + given.stale), given.store)
             late = map(late_worker, range(first, first + given.late))
-            for outcome in itertools.chain(
-                small, drawn, stale, late, (f.result() for f in as_completed(todo))
-            ):
+            for outcome in itertools.chain(stale, late, (f.result() for f in as_completed(todo))):
                 outcomes.append(outcome)
                 lines.write(json.dumps(outcome) + "\n")
                 lines.flush()
