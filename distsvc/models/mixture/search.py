@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Lock
 
 import numpy as np
 
@@ -110,22 +111,24 @@ class _Starts:
     def __init__(self, latent: np.ndarray):
         self.latent = latent
         self._known: dict[int, list[np.ndarray]] = {}
+        self._lock = Lock()  # shapes are fitted in threads, and share starts
 
     @cached_property
-    def sphered(self) -> np.ndarray:
-        """The rows (n, s) turned and scaled to the identity as their covariance."""
+    def _parts(self) -> tuple[_Parts, _Parts]:
+        """Parts of the rows, and of the rows with the identity as their covariance."""
         centred = self.latent - self.latent.mean(axis=0)
-        return np.asarray(centred @ _sphering(centred))
+        sphered = np.asarray(centred @ _sphering(centred))
+        return (
+            _Parts(self.latent, _principal_direction),
+            _Parts(sphered, _direction_of_least_kurtosis),
+        )
 
     def of(self, k: int) -> list[np.ndarray]:
         """Return posteriors (n, k) of partitions into k."""
-        if k not in self._known:
-            parts = (
-                _k_means(self.latent, k, _principal_direction),
-                _k_means(self.sphered, k, _direction_of_least_kurtosis),
-            )
-            self._known[k] = [np.eye(k)[each] for each in parts]
-        return self._known[k]
+        with self._lock:
+            if k not in self._known:
+                self._known[k] = [np.eye(k)[parts.k_means(k)] for parts in self._parts]
+            return self._known[k]
 
     def splits(self, posterior: np.ndarray) -> list[np.ndarray]:
         """Return posteriors (n, k + 1), each from splitting one of the widest components in two."""
@@ -139,7 +142,7 @@ class _Starts:
         for c in np.argsort(-spread, kind="stable")[:SPLITS]:
             if spread[c] > 0.0:
                 own = np.flatnonzero(labels == c)
-                halves = _k_means(self.latent[own], 2, _principal_direction)
+                halves = _Parts(self.latent[own], _principal_direction).k_means(2)
                 second = own[halves == 1]
                 split = np.hstack([posterior, np.zeros((len(labels), 1))])
                 split[second, k], split[second, c] = split[second, c], 0.0
@@ -179,24 +182,30 @@ def _fits(
     return fits
 
 
-def _k_means(X: np.ndarray, k: int, direction: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Return the labels (n,) of rows X (n, r) by k-means.
+class _Parts:
+    """A growing number of parts of rows X (n, r), by PCA-Part (Su and Dy 2007).
 
-    It starts from at most k parts by PCA-Part (Su and Dy 2007): the part with the largest scatter
-    is cut at its mean, across its `direction`.
+    The part with the largest scatter is cut at its mean, across its `direction`.
     """
-    from sklearn.cluster import KMeans  # which takes a second to import
 
-    parts, scatter = np.zeros(len(X), np.int64), [_scatter(X)]
-    while len(scatter) < k and max(scatter) > 0.0:
-        widest, new = int(np.argmax(scatter)), len(scatter)
-        own = np.flatnonzero(parts == widest)
-        along = X[own] @ direction(X[own] - X[own].mean(axis=0))
-        parts[own[along > along.mean()]] = new
-        scatter[widest] = _scatter(X[parts == widest])
-        scatter.append(_scatter(X[parts == new]))
-    centres = np.array([X[parts == c].mean(axis=0) for c in np.unique(parts)])
-    return np.asarray(KMeans(len(centres), init=centres, n_init=1).fit(X).labels_)
+    def __init__(self, X: np.ndarray, direction: Callable[[np.ndarray], np.ndarray]):
+        self.X, self.direction = X, direction
+        self.labels, self.scatter = np.zeros(len(X), np.int64), [_scatter(X)]
+
+    def k_means(self, k: int) -> np.ndarray:
+        """Return the labels (n,) of k-means that starts from at most k parts; k must not fall."""
+        from sklearn.cluster import KMeans  # which takes a second to import
+
+        X, labels, scatter = self.X, self.labels, self.scatter
+        while len(scatter) < k and max(scatter) > 0.0:
+            widest, new = int(np.argmax(scatter)), len(scatter)
+            own = np.flatnonzero(labels == widest)
+            along = X[own] @ self.direction(X[own] - X[own].mean(axis=0))
+            labels[own[along > along.mean()]] = new
+            scatter[widest] = _scatter(X[labels == widest])
+            scatter.append(_scatter(X[labels == new]))
+        centres = np.array([X[labels == c].mean(axis=0) for c in np.unique(labels)])
+        return np.asarray(KMeans(len(centres), init=centres, n_init=1).fit(X).labels_)
 
 
 def _scatter(X: np.ndarray) -> float:
