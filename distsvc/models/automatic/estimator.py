@@ -76,9 +76,10 @@ class AutoClustering(MixedClusterEstimator):
     agreement_ : float
         Estimated probability that another sample of the table gives this answer, up to an adjusted
         Rand index of 0.8. If columns are modelled, this is the share of replicates of the sample
-        that prefer such a proposal, times the agreement of both with partitions of halves of the
-        rows. Otherwise it is estimated as by `SupportVectorClustering`; with `n_clusters` it is
-        then the share of the models, or of the runs of k-means, with this answer.
+        that prefer such a proposal. Without `n_clusters`, it is multiplied by the agreement of both
+        with partitions of halves of the rows. If columns stay as stored, it is estimated as by
+        `SupportVectorClustering`; with `n_clusters` it is then the share of the models, or of the
+        runs of k-means, with this answer.
     likeness_ : float or None
         Adjusted Rand index of the answer and the most probable other one, if columns are modelled;
         otherwise of the answers of columns and graph. None if there is only one.
