@@ -7,9 +7,6 @@ python -m tests.chaos --overwrites 200          a reader in a loop while results
 python -m tests.chaos --overwrites 50 --held 50   the same, with 50 that a check holds back
 python -m tests.chaos --races 100               drivers that start at the same moment
 python -m tests.chaos --lineage 500             commands on one lineage, of which 500 are killed
-python -m tests.chaos --stale 60                holders that sleep past their lease, and wake
-python -m tests.chaos --stale 60 --store        the same in a store
-python -m tests.chaos --late 60                 workers that freeze, and wake once the job is done
 """
 
 import argparse
@@ -27,11 +24,9 @@ from pathlib import Path
 from chaos.case import KINDS, STORED, Case, every_step
 from chaos.disturb import disturbed
 from chaos.lab import Lab
-from chaos.late import late_worker
 from chaos.lineage import killed_lineage
 from chaos.races import race
 from chaos.readers import read_while_replaced
-from chaos.stale import stale_holders
 
 PER_SEED = 1_000_000
 """Runs have the seeds from ``PER_SEED * --seed`` on."""
@@ -53,8 +48,6 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--races", type=int, default=0, help="races of two to four drivers")
     parser.add_argument("--lineage", type=int, default=0, help="kills on one lineage")
-    parser.add_argument("--stale", type=int, default=0, help="holders that sleep past their lease")
-    parser.add_argument("--late", type=int, default=0, help="workers that wake up late")
     parser.add_argument("--every-step", nargs="+", default=[], metavar="JOB", help=STEPS)
     parser.add_argument("--seed", type=int, default=0, help="where seeds begin")
     parser.add_argument("--only", type=int, nargs="+", default=[], help="seeds of single runs")
@@ -110,10 +103,7 @@ def main() -> int:
             if given.overwrites:
                 asked = given.seed, given.overwrites, only, given.held
                 todo.append(pool.submit(read_while_replaced, lab, *asked))
-            first = PER_SEED * given.seed
-            stale = stale_holders(range(first, first + given.stale), given.store)
-            late = map(late_worker, range(first, first + given.late))
-            for outcome in itertools.chain(stale, late, (f.result() for f in as_completed(todo))):
+            for outcome in (one.result() for one in as_completed(todo)):
                 outcomes.append(outcome)
                 lines.write(json.dumps(outcome) + "\n")
                 lines.flush()
@@ -129,7 +119,7 @@ def main() -> int:
 
 
 def show(outcome: dict) -> None:
-    keys = ("seed", "kind", "job", "what", "overwrite", "moment", "at", "codes", "tasks", "goes_on")
+    keys = ("seed", "kind", "job", "what", "overwrite", "moment", "at", "codes", "tasks")
     shown = " ".join(
         f"{key}={outcome[key]}" for key in keys if outcome.get(key) not in (None, "", 0)
     )
