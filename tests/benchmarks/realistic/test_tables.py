@@ -1,19 +1,17 @@
 """Tables of the realistic suite: densities, best labels, halves."""
 
-from collections import Counter
-
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import ndtr
 from scipy.stats import nbinom
 
-from benchmarks.realistic.added import KINDS, added_table, answers, composition, rare_class
+from benchmarks.realistic.added import added_table, answers, composition, rare_class
 from benchmarks.realistic.columns import FACTOR_NODES, FACTOR_WEIGHTS, ColumnSpec, DrawnColumn
-from benchmarks.realistic.generated import GENERATED, generated_table, half_of_generated
+from benchmarks.realistic.generated import generated_table
 from benchmarks.realistic.one_class import SHAPES, one_class_table
 from benchmarks.realistic.plans import TablePlan, class_scores
-from benchmarks.realistic.suite import keys_of, tables
+from benchmarks.realistic.suite import tables
 
 SPECS = {
     "rounded": (ColumnSpec("x", "normal", 3.0, 0.9, 1, 1, 5), np.arange(1.0, 6.0)),
@@ -135,15 +133,6 @@ def test_the_ceiling_is_about_that_of_the_design(place):
     assert 0.5 < table.ceiling_ari < 1.0
     expected = {0: 0.85, 4: 0.65}[place[1]]
     assert table.ceiling_ari == pytest.approx(expected, abs=0.06)
-
-
-def test_halves_are_even_in_number_and_do_not_depend_on_the_seed():
-    halves = Counter(half_of_generated(*key) for key in GENERATED)
-    assert halves == {"tune": 27, "confirm": 27}
-    keys = keys_of(("added",))
-    assert len(keys) == 3 * len(KINDS)
-    assert [len(keys_of((group,))) for group in ("generated", "one-class")] == [45, 9 + len(SHAPES)]
-    assert len({key.name for key in keys_of()}) == len(keys_of())
 
 
 @pytest.mark.parametrize("shape", SHAPES)
