@@ -1,6 +1,5 @@
 """Checks on a result: their words, and runs that they hold back."""
 
-import json
 import re
 from types import SimpleNamespace as Stand
 
@@ -15,9 +14,8 @@ from distsvc.run.job import run_job
 from distsvc.run.labelling.counts import IdReport
 from distsvc.run.nights.checks import CHECKS, RunMetrics, run_checks
 from distsvc.run.nights.comparison import outlier_notes
-from distsvc.storage.publishing.publication import Output, collect
-from tests.jobs.shop import FIRST, SECOND, THIRD, invoked, rows
-from tests.published_files import listed
+from distsvc.storage.publishing.publication import Output
+from tests.jobs.shop import FIRST, SECOND, THIRD, rows
 from tests.small_runs import small_job, three_clusters, write_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")
@@ -90,48 +88,6 @@ def test_a_night_after_one_that_was_published_all_the_same_is_told_the_way_back(
     assert re.search(ways, str(caught.value))
     assert any(re.search(ways, text) for text in caught.value.report.warnings), "the page says so"
     assert not any("rollback" in text for text in shop.run(THIRD).warnings)
-
-
-def test_a_held_run_is_kept_beside_what_is_published(shop, monkeypatch):
-    """The output is one folder, replaced every night."""
-    given = {"output": {"path": f"{shop.folder}/out/now"}}
-    given["continuity"] = {"previous": f"{shop.folder}/out/now"}
-    X, _ = rows(300, 200, 100)
-    shop.table(FIRST, X)
-    shop.run(FIRST, **given)
-    before = {str(path): path.read_bytes() for path in listed(shop.out("now"))}
-    manifest = (shop.out("now") / "manifest.json").read_bytes()
-    copies = {
-        name: (shop.out("now") / name).read_bytes() for name in ("report.html", "report.json")
-    }
-    shop.table(SECOND, X[:500])
-    again = ("--overwrite",)
-    given["checks"] = {"min_rows": 550}
-    result = invoked(shop, SECOND, *again, monkeypatch=monkeypatch, **given)
-    assert result.exit_code == 76, result.output
-    (run_id,) = Output(shop.out("now")).candidates()
-    assert "min_rows: 500 rows, at least 550 expected" in result.stderr
-    assert f"distsvc publish {shop.out('now')} --held {run_id}" in result.stderr
-    assert "Traceback" not in result.stderr
-    assert (shop.out("now") / "manifest.json").read_bytes() == manifest
-    assert {str(path): path.read_bytes() for path in listed(shop.out("now"))} == before
-    assert {name: (shop.out("now") / name).read_bytes() for name in copies} == copies
-    held = Output(shop.out("now")).candidates()[run_id]
-    assert held.rows == 500
-    assert [check.name for check in held.checks if check.state == "failed"] == ["min_rows"]
-    for file in held.files:
-        assert (shop.out("now") / file.lasting).stat().st_size == file.bytes
-    report = next(file.lasting for file in held.files if file.name == "report.json")
-    assert json.loads((shop.out("now") / report).read_text())["held"] is True
-    assert collect(shop.out("now")) == [], "what is held is kept"
-
-    shop.table(THIRD, rows(100, 300, 200, seed=1)[0])
-    result = invoked(shop, THIRD, *again, monkeypatch=monkeypatch, **given)
-    assert result.exit_code == 0, result.output
-    assert Output(shop.out("now")).candidates() == {}
-    collect(shop.out("now"))
-    assert not [one for one in held.files if (shop.out("now") / one.lasting).exists()]
-    assert shop.ids("now", rows(100, 300, 200, seed=1)[1]) == {0: 0, 1: 1, 2: 2}
 
 
 FOUND = {
