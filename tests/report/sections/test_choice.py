@@ -40,3 +40,7 @@ def test_one_cluster_is_an_answer_too():
     text = said([[5], [5]], 1)
     assert "another one in about 25: 1 cluster (" in text
     assert "joins" not in text
+
+
+def test_an_answer_that_hardly_any_sample_has():
+    assert "and another one in fewer than 1: 2 clusters (" in said([[90, 10], [10, 90]], 2, 0.001)
