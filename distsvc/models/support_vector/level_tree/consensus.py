@@ -159,10 +159,10 @@ def elect(
     votes times its merit, sqrt(entropy) / (1 + separated / 0.03); the highest score wins.
     Candidates are the `proposals` of the trees, or with `n_clusters` their `cuts_into`.
 
-    Without `n_clusters`, the answer is one cluster if no split is significant or the winner's score
-    per model is too low. The minimum is `least_standing`. For k clusters in 2 or 3 columns it is
-    min(max(2.5 / sqrt(n), 0.04), 0.45 / k). In one column the clearest split needs z >= 3.5
-    instead.
+    Without `n_clusters`, the answer is one cluster if no split is significant, or if no candidate
+    reaches its minimum score per model. The minimum is `least_standing`. For k clusters in 2 or 3
+    columns it is min(max(2.5 / sqrt(n), 0.04), 0.45 / k). In one column the clearest split needs z
+    >= 3.5 instead.
 
     `before` (m,) are the labels of the first rows in the previous answer. The tree cut most like
     them is compared with the winner, without a vote of its own. The winner replaces this cut only
@@ -231,14 +231,19 @@ class _Vote:
         return float(np.mean(by_model > 0.0))
 
     def _nearness(self, least_standing: float) -> float:
-        """Return the ratio of the best candidate's score, or z in one column, to its minimum."""
-        winner = self.found[self.best]
+        """Return the largest ratio of a candidate's score to its minimum.
+
+        In one column, it is that of the z of the winner's clearest split.
+        """
         if self.d == 1:
+            winner = self.found[self.best]
             clearest = np.sort(self.trees[winner.member].z[winner.kept])[-2:][0]
             return float(self.scale * clearest) / CLEAR_Z
         if self.d <= FLAT:
             least = max(FLAT_STANDING / np.sqrt(self.n_rows), LOWEST_STANDING)
-            return self.highest / float(min(least, STANDING_OF_MANY / winner.n_clusters))
+            counts = np.array([candidate.n_clusters for candidate in self.found])
+            least = np.minimum(least, STANDING_OF_MANY / counts)
+            return float((self.standing / len(self.trees) / least)[self.asked].max())
         return self.highest / least_standing if least_standing else np.inf
 
     @property
@@ -277,7 +282,7 @@ def _chance(times: float, power: float) -> float:
 def chance_of_one(nearness: float) -> float:
     """Return the probability that another sample also gives a single cluster.
 
-    `nearness` is the ratio of the winner's score to its minimum.
+    `nearness` is the largest ratio of a candidate's score to its minimum.
     """
     return 1.0 - _chance(nearness / EVEN_NEARNESS, STEEPNESS_OF_ONE)
 

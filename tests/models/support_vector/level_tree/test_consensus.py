@@ -211,6 +211,18 @@ def test_many_clusters_in_the_plane_may_stand_lower(monkeypatch):
         assert elect([tree] * 2, VoteRows(X), 480, 480).n_clusters == k
 
 
+def test_a_candidate_of_more_clusters_may_reach_its_lower_minimum_alone(monkeypatch):
+    trees = [tree_of([4.0, 0.0, 0.0])] * 2 + [tree_of([4.0, 3.5, 3.0])]
+    found = elected(trees)
+    four = found.standing * next(c["standing"] for c in found.candidates if c["n_clusters"] == 4)
+    assert found.n_clusters == 2
+    assert 0.8 * found.standing < four < found.standing
+    monkeypatch.setattr(consensus, "FLAT_STANDING", 1e9)
+    for times, k in ((0.9, 2), (1.1, 1)):  # two clusters need twice as much as four
+        monkeypatch.setattr(consensus, "STANDING_OF_MANY", times * 4 * four)
+        assert elected(trees).n_clusters == k
+
+
 @pytest.mark.parametrize(("z", "k"), [(3.4, 1), (3.6, 2)])
 def test_in_one_column_the_clearest_split_decides(z, k):
     S = np.array([[0.0, 10.0]], np.float32)
