@@ -1,7 +1,5 @@
 """Python runs this first where this folder is on PYTHONPATH."""
 
 from chaos.faults import install_from_environment
-from chaos.reads import watch_from_environment
 
 install_from_environment()
-watch_from_environment()
