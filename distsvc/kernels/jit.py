@@ -4,7 +4,8 @@
   parallelism comes from partitions.
 * There is no fast-math: a compiler that reorders or fuses operations makes results depend on the
   processor. The functions of `distsvc.kernels.lanes` fix the order of long sums and fused products.
-* No kernel gets numba's wrapper for C callbacks, which takes time to compile.
+* No kernel gets numba's wrapper for C callbacks, and no inlined function the wrapper for Python.
+  Wrappers take time and memory to compile.
 * Nothing compiles at import. Every kernel is called with one set of types only, so that it has
   exactly one compiled form, which is cached on the local disk. Numba writes a cache file under a
   temporary name and renames it, so two processes that compile at once write the same file twice.
@@ -37,6 +38,7 @@ from numba.core.caching import (
     NullCache,
     UserProvidedCacheLocator,
 )
+from numba.core.registry import CPUDispatcher
 from numba.core.runtime import rtsys
 
 
@@ -193,12 +195,13 @@ class _Cache(FunctionCache):
             self.disable()
         return None
 
-    def save_overload(self, sig: object, data: object) -> None:
+    def save_overload(self, sig: object, data: Any) -> None:
         """Store a compiled form, if possible, and add the time since `load_overload` missed it."""
         global _compile_seconds
         if self._began is not None:
             _compile_seconds += time.perf_counter() - self._began
             self._began = None
+        _free_link_copies(data.library)
         try:
             super().save_overload(sig, data)
         except Exception as error:
@@ -210,6 +213,13 @@ class _Cache(FunctionCache):
             "because": f"{type(error).__name__}: {error}",
         }
         _LOG.warning(what, extra={"fields": fields})
+
+
+def _free_link_copies(library: Any) -> None:
+    """Free the copies of inlined functions that numba keeps for linking; it can make new ones."""
+    for part in library._linking_libraries:
+        part._shared_module = None
+        _free_link_copies(part)
 
 
 _compile_seconds = 0.0
@@ -226,9 +236,16 @@ def _tell_once(event: str, process: int) -> None:
     _LOG.info(event, extra={"fields": {}})
 
 
+class _Inlined(CPUDispatcher):
+    """An inlined function, compiled for kernels only; called from Python, it runs as Python."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.py_func(*arguments)
+
+
 def inlined(function: Callable[..., Any]) -> Any:
     """Compile a small piece of a kernel into the kernels that call it."""
-    return numba.njit(function, nogil=True, no_cfunc_wrapper=True)
+    return _compiled_into_callers(function)
 
 
 def unchecked(function: Callable[..., Any]) -> Any:
@@ -236,4 +253,12 @@ def unchecked(function: Callable[..., Any]) -> Any:
 
     The check is a branch, which prevents the vectorisation of a loop.
     """
-    return numba.njit(function, nogil=True, error_model="numpy", no_cfunc_wrapper=True)
+    return _compiled_into_callers(function, error_model="numpy")
+
+
+def _compiled_into_callers(function: Callable[..., Any], **options: Any) -> Any:
+    if numba.config.DISABLE_JIT:
+        return function
+    options |= {"nopython": True, "nogil": True}
+    options |= {"no_cfunc_wrapper": True, "no_cpython_wrapper": True}
+    return _Inlined(function, targetoptions=options)

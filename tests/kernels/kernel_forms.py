@@ -9,6 +9,8 @@ import pkgutil
 import sys
 from pathlib import Path
 
+from numba.core.registry import CPUDispatcher
+
 import distsvc.kernels
 from tests.small_runs import FORMS, fit, small_job, three_clusters, write_table
 
@@ -29,7 +31,7 @@ def main(folder: Path) -> None:
 
 
 def _is_kept(kernel: object) -> bool:
-    return hasattr(kernel, "stats") and kernel.stats.cache_path is not None
+    return isinstance(kernel, CPUDispatcher) and kernel.stats.cache_path is not None
 
 
 if __name__ == "__main__":
