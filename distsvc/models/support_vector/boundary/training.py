@@ -19,6 +19,7 @@ from distsvc.errors import DataError
 from distsvc.kernels.dual_cd import coordinate_ascent, gram_matrix
 from distsvc.models.rows.checkpoints import NO_CHECKPOINT, Checkpoint, Position, State
 from distsvc.models.rules.fields import Facts
+from distsvc.models.support_vector.boundary.libsvm import one_class_machine, one_class_offset
 from distsvc.models.support_vector.boundary.stochastic_gradient import StochasticGradient
 
 CHECK_STEPS = 10_000
@@ -104,7 +105,7 @@ def solve_one_class(
 ) -> tuple[np.ndarray, np.ndarray, float, int]:
     """Return the solution of the nu-one-class SVM on rows X (n, d), on the papers' scale.
 
-    LIBSVM (`sklearn.svm.OneClassSVM`) solves it. Multipliers and offset are divided by the offset,
+    LIBSVM solves it, in this process. Multipliers and offset are divided by the offset,
     so that f = 0 on the boundary. With nu = 1 every multiplier would be at its bound, and any
     offset from the largest kernel sum upwards would be a solution. So nu is at most 1 - 1/n, which
     leaves the row with the largest sum on the boundary.
@@ -121,15 +122,25 @@ def solve_one_class(
         LIBSVM's iterations.
 
     """
-    nu = min(nu, 1.0 - 1.0 / len(X))
-    from sklearn.svm import OneClassSVM
-
-    machine = OneClassSVM(gamma=gamma, nu=nu, tol=1e-6).fit(X)
-    offset = max(float(machine.offset_[0]), 1e-12 * nu * len(X))
+    nu = _least_bounded(nu, len(X))
+    machine = one_class_machine(X, gamma, nu)
+    offset = _positive(float(machine.offset_[0]), nu, len(X))
     S = np.ascontiguousarray(X[machine.support_].T, np.float32)
     return S, machine.dual_coef_[0] / offset, len(X) / offset, int(machine.n_iter_)
 
 
 def penalty_for(X: np.ndarray, gamma: float, nu: float) -> float:
     """Return C = 1 / (nu rho*) from the first 2000 of the rows X (n, d)."""
-    return solve_one_class(X[:PENALTY_ROWS], gamma, nu)[2]
+    X = X[:PENALTY_ROWS]
+    nu = _least_bounded(nu, len(X))
+    return len(X) / _positive(one_class_offset(X, gamma, nu), nu, len(X))
+
+
+def _least_bounded(nu: float, n: int) -> float:
+    """Return nu, at most 1 - 1/n: one multiplier is then below its bound."""
+    return min(nu, 1.0 - 1.0 / n)
+
+
+def _positive(offset: float, nu: float, n: int) -> float:
+    """Return LIBSVM's offset, at least a tiny part of the sum nu n of its multipliers."""
+    return max(offset, 1e-12 * nu * n)

@@ -1,0 +1,54 @@
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from distsvc.models.support_vector.boundary import libsvm
+
+
+@pytest.fixture
+def rows():
+    return np.random.default_rng(0).normal(size=(300, 3))
+
+
+@pytest.fixture
+def commands(monkeypatch):
+    """The commands of child processes; to `libsvm`, scikit-learn is not loaded."""
+    started, run = [], subprocess.run
+
+    def watched(command, **options):
+        started.append(command)
+        return run(command, **options)
+
+    monkeypatch.setattr(subprocess, "run", watched)
+    monkeypatch.setattr(libsvm, "sys", SimpleNamespace(modules={}, executable=sys.executable))
+    return started
+
+
+def test_a_child_process_finds_the_same_offset_to_the_bit(rows, commands):
+    found = libsvm.one_class_offset(rows, 0.5, 0.1)
+    assert len(commands) == 1
+    assert found == libsvm.one_class_machine(rows, 0.5, 0.1).offset_[0]
+
+
+@pytest.mark.parametrize(("executable", "tries"), [("/no/python", 1), (None, 0)])
+def test_without_python_no_child_process_starts(rows, commands, executable, tries):
+    libsvm.sys.executable = executable
+    found = libsvm.one_class_offset(rows, 0.5, 0.1)
+    assert len(commands) == tries
+    assert found == libsvm.one_class_machine(rows, 0.5, 0.1).offset_[0]
+
+
+def test_a_child_process_that_fails_is_replaced(rows, commands, monkeypatch):
+    monkeypatch.setattr(libsvm, "__file__", "/no/such/file.py")
+    found = libsvm.one_class_offset(rows, 0.5, 0.1)
+    assert len(commands) == 1
+    assert found == libsvm.one_class_machine(rows, 0.5, 0.1).offset_[0]
+
+
+def test_no_child_process_starts_if_scikit_learn_is_loaded(rows, commands):
+    libsvm.sys.modules["sklearn"] = None
+    libsvm.one_class_offset(rows, 0.5, 0.1)
+    assert commands == []
