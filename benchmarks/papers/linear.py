@@ -43,7 +43,7 @@ METHODS = {name: Method(name, shrinking=name == OURS) for name in SOLVERS}
 TARGET = 1e-4
 END = 1e-8
 SEED = 0
-SECONDS, QUICK_SECONDS = 10.0, 3.0
+SECONDS, QUICK_SECONDS = 2.0, 1.0
 QUICK_SETS = 2
 SCHEMA = pa.schema(
     [(name, pa.string()) for name in ("suite", "set", "problem", "solver")]
@@ -73,7 +73,7 @@ def run_linear(
     say
         Takes one line of text for each solver.
     most_seconds
-        Of the processor, after which a solver is stopped; 10 by default, 3 when quick.
+        Of the processor, after which a solver is stopped; 2 by default, 1 when quick.
 
     """
     if data is None:
