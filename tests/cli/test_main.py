@@ -215,16 +215,6 @@ def test_a_defect_without_a_progress_is_logged_too(monkeypatch):
     assert any("1 / 0" in told for told in lines)
 
 
-def test_a_parameter_that_is_not_allowed_is_the_jobs_fault(job):
-    model, message = {"algorithm": "linear-svdd", "C": 1e-9}, "model: C must be at least 1 / n"
-    job.write_text(tomli_w.dumps(tomllib.loads(job.read_text()) | {"model": model}))
-    found = CliRunner().invoke(main, ["run", str(job)])
-    line, events = told(found)
-    assert found.exit_code == 78
-    assert message in line
-    assert all("traceback" not in event for event in events)
-
-
 def test_run_date_and_overwrite(job, tmp_path):
     runner = CliRunner()
     command = ["run", str(job), "--set", f"output.path={tmp_path}/by-date/{{run_date}}"]
@@ -233,14 +223,6 @@ def test_run_date_and_overwrite(job, tmp_path):
     other = [*command, "--run-date", "2026-01-02", "--set", "model.nu=0.3"]
     assert runner.invoke(main, other).exit_code == 78
     assert runner.invoke(main, [*other, "--overwrite"]).exit_code == 0
-
-
-def test_demo(tmp_path, monkeypatch):
-    monkeypatch.setattr("distsvc.published.demo.JOBS", {"moons": {"gamma": 16.0, "nu": 0.05}})
-    found = CliRunner().invoke(main, ["demo", "--out", str(tmp_path)])
-    assert found.exit_code == 0, found.output
-    assert found.stdout.split()[:3] == ["moons", "2", "clusters"]
-    assert (tmp_path / "moons/report.html").exists()
 
 
 def test_complaints_about_usage_show_no_secret_and_no_escape():

@@ -168,28 +168,6 @@ def test_yesterday_is_a_date():
     assert load_job(ROOT / "jobs/nightly.toml", run_date=found.stdout.strip()).input.path
 
 
-def test_the_image():
-    text = (DEPLOY / "Dockerfile").read_text().replace("\\\n", "")
-    lines = text.splitlines()
-    [base] = [line for line in lines if line.startswith("FROM")]
-    assert base == "FROM ${PYTHON_IMAGE}"
-    assert "ARG PYTHON_IMAGE" in lines, "it has to be given, by its digest"
-    installs = [line for line in lines if "pip install" in line]
-    assert [line for line in installs if "--require-hashes" in line or "--no-deps" in line] == (
-        installs
-    )
-    assert lines.index("USER distsvc") > max(map(lines.index, installs))
-    for name in ("NUMBA_NUM_THREADS=1", "OMP_NUM_THREADS=1"):
-        assert any(name in line for line in lines)
-    wanted = (DEPLOY / "Dockerfile.dockerignore").read_text().split()
-    kept = {line[1:] for line in wanted if line.startswith("!")}
-    for name in kept:
-        assert (ROOT / name).exists()
-    assert {name for name in kept if name.startswith("deploy/")} == set(
-        re.findall(r"deploy/[\w.]+", "\n".join(lines[lines.index("FROM ${PYTHON_IMAGE}") :]))
-    )
-
-
 def copied(folder):
     """Copy to a folder what the Dockerfile copies: what its list of ignored files leaves."""
     lines = (DEPLOY / "Dockerfile.dockerignore").read_text().split()

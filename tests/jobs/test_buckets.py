@@ -15,16 +15,13 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-import distsvc
 from distsvc.errors import JobFileError
 from distsvc.job.file import parse_job
 from distsvc.kernels import jit
-from distsvc.published.predict import predict_table
 from distsvc.published.status import status
 from distsvc.run.job import run_job
 from distsvc.run.work.phases import Phase
 from distsvc.run.work.start import ClusterAddress
-from distsvc.storage.publishing.publication import collect
 from tests.published_files import listed
 from tests.s3_server import BUCKET, SETTINGS, client, content, keys, s3_server
 from tests.small_runs import MODELS, digests, forget, small_job, three_clusters, write_table
@@ -114,36 +111,6 @@ def test_the_answer_is_that_of_a_disk(algorithm, tables, tmp_path, out):
 
 
 @pytest.mark.usefixtures("quick_page")
-def test_zarr_from_csv(tables, tmp_path, out):
-    """The table is converted in the bucket, and the arrays are written there."""
-    form = {"format": "zarr"}
-    where = form | {"path": str(tmp_path / "out")}
-    run_job(small_job(tables / "t.csv", MODELS["sampled"], output=where))
-    form |= {"path": f"s3://{BUCKET}/{out}"}
-    run_job(bucket_job(MODELS["sampled"], out, table="t.csv", output=form))
-    assert of_bucket(out) == of_disk(tmp_path / "out")
-    assert any(inner == "label/c/0" for _, inner in of_bucket(out))
-    check_tidy(out)
-
-
-@pytest.mark.usefixtures("quick_page")
-def test_a_prediction(tables, out):
-    job = bucket_job(MODELS["sampled"], out)
-    run_job(job)
-    model, new = job.output.path, f"s3://{BUCKET}/in/t.parquet"
-    predict_table(model, new, f"{model}-new")
-    labels = {name: digest for (kind, name), digest in of_bucket(out).items() if kind == "labels"}
-    assert labels
-    found = [distsvc.load(path) for path in (model, f"{model}-new")]
-    assert found[0].labels().equals(found[1].labels())
-    assert found[0].files[0].startswith(f"{model}/labels/")
-    new_rows = pq.read_table(tables / "t.parquet")
-    assert (found[0].model.predict(new_rows) == found[0].labels()["label"].to_numpy()).all()
-    [(kind, _)] = of_bucket(f"{out}-new")
-    assert kind == "labels"
-
-
-@pytest.mark.usefixtures("quick_page")
 @pytest.mark.parametrize("workdir", [None, "disk", "bucket"])
 def test_a_run_goes_on(workdir, tables, tmp_path, out, monkeypatch):
     """From whatever place its work is in."""
@@ -172,23 +139,6 @@ def test_a_run_goes_on(workdir, tables, tmp_path, out, monkeypatch):
     check_tidy(out)
     assert keys(f"{out}-work/") == []
     assert not list((tmp_path / "w").rglob("*"))
-
-
-@pytest.mark.usefixtures("quick_page")
-def test_a_run_that_was_interrupted_is_collected(tables, out, monkeypatch):
-    job = bucket_job(MODELS["sampled"], out)
-    do = Phase.do
-
-    def stopped(self, run_dir, number):
-        if number == 3:
-            raise KeyboardInterrupt
-        return do(self, run_dir, number)
-
-    monkeypatch.setattr(Phase, "do", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        run_job(job)
-    assert collect(job.output.path)
-    assert keys(f"{out}/") == [".runs/holder.json"]
 
 
 # --- on workers that share nothing with the driver but the bucket

@@ -27,13 +27,6 @@ def features(tree):
     return summary(tree.means[tree.used], tree.weights[tree.used], tree.sums[tree.used])
 
 
-def depth(tree, node):
-    below, j = 0, tree.child[node]
-    while j >= 0:
-        below, j = max(below, 1 + depth(tree, j)), tree.sibling[j]
-    return below
-
-
 @pytest.mark.parametrize("d", [1, 3, 16, 40])
 @pytest.mark.parametrize("size", [1, 7, 40, 500])
 def test_twin_insert_rows(d, size, monkeypatch):

@@ -310,11 +310,6 @@ def test_rows_of_any_size_leave_unit_vectors(scale):
         np.testing.assert_allclose(tree.norms, 1.0, atol=1e-5)
 
 
-def density(positions, h):
-    """Kernel density at 0."""
-    return np.exp(-(positions**2) / (2 * h * h)).mean() / (h * math.sqrt(2 * math.pi))
-
-
 # --- routing rows
 
 

@@ -126,21 +126,6 @@ def test_delta_gets_a_new_version(shop, tmp_path):
     assert rows_of(pa.table(found.to_pyarrow_table())) == published(shop)
 
 
-def test_the_moves_of_a_night_are_those_of_the_table(shop, tmp_path):
-    export(str(shop.folder / "out"), str(tmp_path / "all.parquet"))
-    moves = f"{shop.out(THIRD)}/report/*/moves.parquet"
-    asked = f"""
-        SELECT coalesce(b.id, n.id) AS customer, b.cluster AS cluster_before,
-               n.cluster AS cluster_now
-        FROM (SELECT * FROM '{tmp_path}/all.parquet' WHERE night = '{SECOND}') b
-        FULL JOIN (SELECT * FROM '{tmp_path}/all.parquet' WHERE night = '{THIRD}') n USING (id)
-        WHERE b.cluster IS DISTINCT FROM n.cluster
-    """
-    found, own = duckdb.sql(asked).fetchall(), duckdb.sql(f"SELECT * FROM '{moves}'").fetchall()
-    assert found
-    assert sorted(found, key=str) == sorted(own, key=str)
-
-
 def test_what_can_not_be_exported(shop, tmp_path):
     out = str(shop.folder / "out")
     for target in ("all.csv", "s3://bucket/all.parquet", "no/all.parquet", "iceberg://a/b"):

@@ -6,17 +6,11 @@ import numpy as np
 import pytest
 
 from distsvc.report.page import render_page
-from tests.jobs.level_tree_jobs import blobs, run
+from tests.jobs.level_tree_jobs import run
 from tests.published_files import read_labels
 from tests.small_runs import write_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")
-
-
-@pytest.fixture(params=[2, 6])
-def published(request, tmp_path):
-    X, _ = blobs(request.param)
-    return tmp_path / "out", run(write_table(tmp_path / "in.parquet", X), tmp_path / "out")
 
 
 # Small and degenerate tables

@@ -97,19 +97,6 @@ def learned_form(request, table, tmp_path_factory):
     return request.param, fit(small_job(table, FORMS[request.param]), folder)
 
 
-def test_a_rule_labels_alike_from_its_facts_and_arrays(learned_form):
-    form, run = learned_form
-    assert (run.rule.form, type(run.rule)) == (form, rule_named(form))
-    assert type(run.rule) in run.algorithm.rules
-    facts = json.loads(json.dumps(run.rule.facts() | {"n_clusters": run.rule.n_clusters}))
-    again = rule_named(form).restored(facts, run.rule.arrays())
-    expected = run.rule.label(run.pilot)
-    for name, values in again.label(run.pilot).items():
-        assert values.tobytes() == expected[name].tobytes()
-    assert again.n_clusters == run.rule.n_clusters
-    assert len(expected["label"]) == 400
-
-
 def test_an_algorithm_tells_what_it_learned(learned_form):
     form, run = learned_form
     learned = run.algorithm.learned(run.job)

@@ -7,7 +7,6 @@ import pytest
 
 from distsvc.baselines import BICO, SPDC, DePDDP, FuzzyCMeans
 from distsvc.errors import JobFileError
-from distsvc.models.baselines.rules import Centres, Splits
 from distsvc.run.algorithms import sampled
 from distsvc.run.algorithms.sampled import MAX_FITTED_ROWS, SampledEngine
 from distsvc.run.job import run_job
@@ -36,17 +35,6 @@ def fitted(make, rows, n_rows=6000):
     engine.set_pilot(rows[:50], n_rows)
     engine.fit_sample(rows[np.random.default_rng(1).permutation(len(rows))])
     return engine
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_the_rule_labels_as_the_estimator(rows, name):
-    engine = fitted(MODELS[name], rows)
-    found, labels = engine.rule.label(rows)["label"], engine.estimator.predict(rows)
-    np.testing.assert_array_equal(found, labels)
-    assert len(np.unique(found)) == engine.rule.n_clusters >= 4
-    assert (np.diff(np.bincount(found)) <= 0).all()
-    assert isinstance(engine.rule, Centres if name in ("bico", "fuzzy") else Splits)
-    assert not engine.centre.any()
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
-from distsvc.run.labelling.labeller import COUNTED, COUNTS, RULE, Labeller
+from distsvc.run.labelling.labeller import COUNTS, RULE
 from distsvc.run.labelling.phase import label_table
-from distsvc.run.learning.preparation import PREPARATION, prepared
+from distsvc.run.learning.preparation import PREPARATION
 from distsvc.run.model.files import (
     MODEL_VERSION,
     checked_model,
@@ -52,32 +52,6 @@ def simple(tmp_path):
     found = fit(job, tmp_path / "run")
     write_model(found.run, job, found.algorithm.learned(job), found.label())
     return Path(found.run.place("model").address)
-
-
-def test_a_model_comes_back(published, tmp_path):
-    form, folder, fitted = published
-    run = RunDirectory(tmp_path / "other")
-    model = read_model(folder)
-    restore_model(model, folder, run)
-    assert model.form == form == fitted.rule.form
-    for name in (RULE, PREPARATION):
-        ours, theirs = run.read(name), fitted.run.read(name)
-        assert ours.facts == theirs.facts
-        assert ours.arrays.keys() == theirs.arrays.keys()
-        for key, array in theirs.arrays.items():
-            assert ours.arrays[key].dtype == array.dtype
-            assert ours.arrays[key].tobytes() == array.tobytes()
-    labeller = Labeller.read(run)
-    assert type(labeller.rule) is type(fitted.rule)
-    counts = fitted.label().counts
-    expected = counts.columns[""].counts, counts.histogram, counts.sizes
-    for name, values in zip(COUNTS, expected, strict=True):
-        np.testing.assert_array_equal(run.read(COUNTED).arrays[name], values)
-    assert (labeller.ids.tolist(), labeller.columns) == ([*range(len(counts.sizes))], ["x0", "x1"])
-    assert labeller.next_id == len(counts.sizes)
-    expected = fitted.rule.label(prepared(fitted.run, OTHERS))
-    for name, values in labeller.rule.label(prepared(run, OTHERS)).items():
-        assert values.tobytes() == expected[name].tobytes()
 
 
 def test_what_the_model_says_of_its_table(published):

@@ -6,15 +6,11 @@ import numpy as np
 import pytest
 
 from distsvc.errors import DataError
-from distsvc.models.hyperplanes.tree import GrowingTree
-from distsvc.models.rows import sampling
-from distsvc.models.support_vector.boundary import training
-from distsvc.models.support_vector.boundary.stochastic_gradient import StochasticGradient
 from distsvc.run.work import phases
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps, TaskCheckpoints
 from distsvc.run.work.progress import Progress
-from tests.small_runs import MODELS, digests, fit, forget, small_job, three_clusters, write_table
+from tests.small_runs import forget
 
 FOLDER = "checkpoints/learn/00003"
 
@@ -169,83 +165,3 @@ def test_a_step_of_the_driver_goes_on(run):
         steps.work_out("train", lambda kept: count_to_20(run, 0, kept))
     assert steps.work_out("train", lambda kept: count_to_20(run, 0, kept)).facts == {"begun": 10}
     assert run.names("checkpoints/train") == []
-
-
-# --- learners in jobs
-
-
-N = 200
-JOBS = {
-    "merge": {"gamma": 1.0, "nu": 0.1, "max_iter": 450, "budget": 20},
-    "project": MODELS["boundary"] | {"maintenance": "project-random", "max_iter": 350},
-    "average": {"gamma": 1.0, "nu": 0.1, "solver": "sgd", "iterate": "average", "max_iter": 350},
-    "step norm": {"gamma": 1.0, "C": 20.0, "max_iter": 350, "budget": 30}
-    | {"stopping": "step-norm", "theta": 1e-9},
-    "hyperplanes": {"algorithm": "imdh", "depth": 3, "n_init": 1, "passes": 1},
-}
-
-
-@pytest.fixture(scope="module")
-def table(tmp_path_factory):
-    return write_table(tmp_path_factory.mktemp("data") / "t.parquet", three_clusters(N))
-
-
-@pytest.fixture
-def small_blocks(monkeypatch):
-    """Blocks of about 64 rows, J measured every 50 steps."""
-    monkeypatch.setattr(sampling, "BLOCK_ROWS", 64)
-    monkeypatch.setattr(training, "CHECK_STEPS", 50)
-
-
-class Watched:
-    """Counts the rows that learners are fed and the states that they offer; stops at one."""
-
-    def __init__(self, monkeypatch):
-        self.begin()
-        for of, name in ((StochasticGradient, "feed"), (GrowingTree, "learn")):
-            self._count(monkeypatch, of, name)
-        self._count(monkeypatch, GrowingTree, "count")
-        keep = TaskCheckpoints.keep
-
-        def watched(checkpoint, steps, make):
-            keep(checkpoint, steps, make)
-            self.kept += 1
-            self.names.append(checkpoint._folder.removeprefix("checkpoints/"))
-            if self.kept == self.stop_at:
-                raise Stopped
-
-        monkeypatch.setattr(TaskCheckpoints, "keep", watched)
-
-    def _count(self, monkeypatch, of, name):
-        method = getattr(of, name)
-
-        def counted(learner, X, *more):
-            self.rows += len(X)
-            return method(learner, X, *more)
-
-        monkeypatch.setattr(of, name, counted)
-
-    def begin(self, stop_at=None):
-        self.rows, self.kept, self.names, self.stop_at = 0, 0, [], stop_at
-
-
-@pytest.mark.usefixtures("always", "small_blocks")
-@pytest.mark.parametrize("name", JOBS)
-def test_a_learner_goes_on_and_feeds_no_row_twice(name, table, tmp_path, monkeypatch):
-    job, seen = small_job(table, JOBS[name]), Watched(monkeypatch)
-    fit(job, tmp_path / "whole")
-    files, rows, kept = digests(tmp_path / "whole"), seen.rows, seen.kept
-    assert kept >= 3
-    for k in range(1, kept + 1, max(kept // 3, 1)):
-        folder = tmp_path / str(k) / "whole"
-        folder.parent.mkdir()
-        seen.begin(stop_at=k)
-        with pytest.raises(Stopped):
-            fit(job, folder)
-        fed, seen.stop_at = seen.rows, None
-        fit(job, folder)
-        assert fed <= rows
-        assert fed > 0
-        assert seen.rows == rows
-        assert seen.kept == kept
-        assert digests(folder) == files

@@ -32,7 +32,6 @@ from tests.published_files import read_labels
 pytestmark = pytest.mark.usefixtures("quick_page")
 
 KEYS = ["a b", "c/d", "50%", "é", "x=1", None]
-FEATURES = ["x0", "x1", "n"]
 
 
 class Rows:
