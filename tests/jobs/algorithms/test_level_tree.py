@@ -51,19 +51,6 @@ def zs_of(report):
     return [branch.z for branch in report.levels.tree.branches]
 
 
-def test_the_drawn_domain_is_that_of_the_score(table, published):
-    """Far from all rows f is cut off, lest the boundary that is drawn between two points moves."""
-    picture = published[1].picture
-    f = np.array(picture.f)
-    assert f.max() > 0.0
-    assert f.min() >= -3.0 * f.max() - 1e-4
-    inside = read_labels(published[0])["score"].to_numpy() >= 0.0
-    X = rows_of(table)[inside]
-    x, y = np.searchsorted(picture.grid_x, X[:, 0]), np.searchsorted(picture.grid_y, X[:, 1])
-    near = np.max([f[y - i, x - j] for i in (0, 1) for j in (0, 1)], axis=0)
-    assert (near > 0.0).mean() > 0.98
-
-
 @pytest.mark.filterwarnings("ignore:Weak evidence")
 def test_splits_are_tested_on_a_share_of_a_large_sample(table, published, tmp_path, monkeypatch):
     """Each model has the rows of its own range of keys, whatever the partitions and blocks."""

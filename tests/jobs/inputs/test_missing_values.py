@@ -3,13 +3,10 @@
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet as pq
 import pytest
 from sklearn.datasets import dump_svmlight_file
 
-import distsvc
 from distsvc.errors import DataError
-from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
 from tests.jobs.shop import FIRST, SECOND, rows
 from tests.published_files import read_labels
@@ -95,20 +92,6 @@ def test_of_a_table_without_arrow(tmp_path):
     holes = write_table(tmp_path / "holes.parquet", HOLES)
     expected = done(holes, tmp_path / "holes", missing="median")[1]
     assert found["label"].equals(expected["label"])
-
-
-@pytest.mark.parametrize("missing", ["median", "drop"])
-def test_the_model_keeps_them(tmp_path, missing):
-    path = write_table(tmp_path / "t.parquet", MARKED)
-    given = GIVEN | {"missing": missing}
-    _, found = done(path, tmp_path / "out", **given)
-    predict_table(tmp_path / "out", str(path), str(tmp_path / "again"))
-    assert read_labels(tmp_path / "again").equals(found)
-    model = distsvc.load(tmp_path / "out").model
-    labels = model.predict(MARKED)
-    assert (labels[labels >= 0] == found["label"].to_numpy()).all()
-    assert (model.predict(pq.read_table(path)) == labels).all()
-    assert ((labels < 0) == (MASK.any(axis=1) if missing == "drop" else np.zeros(N, bool))).all()
 
 
 def test_a_night_that_is_assigned_has_those_of_the_model(shop):

@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from distsvc.errors import JobFileError
-from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
 from distsvc.run.labelling.columns import parts_place
 from distsvc.run.labelling.phase import LABEL_ROWS, _forget_lost
@@ -62,16 +61,6 @@ def test_columns_besides_labels_that_stay_as_they_are(form, table, tmp_path):
         np.testing.assert_allclose(own + shares.sum(axis=1), 1.0, rtol=1e-5)
         assert sum(report.membership.counts) == N
         assert report.membership.above(0.5) == np.mean(own >= 0.5)
-
-
-def test_the_answer_depends_on_no_cut_and_a_prediction_has_it_too(table, tmp_path):
-    run_job(job_for(table, tmp_path / "a", "centres", BOTH))
-    cut = {"partition_rows": 150, "block_rows": 33}
-    run_job(job_for(table, tmp_path / "b", "centres", BOTH, cluster=cut))
-    found = read_labels(tmp_path / "a")
-    assert read_labels(tmp_path / "b").equals(found)
-    predict_table(tmp_path / "a", str(table), str(tmp_path / "again"), settings={"workers": 0})
-    assert read_labels(tmp_path / "again").equals(found)
 
 
 def test_what_the_manifest_says(table, tmp_path):

@@ -8,7 +8,6 @@ import pytest
 from distsvc.models.baselines.rules import Centres
 from distsvc.models.linear.rule import BallRule
 from distsvc.models.support_vector.level_tree.directions import MOST_COVARIANCES
-from distsvc.published.predict import predict_table
 from distsvc.report.content.limits import PAGE_LIMITS, PageLimits
 from distsvc.run.job import run_job
 from distsvc.run.reporting import explaining
@@ -19,8 +18,8 @@ from distsvc.run.reporting.explaining import (
 )
 from tests.models.rules.test_profiles import three_that_matter
 from tests.models.rules.test_rule import RULES
-from tests.published_files import labels_folder, read_labels
-from tests.small_runs import FORMS, digests, fit, forget, small_job, three_clusters, write_table
+from tests.published_files import read_labels
+from tests.small_runs import FORMS, fit, forget, small_job, three_clusters, write_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -115,23 +114,6 @@ def test_profiles_name_the_columns_that_matter(table, rows, tmp_path):
         assert leaning == pytest.approx(above, abs=6e-4)
     explained = {column.column: column.explained for column in part.columns}
     assert {name for name, share in explained.items() if share > 0.1} == set(MATTER)
-
-
-def test_neither_partitions_nor_a_saved_model_change_a_reason(asked, table, tmp_path):
-    (out, first), model, reasons = asked, WITH_OUTLIERS["boundary"], {"reasons": 3}
-    cut = {"partition_rows": 211, "block_rows": 50}
-    again = run_job(job_for(table, tmp_path / "b", model, output=reasons, cluster=cut))
-    assert read_labels(tmp_path / "b").equals(read_labels(out))
-    assert (again.reasons, again.profiles) == (first.reasons, first.profiles)
-    assert again.columns == first.columns
-    forget()
-    predict_table(out, str(table), str(tmp_path / "c"), settings={"workers": 0})
-    assert read_labels(tmp_path / "c").equals(read_labels(out))
-    continued = {"continuity": {"previous": str(out)}}
-    job = job_for(table, tmp_path / "d", model | {"mode": "assign"}, output=reasons, **continued)
-    assigned = run_job(job)
-    assert digests(labels_folder(tmp_path / "d")) == digests(labels_folder(out))
-    assert (assigned.reasons, assigned.profiles) == (first.reasons, first.profiles)
 
 
 def test_unasked_the_farthest_rows_have_the_same_reasons(asked, table, tmp_path):
