@@ -14,6 +14,7 @@ from distsvc.models.hyperplanes import estimator
 from distsvc.models.linear import working_set
 from distsvc.models.support_vector.level_tree import ensemble
 from distsvc.published.predict import predict_table
+from distsvc.report.page import render_page
 from distsvc.run.algorithms import linear
 from distsvc.run.job import run_job
 from distsvc.run.learning import stream
@@ -199,3 +200,15 @@ def test_a_sample_larger_than_the_pilot(table, tmp_path, monkeypatch, held):
     report = run(table, tmp_path / "out", OTHERS["imdh"])
     assert "scale" in [phase.name for phase in report.phases]
     assert read_labels(tmp_path / "out")["label"].to_pylist() == model.labels_.tolist()
+
+
+@pytest.mark.parametrize("kind", ["equal", 2, 3, 9])
+@pytest.mark.parametrize("name", ["level tree", "automatic", "imdh", "plane"])
+def test_a_table_of_equal_or_few_rows_is_clustered(name, kind, tmp_path):
+    X = np.full((120, 3), 3.0) if kind == "equal" else three_clusters(kind, 3)
+    path = write_table(tmp_path / "t.parquet", X)
+    out = tmp_path / "out"
+    report = run_job(small_job(path, OTHERS[name], preprocess={"scale": "none"}))
+    assert sum(cluster.rows for cluster in report.clusters) == len(read_labels(out)) == len(X)
+    assert kind != "equal" or len(report.clusters) == 1
+    assert f"{len(X)} rows" in render_page(report)

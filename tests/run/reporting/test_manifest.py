@@ -11,6 +11,8 @@ import pytest
 import distsvc
 from distsvc.run.model.files import write_model
 from distsvc.run.reporting.manifest import make_manifest
+from tests.jobs.blob_jobs import check_manifest
+from tests.published_files import published_file
 from tests.small_runs import FORMS, fit, small_job, three_clusters, write_table
 
 N = 700
@@ -70,3 +72,25 @@ def test_a_zarr_output_is_listed_array_by_array(tmp_path):
     assert not any(name.endswith(".parquet") for name in names)
     assert list(manifest["schema"]) == ["event", "label", "score", "outlier"]
     assert all("rows" not in file for file in manifest["files"])
+
+
+@pytest.mark.usefixtures("quick_page")
+def test_the_manifest_lists_exactly_the_files(blob_run):
+    out, _ = blob_run
+    manifest = check_manifest(out)
+    assert [file["rows"] for file in manifest["files"] if "rows" in file] == [300, 300, 300]
+    assert manifest["rows"] == 900
+    assert manifest["clusters"] == 3
+    run_id = manifest["run_id"]
+    assert [file["file"] for file in manifest["files"]] == [
+        *(f"labels/{run_id}/part-0000{k}.parquet" for k in range(3)),
+        f"model/{run_id}/arrays.npz",
+        f"model/{run_id}/model.json",
+        f"report/{run_id}/clusters.parquet",
+        f"report/{run_id}/report.html",
+        f"report/{run_id}/report.json",
+    ]
+    for name in ("report.html", "report.json"):
+        assert (out / name).read_bytes() == published_file(out, name).read_bytes()
+    assert (out / "_SUCCESS").exists()
+    assert sorted(path.name for path in (out / ".runs").iterdir()) == ["files", "lock"]
