@@ -391,6 +391,7 @@ def expectation_maximisation(
     mass, first, counts = np.empty(k), np.empty((k, p)), np.empty((k, chances.shape[1]))
     second, posterior = np.empty((k, sums_rows, p)), np.empty((X.shape[0], k))
     old = -np.inf
+    is_given = max_steps < 0  # never; the literal would be another type, compiled once more
     for step in range(max_steps + 1):
         is_last = step == max_steps
         for c in range(k):  # an assignment of arrays compiles messages about their shapes
@@ -403,7 +404,7 @@ def expectation_maximisation(
                 counts[c, level] = counts_before[c, level]
         found = expectation(
             X, levels, starts, present, missing, np.log(weights), means, covariances,
-            np.log(chances), first_level, False, posterior, mass[:0] if is_last else mass, first,
+            np.log(chances), first_level, is_given, posterior, mass[:0] if is_last else mass, first,
             second, counts,
         )  # fmt: skip
         likelihood = found.sum()
