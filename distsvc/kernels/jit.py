@@ -8,8 +8,8 @@
   Wrappers take time and memory to compile.
 * Nothing compiles at import. Every kernel is called with one set of types only, so that it has
   exactly one compiled form, which is cached on the local disk. Numba writes a cache file under a
-  temporary name and renames it, so two processes that compile at once write the same file twice.
-  Without a trusted folder, each process compiles.
+  temporary name and renames it. A process locks a file while it compiles a kernel, and others wait
+  for the form. Without a trusted folder, each process compiles.
 * Cached forms are kept by a digest of the kernels' sources and numba's version, not by their path:
   another environment or checkout with equal ones compiles nothing.
 * A cached form ends with a checksum. A damaged one is compiled again and replaced. If one can't be
@@ -29,6 +29,11 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX system: each process compiles
+    fcntl = None  # type: ignore[assignment]
 
 import numba
 from numba.core.caching import (
@@ -116,6 +121,85 @@ def _not_kept(because: str, process: int = 0) -> None:
     _LOG.warning("compiled code is not kept", extra={"fields": {"because": because}})
 
 
+class _Claim:
+    """A lock on the compilation of one kernel, across processes.
+
+    The lock ends with the process. A folder without locks only costs time, so it is no error.
+    """
+
+    def __init__(self, path: Path):
+        self._path = path
+        self._file: int | None = None
+
+    def take(self) -> bool:
+        """Return False if another process has the lock."""
+        if fcntl is None or self._file is not None:
+            return True
+        with suppress(OSError):
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(file)
+                return False
+            except OSError:
+                os.close(file)
+            else:
+                self._file = file
+        return True
+
+    def release(self) -> None:
+        """Remove the lock, if it was taken."""
+        if self._file is not None:
+            # A process that waits for the removed file finds the form in the cache.
+            self._path.unlink(missing_ok=True)
+            os.close(self._file)
+            self._file = None
+
+
+MAX_WAIT_SECONDS = 60.0
+"""Maximum seconds to wait for another process that compiles a kernel."""
+
+POLL_SECONDS = 0.02
+"""Seconds between two attempts to take the lock of a kernel."""
+
+_on_miss: Callable[[], object] | None = None
+_help: Callable[[], bool] | None = None
+
+
+def set_helpers(
+    on_miss: Callable[[], object] | None = None, compile_other: Callable[[], bool] | None = None
+) -> None:
+    """Set functions to call if a kernel is not in the cache, and while another process compiles it.
+
+    `compile_other` returns False if there is nothing left to compile.
+    """
+    global _on_miss, _help
+    _on_miss, _help = on_miss, compile_other
+
+
+def is_missing(compiled: Any) -> bool:
+    """Return True if a kernel could be cached and is not."""
+    return isinstance(compiled._cache, _Cache) and compiled._cache.is_missing()
+
+
+def try_compile(compiled: Any, types: tuple[Any, ...]) -> bool:
+    """Compile a kernel for its argument types; return False if another process compiles it.
+
+    Errors are ignored: a call of the kernel reports them.
+    """
+    cache = compiled._cache
+    if not cache.try_claim():
+        return False
+    try:
+        compiled.compile(types)
+    except Exception:
+        pass
+    finally:
+        cache.end()
+    return True
+
+
 class _Checked(IndexDataCacheFile):
     """The files of a kernel's cached form, which ends with its SHA-256."""
 
@@ -134,6 +218,10 @@ class _Checked(IndexDataCacheFile):
     def remove(self) -> None:
         """Remove the cached form."""
         Path(self._index_path).unlink(missing_ok=True)
+
+    def exists(self) -> bool:
+        """Return True if there is a cached form, usable or not."""
+        return os.path.exists(self._index_path)
 
 
 @cache
@@ -178,6 +266,16 @@ class _Cache(FunctionCache):
         super().__init__(function)
         stamp = self._impl.locator.get_source_stamp()
         self._cache_file = _Checked(self._cache_path, self._impl.filename_base, stamp)
+        self._claim = _Claim(Path(self._cache_path, f"{self._impl.filename_base}.lock"))
+
+    def is_missing(self) -> bool:
+        """Return True if there is no cached form, usable or not."""
+        return not self._cache_file.exists()
+
+    def try_claim(self) -> bool:
+        """Return False if another process compiles this kernel; call `end` later if it is True."""
+        self._impl.locator.ensure_cache_path()
+        return self._claim.take()
 
     def load_overload(self, sig: object, target_context: object) -> object:
         """Return the cached form, or None if there is no usable one."""
@@ -189,12 +287,18 @@ class _Cache(FunctionCache):
             # Numba's own method also registers all functions that it can compile, which is slow.
             rtsys.initialize(target_context)
             found = self._load_overload(sig, target_context)
-        except Exception as error:
-            self._tell("compiled code is damaged and made again", error)
-        else:
             if found is None:
                 self._began = time.perf_counter()
                 _tell_once("compiling", os.getpid())
+                if _on_miss is not None:
+                    _on_miss()
+                self._wait_for_claim()
+                found = self._load_overload(sig, target_context)
+                if found is not None:
+                    self.end()
+        except Exception as error:
+            self._tell("compiled code is damaged and made again", error)
+        else:
             return found
         try:
             self._cache_file.remove()
@@ -204,15 +308,34 @@ class _Cache(FunctionCache):
 
     def save_overload(self, sig: object, data: Any) -> None:
         """Store a compiled form, if possible, and add the time since `load_overload` missed it."""
-        global _compile_seconds
-        if self._began is not None:
-            _compile_seconds += time.perf_counter() - self._began
-            self._began = None
         _free_link_copies(data.library)
         try:
             super().save_overload(sig, data)
         except Exception as error:
             self._tell("compiled code is not kept", error)
+        self.end()
+
+    def _wait_for_claim(self) -> None:
+        """Wait until no other process compiles this kernel; compile others meanwhile."""
+        global _compile_seconds, _help
+        deadline = time.monotonic() + MAX_WAIT_SECONDS
+        while not self.try_claim() and time.monotonic() < deadline:
+            helper, _help, seconds = _help, None, _compile_seconds  # a helper needs no helper
+            try:
+                has_helped = helper is not None and helper()
+            finally:
+                # These seconds are part of the present wait.
+                _help, _compile_seconds = helper, seconds
+            if not has_helped:
+                time.sleep(POLL_SECONDS)
+
+    def end(self) -> None:
+        """Count the time since a form was missed, and let other processes load the form."""
+        global _compile_seconds
+        self._claim.release()
+        if self._began is not None:
+            _compile_seconds += time.perf_counter() - self._began
+            self._began = None
 
     def _tell(self, what: str, error: Exception) -> None:
         fields = {

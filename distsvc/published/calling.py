@@ -6,7 +6,7 @@ import os
 import shutil
 import weakref
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -213,9 +213,11 @@ def run_and_announce(
     """
     name = os.fspath(job) if isinstance(job, (str, os.PathLike)) else "job"
     with Announcer(name, metrics_file) as announcer:
+        from distsvc.job.config import DEFAULT_MODEL
         from distsvc.run.drafts.asked_job import asked_job, is_table, with_free_output
         from distsvc.run.work.progress import Progress
         from distsvc.run.work.workers.cluster import expect_workers
+        from distsvc.run.work.workers.lean import is_lean
 
         with closing(Progress(*display)) as progress:
             if continue_from is not None:
@@ -230,9 +232,12 @@ def run_and_announce(
                     progress.event("another output", taken=taken, path=wanted.output.path)
             announcer.start(wanted)
             expect_workers(wanted.cluster, at)
+            from distsvc.kernels.ahead import compiling_ahead
             from distsvc.run.job import run_job  # while the workers import, too
 
-            report = run_job(wanted, at, start, command=command, progress=progress)
+            is_ahead = wanted.model.algorithm == DEFAULT_MODEL.algorithm and is_lean()
+            with compiling_ahead() if is_ahead else nullcontext():
+                report = run_job(wanted, at, start, command=command, progress=progress)
         announcer.add_report(report)
         return wanted, report
 

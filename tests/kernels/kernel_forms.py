@@ -1,4 +1,4 @@
-"""Do a small job with every rule; print the kernels that have more than one compiled form.
+"""Do a small job with every rule; print the kernels that have more than one form, or another one.
 
 Kernels are what the cache keeps. Pieces of them are compiled into each that calls them, for its
 types, where the cache has none yet.
@@ -12,6 +12,7 @@ from pathlib import Path
 from numba.core.registry import CPUDispatcher
 
 import distsvc.kernels
+from distsvc.kernels import ahead
 from tests.small_runs import FORMS, fit, small_job, three_clusters, write_table
 
 
@@ -27,6 +28,10 @@ def main(folder: Path) -> None:
                 found += bool(kernel.signatures)
                 if len(kernel.signatures) > 1:
                     print(f"{name}.{kernel.__name__} has {len(kernel.signatures)}")
+    for name, form in ahead.FORMS.items():
+        for types in ahead.kernel_named(name).signatures:
+            if types != ahead.signature(form):
+                print(f"{name} was called with {types}, not {form}")
     print(f"{found} kernels were called")
 
 

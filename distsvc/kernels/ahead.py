@@ -1,0 +1,174 @@
+"""Compiles the kernels of the default job in other processes while the job begins.
+
+Numba compiles one kernel at a time in a process, and a job needs most kernels one after the other.
+So on an empty cache a command starts processes that compile into the cache. A command that needs a
+kernel which is being compiled elsewhere compiles another one meanwhile.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from typing import Any
+
+import numba
+from numba import types
+
+from distsvc.kernels import jit
+
+FORMS = {
+    "budget.descend": "f4:2 f4:2 f8:1 f4:1 i8:1 f8:1 u8:1 f8:1 f8 f8 i8 i8 i8 f8",
+    "rbf.weighted_sums": "f4:2 f4:2 f4:1 f8",
+    "nearest.nearest_point": "f4:2 f4:3 i4:2 f4:2 f4:2",
+    "nearness.log_nearness": "f4:2 f4:2 i8 f4 f8:1",
+    "level_tree.vote": "f4:2 f4:2 f4:1 i8:1 f8",
+    "level_tree.add_differences": "f4:2 f4:2 f4:2 f8 i8:2 b1",
+    "level_tree.merge_components": "f4:1 i8:1 f8:1 i8:2 f4:1 f8",
+    "level_tree.forest_parts": "i8 i8:2 b1:1",
+    "agreement.pairs_together": "i4:2 i4:1",
+    "boundary.climb": "f4:2 f4:2 f4:1 f8 f8 i8",
+    "population.describe_number": "f8:2 f8:2 i8 f8:1 i8:1 f8 f8:1",
+    "mixture.expectation": "f8:2 i4:2 i8:1 i8:2 i8:2 f8:1 f8:2 f8:3 f8:2 i8:1 b1 f8:2 f8:1 f8:2 "
+    "f8:3 f8:2",
+    "mixture.maximise": "f8:1 f8:2 f8:3 f8:2 i8:1 f8:2 f8:1 b1 f8:2 f8:1 f8:2 f8:3 f8:2",
+    "mixture.expectation_maximisation": "f8:2 i4:2 i8:1 i8:2 i8:2 i8:1 i8:1 f8:2 f8:1 f8:1 f8:2 "
+    "f8:3 f8:2 b1 f8:2 f8:1 f8:2 f8:3 f8:2 i8 f8",
+    "nearest.nearest_cluster": "f4:2 f4:3 i4:2 i4:1 f4:2 f4:2",
+    "cells.fit_cells": "f8:1 f8:1 f8:1 f8:1 f8:1 f8 i8 f8",
+    "projection.coordinates": "f4:2 f4:2",
+    "diffusion.walk_on": "f4:1 i8:1 i8:1 f4:2 f4:2 f4 f4 f4",
+    "cells.interpolate": "f8:1 f8:1 f8:1 f8:1",
+    "moments.add_block": "f8:2 f8:1 i8:3 f8:1 f8:1 i8:1",
+    "moments.count_between": "f8:2 f8:2 i8:2",
+}
+"""Kernels of the default job, and the types of their arguments, in the order of compilation.
+
+A type is a NumPy code, followed by the number of dimensions if it is an array. Long ones that every
+table needs come first, and those that a job calls first come last.
+"""
+
+MAX_PROCESSES = 2
+"""Maximum number of additional processes; each takes memory, and the longest kernel its time."""
+
+TYPES = {
+    "f4": types.float32,
+    "f8": types.float64,
+    "i4": types.int32,
+    "i8": types.int64,
+    "u8": types.uint64,
+    "b1": types.boolean,
+}
+
+
+def signature(form: str) -> tuple[Any, ...]:
+    """Return numba's types for a value of `FORMS`."""
+
+    def type_of(word: str) -> Any:
+        code, _, dimensions = word.partition(":")
+        kind = TYPES[code]
+        return types.Array(kind, int(dimensions), "C") if dimensions else kind
+
+    return tuple(type_of(word) for word in form.split())
+
+
+def kernel_named(name: str) -> Any:
+    """Return the kernel with a name of `FORMS`."""
+    module, _, function = name.partition(".")
+    return getattr(import_module(f"distsvc.kernels.{module}"), function)
+
+
+_tried: set[str] = set()
+
+
+def compile_one() -> bool:
+    """Compile the first kernel that is not compiled yet, here or elsewhere; False if none is."""
+    for name, form in FORMS.items():
+        if name in _tried:
+            continue
+        kernel = kernel_named(name)
+        if jit.is_missing(kernel) and jit.try_compile(kernel, signature(form)):
+            _tried.add(name)
+            return True
+    return False
+
+
+class Helpers:
+    """Processes that compile the kernels of `FORMS` into the cache."""
+
+    def __init__(self, n: int):
+        self._n = n
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> None:
+        """Start the processes, once; without them, this process compiles all kernels."""
+        command = [sys.executable, "-P", "-m", __name__]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        with suppress(OSError):
+            while len(self._processes) < self._n:
+                self._processes.append(
+                    subprocess.Popen(
+                        command,
+                        stdin=subprocess.PIPE,
+                        stdout=subprocess.DEVNULL,
+                        stderr=subprocess.DEVNULL,
+                        env=environment,
+                    )
+                )
+
+    def stop(self) -> None:
+        """End the processes."""
+        self._n = 0
+        for process in self._processes:
+            process.kill()
+            process.communicate()
+
+
+@contextmanager
+def compiling_ahead() -> Iterator[None]:
+    """Compile kernels in other processes during the block, if they are not in the cache.
+
+    The processes start at once if the cache is empty, otherwise with the first kernel that is
+    missing. They end with the block. Without a second core, none is started.
+    """
+    folder, n = jit.cache_folder(), min(_cores() - 1, MAX_PROCESSES)
+    if n < 1 or folder is None or not os.access(folder, os.W_OK) or numba.config.DISABLE_JIT:
+        yield
+        return
+    helpers = Helpers(n)
+    jit.set_helpers(helpers.start, compile_one)
+    try:
+        if jit.is_missing(kernel_named(next(iter(FORMS)))):
+            helpers.start()
+        yield
+    finally:
+        jit.set_helpers()
+        helpers.stop()
+
+
+def _cores() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def _end_with_parent() -> None:
+    """End this process when its standard input is closed."""
+    os.read(0, 1)
+    os._exit(0)
+
+
+def main() -> None:
+    """Compile kernels until none is left, or the process that started this one ends."""
+    gc.set_threshold(200_000)  # types and code live until the end
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    while compile_one():
+        pass
+
+
+if __name__ == "__main__":
+    main()
