@@ -197,6 +197,8 @@ class _Parts:
         from sklearn.cluster import KMeans  # which takes a second to import
 
         X, labels, scatter = self.X, self.labels, self.scatter
+        if not X.shape[1]:  # every column is constant
+            return labels
         while len(scatter) < k and max(scatter) > 0.0:
             widest, new = int(np.argmax(scatter)), len(scatter)
             own = np.flatnonzero(labels == widest)

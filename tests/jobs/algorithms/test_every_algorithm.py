@@ -203,7 +203,7 @@ def test_a_sample_larger_than_the_pilot(table, tmp_path, monkeypatch, held):
 
 
 @pytest.mark.parametrize("kind", ["equal", 2, 3, 9])
-@pytest.mark.parametrize("name", ["level tree", "automatic", "imdh", "plane"])
+@pytest.mark.parametrize("name", ["level tree", "automatic", "imdh", "mixture", "plane"])
 def test_a_table_of_equal_or_few_rows_is_clustered(name, kind, tmp_path):
     X = np.full((120, 3), 3.0) if kind == "equal" else three_clusters(kind, 3)
     path = write_table(tmp_path / "t.parquet", X)
