@@ -10,7 +10,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from distsvc import SupportVectorClustering
-from distsvc.errors import JobFileError, ParameterError, shown
+from distsvc.errors import ParameterError, shown
 from distsvc.job.parameters import (
     BOOLEAN,
     COMPOSED,
@@ -90,12 +90,6 @@ def test_choices_are_those_that_the_models_know():
     assert get_args(table["effort"].type) == tuple(EFFORTS)
     assert get_args(table["granularity"].type) == tuple(REFERENCE_ROWS)
     assert get_args(PARAMETERS["linear-svdd"]["solver"].type) == SOLVERS
-
-
-def test_a_parameter_is_the_jobs_fault_and_a_value_error():
-    assert issubclass(ParameterError, (JobFileError, ValueError))
-    assert issubclass(ParameterError, ValueError)
-    assert ParameterError.exit_code == 78
 
 
 VALUES = (-1, 0, 0.5, 1, 1.5, 15, 16, 17, 49, 50, 100, 100.5, 999, 1000, np.inf, -np.inf, np.nan)

@@ -27,7 +27,6 @@ from distsvc.errors import CheckFailedError, DataError, InputNotFoundError, JobF
 from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
 from tests.jobs.blob_jobs import copied
-from tests.published_files import listed
 from tests.small_runs import MODELS, small_job, three_clusters, write_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")
@@ -155,32 +154,6 @@ def test_labels_whole_and_in_part(published, table):
 def test_labels_that_can_not_be_asked_for(published, columns, filter, error, message):
     with pytest.raises(error, match=message):
         published.labels(columns, filter)
-
-
-def test_only_what_the_manifest_lists_is_read(published, tmp_path):
-    out = copied(Path(published.path), tmp_path)
-    run, expected = distsvc.load(out), published.labels()
-    part = listed(out, "labels/")[0]
-    shutil.copy(part, part.with_name("part-00009.parquet"))
-    assert run.labels().equals(expected)
-    assert pl.read_parquet(run.files).height == N
-    part.write_bytes(part.read_bytes()[:-1] + b"?")
-    with pytest.raises(DataError, match="expected the SHA-256"):
-        distsvc.load(out).labels()
-
-
-def test_labels_in_zarr(table, tmp_path, published):
-    run = distsvc.run(sections(table, tmp_path / "out", output={"format": "zarr"}))
-    names = ["ident", "label", "score", "outlier"]
-    assert run.labels().equals(published.labels(names))
-    few = run.labels(["ident"], "outlier == true")
-    assert few.equals(published.labels(["ident"], "outlier == true"))
-    rogue = tmp_path / "out" / "labels" / run.manifest["run_id"] / "label" / "c" / "0"
-    rogue.write_bytes(b"")
-    with pytest.raises(DataError, match=r"expected .* bytes"):
-        distsvc.load(run.path).labels()
-    with pytest.raises(DataError, match="has labels in Zarr, expected Parquet"):
-        _ = run.files
 
 
 def test_how_a_run_shows_itself(published, tmp_path, monkeypatch):

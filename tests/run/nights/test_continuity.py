@@ -6,7 +6,6 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
 from distsvc.run.labelling.labeller import Ids
 from tests.clusters import loopback_cluster
@@ -63,18 +62,6 @@ def test_neither_the_cut_of_the_table_nor_workers_change_a_byte(shop):
             forget()
             (out / "manifest.json").unlink()
     assert found[0] == found[1] == found[2] == found[3]
-
-
-def test_predict_gives_ids(shop):
-    (X, _), (Y, y) = rows(300, 200, 100), rows(200, 0, 300, 100, seed=1)
-    shop.table(FIRST, X)
-    table = shop.table(SECOND, Y)
-    shop.run(FIRST)
-    shop.run(SECOND)
-    assert shop.ids(SECOND, y) == {0: 0, 2: 2, 3: 3}
-    manifest = predict_table(shop.out(SECOND), str(table), str(shop.folder / "new"))
-    assert manifest.clusters == 3
-    assert read_labels(shop.folder / "new").equals(read_labels(shop.out(SECOND)))
 
 
 def named_labels(content):

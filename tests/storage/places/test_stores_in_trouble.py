@@ -166,12 +166,6 @@ def test_a_silent_store_is_not_waited_for_long(store, tmp_path, monkeypatch):
         assert not store.outlasted
 
 
-def test_the_limits_are_those_that_are_documented():
-    options = remote.connection("https://host/x")
-    limits = options["https"]["client_kwargs"]["timeout"]
-    assert (limits.total, limits.sock_connect, limits.sock_read) == (None, 10, 30)
-
-
 @pytest.mark.parametrize("name", ["t.parquet", "t.csv", "t.zarr"])
 def test_headers_of_the_configuration_go_with_the_requests(store, tmp_path, monkeypatch, name):
     if name == "t.zarr":
