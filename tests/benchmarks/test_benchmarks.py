@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 
 from benchmarks import NAMES, benchmark
-from benchmarks.datasets.catalogue import find
 from benchmarks.harness.measure import publish
 from benchmarks.methods.calls import HERE, CallTimer, compared
 from benchmarks.quality.blind import PEER, beside_peer
 from benchmarks.quality.blind_large import choice
-from benchmarks.quality.given_k import K_GROUPS, beside_best
+from benchmarks.quality.given_k import beside_best
 from benchmarks.quality.membership import at_least, calibration_error, in_cluster_of_class
 from benchmarks.quality.structureless import GENERATORS
 from benchmarks.quality.without_labels import (
@@ -24,15 +23,6 @@ from benchmarks.quality.without_labels import (
 @pytest.mark.parametrize("name", NAMES)
 def test_a_benchmark_says_in_one_line_what_it_measures(name):
     assert benchmark(name).__doc__.splitlines()[0].endswith(".")
-
-
-def test_the_groups_are_sets_of_the_catalogue_each_in_one_group():
-    assert [len(names) for names in K_GROUPS.values()] == [13, 17, 39, 17, 20, 27]
-    names = [name for group in K_GROUPS.values() for name in group]
-    assert len(set(names)) == len(names)
-    assert {find(name).group for name in GROUPS["shapes2"]} == {"shapes2"}
-    bases = {name.partition(", ")[0] for name in names} - {"digits"}
-    assert all(find(name).name == name for name in bases)
 
 
 def test_answers_that_differ_in_the_numbers_of_clusters_only_are_the_same():

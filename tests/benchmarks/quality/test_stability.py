@@ -1,12 +1,9 @@
 """Which fits a split makes, which of their answers are compared, and on which rows."""
 
-from argparse import Namespace
-
 import numpy as np
 import pytest
 
-from benchmarks.datasets.catalogue import find
-from benchmarks.harness.rows import grouped, only, read_csv
+from benchmarks.harness.rows import only
 from benchmarks.harness.systems import Facts, made
 from benchmarks.quality import stability, without_labels
 from benchmarks.quality.stability import (
@@ -14,13 +11,11 @@ from benchmarks.quality.stability import (
     FACTOR,
     KINDS,
     METHODS,
-    STABLE_GROUPS,
     changed,
     clusters,
     comparisons,
     dealt,
     means,
-    report,
     rows_of_split,
 )
 from benchmarks.quality.without_labels import names_of, system_of, tried_method
@@ -55,14 +50,6 @@ def fits(*seeds, **others):
     usual = np.repeat([0, 1], N // 2)
     given = {name.replace("_", " "): labels for name, labels in others.items()}
     return [fit(seed, name, given.get(name, usual)) for seed in seeds for name in names]
-
-
-def test_the_sets_are_of_the_catalogue_and_of_one_group_each():
-    assert [len(names) for names in STABLE_GROUPS.values()] == [17, 13, 17]
-    names = [name for group in STABLE_GROUPS.values() for name in group]
-    assert len(set(names)) == len(names)
-    assert all(find(name).name == name for name in names)
-    assert {find(name).group for name in STABLE_GROUPS["tables"]} == {"tables"}
 
 
 def test_halves_and_quarter_are_nested_and_in_the_order_of_the_table():
@@ -181,30 +168,6 @@ def test_all_rows_are_labelled_after_every_fit(method, iris):
     assert min(row["ari"] for row in rows) > 0.9
     assert {(row["group"], row["half"], row["k"]) for row in rows} == {("bsgd", "tune", 3)}
     assert min(row["nmi"] for row in rows) > 0.9
-
-
-def test_results_are_written_set_by_set_and_earlier_ones_stay(iris, tmp_path, monkeypatch, capsys):
-    def here(function, tasks, processes, prepare):
-        return (function(*task) for task in tasks)
-
-    monkeypatch.setattr(stability, "by_task", here)
-    options = Namespace(
-        data=None, out=tmp_path, sets=["iris"], methods=["kmeans"], seeds=2, processes=1
-    )
-    stability.stability(options)
-    options.sets, options.methods, options.seeds = ["glass"], ["gmm"], 1
-    stability.stability(options)
-    rows = read_csv(tmp_path / "stability.csv")
-    found = grouped(rows, ("set", "method"))
-    assert list(found) == [("glass", "GMM"), ("iris", "k-means")]
-    kinds = [[row["kind"] for row in alike] for alike in found.values()]
-    assert kinds[0] == list(KINDS)
-    assert sorted(kinds[1]) == sorted([*KINDS, *KINDS, "seeds"])
-    capsys.readouterr()
-    report(rows)
-    text = capsys.readouterr().out
-    assert "ARI of k-means on bsgd" in text
-    assert "halves: means over the sets" in text
 
 
 def test_a_fit_that_fails_says_why():

@@ -1,6 +1,5 @@
 """What a run continues stays for as long as it is needed, and is named where it was begun."""
 
-import json
 import shutil
 from contextlib import contextmanager
 
@@ -65,23 +64,6 @@ def nights(shop, monkeypatch):
 
 def kept(found):
     return {one["path"].rpartition("/")[2]: one["because"] for one in found["kept"]}
-
-
-def test_what_an_unfinished_run_continues_stays(nights):
-    before = nights.manifest(THIRD)["run_id"]
-    [work] = Output(nights.out(FOURTH)).kept_works()
-    said = json.loads((nights.out(FOURTH) / ".runs" / work / "previous.json").read_text())
-    assert (said["run_id"], said["address"]) == (before, str(nights.out(THIRD)))
-    found = kept(retain(str(nights.folder / "out"), 1))
-    assert list(found) == [FOURTH, THIRD, *LATER]
-    assert found[THIRD] == f"run {work} at {nights.out(FOURTH)} continues from it"
-    assert "was begun there, and can go on" in found[FOURTH]
-    nights.run(FOURTH)
-    assert nights.manifest(FOURTH)["previous"]["run_id"] == before
-    _, y = rows(300, 200, 100, seed=3)
-    assert nights.ids(FOURTH, y) == {0: 0, 1: 1, 2: 2}
-    found = kept(retain(str(nights.folder / "out"), 1))
-    assert list(found) == LATER, "nothing needs it any more"
 
 
 def test_a_run_that_begins_while_gc_looks_keeps_what_it_continues(nights, monkeypatch):
