@@ -4,6 +4,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 
@@ -110,6 +111,15 @@ def test_nothing_compiles_at_import_and_a_cache_that_can_only_be_read_is_used(tm
     assert (first.stdout, first.stderr) == ("0\nTrue\n", "compiling\n")
     second = subprocess.run([*run, "read only"], **given)
     assert (second.stdout, second.stderr) == ("1\nFalse\n", "")
+
+
+@pytest.mark.parametrize("kind", [jit.inlined, jit.unchecked])
+def test_python_calls_an_inlined_function_without_compiling_it(kind):
+    half = kind(lambda x: x / 2)
+    assert half(1) == 0.5
+    assert not getattr(half, "signatures", [])
+    assert numba.njit(lambda x: half(x))(3) == 1.5
+    assert half(5) == 2.5
 
 
 def test_nan_and_infinity_are_kept():
