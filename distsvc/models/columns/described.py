@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from distsvc.models.columns.maps import AS_FOUND, GivenColumn, NumberMap
+from distsvc.models.columns.maps import AS_FOUND, GivenColumn
 from distsvc.models.columns.model import CategoryColumn, ColumnModel, NumberColumn
 
 SCALE_WORDS = {"identity": "as stored", "root": "square root", "log": "logarithm", "logit": "logit"}
@@ -78,10 +76,10 @@ def _number(column: NumberColumn, given: GivenColumn) -> ColumnDescription:
     of = column.map if column.amounts is None else column.amounts
     if column.amounts is not None:
         kind, reason = "zero-inflated", f"many values are exactly {column.spike:g}"
-    elif is_ordinal(of):
+    elif of.is_ordinal:
         kind, reason = "ordinal", f"{len(of.values)} values, of which only the order counts"
     elif of.step == 0.0:
-        kind, reason = "continuous", "nearly all values differ"
+        kind, reason = "continuous", "most values differ"
     elif of.step == 1.0 and of.low >= 0.0:
         kind, reason = "count", "whole numbers"
     else:
@@ -92,11 +90,3 @@ def _number(column: NumberColumn, given: GivenColumn) -> ColumnDescription:
     if scale and of.scale != "identity":
         reason += f"; the {scale} fits them best"
     return ColumnDescription(kind, scale, reason)
-
-
-def is_ordinal(of: NumberMap) -> bool:
-    """Return True if a map has thresholds between neighbouring values instead of a density."""
-    places, values = of.places, of.values
-    if of.scale != "identity" or len(places) != len(values) - 1:
-        return False
-    return bool(np.all(values[:-1] < places) and np.all(places < values[1:]))

@@ -95,6 +95,14 @@ class NumberMap:
             return cls._ordinal(distinct, cells, step)
         return None if density is None else cls._of_density(distinct, cells, density, step)
 
+    @property
+    def is_ordinal(self) -> bool:
+        """Whether the map has thresholds between neighbouring values instead of a density."""
+        places, values = self.places, self.values
+        if self.scale != "identity" or len(places) != len(values) - 1:
+            return False
+        return bool(np.all(values[:-1] < places) and np.all(places < values[1:]))
+
     def describes(self, distinct: np.ndarray, counts: np.ndarray) -> bool:
         """Whether the map describes other rows at least as well as a map of their own.
 

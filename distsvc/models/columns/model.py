@@ -482,7 +482,7 @@ def _column_of(
     whole = NumberMap.of(distinct, counts, given)
     if whole is None:
         return None
-    spike = _spike_of(distinct, counts, given)
+    spike = None if whole.is_ordinal else _spike_of(distinct, counts, given)
     if spike is None:
         return NumberColumn(whole, None, None)
     rest = distinct != spike
@@ -494,9 +494,8 @@ def _spike_of(distinct: np.ndarray, counts: np.ndarray, given: GivenColumn) -> f
     """Return the repeated extreme of a zero-inflated column of distinct values (u,), else None.
 
     It is the commonest value, and an extreme. A probability of its own, and a density of the other
-    values, must have a higher BIC than one density of all values, which must have a higher BIC than
-    free probabilities (otherwise the column is ordinal). With three values a density has as many
-    parameters as free probabilities, so at least four are needed.
+    values, must have a higher BIC than one density of all values. With three values a density has
+    as many parameters as free probabilities, so at least four are needed.
     """
     n, at = float(counts.sum()), int(counts.argmax())
     if at not in (0, len(distinct) - 1) or len(distinct) < 4:
@@ -513,5 +512,4 @@ def _spike_of(distinct: np.ndarray, counts: np.ndarray, given: GivenColumn) -> f
         return None
     share = counts[at] / n
     split = counts[at] * np.log(share) + (n - counts[at]) * np.log1p(-share) - 0.5 * np.log(n)
-    free = sizes @ np.log(sizes / n) - 0.5 * (len(sizes) - 1) * np.log(n)
-    return float(distinct[at]) if split + other.bic > one.bic > free else None
+    return float(distinct[at]) if split + other.bic > one.bic else None

@@ -260,7 +260,7 @@ def _more_other_values(known: Category, counts: dict[str, int]) -> list[str]:
     if rest <= known.rest + 0.05:
         return []
     return [
-        f"{rest:.1%} of the rows have a new or rare value of {known.column!r}, which counts as "
-        f"'other' ({known.rest:.1%} when the categories were chosen); a run without "
+        f"{rest:.1%} of the values of {known.column!r} are new or rare, and count as 'other' "
+        f"({known.rest:.1%} when the categories were chosen); a run without "
         "continuity.previous chooses them anew, and its cluster ids start at 0"
     ]

@@ -146,6 +146,23 @@ INFLATED = {
         100.0,
     ),
     "shares that end at 100": (np.minimum(np.round(80 + 15 * column(), 1), 100.0), None),
+    "fees of 0, of three kinds": (
+        np.exp(0.2 * column())
+        * np.random.default_rng(1).choice([0.0, 29.0, 190.0, 900.0], N, p=[0.43, 0.33, 0.17, 0.07]),
+        0.0,
+    ),
+    "seats": (
+        np.maximum(
+            np.round(
+                np.random.default_rng(1).choice(
+                    [1.0, 6.0, 45.0, 250.0], N, p=[0.43, 0.33, 0.17, 0.07]
+                )
+                * (1 + 0.2 * column())
+            ),
+            1.0,
+        ),
+        1.0,
+    ),
     "counts": (np.random.default_rng(1).negative_binomial(1, 0.2, N), None),
     "counts, half of them 0": (np.random.default_rng(1).poisson(6.0, N) * (np.arange(N) % 2), 0.0),
     "three codes": (np.resize([-1, -1, -1, 0, 1], N), None),

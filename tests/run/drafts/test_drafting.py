@@ -145,7 +145,7 @@ def test_a_draft_says_what_was_seen():
     assert text.count("# id = ") == 1
     assert uncommented(text, "classes") == "Class"
     assert uncommented(text, "n_clusters") == 5
-    assert "# bytes: continuous, logarithm (nearly all values differ;" in text
+    assert "# bytes: continuous, logarithm (most values differ;" in text
     assert tomllib.loads(text)["columns"] == {}
 
 
