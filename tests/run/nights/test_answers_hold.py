@@ -27,6 +27,7 @@ def night(folder, name, X, previous="", **continuity):
     }
     if previous:
         job["continuity"] = {"previous": str(folder / previous)} | continuity
+        job["checks"] = {"max_drift": False, "same_units": False}
     report = run_job(parse_job(job))
     return read_labels(folder / name)["label"].to_numpy(), report
 
@@ -64,6 +65,15 @@ def test_a_true_change_is_seen_at_once(tmp_path):
     labels, report = night(tmp_path, "three", clear(3, 3), previous="two")
     assert len(set(labels.tolist())) == 3
     assert [story.id for story in report.lineage.clusters if story.has_ended] == [3]
+
+
+def test_clusters_outside_which_most_rows_lie_are_no_answer(tmp_path):
+    night(tmp_path, "one", clear(3, 1))
+    X = clear(3, 2)
+    _, near = night(tmp_path, "near", X, previous="one")
+    X[:, 3] += 60.0
+    _, far = night(tmp_path, "far", X, previous="one")
+    assert (near.lineage.followed, far.lineage.followed) == (True, None)
 
 
 def report_words(out):
