@@ -9,11 +9,15 @@ from distsvc.errors import CheckFailedError, DataError
 from distsvc.job.config import PreprocessConfig
 from distsvc.job.file import parse_job
 from distsvc.models.rows.scaling import ColumnSums, Scaling
+from distsvc.published.predict import predict_table
 from distsvc.run.fitting import make_scaling
 from distsvc.run.job import run_job
 from distsvc.run.learning.survey import Survey
 from distsvc.run.model.files import checked_model, read_model
+from distsvc.run.work import plan
 from distsvc.storage.places.store import store_of
+from distsvc.storage.publishing.manifest import read_manifest
+from tests.published_files import read_labels
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -48,6 +52,40 @@ def job(path, out, model=None, encode=ENCODE, **sections):
 def write(path, columns) -> str:
     pq.write_table(pa.table(columns), path, row_group_size=50)
     return str(path)
+
+
+def labels_of(out) -> np.ndarray:
+    return read_labels(out)["label"].to_numpy()
+
+
+def test_labels_are_the_same_whatever_the_cut_and_by_the_saved_model(tmp_path, monkeypatch):
+    path = write(tmp_path / "t.parquet", rows())
+    report = run_job(job(path, tmp_path / "one"))
+    cut = {"partition_rows": 70, "block_rows": 13}
+    run_job(job(path, tmp_path / "cut", cluster=cut))
+    found = labels_of(tmp_path / "one")
+    assert np.array_equal(found, labels_of(tmp_path / "cut"))
+    predict_table(tmp_path / "one", path, str(tmp_path / "labels"))
+    assert np.array_equal(found, labels_of(tmp_path / "labels"))
+    assert [note.partition(":")[0] for note in report.warnings] == [
+        "Clusters 0 and 2 differ only in new. To ignore it"
+    ]
+    told = [column for one in report.profiles.clusters for column in one.columns]
+    assert ("kind=blue", True) in [(column.column, column.present) for column in told]
+    published = read_manifest(store_of(tmp_path / "one")).run_id
+    with monkeypatch.context() as patch:  # nothing is counted for that
+        patch.setattr(plan, "ValueCounts", None)
+        run_job(job(path, tmp_path / "one"))
+    assert read_manifest(store_of(tmp_path / "one")).run_id == published
+
+    strange = rows(40, seed=1, kinds=("red", "grey", "white"))
+    other = write(tmp_path / "other.parquet", strange)
+    predict_table(tmp_path / "one", other, str(tmp_path / "unseen"))
+    assert len(labels_of(tmp_path / "unseen")) == 40
+    del strange["kind"]
+    lacking = write(tmp_path / "lacking.parquet", strange)
+    with pytest.raises(DataError, match="missing: kind"):
+        predict_table(tmp_path / "one", lacking, str(tmp_path / "none"))
 
 
 def test_nights_keep_the_columns_of_the_first(tmp_path):
