@@ -54,10 +54,18 @@ def compact(number: float) -> str:
     return f"{number:,.0f}"
 
 
-def number(value: float) -> str:
-    """Format a measured value in little room: three digits, or all before the point."""
-    small = abs(value) < 999.5 or abs(value) >= 1e7
-    return (f"{value:.3g}" if small else f"{value:,.0f}").replace("-", "−")
+def number(value: float, width: float = 0.0) -> str:
+    """Format a measured value in little room: three digits, or all before the point.
+
+    Values that vary by `width` have as many digits as tell hundredths of it apart.
+    """
+    text = f"{value:.3g}" if abs(value) < 999.5 or abs(value) >= 1e7 else f"{value:,.0f}"
+    if value and width:
+        decimals = 1 - math.floor(math.log10(width))
+        if decimals + math.floor(math.log10(abs(value))) >= 3:
+            text = f"{value:,.{max(decimals, 0)}f}"
+            text = text.rstrip("0").rstrip(".") if "." in text else text
+    return text.replace("-", "−")
 
 
 def things(number: int, name: str) -> str:

@@ -10,6 +10,7 @@ from distsvc.report.formats import (
     listed,
     megabytes,
     moment,
+    number,
     one_line,
     percent,
     seconds,
@@ -43,6 +44,13 @@ def test_numbers_of_things():
     assert listed(["a"]) == "a"
     assert listed([1, 2, 3]) == listed([1, 2, 3], 3) == "1, 2 and 3"
     assert listed(range(9), 2) == "0, 1 and 7 more"
+
+
+def test_values_that_hardly_vary_have_more_digits():
+    assert [number(x, 0.05) for x in (47.3812, -8.6, 0.0)] == ["47.381", "−8.6", "0"]
+    assert [number(x, 10.0) for x in (34.0, 0.25, 1234.5)] == ["34", "0.25", "1,234"]
+    assert number(1_600_000_123.0, 100.0) == "1,600,000,123"
+    assert number(1234.567, 0.5) == "1,234.57"
 
 
 def test_untrusted_text_is_one_line_and_short():

@@ -109,9 +109,7 @@ class ModelledViews(Views):
         """Return the answer."""
         decision = self._decision(n_clusters)
         best, notes = decision.best, []
-        if best.n_clusters == 1:
-            notes = ["one population describes the table best: the answer is one cluster"]
-        elif best.levels is not None:
+        if best.n_clusters > 1 and best.levels is not None:
             notes = self.graph.tree.notes
         return ViewAnswer(
             view=best.view,

@@ -340,6 +340,11 @@ class ProfileColumn(ReportPart):
     present: Unsaid[bool | None] = None
 
     @property
+    def width(self) -> float:
+        """Distance of the quartiles of the cluster's rows; 0 if they are equal."""
+        return self.inside.upper - self.inside.lower
+
+    @property
     def level(self) -> str:
         """The name of the column, negated if the range describes rows without the category."""
         return f"not {self.column}" if self.present is False else self.column

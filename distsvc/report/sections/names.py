@@ -85,12 +85,16 @@ def range_words(column: ProfileColumn) -> str:
 
 def limits(column: ProfileColumn) -> str:
     """Return a range in words: "12 to 40", "12 or more"."""
-    low, high = column.low, column.high
+    if column.low is None and column.high is None:
+        return "any value"
+    low, high = (
+        None if end is None else number(end, column.width) for end in (column.low, column.high)
+    )
     if low is None:
-        return "any value" if high is None else f"{number(high)} or less"
+        return f"{high} or less"
     if high is None:
-        return f"{number(low)} or more"
-    return number(low) if low == high else f"{number(low)} to {number(high)}"
+        return f"{low} or more"
+    return low if low == high else f"{low} to {high}"
 
 
 def _short(column: str) -> str:

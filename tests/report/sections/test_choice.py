@@ -40,6 +40,13 @@ def test_one_cluster_is_an_answer_too():
     text = said([[5], [5]], 1)
     assert "another one in about 25: 1 cluster (" in text
     assert "joins" not in text
+    assert "Rand index of both" not in text
+
+
+def test_an_answer_between_others_may_be_less_probable_than_one_of_them():
+    sentence = "The published one agrees best with the answers of all samples, on average."
+    assert sentence in said([[90, 10], [10, 90]], 2, 0.63)
+    assert sentence not in said([[90, 10], [10, 90]], 2, 0.25)
 
 
 def test_an_answer_that_hardly_any_sample_has():
