@@ -7,7 +7,7 @@ import pytest
 
 from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.model_parts import LeafNode, SplitNode
-from distsvc.run.algorithms.hyperplanes import _in_units, tree_part
+from distsvc.run.algorithms.hyperplanes import _combination, _in_units, tree_part
 from distsvc.run.learning.preparation import Preparation
 from distsvc.run.reporting.explaining import labelled_pilot
 from tests.small_runs import fit, small_job, three_clusters, write_table
@@ -113,6 +113,12 @@ def test_whole_rules_of_many_columns_name_the_heaviest(drawn):
     told = _in_units(weights, 3.0, [f"x{k}" for k in range(43)], wide, "<")
     assert told.startswith("x0 − 0.25 x1 − 0.0005 x2")
     assert told.endswith("+ … (3 more) > −3")
+
+
+def test_a_direction_of_many_columns_names_the_heaviest():
+    weights, columns = np.array([0.8, -0.4, 0.1]), ("a", "b", "c")
+    assert _combination(weights, np.array([0, 1]), columns) == "0.8 a − 0.4 b + …"
+    assert _combination(weights[:2], np.array([1, 0]), columns) == "−0.4 b + 0.8 a"
 
 
 def test_the_curve_tells_what_was_chosen_and_how(drawn, tmp_path):
