@@ -207,7 +207,7 @@ def check_scales(
         if of.scale and columns is not None and columns.columns[j] is None and low < high:
             raise DataError(
                 f"columns.{names[j]}: scale {of.scale!r} is not defined for values from {low:g} to "
-                f"{high:g}; give another scale, or none"
+                f"{high:g}; give another scale, or remove `scale`"
             )
 
 

@@ -92,11 +92,14 @@ class Forecast:
 
     def lines(self) -> list[str]:
         """Return the lines that the command prints."""
+        from distsvc.report.formats import things  # jinja2 takes time to import
+
         read = "unknown" if self.bytes_read is None else f"{self.bytes_read / 1e6:,.0f} MB"
         lines = [f"{self.waits_for}; this is of what is there now"] if self.waits_for else []
         lines += [
-            f"{self.rows:,} rows of {self.columns} columns in {self.partitions:,} partitions; "
-            f"{self.tasks:,} tasks; {self.sample_rows:,} rows to learn from",
+            f"{things(self.rows, 'row')} of {things(self.columns, 'column')} in "
+            f"{things(self.partitions, 'partition')}; {things(self.tasks, 'task')}; "
+            f"{things(self.sample_rows, 'row')} to learn from",
             f"reads {read}, writes {self.bytes_written / 1e6:,.0f} MB",
             f"driver {terms_text(self.memory.driver)}",
         ]
@@ -229,9 +232,9 @@ def busiest(partitions: Sequence[Range], threads: int) -> int:
 def extrapolated(
     measured: Sequence[PhaseCost], growth: Mapping[str, float], left_out: Collection[str] = ()
 ) -> dict[str, float]:
-    """Return the seconds of every phase of a job, by its name without a number.
+    """Return the seconds of each phase, summed over its passes.
 
-    `measured` are the phases of a trial. Those in `growth` take this many times longer in the job.
+    `measured` are seconds of a trial; `growth` is the factor from trial to job (default 1).
     """
     seconds = dict[str, float]()
     for phase in measured:

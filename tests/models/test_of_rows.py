@@ -196,7 +196,7 @@ def test_a_baselines_clusters_are_whole_in_a_cut(fitted, name):
 
 @pytest.mark.parametrize("name", ALL)
 def test_sparse_rows_are_refused_with_what_helps(X, name):
-    words = "takes no sparse rows.*TruncatedSVD.*LinearSVDD and LinearOneClassSVM"
+    words = "takes no sparse rows.*TruncatedSVD.*LinearSVDD, LinearOneClassSVM"
     with pytest.raises(TypeError, match=f"{type(ALL[name]).__name__} {words}"):
         clone(ALL[name]).fit(csr_matrix(X))
 

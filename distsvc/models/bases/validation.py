@@ -45,10 +45,9 @@ def check_rows(estimator: Any, X: TableLike, **options: Any) -> Any:
         )
     if sparse.issparse(X) and not options.get("accept_sparse"):
         raise TypeError(
-            f"{type(estimator).__name__} takes no sparse rows: clusters are looked for along "
-            "directions of centred rows, which have no zeros left. Give X.toarray(), or fewer "
-            "columns, as of sklearn.decomposition.TruncatedSVD. LinearSVDD and LinearOneClassSVM "
-            "find outliers of sparse rows"
+            f"{type(estimator).__name__} takes no sparse rows: centring makes sparse rows dense. "
+            "Use X.toarray(), or reduce the columns with sklearn.decomposition.TruncatedSVD. For "
+            "outliers of sparse rows: LinearSVDD, LinearOneClassSVM"
         )
     check_array(X)
     X = validate_data(estimator, X, **{"dtype": [np.float64, np.float32]} | options)

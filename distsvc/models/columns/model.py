@@ -43,7 +43,7 @@ class Cutter:
         """Return the next n numbers."""
         found = self.tables[self.place : self.place + n]
         if len(found) != n or n < 0:
-            raise ValueError(f"expected {n} more numbers in tables, found {len(found)}")
+            raise ValueError(f"array 'tables': expected {n} more numbers, found {len(found)}")
         self.place += n
         return found
 
@@ -420,7 +420,7 @@ class ColumnModel:
             else:
                 columns.append(NumberColumn.restored(one, cut))
         if cut.place != len(tables):
-            raise ValueError(f"expected {cut.place} numbers in tables, found {len(tables)}")
+            raise ValueError(f"array 'tables': expected {cut.place} numbers, found {len(tables)}")
         return cls(columns, salts)
 
 

@@ -218,7 +218,10 @@ def label_files(run: RunDirectory, counts: Counts) -> dict[str, Entry]:
         if found is None:
             raise TemporaryError(f"{name} has gone from {run.stored.address}")
         if found != part["bytes"]:
-            raise TemporaryError(f"{name} has {found} bytes, and had {part['bytes']}")
+            raise TemporaryError(
+                f"{name} changed during the run: expected {part['bytes']} bytes, found {found}; "
+                "run again"
+            )
     return counts.parts
 
 

@@ -107,7 +107,8 @@ class Preparation:
                 columns = ColumnModel.restored(described, a[TABLES], a[SALTS])
             except (KeyError, TypeError, ValueError) as error:
                 raise DataError(
-                    f"fact {COLUMNS}: expected models of columns, found {error}"
+                    f"the model's field {COLUMNS!r} is damaged ({type(error).__name__}: {error}); "
+                    "restore the model's files"
                 ) from None
             width, found = columns.layout.width, len(a["origin"])
             if width != found:

@@ -114,8 +114,8 @@ class Lease:
                 self._lost = found is None or found[1] != self._mark
         if self._lost:
             raise TemporaryError(
-                f"another run took {self.runs.address} over: for {TIMES.silence:.0f} s this one "
-                "had given no sign of life"
+                f"another run took over {self.runs.address}, because this run did not renew its "
+                f"lock for {TIMES.silence:.0f} s; start the command again"
             )
 
     def renew(self, doing: Doing | None) -> None:
@@ -132,8 +132,8 @@ class Lease:
 
     @property
     def own(self) -> Store:
-        """The folder of the record, for changes of the record."""
-        return self.runs.fenced(Fence(self.spare))  # a record can't check itself
+        """Store for writing the lease record; it skips the lease check, which reads that record."""
+        return self.runs.fenced(Fence(self.spare))
 
 
 @contextmanager

@@ -213,7 +213,10 @@ class ParquetLabels:
                 raise DataError(f"{path} can't be read: {error}") from error
             lacking = [column for column in columns if part.column_names.count(column) != 1]
             if lacking:
-                raise DataError(f"{path}: expected one column {lacking[0]!r}, as the manifest says")
+                raise DataError(
+                    f"{path}: column {lacking[0]!r} is missing or occurs twice, expected once "
+                    "(manifest)"
+                )
             yield part
 
 

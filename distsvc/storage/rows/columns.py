@@ -196,7 +196,7 @@ def choose_features(
     if config.classes is not None and pa.types.is_nested(scan.types[config.classes]):
         raise DataError(
             f"{config.classes_key}: column {config.classes!r} of {path} is "
-            f"{scan.shown[config.classes]}, expected one value in a row"
+            f"{scan.shown[config.classes]}, expected a single value per row, not a list"
         )
     given = config.columns or ()
     twice = [name for name, count in Counter(given).items() if count > 1]

@@ -184,7 +184,7 @@ REFUSED = {
                               r"both become a column named 'v\[0\]'"),
     "a column without a name": (lambda f: parquet(f, {"": x}), {"columns": [""]},
                                 "has no name: name its column"),
-    "classes of lists": (column([[1]] * N)[0], {"classes": "c"}, "expected one value in a row"),
+    "classes of lists": (column([[1]] * N)[0], {"classes": "c"}, "expected a single value per row"),
     "a column that came later": (
         lambda f: together(f, a__parquet={"x": x}, b__parquet={"x": x, "y": x}), {}, FEW),
     "names in another case": (

@@ -231,7 +231,7 @@ def test_a_model_is_restored_from_json_and_its_tables():
     again = ColumnModel.restored(content, model.tables, model.salts)
     assert (again.prepared(X) == model.prepared(X)).all()
     assert (again.prepared(X, ROWS) == model.prepared(X, ROWS)).all()
-    with pytest.raises(ValueError, match="more numbers in tables"):
+    with pytest.raises(ValueError, match="array 'tables': expected"):
         ColumnModel.restored(content, model.tables[:-1], model.salts)
 
 

@@ -349,7 +349,7 @@ def test_who_was_taken_over_does_not_publish(place, elsewhere, monkeypatch):
         manifest = write_run(output, name_of(work), "a")
         place.put(".runs/holder.json", b'{"host": "elsewhere"}')
         output._lease.renew({})
-        with pytest.raises(TemporaryError, match=r"another run took .* over"):
+        with pytest.raises(TemporaryError, match=r"another run took over .*; start"):
             output.publish(manifest)
         assert place.sizes("labels") == {}
         kept = place.sizes(".runs/files")
