@@ -24,7 +24,7 @@ def parse_day(text: str) -> datetime.date:
 
 
 def names_day(text: str) -> bool:
-    """Return True if a text contains the date of the run."""
+    """Return True if a text contains a ``{run_date}`` placeholder."""
     return "{run_date" in text
 
 

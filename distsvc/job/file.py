@@ -81,7 +81,10 @@ def load_job(path: str | Path, settings: tuple[str, ...] = (), run_date: str | N
 
 
 def read_job(path: str | Path) -> Sections:
-    """Return the sections of a job file, with a name of the job; errors as in `load_job`."""
+    """Return the sections of a job file; errors as in `load_job`.
+
+    The file's stem is the default ``job.name``.
+    """
     content = _parse_toml(_read_text(path), str(path))
     job = content.get("job", {})
     if isinstance(job, dict):

@@ -180,6 +180,7 @@ RANDOM_STATE = replace(
 """None, a seed or a NumPy generator; jobs have the key ``seed``."""
 
 
+# Allowed values of parameters, for the table below and the signatures of estimators.
 Effort = Literal["fast", "default", "thorough"]
 Granularity = Literal["coarse", "default", "fine"]
 Solver = Literal["bsgd", "sgd", "exact"]
@@ -199,7 +200,7 @@ LinearSolver = Literal[
 ]
 FirstCentres = Literal["k-means++", "random"]
 LinearStart = Literal["mean", "first"]
-"""Values of parameters, for the table below and the signatures of estimators."""
+"""Allowed values of `start` of the linear estimators."""
 
 Parameters: TypeAlias = dict[str, Any]
 """Values of an estimator's parameters, by name."""
@@ -371,7 +372,7 @@ and Lin (2020).
 """
 
 CLUSTER_KEYS = {"mixture": "n_components"}
-"""Estimator parameters for the job key `n_clusters`, if they have another name."""
+"""Estimator's name of the job key ``n_clusters``, by algorithm, where it differs."""
 
 NU_OF_JOBS = {"linear-one-class": 0.05, "linear-svdd": 0.05}
 """Default nu of jobs without nu and C; estimators have scikit-learn's 0.5."""
@@ -496,7 +497,10 @@ def completed(algorithm: str, given: Given) -> Parameters:
 
 
 def composed(algorithm: str, given: Given) -> Parameters:
-    """Return the parameters of `SupportVectorClustering` for a method of the papers."""
+    """Return all parameters of `SupportVectorClustering` for a named published method.
+
+    `given` overrides the method's presets.
+    """
     return completed("support-vector", COMPOSED[algorithm] | dict(given))
 
 

@@ -188,7 +188,8 @@ def descend_sparse(
 ):
     """As `descend_dense`, for rows in CSR form.
 
-    squares (n,) are |x_i|^2; `spread` (d,) is zero before and after.
+    squares (n,) are |x_i|^2. `spread` (d,) is a scratch array of zeros; it is zeroed again on
+    return.
     """
     for begin in range(0, order.shape[0], size):
         members = order[begin : begin + size]

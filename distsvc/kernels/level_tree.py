@@ -36,9 +36,9 @@ INFINITE = np.float32(np.inf).view(np.int32)
 def merge_components(heights, falling, mass, pairs, edge_heights, least_mass):
     """Join components along edges, which are sorted by falling height.
 
-    A component that was born is a branch. Branches are numbered in the order of their births; the
-    root is the branch that never dies. If two branches meet, the one with the lower birth level
-    dies, and in a tie the one with the lower peak.
+    A component becomes a branch when its mass reaches `least_mass`. Branches are numbered in the
+    order of their births; the root is the branch that never dies. If two branches meet, the one
+    with the lower birth level dies, and in a tie the one with the lower peak.
 
     Parameters
     ----------

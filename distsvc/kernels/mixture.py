@@ -425,9 +425,9 @@ def label_rows(
 ):  # fmt: skip
     """Compute posteriors (n, K) of prepared rows Z (n, d) float32, and their log densities (n, 2).
 
-    `numbers` (p,) are the columns of numbers. A number is missing if it is NaN, or if its column in
-    `absent` (p,) or (0,) is not 0. `levels` (q,) are the columns of categories with n_levels (q,)
-    levels; other values are missing.
+    `numbers` (p,) are the columns of numbers. A number is missing if it is NaN. `absent` (p,), or
+    empty: columns that mark a missing number by a value other than 0. `levels` (q,) are the columns
+    of categories with n_levels (q,) levels; other values are missing.
 
     Components have constants (K,): log weights less the normalisation of complete rows. They have
     means (K, p) and inverse Cholesky factors (K, p, p), or (K, 1, p) of diagonal covariances. Their

@@ -216,7 +216,10 @@ def fan_out(S, squares, log_variance):
 
 @inlined
 def log_shape(z, kind, a, b, c):
-    """Return the log density at z, in standard deviations, of a shape with parameters a, b, c."""
+    """Return the log density at z, in standard deviations, of a shape of `kind`.
+
+    a, b, c are parameters of `kind`, see `shape_of`; the normal ignores them.
+    """
     if kind == STUDENT:  # a degrees of freedom, squared scale b, constant c
         return c - 0.5 * (a + 1.0) * math.log1p(z * z / (a * b))
     if kind == TWO_PIECE:  # mode a, spreads b below and c above

@@ -395,7 +395,7 @@ def interrupted_runs(output: Output) -> list[RunDirectory]:
 
 
 def kept_results(run: RunDirectory) -> dict[str, int]:
-    """Return the number of results by phase, and of checkpoints."""
+    """Return the number of stored results of each phase; checkpoints count as a phase."""
     counts: dict[str, int] = {}
     for name in run.names():
         phase, inner, _ = name.rpartition("/")

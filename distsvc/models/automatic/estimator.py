@@ -26,8 +26,9 @@ class AutoClustering(MixedClusterEstimator):
 
     Each column is modelled, so that rounding, skew, flags, categories and zeros do not look like
     gaps between clusters. Level trees of a graph of up to 20,000 rows, and a mixture, propose
-    partitions; one cluster is a proposal, too. The answer is the partition whose clusters, each
-    described as one population, have the highest BIC.
+    partitions; one cluster is a proposal, too. The BIC compares the partitions, with each cluster
+    as one population. The answer has the highest expected adjusted Rand index with the partition
+    that another sample prefers.
 
     Without categories and missing values, columns are not modelled if there are at most three, at
     least one of them continuous, or more than 100; nor if rows are normalised, or are a few points
@@ -75,9 +76,9 @@ class AutoClustering(MixedClusterEstimator):
         Reason for the choice of the view, in sentences.
     agreement_ : float
         Estimated probability that another sample of the table gives this answer, up to an adjusted
-        Rand index of 0.8. If columns are modelled, this is the share of replicates of the sample
-        that prefer such a proposal. Without `n_clusters`, it is multiplied by the agreement of both
-        with partitions of halves of the rows. If columns stay as stored, it is estimated as by
+        Rand index of 0.8. If columns are modelled, it is the share of replicates of the sample that
+        prefer the same answer. Without `n_clusters`, it is that share times the agreement of both
+        partitions with halves of the rows. If columns stay as stored, it is estimated as by
         `SupportVectorClustering`; with `n_clusters` it is then the share of the models, or of the
         runs of k-means, with this answer.
     likeness_ : float or None

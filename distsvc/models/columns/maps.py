@@ -210,8 +210,9 @@ class NumberMap:
     def stored(self, x: np.ndarray, uniforms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return draws (n,) from the cells of x (n,) as stored, with their log slopes (n,).
 
-        `mapped_to` maps the same draws. A slope is the derivative of a draw by its mapped value.
-        Both are infinite if a draw from an open cell exceeds the largest float.
+        `mapped_to` maps the same draws. A slope is the derivative of a draw with respect to its
+        mapped value. A draw and its log slope are infinite if the draw, from an open cell, exceeds
+        the largest float.
         """
         scores = self._scores_in_cells(x, uniforms)
         place = interpolated(scores, self.scores, self.places)

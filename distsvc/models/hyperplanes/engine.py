@@ -41,7 +41,7 @@ Blocks = Callable[[int, Ranges, int], Iterable[np.ndarray]]
 
 @dataclass
 class Stream:
-    """A restart's position in its stream of rows, the number of rows taken, and its tree."""
+    """State of one random restart: position in the stream, rows read so far, tree."""
 
     position: Position
     n_rows: int = 0

@@ -233,7 +233,7 @@ class OneClassEngine(LinearEngine):
 
 
 class BallEngine(LinearEngine):
-    """The ball of `LinearSVDD`; dense rows are solved about their mean."""
+    """Solver of `LinearSVDD`; dense rows are centred first."""
 
     algorithm = "linear-svdd"
     is_ball = True

@@ -149,7 +149,8 @@ def leanings(X: np.ndarray, labels: np.ndarray, chosen: Sequence[int]) -> np.nda
     """Return Cliff's delta (1993) of the rows of clusters against all others, by column, (c, d).
 
     Delta is the probability that a row of the cluster lies above another row, minus the probability
-    that it lies below. None of the clusters `chosen` has all rows X (m, d), with labels (m,).
+    that it lies below. Each cluster in `chosen` must leave out at least one row of X
+    (m, d), with labels (m,).
     """
     m, found = len(X), np.zeros((len(chosen), X.shape[1]))
     members = [labels == c for c in chosen]

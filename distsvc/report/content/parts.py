@@ -280,9 +280,10 @@ class FarRow(ReportPart):
 
 
 class ReasonsPart(ReportPart):
-    """Reasons of outliers, or of rows near a border: the leading columns, the farthest rows.
+    """Reasons of outliers, or of rows near a border.
 
-    `counted` is the number of sampled rows that `leading` counts, None if it counts all rows.
+    Columns that most often lead the reasons (`leading`), and the `farthest` rows. `counted` is the
+    number of sampled rows that `leading` counts. None: all rows were counted.
     """
 
     leading: list[LeadingColumn]

@@ -135,7 +135,7 @@ class AlgorithmJob(ABC):
     def go_on_from(self, previous: PreviousAnswer) -> None:  # noqa: B027
         """Prefer the previous answer.
 
-        Algorithms with only one possible answer ignore them.
+        Algorithms with only one possible answer ignore it.
         """
 
     @abstractmethod

@@ -46,8 +46,8 @@ FITTED = ("inertia_", "objective_", "n_iter_")
 class SampledEngine:
     """Fits a baseline on a sample; its rule labels the table.
 
-    On the sample's rows, in the order of their keys, `fit` gives the same clusters and numbers.
-    The parameters of the unfitted `estimator` are in range.
+    `estimator.fit` on the sample's rows, in the order of their keys, gives the same labels as the
+    job. `estimator` is unfitted, and its parameters are checked.
     """
 
     n_rows: int  # of the table

@@ -99,9 +99,9 @@ def sample_blocks(
 def held_blocks(
     run: RunDirectory, ranges: Ranges, seed: int
 ) -> Callable[[int, Ranges, int], Iterator[np.ndarray]]:
-    """Return a function of epoch, ranges and first block that yields blocks like `sample_blocks`.
+    """Return ``blocks(epoch, ranges, first)``, which yields blocks like `sample_blocks`.
 
-    If all `ranges` together have few rows, these are prepared once and kept in memory.
+    Small samples are prepared once and stay in memory.
     """
     if 4 * run.plan.shift.size * _count(run, ranges) > HELD_BYTES:
         return lambda epoch, some, first: sample_blocks(run, some, seed, epoch, first)

@@ -148,8 +148,8 @@ STORED_PLAN = TypeAdapter(Plan)
 def cut(job: Job, table: Table) -> list[Range]:
     """Return the partitions of a table; `DataError` if they are too many.
 
-    A file and a task for a few rows would cost more than the rows. So each has as many as a block,
-    or a 64th of the table if that is less.
+    Partitions have about `partition_rows` rows, but at least a block, or a 64th of the table if
+    that is less: a file and a task for a few rows would cost more than the rows.
     """
     d = max(len(table.columns), 1)
     rows = min(job.cluster.partition_rows, max(LIMITS.partition_bytes // (8 * d), 1))

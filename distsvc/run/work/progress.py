@@ -248,7 +248,7 @@ PHASES = {
 """Titles of phases; other phases, such as ``pass-03``, are shown by their names."""
 
 VERBOSE_EVENTS = {"warning", "went on", "outer step"}
-"""Events that are shown with --verbose only."""
+"""Events left out of sentences without --verbose; JSON has all events."""
 
 
 class JsonLines(logging.Formatter):

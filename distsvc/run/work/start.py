@@ -42,7 +42,8 @@ class Start:
 class Display(NamedTuple):
     """The content of standard error: nothing, sentences, or lines of JSON.
 
-    All events are written as JSON, but only with `verbose` as sentences. A terminal also has a bar.
+    JSON has every event; text has every event only with `verbose`. A terminal also shows a
+    progress bar.
     """
 
     quiet: bool = False

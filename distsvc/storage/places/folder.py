@@ -21,7 +21,7 @@ from distsvc.storage.places import arrays
 
 LOCK = "lock"
 HOLDERS = "holders"
-"""Subfolder of a held folder, with a folder for each holder; see `Folder.fenced`."""
+"""Name of the folder that contains one folder for each lock holder."""
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.EXDEV, errno.ENOSYS)
 """Errors of a file system without hard links."""
 NOWHERE = FileNotFoundError, NotADirectoryError

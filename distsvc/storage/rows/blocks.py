@@ -374,7 +374,10 @@ def _numbers_of(features: Sequence[Feature], arrays: dict[str, pa.Array]) -> np.
 
 
 MAX_ID = 100
-"""Maximum number of characters of an id."""
+"""Maximum length of an id in messages and pages; longer ids are shortened.
+
+Labels keep the full id.
+"""
 
 
 def id_texts(ids: pa.Array | None, places: np.ndarray) -> np.ndarray:

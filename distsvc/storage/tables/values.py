@@ -183,7 +183,7 @@ def without_codes(table: Table, kept: Collection[str] = ()) -> Table:
 
 
 def without_features(table: Table, reasons: dict[str, str]) -> Table:
-    """Return a table without the features of some columns, with the reasons."""
+    """Return the table without the features of columns in `reasons`, and record the reasons."""
     others = [k for k, one in enumerate(table.features) if one.column not in reasons]
     return replace(_only(table, others), left_out=table.left_out | reasons)
 

@@ -57,7 +57,7 @@ _BLOSC = struct.Struct("<4B3I")
 """The header of Blosc; its last number is the packed size in bytes."""
 
 _Arrays = dict[str, Any]
-"""Arrays by name; the error instead of an unreadable one."""
+"""Arrays by name; an unreadable array is replaced by its error."""
 
 
 def _store_versions(place: Location) -> Versions:

@@ -78,7 +78,7 @@ class PrintedDescent:
         return np.exp(-self.gamma * (apart * apart).sum(axis=2))
 
     def step(self, averaging: bool = False) -> float:
-        """Do one step; return ||w_{t+1} - w_t||, without the change by maintenance."""
+        """Do one step. Return the norm of the change of w, before budget maintenance."""
         row = next(self.draws)
         t = self.n_steps + 1
         scale = self.C / max(t - 1, 1)

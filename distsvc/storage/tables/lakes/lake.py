@@ -45,7 +45,10 @@ _ALIKE = (
     lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind),
     is_vector,
 )
-"""Groups of types: a column may have changed its type within a group."""
+"""Predicates of groups of types.
+
+A column's type may change between files within one group.
+"""
 
 FIELD_ID = b"PARQUET:field_id"
 """Key of a column's number in the metadata of a Parquet file."""
