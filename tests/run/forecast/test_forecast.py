@@ -244,6 +244,8 @@ def test_the_command_prints_sums_with_their_terms(table, tmp_path):
     assert sum(content["seconds"].values()) == pytest.approx(content["seconds_in_all"], abs=0.02)
     assert content["tasks"] == 2 * content["partitions"]
     assert content["bytes_read"] == 2 * table.stat().st_size
+    text = CliRunner().invoke(main, ["plan", str(path), "--set", "cluster.partition_rows=1000000"])
+    assert " in 1 partition; " in text.stdout
     path.write_text("")
     assert CliRunner().invoke(main, ["plan", str(path)]).exit_code == 78
     assert CliRunner().invoke(main, ["plan", str(tmp_path / "none.toml")]).exit_code == 66
