@@ -46,8 +46,6 @@ from numba.core.caching import (
 from numba.core.registry import CPUDispatcher
 from numba.core.runtime import rtsys
 
-from distsvc.kernels.parts import compile_without_parts, whole_functions
-
 
 def cache_folder() -> Path | None:
     """Return the folder of compiled code, created if needed, or None if there is no trusted one.
@@ -93,7 +91,6 @@ def kernel(function: Callable[..., Any]) -> Any:
     compiled = numba.njit(function, nogil=True, no_cfunc_wrapper=True)
     if numba.config.DISABLE_JIT:
         return compiled
-    compile_without_parts(compiled)
     if _FOLDER is None:
         compiled._cache = _NoFolder()
         return compiled
@@ -279,10 +276,6 @@ class _Cache(FunctionCache):
 
     def load_overload(self, sig: object, target_context: object) -> object:
         """Return the cached form, or None if there is no usable one."""
-        with whole_functions():
-            return self._load(sig, target_context)
-
-    def _load(self, sig: object, target_context: object) -> object:
         try:
             # Numba's own method also registers all functions that it can compile, which is slow.
             rtsys.initialize(target_context)
