@@ -15,7 +15,6 @@ from threading import Lock
 import numpy as np
 
 from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior, Shape, fitted
-from distsvc.models.rows.lloyd import lloyd_labels
 from distsvc.models.rows.threads import map_threads, one_thread
 
 SHAPES: tuple[Shape, ...] = ("full", "tied", "diagonal")
@@ -195,6 +194,8 @@ class _Parts:
 
     def k_means(self, k: int) -> np.ndarray:
         """Return the labels (n,) of k-means that starts from at most k parts; k must not fall."""
+        from sklearn.cluster import KMeans  # which takes a second to import
+
         X, labels, scatter = self.X, self.labels, self.scatter
         if not X.shape[1]:  # every column is constant
             return labels
@@ -206,7 +207,7 @@ class _Parts:
             scatter[widest] = _scatter(X[labels == widest])
             scatter.append(_scatter(X[labels == new]))
         centres = np.array([X[labels == c].mean(axis=0) for c in np.unique(labels)])
-        return lloyd_labels(X, centres)
+        return np.asarray(KMeans(len(centres), init=centres, n_init=1).fit(X).labels_)
 
 
 def _scatter(X: np.ndarray) -> float:
