@@ -72,7 +72,7 @@ INSIDE = {
 
 STDLIB = set(sys.stdlib_module_names)
 CODE = set(sys.stdlib_module_names) | {"llvmlite"}
-LOOSE = {"kernels/jit.py", "kernels/lanes.py"}
+LOOSE = {f"kernels/{name}.py" for name in ("ahead", "jit", "lanes")}
 DASK = {"dask", "distributed"}
 
 
