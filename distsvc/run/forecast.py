@@ -283,7 +283,7 @@ def _trial(
     return seconds, tasks
 
 
-PROCESS: Terms = {"Python and libraries": 175 * MB, "compiled kernels": 65 * MB}
+PROCESS: Terms = {"Python and libraries": 160 * MB, "compiled kernels": 65 * MB}
 MAPPED = "libraries' files"
 MAPPED_BYTES, MAX_MAPPED_BYTES = 130 * MB, 300 * MB
 """Assumed size of mapped libraries if it is unknown, and its maximum."""

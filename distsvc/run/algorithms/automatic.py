@@ -34,7 +34,7 @@ from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.report.content.model_parts import AlternativePart, ChoicePart, Considered
 from distsvc.run.algorithms.algorithm import AlgorithmJob, Learned, Parts, PilotRows
 from distsvc.run.algorithms.level_tree import LevelTrees, levels_part, tree_result, trees_of
-from distsvc.run.learning.stream import Held, Sizes, held_rows
+from distsvc.run.learning.stream import SCIKIT_LEARN, Held, Sizes, held_rows
 from distsvc.run.learning.survey import Survey
 from distsvc.run.work.directory import Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps
@@ -179,7 +179,7 @@ class Automatic(AlgorithmJob):
     def held(self, sizes: Sizes) -> Held:
         """Return the memory of the level tree and the graph."""
         first, second = (one.held(sizes) for one in (self.levels, self.graph))
-        return Held(first.driver | second.driver, first.worker | second.worker)
+        return Held(first.driver | second.driver | SCIKIT_LEARN, first.worker | second.worker)
 
 
 def other_answer(other: PartitionProposal | None, labels: np.ndarray) -> AlternativePart | None:

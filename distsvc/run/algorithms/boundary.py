@@ -25,7 +25,6 @@ from distsvc.models.support_vector.boundary.base import SupportVectorEngine
 from distsvc.models.support_vector.boundary.engine import EXACT_ROWS, FEW_VECTORS, BoundaryEngine
 from distsvc.models.support_vector.boundary.labelling import Boundary, DecisionFunction, pair_blocks
 from distsvc.models.support_vector.boundary.rule import BoundaryRule
-from distsvc.models.support_vector.boundary.training import PENALTY_ROWS
 from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.model_parts import DomainPart
 from distsvc.report.content.report import Sample
@@ -103,12 +102,12 @@ class BoundaryModel(AlgorithmJob):
         """Return the memory of kernel values and vectors, and of the rows near the boundary."""
         given, n = self.engine.parameters, sizes.sample_rows
         near = 6.0 * min(given.boundary_size, sizes.n_rows) * (sizes.row_bytes + 64)
-        kernel = 4.0 * min(n, PENALTY_ROWS) ** 2
+        kernel = 0.0  # those of `C` are in a child process
         vectors = given.max_iter if given.solver == "sgd" else given.budget or FEW_VECTORS
         if given.solver == "exact":
             kernel, vectors = 16.0 * min(n, EXACT_ROWS) ** 2, n
         elif given.is_published:
-            kernel, vectors = 0.0, 3 * n  # the rows that are drawn from, as float64
+            vectors = 3 * n  # the rows that are drawn from, as float64
         driver = held_stream(sizes) | {
             "kernel values": kernel,
             "support vectors": vectors * (sizes.row_bytes + 64.0),

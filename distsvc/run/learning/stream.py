@@ -163,6 +163,10 @@ def whole_sample(run: RunDirectory) -> np.ndarray:
     return _in_order(run, _parts(run), order, "float64")
 
 
+SCIKIT_LEARN: Terms = {"scikit-learn": 40 * MB}
+"""Memory of the library in a process that imports it."""
+
+
 def held_sample(sizes: Sizes, own: float) -> Terms:
     """Return the memory of `whole_sample`, and of a learner with `own` bytes.
 

@@ -7,7 +7,6 @@ distsvc, solves the problem and ends.
 
 from __future__ import annotations
 
-import io
 import subprocess
 import sys
 from typing import Any
@@ -28,12 +27,12 @@ def one_class_offset(X: np.ndarray, gamma: float, nu: float) -> float:
     This process computes it if scikit-learn is loaded, or if the child process fails.
     """
     if "sklearn" not in sys.modules and sys.executable and not getattr(sys, "frozen", False):
-        problem = io.BytesIO()
-        np.savez(problem, X=X, parameters=np.array([gamma, nu]))
+        rows = np.ascontiguousarray(X, np.float64)
+        given = (float(gamma).hex(), float(nu).hex(), str(rows.shape[1]))
         try:
             answer = subprocess.run(
-                [sys.executable, "-P", __file__],
-                input=problem.getvalue(),
+                [sys.executable, "-P", __file__, *given],
+                input=rows.tobytes(),
                 capture_output=True,
                 check=True,
             )
@@ -44,6 +43,6 @@ def one_class_offset(X: np.ndarray, gamma: float, nu: float) -> float:
 
 
 if __name__ == "__main__":
-    given = np.load(io.BytesIO(sys.stdin.buffer.read()))
-    width, share = given["parameters"].tolist()
-    print(float(one_class_machine(given["X"], width, share).offset_[0]).hex())
+    width, share = (float.fromhex(text) for text in sys.argv[1:3])
+    values = np.frombuffer(sys.stdin.buffer.read()).reshape(-1, int(sys.argv[3]))
+    print(float(one_class_machine(values, width, share).offset_[0]).hex())
