@@ -46,12 +46,6 @@ FINAL_STEPS, FINAL_TOLERANCE = 20, 1e-4
 """Maximum EM steps, and tolerance, of the final fit on all pilot rows and of the fit that starts
 from the previous labels."""
 
-BETTER_THAN_ONE = 1.0
-"""Minimum z statistic of the best mixture of normals against one population, in each replicate.
-
-It is asked of mixtures whose clusters overlap.
-"""
-
 REPLICATE_WORDS = 4
 """Words of 64 random signs of a row: 256 replicates of the sample."""
 
@@ -443,7 +437,7 @@ def _preferred(
     A replicate of the sample changes each row's deviation from the mean log-likelihood by a random
     sign, the same for all proposals. The variance is doubled, because both samples differ from the
     population. If normals are needed, mixtures that overlap are out of the replicates in which the
-    best mixture of normals is not better than one population.
+    best mixture of normals is not better than one population by a standard error.
     """
     bits = [row_keys(SIGNS + word, row_numbers) for word in range(REPLICATE_WORDS)]
     signs = np.unpackbits(np.stack(bits, axis=1).view(np.uint8), axis=1) * 2.0 - 1.0
@@ -457,7 +451,7 @@ def _preferred(
         normals, one = mixtures.normals, mixtures.one.quality
         gains = normals.log_density - one.log_density
         error = float(np.sqrt(len(gains)) * gains.std())
-        closed = replicates(normals) - replicates(one) <= BETTER_THAN_ONE * error
+        closed = replicates(normals) - replicates(one) <= error
         for each, own in zip(proposals, found, strict=True):
             if each.view == MIXTURE and each.n_clusters > 1:
                 overlap = rand_index(each.labels, each.drawn) <= SAME_ANSWER
