@@ -49,8 +49,8 @@ FORMS = {
 }
 """Kernels of the default job, and the types of their arguments, in the order of compilation.
 
-A type is a NumPy code, followed by the number of dimensions if it is an array. Long ones that every
-table needs come first, and those that a job calls first come last.
+A type is a NumPy code, followed by the number of dimensions if it is an array. Kernels that take
+long come first. The job's own process compiles the first ones that it calls, so these come last.
 """
 
 MAX_PROCESSES = 2

@@ -61,10 +61,9 @@ def number(value: float, width: float = 0.0) -> str:
     """
     text = f"{value:.3g}" if abs(value) < 999.5 or abs(value) >= 1e7 else f"{value:,.0f}"
     if value and width:
-        decimals = 1 - math.floor(math.log10(width))
-        if decimals + math.floor(math.log10(abs(value))) >= 3:
-            text = f"{value:,.{max(decimals, 0)}f}"
-            text = text.rstrip("0").rstrip(".") if "." in text else text
+        decimals, place = 1 - math.floor(math.log10(width)), math.floor(math.log10(abs(value)))
+        if decimals + place >= 3:
+            text = f"{value:,.{min(max(decimals, 0) + place + 1, sys.float_info.dig)}g}"
     return text.replace("-", "−")
 
 

@@ -102,7 +102,7 @@ class BoundaryModel(AlgorithmJob):
         """Return the memory of kernel values and vectors, and of the rows near the boundary."""
         given, n = self.engine.parameters, sizes.sample_rows
         near = 6.0 * min(given.boundary_size, sizes.n_rows) * (sizes.row_bytes + 64)
-        kernel = 0.0  # those of `C` are in a child process
+        kernel = 0.0  # a child process holds the kernel values for C
         vectors = given.max_iter if given.solver == "sgd" else given.budget or FEW_VECTORS
         if given.solver == "exact":
             kernel, vectors = 16.0 * min(n, EXACT_ROWS) ** 2, n

@@ -158,7 +158,7 @@ def changing(moment: str, change: Callable[[], None]) -> Iterator[None]:
 
 
 def refusal(folder: Path, form: str, change: Callable[..., None], moment: str) -> str:
-    """Return what a run says of an input that is changed at some moment; AssertionError if not."""
+    """Return the message of a run whose input changes meanwhile; fail if the run succeeds."""
     name, write = FORMATS[form]
     path = folder / name
     write(path, rows())

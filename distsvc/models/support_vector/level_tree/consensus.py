@@ -233,7 +233,7 @@ class _Vote:
     def _nearness(self, least_standing: float) -> float:
         """Return the largest ratio of a candidate's score to its minimum.
 
-        In one column, it is that of the z of the winner's clearest split.
+        In one column, the z of the winner's clearest split counts in place of scores.
         """
         if self.d == 1:
             winner = self.found[self.best]
