@@ -29,10 +29,6 @@ class PublishedSettings:
         estimator : object
             Not fitted.
 
-        See Also
-        --------
-        fit : Learn from rows.
-
         Examples
         --------
         >>> from distsvc import IncrementalMDH

@@ -159,10 +159,6 @@ class Run:
         JobFileError
             The text of the filter can't be parsed.
 
-        See Also
-        --------
-        files : The names of the files, for other readers.
-
         Examples
         --------
         >>> import distsvc

@@ -114,10 +114,6 @@ class Model:
         JobFileError
             They were written by another version.
 
-        See Also
-        --------
-        distsvc.load : Loads a run with its model.
-
         Examples
         --------
         >>> import distsvc
@@ -143,10 +139,6 @@ class Model:
         labels : ndarray of shape (n,), int32
             Published ids; `UNLABELLED` for rows that the job would have left out.
 
-        See Also
-        --------
-        predict_batches : Returns all published columns.
-
         Examples
         --------
         >>> import distsvc
@@ -169,10 +161,6 @@ class Model:
         Returns
         -------
         scores : ndarray of shape (n,), float32
-
-        See Also
-        --------
-        predict : The cluster of every row.
 
         Examples
         --------
@@ -203,10 +191,6 @@ class Model:
         DataError
             The model has no clusters.
 
-        See Also
-        --------
-        predict : The cluster of every row.
-
         Examples
         --------
         >>> import distsvc
@@ -236,10 +220,6 @@ class Model:
         pyarrow.RecordBatch
             ``label``, ``score``, ``outlier`` and further published columns, after the id if model
             and X have one. A long batch of X is divided.
-
-        See Also
-        --------
-        label : Returns one table.
 
         Examples
         --------
@@ -276,10 +256,6 @@ class Model:
         Returns
         -------
         pyarrow.Table
-
-        See Also
-        --------
-        predict_batches : Yields batches.
 
         Examples
         --------

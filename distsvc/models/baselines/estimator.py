@@ -43,10 +43,6 @@ class Baseline(ClusterMixin, DescribesRows):
         ParameterError
             A parameter is out of range.
 
-        See Also
-        --------
-        distsvc.errors.ParameterError : The error.
-
         Examples
         --------
         >>> from distsvc.baselines import BICO
@@ -81,10 +77,6 @@ class Baseline(ClusterMixin, DescribesRows):
         ValueError
             For NaN or infinity in X, too few rows, or a parameter out of range.
 
-        See Also
-        --------
-        predict : The clusters of other rows.
-
         Examples
         --------
         >>> from distsvc.baselines import KMeans
@@ -110,10 +102,6 @@ class Baseline(ClusterMixin, DescribesRows):
         Returns
         -------
         labels : ndarray of shape (n,), int32
-
-        See Also
-        --------
-        cut : The same for fewer clusters.
 
         Examples
         --------
@@ -149,10 +137,6 @@ class Baseline(ClusterMixin, DescribesRows):
         ------
         ValueError
             X is not given after `partial_fit`, which does not store its rows.
-
-        See Also
-        --------
-        distsvc.AutoClustering.cut : Another number of clusters of the default.
 
         Examples
         --------

@@ -140,10 +140,6 @@ class FuzzyCMeans(CentreBaseline):
         -------
         memberships : ndarray of shape (n, k), float64
 
-        See Also
-        --------
-        predict : The cluster of the highest membership.
-
         Examples
         --------
         >>> from distsvc.baselines import FuzzyCMeans

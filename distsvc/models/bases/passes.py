@@ -180,10 +180,6 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
             For NaN or infinity in X, columns that are no numbers, fewer than 2 rows, or a parameter
             out of range.
 
-        See Also
-        --------
-        predict : The clusters of other rows.
-
         Examples
         --------
         >>> from distsvc import SupportVectorClustering
@@ -240,10 +236,6 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         labels : ndarray of shape (n,), int32
             As lazy as X: a dask array for rows of dask.
 
-        See Also
-        --------
-        predict_proba : How sure each row is of its cluster.
-
         Examples
         --------
         >>> from distsvc import SupportVectorClustering
@@ -273,10 +265,6 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         shares : ndarray of shape (n, k), float32
             As lazy as X is.
 
-        See Also
-        --------
-        predict : The cluster of every row.
-
         Examples
         --------
         >>> from distsvc import SupportVectorClustering
@@ -304,10 +292,6 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         -------
         scores : ndarray of shape (n,), float64
             As lazy as X is.
-
-        See Also
-        --------
-        predict_proba : How sure each row is of its cluster.
 
         Examples
         --------
@@ -341,10 +325,6 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         ------
         ValueError
             X is not given, and the rows of `fit` were read block by block.
-
-        See Also
-        --------
-        predict : The clusters of the fit itself.
 
         Examples
         --------
@@ -433,10 +413,6 @@ class OutlierEstimator(ClusterEstimator):
         -------
         scores : ndarray of shape (n,), float64
             As lazy as X is.
-
-        See Also
-        --------
-        predict_proba : How sure each row is of its cluster.
 
         Examples
         --------

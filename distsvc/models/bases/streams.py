@@ -33,10 +33,6 @@ class StreamEstimator:
         ValueError
             For NaN or infinity in X, or a parameter that is out of range or needs all rows at once.
 
-        See Also
-        --------
-        fit : All rows at once.
-
         Examples
         --------
         >>> from distsvc import MixtureClustering

@@ -112,10 +112,6 @@ class _LinearEstimator(PublishedSettings, OutlierMixin, BaseEstimator):
             For NaN or infinity in X, column indices of a sparse matrix out of range, fewer than 2
             rows, or a parameter out of range.
 
-        See Also
-        --------
-        predict : Whether other rows are inside.
-
         Examples
         --------
         >>> import numpy as np
@@ -157,10 +153,6 @@ class _LinearEstimator(PublishedSettings, OutlierMixin, BaseEstimator):
         sides : ndarray of shape (n,), int64
             As lazy as X is.
 
-        See Also
-        --------
-        decision_function : The distance inside.
-
         Examples
         --------
         >>> import numpy as np
@@ -188,10 +180,6 @@ class _LinearEstimator(PublishedSettings, OutlierMixin, BaseEstimator):
         values : ndarray of shape (n,), float64
             As lazy as X is.
 
-        See Also
-        --------
-        predict : The sign.
-
         Examples
         --------
         >>> import numpy as np
@@ -215,10 +203,6 @@ class _LinearEstimator(PublishedSettings, OutlierMixin, BaseEstimator):
         -------
         scores : ndarray of shape (n,), float64
             As lazy as X is.
-
-        See Also
-        --------
-        decision_function : The score less ``offset_``.
 
         Examples
         --------

@@ -152,10 +152,6 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
         bic : float
             Parameters times log(n), less twice the log-likelihood, as in scikit-learn.
 
-        See Also
-        --------
-        score_samples : The log-likelihood of every row.
-
         Examples
         --------
         >>> from distsvc import MixtureClustering

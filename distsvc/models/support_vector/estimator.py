@@ -404,10 +404,6 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         ValueError
             For other parameters, or a level tree.
 
-        See Also
-        --------
-        cut : Another answer of a level tree.
-
         Examples
         --------
         >>> from distsvc import SupportVectorClustering
@@ -493,10 +489,6 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         ValueError
             Not exactly one of the three is given, or X is not given and the rows of `fit` were read
             block by block.
-
-        See Also
-        --------
-        relabel : Another labelling of the papers' method.
 
         Examples
         --------
