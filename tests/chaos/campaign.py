@@ -4,9 +4,7 @@ python -m tests.chaos --runs 500 --seed 0       five hundred runs
 python -m tests.chaos --runs 500 --store        the same in an object store that fails
 python -m tests.chaos --only 17                 the run of a seed again, and what it left
 python -m tests.chaos --overwrites 200          a reader in a loop while results are replaced
-python -m tests.chaos --overwrites 50 --held 50   the same, with 50 that a check holds back
 python -m tests.chaos --races 100               drivers that start at the same moment
-python -m tests.chaos --lineage 500             commands on one lineage, of which 500 are killed
 """
 
 import argparse
@@ -21,18 +19,14 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from chaos.case import KINDS, STORED, Case, every_step
+from chaos.case import KINDS, STORED, Case
 from chaos.disturb import disturbed
 from chaos.lab import Lab
-from chaos.lineage import killed_lineage
 from chaos.races import race
 from chaos.readers import read_while_replaced
 
 PER_SEED = 1_000_000
 """Runs have the seeds from ``PER_SEED * --seed`` on."""
-
-
-STEPS = "kill, and fill the disk, at every step of publishing, first and over another result"
 
 
 def arguments() -> argparse.Namespace:
@@ -43,12 +37,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--runs", type=int, default=0, help="disturbed runs")
     parser.add_argument("--overwrites", type=int, default=0, help="overwrites beside a reader")
-    parser.add_argument(
-        "--held", type=int, default=0, help="candidates held back, at most one an overwrite"
-    )
     parser.add_argument("--races", type=int, default=0, help="races of two to four drivers")
-    parser.add_argument("--lineage", type=int, default=0, help="kills on one lineage")
-    parser.add_argument("--every-step", nargs="+", default=[], metavar="JOB", help=STEPS)
     parser.add_argument("--seed", type=int, default=0, help="where seeds begin")
     parser.add_argument("--only", type=int, nargs="+", default=[], help="seeds of single runs")
     parser.add_argument(
@@ -94,14 +83,11 @@ def main() -> int:
     lab, begun, outcomes = Lab(work.resolve(), stored=given.store), time.monotonic(), []
     try:
         with ThreadPoolExecutor(given.jobs) as pool, open(log, "a") as lines:
-            steps = [case for name in given.every_step for case in every_step(lab, name)]
-            todo = [pool.submit(attempted, lab, case) for case in cases(given) + steps]
+            todo = [pool.submit(attempted, lab, case) for case in cases(given)]
             seeds = [PER_SEED * given.seed + n for n in range(given.races)]
             todo += [pool.submit(race, lab, seed, only) for seed in seeds]
-            if given.lineage:
-                todo.append(pool.submit(killed_lineage, lab, given.seed, given.lineage))
             if given.overwrites:
-                asked = given.seed, given.overwrites, only, given.held
+                asked = given.seed, given.overwrites, only
                 todo.append(pool.submit(read_while_replaced, lab, *asked))
             for outcome in (one.result() for one in as_completed(todo)):
                 outcomes.append(outcome)
@@ -119,7 +105,7 @@ def main() -> int:
 
 
 def show(outcome: dict) -> None:
-    keys = ("seed", "kind", "job", "what", "overwrite", "moment", "at", "codes", "tasks")
+    keys = ("seed", "kind", "job", "what", "overwrite", "moment", "codes", "tasks")
     shown = " ".join(
         f"{key}={outcome[key]}" for key in keys if outcome.get(key) not in (None, "", 0)
     )

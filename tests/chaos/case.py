@@ -1,10 +1,9 @@
 """What is done to one run: all of it is drawn from the run's seed."""
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from chaos.jobs import CHANGES, JOBS
-from chaos.lab import Lab
 
 KINDS = {
     "driver-kill": 10, "driver-kills": 16, "driver-signal": 10, "driver-stop": 5, "step-kill": 10,
@@ -47,7 +46,6 @@ class Case:
     is stopped for `pause` seconds. With `narrow`, of the steps of publishing, only those
     outside the run's work files are meant; of the steps of a run whose input changes, those
     until all labels are written. With `working`, moments are of the time until the last result.
-    `at` is the number of the step, where it does not follow from `moment`.
     """
 
     seed: int
@@ -63,7 +61,6 @@ class Case:
     pause: float
     narrow: bool
     working: bool
-    at: int = 0
 
     @classmethod
     def of(cls, seed: int, *, stored: bool = False) -> "Case":
@@ -98,15 +95,3 @@ class Case:
 def _names() -> tuple[tuple[str, ...], tuple[str, ...]]:
     predicts = tuple(name for name in JOBS if name.startswith("predict-"))
     return tuple(name for name in JOBS if name not in predicts), predicts
-
-
-def every_step(lab: Lab, name: str) -> list[Case]:
-    """Return a kill and a full disk at every step of publishing, first and over another result."""
-    plain = Case.of(0)
-    return [
-        replace(plain, seed=-1, kind=kind, job=name, what=what, overwrite=overwrite, fresh=False,
-                workers=0, moment=0.0, at=at)
-        for overwrite in (False, True)
-        for at in lab.undisturbed(JOBS[name], "over" if overwrite else "new").publishing()
-        for kind, what in (("publish-kill", ""), ("publish-fault", "FULL"))
-    ]  # fmt: skip

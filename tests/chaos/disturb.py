@@ -41,8 +41,6 @@ def disturbed(lab: Lab, case: Case) -> dict:
 
 def step(run: Run, *, publishing: bool) -> int:
     """Return at which change of files something happens; half of them are no mere writes."""
-    if run.case.at:
-        return run.case.at
     made = run.lab.undisturbed(run.job, run.how)
     if publishing:
         numbers = made.publishing(narrow=run.case.narrow)

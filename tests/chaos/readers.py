@@ -1,8 +1,5 @@
 """A reader in a loop while a result is replaced again and again, by drivers that are killed too.
 
-Between two overwrites there may be a candidate that a check holds back: it must change nothing that
-the reader sees.
-
 How a reader looks is told in `chaos.looking`.
 """
 
@@ -22,21 +19,14 @@ from chaos.oracle import TornError
 from chaos.run import same
 
 READ = ("level-tree", "imdh", "spdc", "predict-spdc", "predict-level-tree", "predict-imdh")
-HELD = 76
-"""The exit code of a run that a check holds back."""
 PAUSE = 0.3
 """Seconds that the slower reader lets pass, at most, between the manifest and its files."""
 
 
-def read_while_replaced(
-    lab: Lab, seed: int, overwrites: int, only: str = "", held: int = 0
-) -> dict:
-    """Replace a result so many times beside two readers; return what the log says of it.
-
-    After each of the first `held` overwrites a check holds a candidate back.
-    """
+def read_while_replaced(lab: Lab, seed: int, overwrites: int, only: str = "") -> dict:
+    """Replace a result so many times beside two readers; return what the log says of it."""
     draw, begun = random.Random(seed), time.monotonic()
-    names = [name for name in READ if name.startswith(only) and not (held and JOBS[name].predicts)]
+    names = [name for name in READ if name.startswith(only)]
     job = JOBS[names[seed % len(names)]]
     folder = lab.work / "readers" / str(seed)
     shutil.rmtree(folder, ignore_errors=True)
@@ -51,9 +41,6 @@ def read_while_replaced(
             which = ("new", "old")[number % 2]
             codes += replaced(lab, place, job, folder, which, draw)
             problems += place.look() + whole(folder / "out", place.base, results[which])
-            if number < held:
-                codes.append(held_back(lab, place, job, folder, number))
-                problems += place.look() + whole(folder / "out", place.base, results[which])
     finally:
         stop.touch()
         counts = [json.loads(reader.communicate(timeout=LIMIT)[0]) for reader in readers]
@@ -63,24 +50,11 @@ def read_while_replaced(
         problems += [f"{name}: {what}, {n} of {count['reads']}" for what, n in faults.items()]
         others = len(count["seen"].keys() - {""}) - len(results)
         problems += [f"{name}: saw {others} that were never published"] if others > 0 else []
-    problems += ["not every candidate was held back"] if codes.count(HELD) != held else []
     return {
         "seed": seed, "kind": "readers", "job": job.name, "codes": sorted(set(codes)),
-        "overwrites": overwrites, "held": held, "kills": codes.count(-signal.SIGKILL),
-        "readers": counts,
+        "overwrites": overwrites, "kills": codes.count(-signal.SIGKILL), "readers": counts,
         "problems": list(dict.fromkeys(problems)), "seconds": round(time.monotonic() - begun, 2),
     }  # fmt: skip
-
-
-def driven(
-    lab: Lab, place: Place, folder: Path, args: list[str], fault: dict | None = None
-) -> int | None:
-    """Start a driver that replaces what is published, and return its exit code."""
-    watched = place.watch(folder / "changes", fault or {})
-    options = {"fault": watched, "more": place.environment}
-    driver = lab.launcher.start(folder, [*args, "--overwrite"], **options)
-    place.started(driver)
-    return driver.wait(LIMIT)
 
 
 def replaced(
@@ -93,15 +67,12 @@ def replaced(
         if codes and codes[-1] == 0:
             break
         at = draw.choice(lab.undisturbed(job, how).publishing(narrow=True))
-        fault = {"at": at, "what": what} if kill else None
-        codes.append(driven(lab, place, folder, job.command(which, place.output), fault))
+        watched = place.watch(folder / "changes", {"at": at, "what": what} if kill else {})
+        args = [*job.command(which, place.output), "--overwrite"]
+        driver = lab.launcher.start(folder, args, fault=watched, more=place.environment)
+        place.started(driver)
+        codes.append(driver.wait(LIMIT))
     return codes
-
-
-def held_back(lab: Lab, place: Place, job: Job, folder: Path, number: int) -> int | None:
-    """Start a candidate that fails a check, another one for every number; return the exit code."""
-    checks = ["--set", "checks.min_rows=1000000000", "--set", f"model.seed={1000 + number}"]
-    return driven(lab, place, folder, [*job.command("other", place.output), *checks])
 
 
 def whole(out: Path, base: str, made) -> list[str]:

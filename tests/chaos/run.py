@@ -52,8 +52,7 @@ class Run:
 
     def __init__(self, lab: Lab, case: Case):
         self.lab, self.case, self.job = lab, case, JOBS[case.job]
-        name = f"{case.job}-{case.overwrite:d}-{case.what}-{case.at}" if case.at else str(case.seed)
-        self.folder = lab.work / "runs" / name
+        self.folder = lab.work / "runs" / str(case.seed)
         self.out = self.folder / "out"
         shutil.rmtree(self.folder, ignore_errors=True)
         lab.prepare(self.job, self.folder, overwrites=case.overwrite)
