@@ -19,6 +19,12 @@ from distsvc.models.support_vector.boundary.labelling import NearestCluster
 from distsvc.models.support_vector.boundary.rule import GAMMA, SOFTENED, grouped
 from distsvc.models.support_vector.level_tree.rule import LevelRule, Scored
 
+MAX_SPACED = 4_000
+"""Maximum number of landmarks that determine the kernel for shares."""
+
+PLANE = 2.0
+"""Dimension in which a kernel as wide as the landmarks' spacing, softened, is calibrated."""
+
 
 @dataclass(frozen=True)
 class LandmarkRule(Scored, Rule):
@@ -33,7 +39,7 @@ class LandmarkRule(Scored, Rule):
     cluster : ndarray of shape (m,), int32
         Clusters of the landmarks.
     gamma : float
-        Parameter of a kernel as wide as the spacing of the landmarks, for shares.
+        Parameter of the kernel for shares, from the landmarks' spacing and dimension.
     plane_axes : ndarray of shape (2, d), float32
         Axes of the plane in which rows are drawn.
 
@@ -71,7 +77,7 @@ class LandmarkRule(Scored, Rule):
             axes=axes,
             landmarks=np.ascontiguousarray(landmarks, np.float32),
             cluster=cluster,
-            gamma=_narrow_gamma(landmarks),
+            gamma=_share_gamma(landmarks, int(cluster.max()) + 1),
             plane_axes=telling_plane(points, labels) @ axes,
             **scored,
         )
@@ -110,11 +116,29 @@ class LandmarkRule(Scored, Rule):
         return NearestCluster(self.landmarks, self.cluster)
 
 
-def _narrow_gamma(landmarks: np.ndarray) -> float:
-    """Return the gamma of a kernel as wide as the median spacing of the landmarks (k, p)."""
-    some = landmarks[:4_000]  # enough for a median
-    if len(some) < 2:
+def _share_gamma(landmarks: np.ndarray, n_clusters: int) -> float:
+    """Return the gamma of the kernel for shares, from the landmarks (k, p).
+
+    In m dimensions, the density at distance r from a cluster's nearest landmark is proportional to
+    r^-m. At two distances r and s near the median spacing h, the logarithm of the ratio of
+    densities is about m (s^2 - r^2) / (2 h^2). A kernel that ignored m would make the shares of
+    rows with many columns too equal. Centres, one for each cluster, have no such density.
+    """
+    some = landmarks[:MAX_SPACED].astype(np.float64)
+    near = cKDTree(some).query(some, k=3)[0][:, 1:]
+    near = near[(near[:, 0] > 0.0) & np.isfinite(near[:, 0])]
+    if not len(near):
         return 1.0
-    apart = cKDTree(some).query(some, k=2)[0][:, 1]
-    apart = apart[apart > 0.0]
-    return float(0.5 / np.median(apart) ** 2) if apart.size else 1.0
+    dimension = PLANE
+    if len(landmarks) > n_clusters:
+        dimension = min(max(_dimension(near), PLANE), max(landmarks.shape[1], PLANE))
+    return float((dimension - PLANE + SOFTENED) / np.median(near[:, 0]) ** 2)
+
+
+def _dimension(near: np.ndarray) -> float:
+    """Return the dimension of points by the distances (k, 2) to their two nearest others.
+
+    This is the maximum likelihood estimate of Facco et al. (2017).
+    """
+    logarithms = np.log(near[:, 1] / near[:, 0])
+    return len(near) / max(float(logarithms.sum()), np.finfo(float).tiny)

@@ -70,6 +70,24 @@ def test_other_rows_go_with_the_nearest_landmark(learned):
     assert (shares.argmax(axis=1) == rule.labels(X)).all()
 
 
+@pytest.mark.parametrize("d", [2, 6, 20])
+def test_shares_are_as_sure_as_rows_are_often_right(learned, d):
+    """A kernel of one width for all dimensions would call all rows of many columns doubtful."""
+    from tests.models.rules.test_rule import SCORED
+
+    random = np.random.default_rng(d)
+    y = random.integers(2, size=2400)
+    X = random.normal(size=(2400, d)).astype(np.float32)
+    X[:, 0] += 3.5 * y
+    half = 1200
+    engine = GraphEngine(learned[2].parameters, 0)
+    engine.axes, engine.points = np.eye(d, dtype=np.float32), X[:half]
+    rule = engine.rule(y[:half].astype(np.int32), SCORED)
+    own = rule.shares(X[half:]).max(axis=1)
+    right = rule.labels(X[half:]) == y[half:]
+    assert own.mean() == pytest.approx(right.mean(), abs=0.04)
+
+
 def test_of_a_large_graph_some_rows_are_landmarks_and_some_of_each_cluster(learned, monkeypatch):
     X, _, engine = learned
     monkeypatch.setattr(graph, "LANDMARKS", 60)
