@@ -12,6 +12,7 @@ compilation, results are equal up to rounding.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -35,6 +36,9 @@ LANES = 32, 8, 1
 ROWS_AT_ONCE = 32
 """Rows of a table whose sums are computed together, each in its own element of a vector."""
 
+FLOAT32, FLOAT64 = ir.FloatType(), ir.DoubleType()
+INT16, INT32 = ir.IntType(16), ir.IntType(32)
+
 
 def _of_total(_: ir.IRBuilder, x: ir.Value) -> Factors:
     return [(x, ir.Constant(x.type, [1.0] * x.type.count))]
@@ -54,73 +58,81 @@ def _of_projection(builder: ir.IRBuilder, v: ir.Value, x: ir.Value, y: ir.Value)
     return [(v, gap), (gap, gap)]
 
 
-def _sums(terms: Callable[..., Factors], n_sums: int, *arrays: types.Array) -> Intrinsic:
-    """Return the signature and the code of sums over the elements of arrays of equal length.
+def _sums(terms: Callable[..., Factors], n_sums: int = 1) -> Callable[..., Intrinsic]:
+    """Return the function of types that compiles sums over the elements of arrays of equal length.
 
     `terms` returns the two factors, as vectors, of the next terms of every sum.
     """
-    if any(not isinstance(a, types.Array) or a.ndim != 1 or a.layout != "C" for a in arrays):
-        raise TypingError(f"expected contiguous arrays of one dimension, found {arrays}")
-    wide = types.float32 if all(a.dtype == types.float32 for a in arrays) else types.float64
-    result = wide if n_sums == 1 else types.UniTuple(wide, n_sums)
 
-    def generate(
-        context: BaseContext,
-        builder: ir.IRBuilder,
-        signature: Signature,
-        values: Sequence[ir.Value],
-    ) -> ir.Value:
-        number = context.get_value_type(wide)
-        views = [
-            context.make_array(kind)(context, builder, value)
-            for kind, value in zip(arrays, values, strict=True)
-        ]
-        n = cgutils.unpack_tuple(builder, views[0].shape)[0]
-        sums = [cgutils.alloca_once(builder, number) for _ in range(n_sums)]
-        for one in sums:
-            builder.store(ir.Constant(number, 0.0), one)
-        start = context.get_constant(types.intp, 0)
-        for lanes in LANES:
-            vector = ir.VectorType(number, lanes)
-            zeros = ir.Constant(vector, [0.0] * lanes)
-            parts = [cgutils.alloca_once(builder, vector) for _ in sums]
-            step = context.get_constant(types.intp, lanes)
-            stop = builder.and_(
-                n, context.get_constant(types.intp, -lanes)
-            )  # lanes are powers of 2
-            with builder.if_then(builder.icmp_signed("<", start, stop)):
-                for part in parts:
-                    builder.store(zeros, part)
-                with cgutils.for_range_slice(builder, start, stop, step) as (place, _):
-                    found = [
-                        _read(context, builder, kind, view.data, place, vector)
-                        for kind, view in zip(arrays, views, strict=True)
-                    ]
-                    for part, (a, b) in zip(parts, terms(builder, *found), strict=True):
-                        builder.store(_fused(builder, a, b, builder.load(part)), part)
-                for one, part in zip(sums, parts, strict=True):
-                    added = _added(builder, builder.load(part))
-                    builder.store(builder.fadd(builder.load(one), added), one)
-            start = stop
-        found = [builder.load(one) for one in sums]
-        return found[0] if n_sums == 1 else context.make_tuple(builder, result, found)
+    def typed(*arrays: types.Array) -> Intrinsic:
+        if any(not isinstance(a, types.Array) or a.ndim != 1 or a.layout != "C" for a in arrays):
+            raise TypingError(f"expected contiguous arrays of one dimension, found {arrays}")
+        wide = types.float32 if all(a.dtype == types.float32 for a in arrays) else types.float64
+        result = wide if n_sums == 1 else types.UniTuple(wide, n_sums)
 
-    return result(*arrays), generate
+        def generate(
+            context: BaseContext, builder: ir.IRBuilder, _: Signature, values: Sequence[ir.Value]
+        ) -> ir.Value:
+            number, views = context.get_value_type(wide), _views(context, builder, arrays, values)
+            n = cgutils.unpack_tuple(builder, views[0].shape)[0]
+            sums = [cgutils.alloca_once(builder, number) for _ in range(n_sums)]
+            for one in sums:
+                builder.store(ir.Constant(number, 0.0), one)
+            start = context.get_constant(types.intp, 0)
+            for lanes in LANES:
+                vector = ir.VectorType(number, lanes)
+                zeros = ir.Constant(vector, [0.0] * lanes)
+                parts = [cgutils.alloca_once(builder, vector) for _ in sums]
+                step = context.get_constant(types.intp, lanes)
+                # lanes are powers of 2
+                stop = builder.and_(n, context.get_constant(types.intp, -lanes))
+                with builder.if_then(builder.icmp_signed("<", start, stop)):
+                    for part in parts:
+                        builder.store(zeros, part)
+                    with cgutils.for_range_slice(builder, start, stop, step) as (place, _):
+                        found = [_read(builder, view.data, place, vector) for view in views]
+                        for part, (a, b) in zip(parts, terms(builder, *found), strict=True):
+                            builder.store(_fused(builder, a, b, builder.load(part)), part)
+                    for one, part in zip(sums, parts, strict=True):
+                        added = _added(builder, builder.load(part))
+                        builder.store(builder.fadd(builder.load(one), added), one)
+                start = stop
+            found = [builder.load(one) for one in sums]
+            return found[0] if n_sums == 1 else context.make_tuple(builder, result, found)
+
+        return result(*arrays), generate
+
+    return typed
+
+
+def _views(
+    context: BaseContext,
+    builder: ir.IRBuilder,
+    kinds: Sequence[types.Type],
+    values: Sequence[ir.Value],
+) -> list[Any]:
+    """Return numba's views of values that are arrays, and other values as they are."""
+    return [
+        context.make_array(kind)(context, builder, value)
+        if isinstance(kind, types.Array)
+        else value
+        for kind, value in zip(kinds, values, strict=True)
+    ]
 
 
 def _read(
-    context: BaseContext,
-    builder: ir.IRBuilder,
-    kind: types.Array,
-    data: ir.Value,
-    place: ir.Value,
-    vector: ir.VectorType,
+    builder: ir.IRBuilder, data: ir.Value, place: ir.Value, vector: ir.VectorType
 ) -> ir.Value:
     """Return the elements of an array from `place` on, converted to the vector's type."""
-    own = ir.VectorType(context.get_value_type(kind.dtype), vector.count)
+    element = data.type.pointee
+    own = ir.VectorType(element, vector.count)
     at = builder.bitcast(builder.gep(data, [place]), own.as_pointer())
-    value = builder.load(at, align=kind.dtype.bitwidth // 8, typ=own)
+    value = builder.load(at, align=_n_bytes(element), typ=own)
     return value if own == vector else builder.fpext(value, vector)
+
+
+def _n_bytes(element: ir.Type) -> int:
+    return {FLOAT32: 4, FLOAT64: 8}.get(element) or element.width // 8
 
 
 def _fused(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
@@ -149,197 +161,140 @@ def _added(builder: ir.IRBuilder, vector: ir.Value) -> ir.Value:
     return builder.extract_element(vector, ir.Constant(ir.IntType(32), 0))
 
 
-def _weighted_rows(
-    weights: types.Array, rows: types.Array, n: types.Integer, out: types.Array
-) -> Intrinsic:
-    """Return the signature and the code of `weighted_rows`."""
+class _Rows:
+    """Vector code of one call, by arrays with rows of `ROWS_AT_ONCE` elements, and integers."""
 
-    def generate(
+    def __init__(
+        self,
         context: BaseContext,
         builder: ir.IRBuilder,
-        signature: Signature,
+        kinds: Sequence[types.Type],
         values: Sequence[ir.Value],
-    ) -> ir.Value:
-        w, r, o = (
-            context.make_array(kind)(context, builder, value)
-            for kind, value in zip(
-                (weights, rows, out), (values[0], values[1], values[3]), strict=True
-            )
-        )
-        vector = ir.VectorType(context.get_value_type(types.float64), ROWS_AT_ONCE)
-        lanes = context.get_constant(types.intp, ROWS_AT_ONCE)
-        sums = cgutils.alloca_once(builder, vector)
-        builder.store(ir.Constant(vector, [0.0] * ROWS_AT_ONCE), sums)
-        with cgutils.for_range(builder, values[2]) as loop:
-            weight = builder.load(builder.gep(w.data, [loop.index]))
-            row = _read(context, builder, rows, r.data, builder.mul(loop.index, lanes), vector)
-            term = builder.fmul(_splat(builder, weight, vector), row)
-            builder.store(builder.fadd(builder.load(sums), term), sums)
-        builder.store(builder.load(sums), builder.bitcast(o.data, vector.as_pointer()), align=8)
-        return context.get_dummy_value()
+    ):
+        self.builder, self.arguments = builder, _views(context, builder, kinds, values)
+        self._lanes = context.get_constant(types.intp, ROWS_AT_ONCE)
+        self.first = context.get_constant(types.intp, 0)
 
-    return types.none(weights, rows, n, out), generate
+    def read(self, array: Any, place: ir.Value, element: ir.Type) -> ir.Value:
+        """Return a row of an array, as elements of a type of the same size."""
+        at = self._address(array, place, element)
+        return self.builder.load(at, align=_n_bytes(element), typ=_vector(element))
 
+    def write(self, array: Any, place: ir.Value, row: ir.Value) -> None:
+        """Set a row of an array."""
+        element = row.type.element
+        self.builder.store(row, self._address(array, place, element), align=_n_bytes(element))
 
-def _splat(builder: ir.IRBuilder, value: ir.Value, vector: ir.VectorType) -> ir.Value:
-    """Return a vector whose elements all equal `value`."""
-    none, first = ir.Constant(vector, ir.Undefined), ir.Constant(ir.IntType(32), 0)
-    places = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * vector.count)
-    return builder.shuffle_vector(builder.insert_element(none, value, first), none, places)
+    def variable(self, element: ir.Type, value: float) -> ir.Value:
+        """Return the address of a new vector whose elements all equal a constant."""
+        place = cgutils.alloca_once(self.builder, _vector(element))
+        self.builder.store(_constant(element, value), place)
+        return place
 
+    def splat(self, value: ir.Value) -> ir.Value:
+        """Return a vector whose elements all equal `value`."""
+        vector, places = _vector(value.type), _constant(INT32, 0)
+        none, first = ir.Constant(vector, ir.Undefined), ir.Constant(INT32, 0)
+        one = self.builder.insert_element(none, value, first)
+        return self.builder.shuffle_vector(one, none, places)
 
-def _column_squares(
-    rows: types.Array, points: types.Array, out: types.Array, lowest: types.Array,
-    highest: types.Array,
-) -> Intrinsic:  # fmt: skip
-    """Return the signature and the code of `column_squares`."""
-    kinds = rows, points, out, lowest, highest
+    def element(self, array: Any, place: ir.Value) -> ir.Value:
+        """Return a vector whose elements all equal an element of an array."""
+        return self.splat(self.builder.load(self.builder.gep(array.data, [place])))
 
-    def generate(
-        context: BaseContext,
-        builder: ir.IRBuilder,
-        signature: Signature,
-        values: Sequence[ir.Value],
-    ) -> ir.Value:
-        r, p, o, low, high = (
-            context.make_array(kind)(context, builder, value)
-            for kind, value in zip(kinds, values, strict=True)
-        )
-        m, d = cgutils.unpack_tuple(builder, p.shape)
-        number, integer = (context.get_value_type(kind) for kind in (types.float32, types.int32))
-        vector, whole = (ir.VectorType(kind, ROWS_AT_ONCE) for kind in (number, integer))
-        lanes = context.get_constant(types.intp, ROWS_AT_ONCE)
-        least, most = (cgutils.alloca_once(builder, whole) for _ in range(2))
-        builder.store(ir.Constant(whole, [2**31 - 1] * ROWS_AT_ONCE), least)
-        builder.store(ir.Constant(whole, [-(2**31)] * ROWS_AT_ONCE), most)
-        total = cgutils.alloca_once(builder, vector)
-        with cgutils.for_range(builder, m) as point:
-            builder.store(ir.Constant(vector, [0.0] * ROWS_AT_ONCE), total)
-            with cgutils.for_range(builder, d) as feature:
-                place = builder.add(builder.mul(point.index, d), feature.index)
-                value = _splat(builder, builder.load(builder.gep(p.data, [place])), vector)
-                at = builder.mul(feature.index, lanes)
-                gap = builder.fsub(_read(context, builder, rows, r.data, at, vector), value)
-                builder.store(_fused(builder, gap, gap, builder.load(total)), total)
-            at = builder.gep(o.data, [builder.mul(point.index, lanes)])
-            found = builder.load(total)
-            builder.store(found, builder.bitcast(at, vector.as_pointer()), align=4)
-            bits = builder.bitcast(found, whole)
-            for place, side in ((least, "<"), (most, ">")):
-                old = builder.load(place)
-                builder.store(
-                    builder.select(builder.icmp_signed(side, bits, old), bits, old), place
-                )
-        for place, array in ((least, low), (most, high)):
-            at = builder.bitcast(array.data, whole.as_pointer())
-            builder.store(builder.load(place), at, align=4)
-        return context.get_dummy_value()
-
-    return types.none(*kinds), generate
+    def _address(self, array: Any, place: ir.Value, element: ir.Type) -> ir.Value:
+        start = self.builder.gep(array.data, [self.builder.mul(place, self._lanes)])
+        return self.builder.bitcast(start, _vector(element).as_pointer())
 
 
-def _count_up_to(values: types.Array, limits: types.Array, counts: types.Array) -> Intrinsic:
-    """Return the signature and the code of `count_up_to`."""
-    signature = types.none(values, limits, counts)
-
-    def generate(
-        context: BaseContext,
-        builder: ir.IRBuilder,
-        signature: Signature,
-        given: Sequence[ir.Value],
-    ) -> ir.Value:
-        v, most, c = (
-            context.make_array(kind)(context, builder, value)
-            for kind, value in zip((values, limits, counts), given, strict=True)
-        )
-        m = cgutils.unpack_tuple(builder, v.shape)[0]
-        vector = ir.VectorType(context.get_value_type(values.dtype), ROWS_AT_ONCE)
-        whole = ir.VectorType(context.get_value_type(types.int32), ROWS_AT_ONCE)
-        zero, lanes = (context.get_constant(types.intp, value) for value in (0, ROWS_AT_ONCE))
-        limit = _read(context, builder, limits, most.data, zero, whole)
-        limit = limit if vector == whole else builder.trunc(limit, vector)
-        count = cgutils.alloca_once(builder, vector)
-        builder.store(ir.Constant(vector, [0] * ROWS_AT_ONCE), count)
-        with cgutils.for_range(builder, m) as loop:
-            row = _read(context, builder, values, v.data, builder.mul(loop.index, lanes), vector)
-            below = builder.sext(builder.icmp_signed("<=", row, limit), vector)  # -1 if true
-            builder.store(builder.sub(builder.load(count), below), count)
-        found = builder.load(count)
-        found = found if vector == whole else builder.sext(found, whole)
-        builder.store(found, builder.bitcast(c.data, whole.as_pointer()), align=4)
-        return context.get_dummy_value()
-
-    return signature, generate
+def _vector(element: ir.Type) -> ir.VectorType:
+    return ir.VectorType(element, ROWS_AT_ONCE)
 
 
-def _column_steps(
-    squares: types.Array, lowest: types.Array, shift: types.Integer, out: types.Array
-) -> Intrinsic:
-    """Return the signature and the code of `column_steps`."""
-    signature = types.none(squares, lowest, types.int32, out)
-
-    def generate(
-        context: BaseContext,
-        builder: ir.IRBuilder,
-        signature: Signature,
-        given: Sequence[ir.Value],
-    ) -> ir.Value:
-        q, low, o = (
-            context.make_array(kind)(context, builder, value)
-            for kind, value in ((squares, given[0]), (lowest, given[1]), (out, given[3]))
-        )
-        m = cgutils.unpack_tuple(builder, q.shape)[0]
-        whole = ir.VectorType(context.get_value_type(types.int32), ROWS_AT_ONCE)
-        vector = ir.VectorType(context.get_value_type(types.int16), ROWS_AT_ONCE)
-        zero, lanes = (context.get_constant(types.intp, value) for value in (0, ROWS_AT_ONCE))
-        first = _read(context, builder, lowest, low.data, zero, whole)
-        dropped = _splat(builder, given[2], whole)
-        data = builder.bitcast(q.data, whole.element.as_pointer())
-        with cgutils.for_range(builder, m) as loop:
-            place = builder.mul(loop.index, lanes)
-            row = _read(context, builder, lowest, data, place, whole)
-            steps = builder.trunc(builder.sub(builder.ashr(row, dropped), first), vector)
-            at = builder.bitcast(builder.gep(o.data, [place]), vector.as_pointer())
-            builder.store(steps, at, align=2)
-        return context.get_dummy_value()
-
-    return signature, generate
+def _constant(element: ir.Type, value: float) -> ir.Constant:
+    return ir.Constant(_vector(element), [value] * ROWS_AT_ONCE)
 
 
-def _sum_below(
-    squares: types.Array, limits: types.Array, start: types.Integer, stop: types.Integer,
-    step: types.Integer, sums: types.Array,
-) -> Intrinsic:  # fmt: skip
-    """Return the signature and the code of `sum_below`."""
-    signature = types.none(squares, limits, types.intp, types.intp, types.intp, sums)
+def _of_rows(code: Callable[[_Rows], None]) -> Callable[..., Intrinsic]:
+    """Return the function of types that compiles a call by `code`, which returns nothing."""
 
-    def generate(
-        context: BaseContext,
-        builder: ir.IRBuilder,
-        signature: Signature,
-        values: Sequence[ir.Value],
-    ) -> ir.Value:
-        q, bound, s = (
-            context.make_array(kind)(context, builder, value)
-            for kind, value in ((squares, values[0]), (limits, values[1]), (sums, values[5]))
-        )
-        number, integer = (context.get_value_type(kind) for kind in (types.float32, types.int32))
-        vector, whole = (ir.VectorType(kind, ROWS_AT_ONCE) for kind in (number, integer))
-        zero, lanes = (context.get_constant(types.intp, value) for value in (0, ROWS_AT_ONCE))
-        zeros = ir.Constant(vector, [0.0] * ROWS_AT_ONCE)
-        limit = _read(context, builder, limits, bound.data, zero, whole)
-        total = cgutils.alloca_once(builder, vector)
-        builder.store(zeros, total)
-        with cgutils.for_range_slice(builder, *values[2:5]) as (place, _):
-            row = _read(context, builder, squares, q.data, builder.mul(place, lanes), vector)
-            below = builder.icmp_signed("<", builder.bitcast(row, whole), limit)
-            term = builder.select(below, row, zeros)
-            builder.store(builder.fadd(builder.load(total), term), total)
-        at = builder.bitcast(s.data, vector.as_pointer())
-        builder.store(builder.load(total), at, align=4)
-        return context.get_dummy_value()
+    def typed(*kinds: types.Type) -> Intrinsic:
+        own = [k if isinstance(k, types.Array) or k == types.int32 else types.intp for k in kinds]
 
-    return signature, generate
+        def generate(
+            context: BaseContext, builder: ir.IRBuilder, _: Signature, values: Sequence[ir.Value]
+        ) -> ir.Value:
+            code(_Rows(context, builder, own, values))
+            return context.get_dummy_value()
+
+        return types.none(*own), generate
+
+    return typed
+
+
+def _weighted_rows(of: _Rows) -> None:
+    builder, (weights, rows, n, out) = of.builder, of.arguments
+    sums = of.variable(FLOAT64, 0.0)
+    with cgutils.for_range(builder, n) as loop:
+        row = of.read(rows, loop.index, FLOAT64)
+        term = builder.fmul(of.element(weights, loop.index), row)
+        builder.store(builder.fadd(builder.load(sums), term), sums)
+    of.write(out, of.first, builder.load(sums))
+
+
+def _column_squares(of: _Rows) -> None:
+    builder, (rows, points, out, lowest, highest) = of.builder, of.arguments
+    m, d = cgutils.unpack_tuple(builder, points.shape)
+    least, most = of.variable(INT32, 2**31 - 1), of.variable(INT32, -(2**31))
+    total = of.variable(FLOAT32, 0.0)
+    with cgutils.for_range(builder, m) as point:
+        builder.store(_constant(FLOAT32, 0.0), total)
+        with cgutils.for_range(builder, d) as feature:
+            value = of.element(points, builder.add(builder.mul(point.index, d), feature.index))
+            gap = builder.fsub(of.read(rows, feature.index, FLOAT32), value)
+            builder.store(_fused(builder, gap, gap, builder.load(total)), total)
+        found = builder.load(total)
+        of.write(out, point.index, found)
+        bits = builder.bitcast(found, _vector(INT32))
+        for place, side in ((least, "<"), (most, ">")):
+            old = builder.load(place)
+            builder.store(builder.select(builder.icmp_signed(side, bits, old), bits, old), place)
+    of.write(lowest, of.first, builder.load(least))
+    of.write(highest, of.first, builder.load(most))
+
+
+def _count_up_to(of: _Rows) -> None:
+    builder, (values, limits, counts) = of.builder, of.arguments
+    m, element = cgutils.unpack_tuple(builder, values.shape)[0], values.data.type.pointee
+    limit = of.read(limits, of.first, INT32)
+    limit = limit if element == INT32 else builder.trunc(limit, _vector(element))
+    count = of.variable(element, 0)
+    with cgutils.for_range(builder, m) as loop:
+        is_below = builder.icmp_signed("<=", of.read(values, loop.index, element), limit)
+        below = builder.sext(is_below, _vector(element))  # -1 if true
+        builder.store(builder.sub(builder.load(count), below), count)
+    found = builder.load(count)
+    of.write(counts, of.first, found if element == INT32 else builder.sext(found, _vector(INT32)))
+
+
+def _column_steps(of: _Rows) -> None:
+    builder, (squares, lowest, shift, out) = of.builder, of.arguments
+    m = cgutils.unpack_tuple(builder, squares.shape)[0]
+    first, dropped = of.read(lowest, of.first, INT32), of.splat(shift)
+    with cgutils.for_range(builder, m) as loop:
+        bits = builder.ashr(of.read(squares, loop.index, INT32), dropped)
+        of.write(out, loop.index, builder.trunc(builder.sub(bits, first), _vector(INT16)))
+
+
+def _sum_below(of: _Rows) -> None:
+    builder, (squares, limits, *span, sums) = of.builder, of.arguments
+    limit, total = of.read(limits, of.first, INT32), of.variable(FLOAT32, 0.0)
+    with cgutils.for_range_slice(builder, *span) as (place, _):
+        row = of.read(squares, place, FLOAT32)
+        below = builder.icmp_signed("<", builder.bitcast(row, _vector(INT32)), limit)
+        term = builder.select(below, row, _constant(FLOAT32, 0.0))
+        builder.store(builder.fadd(builder.load(total), term), total)
+    of.write(sums, of.first, builder.load(total))
 
 
 def column_squares(
@@ -425,58 +380,35 @@ def projection(v: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[Any, Any]:
     return v @ (x - y), (x - y) @ (x - y)
 
 
-@intrinsic
-def _fma(_: BaseContext, a: types.Type, b: types.Type, c: types.Type) -> Intrinsic:
+def _fma(a: types.Type, b: types.Type, c: types.Type) -> Intrinsic:
     if not a == b == c:
         raise TypingError(f"expected numbers of one type, found {a}, {b} and {c}")
     return a(a, b, c), lambda _context, builder, _signature, values: builder.fma(*values)
 
 
-# Compiled code calls these; plain Python calls the functions above.
-_total = intrinsic(lambda _, x: _sums(_of_total, 1, x))
-_dot = intrinsic(lambda _, x, y: _sums(_of_dot, 1, x, y))
-_square_distance = intrinsic(lambda _, x, y: _sums(_of_distance, 1, x, y))
-_weighted = intrinsic(lambda _, w, rows, n, out: _weighted_rows(w, rows, n, out))
-_squares = intrinsic(
-    lambda _, rows, points, out, lowest, highest: _column_squares(
-        rows, points, out, lowest, highest
-    )
-)
-_counted = intrinsic(lambda _, values, limits, counts: _count_up_to(values, limits, counts))
-_steps = intrinsic(
-    lambda _, squares, lowest, shift, out: _column_steps(squares, lowest, shift, out)
-)
-_summed = intrinsic(
-    lambda _, squares, limits, start, stop, step, sums: _sum_below(
-        squares, limits, start, stop, step, sums
-    )
-)
-_projection = intrinsic(lambda _, v, x, y: _sums(_of_projection, 2, v, x, y))
-overload(fma)(lambda a, b, c: lambda a, b, c: _fma(a, b, c))
-overload(total)(lambda x: lambda x: _total(x))
-overload(dot)(lambda x, y: lambda x, y: _dot(x, y))
-overload(square_distance)(lambda x, y: lambda x, y: _square_distance(x, y))
-overload(projection)(lambda v, x, y: lambda v, x, y: _projection(v, x, y))
-overload(column_squares)(
-    lambda rows, points, out, lowest, highest: (
-        lambda rows, points, out, lowest, highest: _squares(rows, points, out, lowest, highest)
-    )
-)
-overload(column_steps)(
-    lambda squares, lowest, shift, out: (
-        lambda squares, lowest, shift, out: _steps(squares, lowest, shift, out)
-    )
-)
-overload(count_up_to)(
-    lambda values, limits, counts: lambda values, limits, counts: _counted(values, limits, counts)
-)
-overload(sum_below)(
-    lambda squares, limits, start, stop, step, sums: (
-        lambda squares, limits, start, stop, step, sums: _summed(
-            squares, limits, start, stop, step, sums
-        )
-    )
-)
-overload(weighted_rows)(
-    lambda weights, rows, n, out: lambda weights, rows, n, out: _weighted(weights, rows, n, out)
-)
+def _compile(function: Callable[..., Any], typed: Callable[..., Intrinsic]) -> None:
+    """Compile calls of a function in kernels by the code for their types.
+
+    Plain Python calls the function itself.
+    """
+
+    def definition(_: BaseContext, *kinds: types.Type) -> Intrinsic:
+        return typed(*kinds)
+
+    own = signature(definition)
+    context, parameters = own.parameters["_"], signature(function).parameters.values()
+    definition.__signature__ = own.replace(parameters=[context, *parameters])  # type: ignore
+    body = intrinsic(definition)
+    overload(function)(lambda *given: lambda *given: body(*given))
+
+
+_compile(fma, _fma)
+_compile(total, _sums(_of_total))
+_compile(dot, _sums(_of_dot))
+_compile(square_distance, _sums(_of_distance))
+_compile(projection, _sums(_of_projection, 2))
+_compile(column_squares, _of_rows(_column_squares))
+_compile(column_steps, _of_rows(_column_steps))
+_compile(count_up_to, _of_rows(_count_up_to))
+_compile(sum_below, _of_rows(_sum_below))
+_compile(weighted_rows, _of_rows(_weighted_rows))
