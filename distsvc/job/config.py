@@ -209,7 +209,8 @@ class PreprocessConfig(_Section):
 
 
 IGNORE = "ignore"
-CATEGORY = "category"
+BINARY, CATEGORY = "binary", "category"
+_SCALED = ("continuous", "rounded", "count", "share", "zero-inflated")
 
 
 def _kind(value: object) -> object:
@@ -220,17 +221,20 @@ def _kind(value: object) -> object:
 class ColumnKind(_Section):
     """A key of ``[columns]``: kind and scale of a column."""
 
-    kind: Literal["continuous", "count", "share", "ordinal", "binary", "category", "ignore"]
+    kind: Literal[
+        "continuous", "rounded", "count", "share", "zero-inflated", "ordinal", "binary",
+        "category", "ignore",
+    ]  # fmt: skip
     """Kind of the values; `ignore` leaves the column out."""
     scale: Literal["identity", "root", "log", "logit"] | None = None
-    """The scale of a continuous column, a count or a share. Default: by the values."""
+    """The scale of a column that is neither ordinal nor a category. Default: by the values."""
 
     @model_validator(mode="after")
     def _scale_of_amounts(self) -> Self:
-        if self.scale is not None and self.kind not in ("continuous", "count", "share"):
+        if self.scale is not None and self.kind not in _SCALED:
             raise ValueError(
-                f"must have no scale where the kind is {self.kind!r}: expected one of a continuous "
-                f"column, a count or a share, found {self.scale!r}"
+                f"must have no scale where the kind is {self.kind!r}: only the kinds "
+                f"{', '.join(_SCALED)} have one, found {self.scale!r}"
             )
         return self
 

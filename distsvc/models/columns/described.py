@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from distsvc.models.columns.maps import AS_FOUND, GivenColumn
-from distsvc.models.columns.model import CategoryColumn, ColumnModel, NumberColumn
+from distsvc.models.columns.model import (
+    ZERO_INFLATED,
+    CategoryColumn,
+    ColumnModel,
+    NumberColumn,
+)
 
 SCALE_WORDS = {"identity": "as stored", "root": "square root", "log": "logarithm", "logit": "logit"}
 """Words for the keys of `SCALES`."""
@@ -65,25 +70,21 @@ def _unused(original: str | None) -> ColumnDescription:
 
 
 def _category(column: CategoryColumn, given: GivenColumn) -> ColumnDescription:
-    n = len(column.codes)
-    kind = "binary" if n == 2 else "category"
-    reason = "given in [columns]" if given.kind else f"{n} values"
-    return ColumnDescription(kind, "", reason)
+    reason = "given in [columns]" if given.kind else f"{len(column.codes)} values"
+    return ColumnDescription(column.kind, "", reason)
 
 
 def _number(column: NumberColumn, given: GivenColumn) -> ColumnDescription:
     """Describe a column of numbers; a zero-inflated column by its values except the spike."""
     of = column.map if column.amounts is None else column.amounts
-    if column.amounts is not None:
-        kind, reason = "zero-inflated", f"many values are exactly {column.spike:g}"
-    elif of.is_ordinal:
-        kind, reason = "ordinal", f"{len(of.values)} values, of which only the order counts"
-    elif of.step == 0.0:
-        kind, reason = "continuous", "most values differ"
-    elif of.step == 1.0 and of.low >= 0.0:
-        kind, reason = "count", "whole numbers"
-    else:
-        kind, reason = "rounded", f"rounded to {of.step:.6g}"
+    kind = column.kind
+    reason = {
+        ZERO_INFLATED: f"many values are exactly {column.spike or 0.0:g}",
+        "ordinal": f"{len(of.values)} values, of which only the order counts",
+        "continuous": "most values differ",
+        "count": "whole numbers",
+        "rounded": f"rounded to {of.step:.6g}",
+    }[kind]
     scale = "" if kind == "ordinal" else SCALE_WORDS[of.scale]
     if given.kind:
         return ColumnDescription(given.kind, scale, "given in [columns]")

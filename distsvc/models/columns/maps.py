@@ -96,6 +96,15 @@ class NumberMap:
         return None if density is None else cls._of_density(distinct, cells, density, step)
 
     @property
+    def kind(self) -> str:
+        """The kind of the values: "ordinal", "continuous", "count" or "rounded"."""
+        if self.is_ordinal:
+            return "ordinal"
+        if self.step == 0.0:
+            return "continuous"
+        return "count" if self.step == 1.0 and self.low >= 0.0 else "rounded"
+
+    @property
     def is_ordinal(self) -> bool:
         """Whether the map has thresholds between neighbouring values instead of a density."""
         places, values = self.places, self.values

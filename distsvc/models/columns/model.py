@@ -28,6 +28,8 @@ LEAST_CHANCE = 1e-6
 SAME = 1e-12
 """Maximum range of a constant column, relative to its largest value: a few rounding errors."""
 
+ZERO_INFLATED = "zero-inflated"
+"""Kind of a column with a spike, in job files and descriptions."""
 
 SALT_ROWS = 64
 """Number of rows whose ranks a column's random numbers depend on."""
@@ -66,6 +68,11 @@ class CategoryColumn:
 
     codes: np.ndarray
     shares: np.ndarray
+
+    @property
+    def kind(self) -> str:
+        """The kind of the values: "binary" for two codes, else "category"."""
+        return "binary" if len(self.codes) == 2 else "category"
 
     @property
     def n_latent(self) -> int:
@@ -162,6 +169,11 @@ class NumberColumn:
     map: NumberMap
     spike: float | None
     amounts: NumberMap | None
+
+    @property
+    def kind(self) -> str:
+        """`ZERO_INFLATED` for a column with a spike, else the kind of its map."""
+        return self.map.kind if self.amounts is None else ZERO_INFLATED
 
     @property
     def width(self) -> int:
@@ -464,12 +476,13 @@ def _column_of(
 ) -> NumberColumn | CategoryColumn | None:
     """Return the model of values (m,) that are not missing; None if it would be constant.
 
-    The model `before`, of other rows, is kept if it describes these, too.
+    The model `before`, of other rows, is kept if it describes these, too. A column with a given
+    kind keeps it only if `before` has that kind.
     """
     distinct, counts = np.unique(x, return_counts=True)
     if not len(distinct):
         return None
-    may_stay = given == AS_FOUND and nominal <= isinstance(before, CategoryColumn)
+    may_stay = before is not None and _may_stay(before, nominal, given)
     if before is not None and may_stay and before.describes(distinct, counts):
         return before
     if len(distinct) < 2:
@@ -482,12 +495,22 @@ def _column_of(
     whole = NumberMap.of(distinct, counts, given)
     if whole is None:
         return None
-    spike = None if whole.is_ordinal else _spike_of(distinct, counts, given)
+    spike = None
+    if given.kind == ZERO_INFLATED:
+        spike = float(distinct[0] if counts[0] >= counts[-1] else distinct[-1])
+    elif not whole.is_ordinal:
+        spike = _spike_of(distinct, counts, given)
     if spike is None:
         return NumberColumn(whole, None, None)
     rest = distinct != spike
     amounts = NumberMap.of(distinct[rest], counts[rest], given)
     return NumberColumn(whole, spike, amounts) if amounts else NumberColumn(whole, None, None)
+
+
+def _may_stay(before: NumberColumn | CategoryColumn, nominal: bool, given: GivenColumn) -> bool:
+    if nominal and not isinstance(before, CategoryColumn):
+        return False
+    return given in (AS_FOUND, GivenColumn(before.kind))
 
 
 def _spike_of(distinct: np.ndarray, counts: np.ndarray, given: GivenColumn) -> float | None:

@@ -145,7 +145,8 @@ def _kinds(profile: TableProfile) -> list[str]:
     lines = ["[columns]"]
     lines += _comment(
         "What each feature is, by these rows. To decide it, write a line such as: "
-        "visits = 'count'. Kinds are continuous, count, share, ordinal, binary, category, ignore."
+        "visits = 'count'. Kinds are continuous, rounded, count, share, zero-inflated, ordinal, "
+        "binary, category, ignore."
     )
     for name, one in list(profile.descriptions.items())[:MAX_WRITTEN_NAMES]:
         words = ", ".join(part for part in (one.kind, one.scale) if part)

@@ -12,7 +12,7 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from distsvc.errors import DataError, JobFileError
-from distsvc.job.config import CATEGORY, IGNORE, ColumnKind, InputConfig
+from distsvc.job.config import BINARY, CATEGORY, IGNORE, ColumnKind, InputConfig
 from distsvc.storage.rows.blocks import Layout, Table
 from distsvc.storage.rows.categories import AS_CODES, is_category
 from distsvc.storage.rows.features import (
@@ -27,6 +27,7 @@ from distsvc.storage.rows.features import (
     names_of,
 )
 from distsvc.storage.rows.id_detection import CODE_REASONS, is_named_like_code
+from distsvc.storage.rows.numeric_text import is_text
 from distsvc.storage.rows.where import where_columns
 
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
@@ -255,14 +256,15 @@ def check_kinds(
 ) -> None:
     """Check the columns of the section ``[columns]``; those in `texts` hold numbers as text.
 
-    `JobFileError` if a category has no text, booleans or integers, or a number is none.
+    `JobFileError` if a category has no text, booleans or integers, or a number is none. Text may be
+    binary.
     """
     for name, of in kinds.items():
         if of.kind == IGNORE:
             continue
         check_column(name, f"columns.{name}", config.shown, scan)
         kind = scan.types[name]
-        if of.kind == CATEGORY:
+        if of.kind == CATEGORY or (of.kind == BINARY and is_text(kind)):
             fits, wanted = is_category(kind), "text, booleans or integers"
         else:
             fits = name in texts or (is_usable(kind) and not is_vector(kind))

@@ -16,7 +16,7 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from distsvc.errors import DataError, EmptyInputError, InputNotFoundError, JobFileError
-from distsvc.job.config import CATEGORY, IGNORE, ColumnKind, InputConfig, PreprocessConfig
+from distsvc.job.config import BINARY, CATEGORY, IGNORE, ColumnKind, InputConfig, PreprocessConfig
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.store import store_of
 from distsvc.storage.rows.blocks import MAX_TABLE_ROWS, Block, Span, Table
@@ -155,6 +155,10 @@ def open_table(
         given, apart = scan.default, {*apart, *scan.apart, *scan.keys}
     texts, why = values.texts_of_numbers(table, _text_columns(scan, given, apart))
     check_kinds(config, scan, kinds, {*texts, *(f.column for f in known)})
+    flags = [n for n, of in kinds.items() if of.kind == BINARY and is_text(scan.types[n])]
+    flags = [name for name in flags if name not in texts]
+    encode = dict.fromkeys(flags, AS_CODES if mixed else AS_ONE_HOT) | encode
+    categories |= set(flags)
     if mixed:
         apart = {*categories, *ignored, *texts, *scan.problems, *other_columns(config)}
         levels, not_few = _text_levels(config, table, scan, apart, kept)

@@ -248,6 +248,48 @@ def test_a_job_gives_kinds_and_scales():
     assert norm.cdf(middle) == pytest.approx(share)
 
 
+def test_the_kind_that_was_found_can_be_given_and_changes_nothing():
+    random, chosen = np.random.default_rng(3), np.random.default_rng(4)
+    found = {
+        "continuous": column(),
+        "rounded": np.round(column(), 1),
+        "count": random.poisson(3, N),
+        "zero-inflated": np.where(random.random(N) < 0.4, 0.0, AMOUNTS.round(2)),
+        "ordinal": random.choice(5, N, p=[0.4, 0.05, 0.05, 0.2, 0.3]),
+        "binary": random.integers(0, 2, N),
+        "category": random.integers(0, 4, N),
+    }
+    given = [GivenColumn(kind) for kind in found]
+    nominal = [kind == "category" for kind in found]
+    X, model = model_of(*found.values(), nominal=nominal)
+    assert [one.kind for one in model.columns] == list(found)
+    _, same = model_of(*found.values(), nominal=nominal, given=given)
+    assert (same.facts(), same.tables.tolist()) == (model.facts(), model.tables.tolist())
+    later = X[chosen.permutation(N)[: N // 2]]
+    kept = ColumnModel.of(later, np.array(nominal), before=model)
+    same = ColumnModel.of(later, np.array(nominal), given, before=model)
+    assert (same.facts(), same.tables.tolist()) == (kept.facts(), kept.tables.tolist())
+
+
+@pytest.mark.parametrize(
+    ("values", "spike"),
+    [
+        (np.random.default_rng(1).poisson(5.0, N), 0.0),
+        (100.0 - np.random.default_rng(1).poisson(3.0, N), 100.0),
+        (np.resize([0, 1, 2, 1], N), 0.0),
+        (np.resize([0, 1, 2], N), 0.0),
+    ],
+)
+def test_a_given_zero_inflated_column_has_its_commonest_end_as_spike(values, spike):
+    given = [GivenColumn("zero-inflated")]
+    assert model_of(values)[1].columns[0].spike is None
+    X, model = model_of(values, given=given)
+    (found,) = model.columns
+    assert (found.kind, found.spike) == ("zero-inflated", spike)
+    assert np.isfinite(model.prepared(X, ROWS)).all()
+    assert model_of(np.resize([0, 1], N), given=given)[1].columns[0].kind == "binary"
+
+
 def tonight(seed):
     random = np.random.default_rng(seed)
     amounts = np.round(np.exp(3 + random.normal(size=N)), 1) * (random.random(N) < 0.6)

@@ -147,6 +147,19 @@ def test_kinds_of_columns(tmp_path, name):
     assert table.left_out["note"] == "input.exclude"
 
 
+@pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
+def test_text_of_two_values_can_be_binary(tmp_path, name):
+    data = customers().append_column("news", pa.array(["yes", "no"] * (N // 2)))
+    found = plan_of(tmp_path, data, name).table
+    given = plan_of(tmp_path, data, name, columns={"news": "binary"}).table
+    assert levels_of(given.features)["news"] == ["no", "yes"]
+    assert given.features == found.features
+    model = {"algorithm": "imdh"}
+    kinds = {"news": "binary", "age": "ignore"}
+    table = plan_of(tmp_path, data, name, model=model, columns=kinds).table
+    assert table.columns[-3:] == ("news=no", "news=yes", "news=other")
+
+
 @pytest.mark.parametrize(
     ("kinds", "words"),
     [
@@ -157,6 +170,7 @@ def test_kinds_of_columns(tmp_path, name):
         ({"agee": "ignore"}, "columns.agee = 'ignore': .* has no column 'agee'"),
         ({"age": "counts"}, "columns.age must be 'continuous', .* found 'counts'"),
         ({"age": {"kind": "binary", "scale": "log"}}, "columns.age must have no scale"),
+        ({"age": {"kind": "ordinal", "scale": "log"}}, "only the kinds .* zero-inflated have one"),
         ({"age": {"kind": "count", "scal": "log"}}, "key 'columns.age.scal'; did you mean 'scale'"),
     ],
 )
