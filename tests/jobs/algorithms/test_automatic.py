@@ -80,27 +80,3 @@ def test_its_model_labels_other_rows(tmp_path, chosen, parameters):
     first, again = published(tmp_path / "out"), published(tmp_path / "again")
     for name, column in first.items():
         assert (again[name] == column).all()
-
-
-@QUICK
-def test_what_is_remarkable_about_the_columns_is_told(tmp_path):
-    X = np.column_stack([rows(300), np.ones(300)])
-    X[7, 0] = np.nan
-    path = write_table(tmp_path / "in.parquet", X)
-    job = small_job(path, {"effort": "fast"}, preprocess={"missing": "median"})
-    assert run_job(job).warnings[:2] == [
-        "1 missing values were replaced by their columns' medians",
-        "constant columns carry no information: x5",
-    ]
-
-
-@QUICK
-def test_three_columns_ask_no_graph(tmp_path):
-    job = small_job(write_table(tmp_path / "in.parquet", rows()[:, :3]), {"effort": "fast"})
-    report = run_job(job)
-    assert report.model.algorithm == "support-vector"
-    assert report.choice.likeness is None
-    assert [row.algorithm for row in report.choice.considered] == ["support-vector"]
-    phases = {phase.name for phase in report.phases}
-    assert "graph" not in phases
-    assert "choose" in phases, "its seconds count"

@@ -9,10 +9,8 @@ import pytest
 from distsvc import SupportVectorClustering
 from distsvc.models.rows import sampling
 from distsvc.models.support_vector.level_tree import ensemble
-from distsvc.models.support_vector.level_tree.consensus import REFERENCE_ROWS
-from distsvc.published.predict import predict_table
 from distsvc.run.reporting import files as report_files
-from tests.jobs.level_tree_jobs import MODEL, N, blobs, digest_of, model_of, run
+from tests.jobs.level_tree_jobs import MODEL, blobs, digest_of, model_of, run
 from tests.published_files import published_file, read_labels
 from tests.small_runs import write_table
 
@@ -88,19 +86,6 @@ def test_blocks_of_a_large_sample_come_in_another_order_in_every_pass(
 # What the job asks for
 
 
-def test_a_list_of_gammas(flat, tmp_path):
-    gammas = [1.0, 4.0, 16.0, 64.0]
-    report = run(flat, tmp_path / "out", {"gamma": gammas})
-    assert [model.gamma for model in report.levels.models] == gammas
-    assert {model.n_components for model in report.levels.models} == {2}
-    assert report.model.parameters["gamma"] == gammas
-    assert report.model.fitted["gamma"] in gammas
-    assert report.model.fitted["n_models"] == 4
-    assert len(report.clusters) == 3
-    predict_table(tmp_path / "out", str(flat), str(tmp_path / "again"))
-    assert read_labels(tmp_path / "again").equals(read_labels(tmp_path / "out"))
-
-
 def test_a_number_and_a_penalty(flat, tmp_path):
     """One model is trained, with C; rows are scored by their distances from near ones."""
     report = run(flat, tmp_path / "out", {"labelling": "level-tree", "gamma": 16.0, "C": 10.0})
@@ -119,21 +104,3 @@ def test_a_number_and_a_penalty(flat, tmp_path):
     np.testing.assert_allclose(found["score"], expected, rtol=1e-3, atol=4e-3)
     np.testing.assert_array_equal(found["outlier"], found["score"].to_numpy() < 0.0)
     assert report.levels.why[0].startswith("The weakest split is ")
-
-
-def test_effort_and_granularity(flat, tmp_path, monkeypatch):
-    """All splits of a table this small have the same z at every granularity but a coarser one."""
-    monkeypatch.setitem(REFERENCE_ROWS, "coarse", 5)
-    steps = {"max_iter": 500}
-    n_models = {}
-    for effort in ("fast", "default"):
-        report = run(flat, tmp_path / effort, steps | {"effort": effort})
-        n_models[effort] = report.model.fitted["n_models"]
-        assert [row.chosen for row in report.levels.granularity] == [False, True, False]
-        assert len(report.clusters) == 3
-    assert n_models == {"fast": 3, "default": 10}
-    report = run(flat, tmp_path / "coarse", steps | {"granularity": "coarse"})
-    assert [row.chosen for row in report.levels.granularity] == [True, False, False]
-    assert [row.rows for row in report.levels.granularity] == [5, N, N]
-    assert [row.n_clusters for row in report.levels.granularity] == [1, 3, 3]
-    assert len(report.clusters) == 1

@@ -115,30 +115,6 @@ def test_nights_keep_the_columns_of_the_first(tmp_path):
     run_job(job(night, tmp_path / "4", model=assign, encode={}, **goes_on))
 
 
-def holes() -> dict:
-    columns = rows(60)
-    kinds = columns["kind"].dictionary_decode().to_pylist()
-    kinds[17] = None
-    return columns | {"kind": kinds}
-
-
-def test_a_missing_value_follows_the_job(tmp_path):
-    path = write(tmp_path / "t.parquet", holes())
-    with pytest.raises(DataError, match=r"column 'kind' has 1 missing value .*row 17\); add"):
-        run_job(job(path, tmp_path / "out"))
-    drop, median = ({"preprocess": {"missing": how}} for how in ("drop", "median"))
-    assert run_job(job(path, tmp_path / "drop", **drop)).input.n_rows == 59
-    filled = run_job(job(path, tmp_path / "median", **median))
-    assert filled.input.n_rows == 60
-    assert any(text.startswith("1 missing values were replaced") for text in filled.warnings)
-
-
-def test_names_that_two_columns_make_are_refused(tmp_path):
-    path = write(tmp_path / "t.parquet", {"k": ["a"] * 20, "k=a": range(20)})
-    with pytest.raises(DataError, match="columns 'k' and 'k=a' both become a column named 'k=a'"):
-        run_job(job(path, tmp_path / "out", encode={"k": "onehot"}))
-
-
 def test_the_digest_covers_the_encoding_and_not_its_order():
     turned = dict(reversed(ENCODE.items()))
     digests = [job("t", "o", encode=one).digest() for one in (ENCODE, turned, {})]

@@ -286,9 +286,3 @@ def test_a_trade_off_too_small_for_float32():
     X = np.column_stack(list(table().values()))
     with pytest.raises(ParameterError, match="C must be larger, found 1e-20: the level of w"):
         SupportVectorClustering(gamma=1.0, C=1e-20, max_iter=100).fit(X)
-
-
-def test_more_clusters_than_bico_has_memory_for():
-    X = np.column_stack(list(table().values()))
-    with pytest.warns(UserWarning, match="only 60 found"):
-        assert len(BICO(n_clusters=10**6, n_init=1).fit(X).labels_) == 60

@@ -7,7 +7,6 @@ import pytest
 
 from distsvc import load
 from distsvc.job.file import parse_job
-from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
 from tests.published_files import read_labels
 
@@ -80,20 +79,3 @@ def test_a_vector_is_told_of_as_one(embeddings, tmp_path):
     assert set(texts) == {"v (100%)"}
     html = (tmp_path / "out" / "report.html").read_text()
     assert f"({D} numbers, " in html
-
-
-@QUICK
-def test_logarithms_of_vectors_are_told_of_as_one(tmp_path):
-    rng = np.random.default_rng(0)
-    X = np.exp(rng.normal(size=(N, 6)) + np.repeat([[0.0], [9.0]], N // 2, axis=0))
-    path = write(tmp_path / "t.parquet", X)
-    report = run(path, tmp_path / "out", {"log": ["v"]}, partition_rows=70)
-    assert report.input.columns == [f"log(v[{k}])" for k in range(6)]
-    told = {reason.column for row in report.reasons.farthest for reason in row.reasons}
-    assert told == {"log(v)"}
-    named = {one.column for cluster in report.profiles.clusters for one in cluster.columns}
-    assert named <= {f"log(v): component {k}" for k in range(1, 7)}
-    predict_table(tmp_path / "out", path, str(tmp_path / "labels"))
-    found = labels_of(tmp_path / "out")
-    assert np.array_equal(found, labels_of(tmp_path / "labels"))
-    assert np.array_equal(found, load(tmp_path / "out").model.predict(X))
