@@ -43,6 +43,8 @@ def one_class_offset(X: np.ndarray, gamma: float, nu: float) -> float:
 
 
 if __name__ == "__main__":
+    # scikit-learn imports pandas if it is installed, for nothing that this process needs
+    sys.modules["pandas"] = None  # type: ignore[assignment]
     width, share = (float.fromhex(text) for text in sys.argv[1:3])
     values = np.frombuffer(sys.stdin.buffer.read()).reshape(-1, int(sys.argv[3]))
     print(float(one_class_machine(values, width, share).offset_[0]).hex())

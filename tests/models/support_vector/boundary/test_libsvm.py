@@ -52,3 +52,17 @@ def test_no_child_process_starts_if_scikit_learn_is_loaded(rows, commands):
     libsvm.sys.modules["sklearn"] = None
     libsvm.one_class_offset(rows, 0.5, 0.1)
     assert commands == []
+
+
+def test_a_child_process_loads_no_pandas(rows, commands, monkeypatch):
+    run, errors = subprocess.run, []
+
+    def verbose(command, **options):
+        done = run([command[0], "-v", *command[1:]], **options)
+        errors.append(done.stderr)
+        return done
+
+    monkeypatch.setattr(subprocess, "run", verbose)
+    libsvm.one_class_offset(rows, 0.5, 0.1)
+    assert b"import 'sklearn.svm'" in errors[0]
+    assert b"import 'pandas.core" not in errors[0]
