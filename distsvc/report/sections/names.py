@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.parts import ProfileColumn, ProfilePart
@@ -29,29 +29,43 @@ def names(found: Sequence[ProfilePart], columns: range = range(2, 5)) -> dict[in
     """Return the name of each cluster by its label, empty if no column sets it apart.
 
     A name has the first number of `columns` for which no other one says the same in any order.
-    Names that stay equal get ranges.
+    Names that stay equal get ranges. So do words of several names whose ranges lie apart, as two
+    clusters with high values of which one is the higher.
     """
-    unique: dict[int, str] = {}
+    shown: dict[int, Sequence[ProfileColumn]] = {}
     waiting = list(found)
     for n_columns in columns:
         said = {one.label: frozenset(map(words, one.columns[:n_columns])) for one in waiting}
         times = Counter(said.values())
-        unique |= {
-            one.label: _name(one.columns[:n_columns])
-            for one in waiting
-            if times[said[one.label]] == 1
+        shown |= {
+            one.label: one.columns[:n_columns] for one in waiting if times[said[one.label]] == 1
         }
         waiting = [one for one in waiting if times[said[one.label]] > 1]
-    exact = {
-        one.label: ", ".join(map(range_words, one.columns[: columns.start])) for one in waiting
+    equal = {one.label: one.columns[: columns.start] for one in waiting}
+    vague = _vague_words([column for each in (shown | equal).values() for column in each])
+    return {label: _name(each, vague) for label, each in shown.items()} | {
+        label: ", ".join(map(range_words, each)) for label, each in equal.items()
     }
-    return unique | exact
 
 
-def _name(columns: Sequence[ProfileColumn]) -> str:
+def _vague_words(columns: Sequence[ProfileColumn]) -> set[str]:
+    """Return the words that stand for two ranges without a common value."""
+    lows: dict[str, float] = {}
+    highs: dict[str, float] = {}
+    for column in columns:
+        word = words(column)
+        lows[word] = max(lows.get(word, -math.inf), -math.inf if column.low is None else column.low)
+        highs[word] = min(
+            highs.get(word, math.inf), math.inf if column.high is None else column.high
+        )
+    return {word for word in lows if lows[word] > highs[word]}
+
+
+def _name(columns: Sequence[ProfileColumn], vague: Collection[str]) -> str:
     """Return the name of a cluster; a flag alone does not describe it."""
     alone = len(columns) == 1 and columns[0].present is not None
-    return ", ".join(map(words, columns)) + (", otherwise like the others" if alone else "")
+    each = [range_words(one) if words(one) in vague else words(one) for one in columns]
+    return ", ".join(each) + (", otherwise like the others" if alone else "")
 
 
 def words(column: ProfileColumn) -> str:

@@ -57,10 +57,23 @@ def test_like_names_have_more_columns_and_then_numbers():
         profile(2, far), profile(3, near),
     ])  # fmt: skip
     assert found == {
-        0: "high bytes, high rows, high errors",
-        1: "high bytes, high rows, low errors",
+        0: "bytes 18 to 25, high rows, high errors",
+        1: "bytes 8 to 10, high rows, low errors",
         2: "bytes 18 to 25",
         3: "bytes 8 to 10",
+    }
+
+
+def test_high_values_of_two_clusters_get_ranges_if_one_is_the_higher():
+    far, near = column(inside=20.0, low=18.0), column(inside=9.0, low=8.0, high=10.0)
+    wide, rows, errors = column(inside=9.0, low=8.0), column("rows"), column("errors")
+    assert names([profile(0, far, rows), profile(1, near, errors)]) == {
+        0: "bytes 18 or more, high rows",
+        1: "bytes 8 to 10, high errors",
+    }
+    assert names([profile(0, far, rows), profile(1, wide, errors)]) == {
+        0: "high bytes, high rows",
+        1: "high bytes, high errors",
     }
 
 
