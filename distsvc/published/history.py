@@ -113,7 +113,9 @@ def _from_report(report: Report) -> dict[str, object]:
         "failed": [name for name, state in states.items() if state == "failed"],
         "warned": [name for name, state in states.items() if state == "warned"],
         "passed": list(states.values()).count("passed"),
+        "unmeasured": list(states.values()).count("not measured"),
         "sizes": {one.label: one.rows for one in report.clusters},
+        "names": {int(label): name for label, name in report.names.items()},
         "seconds": sum(phase.seconds for phase in report.phases),
     }
     if report.drift and report.drift.columns:

@@ -44,6 +44,11 @@ def test_what_came_went_and_was_held_back_is_said():
     assert '2026-01-03</th><td colspan="9" class="state failed">nothing' in page, "beside its date"
 
 
+def test_names_of_clusters_are_in_the_caption():
+    found = words(render_history(nights(2, names={1: "<b>big</b>", 0: "small"}), ["", ""]))
+    assert "by its id. Names: 0 small, 1 &lt;b&gt;big&lt;/b&gt;." in found
+
+
 def test_jobs_have_a_section_each_and_text_is_escaped():
     page = render_history(nights(2, "<b>a</b>") + nights(3, "b"), ["x.html?a=1&b=2"] * 5)
     assert "<h1>History</h1>" in page

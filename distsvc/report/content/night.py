@@ -15,7 +15,8 @@ class Night(BaseModel):
     If nothing is published, or it can't be read, `run_id` is empty and `odd` has the reason.
     Unmeasured values are None. `new`, `back` and `gone` are cluster ids, `failed` and `warned` are
     names of checks, and `held` are candidates. `drift` is the largest population stability index,
-    and `drifted` its column. `sizes` are the numbers of rows by cluster id.
+    and `drifted` its column. `sizes` are the numbers of rows by cluster id, and `names` the names
+    that the job gives to clusters.
     """
 
     job: str = ""
@@ -36,17 +37,19 @@ class Night(BaseModel):
     failed: list[str] = []
     warned: list[str] = []
     passed: int = 0
+    unmeasured: int = 0
     seconds: float | None = None
     held: list[str] = []
     sizes: dict[int, int] = {}
+    names: dict[int, str] = {}
     odd: str = ""
 
     @property
     def checked(self) -> str:
-        """The checks that failed and warned, else the number that passed."""
+        """The checks that failed and warned, else the numbers that passed or were not measured."""
         names = [f"{name} failed" for name in self.failed]
         names += [f"{name} warned" for name in self.warned]
-        return ", ".join(names) or (f"{self.passed} passed" if self.passed else "")
+        return ", ".join(names) or _words_of_checks(self.passed, self.unmeasured)
 
     @property
     def came(self) -> str:
@@ -69,13 +72,23 @@ def words_of_night(report: Report) -> list[str]:
     if report.drift and report.drift.columns:
         worst = report.drift.columns[0]
         found.append(f"drift {worst.index:.2f} in {worst.column}")
-    for state in "passed", "warned", "failed":
+    states = [check.state for check in report.checks]
+    if checks := _words_of_checks(states.count("passed"), states.count("not measured"), "check"):
+        found.append(checks)
+    for state in "warned", "failed":
         names = [check.name for check in report.checks if check.state == state]
-        if names and state == "passed":
-            found.append(f"{len(names)} check{'' if len(names) == 1 else 's'} passed")
-        elif names:
+        if names:
             found.append(f"{', '.join(names)} {state}")
     return found
+
+
+def _words_of_checks(passed: int, unmeasured: int, noun: str = "") -> str:
+    """Return the numbers of checks that passed and were not measured, with a noun for the first."""
+    plural = "" if (passed or unmeasured) == 1 else "s"
+    noun = f" {noun}{plural}" if noun else ""
+    words = [f"{passed}{noun} passed"] if passed else []
+    words += [f"{unmeasured}{'' if passed else noun} not measured"] if unmeasured else []
+    return ", ".join(words)
 
 
 def _words_of_ids(lineage: LineagePart) -> list[str]:

@@ -66,6 +66,8 @@ class NightsLayout:
     edge_gap: float = 0.02  # minimum distance of an id from the sides
     id_gap: float = 0.04  # minimum distance of an id from other ids
     max_dates: int = 4  # maximum number of dates that are all written out
+    font: float = 9  # of ids and names in the river, in points
+    letter: float = 0.09  # mean width of a letter of this font
 
 
 NIGHTS = NightsLayout()
@@ -118,7 +120,10 @@ def _line(axes: Axes, days: np.ndarray, values: np.ndarray, nights: Sequence[Nig
 
 @drawn
 def river(nights: Sequence[Night]) -> Figure:
-    """Draw the shares of the clusters by date, with a band for each of the largest."""
+    """Draw the shares of the clusters by date, with a band for each of the largest.
+
+    A band has the cluster's id, and the name that the job gives to the cluster if there is room.
+    """
     figure = Figure(figsize=(FIGURE_WIDTH, NIGHTS.river), layout="constrained")
     axes = figure.add_subplot()
     told = [night for night in nights if night.sizes]
@@ -129,14 +134,20 @@ def river(nights: Sequence[Night]) -> Figure:
     if len(days) == 1:
         days, edges = days[0] + np.array([-0.5, 0.5]), np.repeat(edges, 2, axis=0)
     taken: list[tuple[float, float]] = []
+    names = cluster_names(told)
+    stretch = (np.ptp(_days(told)) + 1.0) / np.ptp(days) / FIGURE_WIDTH  # from inches to a share
     for k in range(edges.shape[1] - 1):
         colour = COLOURS[k % len(COLOURS)] if k < len(ids) else GREY
         axes.fill_between(days, edges[:, k], edges[:, k + 1], color=colour, linewidth=0.4,
                           edgecolor=CARD)  # fmt: skip
-        if k < len(ids) and (at := _place(days, edges[:, k], edges[:, k + 1], taken)) is not None:
-            taken.append(at)
-            axes.text(*at, str(ids[k]), ha="center", va="center", fontsize=9,
-                      color=ink_on(colour))  # fmt: skip
+        for text in _band_texts(ids[k], names) if k < len(ids) else ():
+            half = NIGHTS.edge_gap if text.isdigit() else 0.5 * NIGHTS.letter * len(text) * stretch
+            at = _place(days, edges[:, k], edges[:, k + 1], taken, half)
+            if at is not None:
+                taken.append(at)
+                axes.text(*at, text, ha="center", va="center", fontsize=NIGHTS.font,
+                          color=ink_on(colour))  # fmt: skip
+                break
     axes.set_ylim(0.0, 1.0)
     axes.yaxis.set_major_locator(MaxNLocator(4))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
@@ -145,20 +156,39 @@ def river(nights: Sequence[Night]) -> Figure:
     return figure
 
 
-def _place(
-    days: np.ndarray, low: np.ndarray, high: np.ndarray, taken: Sequence[tuple[float, float]]
-) -> tuple[float, float] | None:
-    """Return the position (day, y) of a band's id, None if there is no room.
+def cluster_names(nights: Sequence[Night]) -> dict[int, str]:
+    """Return the names of clusters by id that the jobs of the nights give, the latest of each."""
+    return {label: one_line(name, 60) for one in nights for label, name in one.names.items()}
 
-    The band is widest there, at a distance from the edges of the figure and the ids in `taken`.
+
+def _band_texts(label: int, names: Mapping[int, str]) -> list[str]:
+    """Return the texts for a band in the order of preference: id and name, then the id alone."""
+    named = [f"{label} {one_line(names[label], 20)}"] if label in names else []
+    return [*named, str(label)]
+
+
+def _place(
+    days: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    taken: Sequence[tuple[float, float]],
+    half: float = NIGHTS.edge_gap,
+) -> tuple[float, float] | None:
+    """Return the position (day, y) of a band's text, None if there is no room.
+
+    The band is widest there, at a distance from the edges of the figure and the texts in `taken`.
+    `half` is half the width of the text, as a share of the days.
     """
+    if half > NIGHTS.edge_gap:  # between nights, too
+        grid = np.linspace(days[0], days[-1], max(101, len(days)))
+        low, high, days = np.interp(grid, days, low), np.interp(grid, days, high), grid
     if len(days) == 2:  # between the two
         low, high = low.mean(keepdims=True), high.mean(keepdims=True)
         days, first, span = days.mean(keepdims=True), days[0], np.ptp(days)
     else:
         first, span = days[0], np.ptp(days)
     if len(days) > NIGHTS.max_dates:  # the band is as wide all along the text
-        reach = max(1, round(NIGHTS.edge_gap * len(days)))
+        reach = max(1, round(half * len(days)))
         low, high = _over(low, reach, np.max), _over(high, reach, np.min)
     width = high - low
     for i in np.argsort(-width, kind="stable"):
@@ -167,7 +197,7 @@ def _place(
             break
         near = any(abs((other - first) / span - x) < NIGHTS.id_gap and abs(at - y) < 0.06
                    for other, at in taken)  # fmt: skip
-        if NIGHTS.edge_gap <= x <= 1 - NIGHTS.edge_gap and not near:
+        if half <= x <= 1 - half and not near:
             return float(days[i]), float(y)
     return None
 

@@ -77,7 +77,9 @@ def test_the_column_that_drifted_most_is_named():
     ("states", "words"),
     [
         (["passed"], ["1 check passed"]),
-        (["passed", "passed", "not measured"], ["2 checks passed"]),
+        (["passed", "passed", "not measured"], ["2 checks passed, 1 not measured"]),
+        (["not measured", "not measured"], ["2 checks not measured"]),
+        (["not measured", "passed", "failed"], ["1 check passed, 1 not measured", "c failed"]),
         (["warned", "passed", "failed", "failed"], ["1 check passed", "a warned", "c, d failed"]),
     ],
 )

@@ -36,6 +36,29 @@ def test_one_night_is_drawn():
     assert {"0", "4", "2026-11-01"} <= set(drawn)
 
 
+@pytest.mark.parametrize("n_nights", [1, 2, 3, 30])
+def test_names_of_the_job_are_in_the_river_where_there_is_room(n_nights):
+    names = {0: "regulars", 7: "rare buyers from abroad", 9: "guests"}
+    sizes = {0: 500, 7: 400, 9: 30}
+    told = [night(d, sizes=sizes, names=names) for d in range(1, n_nights + 1)]
+    told[0] = told[0].model_copy(update={"names": {0: "old name"}} if n_nights > 1 else {})
+    drawn = texts(figures.river(told))
+    assert "0 regulars" in drawn
+    assert "7 rare buyers from ab…" in drawn
+    assert not any("guests" in one for one in drawn)
+    assert figures.cluster_names(told) == names
+
+
+def test_a_name_lies_inside_its_band():
+    days, half = np.arange(40.0), 0.2
+    low = np.where(days < 20, 0.1, 0.3)
+    x, y = figures._place(days, low, low + 0.2, [], half)
+    inside = (days >= x - 39 * half) & (days <= x + 39 * half)
+    assert (low[inside] < y).all()
+    assert (low[inside] + 0.2 > y).all()
+    assert figures._place(days, low, low + 0.2, [], 0.4) is None
+
+
 def test_the_largest_now_and_of_all_nights_have_bands():
     sizes = {one: 100 + one for one in range(20)}
     told = [night(day, sizes=sizes) for day in range(1, 9)]
