@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from distsvc.job.config import Job
 from distsvc.job.file import parse_job
@@ -16,6 +17,7 @@ from distsvc.models.rules.rule import Rule
 from distsvc.run import algorithms
 from distsvc.run.algorithms.algorithm import AlgorithmJob
 from distsvc.run.fitting import prepare
+from distsvc.run.job import run_job
 from distsvc.run.labelling.labeller import Labeller
 from distsvc.run.labelling.phase import Labelled, fill_output, label_table
 from distsvc.run.learning.survey import Survey, survey_table
@@ -127,6 +129,29 @@ def fit(job: Job, folder: Path) -> Fitted:
     columns = begun.run.plan.table.columns
     Labeller.of(rule, ids, columns, survey.pilot, pilot).write(begun.run)
     return Fitted(begun.job, begun.algorithm, begun.steps, survey, pilot, rule)
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+class Tasks(list[str]):
+    """The results of tasks that are done; the one after `most` of them raises `error`."""
+
+    most: int | None = None
+    error: BaseException = Killed()
+
+    def interrupt(
+        self, job: Job, most: int, error: BaseException | None = None, **options: Any
+    ) -> None:
+        """Begin a run and end it before a task."""
+        self.clear()
+        self.most, self.error = most, error or Killed()
+        with pytest.raises(type(self.error)):
+            run_job(job, **options)
+        self.most = None
+        self.clear()
+        forget()
 
 
 def forget() -> None:

@@ -5,16 +5,32 @@ import pytest
 
 from distsvc.run.job import run_job
 from distsvc.run.reporting import files as report_files
+from distsvc.run.work.phases import Phase
 from tests.jobs import level_tree_jobs
 from tests.jobs.blob_jobs import blobs, config
 from tests.jobs.shop import Shop
-from tests.small_runs import write_table
+from tests.small_runs import Tasks, write_table
 
 
 @pytest.fixture
 def quick_page(monkeypatch):
     """Drawing the page takes longer than all the rest."""
     monkeypatch.setattr(report_files, "page_of", lambda _: "a page")
+
+
+@pytest.fixture
+def tasks(monkeypatch):
+    """Return the tasks that are done from now on."""
+    do, done = Phase.do, Tasks()
+
+    def counted(self, run_dir, number):
+        if len(done) == done.most:
+            raise done.error
+        done.append(self.result(number))
+        return do(self, run_dir, number)
+
+    monkeypatch.setattr(Phase, "do", counted)
+    return done
 
 
 @pytest.fixture(scope="session")

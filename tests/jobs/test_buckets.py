@@ -20,7 +20,6 @@ from distsvc.job.file import parse_job
 from distsvc.kernels import jit
 from distsvc.published.status import status
 from distsvc.run.job import run_job
-from distsvc.run.work.phases import Phase
 from distsvc.run.work.start import ClusterAddress
 from tests.published_files import listed
 from tests.s3_server import BUCKET, SETTINGS, client, content, keys, s3_server
@@ -112,30 +111,15 @@ def test_the_answer_is_that_of_a_disk(algorithm, tables, tmp_path, out):
 
 @pytest.mark.usefixtures("quick_page")
 @pytest.mark.parametrize("workdir", [None, "disk", "bucket"])
-def test_a_run_goes_on(workdir, tables, tmp_path, out, monkeypatch):
+def test_a_run_goes_on(workdir, tables, tmp_path, out, tasks):
     """From whatever place its work is in."""
     known = {"disk": str(tmp_path / "w"), "bucket": f"s3://{BUCKET}/{out}-work", None: None}
     job = bucket_job(MODELS["sampled"], out, cluster={"workdir": known[workdir]})
-    do, done = Phase.do, []
-
-    def counted(self, run_dir, number):
-        if len(done) == 6:
-            raise KeyboardInterrupt
-        done.append(self.result(number))
-        return do(self, run_dir, number)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Phase, "do", counted)
-        with pytest.raises(KeyboardInterrupt):
-            run_job(job)
-    forget()
+    tasks.interrupt(job, 6, KeyboardInterrupt())
     [kept] = status(job.output.path)["interrupted"]
     assert kept["kept"] == {"label": 2, "survey": 4}
-    done.clear()
-    with monkeypatch.context() as patched:
-        patched.setattr(Phase, "do", counted)
-        run_job(job)
-    assert done == ["label/00002", "label/00003"]
+    run_job(job)
+    assert tasks == ["label/00002", "label/00003"]
     check_tidy(out)
     assert keys(f"{out}-work/") == []
     assert not list((tmp_path / "w").rglob("*"))

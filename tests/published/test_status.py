@@ -10,12 +10,11 @@ from distsvc.errors import InputNotFoundError
 from distsvc.published.status import status, status_lines
 from distsvc.run.job import run_job
 from distsvc.run.starting import open_run
-from distsvc.run.work.phases import Phase
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import Start
 from distsvc.storage.places import lease
 from distsvc.storage.publishing.publication import Output
-from tests.small_runs import MODELS, forget, small_job, three_clusters, write_table
+from tests.small_runs import MODELS, small_job, three_clusters, write_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -24,23 +23,6 @@ pytestmark = pytest.mark.usefixtures("quick_page")
 def job(tmp_path):
     table = write_table(tmp_path / "t.parquet", three_clusters(1500))
     return small_job(table, MODELS["sampled"])
-
-
-def killed(job, monkeypatch, after):
-    """Begin a run and end it as if its process were killed: what it held is left as it is."""
-    do, done = Phase.do, []
-
-    def counted(self, run_dir, number):
-        if len(done) == after:
-            raise KeyboardInterrupt
-        done.append(number)
-        return do(self, run_dir, number)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Phase, "do", counted)
-        with pytest.raises(KeyboardInterrupt):
-            run_job(job)
-    forget()
 
 
 def test_where_nothing_ever_was(tmp_path):
@@ -69,8 +51,8 @@ def test_a_run_that_is_under_way(job):
         assert "phase survey, 2 of 5 done" in status_lines(found)[1]
 
 
-def test_a_run_that_was_interrupted(job, monkeypatch):
-    killed(job, monkeypatch, after=7)
+def test_a_run_that_was_interrupted(job, tasks):
+    tasks.interrupt(job, 7, KeyboardInterrupt())
     found = status(job.output.path)
     [run] = found["interrupted"]
     assert run["kept"] == {"label": 2, "survey": 5}
@@ -79,8 +61,8 @@ def test_a_run_that_was_interrupted(job, monkeypatch):
     assert (found["published"], found["running"]) == (None, None)
 
 
-def test_a_run_whose_process_is_gone(job, monkeypatch):
-    killed(job, monkeypatch, after=7)
+def test_a_run_whose_process_is_gone(job, tasks):
+    tasks.interrupt(job, 7, KeyboardInterrupt())
     output = Output(job.output.path)
     [name] = output.kept_works()
     doing = {"run": name, "phase": "label", "done": 2, "total": 5, "seconds": 3.5}

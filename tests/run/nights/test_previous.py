@@ -17,15 +17,11 @@ from distsvc.storage.publishing import retention
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.publishing.retention import check_stays, retain
 from tests.jobs.shop import rows
-from tests.small_runs import forget
+from tests.small_runs import Killed, forget
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 DAYS = [f"2026-11-0{day}" for day in range(1, 7)]
 THIRD, FOURTH, *LATER = DAYS[2:]
-
-
-class Killed(BaseException):
-    """Stands for the end of the process."""
 
 
 @contextmanager

@@ -16,7 +16,6 @@ from distsvc.run.job import run_job
 from distsvc.run.reporting import files as report_files
 from distsvc.run.starting import Request, differences, interrupted_runs, kept_results
 from distsvc.run.work.directory import LostWorkError
-from distsvc.run.work.phases import Phase
 from distsvc.run.work.progress import Progress, sentence
 from distsvc.run.work.start import Start
 from distsvc.run.work.workers.cluster import versions
@@ -25,13 +24,9 @@ from distsvc.storage.places.folder import Folder
 from distsvc.storage.publishing.manifest import ContinuedRun
 from distsvc.storage.publishing.publication import Output
 from tests.published_files import listed, nothing_left
-from tests.small_runs import MODELS, digests, forget, small_job, three_clusters, write_table
+from tests.small_runs import MODELS, Killed, digests, forget, small_job, three_clusters, write_table
 
 pytestmark = pytest.mark.usefixtures("quick_page")
-
-
-class Killed(BaseException):
-    """Stands for the end of the process."""
 
 
 @pytest.fixture
@@ -55,25 +50,6 @@ def expected(tmp_path_factory):
     return answer(folder / "out")
 
 
-@pytest.fixture
-def tasks(monkeypatch):
-    """The tasks that are done; the one after `tasks.most` of them raises `tasks.error`."""
-
-    class Tasks(list):
-        most, error = None, Killed()
-
-    do, done = Phase.do, Tasks()
-
-    def counted(self, run_dir, number):
-        if len(done) == done.most:
-            raise done.error
-        done.append(self.result(number))
-        return do(self, run_dir, number)
-
-    monkeypatch.setattr(Phase, "do", counted)
-    return done
-
-
 class Told(Progress):
     """Keeps the events."""
 
@@ -86,16 +62,6 @@ class Told(Progress):
 
     def of(self, name):
         return [fields for event, fields in self.events if event == name]
-
-
-def interrupted(job, tasks, most, error=None, **options):
-    """Begin a run and end it before a task."""
-    tasks.most, tasks.error = most, error or Killed()
-    with pytest.raises(type(tasks.error)):
-        run_job(job, **options)
-    tasks.most = None
-    tasks.clear()
-    forget()
 
 
 def answer(out):
@@ -111,8 +77,7 @@ def test_it_goes_on(table, tmp_path, tasks):
     for share in (0.3, 0.9):
         out, most = tmp_path / str(share), int(share * len(order))
         job = small_job(table, MODELS["sampled"], output={"path": str(out)})
-        tasks.clear()
-        interrupted(job, tasks, most)
+        tasks.interrupt(job, most)
         told = Told()
         run_job(job, progress=told)
         assert tasks == order[most:]
@@ -124,7 +89,7 @@ def test_it_goes_on(table, tmp_path, tasks):
 
 def test_it_goes_on_more_than_once(job, tmp_path, tasks):
     for _ in range(3):
-        interrupted(job, tasks, 2)
+        tasks.interrupt(job, 2)
     run_job(job)
     assert [name.partition("/")[0] for name in tasks] == ["label"] * 4
     assert Output(tmp_path / "out").kept_works() == []
@@ -141,7 +106,7 @@ def test_it_goes_on_more_than_once(job, tmp_path, tasks):
     ],
 )
 def test_another_job_is_refused(job, table, tmp_path, tasks, change, said):
-    interrupted(job, tasks, 6)
+    tasks.interrupt(job, 6)
     before = digests(tmp_path / "out")
     other = small_job(table, MODELS["sampled"] | change.pop("model", {}), **change)
     message = rf"output\.path .*/out holds run .*, which was .*: {said}; give --fresh"
@@ -153,7 +118,7 @@ def test_another_job_is_refused(job, table, tmp_path, tasks, change, said):
 
 
 def test_another_input_is_refused(job, table, tmp_path, tasks):
-    interrupted(job, tasks, 6)
+    tasks.interrupt(job, 6)
     write_table(table, three_clusters(1600))
     with pytest.raises(JobFileError, match=r"t\.parquet changed .* bytes .*; give --fresh"):
         run_job(job)
@@ -161,7 +126,7 @@ def test_another_input_is_refused(job, table, tmp_path, tasks):
 
 
 def test_another_version_of_the_code_is_refused(job, tasks, monkeypatch):
-    interrupted(job, tasks, 6)
+    tasks.interrupt(job, 6)
     monkeypatch.setattr(
         starting, "versions", lambda: (*versions()[:1], ("distsvc", "99"), *versions()[2:])
     )
@@ -170,7 +135,7 @@ def test_another_version_of_the_code_is_refused(job, tasks, monkeypatch):
 
 
 def test_another_processor_is_a_warning(job, tasks, monkeypatch, caplog):
-    interrupted(job, tasks, 6)
+    tasks.interrupt(job, 6)
     ours = starting.processor()
     monkeypatch.setattr(starting, "processor", lambda: "AVX9")
     with caplog.at_level("WARNING", "distsvc"):
@@ -183,8 +148,7 @@ def test_another_processor_is_a_warning(job, tasks, monkeypatch, caplog):
 
 def test_other_workers_and_blocks_go_on(expected, table, tmp_path, tasks):
     """No result depends on them."""
-    tasks.clear()
-    interrupted(small_job(table, MODELS["sampled"]), tasks, 7)
+    tasks.interrupt(small_job(table, MODELS["sampled"]), 7)
     run_job(small_job(table, MODELS["sampled"], cluster={"block_rows": 33, "threads": 2}))
     assert tasks == ["label/00002", "label/00003", "label/00004"]
     assert answer(tmp_path / "out") == expected
@@ -206,8 +170,7 @@ def test_what_another_start_may_mend_is_kept(job, tmp_path, tasks, error):
 
 def test_what_a_loss_of_power_cut_short_is_done_again(expected, job, table, tmp_path, tasks):
     """Files are renamed in their places before their content is on the disk."""
-    tasks.clear()
-    interrupted(job, tasks, 9)
+    tasks.interrupt(job, 9)
     [name] = Output(tmp_path / "out").kept_works()
     (tmp_path / f"out/.runs/{name}/results/survey/00001.npz").write_bytes(b"")
     (tmp_path / f"out/.runs/files/{name}/first/labels/part-00002.parquet").write_bytes(b"PAR1")
@@ -231,8 +194,7 @@ def test_large_arrays_and_labels_that_a_loss_of_power_zeroed_are_made_again(
     run_job(small_job(table, model, output={"path": str(tmp_path / "whole")}))
     order = list(tasks)
     job = small_job(table, model)
-    tasks.clear()
-    interrupted(job, tasks, len(order) - 2)
+    tasks.interrupt(job, len(order) - 2)
     [name] = Output(tmp_path / "out").kept_works()
     zeroed(tmp_path / f"out/.runs/{name}/results/survey/00001.X.npy")
     zeroed(tmp_path / f"out/.runs/{name}/results/rule.npz")
@@ -286,7 +248,7 @@ def raises_killed(*_):
 def test_a_note_or_plan_that_is_damaged_is_as_if_missing(
     expected, table, tmp_path, tasks, file, content
 ):
-    interrupted(small_job(table, MODELS["sampled"]), tasks, 7, TemporaryError("away"))
+    tasks.interrupt(small_job(table, MODELS["sampled"]), 7, TemporaryError("away"))
     [name] = Output(tmp_path / "out").kept_works()
     path = tmp_path / f"out/.runs/{name}/{file}"
     if content is None:
@@ -300,7 +262,7 @@ def test_a_note_or_plan_that_is_damaged_is_as_if_missing(
 
 
 def test_a_digit_of_a_note_that_is_another_is_no_other_job(table, tmp_path, tasks):
-    interrupted(small_job(table, MODELS["sampled"]), tasks, 7)
+    tasks.interrupt(small_job(table, MODELS["sampled"]), 7)
     [name] = Output(tmp_path / "out").kept_works()
     path = tmp_path / f"out/.runs/{name}/begun.json"
     path.write_text(path.read_text().replace('"seed": 0', '"seed": 1'))
@@ -314,8 +276,7 @@ def test_a_converted_table_that_is_damaged_is_converted_again(tmp_path, tasks):
     table.write_text("x0,x1\n" + "".join(f"{a},{b}\n" for a, b in rows))
     run_job(small_job(table, MODELS["sampled"], output={"path": str(tmp_path / "whole")}))
     job = small_job(table, MODELS["sampled"])
-    tasks.clear()
-    interrupted(job, tasks, 2)
+    tasks.interrupt(job, 2)
     [name] = Output(tmp_path / "out").kept_works()
     [staged] = (tmp_path / f"out/.runs/{name}/staging").iterdir()
     zeroed(staged)
@@ -325,7 +286,7 @@ def test_a_converted_table_that_is_damaged_is_converted_again(tmp_path, tasks):
 
 def test_a_run_whose_folder_elsewhere_is_not_known_any_more_starts_over(table, tmp_path, tasks):
     job = small_job(table, MODELS["sampled"], cluster={"workdir": str(tmp_path / "scratch")})
-    interrupted(job, tasks, 7)
+    tasks.interrupt(job, 7)
     [path] = (tmp_path / "out/.runs").glob("*/workdir.json")
     path.write_bytes(path.read_bytes().replace(b"scratch", b"scrotch"))
     run_job(job)
@@ -382,21 +343,20 @@ def test_what_can_not_be_listed_is_not_taken_for_nothing(
 
 
 def test_where_the_data_is_at_fault_nothing_is_kept(table, tmp_path, tasks):
-    interrupted(small_job(table, MODELS["sampled"]), tasks, 7, DataError("row 3"))
+    tasks.interrupt(small_job(table, MODELS["sampled"]), 7, DataError("row 3"))
     assert nothing_left(tmp_path / "out")
 
 
 def test_where_nothing_was_done_nothing_is_kept(table, tmp_path, tasks):
-    interrupted(small_job(table, MODELS["sampled"]), tasks, 0)
+    tasks.interrupt(small_job(table, MODELS["sampled"]), 0)
     assert nothing_left(tmp_path / "out")
 
 
 def test_what_is_published_stays_beside_a_run_that_was_interrupted(job, table, tmp_path, tasks):
     run_job(job)
     before, n = answer(tmp_path / "out"), len(tasks)
-    tasks.clear()
     other = small_job(table, MODELS["sampled"], preprocess={"scale": "none"})
-    interrupted(other, tasks, n - 2, start=Start(overwrite=True))
+    tasks.interrupt(other, n - 2, start=Start(overwrite=True))
     assert answer(tmp_path / "out") == before
     run_job(job)  # is published, and has nothing to do with the other
     run_job(other, start=Start(overwrite=True))
@@ -470,7 +430,7 @@ def test_another_job_may_follow_one_that_was_killed_once_it_was_published(
 @pytest.mark.parametrize("n_steps", [1, 4])
 def test_what_was_partly_removed_does_not_go_on(job, n_steps, tmp_path, tasks, monkeypatch):
     """Its results may be there without the labels that they tell of."""
-    interrupted(job, tasks, 8)
+    tasks.interrupt(job, 8)
     with killed_while_discarding(monkeypatch, n_steps):
         run_job(job, start=Start(fresh=True))
     run_job(job)

@@ -11,10 +11,18 @@ from distsvc.run.job import run_job
 from distsvc.run.nights.comparison import compare_and_check
 from distsvc.run.reporting.files import make_report
 from distsvc.run.work.directory import RunDirectory
-from distsvc.run.work.phases import Phase
 from distsvc.storage.publishing import formats
 from distsvc.storage.publishing.formats import part_file
-from tests.small_runs import MODELS, digests, fit, forget, small_job, three_clusters, write_table
+from tests.small_runs import (
+    MODELS,
+    Killed,
+    digests,
+    fit,
+    forget,
+    small_job,
+    three_clusters,
+    write_table,
+)
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -22,32 +30,9 @@ N = 1500
 EACH_ALGORITHM = pytest.mark.parametrize("algorithm", MODELS)
 
 
-class Stopped(BaseException):
-    """The process is killed."""
-
-
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
     return write_table(tmp_path_factory.mktemp("data") / "t.parquet", three_clusters(N))
-
-
-@pytest.fixture
-def done(monkeypatch):
-    """The tasks that are done, by phase and number; at a number of them the run is stopped."""
-    do, calls = Phase.do, Calls()
-
-    def counted(self, run_dir, number):
-        if len(calls) == calls.most:
-            raise Stopped
-        calls.append(self.result(number))
-        return do(self, run_dir, number)
-
-    monkeypatch.setattr(Phase, "do", counted)
-    return calls
-
-
-class Calls(list):
-    most = None
 
 
 def whole(job, folder):
@@ -71,50 +56,50 @@ def written(folder):
 
 
 @EACH_ALGORITHM
-def test_only_what_was_lost_is_done_again(algorithm, table, tmp_path, done):
+def test_only_what_was_lost_is_done_again(algorithm, table, tmp_path, tasks):
     job = small_job(table, MODELS[algorithm], output={"path": str(tmp_path / "out")})
     folder = tmp_path / "run"
     trained, report = whole(job, folder)
     files = written(folder)
-    lost = [name for name in done if name.endswith("00001")]
+    lost = [name for name in tasks if name.endswith("00001")]
     assert {"survey/00001", "label/00001"} <= set(lost)
-    assert ("pass-00/00000" in done) == (algorithm == "linear")
-    done.clear()
+    assert ("pass-00/00000" in tasks) == (algorithm == "linear")
+    tasks.clear()
     for name in [*lost, "rule", "train"]:
         for path in (folder / "results").glob(f"{name}.*"):
             path.unlink()
     (Path(RunDirectory(folder).place("labels").address) / part_file(1)).unlink()
     assert whole(job, folder) == (trained, report)
-    assert done == lost
+    assert tasks == lost
     assert written(folder) == files
 
 
 @pytest.mark.parametrize("after", ["label/00003", "score/c/1", "zarr.json", None])
-def test_an_output_made_from_the_parts_goes_on(after, table, tmp_path, done, monkeypatch):
+def test_an_output_made_from_the_parts_goes_on(after, table, tmp_path, tasks, monkeypatch):
     """The run ends after a task, after a chunk or the last file, or not."""
     monkeypatch.setattr(formats, "CHUNK_ROWS", 400)
     job = small_job(
         table, MODELS["sampled"], output={"format": "zarr", "path": str(tmp_path / "out")}
     )
     whole(job, tmp_path / "whole")
-    files, order = written(tmp_path / "whole"), list(done)
+    files, order = written(tmp_path / "whole"), list(tasks)
     assert {"zarr.json", "label/zarr.json", "results/fill.npz"} < set(files)
-    done.clear()
-    done.most = order.index(after) + 1 if after in order else None
+    tasks.clear()
+    tasks.most = order.index(after) + 1 if after in order else None
     put = formats._put
 
     def stopped_after(place, name, content):
         written = put(place, name, content)
         if name == after:
-            raise Stopped
+            raise Killed
         return written
 
-    with monkeypatch.context() as patched, pytest.raises(Stopped) if after else nullcontext():
+    with monkeypatch.context() as patched, pytest.raises(Killed) if after else nullcontext():
         patched.setattr(formats, "_put", stopped_after)
         whole(job, tmp_path / "run")
-    done.most = None
+    tasks.most = None
     whole(job, tmp_path / "run")
-    assert done == order
+    assert tasks == order
     assert written(tmp_path / "run") == files
 
 
