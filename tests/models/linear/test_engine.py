@@ -107,14 +107,6 @@ def assert_same(first, later):
     assert first.solution.converged is later.solution.converged
 
 
-def test_a_later_note_is_not_in_what_was_solved(table):
-    engine = engine_for(OneClassEngine, nu=0.1)
-    engine.fit_rows(table)
-    facts, _ = engine.solved()
-    engine.notes.append("more")
-    assert facts["notes"] == []
-
-
 def test_an_origin_among_the_rows_is_noted(table):
     X = np.concatenate([table, -table])
     plane, ball = (

@@ -6,7 +6,6 @@ from scipy import sparse
 
 from distsvc import LinearOneClassSVM, LinearSVDD
 from distsvc.models.linear.coordinate_descent import (
-    SOLVERS,
     Method,
     Problem,
     Rows,
@@ -60,43 +59,6 @@ def test_the_operations_of_an_outer_step_are_counted_as_in_the_paper():
     pairs = int(0.1 * 80)
     after = 80  # the gradients by which the end is judged
     assert state.cost == 80 + 2 * pairs + 3 * moved + after
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("share", [0.02, 0.1, 0.5, 1.0])
-def test_algorithm_5_converges_to_the_dual_optimum(kind, share):
-    """Section 3.4, supplement: the objective falls at each outer step, to the optimum."""
-    X = table(40)
-    state = start(Rows(X), KINDS[kind], 8.3, "first")
-    values = [state.objective]
-    method = Method("greedy-cyclic", share=share, shrinking=False)
-    solve(state, method, 1e-10, 50_000, watch=lambda now: values.append(now.objective))
-    assert (np.diff(values) <= 1e-12 * abs(values[0])).all()
-    of = state.problem
-    best = reference.one_class_optimum(X, of.scale, of.p, 8.3)
-    assert state.objective == pytest.approx(best, rel=1e-6)
-
-
-@pytest.mark.parametrize("block_size", [3, 4, 10])
-@pytest.mark.parametrize("inner_iterations", [1, 3])
-def test_blocks_and_inner_iterations_of_algorithm_4(block_size, inner_iterations):
-    X = table(40)
-    state = start(Rows(X), Problem.data_description, 8.3)
-    method = Method("cyclic-4cd-greedy", block_size=block_size, inner_iterations=inner_iterations)
-    assert solve(state, method, 1e-10, 50_000)
-    of = state.problem
-    best = reference.one_class_optimum(X, of.scale, of.p, 8.3)
-    assert state.objective == pytest.approx(best, rel=1e-6)
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_shrinking_does_not_change_the_optimum(solver):
-    X, found = table(200), []
-    for shrinking in (True, False):
-        state = start(Rows(X), Problem.data_description, 20.0)
-        assert solve(state, Method(solver, shrinking=shrinking), 1e-10, 50_000)
-        found.append(state.objective)
-    assert found[0] == pytest.approx(found[1], rel=1e-9)
 
 
 @pytest.mark.parametrize("make", [LinearOneClassSVM, LinearSVDD])
