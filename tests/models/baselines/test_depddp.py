@@ -27,15 +27,6 @@ def test_separate_gaussians_are_recovered(k, d):
     assert adjusted_rand_score(y, DePDDP().fit_predict(X)) > 0.95
 
 
-def test_one_gaussian_is_one_cluster():
-    X = np.random.default_rng(1).normal(size=(2000, 3)) * [3.0, 1.0, 1.0]
-    model = DePDDP(bandwidth=1.5).fit(X)
-    assert model.n_clusters_ == 1
-    assert not model.labels_.any()
-    assert model.children_.tolist() == [[-1, -1]]
-    assert model.densities_.tolist() == [np.inf]
-
-
 def test_the_tree_says_how_rows_were_divided():
     X, _ = blobs(4)
     model = DePDDP().fit(X)
@@ -47,15 +38,6 @@ def test_the_tree_says_how_rows_were_divided():
     np.testing.assert_allclose(np.linalg.norm(model.directions_[inner], axis=1), 1.0, rtol=1e-6)
     below = (X - X.mean(axis=0)) @ model.directions_[0] <= model.thresholds_[0]
     assert below.sum() == model.counts_[model.children_[0, 0]]
-
-
-def test_fewer_clusters_are_the_first_splits():
-    X, _ = blobs(6, 3)
-    whole, part = DePDDP().fit(X), DePDDP(n_clusters=3).fit(X)
-    assert part.n_clusters_ == 3
-    assert part.thresholds_[0] == whole.thresholds_[0]
-    for label in range(whole.n_clusters_):
-        assert len(set(part.labels_[whole.labels_ == label])) == 1
 
 
 def test_the_lowest_minimum_is_split_first():

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from distsvc.models.baselines import rules
-from distsvc.models.baselines.rules import Centres, Splits
+from distsvc.models.baselines.rules import Centres
 from distsvc.models.baselines.split_tree import SplitTree
 
 ROWS = np.random.default_rng(0).normal(size=(200, 3))
@@ -31,45 +31,6 @@ def test_centres_that_coincide():
     found = Centres(centres).label(ROWS)
     assert set(found["label"]) == {0}
     assert set(found["score"]) == {0.0}
-
-
-def test_centres_by_size():
-    centres = np.arange(4.0)[:, None]
-    X = np.array([2.1, 2.0, 1.9, 0.0, 3.0, 3.1])[:, None]
-    rule = Centres.by_size(centres, X)
-    assert rule.centres.ravel().tolist() == [2.0, 3.0, 0.0, 1.0]
-    assert rule.n_clusters == 4
-    rule = Centres.by_size(centres, X, weights=np.array([1.0, 1.0, 1.0, 9.0, 1.0, 1.0]))
-    assert rule.centres.ravel().tolist() == [0.0, 2.0, 3.0, 1.0]
-
-
-def test_splits_by_hand():
-    """x <= 1 is cluster 1; of the others, y <= 0 is cluster 0 and the rest cluster 2."""
-    rule = Splits(
-        directions=np.array([[1, 0], [0, 0], [0, 1], [0, 0], [0, 0]], np.float32),
-        thresholds=np.array([1.0, 0.0, -10.0, 0.0, 0.0]),
-        children=np.array([[1, 2], [-1, -1], [3, 4], [-1, -1], [-1, -1]]),
-        clusters=np.array([-1, 1, -1, 0, 2], np.int32),
-        mean=np.array([0.0, 10.0]),
-        spreads=np.ones(5),
-    )
-    X = np.array([[1.0, 9.0], [-2.0, 0.5], [4.0, 0.0], [4.0, -5.0], [1.5, 2.0], [3.0, 0.25]])
-    found = rule.label(X)
-    assert found["label"].tolist() == [1, 1, 0, 0, 2, 2]
-    assert found["score"].tolist() == [0.0, 3.0, 0.0, 3.0, 0.5, 0.25]
-    assert found["outlier"].tolist() == [False] * 6
-    assert rule.n_clusters == 3
-
-
-def test_one_cell_has_no_border():
-    leaf = np.full((1, 2), -1)
-    none = np.zeros((1, 3), np.float32)
-    whole = Splits(none, np.zeros(1), leaf, np.zeros(1, np.int32), np.zeros(3), np.ones(1))
-    for rule in (Centres(np.ones((1, 3))), whole):
-        found = rule.label(ROWS)
-        assert set(found["label"]) == {0}
-        assert set(found["score"]) == {np.inf}
-        assert [len(part) for part in rule.label(ROWS[:0]).values()] == [0, 0, 0]
 
 
 def test_shares_of_centres():

@@ -39,32 +39,6 @@ def test_counts_have_no_peak_at_zero_but_one_far_from_it(far, draws_are_normal):
     assert (kstest(drawn, norm.cdf).pvalue > 0.01) == draws_are_normal
 
 
-def test_draws_of_a_rounded_column_are_normal_without_steps():
-    X, model = model_of(np.round(40 + 3 * column()))
-    drawn = model.prepared(X, ROWS)[:, 0]
-    assert len(np.unique(drawn)) == N
-    assert kstest(drawn, norm.cdf).pvalue > 0.01
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_the_ends_of_a_uniform_column_are_as_far_out_as_those_of_a_normal(seed):
-    """The outermost cells of a density are estimates, and the extremes may lie beyond them."""
-    X, model = model_of(np.random.default_rng(seed).random(N))
-    mapped = model.prepared(X)[:, 0]
-    assert kstest(mapped, norm.cdf).pvalue > 0.01
-    assert 2.5 < -mapped.min() < 4.5
-    assert 2.5 < mapped.max() < 4.5
-
-
-def test_equal_values_have_equal_means_between_those_of_their_neighbours():
-    X, model = model_of(np.round(40 + 3 * column()))
-    mapped = model.prepared(X)[:, 0]
-    for value in np.unique(X):
-        assert len(set(mapped[X[:, 0] == value])) == 1
-    order = np.argsort(X[:, 0], kind="stable")
-    assert np.all(np.diff(mapped[order]) >= 0.0)
-
-
 def test_a_draw_lies_inside_its_cell():
     X, model = model_of(np.round(40 + 3 * column()))
     drawn, found = model.prepared(X, ROWS)[:, 0], model.columns[0].map
@@ -187,32 +161,6 @@ def test_missing_values_stay_missing_for_a_mixture_and_are_filled_for_trees():
         assert (np.isnan(model.layout.mixed(rows).X).any(axis=1) == np.isnan(x)).all()
 
 
-def test_constant_columns_and_copies_decide_nothing():
-    x = column()
-    X, model = model_of(x, np.full(N, 0.3) + 1e-17 * np.arange(N), x, 3 + 2 * x)
-    assert [one is not None for one in model.columns] == [True, False, False, False]
-    assert model.layout.latent.tolist() == [0]
-    assert np.isfinite(model.prepared(X)).all()
-
-
-def test_units_and_the_order_of_columns_change_nothing_but_rounding():
-    x, y = np.round(50 + 10 * column(), 1), np.round(np.exp(column(1)), 2)
-    X, model = model_of(x, y)
-    other, turned = model_of(y * 4.0, x * 0.5)
-    first, second = model.latent(X, ROWS), turned.latent(other, ROWS)
-    assert second == pytest.approx(first, abs=1e-6)
-
-
-def test_draws_and_salts_follow_rows_in_any_order():
-    X, _ = model_of(np.round(50 + 10 * column()), column(1) > 0)
-    order = np.random.default_rng(2).permutation(N)
-    nominal = np.zeros(2, bool)
-    model = ColumnModel.of(X, nominal, rows=ROWS)
-    other = ColumnModel.of(X[order], nominal, rows=ROWS[order])
-    assert (other.salts == model.salts).all()
-    assert (other.latent(X[order], ROWS[order]) == model.latent(X, ROWS)[order]).all()
-
-
 def test_unknown_values_and_codes_are_taken():
     codes = np.random.default_rng(0).integers(0, 3, N)
     _, model = model_of(np.round(40 + 3 * column()), codes, nominal=[False, True])
@@ -315,15 +263,6 @@ def test_a_column_that_has_changed_gets_a_new_model(place):
     pairs = zip(found.columns, before.columns, strict=True)
     tables = [[np.concatenate(each.tables()) for each in pair] for pair in pairs]
     assert [np.array_equal(*pair) for pair in tables] == [each != place for each in range(3)]
-
-
-def test_a_level_that_is_missing_tonight_is_kept_and_a_new_one_is_learned():
-    codes = np.repeat([0.0, 1.0, 2.0], [3000, 999, 1])
-    before = ColumnModel.of(codes[:, None], np.array([True]))
-    fewer = ColumnModel.of(codes[:3999, None], np.array([True]), before=before)
-    assert fewer.columns[0].codes.tolist() == [0.0, 1.0, 2.0]
-    more = ColumnModel.of(np.append(codes, 3.0)[:, None], np.array([True]), before=before)
-    assert more.columns[0].codes.tolist() == [0.0, 1.0, 2.0, 3.0]
 
 
 def test_another_row_leaves_the_draws_of_the_others():

@@ -28,13 +28,6 @@ def test_few_names_may_be_evenly_spaced(points):
     assert len(few_points(repeats(points, 200))) == len(points)
 
 
-def test_a_few_other_rows_are_none():
-    random = np.random.default_rng(0)
-    rows = np.vstack([repeats([[0, 0], [1, 0], [0, 1]], 200), random.normal(size=(20, 2))])
-    found = few_points(random.permutation(rows.astype(np.float32)))
-    assert found.tolist() == [[0, 0], [0, 1], [1, 0]]
-
-
 def scales():
     random = np.random.default_rng(0)
     yield "integers on a grid", random.integers(0, 50, (20_000, 2))

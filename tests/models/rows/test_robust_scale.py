@@ -21,13 +21,6 @@ def test_a_normal_column_has_its_mean_and_standard_deviation():
     assert spread == pytest.approx(3.0, rel=0.03)
 
 
-@pytest.mark.parametrize("far", [1e9, -1e300])
-def test_a_tenth_of_far_rows_moves_them_little(far):
-    middle, spread = middle_and_spread(np.append(NORMAL, np.full(1000, far)))
-    assert abs(middle - 5.0) < 0.6
-    assert spread == pytest.approx(3.0, rel=0.2)
-
-
 @pytest.mark.parametrize(
     ("equal", "share"), [(600, 0.1), (850, 0.05), (950, 0.01), (995, None), (999, None)]
 )
@@ -45,10 +38,6 @@ def test_where_quartiles_are_equal_wider_quantiles_count(equal, share):
         )
 
 
-def test_equal_values_have_no_spread():
-    assert middle_and_spread(np.full(9, 2.5)) == (2.5, 0.0)
-
-
 @pytest.mark.parametrize("kind", ["standard", "minmax"])
 @pytest.mark.parametrize("count", [1, 5])
 @pytest.mark.parametrize("n", [100, 1000, 10_000])
@@ -58,11 +47,6 @@ def test_far_rows_decide_a_column(kind, count, n):
     column = of_all(np.append(NORMAL[:n], np.full(count, 1e9)))
     assert column.decided(kind)
     assert not column.near_as_log
-
-
-@pytest.mark.parametrize("kind", ["standard", "minmax"])
-def test_a_far_row_decides_that_the_pilot_does_not_have(kind):
-    assert of_all(np.append(NORMAL, -1e9)).decided(kind)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])

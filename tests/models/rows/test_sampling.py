@@ -34,19 +34,6 @@ def test_rows_follow_from_their_keys(seed, rows):
     assert sampling.rows_of(seed, sampling.row_keys(seed, rows)).tolist() == rows.tolist()
 
 
-def test_keys_are_uniform():
-    keys = sampling.row_keys(0, np.arange(100_000))
-    counts = np.histogram(keys.astype(np.float64), 64, (0.0, 2.0**64))[0]
-    assert ((counts - 1562.5) ** 2 / 1562.5).sum() < 120  # 63 degrees of freedom: p < 1e-5
-
-
-@pytest.mark.parametrize("n_wanted", [0, 1, 10, 500, 10_000])
-def test_about_as_many_keys_as_wanted_are_below_the_threshold(n_wanted):
-    keys = sampling.row_keys(1, np.arange(10_000))
-    n = sum(int(key) < sampling.key_threshold(10_000, n_wanted) for key in keys)
-    assert abs(n - n_wanted) <= 4 * np.sqrt(n_wanted * (1 - n_wanted / 10_000))
-
-
 @settings(deadline=None)
 @given(st.integers(2, 10**10), st.integers(1, 10**7), st.booleans())
 def test_key_blocks_are_one_range_cut_evenly(n_rows, n_wanted, hold_out):
@@ -76,19 +63,6 @@ def test_the_order_of_an_epoch():
     assert (sampling.epoch_order(6, 1, 0, 50) != orders[1, 0]).any()
 
 
-def test_epochs_have_the_same_rows_in_other_orders():
-    keys = np.sort(sampling.row_keys(0, np.arange(30_000)))
-    X = np.arange(30_000)[:, None]
-    ranges = sampling.key_blocks(30_000, 20_000, 2048)
-    first, second = (list(sampling.memory_blocks(X, keys, ranges, 0, epoch)) for epoch in range(2))
-    assert len(first) == 3
-    low, high = (np.searchsorted(keys, np.uint64(edge)) for edge in (ranges[0][0], ranges[-1][1]))
-    assert np.concatenate(first)[:, 0].tolist() == list(range(low, high))
-    for a, b in zip(first, second, strict=True):
-        assert (np.sort(a, axis=0) == np.sort(b, axis=0)).all()
-        assert (a != b).any()
-
-
 @given(st.lists(st.integers(0, MASK), unique=True), st.integers(0, 20))
 def test_lowest(keys, n):
     places = sampling.lowest(np.array(keys, np.uint64), n)
@@ -100,25 +74,6 @@ def test_lowest(keys, n):
 
 def numbered(low, high):
     return np.repeat(np.arange(low, high, dtype=np.float32)[:, None], 2, axis=1)
-
-
-def test_an_empty_reservoir():
-    found = sampling.Reservoir.empty(3, 5)
-    assert found.rows.shape == (0, 5)
-    assert found.rows.dtype == np.float32
-    assert found.keys.dtype == np.uint64
-    assert found.n_seen == 0
-
-
-def test_a_short_stream_is_kept_whole_in_the_order_of_keys():
-    found = sampling.Reservoir.empty(3, 2)
-    for low, high in pairwise([0, 1, 40, 40, 100]):
-        found.add(numbered(low, high))
-    keys = sampling.row_keys(3, np.arange(100))
-    assert found.n_seen == 100
-    assert found.rows[:, 0].tolist() == np.argsort(keys).tolist()
-    assert (found.keys == np.sort(keys)).all()
-    assert found.rows.dtype == np.float32
 
 
 @settings(deadline=None)

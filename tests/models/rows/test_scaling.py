@@ -1,5 +1,3 @@
-from fractions import Fraction
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -26,27 +24,6 @@ def facts(sums):
 
 def table(n=200, d=3, seed=0):
     return np.random.default_rng(seed).normal(size=(n, d)) * [1.0, 10.0, 0.1][:d] + 5.0
-
-
-def test_means_and_variances():
-    X = table()
-    mean, variance = sums_of(X, 5.0).mean_and_variance()
-    np.testing.assert_allclose(mean, X.mean(axis=0), rtol=1e-14)
-    np.testing.assert_allclose(variance, X.var(axis=0), rtol=1e-13)
-
-
-def test_sums_of_no_rows():
-    mean, variance = ColumnSums.empty(np.zeros(2)).mean_and_variance()
-    assert mean.tolist() == variance.tolist() == [0.0, 0.0]
-
-
-def test_a_large_offset_costs_nothing():
-    X = table() + 1e12
-    _, variance = sums_of(X, 1e12).mean_and_variance()
-    exact = [Fraction(x) for x in X[:, 0].tolist()]
-    mean = sum(exact) / 200
-    expected = float(sum((x - mean) ** 2 for x in exact) / 200)
-    assert variance[0] == pytest.approx(expected, rel=1e-14)
 
 
 @settings(deadline=None, max_examples=50)
@@ -98,12 +75,6 @@ def test_minmax_scaling():
     assert Z.max(axis=0).tolist() == [1.0] * 3
 
 
-def test_no_scaling():
-    X = table()
-    X[:, 1] = 7.0
-    assert (Scaling.from_sums(sums_of(X), "none", np.zeros(3)).apply(X) == X).all()
-
-
 @pytest.mark.parametrize("kind", ["standard", "minmax"])
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e9 + 0.1, 5e-324])
 def test_a_constant_column_becomes_zero(kind, value):
@@ -112,13 +83,6 @@ def test_a_constant_column_becomes_zero(kind, value):
     scaling = Scaling.from_sums(sums_of(X, 0.3), kind, np.zeros(3))
     assert (scaling.apply(X)[:, 1] == 0.0).all()
     assert scaling.scale[1] == 1.0
-
-
-@pytest.mark.parametrize("kind", ["standard", "minmax"])
-def test_a_column_that_varies_too_little_stays_finite(kind):
-    X = np.zeros((10, 1))
-    X[0] = 1e-200  # its variance is not a float64
-    assert np.isfinite(Scaling.from_sums(sums_of(X), kind, np.zeros(1)).apply(X)).all()
 
 
 def test_missing_values_are_filled_before_scaling():
@@ -175,14 +139,3 @@ def test_the_robust_scale_of_a_column_that_the_pilot_finds_constant():
     assert not Z[:100].any()
     X[:, 1] = 7.0
     assert not robust(X).apply(X)[:, 1].any()
-
-
-def test_robust_scales_leave_missing_values_out():
-    X = table()
-    Y = np.repeat(X, 2, axis=0)
-    Y[::2, 1] = np.nan
-    assert robust(X, Y).scale.tolist() == robust(X).scale.tolist()
-    Y[:, 1] = np.nan
-    found = robust(X, Y)
-    assert found.centre[1] == pytest.approx(X[:, 1].mean())
-    assert np.isfinite(found.apply(X)).all()

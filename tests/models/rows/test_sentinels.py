@@ -28,12 +28,6 @@ def test_a_number_in_one_of_twenty_rows(values, value):
     assert found(np.where(MASK, value, values)) == [value]
 
 
-def test_several_in_one_column():
-    values = np.where(MASK, -9999.0, NORMAL)
-    values[:20] = -999.0
-    assert found(values) == [-9999.0, -999.0]
-
-
 def test_what_is_said_of_it():
     (one,) = find_sentinels(np.where(MASK, -9999.0, NORMAL))
     assert one.share == MASK.mean()
@@ -45,11 +39,6 @@ def test_what_is_said_of_it():
 def test_among_the_other_values_one_that_is_far_more_frequent(value):
     values = np.random.default_rng(0).normal(0.0, 20_000.0, N)
     assert found(np.where(MASK, value, values)) == [value]
-
-
-def test_codes_of_a_survey():
-    assert found(np.where(MASK, 99.0, CODES)) == [99.0]
-    assert found(np.where(MASK, 9.0, CODES)) == []
 
 
 @pytest.mark.parametrize(

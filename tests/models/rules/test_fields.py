@@ -70,13 +70,6 @@ def test_clusters_with_a_gap(values):
     refused(ClustersField("int32", "m"), np.array(values, "i4"))
 
 
-def test_clusters_and_none():
-    check_fields(
-        {"x": ClustersField("int32", "m", least=-1)}, {"x": np.array([-1, 1, 0], "i4")}, {}
-    )
-    refused(ClustersField("int32", "m", least=-1), np.array([-1, -1], "i4"))
-
-
 @pytest.mark.parametrize(
     ("node", "children"),
     [
@@ -95,11 +88,6 @@ def test_children_of_no_tree(node, children):
     changed = TREE.copy()
     changed[node] = children
     refused(ChildrenField("int32", "m 2"), changed)
-
-
-def test_children_of_a_tree():
-    check_fields({"x": ChildrenField("int32", "m 2")}, {"x": TREE}, {})
-    check_fields({"x": ChildrenField("int32", "m 2")}, {"x": TREE[1:2]}, {})
 
 
 @pytest.mark.parametrize(
@@ -127,11 +115,6 @@ def test_children_of_a_tree():
 )
 def test_facts_out_of_range(field, value):
     assert len(refused(field, value)) < 400
-
-
-def test_facts_in_range():
-    fields = {"a": real(ge=0.0, le=1.0), "b": whole(0, 3), "c": FLAG, "d": Fact(Literal[True])}
-    check_fields(fields, {"a": 1, "b": 3, "c": False, "d": True}, {})
 
 
 @EACH

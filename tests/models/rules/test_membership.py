@@ -38,16 +38,6 @@ def test_own_share_and_others():
     np.testing.assert_array_equal(found.other_shares, expected)
 
 
-def test_there_are_no_more_others_than_clusters():
-    labels = RULE.label(ROWS)["label"]
-    found = Membership.of(RULE, ROWS, labels, 20)
-    assert found.others.shape == (90, 5)
-    np.testing.assert_allclose(found.own + found.other_shares.sum(axis=1), 1.0, rtol=1e-5)
-    alone = Membership.of(Centres(np.ones((1, 2))), ROWS, np.zeros(90, np.int32), 3)
-    assert set(alone.own) == {1.0}
-    assert alone.others.shape == (90, 0)
-
-
 def test_pieces_do_not_matter(monkeypatch):
     labels = RULE.label(ROWS)["label"]
     whole = Membership.of(RULE, ROWS, labels, 3)
@@ -68,15 +58,6 @@ def test_estimators(name):
     inside = labels >= 0
     assert (shares.argmax(axis=1) == labels)[inside].mean() > 0.99
     assert np.median(shares.max(axis=1)) > 0.9
-
-
-def test_the_middle_between_clusters_is_shared():
-    """The farther from the border between two clusters, the surer."""
-    model = IncrementalMDH(depth=3, n_clusters=2, random_state=0).fit(X)
-    margin = model.score_samples(X)
-    own = model.predict_proba(X).max(axis=1)
-    order = np.argsort(margin)
-    assert (np.diff(own[order]) >= -1e-6).all()
 
 
 def test_a_stream():

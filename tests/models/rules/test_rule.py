@@ -113,15 +113,6 @@ def test_a_rule_is_found_among_other_facts_and_arrays():
         Sides.restored({"threshold": 0.5}, {"direction": np.ones(2)})
 
 
-def test_scores_are_those_published_unless_the_rule_has_better():
-    rows = np.array([[1.0 / 3.0, 0.1]])
-    found = Sides(0.0, np.ones(2), []).unrounded_scores(rows)
-    assert found.dtype == np.float32
-    precise = OneClassRule(np.ones(2), np.zeros(2), 0.0)
-    assert precise.unrounded_scores(rows).tolist() == [1.0 / 3.0 + 0.1]
-    assert precise.label(rows)["score"].dtype == np.float32
-
-
 @EACH
 def test_a_rule_says_what_it_publishes(rule):
     assert {"label", "score", "outlier"} <= rule.meanings.keys()
@@ -190,15 +181,6 @@ def test_shares_add_up_and_depend_on_no_other_row(rule):
     again = np.concatenate([rule.shares(part) for part in np.array_split(rows, 7)])
     assert again.tobytes() == shares.tobytes()
     assert rule.shares(rows[:0]).shape == (0, rule.n_clusters)
-
-
-@EACH
-def test_the_largest_share_is_the_label_unless_a_tree_divides_rows(rule):
-    if not rule.shared:
-        return
-    rows = rows_for(rule, 300)
-    same = rule.shares(rows).argmax(axis=1) == rule.label(rows)["label"]
-    assert same.mean() > (0.7 if "hyperplane" in rule.shared else 0.999)
 
 
 def test_votes_of_a_wide_kernel_count_more():
