@@ -46,14 +46,6 @@ def grow(engine, X):
     return [engine.grow(restart, len(X), blocks) for restart in range(engine.parameters["n_init"])]
 
 
-def learned_tree(X, **parameters):
-    """A tree that has seen the rows of X once, in their order."""
-    engine = engine_for(X, **parameters)
-    tree = engine.seedling(X.shape[1])
-    engine.learn(tree, engine.centred(X))
-    return tree
-
-
 def test_the_phases_are_those_of_the_estimator():
     X, _ = blobs()
     model = estimator(n_init=3, n_clusters=7).fit(X)
@@ -84,14 +76,6 @@ def test_one_tree_agrees_with_none():
     engine.choose(grow(engine, X))
     assert np.isnan(engine.agreement)
     assert engine.fitted_facts()["agreement"] is None
-
-
-def test_bottom_nodes_are_those_that_the_tree_counted():
-    X, _ = blobs()
-    engine = engine_for(X, depth=5)
-    tree = grow(engine, X)[0]
-    ends = tree.ends(engine.centred(X))
-    assert np.bincount(ends, minlength=31).tolist() == tree.counts.tolist()
 
 
 def test_a_sample_has_the_lowest_keys():
@@ -161,16 +145,6 @@ def test_depth_bounds_the_leaves():
         assert 2 ** (depth - 2) < leaves <= 2 ** (depth - 1)
 
 
-def test_every_pass_takes_another_order():
-    X, _ = blobs()
-    seen = []
-    for parameters in ({"passes": 1}, {"passes": 2}, {"passes": 3}):
-        model = estimator(n_init=1, **parameters).fit(X)
-        assert model.n_samples_ == 600
-        seen.append(model.cluster_tree_.V.tobytes())
-    assert len(set(seen)) == 3
-
-
 @pytest.mark.parametrize(
     ("passes", "max_samples", "n_rows", "expected"),
     [(None, None, 600, 5), (None, None, 90_000, 3), (None, 1000, 90_000, 5),
@@ -207,31 +181,9 @@ def test_shared_information_is_the_mean_of_all_pairs():
     assert mean_shared_information([partitions[0], np.zeros(200, int)]) == 0.0
 
 
-def test_agreement_of_few():
-    labels = np.array([0, 1, 1, 2])
-    crossed = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
-    assert most_agreeing(rand_indices([labels])) == most_agreeing(rand_indices(crossed)) == 0
-    assert np.isnan(share_alike(rand_indices([labels])[0]))
-    assert share_alike(rand_indices(crossed)[0]) == 0.0
-    for equal in ([labels] * 3, [np.zeros(4, int)] * 2, [np.zeros(1, int)] * 2):
-        alike = rand_indices(equal)
-        assert (most_agreeing(alike), share_alike(alike[0])) == (0, 1.0)
-
-
 def test_alpha_of_zero_keeps_hyperplanes_at_the_mean():
     model = estimator(alpha=0.0).fit(blobs()[0])
     assert not model.cluster_tree_.b.any()
-
-
-def test_a_penalty_holds_hyperplanes_near_the_mean():
-    X, _ = blobs(2, 2)
-    far = [
-        np.abs(tree.b / np.sqrt(np.maximum(tree.variances, 1e-300)))[0]
-        for tree in (
-            learned_tree(X - 3.0, alpha=0.0, clip=0.0, penalty=penalty) for penalty in (0.0, 100.0)
-        )
-    ]
-    assert far[1] < far[0]
 
 
 def test_rows_beyond_float32():

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import adjusted_rand_score
 
 from distsvc.job.parameters import PUBLISHED
 from tests.models.hyperplanes.hyperplane_rows import (
@@ -59,14 +58,6 @@ def test_equal_rows_are_one_cluster(n, place):
         assert model.predict([[100.0, 0.0, -100.0]]).tolist() == [0]
 
 
-def test_equal_rows_have_equal_labels():
-    X = np.repeat(blobs(n=60)[0], 10, axis=0)
-    model = estimator(n_clusters=12).fit(X)
-    assert model.n_clusters_ == 12
-    for part in (model.labels_, model.score_samples(X)):
-        assert (part.reshape(60, 10) == part.reshape(60, 10)[:, :1]).all()
-
-
 def test_more_clusters_than_leaves_with_rows():
     X = np.repeat([[0.0, 0.0], [10.0, 10.0]], 100, axis=0)
     with pytest.warns(UserWarning, match=rf"^3 {TOO_FEW_LEAVES} 2 leaves of the tree have rows"):
@@ -74,23 +65,6 @@ def test_more_clusters_than_leaves_with_rows():
     assert model.n_clusters_ == 2
     assert np.bincount(model.labels_).tolist() == [100, 100]
     assert len(model.notes_) == 1
-
-
-def test_a_tree_of_one_node():
-    X, _ = blobs()
-    for parameters in ({}, {"n_clusters": 1}, {"growth": "forward", "elbow": "angle"}):
-        model = estimator(depth=1, **parameters).fit(X)
-        assert not model.labels_.any()
-        assert model.n_clusters_ == model.cluster_tree_.n_leaves == 1
-        assert not model.cut(5).any()
-        assert model.notes_ == []
-
-
-def test_the_deepest_tree():
-    X, y = blobs(n=300)
-    model = estimator(depth=16, n_init=1, passes=1).fit(X)
-    assert adjusted_rand_score(y, model.labels_) >= 0.98
-    assert model.cluster_tree_.n_leaves <= 300
 
 
 # --- what is refused

@@ -2,16 +2,12 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from distsvc import IncrementalMDH
 from distsvc.models.hyperplanes.engine import TreeEngine, TreeStream
-from distsvc.models.rows.sampling import PILOT_ROWS, lowest, row_keys
+from distsvc.models.rows.sampling import lowest, row_keys
 from tests.models.hyperplanes.hyperplane_rows import (
-    ONE_CLUSTER,
     blobs,
     estimator,
-    gaussian,
     learned,
-    one_cluster_is_fine,
     state,
 )
 
@@ -71,40 +67,6 @@ def test_partial_fit_then_predict():
     assert (silent.score_samples(X) == model.score_samples(X)).all()
 
 
-def test_rows_of_one_block_are_counted_where_predict_sends_them():
-    X, _ = blobs()
-    model = estimator(n_clusters=6).partial_fit(X)
-    labels = model.predict(X)
-    cut = model.cluster_tree_.cut(6)
-    assert np.bincount(labels).tolist() == sorted(
-        cut.tree.counts[cut.labels >= 0].tolist(), reverse=True
-    )
-
-
-def test_one_row_at_a_time():
-    X = exact_pairs(200)
-    rows, whole = stream(X[:2], *X[2:, None], n_clusters=2), stream(X[:2], X[2:])
-    assert learned(rows.growing) == learned(whole.growing)
-    rows.choose()
-    assert rows.engine.n_clusters == 2
-    model = estimator(n_clusters=2).partial_fit(X[:2])
-    for row in X[2:]:
-        model.partial_fit(row[None])
-    assert set(model.predict(X)) == {0, 1}
-
-
-@one_cluster_is_fine
-def test_a_stream_may_begin_with_one_row():
-    X, _ = blobs()
-    model = estimator().partial_fit(X[:1])
-    assert model.predict(X[:1]).tolist() == [0]
-    model.partial_fit(X[1:])
-    assert (model.centre_ == X[0]).all()
-    assert model.n_samples_ == 600
-    model.predict(X)
-    assert np.isfinite(model.cluster_tree_.V).all()
-
-
 def test_a_cut_of_a_stream_needs_rows():
     X, _ = blobs()
     for model in (estimator().partial_fit(X), estimator().fit(X).partial_fit(X)):
@@ -148,16 +110,6 @@ def test_old_rows_are_forgotten(seed):
     assert keeping.growing.counts.sum() == 20_000
 
 
-def test_a_stream_longer_than_the_pilot():
-    X, y = blobs(n=PILOT_ROWS + 2000)
-    model = estimator()
-    for block in np.array_split(X, 3):
-        model.partial_fit(block)
-    assert len(stream(*np.array_split(X, 3)).pilot) == PILOT_ROWS
-    assert model.n_samples_ == PILOT_ROWS + 2000
-    assert adjusted_rand_score(y, model.predict(X)) >= 0.98
-
-
 def test_partial_fit_refuses():
     X, _ = blobs()
     model = estimator().partial_fit(X)
@@ -167,25 +119,3 @@ def test_partial_fit_refuses():
     with pytest.raises(ValueError, match="contains NaN"):
         model.partial_fit(np.full((5, 3), np.nan))
     assert chosen(model, X) == before
-
-
-def test_a_drifting_stream_is_not_one_cluster():
-    """The pilot is as young as what the tree remembers."""
-    rng = np.random.default_rng(0)
-    model = IncrementalMDH(max_effective_samples=500, random_state=0)
-    for step in range(40):
-        y = rng.integers(2, size=500)
-        X = np.column_stack([10.0 * y + step, np.zeros(500)]) + rng.normal(size=(500, 2))
-        model.partial_fit(X)
-    assert adjusted_rand_score(y, model.predict(X)) > 0.9
-
-
-def test_notes_are_of_the_latest_rows():
-    model = IncrementalMDH(random_state=0).partial_fit(gaussian())
-    model.predict(gaussian())
-    assert any(ONE_CLUSTER in note for note in model.notes_)
-    X, _ = blobs(n=4000)
-    model.partial_fit(X)
-    assert not hasattr(model, "n_clusters_")
-    model.predict(X)
-    assert not any(ONE_CLUSTER in note for note in model.notes_)
