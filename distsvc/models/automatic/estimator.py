@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -18,9 +18,9 @@ from distsvc.models.rows import sampling
 from distsvc.models.rows.sampling import PILOT_ROWS, seed_of
 from distsvc.models.rows.threads import both, map_blocks, n_threads, one_thread
 from distsvc.models.rules.joined import clusters_to_join, joined
-from distsvc.models.rules.rule import Rule
 
 
+@dataclass(eq=False, repr=False)
 class AutoClustering(MixedClusterEstimator):
     """Clusters by the view that describes a table best: a graph or a mixture.
 
@@ -112,30 +112,16 @@ class AutoClustering(MixedClusterEstimator):
 
     """
 
-    _rule: Rule
-
-    def __init__(
-        self,
-        n_clusters: int | None = None,
-        *,
-        nu: float | None = None,
-        effort: Effort = "default",
-        granularity: Granularity = "default",
-        noise: bool = False,
-        min_cluster_size: int | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: RandomState = None,
-    ):
-        self.n_clusters = n_clusters
-        self.nu = nu
-        self.effort = effort
-        self.granularity = granularity
-        self.noise = noise
-        self.min_cluster_size = min_cluster_size
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+    n_clusters: int | None = None
+    _: KW_ONLY
+    nu: float | None = None
+    effort: Effort = "default"
+    granularity: Granularity = "default"
+    noise: bool = False
+    min_cluster_size: int | None = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    random_state: RandomState = None
 
     def _values_of_cut(self, n_clusters: int) -> Values:
         return replace(self._values("label"), rule=self._engine.cut(n_clusters))

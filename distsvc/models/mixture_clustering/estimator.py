@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ class LogDensities(Values):
         return self.rule.log_densities(Z)
 
 
+@dataclass(eq=False, repr=False)
 class MixtureClustering(StreamEstimator, MixedClusterEstimator):
     """Clusters by a mixture of normals times independent categories.
 
@@ -118,18 +120,11 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
 
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: RandomState = None,
-    ):
-        self.n_components = n_components
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+    n_components: int | None = None
+    _: KW_ONLY
+    n_jobs: int | None = None
+    verbose: int = 0
+    random_state: RandomState = None
 
     def _scores(self, X: Any) -> Any:
         self._settle()
