@@ -171,7 +171,10 @@ def test_a_place_before_the_file_is_damage(tmp_path, place):
 
 @pytest.mark.parametrize(
     ("shape", "data"),
-    [((2**40,), bytes(8)), ((2,), bytes(8)), ((2**60,), bytes(8)), ((2**40, 2**40), bytes(8))],
+    [
+        *[((2**40,), bytes(8)), ((2,), bytes(8)), ((2**60,), bytes(8))],
+        *[((2**40, 2**40), bytes(8)), ((2,), bytes(24))],
+    ],
 )
 def test_a_header_that_says_another_size(tmp_path, shape, data):
     stream = io.BytesIO()
@@ -188,8 +191,7 @@ def test_a_mapped_file_of_another_length(tmp_path, change):
     path = tmp_path / "X.npy"
     write_array(path, np.arange(1000))
     path.write_bytes(path.read_bytes()[: 8128 + change] + b"more"[: max(change, 0)])
-    message = rf"X\.npy can't be read: .* expected 8,128 bytes, found {8128 + change:,}"
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=r"X\.npy can't be read: .*(size|longer)"):
         map_array(path)
 
 
@@ -278,18 +280,6 @@ def test_a_member_that_no_archive_of_ours_has(tmp_path):
         archive.writestr("y.txt", b"")
     with pytest.raises(DataError, match=r"a\.npz can't be read"):
         read_arrays(tmp_path / "a.npz")
-
-
-@pytest.mark.parametrize(
-    "array", [np.zeros(3, ">f8"), np.zeros(2, [("a", "f4")]), np.zeros(1, "M8")]
-)
-def test_types_that_no_array_of_ours_has(tmp_path, array):
-    write_arrays(tmp_path / "a.npz", {"X": array})
-    with pytest.raises(DataError, match=r"array 'X' has the type .*, which is not plain"):
-        read_arrays(tmp_path / "a.npz")
-    write_array(tmp_path / "X.npy", array)
-    with pytest.raises(DataError, match=r"array 'X' has the type .*, which is not plain"):
-        map_array(tmp_path / "X.npy")
 
 
 @pytest.mark.parametrize("array", ARRAYS.values(), ids=ARRAYS)
