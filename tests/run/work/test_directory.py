@@ -249,7 +249,7 @@ def test_what_can_not_be_reached_is_neither_lost_nor_the_datas_fault(run, monkey
     [
         ("zipfile.ZipFile", lambda run: run.load("fit")),
         ("numpy.lib.format.read_array", lambda run: run.load("fit")),
-        ("numpy.load", lambda run: run.map_large("fit", "rows")),
+        ("numpy.lib.format.open_memmap", lambda run: run.map_large("fit", "rows")),
     ],
 )
 def test_memory_that_lacks_damages_nothing(run, monkeypatch, where, read):
