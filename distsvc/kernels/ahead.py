@@ -56,22 +56,13 @@ long come first. The job's own process compiles the first ones that it calls, so
 MAX_PROCESSES = 2
 """Maximum number of additional processes; each takes memory, and the longest kernel its time."""
 
-TYPES = {
-    "f4": types.float32,
-    "f8": types.float64,
-    "i4": types.int32,
-    "i8": types.int64,
-    "u8": types.uint64,
-    "b1": types.boolean,
-}
-
 
 def signature(form: str) -> tuple[Any, ...]:
     """Return numba's types for a value of `FORMS`."""
 
     def type_of(word: str) -> Any:
         code, _, dimensions = word.partition(":")
-        kind = TYPES[code]
+        kind = getattr(types, code)
         return types.Array(kind, int(dimensions), "C") if dimensions else kind
 
     return tuple(type_of(word) for word in form.split())

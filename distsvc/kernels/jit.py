@@ -366,9 +366,13 @@ class _Inlined(CPUDispatcher):
         return self.py_func(*arguments)
 
 
-def inlined(function: Callable[..., Any]) -> Any:
+def inlined(function: Callable[..., Any], **options: Any) -> Any:
     """Compile a small piece of a kernel into the kernels that call it."""
-    return _compiled_into_callers(function)
+    if numba.config.DISABLE_JIT:
+        return function
+    options |= {"nopython": True, "nogil": True}
+    options |= {"no_cfunc_wrapper": True, "no_cpython_wrapper": True}
+    return _Inlined(function, targetoptions=options)
 
 
 def unchecked(function: Callable[..., Any]) -> Any:
@@ -376,12 +380,4 @@ def unchecked(function: Callable[..., Any]) -> Any:
 
     The check is a branch, which prevents the vectorisation of a loop.
     """
-    return _compiled_into_callers(function, error_model="numpy")
-
-
-def _compiled_into_callers(function: Callable[..., Any], **options: Any) -> Any:
-    if numba.config.DISABLE_JIT:
-        return function
-    options |= {"nopython": True, "nogil": True}
-    options |= {"no_cfunc_wrapper": True, "no_cpython_wrapper": True}
-    return _Inlined(function, targetoptions=options)
+    return inlined(function, error_model="numpy")
