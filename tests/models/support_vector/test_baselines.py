@@ -99,46 +99,6 @@ def test_shapes_are_recovered(make, data, gamma, nu):
     assert model.n_clusters_ == len(set(y))
 
 
-def test_straight_segments_split_moons_but_join_no_two():
-    """FSVC's equilibria are few, and the segment between two of one moon leaves it."""
-    X, y = moons()
-    fast, whole = fsvc(16.0).fit(X), svc(16.0).fit(X)
-    assert adjusted_rand_score(y, whole.labels_) == 1.0
-    assert 2 < fast.n_clusters_ < 10
-    pairs = set(zip(fast.labels_, whole.labels_, strict=True))
-    assert len(pairs) == fast.n_clusters_
-
-
-@BOTH
-def test_other_labellings_agree_where_clusters_are_clear(make):
-    X, _ = blobs()
-    expected = svc(0.5, labelling="equilibria", bridging=True).fit(X).labels_
-    assert adjusted_rand_score(expected, make(0.5).fit(X).labels_) == 1.0
-
-
-@pytest.mark.parametrize("labelling", ["complete-graph", "balls"])
-@pytest.mark.parametrize("solver", ["bsgd", "sgd"])
-def test_with_any_solver(solver, labelling):
-    X, y = blobs()
-    model = svc(0.5, 0.1, solver=solver, labelling=labelling).fit(X)
-    assert adjusted_rand_score(y, model.labels_) >= 0.99
-
-
-def test_a_large_merge_radius_joins_equilibria():
-    X, _ = moons()
-    fine, coarse = (fsvc(15.0, merge_radius=r).fit(X) for r in (0.05, 0.5))
-    assert len(coarse.equilibria_) < len(fine.equilibria_)
-
-
-@BOTH
-def test_the_boundary_and_bridges_do_not_matter(make):
-    X, _ = moons()
-    expected = make(8.0).fit(X)
-    other = make(8.0, bridging=False, epsilon=1e-12, boundary_size=7).fit(X)
-    assert (other.labels_ == expected.labels_).all()
-    assert other.equilibria_.tobytes() == expected.equilibria_.tobytes()
-
-
 # --- rows outside
 
 

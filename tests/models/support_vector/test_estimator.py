@@ -5,7 +5,6 @@ import pytest
 from sklearn.datasets import make_moons
 from sklearn.metrics import adjusted_rand_score
 
-from distsvc.models.support_vector.boundary.stochastic_gradient import STRATEGIES
 from distsvc.models.support_vector.estimator import SupportVectorClustering
 
 ONE_CLUSTER = "all trajectories end at one equilibrium"
@@ -62,15 +61,6 @@ def test_shapes_are_recovered(data, gamma, nu, seed):
     assert model.n_clusters_ == len(set(y))
 
 
-@pytest.mark.parametrize("maintenance", STRATEGIES)
-def test_every_maintenance_strategy(maintenance):
-    X, y = gaussians(3, 1)
-    model = estimator(gamma=0.25, nu=0.2, maintenance=maintenance, budget=40).fit(X)
-    assert len(model.support_vectors_) <= 40
-    assert (model.dual_coef_ > 0).all()
-    assert adjusted_rand_score(y, model.labels_) >= 0.95
-
-
 # --- what is fitted
 
 
@@ -112,20 +102,6 @@ def test_another_seed_takes_rows_in_another_order():
     assert a.dual_coef_.tobytes() == b.dual_coef_.tobytes()
 
 
-@pytest.mark.parametrize("gamma", ["auto", 0.5])
-def test_an_offset_does_not_matter(gamma):
-    X = small()
-    model = estimator(gamma=gamma, effort="fast")
-    expected = model.fit(X).labels_
-    assert (model.fit(X + 1e6).labels_ == expected).all()
-
-
-def test_scale_and_gamma_go_together():
-    X = small()
-    expected = estimator().fit(X).labels_
-    assert (estimator(gamma=0.5 / 16).fit(4.0 * X).labels_ == expected).all()
-
-
 @pytest.mark.filterwarnings("ignore:epsilon was widened")
 def test_stopping_rules():
     X = small()
@@ -152,19 +128,6 @@ def test_partial_fit_then_predict():
     model.partial_fit(X[:500])
     assert model.n_iter_ == 3500
     assert (model.predict(X[:100]) == before).all()
-
-
-def test_fit_and_partial_fit_begin_anew():
-    X = small()
-    model = estimator().fit(X)
-    fresh = estimator().partial_fit(X)
-    model.partial_fit(X)
-    assert model.n_iter_ == 300
-    assert (model.predict(X) == fresh.predict(X)).all()
-    assert (model.fit(X).labels_ == estimator().fit(X).labels_).all()
-    model.partial_fit(X)
-    assert model.n_iter_ == 300
-    assert (model.predict(X) == fresh.predict(X)).all()
 
 
 def test_partial_fit_refuses():
@@ -210,19 +173,3 @@ def test_few_rows(n, solver):
     assert len(model.support_vectors_) <= n
     assert (model.predict(X) == model.labels_).all()
     assert np.isfinite(model.decision_function(X)).all()
-
-
-def test_one_equilibrium_is_one_cluster():
-    X = np.random.default_rng(0).normal(size=(200, 2))
-    with pytest.warns(UserWarning, match=ONE_CLUSTER):
-        model = estimator(gamma=0.01).fit(X)
-    assert len(model.equilibria_) == 1
-    assert not model.labels_.any()
-
-
-def test_far_rows_are_outliers_of_some_cluster():
-    X = np.concatenate([small(), [[1e6, 1e6], [-1e6, 0.0]]])
-    model = estimator(nu=0.2).fit(X)
-    assert (model.decision_function(X[-2:]) < -0.5).all()
-    assert np.isfinite(model.equilibria_).all()
-    assert (model.labels_ >= 0).all()

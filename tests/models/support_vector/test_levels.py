@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits, load_iris, make_blobs, make_moons
+from sklearn.datasets import load_iris, make_blobs, make_moons
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 
@@ -59,46 +59,7 @@ def test_clusters_are_found_without_being_told(data, least, seed):
     assert model.notes_ == []
 
 
-def test_digits_in_many_dimensions():
-    X, y = (part[:1000] for part in load_digits(return_X_y=True))
-    model = quietly(estimator(), X)
-    assert model.n_clusters_ >= 4
-    assert adjusted_rand_score(y, model.labels_) > 0.3
-    assert model.support_vectors_.shape[1] == 64
-    assert model.equilibria_.shape == (model.n_clusters_, 64)
-    assert len(model.tree_.S) <= 20
-
-
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("d", [2, 10])
-def test_a_gaussian_is_one_cluster_or_there_is_a_warning(d, seed):
-    X = np.random.default_rng(seed).normal(size=(400, d))
-    with pytest.warns(UserWarning, match="no split is significant|Weak evidence") as caught:
-        model = estimator(random_state=seed).fit(X)
-    assert {str(w.message) for w in caught} == set(model.notes_)
-    assert (model.n_clusters_ == 1) == any("no split" in note for note in model.notes_)
-
-
 # --- what is fitted
-
-
-def test_attributes(fitted):
-    model, _, y = fitted
-    tree, b = model.tree_, len(model.dual_coef_)
-    assert model.n_clusters_ == 4
-    assert adjusted_rand_score(y, model.labels_) == 1.0
-    assert np.bincount(model.labels_).tolist() == [120, 90, 60, 30]
-    assert model.labels_.dtype == np.int32
-    assert model.support_vectors_.shape == (b, 2)
-    assert model.equilibria_.shape == (4, 2)
-    assert model.equilibrium_labels_.tolist() == [0, 1, 2, 3]
-    assert (model.predict(model.equilibria_) == [0, 1, 2, 3]).all()
-    assert model.C_ == 2.0
-    assert model.agreement_ > 0.9
-    assert [row["n_clusters"] for row in model.candidates_ if row["winner"]] == [4]
-    assert tree.z.shape == tree.births.shape == (tree.n_branches,)
-    assert model.gamma_ == tree.gamma
-    assert tree.S.shape == (2, b)
 
 
 def test_rows_far_away_are_outside(fitted):
@@ -119,17 +80,6 @@ def test_the_kernel_sum_of_the_winner_makes_its_clusters(fitted):
     of_vector = model.predict(model.support_vectors_)
     by_cluster = np.column_stack([sums[:, of_vector == c].sum(axis=1) for c in range(4)])
     assert (by_cluster.argmax(axis=1) == model.labels_).mean() > 0.99
-
-
-@pytest.mark.parametrize("nu", [0.05, 0.14])
-def test_nu_where_more_rows_are_far_from_every_cluster(nu):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(2000, 2))
-    X[:300] = rng.uniform(-1e4, 1e4, (300, 2))
-    model = quietly(estimator(nu=nu), X)
-    assert np.isfinite(model.decision_function(X)).all()
-    assert np.isfinite(model.dual_coef_).all()
-    assert (model.decision_function(X) < 0).mean() == pytest.approx(nu, abs=0.01)
 
 
 def test_a_given_c_is_the_members_c_and_f_is_the_papers():
@@ -191,16 +141,6 @@ def test_cuts(fitted):
     assert set(model.cut(level=-1.0)) == {0}
     assert set(model.cut(level=1e9)) == {0}
     assert (model.predict(X) == model.labels_).all()  # a cut changes nothing
-
-
-def test_cuts_of_other_rows(fitted):
-    model, X, _ = fitted
-    new = X[::7] + 0.01
-    expected = model.predict(new)
-    assert (model.cut(4, X=new) == expected).all()
-    assert (model.cut(2, X=X) == model.cut(2)).all()
-    with pytest.raises(ValueError, match="has 3 features, but SupportVectorClustering is expect"):
-        model.cut(2, X=np.zeros((5, 3)))
 
 
 @pytest.mark.parametrize(

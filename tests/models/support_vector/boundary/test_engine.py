@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs, make_moons
-from sklearn.metrics import adjusted_rand_score
 
 from distsvc import SupportVectorClustering
 from distsvc.models.rows import sampling
@@ -15,7 +14,6 @@ from distsvc.models.support_vector.boundary.labelling import Boundary
 from distsvc.models.support_vector.engines import engine_for
 
 BOUNDARY = {"gamma": 8.0, "nu": 0.1}
-IN_MEMORY = [{"solver": "exact", "labelling": name} for name in ("complete-graph", "balls")]
 
 
 def moons(n=1500):
@@ -119,14 +117,6 @@ def test_training_can_be_written_and_read_back(parameters):
     assert_same_arrays(again.rule.label(Z), engine.rule.label(Z))
 
 
-def test_later_notes_are_not_part_of_what_was_trained():
-    engine, keys = begun(moons(300), **BOUNDARY)
-    engine.learn(engine.seen(moons(300)), keys, 300)
-    facts, _ = engine.trained()
-    engine.note("said after training")
-    assert facts["notes"] == []
-
-
 # --- which rows are trained on
 
 
@@ -135,13 +125,6 @@ def test_rows_that_the_objective_is_measured_on_are_held_out_where_there_are_man
     assert engine.key_ranges(20 * 2048 - 1)[0][0] == 0
     assert engine.key_ranges(20 * 2048)[0][0] == 2**64 // 20
     assert engine.key_ranges(20 * 2048)[-1][1] == 2**64
-
-
-@pytest.mark.parametrize("parameters", IN_MEMORY)
-def test_every_row_is_taken_where_sgd_would_hold_some_out(parameters):
-    given = SupportVectorClustering(2.0, nu=0.05, max_iter=100, **parameters).get_params()
-    (low, _), *_, (_, high) = engine_for(given, 0).key_ranges(50_000)
-    assert (low, high) == (0, 2**64)
 
 
 def test_too_many_rows_for_the_exact_solver():
@@ -184,32 +167,6 @@ def test_bridging_joins_along_the_data_and_only_inside():
     # every cluster of the papers' test lies within one cluster of ours
     labels = [engine.labels(engine.seen(X)) for engine in (straight, bridged)]
     assert len(set(zip(*labels, strict=True))) == straight.rule.n_clusters
-
-
-@pytest.mark.parametrize("parameters", IN_MEMORY)
-def test_tables_in_memory_have_no_bridges(parameters):
-    engine = fitted(moons(400), gamma=8.0, nu=0.05, **parameters)
-    assert len(engine.vertices) == len(engine.equilibria)
-
-
-def test_rows_take_the_label_of_the_nearest_centre():
-    given = {"gamma": 1.0, "nu": 0.05, "solver": "exact", "labelling": "balls"}
-    fine = fitted(blobs(), ball_radius=1.0, **given)
-    assert len(fine.points) < 60
-    coarse = fitted(blobs(), ball_radius=3.0, **given)
-    assert 3 <= len(coarse.points) < len(fine.points)
-    Z = fine.seen(blobs())
-    near = ((Z[:, None] - fine.clusters.points) ** 2).sum(axis=2).argmin(axis=1)
-    assert (fine.labels(Z) == fine.clusters.cluster[near]).all()
-
-
-def test_another_seed_has_other_balls():
-    given = {"gamma": 0.3, "nu": 0.05, "solver": "exact", "labelling": "balls"}
-    a, b = (fitted(blobs(), seed, **given) for seed in (0, 1))
-    points = [engine.original(engine.points) for engine in (a, b)]
-    assert points[0].shape != points[1].shape or (points[0] != points[1]).any()
-    labels = [engine.labels(engine.seen(blobs())) for engine in (a, b)]
-    assert adjusted_rand_score(*labels) == 1.0
 
 
 # --- a stream

@@ -9,9 +9,7 @@ from distsvc.models.support_vector.boundary.labelling import (
     CLIMB_TOLERANCE,
     SEGMENT_TOLERANCE,
     DecisionFunction,
-    climb,
     components,
-    merge_equilibria,
 )
 from tests import reference
 
@@ -57,15 +55,6 @@ def test_bounds_rule_out_no_pair_that_is_connected(table, monkeypatch):
     assert len(V) > 400
     assert slow.max() >= 1
     assert same_parts(found, slow)
-
-
-def test_vertices_are_the_rows_inside_without_repetitions():
-    X = TABLES["moons"](200).astype(np.float32)
-    f = trained(X, 5.0, 0.2)
-    V = in_memory.inside_rows(f, np.concatenate([X, X[:50]]))
-    expected = np.unique(X[f(X) >= -1e-5], axis=0)
-    np.testing.assert_array_equal(V, expected)
-    assert 150 <= len(V) < 180  # the share nu outside, and vectors on the boundary inside
 
 
 def test_where_nothing_is_inside_the_highest_row_is():
@@ -115,20 +104,3 @@ def test_twin_climb_together(radius):
     )
     found = in_memory.climb_together(f, X, radius)
     np.testing.assert_allclose(found, slow, atol=0.02)
-
-
-def test_without_merging_all_reach_the_equilibria_of_a_climb():
-    f, X = function(), points(100)
-    E, member = merge_equilibria(f, climb(f, X))
-    F, other = merge_equilibria(f, in_memory.climb_together(f, X, 1e-6))
-    assert len(E) == len(F) > 3
-    np.testing.assert_allclose(E[member], F[other], atol=1e-2)
-
-
-def test_equilibria_within_the_merge_radius_are_one():
-    f = DecisionFunction(np.array([[-2.0, 2.0], [0.0, 0.0]], np.float32), np.ones(2, "f4"), 0.5)
-    X = np.array([[-2.5, 0.0], [2.5, 0.0], [2.0, 1.0]], np.float32)
-    assert len(np.unique(in_memory.climb_together(f, X, 3.9).round(2), axis=0)) == 2
-    together = in_memory.climb_together(f, X, 4.5)
-    assert len(np.unique(together, axis=0)) == 1
-    np.testing.assert_allclose(np.abs(together[0]), [2.0, 0.0], atol=0.1)

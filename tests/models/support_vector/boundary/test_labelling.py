@@ -44,13 +44,6 @@ def test_the_decision_function():
 # --- nearest points
 
 
-@pytest.mark.parametrize("m", [1, 32, 33, 500])
-@pytest.mark.parametrize("d", [1, 3, 8])
-def test_nearest_is_the_nearest_of_all(m, d):
-    points, X = rows(m, d, seed=m), rows(200, d, spread=3.0)
-    assert (Nearest(points)(X) == reference.nearest_point(X, points)).all()
-
-
 @settings(deadline=None, max_examples=50)
 @given(st.integers(1, 300), st.integers(1, 4), st.booleans(), st.integers(0, 2**32 - 1))
 def test_nearest_cluster_is_that_of_the_nearest_point(m, k, apart, seed):
@@ -154,13 +147,6 @@ def test_end_points_are_merged_within_a_hundredth_of_sigma():
     np.testing.assert_allclose(E[member[[0, 2, 4]]], f.S.T, atol=1e-3)
 
 
-def test_modes_that_are_close_but_distinct_stay_so():
-    f = modes((-1.2, 0), (1.2, 0))  # two vectors have two modes when more than 2 sigma apart
-    E, member = labelling.merge_equilibria(f, labelling.climb(f, rows(50)))
-    assert len(E) == 2
-    assert set(member) == {0, 1}
-
-
 def test_saddles_are_left():
     f = modes((-2, 0), (2, 0))
     saddle = np.array([[0.0, 1.0], [0.0, -3.0]], np.float32)  # trajectories along the ridge's line
@@ -213,17 +199,6 @@ def test_skipping_pairs_does_not_change_components(seed, total, monkeypatch):
     assert partition(labelling.components(found, n)) == partition(expected)
 
 
-def test_a_segment_that_leaves_the_domain_does_not_connect():
-    f = modes((0, 0), (1.5, 0), (30, 0))
-    E = f.S.T.copy()
-    assert labelling.connected_pairs(f, E, 0, 20).tolist() == [[1, 0]]
-    assert labelling.components(np.array([[1, 0]]), 3).tolist() == [0, 0, 1]
-
-
-def test_components_without_pairs():
-    assert labelling.components(np.zeros((0, 2), np.int64), 3).tolist() == [0, 1, 2]
-
-
 # --- clusters
 
 
@@ -241,14 +216,6 @@ def test_the_largest_cluster_comes_first():
     assert clusters.n_clusters == 3
     near = Nearest(clusters.points)(E + np.float32(0.1))
     assert clusters.cluster[near].tolist() == [1, 2, 0]
-
-
-def test_joined_equilibria_are_one_cluster():
-    f = modes((0, 0), (10, 0), (20, 0))
-    E = f.S.T.copy()
-    clusters, labels = Clusters.from_equilibria(f, E, np.arange(3), E, np.array([0, 1, 0]), E)
-    assert labels.tolist() == [0, 1, 0]
-    assert clusters.n_clusters == 2
 
 
 def test_equilibria_outside_the_domain_are_no_clusters():

@@ -1,6 +1,5 @@
 """The published variant beside a naive program of the papers' pseudo code, on one stream."""
 
-import itertools
 import warnings
 
 import numpy as np
@@ -109,19 +108,6 @@ def test_epsilon_stays_and_an_empty_boundary_is_an_error():
         fitted(TABLES["moons"], epsilon=1e-9)
 
 
-def test_the_level_stays_1_where_f_is_below_0_everywhere():
-    X = TABLES["blobs"]
-    assert fitted(X, C=0.5, epsilon=1.0).decision_function(X).max() < 0.0
-
-
-def test_boundary_rows_below_0_keep_a_cluster():
-    """With f < 0 everywhere no equilibrium is joined to another: each is a cluster."""
-    X = TABLES["blobs"]
-    model = fitted(X, gamma=8.0, C=0.5, epsilon=1.0)
-    assert model.n_clusters_ == len(model.equilibria_) > 3
-    assert (model.equilibrium_labels_ >= 0).all()
-
-
 @pytest.mark.parametrize("strategy", ["project-nearest", "project-random"])
 def test_projections_are_on_the_span(strategy):
     """The residue of a projection is orthogonal to all vectors that it is projected on."""
@@ -138,13 +124,6 @@ def test_projections_are_on_the_span(strategy):
     np.testing.assert_allclose(after[moved], before[moved], rtol=1e-9)
     square = reference.squared_norm(X[1:7], descent.counts, 0.3)
     assert descent._square == pytest.approx(square, rel=1e-9)
-
-
-def test_rows_are_drawn_with_replacement_and_uniformly():
-    drawn = np.array(list(itertools.islice(drawn_rows(50, 0), 100_000)))
-    counts = np.bincount(drawn, minlength=50)
-    assert counts.min() > 0.9 * 2000
-    assert len(set(drawn[:50].tolist())) < 50
 
 
 def test_the_average_begins_with_the_first_iterate():

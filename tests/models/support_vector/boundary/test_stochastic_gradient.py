@@ -9,7 +9,6 @@ from distsvc.models.support_vector.boundary.stochastic_gradient import (
     STRATEGIES,
     StochasticGradient,
 )
-from tests import reference
 
 LOADERS = {"iris": load_iris, "wine": load_wine, "breast_cancer": load_breast_cancer}
 
@@ -55,27 +54,6 @@ def test_without_budget_it_nears_the_optimum(name, nu):
     assert (1 - 1e-5) * best <= found <= 1.01 * best
 
 
-@pytest.mark.parametrize("name", LOADERS)
-@pytest.mark.parametrize("maintenance", ["merge", "project-nearest"])
-def test_with_a_budget_it_stays_near_the_optimum(name, maintenance):
-    X = bundled(name)
-    gamma = 2.0 / X.shape[1]
-    C, _ = penalty(X, gamma, 0.5)
-    best = optimum(X, gamma, C)[0]
-    descent = trained(X, gamma, C, budget=100, maintenance=maintenance)
-    assert descent.n_vectors == 100 or name == "iris"
-    assert (1 - 1e-5) * best <= descent.objective(X.astype(np.float32)) <= 1.1 * best
-
-
-def test_the_objective_is_that_of_the_paper():
-    X = rows(60)
-    descent = trained(X, 0.5, 8.0, epochs=2, budget=15)
-    V, a = descent.vectors.T, descent.coefficients
-    margins = reference.weighted_sums(X, V.T, a, 0.5)
-    expected = reference.squared_norm(V, a, 0.5) / 2 + 8.0 * np.maximum(0, 1 - margins).mean()
-    assert descent.objective(X) == pytest.approx(expected, rel=1e-5)
-
-
 @pytest.mark.parametrize("budget", [None, 1, 20, 1000])
 @pytest.mark.parametrize("maintenance", STRATEGIES)
 def test_blocks_may_be_cut_anywhere(budget, maintenance):
@@ -95,15 +73,6 @@ def test_blocks_may_be_cut_anywhere(budget, maintenance):
     assert whole.n_vectors <= (budget or 300)
 
 
-def test_coefficients_are_c_over_t_for_every_hit():
-    X = rows(100)
-    descent = trained(X, 1.0, 5.0, epochs=3)
-    hits = descent.coefficients * 300 / 5.0
-    np.testing.assert_allclose(hits, np.round(hits), rtol=1e-12)
-    assert round(hits.sum()) == descent.n_hits
-    assert descent.coefficients.sum() <= 5.0
-
-
 @pytest.mark.parametrize("skipped", [0, 40])
 def test_the_average_is_that_of_all_iterates(skipped):
     X = np.tile(rows(40), (3, 1))
@@ -118,28 +87,3 @@ def test_the_average_is_that_of_all_iterates(skipped):
             total[: last.n_vectors] += last.coefficients
     expected = total[: last.n_vectors] / (120 - skipped)
     np.testing.assert_allclose(mean.coefficients, expected, rtol=1e-10, atol=1e-14)
-
-
-def test_the_papers_rule_stops_for_good():
-    descent = StochasticGradient(2, 1.0, 2.0, budget=10, theta=0.01)
-    descent.feed(rows(1000))
-    assert descent.stopped
-    steps = descent.n_steps
-    assert steps <= 1.42 * 2.0 / 0.01
-    descent.feed(rows(10))
-    assert descent.n_steps == steps
-
-
-def test_a_block_without_rows_changes_nothing():
-    descent = StochasticGradient(2, 1.0, 2.0)
-    descent.feed(np.zeros((0, 2), np.float32))
-    assert descent.n_steps == descent.n_vectors == 0
-    assert descent.vectors.shape == (2, 0)
-
-
-def test_random_projections_follow_the_seed():
-    X = rows(300)
-    kwargs = {"budget": 20, "maintenance": "project-random", "projection_size": 2}
-    found = [trained(X, 1.0, 50.0, epochs=1, seed=s, **kwargs).coefficients for s in (1, 1, 2)]
-    assert (found[0] == found[1]).all()
-    assert found[0].shape != found[2].shape or (found[0] != found[2]).any()

@@ -9,7 +9,6 @@ from sklearn.metrics import adjusted_rand_score
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction
 from distsvc.models.support_vector.level_tree import consensus
 from distsvc.models.support_vector.level_tree.consensus import (
-    VOTE_ROWS,
     elect,
 )
 from distsvc.models.support_vector.level_tree.proposals import (
@@ -136,28 +135,6 @@ def test_the_majority_wins():
     assert answer.rival == consensus.Rival(2, answer.candidates[0]["standing"])
 
 
-def test_what_stands_low_is_one_cluster(monkeypatch):
-    # each tree keeps another centre apart, so no two agree
-    weak = [
-        tree_of([z, 0.0, 0.0], order) for z, order in [(1.4, (0, 1, 2, 3)), (1.3, (0, 2, 1, 3))]
-    ]
-    weak.append(tree_of([1.2, 0.0, 0.0], (0, 3, 1, 2)))
-    monkeypatch.setattr(consensus, "STANDING_OF_MANY", 1e9)
-    X = pilot()[0]
-    wide = np.concatenate([X, np.zeros((len(X), 2), np.float32)], axis=1)
-    standing = elected(weak).standing
-    assert standing > 0.0
-    for least, k in ((0.9 * standing, 2), (1.1 * standing, 1)):
-        found = elect(weak, VoteRows(wide), 400, 400, least_standing=least)
-        assert found.n_clusters == k
-        assert found.standing == pytest.approx(standing)
-        assert any(row["winner"] for row in found.candidates) == (k == 2)
-        assert any(found.supporters) == (k == 2)
-        monkeypatch.setattr(consensus, "FLAT_STANDING", 20.0 * least)
-        assert elect(weak, VoteRows(X), 400, 400).n_clusters == k
-        assert elect(weak, VoteRows(X), 400, 400, 2).n_clusters == 2
-
-
 def grid_of_centres(side, weights=None):
     """Return the tree of side^2 centres, all splits clear, and rows about these."""
     weights = np.ones(side**2) if weights is None else weights
@@ -200,15 +177,6 @@ def test_one_cluster_agrees_the_less_the_nearer_a_winner_came(monkeypatch):
     assert agreement[1] == pytest.approx(0.5)
     assert agreement[2] > 0.99
     assert elected([tree_of([0.9, 0.5, 0.1])] * 3).agreement == 1.0
-
-
-def test_many_clusters_in_the_plane_may_stand_lower(monkeypatch):
-    tree, X = grid_of_centres(4)
-    standing = elect([tree] * 2, VoteRows(X), 480, 480).standing
-    monkeypatch.setattr(consensus, "FLAT_STANDING", 1e9)
-    for times, k in ((0.9, 16), (1.1, 1)):
-        monkeypatch.setattr(consensus, "STANDING_OF_MANY", times * 16 * standing)
-        assert elect([tree] * 2, VoteRows(X), 480, 480).n_clusters == k
 
 
 def test_a_candidate_of_more_clusters_may_reach_its_lower_minimum_alone(monkeypatch):
@@ -256,21 +224,6 @@ def test_a_tree_makes_few_proposals():
     assert len(proposals([falling], 1.0, VoteRows(X))) == 2 * PROPOSALS
 
 
-def test_only_the_first_rows_vote():
-    X = pilot(3 * VOTE_ROWS)[0]
-    trees = [tree_of([9.0, 0.1, 0.0]), tree_of([9.0, 8.0, 7.0])]
-    found = [elect(trees, VoteRows(rows), 400, 400) for rows in (X, X[:VOTE_ROWS])]
-    whole, part = ([row["votes"] for row in answer.candidates] for answer in found)
-    assert whole == part
-
-
-def test_the_order_of_the_models_only_decides_between_equals():
-    trees = [tree_of([9.0, 0.1, 0.0])] * 2 + [tree_of([9.0, 8.0, 7.0])] * 3
-    forth, back = elected(trees), elected(trees[::-1])
-    assert (forth.n_clusters, forth.support) == (back.n_clusters, back.support)
-    assert forth.supporters == back.supporters[::-1]
-
-
 def test_a_deep_split_is_proposed_though_others_are_more_significant():
     # all splits are equally significant, one of them is far deeper
     tree = tree_of([9.0, 8.0, 7.0], depths=(0.2, 2.7, 0.1))
@@ -283,26 +236,6 @@ def test_a_deep_split_is_proposed_though_others_are_more_significant():
     assert kept[4].weight == pytest.approx(np.log(3.5 / 0.5) + DEPTH_WEIGHT * 0.1)
 
 
-def test_a_deep_split_that_is_not_significant_is_not_proposed():
-    tree = tree_of([0.9, 0.5, 0.1], depths=(2.0, 2.0, 2.0))
-    assert proposals([tree], 1.0, VoteRows(pilot()[0])) == []
-    assert proposals([tree], 0.5, VoteRows(pilot()[0])) == []
-
-
-def test_a_cut_through_a_cluster_stands_lower():
-    X = np.random.default_rng(0).normal(size=(1000, 2)).astype(np.float32)
-    X[:500] += 20.0
-    rows = VoteRows(X)
-    between, through = (X[:, 0] > 10).astype(int), (X[:, 1] > np.median(X[:, 1])).astype(int)
-    chance = np.random.default_rng(1).integers(0, 2, 1000)
-    assert rows.separated(between) == 0.0
-    assert rows.separated(through) == 0.0  # the median of the second feature lies between them, too
-    halves = np.where(X[:, 0] > 10, X[:, 1] > 20.0, X[:, 1] > 0.0).astype(int)
-    assert 0.03 < rows.separated(halves) < 0.3
-    assert rows.separated(chance) == pytest.approx(1.0, abs=0.05)
-    assert rows.separated(np.zeros(1000, int)) == 0.0
-
-
 def test_separated_is_the_share_of_near_pairs_over_that_of_all_pairs():
     rng = np.random.default_rng(3)
     X, labels = rng.normal(size=(60, 3)).astype(np.float32), rng.integers(0, 3, 60)
@@ -312,18 +245,6 @@ def test_separated_is_the_share_of_near_pairs_over_that_of_all_pairs():
     near = np.argsort(distance, axis=1)[:, :10]
     expected = np.take_along_axis(apart, near, axis=1).mean() / apart.mean()
     assert VoteRows(X).separated(labels) == pytest.approx(expected)
-
-
-def test_two_rows_have_one_neighbour_each():
-    assert VoteRows(np.eye(2, dtype=np.float32)).separated(np.array([0, 1])) == 2.0
-
-
-@pytest.mark.parametrize("k", [1, 2, 3, 4])
-def test_a_number_of_clusters_is_kept_whatever_the_splits_are(k):
-    trees = [tree_of([9.0, 0.1, 0.0]), tree_of([9.0, 8.0, 7.0])]
-    answer = elected(trees, n_clusters=k)
-    assert answer.n_clusters == k
-    assert [row["n_clusters"] for row in answer.candidates] == [k]
 
 
 def test_more_clusters_than_any_tree_has_are_as_many_as_there_are():
@@ -421,17 +342,6 @@ def test_a_change_that_some_models_can_not_see():
         assert (answer.n_clusters, answer.last.n_clusters) == (4, 3)
         assert answer.agreement >= 0.9
         assert answer.clear == clear
-
-
-def test_a_clear_change_is_seen():
-    """A cluster has split, and all models say so."""
-    trees = [tree_of([9.0, 8.0, 7.0]) for _ in range(6)]
-    answer = elected_after(trees, before((0, 1)))
-    assert (answer.n_clusters, answer.clear) == (4, True)
-    assert (answer.last.n_clusters, answer.likeness) == (3, 1.0)
-    assert adjusted_rand_score(labels_of(answer.last, trees), before((0, 1))) == 1.0
-    alone = elected(trees)
-    assert (answer.candidates, answer.standing) == (alone.candidates, alone.standing)
 
 
 def test_what_is_nearly_as_good_changes_nothing():

@@ -74,44 +74,6 @@ def test_the_scatter_of_near_rows_is_that_of_all_pairs_of_them(n, p):
     np.testing.assert_allclose(near_scatter(rows), near_scatter_slowly(rows), rtol=1e-10)
 
 
-@pytest.mark.parametrize("d", [4, 20, 40])
-def test_few_columns_have_principal_components(d):
-    X, _ = rows_about_centres(d=d, wide=2)
-    found = np.abs(leading_directions(X) @ principal(X).T)
-    np.testing.assert_allclose(found, np.eye(min(d, MOST_COMPONENTS)), atol=1e-3)
-
-
-def test_columns_of_rare_values_have_principal_components():
-    random = np.random.default_rng(0)
-    X = np.where(random.random((2000, 50)) < 0.02, random.normal(size=(2000, 50)), 0.0)
-    X = (X / X.std(axis=0)).astype(np.float32)
-    found = np.abs(leading_directions(X) @ principal(X).T)
-    np.testing.assert_allclose(found, np.eye(MOST_COMPONENTS), atol=1e-3)
-
-
-@pytest.mark.parametrize("X", [np.zeros((50, 60)), np.repeat(np.eye(60), 8, axis=0)])
-def test_where_near_rows_are_equal_there_are_principal_components(X):
-    found = leading_directions(X.astype(np.float32))
-    np.testing.assert_allclose(found @ found.T, np.eye(MOST_COMPONENTS), atol=1e-5)
-
-
-@pytest.mark.parametrize("n", [2, 5, 30])
-def test_fewer_rows_than_columns_are_no_obstacle(n):
-    X = np.random.default_rng(n).normal(size=(n, 60)).astype(np.float32)
-    found = leading_directions(X)
-    assert found.shape == (MOST_COMPONENTS, 60)
-    assert np.isfinite(found).all()
-
-
-def test_the_sign_and_the_unit_of_columns_change_no_view():
-    X, _ = rows_about_centres()
-    found, other = leading_directions(X), leading_directions(-X)
-    np.testing.assert_allclose(found, other, atol=1e-3)
-    small = leading_directions(X * np.float32(2.0**-10))
-    np.testing.assert_allclose(small, found, rtol=1e-3, atol=1e-4)
-    assert (found[np.arange(len(found)), np.abs(found).argmax(axis=1)] > 0).all()
-
-
 def test_placed_rows_have_the_coordinates_that_they_were_placed_by():
     X, _ = rows_about_centres()
     found = leading_directions(X)

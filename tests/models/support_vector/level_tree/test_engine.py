@@ -5,14 +5,11 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
-from sklearn.metrics import adjusted_rand_score
 
 from distsvc import SupportVectorClustering
 from distsvc.models.rows import sampling
 from distsvc.models.support_vector.engines import engine_for
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
-
-GRANULARITIES = ("coarse", "default", "fine")
 
 
 def blobs(n=300, d=2):
@@ -91,19 +88,6 @@ def test_the_steps_of_a_job_are_those_of_fit(d, parameters):
     assert facts["n_clusters"] == model.n_clusters_ == engine.rule.n_clusters
 
 
-def test_the_winner_is_one_of_the_models():
-    engine = fitted(blobs())
-    assert engine.gamma in {member.gamma for member in engine.ensemble.members}
-    facts = engine.fitted_facts()
-    assert (facts["n_clusters"], facts["n_models"], facts["n_components"]) == (4, 3, 2)
-
-
-def test_the_models_take_at_most_max_iter_rows():
-    engine, _ = begun(blobs(), max_iter=100)
-    assert engine.key_ranges(400) == [(0, 2**62)]
-    assert engine.key_ranges(50) == [(0, 2**64)]
-
-
 def test_a_cut_is_of_any_rows():
     X = blobs()
     engine = fitted(X)
@@ -112,25 +96,6 @@ def test_a_cut_is_of_any_rows():
     assert (labels[:50] == again).all()
     assert set(labels) == {0, 1}
     assert engine.rule.n_clusters == 4  # a cut changes nothing
-
-
-@pytest.mark.parametrize("granularity", GRANULARITIES)
-@pytest.mark.parametrize(("k", "d"), [(2, 1), (3, 2), (10, 2), (3, 6), (50, 10)])
-def test_few_points_of_many_rows_each_are_clusters(k, d, granularity):
-    random = np.random.default_rng(k)
-    which = random.permutation(np.repeat(np.arange(k), 100))
-    fit = quiet_fit(random.normal(size=(k, d))[which], granularity=granularity)
-    assert adjusted_rand_score(which, fit.labels_) == 1.0
-    assert fit.n_clusters_ == k
-    assert fit.notes_ == []
-
-
-def test_few_points_among_other_rows():
-    random = np.random.default_rng(0)
-    points = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    X = np.vstack([np.repeat(points, 200, axis=0), random.normal(size=(10, 2))])
-    fit = quiet_fit(X)
-    assert adjusted_rand_score(np.repeat(np.arange(3), 200), fit.labels_[:600]) == 1.0
 
 
 def test_a_grid_of_rounded_values_is_not_as_many_clusters():

@@ -8,13 +8,11 @@ from distsvc.models.support_vector.level_tree import ensemble
 from distsvc.models.support_vector.level_tree.directions import MOST_COMPONENTS
 from distsvc.models.support_vector.level_tree.ensemble import (
     EFFORTS,
-    SUBSPACES,
     Ensemble,
     Member,
     least_mass,
     make_ensemble,
     rows_of_sample,
-    steps_of_member,
 )
 
 
@@ -88,17 +86,6 @@ def test_of_more_features_the_leading_components(d, expected):
         assert min(abs(octave - o) for o in EFFORTS["default"].octaves_in_subspaces) < 1e-9
 
 
-@pytest.mark.parametrize("d", [2, 4, 9, 40])
-def test_more_effort_is_more_models(d):
-    X = pilot(d)
-    fast, default, thorough = (
-        plan_of(X, effort=effort) for effort in ("fast", "default", "thorough")
-    )
-    assert len(fast.members) < len(default.members) < len(thorough.members)
-    assert set(fast.members) <= set(default.members) <= set(thorough.members)
-    assert set(SUBSPACES) >= set(sizes(default)) - {min(d, MOST_COMPONENTS)}
-
-
 @pytest.mark.parametrize("d", [2, 9, 40])
 def test_given_gammas_are_one_model_each_of_all_features(d):
     X = pilot(d)
@@ -111,23 +98,6 @@ def test_c_budget_and_steps_are_those_given():
     plan = plan_of(pilot(9), C=13.0, budget=77, maintenance="removal", max_iter=123, seed=5)
     assert {member.C for member in plan.members} == {13.0}
     assert (plan.budget, plan.maintenance, plan.steps, plan.seed) == (77, "removal", 123, 5)
-
-
-@pytest.mark.parametrize(
-    ("n_rows", "steps"),
-    [(1, 500), (8, 4_000), (800, 4_000), (1_000, 5_000), (4_000, 20_000), (10**9, 20_000)],
-)
-def test_a_small_table_has_fewer_steps(n_rows, steps):
-    assert steps_of_member(n_rows, 10**9) == steps
-    assert steps_of_member(n_rows, 100) == 100
-
-
-def test_a_constant_feature_is_no_obstacle():
-    X = pilot(5)
-    X[:, 2] = 0.0
-    plan = plan_of(X)
-    assert all(0.0 < member.gamma < np.inf for member in plan.members)
-    np.testing.assert_allclose(plan.components[:4, 2], 0.0, atol=1e-6)
 
 
 def test_a_plan_survives_being_written_as_plain_values():
@@ -190,16 +160,6 @@ def test_steps_are_neither_more_nor_fewer_than_planned(monkeypatch):
     fed.clear()
     growing(pilot(2, n=900))(0)
     assert sum(fed) == 4500
-
-
-def test_a_tiny_table_is_passed_over_so_often_and_no_more(monkeypatch):
-    passes = set()
-    order = sampling.epoch_order
-    monkeypatch.setattr(
-        sampling, "epoch_order", lambda seed, e, *rest: (passes.add(e), order(seed, e, *rest))[1]
-    )
-    growing(pilot(2, n=2))(1)
-    assert len(passes) == ensemble.PASSES
 
 
 # --- which rows test the splits

@@ -1,4 +1,3 @@
-import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -68,12 +67,6 @@ def test_every_granularity_has_its_answer():
     assert z == pytest.approx([6.0, 3.0, 3.0 * 10**0.5])
 
 
-@pytest.mark.parametrize("n_rows", [2, 420, 3000])
-def test_few_rows_have_one_answer(n_rows):
-    answers = level_sets([tree_of([9.0, 8.0])], n_rows).answers
-    assert answers["coarse"] is answers["default"] is answers["fine"]
-
-
 # --- the boundary
 
 
@@ -108,26 +101,7 @@ def test_cuts():
     assert levels.kept_by(-1.0, None).sum() == 1  # everything is one component
 
 
-def test_a_cut_does_not_depend_on_what_was_asked_before():
-    trees = [tree_of([9.0, 8.0]), tree_of([2.0, 1.5], order=(1, 0, 2))]
-    asked, alone = level_sets(trees), level_sets(trees)
-    for k in (3, 1, 2):
-        assert asked.cut(k).answer.n_clusters == k
-    assert asked.cut(2) is asked.cut(2)
-    again = pickle.loads(pickle.dumps(asked))
-    for levels in (asked, again):
-        assert levels.cut(2).answer.candidates == alone.cut(2).answer.candidates
-        assert levels.cut(2).answer.kept.tolist() == alone.cut(2).answer.kept.tolist()
-        assert levels.answer.candidates == alone.answer.candidates
-
-
 # --- doubts
-
-
-def test_a_clear_answer_has_no_doubts():
-    levels = level_sets([tree_of([9.0, 8.0])] * 3)
-    assert levels.unclear == 0.0
-    assert levels.doubts() == []
 
 
 def test_low_support_is_said():
@@ -152,12 +126,6 @@ def test_answers_that_differ_widely_are_said():
     assert doubt.endswith("1 (coarse), 3 (default), 3 (fine)")
     levels = level_sets([tree_of([30.0, 8.0])] * 3, n_rows=10**6)
     assert [answer.n_clusters for answer in levels.answers.values()] == [2, 3, 3]
-    assert levels.doubts() == []
-
-
-def test_one_cluster_has_no_low_support():
-    levels = level_sets([tree_of([0.0, 0.0])] * 3)
-    assert levels.answer.n_clusters == 1
     assert levels.doubts() == []
 
 

@@ -93,18 +93,6 @@ def test_a_saddle_is_the_lowest_point_looked_at_on_its_joint(tree):
 
 
 @settings(deadline=None, max_examples=60)
-@given(trees, st.data())
-def test_there_are_as_many_parts_as_kept_branches(tree, data):
-    kept = np.array(data.draw(st.lists(st.booleans(), min_size=len(tree.births), max_size=99)))
-    kept = kept[: tree.n_branches] | (tree.parents < 0)
-    part = tree.parts(kept)
-    assert set(part) == set(range(int(kept.sum())))
-    # each kept branch's joint leads from one part to another, and no other edge does
-    apart = part[tree.edges[:, 0]] != part[tree.edges[:, 1]]
-    assert set(np.flatnonzero(apart)) == set(tree.joints[kept & (tree.parents >= 0)])
-
-
-@settings(deadline=None, max_examples=60)
 @given(trees, st.floats(0.0, 1.0), st.sampled_from([1.0, 5.0, 20.0]), st.integers(0, 99))
 def test_a_level_leaves_the_components_of_the_graph_above_it(tree, share, least_mass, seed):
     X = rows(d=len(tree.S), seed=seed)
@@ -122,44 +110,10 @@ def test_a_level_leaves_the_components_of_the_graph_above_it(tree, share, least_
     assert len(set().union(*owners)) == len(massive)
 
 
-def test_the_spanning_tree_is_as_good_as_the_whole_graph():
-    f = decision(60, gamma=2.0)
-    tree = LevelTree.grow(f, rows(), 1.0)
-    V = f.S.T.copy()
-    pairs = neighbours(V)
-    start, end = V[pairs[:, 0]], V[pairs[:, 1]]
-    points = start + np.array([0.0, *EDGE_PLACES, 1.0])[:, None, None] * (end - start)
-    heights = np.min([f.sums(p.astype(np.float32)) for p in points], axis=0)
-    for level in np.quantile(tree.heights, [0.1, 0.4, 0.7, 0.95]):
-        whole = reference.level_components(tree.heights, pairs, heights, level)
-        # a float32 ulp of a middle point must not decide
-        if np.abs(heights - level).min() > 1e-5:
-            spanning = reference.level_components(
-                tree.heights, tree.edges, tree.edge_heights, level
-            )
-            assert spanning == whole
-
-
-def test_one_support_vector():
-    tree = with_z(grown(b=1), rows())
-    assert tree.n_branches == 1
-    assert tree.masses.tolist() == [1.0]
-    assert tree.z.tolist() == [np.inf]
-    assert tree.parts(tree.most_significant(5)).tolist() == [0]
-    assert tree.components_at(1e9).tolist() == tree.components_at(0.0).tolist() == [True]
-
-
 def test_support_vectors_without_rows_are_branches_of_none():
     tree = LevelTree.grow(decision(), rows()[:0], 5.0)
     assert tree.n_branches == 1
     assert tree.masses.tolist() == [0.0]
-
-
-def test_equal_support_vectors_are_joined():
-    S = np.ones((2, 30), np.float32)
-    tree = LevelTree.grow(DecisionFunction(S, np.full(30, 0.1, np.float32), 1.0), rows(), 5.0)
-    assert tree.n_branches == 1
-    assert (tree.edge_heights == tree.heights[0]).all()
 
 
 # --- significance
@@ -193,12 +147,6 @@ def test_a_share_of_the_rows_stands_for_all():
     others = tree.parents >= 0
     expected = significance(tree, X[:500], 2000)
     np.testing.assert_allclose(tree.tested(sums, 2000).z[others], expected, rtol=1e-4)
-
-
-def test_without_rows_nothing_is_significant():
-    tree = grown(least_mass=5.0)
-    tree = tree.tested(tree.no_differences(), 1)
-    assert set(tree.z[tree.parents >= 0]) == {0.0}
 
 
 def test_the_most_significant_are_kept():
@@ -297,10 +245,3 @@ def test_the_cut_at_level_0_is_the_papers_labelling(data, gamma, seed):
     assert inside.mean() > 0.9
     assert cut.max() + 1 == papers.n_clusters_
     assert adjusted_rand_score(cut[inside], papers.labels_[inside]) == 1.0
-
-
-@pytest.mark.parametrize("n_values", [3, 4, 5])
-def test_no_edge_over_a_lattice_joins_its_ends(n_values):
-    x = np.random.default_rng(0).integers(0, n_values, 2000)
-    labels = SupportVectorClustering(random_state=0).fit_predict(x[:, None].astype(float))
-    assert adjusted_rand_score(x, labels) == 1.0
