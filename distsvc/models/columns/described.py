@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from distsvc.models.columns.maps import AS_FOUND, GivenColumn
+import numpy as np
+
+from distsvc.models.columns.maps import AS_FOUND, ON_GRID, GivenColumn, NumberMap
 from distsvc.models.columns.model import (
     ZERO_INFLATED,
     CategoryColumn,
@@ -83,7 +85,7 @@ def _number(column: NumberColumn, given: GivenColumn) -> ColumnDescription:
         "ordinal": f"{len(of.values)} values, of which only the order counts",
         "continuous": "most values differ",
         "count": "whole numbers",
-        "rounded": f"rounded to {of.step:.6g}",
+        "rounded": _rounding(of),
     }[kind]
     scale = "" if kind == "ordinal" else SCALE_WORDS[of.scale]
     if given.kind:
@@ -91,3 +93,12 @@ def _number(column: NumberColumn, given: GivenColumn) -> ColumnDescription:
     if scale and of.scale != "identity":
         reason += f"; the {scale} fits them best"
     return ColumnDescription(kind, scale, reason)
+
+
+def _rounding(of: NumberMap) -> str:
+    """Return the step of repeated values in words: only multiples of a step are rounded to it."""
+    step = f"{of.step:.6g}"
+    places = (of.values - of.low) / float(step) if of.step else of.values
+    if (np.abs(places - places.round()) <= ON_GRID).all():
+        return f"rounded to {step}"
+    return f"values repeat, most often {step} apart"

@@ -30,6 +30,24 @@ def model_of(names):
     return ColumnModel.of(X, np.zeros(len(names), bool))
 
 
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        (1e5 + np.random.default_rng(0).integers(0, 300, N) / 100.0, "rounded to 0.01"),
+        (2.0 * np.random.default_rng(0).integers(-50, 50, N), "rounded to 2"),
+        (
+            np.random.default_rng(1).normal(0.0, 99.0, 400)[np.arange(N) % 400],
+            "values repeat, most",
+        ),
+    ],
+)
+def test_only_multiples_of_a_step_are_rounded(values, reason):
+    model = ColumnModel.of(values[:, None].astype(float), np.zeros(1, bool))
+    (found,) = described(model, ["x"])
+    assert found.kind == "rounded"
+    assert found.reason.startswith(reason)
+
+
 @pytest.mark.parametrize("name", columns())
 def test_kinds_and_scales(name):
     _, kind, scale = columns()[name]
