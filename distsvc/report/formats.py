@@ -81,8 +81,10 @@ def listed(parts: Sequence[object], most: int = sys.maxsize) -> str:
 
 
 def first_clause(text: str, length: int) -> str:
-    """Return the first clause of a text, cut to a length."""
-    return one_line(re.split(r"; |: these |: row | \(", text, maxsplit=1)[0], length)
+    """Return the first clause of a text, cut to a length, with an ellipsis in place of a list."""
+    first = re.split(r"; |: these |: row | \(", text, maxsplit=1)[0]
+    goes_on = re.match(r" \([^)]*\), ", text[len(first) :])
+    return one_line(f"{first}, …" if goes_on else first, length)
 
 
 def percent(share: float) -> str:

@@ -7,6 +7,7 @@ from distsvc.report import formats
 from distsvc.report.formats import (
     compact,
     count,
+    first_clause,
     listed,
     megabytes,
     moment,
@@ -35,6 +36,13 @@ def test_formats():
     ]  # fmt: skip
     assert moment("yesterday") == "yesterday"
     assert moment("2026-08-01T12:34:56") == "2026-08-01 12:34"
+
+
+def test_the_first_clause_of_a_list_has_an_ellipsis():
+    said = "extreme rows: id 7 (total = 5), id 8 (total = 6); ignored while learning"
+    assert first_clause(said, 60) == "extreme rows: id 7, …"
+    assert first_clause("not used: 'id' (an id); see there", 60) == "not used: 'id'"
+    assert first_clause("one thing; another", 60) == "one thing"
 
 
 def test_numbers_of_things():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.parts import ProfileColumn, ProfilePart
@@ -29,8 +29,8 @@ def names(found: Sequence[ProfilePart], columns: range = range(2, 5)) -> dict[in
     """Return the name of each cluster by its label, empty if no column sets it apart.
 
     A name has the first number of `columns` for which no other one says the same in any order.
-    Names that stay equal get ranges. So do words of several names whose ranges lie apart, as two
-    clusters with high values of which one is the higher.
+    Names that stay equal get ranges. So does a high or low column if another name has the same
+    words, and that cluster's values are clearly higher or lower.
     """
     shown: dict[int, Sequence[ProfileColumn]] = {}
     waiting = list(found)
@@ -42,49 +42,70 @@ def names(found: Sequence[ProfilePart], columns: range = range(2, 5)) -> dict[in
         }
         waiting = [one for one in waiting if times[said[one.label]] > 1]
     equal = {one.label: one.columns[: columns.start] for one in waiting}
-    vague = _vague_words([column for each in (shown | equal).values() for column in each])
-    return {label: _name(each, vague) for label, each in shown.items()} | {
+    peers = [column for each in (shown | equal).values() for column in each]
+    return {label: _name(each, peers) for label, each in shown.items()} | {
         label: ", ".join(map(range_words, each)) for label, each in equal.items()
     }
 
 
-def _vague_words(columns: Sequence[ProfileColumn]) -> set[str]:
-    """Return the words that stand for two ranges without a common value."""
-    lows: dict[str, float] = {}
-    highs: dict[str, float] = {}
-    for column in columns:
-        word = words(column)
-        lows[word] = max(lows.get(word, -math.inf), -math.inf if column.low is None else column.low)
-        highs[word] = min(
-            highs.get(word, math.inf), math.inf if column.high is None else column.high
-        )
-    return {word for word in lows if lows[word] > highs[word]}
+def _name(columns: Sequence[ProfileColumn], peers: Sequence[ProfileColumn]) -> str:
+    """Return the name of a cluster; a flag alone does not describe it.
 
-
-def _name(columns: Sequence[ProfileColumn], vague: Collection[str]) -> str:
-    """Return the name of a cluster; a flag alone does not describe it."""
+    `peers` are the columns in the names of all clusters.
+    """
     alone = len(columns) == 1 and columns[0].present is not None
-    each = [range_words(one) if words(one) in vague else words(one) for one in columns]
+    each = [
+        range_words(one)
+        if any(_is_beyond(other, one) for other in peers if other.column == one.column)
+        else words(one)
+        for one in columns
+    ]
     return ", ".join(each) + (", otherwise like the others" if alone else "")
+
+
+def _is_beyond(other: ProfileColumn, column: ProfileColumn) -> bool:
+    """Return True if another cluster in the same words has clearly more extreme values.
+
+    The median of each lies outside the range of the other.
+    """
+    place = _place_word(column)
+    if _place_word(other) != place:
+        return False
+    above, below = _is_above(other, column), _is_above(column, other)
+    return {"high": above, "common": above, "low": below, "rare": below}.get(place, above or below)
+
+
+def _is_above(one: ProfileColumn, other: ProfileColumn) -> bool:
+    if one.low is None or other.high is None:
+        return False
+    return one.inside.median > other.high and other.inside.median < one.low
 
 
 def words(column: ProfileColumn) -> str:
     """Return the place of a cluster in a column in a word or two: "high bytes", "country=DE"."""
-    inside, outside = column.inside, column.outside
     if column.present is not None:
         return _short(column.column) if column.present else f"not {_short(column.column)}"
-    if (frequent := _inner(column.column, *LOG_SHARE)) is not None:
-        return f"{'common' if inside.median >= outside.median else 'rare'} {frequent}"
+    place, frequent = _place_word(column), _inner(column.column, *LOG_SHARE)
+    if frequent is not None:
+        return f"{place} {frequent}"
     name = _short(column.column)
+    return f"{place} {name}" if place else f"{name} {number(column.low or 0.0)}"
+
+
+def _place_word(column: ProfileColumn) -> str:
+    """Return the word for a cluster's place in a column, empty for a category or a single value."""
+    inside, outside = column.inside, column.outside
+    if column.present is not None:
+        return ""
+    if _inner(column.column, *LOG_SHARE) is not None:
+        return "common" if inside.median >= outside.median else "rare"
     if column.low is not None and column.low == column.high:
-        return f"{name} {number(column.low)}"
+        return ""
     if column.low is None or column.high is None:
-        rises = column.high is None
-    elif inside.median > outside.upper or inside.median < outside.lower:
-        rises = inside.median > outside.upper
-    else:
-        return f"medium {name}"
-    return f"{'high' if rises else 'low'} {name}"
+        return "high" if column.high is None else "low"
+    if inside.median > outside.upper or inside.median < outside.lower:
+        return "high" if inside.median > outside.upper else "low"
+    return "medium"
 
 
 def range_words(column: ProfileColumn) -> str:

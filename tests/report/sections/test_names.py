@@ -57,23 +57,33 @@ def test_like_names_have_more_columns_and_then_numbers():
         profile(2, far), profile(3, near),
     ])  # fmt: skip
     assert found == {
-        0: "bytes 18 to 25, high rows, high errors",
+        0: "high bytes, high rows, high errors",
         1: "bytes 8 to 10, high rows, low errors",
         2: "bytes 18 to 25",
         3: "bytes 8 to 10",
     }
 
 
-def test_high_values_of_two_clusters_get_ranges_if_one_is_the_higher():
-    far, near = column(inside=20.0, low=18.0), column(inside=9.0, low=8.0, high=10.0)
+def test_a_high_cluster_gets_a_range_if_another_one_is_higher():
+    far, near = column(inside=20.0, low=18.0), column(inside=9.0, low=8.0, high=19.0)
     wide, rows, errors = column(inside=9.0, low=8.0), column("rows"), column("errors")
     assert names([profile(0, far, rows), profile(1, near, errors)]) == {
-        0: "bytes 18 or more, high rows",
-        1: "bytes 8 to 10, high errors",
+        0: "high bytes, high rows",
+        1: "bytes 8 to 19, high errors",
     }
     assert names([profile(0, far, rows), profile(1, wide, errors)]) == {
         0: "high bytes, high rows",
         1: "high bytes, high errors",
+    }
+    low, lower = (column(inside=x, low=x - 0.1, high=x + 0.1) for x in (0.5, 0.2))
+    assert names([profile(0, low), profile(1, lower, rows)]) == {
+        0: "bytes 0.4 to 0.6",
+        1: "low bytes, high rows",
+    }
+    between = [column(inside=x, low=x - 0.2, high=x + 0.2) for x in (1.5, 2.5)]
+    assert names([profile(0, between[0], rows), profile(1, between[1], errors)]) == {
+        0: "bytes 1.3 to 1.7, high rows",
+        1: "bytes 2.3 to 2.7, high errors",
     }
 
 
