@@ -19,6 +19,7 @@ from distsvc.job.file import parse_job
 from distsvc.models.automatic.engine import stays_as_stored
 from distsvc.models.columns.described import ColumnDescription, described
 from distsvc.models.columns.model import ColumnModel
+from distsvc.models.rows.sentinels import find_sentinels, repeated_columns
 from distsvc.run.drafts.asked_job import default_job
 from distsvc.run.learning.survey import too_few_rows
 from distsvc.run.reporting.columns import plain_description
@@ -28,7 +29,7 @@ from distsvc.storage.places.process import scratch
 from distsvc.storage.rows.blocks import Block, Table
 from distsvc.storage.rows.categories import MOST_LEVELS
 from distsvc.storage.rows.columns import DATE, DATE_AND_TIME, PLAIN_TEXT, truncated
-from distsvc.storage.rows.features import Vector, nominal_columns
+from distsvc.storage.rows.features import Numeric, Vector, nominal_columns
 from distsvc.storage.rows.id_detection import ID_NAME, ROW_NUMBER
 from distsvc.storage.rows.usable import no_values_error, usable_rows
 from distsvc.storage.tables.opening import open_table, read_blocks
@@ -132,6 +133,11 @@ def _preprocess(profile: TableProfile) -> list[str]:
         lines.append(_hint("missing", "median", "or 'drop', which leaves such rows out"))
     else:
         lines.append(_line("missing", "auto", "or 'error', 'drop', 'median'"))
+    if profile.sentinels:
+        values = [int(value) if value.is_integer() else value for value in profile.sentinels]
+        names = sorted({name for found in profile.sentinels.values() for name in found})
+        remark = f"if missing values of {truncated(names, 3)} are stored so"
+        lines.append(_hint("missing_values", values, remark))
     if profile.encodings:
         lines += _comment(
             "Text can be used as categories: 'onehot' for few values, 'frequency' for many:"
@@ -200,6 +206,8 @@ class TableProfile:
         Columns that look like known classes.
     incomplete : list of str
         Columns with missing values.
+    sentinels : dict of list of str
+        Numbers that may stand for missing values, with their columns.
     encodings : dict of str
         Text columns that can be categories, with the suitable encoding.
 
@@ -211,6 +219,7 @@ class TableProfile:
     id: str | None
     labels: list[str]
     incomplete: list[str]
+    sentinels: dict[float, list[str]]
     encodings: dict[str, str]
 
 
@@ -238,7 +247,14 @@ def profile_table(path: str, exclude: Sequence[str] = ()) -> TableProfile:
         encodings = {name: _encoding(table, name, n_rows) for name in texts}
         encodings = {name: encoding for name, encoding in encodings.items() if encoding}
         return TableProfile(
-            table, n_rows, descriptions, next(iter(ids), None), labels, incomplete, encodings
+            table=table,
+            n_rows=n_rows,
+            descriptions=descriptions,
+            id=next(iter(ids), None),
+            labels=labels,
+            incomplete=incomplete,
+            sentinels=_sentinels(table, block),
+            encodings=encodings,
         )
 
 
@@ -262,6 +278,18 @@ def _descriptions(table: Table, block: Block) -> dict[str, ColumnDescription]:
         plain = [plain_description(f, "standard", "") for f in table.features]
         return dict(zip(names, plain, strict=True))
     return dict(zip(names, described(ColumnModel.of(X, nominal), names), strict=True))
+
+
+def _sentinels(table: Table, block: Block) -> dict[float, list[str]]:
+    """Return the columns of each number that may stand for a missing value, as a run warns of."""
+    X = block.X.astype(np.float64)
+    found: dict[float, list[str]] = {}
+    of_columns = [feature for feature in table.features for _ in feature.names]
+    for k in repeated_columns(X).tolist():
+        if isinstance(of_columns[k], Numeric | Vector):
+            for one in find_sentinels(X[~np.isnan(X[:, k]), k]):
+                found.setdefault(one.value, []).append(table.columns[k])
+    return dict(sorted(found.items()))
 
 
 def _encoding(table: Table, name: str, n_rows: int) -> str:

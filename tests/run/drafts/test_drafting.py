@@ -149,6 +149,18 @@ def test_a_draft_says_what_was_seen():
     assert tomllib.loads(text)["columns"] == {}
 
 
+def test_a_number_that_may_stand_for_a_missing_value_is_offered():
+    random = np.random.default_rng(0)
+    x, y = random.normal(5.0, 0.2, (2, N))
+    x[::50], y[::40] = -999.0, -40.5
+    pq.write_table(pa.table({"x": x, "y": y, "z": random.normal(size=N)}), "t.parquet")
+    text = draft("t.parquet")
+    assert uncommented(text, "missing_values") == [-999, -40.5]
+    assert "# if missing values of x, y are stored so" in text
+    pq.write_table(pa.table({"z": random.normal(size=N)}), "u.parquet")
+    assert "missing_values" not in draft("u.parquet")
+
+
 @pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
 def test_only_columns_of_few_values_are_offered_as_classes(name):
     random = np.random.default_rng(0)
