@@ -263,8 +263,10 @@ def _doubts_of_missing(parts: ExplainedParts, ids: np.ndarray) -> list[str]:
 
 
 def _title(job: Job) -> str:
-    """Return the job's name, with the output's name if it differs (often a date)."""
+    """Return the job's name and the output's name (often a date), without repetition."""
     names = [job.job.name, Path(job.output.path).name]
+    if names[1].startswith(f"{names[0]}-"):
+        names = names[1:]
     return (
         ", ".join(dict.fromkeys(name for name in names if name not in (UNNAMED, ""))) or "distsvc"
     )

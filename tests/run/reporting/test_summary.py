@@ -149,6 +149,7 @@ def test_a_command_prints_what_the_report_warns_of(tmp_path, monkeypatch, quick_
     [
         ("shop", "out/2026-11-21", "shop, 2026-11-21"),
         ("shop", "out/shop", "shop"),
+        ("shop", "out/shop-2", "shop-2"),
         ("job", "out/shop", "shop"),
         ("job", "/", "distsvc"),
     ],
