@@ -73,14 +73,6 @@ def test_text_of_few_levels_is_a_feature_by_default(tmp_path, name):
     assert STORED_PLAN.validate_json(STORED_PLAN.dump_json(plan)).table == table
 
 
-def test_a_long_text_in_a_column_of_few_levels_is_no_error(tmp_path):
-    state = ["ok", "late"] * 500 + ["y" * 1000] * 20
-    plan = plan_of(tmp_path, pa.table({"state": state, "x": np.arange(1020.0) % 7}))
-    assert levels_of(plan.table.features) == {"state": ["late", "ok", "other"]}
-    X = np.concatenate([block.X for block in plan.blocks(0)])
-    np.testing.assert_array_equal(X[998:1002, 0], [1, 0, 2, 2])
-
-
 def test_other_algorithms_and_rows_of_unit_length_take_numbers_only(tmp_path):
     model = {"algorithm": "imdh"}
     plan = plan_of(tmp_path, model=model, preprocess={"missing": "median"})
@@ -115,11 +107,6 @@ def test_a_missing_value_is_an_error_for_other_algorithms(tmp_path):
     plan = plan_of(tmp_path, model=model, input={"columns": ["age", "grade"]})
     with pytest.raises(DataError, match="column 'age' has 50 missing values"):
         list(plan.blocks(0))
-
-
-def test_named_columns_of_text_are_codes(tmp_path):
-    plan = plan_of(tmp_path, input={"columns": ["age", "city", "store_id"]})
-    assert nominal_columns(plan.table.features).tolist() == [False, True, True]
 
 
 def test_an_explicit_encoding_is_what_it_was(tmp_path):

@@ -93,12 +93,6 @@ def test_a_constant_is_one(tmp_path, write):
     assert len(report.clusters) == 2
 
 
-@pytest.mark.parametrize("write", [parquet, group, text])
-def test_large_integers_that_lie_far_apart_are_read(tmp_path, write):
-    spread = [2**62 + int(v) * 2**40 for v in NARROW]
-    assert run(write(tmp_path, spread, pa.int64()), tmp_path, ["big", "x"]).input.n_features == 2
-
-
 def test_what_the_message_says_helps(tmp_path):
     path = parquet(tmp_path, [NEAR[1] + int(v) for v in NARROW], pa.uint64())
     with pytest.raises(DataError) as caught:
@@ -108,9 +102,3 @@ def test_what_the_message_says_helps(tmp_path):
     assert min(moved) >= 0
     report = run(parquet(tmp_path, moved, pa.int64()), tmp_path, ["big", "x"])
     assert len(report.clusters) == 2
-
-
-def test_only_rows_of_the_filter_count(tmp_path):
-    values = [2**63 - 5 if k % 2 else 7 for k in range(N)]
-    path = parquet(tmp_path, values, pa.int64())
-    assert run(path, tmp_path, ["big", "x"], where="big > 7").input.n_features == 2

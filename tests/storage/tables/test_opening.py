@@ -2,7 +2,6 @@
 
 import os
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -12,20 +11,7 @@ from distsvc.errors import DataError
 from distsvc.storage.places.location import Location
 from distsvc.storage.tables.opening import fingerprint, id_type
 from distsvc.storage.tables.sources import SOURCES, find_source, source_named, source_of
-from tests.small_tables import STORED, everything, opened, sample
-
-
-def test_extents_sizes_and_json(layouts):
-    folder, _ = layouts["several files"]
-    table = opened(folder, folder, id="row_id", classes="label", where="split != 0")
-    assert table.layout.extents == (50, 50, 20, 1, 33, 33, 33, 33, 33, 14)
-    assert table.n_rows == 300
-    assert table.columns == ("a", "b", "c", "flag")
-    assert table.nbytes == 300 * 4 * 8
-    assert table.layout.format == "parquet"
-    again = STORED.validate_json(STORED.dump_json(table))
-    assert again == table
-    np.testing.assert_array_equal(everything(again)[1], everything(table)[1])
+from tests.small_tables import everything, opened, sample
 
 
 def test_a_relative_path_is_found_from_another_folder(tmp_path, monkeypatch):

@@ -231,24 +231,6 @@ def test_a_night_of_missing_values(night):
 # Lists and dates in a job
 
 
-def test_folders_of_years_months_and_days(night):
-    for day in "02/27", "02/28", "03/01", "03/02":
-        month, number = day.split("/")
-        folder = night.parent / f"year=2026/month={month}/day={number}"
-        folder.mkdir(parents=True)
-        pq.write_table(pq.read_table(night / "0.parquet"), folder / "0.parquet")
-    form = "in/year={run_date:%Y}/month={run_date:%m}/day={run_date:%d}"
-    assert ran("", f"input.path={form}")[0] == 0
-    window = "/".join(
-        f"{key}={{run_date-3d..run_date:{code}}}"
-        for key, code in (("in/year", "%Y"), ("month", "%m"), ("day", "%d"))
-    )
-    assert ran("", f"input.path={window}", "output.path=window")[0] == 0
-    assert manifest_of("window")["rows"] == 800
-    with_range = "input.where=x0 < {run_date-1d..run_date:%d}"
-    assert ran("", with_range)[0] == 78
-
-
 def test_the_output_lies_in_none_of_the_paths(night):
     inside = ran("", f"input.path=['{night}/0.parquet', '{night}']", f"output.path={night}/out")
     assert inside[0] == 78

@@ -134,12 +134,6 @@ def test_sizes_and_formats_decide_alike(tmp_path, form, n):
     assert opened(path, tmp_path).columns == tuple(others)
 
 
-def test_a_row_number_of_csv_is_left_out(tmp_path):
-    lines = [f"{k},{k * k % 7}" for k in range(200)]
-    (tmp_path / "t.csv").write_text("\n".join([",x", *lines]))
-    assert opened(tmp_path / "t.csv", tmp_path).columns == ("x",)
-
-
 def test_named_columns_small_tables_and_the_last_feature_stay(tmp_path):
     data = pa.table({"row": np.arange(300), "x": np.zeros(300)})
     pq.write_table(data, tmp_path / "t.parquet")
@@ -155,13 +149,6 @@ def test_missing_ids_are_passed_over(tmp_path):
     numbers = pa.array(np.arange(N), mask=np.arange(N) % 7 == 0)
     pq.write_table(pa.table({"row": numbers, "x": np.zeros(N)}), tmp_path / "t.parquet")
     assert opened(tmp_path / "t.parquet", tmp_path).columns == ("x",)
-
-
-def test_rows_that_where_drops_are_looked_at_too(tmp_path):
-    data = pa.table({"row": np.arange(N), "x": np.zeros(N), "s": np.arange(N) == 17})
-    pq.write_table(data, tmp_path / "t.parquet")
-    table = opened(tmp_path / "t.parquet", tmp_path, where="s == true")
-    assert table.columns == ("x",)
 
 
 @pytest.mark.parametrize("levels", [["store"], ["store", "year"], [None, None]])

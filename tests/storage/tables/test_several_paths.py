@@ -11,7 +11,7 @@ import zarr
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.job.config import InputConfig
-from distsvc.storage.tables.opening import check_unchanged, fingerprint, open_table, read_blocks
+from distsvc.storage.tables.opening import check_unchanged, fingerprint, open_table
 from tests.small_tables import everything, sample
 
 
@@ -53,14 +53,6 @@ def test_files_folders_and_globs_are_read_in_their_order(days):
     assert backwards.n_rows == whole.n_rows
     assert everything(backwards)[2][:5] == everything(opened(days, "day=2", **fields))[2][:5]
     assert fingerprint(backwards) != fingerprint(mixed)
-
-
-def test_any_range_of_rows(days):
-    table, whole = opened(days, "day=0", "day=1", "day=2"), opened(days, "all")
-    X = everything(whole)[1]
-    for start, stop, block_rows in (0, 246, 7), (75, 85, 3), (163, 246, 50), (81, 81, 1):
-        found = [block.X for block in read_blocks(table, start, stop, block_rows)]
-        np.testing.assert_array_equal(np.concatenate([X[:0], *found]), X[start:stop])
 
 
 def test_keys_are_those_of_folders_below_a_path(tmp_path):

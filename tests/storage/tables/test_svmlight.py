@@ -1,6 +1,5 @@
 import bz2
 import gzip
-import json
 
 import numpy as np
 import pytest
@@ -11,12 +10,9 @@ from distsvc import LinearOneClassSVM, LinearSVDD
 from distsvc.errors import DataError, JobFileError
 from distsvc.job.config import InputConfig
 from distsvc.job.file import parse_job
-from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
-from distsvc.run.work.progress import Progress
 from distsvc.storage.tables.opening import fingerprint, open_table, read_blocks
 from distsvc.storage.tables.sources import source_of
-from tests.published_files import published_file, read_labels
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -133,27 +129,6 @@ def job(path, out, algorithm, **model):
     content = {"input": {"path": str(path)}, "preprocess": {"scale": "none"}}
     content |= {"model": {"algorithm": algorithm} | model, "cluster": {"workers": 0}}
     return run_job(parse_job(content | {"output": {"path": str(out)}}))
-
-
-def test_a_model_labels_narrower_text(tmp_path):
-    rng = np.random.default_rng(0)
-    lines = [f"1 1:{a:.3f} 2:{b:.3f} 3:{c:.3f}" for a, b, c in rng.random((100, 3)) + 1.0]
-    job(write(tmp_path / "a.svm", "\n".join(lines).encode()), tmp_path / "out", "linear-one-class")
-    narrow = write(tmp_path / "b.svm", b"1 1:2.0 2:2.0\n1 2:3.0\n")
-    predict_table(str(tmp_path / "out"), str(narrow), str(tmp_path / "labels"))
-    content = json.loads(published_file(tmp_path / "out", "model.json").read_text())
-    with np.load(published_file(tmp_path / "out", "arrays.npz")) as arrays:
-        w = arrays["weights"]
-    expected = np.array([[2.0, 2.0, 0.0], [0.0, 3.0, 0.0]]) @ w - content["facts"]["offset"]
-    scores = read_labels(tmp_path / "labels")["score"]
-    np.testing.assert_allclose(scores.to_numpy(), expected, rtol=1e-6)
-    wide = write(tmp_path / "c.svm", b"1 4:2.0\n")
-    progress, told = Progress(quiet=True), []
-    progress.event = lambda *of, **known: told.append((of[0], known.get("names")))
-    predict_table(str(tmp_path / "out"), str(wide), str(tmp_path / "more"), progress=progress)
-    assert ("ignored columns", "f4") in told
-    score = read_labels(tmp_path / "more")["score"].to_numpy()
-    np.testing.assert_allclose(score, [-content["facts"]["offset"]], rtol=1e-6)
 
 
 @pytest.mark.parametrize(
