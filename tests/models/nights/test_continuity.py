@@ -27,19 +27,6 @@ def stories(overlap, match=0.5, ids=tuple(IDS), next_id=9):
     return found, told
 
 
-def test_all_survive_whatever_their_order():
-    found, told = stories([[0, 0, 90], [80, 2, 0], [0, 70, 3]])
-    assert found.ids.tolist() == [0, 7, 4]
-    assert found.ids.dtype == np.int32
-    assert found.next_id == 9
-    assert told == {
-        0: ("survived", 0.9756, 82, 80, []),
-        4: ("survived", 0.9677, 90, 93, []),
-        7: ("survived", 0.9333, 73, 72, []),
-    }
-    assert found.moved(IDS) == pytest.approx(5 / 245)
-
-
 def test_a_cluster_that_splits_in_halves_lives_on_in_neither():
     found, told = stories([[50, 0, 45], [0, 60, 0]], ids=[4, 0], match=0.6)
     assert (found.ids.tolist(), found.next_id) == ([9, 0, 10], 11)
@@ -50,25 +37,6 @@ def test_a_cluster_that_splits_in_halves_lives_on_in_neither():
     assert told[10] == ("split", 0.4286, 0, 45, [4])
     assert told[11] == ("split", 0.0952, 0, 10, [4])
     assert told[0][0] == "survived"
-
-
-def test_a_part_that_splits_off():
-    found, told = stories([[70, 30]], ids=[4])
-    assert found.ids.tolist() == [4, 9]
-    assert told == {4: ("survived", 0.7, 100, 70, []), 9: ("split", 0.3, 0, 30, [4])}
-
-
-def test_the_smaller_of_two_that_merge_is_absorbed():
-    found, told = stories([[70], [30]], ids=[4, 0])
-    assert (found.ids.tolist(), found.next_id) == ([4], 9)
-    assert told == {0: ("absorbed", 0.3, 30, 0, [4]), 4: ("survived", 0.7, 70, 100, [])}
-    assert found.moved([4, 0]) == 0.3
-
-
-def test_a_cluster_that_appears_out_of_all():
-    found, told = stories([[100, 0, 0, 10], [0, 100, 0, 10], [0, 0, 100, 10]])
-    assert found.ids.tolist() == [4, 0, 7, 9]
-    assert told[9] == ("appeared", 0.0769, 0, 30, [])
 
 
 def test_a_cluster_in_a_few_large_pieces_is_split_and_in_many_disappears():
@@ -87,22 +55,6 @@ def test_a_cluster_that_hardly_has_rows_any_more_disappears(left, event):
     told = {one.id: one for one in match_clusters([4, 5, 6], 9, rows, 0.5).stories}
     assert (told[6].event, told[6].others) == (event, [] if left == 2 else [5])
     assert {told[4].event, told[5].event} == {"survived"}
-
-
-def test_clusters_without_rows_among_those_labelled():
-    found, told = stories([[10, 0], [0, 0]], ids=[4, 0])
-    assert found.ids.tolist() == [4, 9]
-    assert told[0] == ("disappeared", 0.0, 0, 0, [])
-    assert told[9] == ("appeared", 0.0, 0, 0, [])
-    assert found.moved([4, 0]) == 0.0
-
-
-def test_the_limit_counts_where_it_is_reached():
-    assert match_clusters([3], 4, shared([[50, 50]]), 0.5).ids.tolist() in ([3, 4], [4, 3])
-    assert match_clusters([3], 4, shared([[50, 51]]), 0.51).ids.tolist() == [4, 5]
-    assert match_clusters([3], 4, shared([[60, 40]]), 0.6).ids.tolist() == [3, 4]
-    assert match_clusters([3], 4, shared([[60, 40]]), 0.61).ids.tolist() == [4, 5]
-    assert match_clusters([3], 4, shared([[60]]), 1.0).ids.tolist() == [3]
 
 
 def test_pairs_below_the_limit_do_not_cost_others_theirs():

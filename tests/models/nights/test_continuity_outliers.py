@@ -34,19 +34,6 @@ def test_a_new_cluster_takes_no_id_from_the_one_that_was_nearest():
     assert named(OVERLAP, INSIDE, COUNTS)[0].ids.tolist() == [4, 7, 9]
 
 
-def test_it_has_appeared_and_its_rows_have_moved():
-    found, told = named(OVERLAP, INSIDE, COUNTS)
-    assert told == {4: ("survived", 1000, 400), 7: ("survived", 500, 500), 9: ("appeared", 0, 600)}
-    assert found.moved([4, 7]) == 0.4
-
-
-def test_a_table_that_the_model_before_knows_nothing_of_has_new_ids_only():
-    found, told = named(OVERLAP, np.zeros_like(OVERLAP), COUNTS)
-    assert found.ids.tolist() == [9, 10, 11]
-    assert {event for event, _, _ in told.values()} == {"appeared", "disappeared"}
-    assert found.moved([4, 7]) == 1.0
-
-
 @pytest.mark.parametrize("inside", [[[0, 0], [0, 1700]], [[21, 0], [0, 1700]], [[0, 2], [0, 1700]]])
 def test_a_cluster_that_was_outside_as_a_whole_goes_on(inside):
     """Whether none of its rows, some, or strays only are inside where the model before is asked."""
@@ -61,16 +48,6 @@ def test_a_new_cluster_beside_it_has_a_new_id():
     found, told = named([[200, 0, 700], [0, 1700, 0]], [[5, 0, 9], [0, 1650, 0]], SMALL)
     assert found.ids.tolist() == [4, 7, 9]
     assert told[9] == ("appeared", 0, 700)
-
-
-def test_a_larger_cluster_in_its_place_is_another():
-    """It is gone, and what the model before takes for it now is more than it ever was."""
-    overlap, inside = [[0, 900], [1700, 0]], [[0, 9], [1650, 0]]
-    found, told = named(overlap, inside, SMALL)
-    assert found.ids.tolist() == [7, 9]
-    assert told[9] == ("appeared", 0, 900)
-    rows = LabelOverlap(np.array(overlap), np.array(inside), SMALL)
-    assert match_returned([4, 7], {4}, {1}, rows, np.array(True), 0.5) == {}
 
 
 def test_a_new_cluster_with_few_rows_where_another_was_is_not_that_one_again():

@@ -67,15 +67,6 @@ def test_a_true_change_is_seen_at_once(tmp_path):
     assert [story.id for story in report.lineage.clusters if story.has_ended] == [3]
 
 
-def test_clusters_outside_which_most_rows_lie_are_no_answer(tmp_path):
-    night(tmp_path, "one", clear(3, 1))
-    X = clear(3, 2)
-    _, near = night(tmp_path, "near", X, previous="one")
-    X[:, 3] += 60.0
-    _, far = night(tmp_path, "far", X, previous="one")
-    assert (near.lineage.followed, far.lineage.followed) == (True, None)
-
-
 def report_words(out):
     """Return the page of a published run, made anew: in tests it is left out."""
     from distsvc.report.page import render_page

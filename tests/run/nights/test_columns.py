@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from distsvc.errors import DataError
-from tests.jobs.shop import FIRST, SECOND, THIRD, invoked, rows
+from tests.jobs.shop import FIRST, SECOND, invoked, rows
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -30,20 +29,6 @@ def test_columns_that_are_missing_are_named(shop, monkeypatch):
 
 
 @pytest.mark.parametrize("mode", ["assign", "auto"])
-def test_columns_that_the_model_does_not_know_are_ignored_with_a_warning(shop, mode):
-    (X, _), (Y, y) = rows(300, 200, 100), rows(300, 200, 100, seed=1)
-    shop.table(FIRST, X)
-    shop.table(SECOND, Y, more=np.arange(600.0), word=[str(i) for i in range(600)])
-    shop.run(FIRST)
-    report = shop.run(SECOND, model={"mode": mode})
-    assert IGNORED in report.warnings
-    assert {column.column for column in report.drift.columns} == {"x0", "x1"}
-    assert shop.ids(SECOND, y) == {0: 0, 1: 1, 2: 2}
-    named = shop.run(THIRD, input={"path": f"{shop.folder}/in/{SECOND}.parquet"} | COLUMNS)
-    assert not [text for text in named.warnings if "ignored" in text]
-
-
-@pytest.mark.parametrize("mode", ["assign", "auto"])
 def test_columns_that_a_job_names_are_those_of_the_model(shop, mode, monkeypatch):
     X, y = rows(300, 200, 100)
     for date in FIRST, SECOND:
@@ -59,22 +44,6 @@ def test_columns_that_a_job_names_are_those_of_the_model(shop, mode, monkeypatch
     ignored = [text for text in report.warnings if "ignored" in text]
     assert ignored == [IGNORED]
     assert shop.ids(SECOND, y) == {0: 0, 1: 1, 2: 2}
-
-
-def test_a_new_model_may_know_more_columns_in_another_order(shop):
-    (X, _), (Y, y) = rows(300, 200, 100), rows(100, 300, 200, seed=1)
-    shop.table(FIRST, X)
-    new = np.random.default_rng(0).normal(0.0, 0.1, 600)
-    shop.table(SECOND, np.column_stack([new, Y[:, 1]]), a=Y[:, 0])
-    shop.run(FIRST, input={"columns": ["x0", "x1"]})
-    with pytest.raises(DataError, match=r"continuity.previous: the model of .* 'x0'"):
-        shop.run(SECOND, input={"columns": ["a", "x1"]})
-    table = {"x1": Y[:, 1], "new": new, "x0": Y[:, 0]}
-    shop.table(SECOND, np.zeros((600, 0)), **table)
-    report = shop.run(SECOND, input={"columns": list(table)})
-    assert shop.ids(SECOND, y) == {0: 0, 1: 1, 2: 2}
-    assert {c.column for c in report.drift.columns} == {"x0", "x1"}
-    assert not [text for text in report.warnings if "ignored" in text]
 
 
 def test_what_preprocess_names_is_a_feature_though_the_night_before_had_none(shop):

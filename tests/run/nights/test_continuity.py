@@ -1,17 +1,13 @@
 """Ids of clusters that go on from night to night."""
 
 import json
-from importlib import import_module
 
-import numpy as np
 import pytest
 
-from distsvc.run.job import run_job
-from distsvc.run.labelling.labeller import Ids
 from tests.clusters import loopback_cluster
 from tests.jobs.shop import FIRST, SECOND, THIRD, rows
 from tests.published_files import published_file, read_labels
-from tests.small_runs import FORMS, forget, small_job, three_clusters, write_table
+from tests.small_runs import forget
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -62,30 +58,3 @@ def test_neither_the_cut_of_the_table_nor_workers_change_a_byte(shop):
             forget()
             (out / "manifest.json").unlink()
     assert found[0] == found[1] == found[2] == found[3]
-
-
-def named_labels(content):
-    """Return every cluster that some JSON names by its ``label``."""
-    if isinstance(content, list):
-        return set().union(*map(named_labels, content))
-    if not isinstance(content, dict):
-        return set()
-    found = content.get("label")
-    own = set(found) if isinstance(found, list) else {found} - {None}
-    return own.union(*map(named_labels, content.values()))
-
-
-@pytest.mark.parametrize("form", ["level-tree", "support-vector", "imdh", "centres"])
-def test_a_report_names_clusters_by_their_ids(form, tmp_path, monkeypatch):
-    def odd(steps, rule, survey, config, lineage):
-        k = rule.n_clusters
-        return Ids((np.arange(k)[::-1] * 7 + 3).astype(np.int32), 7 * k + 10)
-
-    monkeypatch.setattr(import_module("distsvc.run.fitting"), "ids_of", odd)
-    table = write_table(tmp_path / "t.parquet", three_clusters(700))
-    forget()
-    report = run_job(small_job(table, FORMS[form]))
-    rows_of = {cluster.label: cluster.rows for cluster in report.clusters}
-    found = read_labels(tmp_path / "out")["label"].to_numpy()
-    assert rows_of == {i: int((found == i).sum()) for i in (3, 10, 17)}
-    assert named_labels(report.dumped()) == set(rows_of)

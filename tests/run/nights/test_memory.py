@@ -48,29 +48,6 @@ def test_a_cluster_that_is_merely_where_the_model_then_knew_no_other_is_new(shop
     assert "returned" not in {one.event for one in report.lineage.clusters}
 
 
-def test_a_run_that_is_no_longer_there_gives_no_id_back(shop):
-    night(shop, FIRST, ALL)
-    night(shop, SECOND, TWO)
-    (shop.out(FIRST) / "manifest.json").unlink()
-    assert night(shop, THIRD, ALL)[0] == {0: 0, 1: 1, 2: 3}
-
-
-def test_a_late_night_gives_no_id_that_a_later_one_gave(shop):
-    night(shop, FIRST, TWO)
-    assert night(shop, THIRD, ALL)[0][2] == 2, "the night before is late"
-    assert night(shop, SECOND, OTHER)[0][3] == 3
-    assert night(shop, "2026-03-03", (300, 200, 100, 150))[0] == {0: 0, 1: 1, 2: 2, 3: 4}
-
-
-def test_a_night_that_is_done_again_has_the_ids_it_had(shop):
-    night(shop, FIRST, TWO)
-    first, _ = night(shop, SECOND, ALL)
-    again, _ = night(shop, SECOND, ALL, overwrite=True, cluster={"partition_rows": 50})
-    other, report = night(shop, SECOND, ALL, overwrite=True, model={"n_clusters": 3, "seed": 1})
-    assert (first[2], again[2], other[2]) == (2, 2, 3)
-    assert not [text for text in report.warnings if "later ones" in text]
-
-
 def test_a_replay_names_what_it_makes_stale(shop):
     for date in FIRST, SECOND, THIRD:
         night(shop, date, TWO)

@@ -96,14 +96,6 @@ def test_auto_labels_with_the_model_before_until_the_table_drifts(shop):
     assert shop.said(THIRD, "model.json")["chosen_columns"] is False, "predict tells of others"
 
 
-def test_auto_has_the_limits_of_the_checks(shop):
-    shop.table(FIRST, rows(300, 200, 100)[0])
-    shop.table(SECOND, rows(300, 200, 100, seed=2, shift=1.5)[0])
-    shop.run(FIRST, model=AUTO)
-    report = shop.run(SECOND, model=AUTO, checks={"max_drift": 100.0})
-    assert report.lineage.mode == "assign"
-
-
 def published_bytes(out):
     """Return what a run published, but for its page and report, by names of its own."""
     names = ("lineage.json", "drift.json", "model.json", "arrays.npz")
@@ -141,18 +133,6 @@ def test_auto_that_is_killed_goes_on_to_the_same_bytes(shop, moment, monkeypatch
     assert report.lineage.because
     assert published_bytes(shop.out(SECOND)) == published_bytes(shop.folder / "other")
     assert collect(shop.out(SECOND)) == []
-
-
-@pytest.mark.parametrize(("mode", "code"), [("assign", 66), ("auto", 0), ("refit", 0)])
-def test_the_first_night_of_a_mode(shop, mode, code, monkeypatch):
-    shop.table(FIRST, rows(300, 200, 100)[0])
-    model = {"algorithm": "bico", "n_clusters": 3, "mode": mode}
-    result = invoked(shop, FIRST, monkeypatch=monkeypatch, model=model)
-    assert result.exit_code == code, result.output
-    if code:
-        assert "continuity.previous: no run is published at" in result.stderr
-        assert str(shop.out("2026-02-27")) in result.stderr
-        assert not shop.out(FIRST).exists()
 
 
 def test_assign_without_a_model_names_what_was_looked_for(shop):

@@ -54,16 +54,6 @@ def test_moves_follow_from_the_labels_of_both_nights(tmp_path, monkeypatch, text
         published_file(shop.out(FIRST), "moves.parquet")
 
 
-def test_ids_of_another_width_are_compared(tmp_path):
-    shop = Shop(tmp_path)
-    asked = {"input": {"id": "customer"}, "checks": OFF, "model": {"seed": 1}}
-    for seed, (date, kind) in enumerate([(FIRST, pa.int32()), (SECOND, pa.int64())]):
-        ids = pa.array(customers(600), kind)
-        shop.table(date, rows(300, 200, 100, seed=seed)[0], customer=ids)
-        shop.run(date, **asked)
-    assert sorted(told(shop, SECOND)[1]) == expected(shop, FIRST, SECOND)
-
-
 def test_shared_and_missing_ids_are_left_out(tmp_path):
     shop = Shop(tmp_path)
     asked = {"input": {"id": "customer"}, "checks": OFF}

@@ -82,13 +82,6 @@ def test_a_night_that_was_published_is_left_behind(shop):
     assert later == []
 
 
-def test_nights_that_went_on_from_it_are_named(shop):
-    shop.run(SECOND, checks=OFF | {"same_units": False})
-    shop.run(THIRD, checks=OFF | {"same_units": False})
-    _, later = withdraw(str(shop.out(SECOND)))
-    assert [one.partition(" ")[0] for one in later] == [THIRD]
-
-
 def test_rows_before_are_those_of_the_previous_table(tmp_path):
     shop = Shop(tmp_path)
     shop.table(FIRST, rows(150, 100, 50)[0])
