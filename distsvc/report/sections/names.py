@@ -82,14 +82,14 @@ def _is_above(one: ProfileColumn, other: ProfileColumn) -> bool:
 
 
 def words(column: ProfileColumn) -> str:
-    """Return the place of a cluster in a column in a word or two: "high bytes", "country=DE"."""
+    """Return the place of a cluster in a column in a few words: "high bytes", "rpm = 0"."""
     if column.present is not None:
         return _short(column.column) if column.present else f"not {_short(column.column)}"
     place, frequent = _place_word(column), _inner(column.column, *LOG_SHARE)
     if frequent is not None:
         return f"{place} {frequent}"
     name = _short(column.column)
-    return f"{place} {name}" if place else f"{name} {number(column.low or 0.0)}"
+    return f"{place} {name}" if place else f"{name} = {number(column.low or 0.0)}"
 
 
 def _place_word(column: ProfileColumn) -> str:
@@ -115,7 +115,8 @@ def range_words(column: ProfileColumn) -> str:
     if (frequent := _inner(column.column, *LOG_SHARE)) is not None:
         share = percent(min(1.0, math.exp(column.inside.median)))
         return f"{frequent} with {share} of the rows"
-    return f"{short_name(column.column, PAGE_LIMITS.column_name)} {limits(column)}"
+    equals = "= " if column.low is not None and column.low == column.high else ""
+    return f"{short_name(column.column, PAGE_LIMITS.column_name)} {equals}{limits(column)}"
 
 
 def limits(column: ProfileColumn) -> str:

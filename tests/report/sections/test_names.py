@@ -24,7 +24,7 @@ def column(name="bytes", inside=9.0, outside=(1.0, 2.0, 3.0), low=8.0, high=None
         (column(inside=9.0, low=8.0, high=10.0), "high bytes"),
         (column(inside=0.5, low=0.1, high=0.9), "low bytes"),
         (column(inside=2.0, low=1.5, high=2.5), "medium bytes"),
-        (column("encrypted", inside=0.0, low=0.0, high=0.0), "encrypted 0"),
+        (column("encrypted", inside=0.0, low=0.0, high=0.0), "encrypted = 0"),
         (column("country=DE", inside=1.0, low=1.0, present=True), "country=DE"),
         (column("country=DE", inside=0.0, low=0.0, present=False), "not country=DE"),
         (column("log(share(city))", inside=-0.5, outside=(-3.0, -2.0, -1.0)), "common city"),
