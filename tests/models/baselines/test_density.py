@@ -29,13 +29,6 @@ def test_the_binned_density_is_the_exact_one(factor):
     assert finer.sum() * step == pytest.approx(1.0, abs=0.01)
 
 
-def test_an_outlier_beyond_every_grid_makes_kernels_as_wide_as_the_step():
-    grid, density = binned_density(np.append(sample(), 1e9), 0.2, 512)
-    assert len(grid) == 2**17
-    assert np.isfinite(density).all()
-    assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=0.01)
-
-
 def test_the_lowest_minimum():
     rng = np.random.default_rng(0)
     means, shares = (0.0, 5.0, 20.0), (4000, 4000, 4000)
@@ -46,10 +39,3 @@ def test_the_lowest_minimum():
     place, density = lowest_minimum(positions[:8000], 0.5, 512, 1)
     assert place == pytest.approx(2.5, abs=0.4)
     assert density == pytest.approx(exact(positions[:8000], 0.5, [place])[0], rel=0.01)
-
-
-def test_a_split_leaves_enough_rows_on_each_side():
-    positions = np.concatenate([sample(), [100.0] * 3])
-    assert lowest_minimum(positions, 0.5, 512, 3)[0] == pytest.approx(52.0, abs=1.0)
-    assert -2.0 < lowest_minimum(positions, 0.5, 512, 4)[0] < 1.0
-    assert lowest_minimum(positions, 0.5, 512, 400) is None

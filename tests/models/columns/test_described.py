@@ -64,23 +64,6 @@ def test_a_restored_model_says_the_same():
     assert described(again, names) == described(model, names)
 
 
-def test_a_copy_names_its_original():
-    X = np.random.default_rng(0).normal(size=(300, 2))
-    X[:, 1] = 3.0 * X[:, 0] + 1.0
-    first = ColumnModel.of(X, np.zeros(2, bool))
-    later = ColumnModel.of(X[:200], np.zeros(2, bool), before=first)
-    for model in (first, later):
-        _, copy = described(model, ["a", "b"])
-        assert (copy.kind, copy.reason) == ("copy", "orders all rows like a; not used")
-
-
-def test_two_constant_columns_are_no_copies():
-    X = np.column_stack([np.ones(50), np.full(50, 2.0), np.arange(50.0)])
-    model = ColumnModel.of(X, np.zeros(3, bool))
-    found = described(model, ["a", "b", "c"])
-    assert [each.kind for each in found[:2]] == ["constant", "constant"]
-
-
 def test_codes_are_a_category_and_what_is_given_says_so():
     codes = np.arange(N) % 3
     model = ColumnModel.of(codes[:, None].astype(float), np.array([True]))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest, norm
 
-from distsvc.models.columns.maps import GivenColumn, NumberMap
+from distsvc.models.columns.maps import GivenColumn
 from distsvc.models.columns.model import CategoryColumn, ColumnModel, NumberColumn
 
 N = 4000
@@ -26,17 +26,6 @@ def column(seed=0):
 def test_a_lognormal_amount_has_the_scale_log():
     _, model = model_of(np.round(np.exp(4 + 0.7 * column()), 2))
     assert model.columns[0].map.scale == "log"
-
-
-@pytest.mark.parametrize(("far", "draws_are_normal"), [(0, True), (1500, False)])
-def test_counts_have_no_peak_at_zero_but_one_far_from_it(far, draws_are_normal):
-    """Where 0 lies on a logarithmic scale is not known."""
-    random = np.random.default_rng(1)
-    x = random.poisson(np.exp(column() - 0.3))
-    x[:far] = np.round(200 + 20 * column(2)[:far])
-    X, model = model_of(x)
-    drawn = model.prepared(X, ROWS)[:, 0]
-    assert (kstest(drawn, norm.cdf).pvalue > 0.01) == draws_are_normal
 
 
 def test_a_draw_lies_inside_its_cell():
@@ -73,13 +62,6 @@ def test_draws_as_stored_are_those_that_are_mapped(kind):
     assert np.ptp(rise[inner]) == pytest.approx(np.ptp(place[inner]), rel=0.05)
 
 
-def test_draws_beyond_the_largest_float_are_infinite():
-    scores, values = np.array([-7.0, 7.0]), np.array([0.0, 3.0])
-    wide = NumberMap("log", 1.0, 0.0, 3.0, 0.5, 2.0, 200.0 * scores, scores, scores, values, values)
-    draws, log_slopes = wide.stored(np.array([3.0, 3.0]), np.array([0.01, 0.9999]))
-    assert np.isfinite(draws).tolist() == np.isfinite(log_slopes).tolist() == [True, False]
-
-
 def test_a_draw_depends_on_its_row_alone():
     X, model = model_of(np.round(40 + 3 * column()), column(1) > 0.3)
     some = np.array([5, 17, 3000])
@@ -92,13 +74,6 @@ def test_a_flag_is_a_normal_variable_with_a_threshold():
     drawn = model.prepared(X, ROWS)[:, 0]
     assert kstest(drawn, norm.cdf).pvalue > 0.01
     assert drawn[X[:, 0] == 1].min() > drawn[X[:, 0] == 0].max()
-
-
-def test_levels_together_vary_as_much_as_one_column():
-    codes = np.random.default_rng(0).integers(0, 4, N)
-    X, model = model_of(codes, column(), nominal=[True, False])
-    latent = model.prepared(X, ROWS)[:, :4]
-    assert latent.var(axis=0).sum() == pytest.approx(1.0, abs=0.1)
 
 
 def test_zeros_are_a_flag_and_an_amount_that_is_missing():
@@ -252,17 +227,6 @@ def test_columns_that_have_not_changed_keep_the_model_of_the_previous_run():
     assert (kept.tables == before.tables).all()
     assert (kept.salts == before.salts).all()
     assert not (anew.salts == before.salts).any()
-
-
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_column_that_has_changed_gets_a_new_model(place):
-    before = tonight(1)[1]
-    X, _ = tonight(2)
-    X[:, place] = [X[:, 0] * 2.0, X[:, 1] + 2.0, np.where(X[:, 2] == 1, 0, X[:, 2])][place]
-    found = ColumnModel.of(X, np.array([False, False, True]), before=before)
-    pairs = zip(found.columns, before.columns, strict=True)
-    tables = [[np.concatenate(each.tables()) for each in pair] for pair in pairs]
-    assert [np.array_equal(*pair) for pair in tables] == [each != place for each in range(3)]
 
 
 def test_another_row_leaves_the_draws_of_the_others():

@@ -116,15 +116,6 @@ def test_a_generator_gives_the_next_seed():
     assert 0 <= first < 2**31
 
 
-def test_none_takes_the_global_generator():
-    state = np.random.get_state()  # noqa: NPY002
-    try:
-        np.random.seed(5)  # noqa: NPY002
-        assert seed_of(None) == seed_of(np.random.RandomState(5))
-    finally:
-        np.random.set_state(state)  # noqa: NPY002
-
-
 def test_what_is_no_seed():
     with pytest.raises(ValueError, match="'tuesday'"):
         seed_of("tuesday")

@@ -85,13 +85,6 @@ def test_a_constant_column_becomes_zero(kind, value):
     assert scaling.scale[1] == 1.0
 
 
-def test_missing_values_are_filled_before_scaling():
-    scaling = Scaling(np.array([1.0, 2.0]), np.array([2.0, 4.0]), np.array([5.0, 6.0]))
-    X = np.array([[np.nan, 2.0], [3.0, np.nan]])
-    assert scaling.apply(X).tolist() == [[2.0, 0.0], [1.0, 1.0]]
-    assert np.isnan(X).sum() == 2  # the caller's rows are left alone
-
-
 def robust(X, pilot=None):
     return Scaling.robust(sums_of(X), X if pilot is None else pilot, np.zeros(X.shape[1]))
 

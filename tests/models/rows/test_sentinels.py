@@ -28,13 +28,6 @@ def test_a_number_in_one_of_twenty_rows(values, value):
     assert found(np.where(MASK, value, values)) == [value]
 
 
-def test_what_is_said_of_it():
-    (one,) = find_sentinels(np.where(MASK, -9999.0, NORMAL))
-    assert one.share == MASK.mean()
-    low, high = np.quantile(NORMAL[~MASK], [0.01, 0.99])
-    assert (one.low, one.high) == (low, high)
-
-
 @pytest.mark.parametrize("value", [9999.0, -1.0, 999.0])
 def test_among_the_other_values_one_that_is_far_more_frequent(value):
     values = np.random.default_rng(0).normal(0.0, 20_000.0, N)

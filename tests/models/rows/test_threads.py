@@ -1,11 +1,9 @@
 import threading
 
 import joblib
-import numpy as np
 import pytest
 
-from distsvc.inputs import rows
-from distsvc.models.rows.threads import both, map_blocks, map_threads
+from distsvc.models.rows.threads import both, map_threads
 
 
 @pytest.mark.parametrize("n_jobs", [None, 1, 2, 3, -1])
@@ -13,11 +11,6 @@ def test_results_come_in_the_order_of_the_items(n_jobs):
     assert map_threads(lambda i: i * i, range(9), n_jobs) == [i * i for i in range(9)]
     assert map_threads(str, iter("ab"), n_jobs) == ["a", "b"]
     assert map_threads(str, [], n_jobs) == []
-
-
-def test_two_threads_work_at_once():
-    barrier = threading.Barrier(2, timeout=30)
-    assert len(set(map_threads(lambda _: barrier.wait(), range(2), 2))) == 2
 
 
 def test_none_is_one_thread_unless_a_configuration_says_otherwise():
@@ -34,16 +27,6 @@ def test_none_is_one_thread_unless_a_configuration_says_otherwise():
 def test_an_error_is_the_callers():
     with pytest.raises(ZeroDivisionError):
         map_threads(lambda i: 1 // i, range(3), 2)
-
-
-def test_blocks_are_the_same_for_any_number_of_threads(monkeypatch):
-    monkeypatch.setattr(rows, "BLOCK_VALUES", 8)
-    X = np.arange(22.0).reshape(11, 2)
-    for n_jobs in (1, 2, 4):
-        sizes = map_blocks(lambda block: np.full(len(block), len(block)), X, n_jobs)
-        assert sizes.tolist() == [4] * 8 + [3] * 3
-    whole = map_blocks(lambda block: block.sum(axis=1), X, 2)
-    assert whole.tolist() == X.sum(axis=1).tolist()
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

@@ -6,7 +6,6 @@ from sklearn.exceptions import NotFittedError
 
 from distsvc import AutoClustering, IncrementalMDH, SupportVectorClustering
 from distsvc.models.baselines.rules import Centres
-from distsvc.models.rules import membership
 from distsvc.models.rules.membership import Membership
 from tests.small_runs import three_clusters
 
@@ -36,14 +35,6 @@ def test_own_share_and_others():
     np.testing.assert_array_equal(found.own, shares[np.arange(90), labels])
     expected = np.take_along_axis(shares, ranked, axis=1)[:, 1:3]
     np.testing.assert_array_equal(found.other_shares, expected)
-
-
-def test_pieces_do_not_matter(monkeypatch):
-    labels = RULE.label(ROWS)["label"]
-    whole = Membership.of(RULE, ROWS, labels, 3)
-    monkeypatch.setattr(membership, "SHARE_BYTES", 4 * 6 * 7)
-    for name, values in vars(Membership.of(RULE, ROWS, labels, 3)).items():
-        assert values.tobytes() == getattr(whole, name).tobytes()
 
 
 @pytest.mark.parametrize("name", FITTED)

@@ -41,18 +41,6 @@ def test_ranges_are_the_best_there_are(seed):
             assert {low, high} <= set(X[:, k])
 
 
-def test_many_values_are_cut_into_pieces():
-    random = np.random.default_rng(0)
-    X, labels = random.normal(size=(5000, 1)), random.integers(0, 2, 5000)
-    X[labels == 1] += 1.0
-    apart, _ = best_ranges(X, labels, [0, 1])
-    cut = np.sort(X[:, 0])
-    below = [np.searchsorted(np.sort(X[labels == k, 0]), cut) for k in (0, 1)]
-    exact = np.max(below[0] / (labels == 0).sum() - below[1] / (labels == 1).sum())
-    assert exact - 2 / 256 < apart[1, 0] <= exact + 1e-12
-    assert apart.shape == (2, 1)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_leanings_count_who_is_above_whom(seed):
     random = np.random.default_rng(seed)
@@ -86,20 +74,6 @@ def test_of_columns_that_do_not_matter_none_is():
     X, _ = three_that_matter()
     labels = np.random.default_rng(1).integers(0, 4, len(X))
     assert [names(profile) for profile in profiled(X, labels)] == [[]] * 4
-
-
-def test_ranges_to_the_ends_are_open():
-    X, labels = np.array([[1.0]] * 30 + [[2.0]] * 30 + [[5.0]] * 30), np.repeat([0, 1, 1], 30)
-    large, small = (one.columns[0] for one in profiled(X, labels))
-    assert (large.low, large.high) == (2.0, np.inf)
-    assert (small.low, small.high) == (1.0, 1.0)
-
-
-def test_the_largest_clusters_have_profiles():
-    labels = np.repeat([3, 1, 2, 0], [5, 9, 9, 1])
-    X = np.arange(24.0)[:, None]
-    found = profiled(X, labels, most=3, centres=np.zeros((6, 1)))
-    assert [(profile.label, profile.n_rows) for profile in found] == [(1, 9), (2, 9), (3, 5)]
 
 
 def test_one_cluster_is_not_set_apart():

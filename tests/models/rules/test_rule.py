@@ -97,13 +97,6 @@ def rows_for(rule, n=50):
     return rows if rule.float64 else rows.astype(np.float32)
 
 
-def test_fields_are_arrays_or_facts():
-    rule = Sides(0.5, np.ones(2), ["x", "y"])
-    assert rule.facts() == {"threshold": 0.5, "names": ["x", "y"]}
-    assert list(rule.arrays()) == ["direction"]
-    assert rule.arrays()["direction"] is rule.direction
-
-
 def test_a_rule_is_found_among_other_facts_and_arrays():
     rule = Sides.restored(
         {"threshold": 0.5, "names": [], "gamma": 1.0}, {"direction": np.ones(2), "S": np.zeros(3)}
@@ -136,34 +129,6 @@ def test_labels_scores_and_outliers_agree(rule):
     np.testing.assert_array_equal(found["outlier"], expected)
     assert rule.words.has_outliers == (rule.words.boundary == 0.0)
     assert rule.words.has_outliers == ("always false" not in rule.meanings["outlier"])
-
-
-@EACH
-def test_labels_and_scores_alone_are_those_of_label(rule):
-    rows = rows_for(rule, 300)
-    found = rule.label(rows)
-    assert rule.labels(rows).dtype == np.int32
-    assert rule.labels(rows).tobytes() == found["label"].tobytes()
-    assert rule.scores(rows).dtype == np.float32
-    assert rule.scores(rows).tobytes() == found["score"].tobytes()
-    assert rule.scores(rows[:0]).shape == rule.labels(rows[:0]).shape == (0,)
-
-
-@pytest.mark.parametrize("rule", [r for r in RULES if r.words.has_outliers], ids=lambda r: r.form)
-def test_scores_need_no_labels_and_labels_no_scores(rule, monkeypatch):
-    """Where the one does not follow from the other, only what is asked for is computed."""
-    rows = rows_for(rule)
-    labels, scores = rule.labels(rows), rule.scores(rows)
-
-    def asked(*_):
-        raise AssertionError("it was not asked for")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(type(rule), "labels", asked)
-        assert rule.scores(rows).tobytes() == scores.tobytes()
-    with monkeypatch.context() as patched:
-        patched.setattr(type(rule), "unrounded_scores", asked)
-        assert rule.labels(rows).tobytes() == labels.tobytes()
 
 
 @EACH
