@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.svm import OneClassSVM
 
 from distsvc.kernels import dual_cd
 from distsvc.kernels.dual_cd import coordinate_ascent, gram_matrix
@@ -112,17 +111,6 @@ def test_steps(form, of, seed, size):
     assert tally[dual_cd.CHANGE] == pytest.approx(after - before, abs=1e-11)
     assert tally[dual_cd.COST] == cost
     assert after < before
-
-
-@pytest.mark.parametrize("dense", [True, False])
-def test_enough_pairs_of_a_block_of_all_rows_reach_the_optimum(dense):
-    case, form = Case(), dual_cd.descend_dense if dense else dual_cd.descend_sparse
-    one, many = (case.descend(form, dense, np.arange(24), 24, inner) for inner in (1, 2000))
-    assert one[2][dual_cd.MOVED] == 1.0
-    values = [reference.dual_objective(case.X, a, case.p, case.scale) for a, _, _ in (one, many)]
-    best = reference.one_class_optimum(case.X, case.scale, case.p, case.alpha.sum())
-    assert values[1] == pytest.approx(best, rel=1e-6)
-    assert values[0] > values[1]
 
 
 @reference.forms(dual_cd.descend_dense)
@@ -238,24 +226,6 @@ def test_twin_coordinate_ascent(bound):
     slow = reference.dual_optimum(K, bound)
     assert a.sum() - a @ K @ a / 2 == pytest.approx(slow.sum() - slow @ K @ slow / 2, rel=1e-7)
     np.testing.assert_allclose(K @ a, K @ slow, atol=1e-4)
-
-
-@pytest.mark.parametrize("nu", [0.1, 0.3, 0.7])
-def test_it_is_the_one_class_svm(nu):
-    X = rows(200)
-    svm = OneClassSVM(gamma=1.0, nu=nu, tol=1e-8).fit(X)
-    C = 1.0 / (nu * svm.offset_[0] / (nu * len(X)))
-    K = gram_matrix(X, 1.0)
-    a, _ = solve(K, C / len(X))
-    np.testing.assert_allclose(K @ a - 1.0, svm.decision_function(X) / svm.offset_[0], atol=1e-5)
-
-
-def test_a_warm_start_ends_at_the_same_place():
-    K = gram_matrix(rows(80), 0.5)
-    cold, _ = solve(K, 0.1)
-    warm = np.random.default_rng(0).uniform(0, 0.1, 80)
-    coordinate_ascent(K, warm, 0.1, 1e-10, 100_000)
-    np.testing.assert_allclose(K @ warm, K @ cold, atol=1e-7)
 
 
 def test_the_number_of_sweeps_is_limited():

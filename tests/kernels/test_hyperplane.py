@@ -104,45 +104,6 @@ def test_twin_learn_row_by_row(form, d, settings):
         assert_close(tree, twin, 3e-6)
 
 
-@reference.forms(learn)
-def test_twin_one_step_by_hand(form):
-    x = np.array([[5.0, 8.0]], np.float32)
-    settings = {"alpha": 0.5, "penalty": 0.1, "bandwidth": 4**0.2 * 2 / 3}
-    tree = one_node(mean=(1.0, 0.0), b=5.0, variance=9.0, visits=2)
-    twin = tree.twin()
-    tree.feed(x, form, **settings)
-    twin.feed(x, reference.learn, **settings)
-    # t = 3; mean (2, 2); x - mean = (3, 6); p = 3; variance (3 * 9 + 9) / 4 = 9; sigma = 3; h = 2
-    # g = (5 - 3) / 2^3 exp(-2^2 / (2 * 2^2)); penalty 2 * 0.1 * (5 - 0.5 * 3)
-    g = 0.15163266492815836
-    v = np.array([1 - math.sqrt(2) * g * 3 / 4, -math.sqrt(2) * g * 6 / 4])
-    for found, tolerance in ((tree, 1e-6), (twin, 1e-14)):
-        np.testing.assert_array_equal(found.means[0], [2.0, 2.0])
-        np.testing.assert_allclose(found.V[0], v / math.hypot(*v), rtol=tolerance)
-        np.testing.assert_allclose(found.b[0], 5 + g / 4 - 0.7 / 4, rtol=tolerance)
-        assert found.variances[0] == 9.0
-        # the row's p is now 0.65: below b
-        assert found.visits.tolist() == [3, 1, 0]
-        np.testing.assert_array_equal(found.means[1], [2.5, 4.0])
-    tree = one_node(mean=(1.0, 0.0), b=5.0, variance=9.0, visits=2)
-    tree.feed(x, form, clip=2.0, **settings)
-    assert tree.b[0] == 3.0
-
-
-@reference.forms(learn)
-def test_twin_a_first_row(form):
-    # t = 1; mean (3, 4) / 2; p = 1.5; variance (0 + 1.5^2) / 2; b = 0 has no penalty
-    tree = one_node()
-    tree.feed(np.array([[3.0, 4.0]], np.float32), form)
-    h = 1.5 / math.sqrt(2) * 2**-0.2
-    g = -1.5 / h**3 * math.exp(-(1.5**2) / (2 * h**2))
-    v = np.array([1.0, 0.0]) - math.sqrt(2) * g / 2 * np.array([1.5, 2.0])
-    np.testing.assert_allclose(tree.V[0], v / math.hypot(*v), rtol=1e-6)
-    assert tree.variances[0] == 1.125
-    assert tree.b[0] == pytest.approx(g / 2, rel=1e-6)
-    assert tree.visits.tolist() == [1, 0, 1]
-
-
 @pytest.mark.parametrize("d", [2, 784])
 @reference.forms(learn)
 def test_twin_a_direction_without_variance_becomes_the_row_s(form, d):
@@ -160,44 +121,6 @@ def test_twin_a_direction_without_variance_becomes_the_row_s(form, d):
         tree.feed(x[None], form)
         assert_close(tree, twin, 3e-6)
     assert tree.variances[0] > 0.0
-
-
-@reference.forms(learn)
-def test_twin_a_direction_loses_its_variance_relative_to_the_mean(form):
-    tree = one_node(mean=(1.0, 1.0), visits=1)
-    tree.feed(np.array([[1.0, 4.0]], np.float32), form)
-    np.testing.assert_allclose(tree.V[0], [0.0, 1.0], atol=1e-7)
-    np.testing.assert_array_equal(tree.means[0], [1.0, 2.0])
-
-
-@pytest.mark.parametrize("scale", [1e-12, 1e-6, 1e6])
-@reference.forms(learn)
-def test_twin_normals_of_small_and_large_rows(form, scale):
-    tree = Tree(7, 3)
-    for x in rows(40, 3) * np.float32(scale):
-        twin = tree.twin()
-        twin.feed(x[None], reference.learn)
-        tree.feed(x[None], form)
-        np.testing.assert_array_equal(tree.visits, twin.visits)
-        np.testing.assert_allclose(tree.V, twin.V, atol=3e-6)
-        np.testing.assert_allclose(tree.b, twin.b, rtol=1e-5, atol=1e-5 * scale)
-
-
-@pytest.mark.parametrize("b", [0.0, 0.4, -0.4])
-@reference.forms(learn)
-def test_twin_rows_at_the_mean_turn_nothing(form, b):
-    mean = np.float32([0.5, -1.25])
-    tree = one_node(v=(0.6, 0.8), mean=mean, b=b, variance=1.0, visits=4)
-    tree.feed(mean[None], form)
-    np.testing.assert_allclose(tree.V[0], [0.6, 0.8], rtol=1e-7)
-    np.testing.assert_array_equal(tree.means[0], mean)
-    # t = 5; p = 0, so that g = b / h^3 exp(-b^2 / 2 h^2); |b| < alpha sigma
-    variance = 5 / 6
-    h = math.sqrt(variance) * 6**-0.2
-    assert tree.variances[0] == pytest.approx(variance, rel=1e-12)
-    expected = b + b / h**3 * math.exp(-(b**2) / (2 * h**2)) / 6
-    assert tree.b[0] == pytest.approx(expected, rel=1e-12)
-    assert tree.visits.tolist() == ([5, 1, 0] if b > 0.0 else [5, 0, 1])
 
 
 def test_decays_that_are_looked_up_are_those_that_are_computed():
