@@ -79,12 +79,6 @@ def test_an_unknown_name_is_told_what_is_like_it(name, hint):
     assert str(found.value).endswith(hint)
 
 
-@pytest.mark.parametrize(("name", "split"), [("iris", 0), ("shuttle", 2), ("shuttle", -1)])
-def test_counts_of_a_split_that_is_not_there(name, split):
-    with pytest.raises(DataError, match=f"expected a split of .*, found {split}"):
-        find(name).counts(split)
-
-
 def test_an_unknown_key_is_refused(monkeypatch):
     with pytest.raises(DataError, match="x has unknown keys colour"):
         _dataset("x", {"colour": 1})

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from sklearn.datasets import dump_svmlight_file, load_iris
+from sklearn.datasets import dump_svmlight_file
 
 from benchmarks.datasets import loading
 from benchmarks.datasets.catalogue import Dataset
 from benchmarks.datasets.loading import METADATA, fetch, fingerprint, load
-from distsvc.errors import DataError, InputNotFoundError, OutputPermissionError, TemporaryError
+from distsvc.errors import DataError, InputNotFoundError, TemporaryError
 
 
 def write(folder, X, y, split=None, name="bsgd/made.parquet", **more):
@@ -51,12 +51,6 @@ def test_columns_come_in_the_order_of_their_numbers(tmp_path, in_catalogue):
     backwards = {f"f{j}": X[:, j] for j in reversed(range(12))}
     pq.write_table(pa.table({"label": y} | backwards), path)
     assert np.array_equal(load("made", tmp_path)[0], X)
-
-
-def test_bundled_iris_is_the_catalogues():
-    X, y = load("iris")
-    assert np.array_equal(X, load_iris().data)
-    assert np.bincount(y).tolist() == [50, 50, 50]
 
 
 def test_sets_without_a_source_say_what_to_do():
@@ -185,13 +179,6 @@ def test_values_are_written_in_the_smallest_type_that_holds_them(
     assert np.array_equal(load("made", tmp_path / "out")[0], X)
 
 
-def test_fetch_takes_the_place_of_an_earlier_file(rows, made, in_catalogue, tmp_path):
-    in_catalogue(made)
-    write(tmp_path, *rows)
-    assert fetch("made", tmp_path, tmp_path) == tmp_path / "bsgd/made.parquet"
-    assert METADATA in pq.read_schema(tmp_path / "bsgd/made.parquet").metadata
-
-
 def test_a_write_that_fails_leaves_the_earlier_file(
     rows, made, in_catalogue, tmp_path, monkeypatch
 ):
@@ -208,14 +195,6 @@ def test_a_write_that_fails_leaves_the_earlier_file(
         fetch("made", tmp_path, tmp_path)
     assert path.read_bytes() == before
     assert os.listdir(path.parent) == ["made.parquet"]
-
-
-def test_an_output_that_is_not_a_folder(rows, made, in_catalogue, tmp_path):
-    in_catalogue(made)
-    write(tmp_path, *rows)
-    (tmp_path / "out").write_text("")
-    with pytest.raises(OutputPermissionError, match=r"out/bsgd can't be written"):
-        fetch("made", tmp_path / "out", tmp_path)
 
 
 @pytest.fixture

@@ -146,13 +146,6 @@ def test_a_table_is_encoded_as_the_catalogue_says(server, toy, packed):
     assert (classes.tolist(), classes.dtype) == (Y.tolist(), np.int64)
 
 
-def test_the_second_load_asks_nobody(server, toy):
-    load("toy")
-    before = len(server.asked)
-    load("toy")
-    assert len(server.asked) == before == 4
-
-
 def test_splits_are_the_rows_in_order_where_their_counts_are_right(server, toy, in_catalogue):
     assert np.array_equal(load("toy", split=1)[0], X[2:])
     in_catalogue(TOY, splits=((1, 1), (2, 0)))
@@ -188,12 +181,6 @@ def test_a_table_that_is_not_the_catalogues(server, in_catalogue, tmp_path, chan
     with pytest.raises(DataError, match=message):
         fetch("toy", tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_a_column_of_text_is_told(server, toy):
-    server.offer(attributes=ATTRIBUTES | {"ID": "STRING"})
-    with pytest.raises(DataError, match=r"OpenML 7 \(toy, version 1\) can't be read: STRING"):
-        load("toy")
 
 
 def test_a_table_that_is_not_arff(server, toy):

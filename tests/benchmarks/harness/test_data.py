@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from benchmarks.harness import data
-from benchmarks.harness.data import drawn, standardised
+from benchmarks.harness.data import standardised
 
 
 def test_a_sample_is_drawn_once_and_standardised_by_all_rows(toy):
@@ -21,18 +21,6 @@ def test_shared_rows_cannot_be_written_to(toy, most_rows):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0
     assert data.table(None, "toy", None, most_rows)[0] is X
-
-
-def test_drawn_rows_ascend_and_are_distinct():
-    rows = drawn(100, 30)
-    assert len(rows) == 30
-    assert np.all(np.diff(rows) > 0)
-    assert 0 <= rows[0] <= rows[-1] < 100
-
-
-def test_standardised_columns():
-    X = standardised(np.array([[1.0, 5.0], [3.0, 5.0]]))
-    np.testing.assert_array_equal(X, [[-1.0, 0.0], [1.0, 0.0]])
 
 
 @pytest.mark.parametrize(("make", "d", "k"), [(data.gaussians, 8, 12), (data.rings, 2, 3)])

@@ -76,11 +76,6 @@ def test_interleaved_calls_take_turns_after_one_to_warm_up():
     assert {name: len(taken) for name, taken in seconds.items()} == {"a": 2, "b": 2}
 
 
-def test_seconds_of_interleaved_calls_are_of_the_processor():
-    (seconds,) = interleaved({"idle": lambda: time.sleep(0.05)}, 1)["idle"]
-    assert seconds < 0.05
-
-
 def test_agreement_is_scikit_learns():
     random = np.random.default_rng(0)
     y, labels = random.integers(4, size=200), random.integers(-1, 5, size=200)

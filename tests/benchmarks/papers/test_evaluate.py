@@ -3,9 +3,7 @@ import os
 
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 
-from benchmarks.cli import commands
 from benchmarks.harness import data
 from benchmarks.papers import evaluate, fits, suites
 from benchmarks.papers.evaluate import SCHEMA, run_suites
@@ -123,9 +121,3 @@ def test_unknown_names(tmp_path):
     with pytest.raises(InputNotFoundError, match="linear needs --data"):
         run_suites(("linear",), tmp_path, None, SuiteOptions(), QUIET)
     assert not list(tmp_path.glob("*.parquet"))
-
-
-def test_an_unknown_suite_is_wrong_usage():
-    found = CliRunner().invoke(commands, ["papers", "run", "nosuch"])
-    assert found.exit_code == 2
-    assert all(name in found.stderr for name in evaluate.KNOWN)

@@ -33,12 +33,6 @@ def table(**changes):
     return comparison("NMI", "", found, systems=("FSVC", "SVC", "iMDH"), **given)
 
 
-def test_means_are_over_the_seeds_and_leave_missing_values_out():
-    found = means(ROWS, "value")
-    assert found["iris", "SVC", "oracle"] == pytest.approx(0.8)
-    assert ("flame", "FSVC", "blind") not in found
-
-
 def test_both_protocols_and_the_printed_figure_are_in_one_cell():
     made = table()
     assert made.columns == ["FSVC", "SVC"]

@@ -1,7 +1,6 @@
 """The printed tables are whole, and what can't be right is found by computation."""
 
 from itertools import combinations
-from math import comb
 
 import pytest
 
@@ -155,12 +154,3 @@ def test_no_clustering_is_below_the_bounds_and_one_has_them(counts):
     assert least_rand_index(counts) == pytest.approx(lowest_rand, abs=1e-12)
     assert least_rand_index(counts[::-1]) == least_rand_index(counts)
     assert least_purity(counts) == pytest.approx(lowest_purity, abs=1e-12)
-
-
-def test_classes_without_a_majority_are_worst_as_one_cluster():
-    counts = class_counts("pham-2017", "compound")
-    together = sum(comb(size, 2) for size in counts) / comb(sum(counts), 2)
-    assert least_rand_index(counts) == pytest.approx(together, rel=1e-12)
-    assert class_counts("pham-2017", "shuttle") == catalogue()["shuttle"].splits[0]
-    assert class_counts("hofmeyr-2021", "shuttle") == catalogue()["shuttle"].class_counts
-    assert class_counts("hofmeyr-2021", "Yale") is None

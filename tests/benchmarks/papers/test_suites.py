@@ -1,15 +1,10 @@
 import json
 
-from benchmarks.datasets.catalogue import catalogue
-from benchmarks.harness.systems import POWERS, SYSTEMS
+from benchmarks.harness.systems import SYSTEMS
 from benchmarks.papers.fits import Fit
-from benchmarks.papers.published import printed
 from benchmarks.papers.suites import (
-    BSGD_SETS,
     BSGD_SYSTEMS,
-    IMDH_SETS,
     IMDH_SYSTEMS,
-    SENSITIVE_SETS,
     SUITES,
     SuiteOptions,
     best_points,
@@ -25,15 +20,6 @@ def grid_row(point, nmi, *, system="BSGD-R", name="iris", seed=0):
         "experiment": "grid", "set": name, "system": system, "point": point, "seed": seed,
         "normalized_mutual_information": nmi,
     }  # fmt: skip
-
-
-def test_the_papers_grid():
-    assert POWERS == (1 / 32, 1 / 8, 1 / 2, 2, 8, 32)
-    fits = [f for f in bsgd_grid(SuiteOptions(("iris",))) if f.system == "SGD-LMOC"]
-    points = {(f.point["gamma"], f.point["C"]) for f in fits}
-    assert points == {(gamma, C) for gamma in POWERS for C in POWERS}
-    assert len(fits) == 36
-    assert {f.protocol for f in fits} == {"oracle"}
 
 
 def test_every_system_of_the_papers_has_fits_of_each_protocol_it_knows():
@@ -78,11 +64,3 @@ def test_quick_is_smaller_in_every_way():
         assert 0 < len(some) < len(all_) / 10
         assert {f.set for f in some} < {f.set for f in all_}
         assert {f.system for f in some} == {f.system for f in all_}
-
-
-def test_sets_are_those_of_the_tables():
-    assert (len(BSGD_SETS), len(IMDH_SETS)) == (15, 27)
-    assert {name for name, _ in printed("pham-2017", "purity")} == set(BSGD_SETS)
-    others = {name for name, _ in printed("hofmeyr-2021", "adjusted_rand_index")} - set(IMDH_SETS)
-    assert others == {"isolet", "smartphone", "Yale"}
-    assert {*BSGD_SETS, *IMDH_SETS, *SENSITIVE_SETS} <= set(catalogue())

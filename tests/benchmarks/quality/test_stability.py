@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from benchmarks.harness.rows import only
-from benchmarks.harness.systems import Facts, made
 from benchmarks.quality import stability, without_labels
 from benchmarks.quality.stability import (
     ABOUT,
@@ -12,13 +11,12 @@ from benchmarks.quality.stability import (
     KINDS,
     METHODS,
     changed,
-    clusters,
     comparisons,
     dealt,
     means,
     rows_of_split,
 )
-from benchmarks.quality.without_labels import names_of, system_of, tried_method
+from benchmarks.quality.without_labels import tried_method
 
 N = 40
 
@@ -146,17 +144,6 @@ def test_agreement_is_compared_with_the_halves_that_have_the_same_answer(tmp_pat
     assert found[1]["said"] == pytest.approx(2.8 / 3.0)
     stability.draw(tmp_path / "calibration.png", found)
     assert (tmp_path / "calibration.png").stat().st_size > 5000
-
-
-def test_numbers_of_clusters_by_size():
-    (line,) = clusters(comparisons(fits(0, 1, quarter=np.arange(N), half=np.zeros(N, int))))
-    assert (line["quarter"], line["half"], line["all"]) == (N, 1, 2)
-
-
-def test_every_method_can_label_other_rows():
-    systems = [system_of(METHODS, name)[0] for name in names_of(METHODS)]
-    assert len(systems) == 5
-    assert all(hasattr(made(system, Facts(N, 2, 50), 0), "predict") for system in systems)
 
 
 @pytest.mark.parametrize("method", ["k-means", "GMM", "iMDH"])

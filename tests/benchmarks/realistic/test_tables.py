@@ -6,7 +6,7 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import nbinom
 
-from benchmarks.realistic.added import added_table, answers, composition, rare_class
+from benchmarks.realistic.added import added_table, answers
 from benchmarks.realistic.columns import FACTOR_NODES, FACTOR_WEIGHTS, ColumnSpec, DrawnColumn
 from benchmarks.realistic.generated import generated_table
 from benchmarks.realistic.one_class import SHAPES, one_class_table
@@ -54,13 +54,6 @@ def test_values_have_the_shares_that_the_density_says(name):
     expected = np.exp(model.log_density(values, 1, 0.7)[:, 0])
     below = [(np.mean(drawn <= v + 1e-9), expected[: i + 1].sum()) for i, v in enumerate(values)]
     assert max(abs(a - b) for a, b in below) < 0.015
-
-
-def test_a_missing_value_says_nothing():
-    model = column(SPECS["log"][0], 0.5)
-    found = model.log_density(np.array([np.nan, 2.0]), 0, 1.0)
-    assert (found[0] == 0.0).all()
-    assert (found[1] < 0.0).all()
 
 
 def brute_force(plan: TablePlan, row: np.ndarray) -> list[float]:
@@ -146,28 +139,9 @@ def test_a_table_of_one_class_has_one_class(shape):
     assert {one_class_table(shape, seed).half for seed in (0, 1)} == {"tune", "confirm"}
 
 
-def test_percentages_add_to_100():
-    draw = composition(np.array([[0.0], [1.0]]), np.random.default_rng(0))
-    shares = np.column_stack(list(draw(np.arange(200) % 2, np.random.default_rng(1)).values()))
-    assert shares.sum(1) == pytest.approx(np.full(200, 100.0))
-
-
 def test_answers_are_1_to_5_by_thresholds():
     latent = np.array([[-9.0], [-0.7], [0.0], [0.7], [9.0]])
     assert answers(latent, np.array([[-1.0, -0.5, 0.5, 1.0]])).ravel().tolist() == [1, 2, 3, 4, 5]
-
-
-def test_the_rare_class_has_one_per_cent_of_the_rows():
-    frame, classes, best = rare_class(0, np.random.default_rng(0))(5000, np.random.default_rng(1))
-    assert np.bincount(classes)[1] / 5000 == pytest.approx(0.01, abs=0.005)
-    assert len(frame) == len(best) == 5000
-
-
-def test_an_added_table_has_a_ceiling_below_one():
-    table = added_table("near-duplicates", 0)
-    assert (table.ceiling, table.traits) == ("exact", ("near-duplicates",))
-    assert 0.7 < table.ceiling_ari < 1.0
-    assert sum(name.endswith("_estimated") for name in table.frame) == 3
 
 
 def test_a_supervised_ceiling_is_that_of_a_classifier(monkeypatch):
