@@ -7,7 +7,6 @@ import distsvc
 from distsvc.errors import JobFileError
 from distsvc.job.file import parse_job
 from distsvc.run.job import run_job
-from tests.jobs.shop import FIRST, SECOND, Shop
 from tests.published_files import read_labels
 from tests.small_runs import small_job, write_table
 
@@ -44,18 +43,6 @@ def test_small_clusters_go_with_their_nearest(tmp_path, model, wanted):
     model = distsvc.load(tmp_path / "out").model
     assert (model.predict(X) == labels).all()
     assert model.n_clusters == wanted
-
-
-def test_ids_go_on_with_joined_clusters(tmp_path):
-    shop = Shop(tmp_path)
-    X, _ = table()
-    model = {"algorithm": "bico", "n_clusters": 5, "min_cluster_rows": 50}
-    shop.table(FIRST, X)
-    shop.table(SECOND, X[::-1])
-    shop.run(FIRST, model=model)
-    report = shop.run(SECOND, model=model)
-    assert [story.event for story in report.lineage.clusters] == ["survived"] * 3
-    assert report.lineage.moved == 0.0
 
 
 def test_keys_that_contradict_each_other_are_refused():

@@ -5,7 +5,6 @@ import pytest
 
 from distsvc.job.config import PreprocessConfig
 from distsvc.models.rows.scaling import ColumnSums
-from distsvc.run import fitting
 from distsvc.run.fitting import dominant_column_notes, make_scaling, standard_or_unit
 from distsvc.run.learning.survey import Survey
 from distsvc.storage.rows.features import Numeric, Vector
@@ -82,20 +81,3 @@ def test_the_clearer_scale_is_chosen_and_told(kind):
     np.testing.assert_array_equal(found.apply(X), expected.apply(X))
     again, _ = standard_or_unit(standard, survey, 0)
     np.testing.assert_array_equal(again.apply(X), found.apply(X))
-
-
-@pytest.mark.parametrize(("by_length", "kind"), [(1.05, "standard"), (1.15, "unit")])
-def test_the_scale_is_standard_where_that_is_nearly_as_clear(by_length, kind, monkeypatch):
-    survey = surveyed(directions(np.ones(900)))
-    standard, _ = make_scaling(PreprocessConfig(scale="auto"), survey, list("abcdefghij"))
-    standings = iter([1.0, by_length])
-    monkeypatch.setattr(fitting, "clarity", lambda X, seed: next(standings))
-    assert standard_or_unit(standard, survey, 0)[0].kind == kind
-
-
-def test_the_scale_is_standard_where_neither_shows_clusters():
-    survey = surveyed(np.random.default_rng(2).normal(size=(500, 8)) + 1.0)
-    standard, _ = make_scaling(PreprocessConfig(scale="auto"), survey, list("abcdefgh"))
-    found, note = standard_or_unit(standard, survey, 0)
-    assert found is standard
-    assert "0.00 with 'standard', at 0.00 with 'unit'" in note

@@ -1,6 +1,5 @@
 """Published columns through whole jobs: memberships, next clusters, and files of parts."""
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -63,14 +62,6 @@ def test_columns_besides_labels_that_stay_as_they_are(form, table, tmp_path):
         assert report.membership.above(0.5) == np.mean(own >= 0.5)
 
 
-def test_what_the_manifest_says(table, tmp_path):
-    report = run_job(job_for(table, tmp_path / "own", "imdh", {"membership": True}))
-    manifest = (tmp_path / "own" / "manifest.json").read_text()
-    assert "the share of the row's own cluster: every hyperplane" in manifest
-    assert "next_share" not in manifest
-    assert "hyperplane" in report.membership.meaning
-
-
 def test_next_clusters_come_by_their_ids(table, tmp_path):
     """Another run whose ids go on from the first, with its clusters in another order."""
     first = tmp_path / "first"
@@ -108,28 +99,6 @@ def test_a_model_before_without_clusters(table, tmp_path):
     )
     with pytest.raises(JobFileError, match=r"output\.membership needs an algorithm with clusters"):
         run_job(job)
-
-
-def test_zarr_holds_memberships_but_no_lists(table, tmp_path):
-    zarr = pytest.importorskip("zarr")
-    run_job(job_for(table, tmp_path / "a", "centres", {"membership": True}))
-    run_job(job_for(table, tmp_path / "z", "centres", {"membership": True, "format": "zarr"}))
-    folder = next((tmp_path / "z").rglob("membership")).parent
-    found = zarr.open_group(str(folder), mode="r")["membership"][:]
-    np.testing.assert_array_equal(found, read_labels(tmp_path / "a")["membership"].to_numpy())
-    message = re.escape("output.top needs output.format = 'parquet', found 'zarr'")
-    with pytest.raises(JobFileError, match=message):
-        run_job(job_for(table, tmp_path / "y", "centres", {"top": 1, "format": "zarr"}))
-
-
-@pytest.mark.parametrize("name", ["membership", "next", "next_share"])
-def test_an_id_with_the_name_of_such_a_column(name, tmp_path):
-    path = write_table(tmp_path / "t.parquet", X, **{name: pa.array(range(N))})
-    columns = {"columns": ["x0", "x1"], "id": name}
-    with pytest.raises(JobFileError, match="is the name of a published column"):
-        run_job(job_for(path, tmp_path / "out", "centres", {"top": 1}, input=columns))
-    plain = job_for(path, tmp_path / "out", "centres", {}, input=columns)
-    assert run_job(plain).input.n_rows == pq.read_metadata(path).num_rows
 
 
 N_PARTS = 500

@@ -10,7 +10,6 @@ import pytest
 
 from distsvc.errors import CheckFailedError
 from distsvc.job.config import OutputConfig
-from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
 from distsvc.run.labelling import counts as ids_module
 from distsvc.run.labelling.columns import MissingValues
@@ -22,7 +21,6 @@ from distsvc.run.labelling.counts import (
     id_keys,
     levels_of_columns,
 )
-from distsvc.run.work.progress import Progress
 from distsvc.storage.places.store import store_of
 from distsvc.storage.publishing.formats import part_file
 from distsvc.storage.rows.blocks import Block
@@ -209,25 +207,6 @@ def job(path, out, **checks):
 
 
 IDS = [f"a{k % 690}" for k in range(N_IDS - 3)] + [None] * 3
-WORDS = [
-    "14 rows share their id with another row: 'account' is 'a0' in several, for example; [checks] "
-    "unique_id = true holds such a run back",
-    "3 rows have no id: 'account' is missing there; [checks] unique_id = true holds such a run "
-    "back",
-]
-
-
-@pytest.mark.parametrize("output", [{}, {"format": "zarr"}])
-def test_a_job_tells_of_them(tmp_path, output):
-    ids = [k % 690 for k in range(N_IDS)] if output else IDS
-    path = table_with(tmp_path / "t.parquet", ids)
-    content = job(path, tmp_path / "out")
-    content = content.model_copy(update={"output": content.output.model_copy(update=output)})
-    report = run_job(content)
-    told = [text for text in report.warnings if "unique_id" in text]
-    assert told == (
-        [WORDS[0].replace("14 rows", "20 rows").replace("'a0'", "0")] if output else WORDS
-    )
 
 
 def test_a_check_holds_the_run_back(tmp_path):
@@ -241,14 +220,3 @@ def test_a_check_holds_the_run_back(tmp_path):
     report = run_job(job(fine, tmp_path / "fine", unique_id=True))
     assert [check.state for check in report.checks] == ["passed"]
     assert not [text for text in report.warnings if "id" in text.split()]
-
-
-def test_predict_tells_of_them(tmp_path, monkeypatch):
-    run_job(job(table_with(tmp_path / "t.parquet", list(range(N_IDS))), tmp_path / "out"))
-    told = []
-    progress = Progress(quiet=True)
-    monkeypatch.setattr(progress, "event", lambda name, *_, **fields: told.append((name, fields)))
-    path = table_with(tmp_path / "new.parquet", [1, *range(1, N_IDS)])
-    predict_table(tmp_path / "out", str(path), str(tmp_path / "new"), progress=progress)
-    (fields,) = [fields for name, fields in told if name == "note"]
-    assert fields["because"].startswith("2 rows share their id with another row: 'account' is 1 ")

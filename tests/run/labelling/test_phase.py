@@ -87,23 +87,6 @@ def test_counts_are_those_of_the_whole(n_parts):
         np.testing.assert_array_equal(rows, np.bincount(own, minlength=4))
 
 
-def test_a_class_may_be_in_some_parts_only_and_null_is_one():
-    columns = random_columns(6, 0) | {"label": np.array([0, 0, 1, 1, 2, 3], np.int32)}
-    classes = pa.array([1, None, 1, 1, 7, None])
-    found = counted(columns, classes, [np.arange(3), np.arange(3, 6)])
-    assert {name: rows.tolist() for name, rows in found.classes.items()} == {
-        "1": [1, 2, 0, 0],
-        "null": [1, 0, 0, 1],
-        "7": [0, 0, 1, 0],
-    }
-
-
-def test_without_classes_there_are_none():
-    found = counted(random_columns(30, 0), None, [np.arange(30)])
-    assert found.classes == {}
-    assert Counts.empty(2, EDGES, {}, {}).n_rows == 0
-
-
 @pytest.mark.parametrize("rule", [LevelRule, BoundaryRule, TreeRule, Centres, OneClassRule])
 def test_the_columns_of_a_rule(rule):
     columns = ["label", "score", "outlier"]
@@ -142,13 +125,6 @@ def test_a_partition_is_labelled_by_the_rule_and_again_alike(form, table, tmp_pa
     assert set(json.loads(first.arrays["class_names"].tobytes())) == {"a", "b", "null"}
 
 
-def test_rows_are_numbered_where_there_is_no_id(table, tmp_path):
-    run = fit(small_job(table, MODELS["sampled"], input={"columns": ["x0", "x1"]}), tmp_path).run
-    label_partition(run, 2)
-    found = pq.read_table(Path(run.place("labels").address) / part_file(2))
-    assert found["row"].to_pylist() == list(range(600, 700))
-
-
 def test_the_whole_table_is_counted(table, tmp_path):
     given = {"columns": ["x0", "x1"], "label": "kind"}
     run = fit(small_job(table, MODELS["boundary"], input=given), tmp_path)
@@ -165,14 +141,6 @@ def test_the_whole_table_is_counted(table, tmp_path):
     scores = np.clip(found["score"].to_numpy(), edges[0], edges[-1])
     np.testing.assert_array_equal(counts.histogram, np.histogram(scores, edges)[0])
     assert sum(rows.sum() for rows in counts.classes.values()) == N
-
-
-def test_edges_of_the_histogram_are_those_of_the_pilot(table, tmp_path):
-    run = fit(small_job(table, FORMS["linear-svdd"], input={"columns": ["x0", "x1"]}), tmp_path)
-    scores = run.rule.unrounded_scores(run.pilot)
-    edges = run.run.read(RULE).arrays["score_edges"]
-    assert len(edges) == HISTOGRAM_BINS + 1
-    assert (edges[0], edges[-1]) == (scores.min(), scores.max())
 
 
 def test_a_few_rows_far_out_leave_the_bins_to_the_others():
@@ -194,15 +162,6 @@ def test_outliers_have_bins_of_their_own(scores):
     assert edges[-1] >= max(scores)
     if min(scores) < 0.0:
         assert edges[1] <= 0.0
-
-
-def test_scores_that_are_all_infinite_have_edges_too(table, tmp_path):
-    model = {"algorithm": "depddp", "n_clusters": 1}
-    run = fit(small_job(table, model, input={"columns": ["x0", "x1"]}), tmp_path)
-    assert run.rule.n_clusters == 1
-    edges = run.run.read(RULE).arrays["score_edges"]
-    assert (edges[0], edges[-1]) == (0.0, 1.0)
-    assert run.label().counts.histogram.tolist() == [0] * (HISTOGRAM_BINS - 1) + [N]
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -131,15 +131,6 @@ def test_partitions_merge_to_the_whole(n_parts):
     assert merged.far["rows"].tolist() == order.tolist()
 
 
-def test_equally_far_rows_are_in_the_order_of_the_table():
-    later, earlier = reasons_of(BALL, 0), reasons_of(BALL, 0)
-    X = np.full((Reasons.n_farthest, 3), 2.0)
-    added(later, X, first=500)
-    added(earlier, X, first=0)
-    later.merge(saved(earlier))
-    assert later.far["rows"].tolist() == list(range(Reasons.n_farthest))
-
-
 def test_many_columns_are_ranked_by_how_often_they_lead():
     names = [f"f{k}" for k in range(20)]
     reasons = reasons_of(BallRule(np.zeros(20), np.zeros(20), -1.0), 0, names)
@@ -155,11 +146,6 @@ CELLS = Centres(np.array([[0.0, 0.0, 0.0], [10.0, 0.0, 0.0]]))
 NEAR = Typical(CELLS.centres, 5.0, 1.0)
 
 
-def test_where_nothing_is_outside_rows_near_a_border_have_reasons():
-    X = np.array([[4.5, 2.0, 0.0], [1.0, 2.0, 0.0], [5.25, 0.0, -9.0]])
-    assert added(reasons_of(CELLS, 2, typical=NEAR), X) == ["heat (100%)", None, "heat (100%)"]
-
-
 def test_unasked_columns_are_counted_in_the_pilot():
     """A rule whose reasons take long is asked for those of the farthest rows, and of a sample."""
     reasons = reasons_of(CELLS, 0, typical=NEAR)
@@ -172,26 +158,6 @@ def test_unasked_columns_are_counted_in_the_pilot():
     assert [(row.row, row.label) for row in part.farthest] == [(7, 0), (10, 1)]
     first = part.farthest[1].reasons[0]
     assert (first.column, first.share, first.value, first.typical) == ("heat", 1.0, 55.0, 90.0)
-
-
-def test_rows_are_taken_in_pieces(monkeypatch):
-    X = np.random.default_rng(0).normal(size=(300, 3)) * 2.0
-    whole, pieces = reasons_of(BALL, 2), reasons_of(BALL, 2)
-    texts = added(whole, X)
-    monkeypatch.setattr(Reasons, "piece_bytes", 8 * 3 * 7)
-    assert added(pieces, X) == texts
-    assert pieces.leading.tolist() == whole.leading.tolist()
-
-
-def test_a_value_that_is_missing_has_no_number():
-    reasons = reasons_of(BALL, 1)
-    Z = np.array([[2.0, 0.0, 0.0]])
-    text = reasons.add(block_of(np.array([[np.nan, 0.0, 0.0]])), Z, BALL.label(Z))["reasons"]
-    assert text == ["heat missing (100%)"]
-    pilot = pilot_of(reasons, np.zeros((3, 3)))
-    pilot.raw[:, 0] = np.nan
-    row = reasons.parts(pilot, lambda X: Z)["reasons"].farthest[0]
-    assert [(r.column, r.value, r.typical) for r in row.reasons] == [("heat", None, None)]
 
 
 def test_categories_are_one_reason_which_names_the_rows_own_value():

@@ -1,16 +1,12 @@
 """A published model is all that another table needs, and says so when it is not."""
 
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
-from distsvc.run.labelling.labeller import COUNTS, RULE
-from distsvc.run.labelling.phase import label_table
-from distsvc.run.learning.preparation import PREPARATION
 from distsvc.run.model.files import (
     MODEL_VERSION,
     checked_model,
@@ -22,7 +18,6 @@ from distsvc.run.model.files import (
     write_model,
 )
 from distsvc.run.work.directory import RunDirectory
-from distsvc.run.work.phases import Steps
 from distsvc.run.work.progress import Progress
 from distsvc.storage.places.folder import Folder
 from tests.small_runs import FORMS, fit, small_job, three_clusters, write_table
@@ -74,34 +69,6 @@ def test_what_the_model_says_of_its_table(published):
     assert content["input"] == {"id": "event", "label": "kind", "where": "event < 500"}
     assert content["parameters"].keys() == fitted.algorithm.parameters.keys()
     assert content["preprocess"]["scale"] == ("minmax" if "one-class" in form else "standard")
-
-
-def test_names_of_arrays_and_facts_are_their_own(published):
-    _, folder, fitted = published
-    preparation, rule = fitted.run.read(PREPARATION), fitted.run.read(RULE)
-    beside = fitted.algorithm.learned(fitted.job).arrays
-    several = preparation.arrays, rule.arrays, dict.fromkeys(COUNTS), beside
-    with np.load(folder / "arrays.npz") as saved:
-        assert len(saved.files) == sum(map(len, several))
-    model = read_model(folder)
-    extras = {"reasons": 2, "membership": False, "missing": False, "top": 0}
-    assert len(model.facts) == len(preparation.facts | rule.facts | extras) - 1  # columns
-    assert model.facts.items() >= extras.items()
-    assert model.features == rule.facts["columns"] == ["x0", "x1"]
-
-
-def test_a_model_is_written_alike_twice(published, tmp_path):
-    _, folder, fitted = published
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    shutil.copytree(fitted.run.address, tmp_path / "copy")
-    copy = RunDirectory(tmp_path / "copy")
-
-    labelled = label_table(Steps(copy, None, Progress(quiet=True)))
-    write_model(copy, fitted.job, fitted.algorithm.learned(fitted.job), labelled)
-    assert {
-        path.name: path.read_bytes() for path in Path(copy.place("model").address).iterdir()
-    } == before
-    shutil.rmtree(Path(copy.place("model").address))
 
 
 def test_the_job_of_a_prediction(published, tmp_path):
@@ -212,10 +179,3 @@ def events_of(model, table, tmp_path):
     progress.event = lambda name, **known: events.append((name, known))
     known_features(model, str(table), tmp_path / "staging", progress)
     return events
-
-
-def test_columns_that_the_job_kept_apart_do_not_count(published, tmp_path):
-    _, folder, _ = published
-    model = read_model(folder)
-    table = write_table(tmp_path / "new.parquet", OTHERS, event=np.arange(200))
-    assert events_of(model, table, tmp_path) == []

@@ -53,11 +53,6 @@ def test_rare_levels_are_one():
     assert found["rows"][0][-1] == sum(range(2, 9))
 
 
-def test_levels_that_are_numbers_are_in_their_order():
-    rows = np.array([[1, 5, 2, 0], [1, 5, 2, 0]])
-    assert _shares(["10", "9", "11"], rows, ORDER)["levels"] == ["9", "10", "11"]
-
-
 def test_numbers_have_quartiles_and_two_values_have_shares():
     labels = np.repeat([0, 1], 50)
     x = np.concatenate([np.arange(50.0), np.arange(100.0, 150.0)])
@@ -164,15 +159,6 @@ def test_an_irrelevant_boolean_is_named_with_the_pairs_that_it_divides(planted_f
     (one,) = found(*rows(2 * y + flag, x=x, flag=flag, noise=noise))
     assert one.pairs == [(10, 11), (12, 13), (14, 15)]
     assert one.note == ("3 pairs of clusters differ only in flag. To ignore it: --exclude flag")
-
-
-def test_so_is_one_that_is_missing_in_some_rows_and_one_of_two(planted_flag):
-    y, flag, x, _ = planted_flag
-    other = np.random.default_rng(1).random(N_FLAGS) < 0.5
-    gaps = np.where(np.arange(N_FLAGS) % 9 == 0, np.nan, flag)
-    first, second = found(*rows(4 * y + 2 * flag + other, x=x, flag=gaps, other=other))
-    assert (first.column, first.pairs[:2]) == ("flag", [(10, 12), (11, 13)])
-    assert (second.column, second.pairs[0]) == ("other", (10, 11))
 
 
 def test_so_is_a_category(planted_flag):

@@ -1,7 +1,5 @@
 """Parts of the report that explain an answer, and the picture of the pilot."""
 
-import importlib
-
 import numpy as np
 import pytest
 
@@ -61,20 +59,6 @@ def job_for(table, out, model, **sections):
     return small_job(table, model, output=output, cluster=cluster, **sections)
 
 
-@pytest.fixture(scope="module")
-def asked(table, tmp_path_factory):
-    """A run with reasons that tests may read, and its report."""
-    out = tmp_path_factory.mktemp("asked") / "out"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            importlib.import_module("distsvc.run.reporting.files"),
-            "page_of",
-            lambda _: "a page",
-        )
-        job = job_for(table, out, WITH_OUTLIERS["boundary"], output={"reasons": 3})
-        return out, run_job(job)
-
-
 @pytest.mark.parametrize("name", WITH_OUTLIERS)
 def test_the_column_that_is_far_off_is_the_first_reason(name, far_table, tmp_path):
     job = job_for(far_table, tmp_path / "out", WITH_OUTLIERS[name], output={"reasons": 2})
@@ -114,14 +98,6 @@ def test_profiles_name_the_columns_that_matter(table, rows, tmp_path):
         assert leaning == pytest.approx(above, abs=6e-4)
     explained = {column.column: column.explained for column in part.columns}
     assert {name for name, share in explained.items() if share > 0.1} == set(MATTER)
-
-
-def test_unasked_the_farthest_rows_have_the_same_reasons(asked, table, tmp_path):
-    unasked = run_job(job_for(table, tmp_path / "b", WITH_OUTLIERS["boundary"]))
-    assert "reasons" not in read_labels(tmp_path / "b").column_names
-    assert unasked.reasons.farthest == asked[1].reasons.farthest
-    assert unasked.reasons.counted > 0
-    assert asked[1].reasons.counted is None
 
 
 def test_trees_of_hyperplanes_explain_the_rows_nearest_to_a_border(table, tmp_path):
@@ -234,21 +210,6 @@ def test_clusters_that_do_not_lie_apart_do_not_look_so_in_many_columns():
     x = np.array(found.x)
     middles = abs(x[labels == 0].mean() - x[labels == 1].mean())
     assert middles < 1.5 * x[labels == 0].std()
-
-
-def test_clusters_of_equal_rows_are_drawn_apart():
-    X, labels = np.repeat(np.eye(4)[:3], 5, axis=0), np.repeat(np.arange(3), 5)
-    found = plane(BORDERS, list("abcd"), X, X, labels, np.ones(15))
-    assert found.kind == "clusters"
-    places = np.column_stack([found.x, found.y])
-    apart = np.linalg.norm(places[::5, None] - places[::5], axis=2)
-    assert apart[np.triu_indices(3, 1)] == pytest.approx(2**0.5)
-
-
-def test_rows_that_are_all_equal_have_components_too():
-    found = drawn(np.ones((5, 3)), np.ones(5))
-    assert found.explained == [0.0, 0.0]
-    assert found.x == found.y == [0.0] * 5
 
 
 def test_outliers_far_beyond_the_others_are_counted_and_not_drawn():

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from distsvc.errors import DataError, InputNotFoundError, JobFileError, TemporaryError
-from distsvc.job.file import load_job, parse_job
+from distsvc.errors import InputNotFoundError, TemporaryError
+from distsvc.job.file import load_job
 from distsvc.report.content.limits import PageLimits
 from distsvc.report.content.report import Report
 from distsvc.report.page import render_page
@@ -27,7 +27,6 @@ from distsvc.storage.publishing.publication import Output, collect
 from tests.jobs.blob_jobs import check_manifest, copied
 from tests.jobs.shop import FIRST, SECOND, Shop, rows
 from tests.published_files import listed, published_file, read_labels
-from tests.small_runs import listed_again
 
 
 def test_the_page_can_be_written_again(blob_run, tmp_path):
@@ -66,21 +65,6 @@ def test_the_page_is_not_written_while_a_run_goes_on(blob_run, tmp_path):
     assert (copy / "manifest.json").read_bytes() == before
 
 
-def test_a_damaged_report_is_named(blob_run, tmp_path):
-    copy = copied(blob_run[0], tmp_path)
-    page = (copy / "report.html").read_bytes()
-    report = json.loads((copy / "report.json").read_text())
-    report["input"]["n_rows"] = "many"
-    published_file(copy, "report.json").write_text(json.dumps(report))
-    with pytest.raises(DataError, match=r"report\.json: expected .* bytes, as manifest.json says"):
-        rewrite_page(str(copy))
-    listed_again(copy)
-    expected = "report.json: input.n_rows: expected a valid integer, found 'many'"
-    with pytest.raises(DataError, match=expected):
-        rewrite_page(str(copy))
-    assert (copy / "report.html").read_bytes() == page
-
-
 ROOT = Path(__file__).parents[3]
 
 
@@ -103,16 +87,6 @@ def test_the_query_has_the_rows_of_the_cluster_with_their_columns(shop):
     assert {"customer", "x0", "x1", "score", "outlier"} <= set(found.column_names)
     wanted = labels.filter(labels["label"].to_numpy() == largest.label)
     assert sorted(found["customer"].to_pylist()) == sorted(wanted["customer"].to_pylist())
-
-
-def test_without_ids_or_with_zarr_there_is_a_query_of_the_labels(shop):
-    report = shop.run(FIRST, input={"columns": ["x0", "x1"]})
-    assert len(duckdb.sql(report.rows.query)) == report.clusters[0].rows
-    report = shop.run(SECOND, output={"format": "zarr"}, input={"columns": ["x0", "x1"]})
-    import distsvc
-
-    code = report.rows.query.partition("  #")[0]
-    assert eval(code, {"distsvc": distsvc}).num_rows == report.clusters[0].rows
 
 
 def test_a_small_table_has_its_labels_in_the_page(shop, monkeypatch):
@@ -198,10 +172,3 @@ def test_the_sql_of_the_pages_joins_names_and_labels(shop, monkeypatch):
         assert {one["name"] for one in same} == {row["name"]}
         assert len(same) == row["rows"]
     assert sorted({row["night"] for row in sizes}) == nights
-
-
-def test_a_name_needs_the_id_of_a_cluster():
-    job = {"input": {"path": "a"}, "output": {"path": "b"}}
-    for key in ("a", "-1", "01", "1.5"):
-        with pytest.raises(JobFileError, match="must be the id of a cluster, such as '3', found"):
-            parse_job(job | {"names": {key: "x"}})

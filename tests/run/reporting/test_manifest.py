@@ -62,18 +62,6 @@ def test_the_schema_is_that_of_the_parts_in_the_words_of_the_rule(form, tmp_path
     assert ("reasons" in manifest["schema"]) == bool(reasons)
 
 
-def test_a_zarr_output_is_listed_array_by_array(tmp_path):
-    _, _, manifest = labelled(tmp_path, "splits", input={"id": "event"}, output={"format": "zarr"})
-    names = [file["file"] for file in manifest["files"]]
-    assert names[:2] == ["labels/run/label/c/0", "labels/run/label/zarr.json"]
-    assert {f"labels/run/{name}" for name in ("zarr.json", "score/zarr.json", "outlier/c/0")} < set(
-        names
-    )
-    assert not any(name.endswith(".parquet") for name in names)
-    assert list(manifest["schema"]) == ["event", "label", "score", "outlier"]
-    assert all("rows" not in file for file in manifest["files"])
-
-
 @pytest.mark.usefixtures("quick_page")
 def test_the_manifest_lists_exactly_the_files(blob_run):
     out, _ = blob_run

@@ -4,7 +4,6 @@ import html
 import json
 import logging
 import re
-import warnings
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from distsvc.published.status import status
 from distsvc.report.page import render_page
 from distsvc.run.job import run_job
 from distsvc.run.reporting.files import _title
-from tests.jobs.blob_jobs import N, blobs, config, labels
+from tests.jobs.blob_jobs import N, blobs, labels
 from tests.small_runs import MODELS, small_job, three_clusters, write_table
 
 
@@ -43,12 +42,6 @@ def test_the_report(blob_run):
     expected = adjusted_rand_score(blobs()["class"].to_pylist(), found["label"])
     assert report.indices["adjusted_rand_index"].value == pytest.approx(expected)
     assert [phase.name for phase in report.phases][:3] == ["open", "cluster", "survey"]
-
-
-def test_without_classes_there_are_no_indices(blob_table, tmp_path, quick_page):
-    report = run_job(config(blob_table, tmp_path / "out"))
-    assert report.indices is None
-    assert "indices" not in report.dumped()
 
 
 @pytest.fixture
@@ -80,13 +73,6 @@ def test_clusters_without_rows_are_not_counted(tmp_path, outvoted, quick_page):
     assert (run.model.n_clusters, run.model.ids.tolist()) == (2, [0, 1, 2])
     assert run.manifest["clusters"] == 2
     assert all("2 clusters" in text for text in (repr(run), repr(run.model)))
-
-
-def test_an_estimator_counts_the_clusters_of_its_labels(outvoted):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        model = distsvc.AutoClustering(effort="fast", random_state=0).fit(three_clusters(600))
-    assert model.n_clusters_ == len(np.unique(model.labels_)) == 2
 
 
 def with_rows(*rows):
