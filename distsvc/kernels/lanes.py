@@ -161,7 +161,7 @@ def _added(builder: ir.IRBuilder, vector: ir.Value) -> ir.Value:
     return builder.extract_element(vector, ir.Constant(ir.IntType(32), 0))
 
 
-class _Rows:
+class _RowCode:
     """Vector code of one call, by arrays with rows of `ROWS_AT_ONCE` elements, and integers."""
 
     def __init__(
@@ -215,7 +215,7 @@ def _constant(element: ir.Type, value: float) -> ir.Constant:
     return ir.Constant(_vector(element), [value] * ROWS_AT_ONCE)
 
 
-def _of_rows(code: Callable[[_Rows], None]) -> Callable[..., Intrinsic]:
+def _of_rows(code: Callable[[_RowCode], None]) -> Callable[..., Intrinsic]:
     """Return the function of types that compiles a call by `code`, which returns nothing."""
 
     def typed(*kinds: types.Type) -> Intrinsic:
@@ -224,7 +224,7 @@ def _of_rows(code: Callable[[_Rows], None]) -> Callable[..., Intrinsic]:
         def generate(
             context: BaseContext, builder: ir.IRBuilder, _: Signature, values: Sequence[ir.Value]
         ) -> ir.Value:
-            code(_Rows(context, builder, own, values))
+            code(_RowCode(context, builder, own, values))
             return context.get_dummy_value()
 
         return types.none(*own), generate
@@ -232,7 +232,7 @@ def _of_rows(code: Callable[[_Rows], None]) -> Callable[..., Intrinsic]:
     return typed
 
 
-def _weighted_rows(of: _Rows) -> None:
+def _weighted_rows(of: _RowCode) -> None:
     builder, (weights, rows, n, out) = of.builder, of.arguments
     sums = of.variable(FLOAT64, 0.0)
     with cgutils.for_range(builder, n) as loop:
@@ -242,7 +242,7 @@ def _weighted_rows(of: _Rows) -> None:
     of.write(out, of.first, builder.load(sums))
 
 
-def _column_squares(of: _Rows) -> None:
+def _column_squares(of: _RowCode) -> None:
     builder, (rows, points, out, lowest, highest) = of.builder, of.arguments
     m, d = cgutils.unpack_tuple(builder, points.shape)
     least, most = of.variable(INT32, 2**31 - 1), of.variable(INT32, -(2**31))
@@ -263,7 +263,7 @@ def _column_squares(of: _Rows) -> None:
     of.write(highest, of.first, builder.load(most))
 
 
-def _count_up_to(of: _Rows) -> None:
+def _count_up_to(of: _RowCode) -> None:
     builder, (values, limits, counts) = of.builder, of.arguments
     m, element = cgutils.unpack_tuple(builder, values.shape)[0], values.data.type.pointee
     limit = of.read(limits, of.first, INT32)
@@ -277,7 +277,7 @@ def _count_up_to(of: _Rows) -> None:
     of.write(counts, of.first, found if element == INT32 else builder.sext(found, _vector(INT32)))
 
 
-def _column_steps(of: _Rows) -> None:
+def _column_steps(of: _RowCode) -> None:
     builder, (squares, lowest, shift, out) = of.builder, of.arguments
     m = cgutils.unpack_tuple(builder, squares.shape)[0]
     first, dropped = of.read(lowest, of.first, INT32), of.splat(shift)
@@ -286,7 +286,7 @@ def _column_steps(of: _Rows) -> None:
         of.write(out, loop.index, builder.trunc(builder.sub(bits, first), _vector(INT16)))
 
 
-def _sum_below(of: _Rows) -> None:
+def _sum_below(of: _RowCode) -> None:
     builder, (squares, limits, *span, sums) = of.builder, of.arguments
     limit, total = of.read(limits, of.first, INT32), of.variable(FLOAT32, 0.0)
     with cgutils.for_range_slice(builder, *span) as (place, _):
