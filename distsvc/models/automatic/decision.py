@@ -202,8 +202,9 @@ def mixture_proposals(
     """Return the partitions that mixtures of the pilot's rows propose.
 
     Each number of components has a proposal, its best fit. The best fit of all has further ones:
-    its clusters are joined one after the other, by the BIC of populations. Without `n_clusters`,
-    partitions that halves of the rows do not find again are left out.
+    its clusters are joined one after the other, by the BIC of populations. Partitions with small
+    clusters are left out; with `n_clusters` only if others are left. Without `n_clusters`,
+    partitions that halves of the rows do not find again are left out, too.
 
     Parameters
     ----------
@@ -248,9 +249,10 @@ def mixture_proposals(
         for mixture, cluster, posterior in _partitions(found, first, data, uniforms)
         if n_clusters in (None, int(cluster.max()) + 1)
     ]
+    least = least_mass(m, 1)  # fewer rows are outliers and no cluster, as in level trees
+    large = [each for each in proposals if np.bincount(each.labels).min() >= least]
+    proposals = proposals if n_clusters is not None and not large else large
     if n_clusters is None:
-        least = least_mass(m, 1)  # fewer rows are outliers and no cluster, as in level trees
-        proposals = [each for each in proposals if np.bincount(each.labels).min() >= least]
         shape = found.best.mixture.shape
         labels = [each.labels[:n_fitted] for each in proposals]
         again = _agreement_of_halves(
