@@ -49,11 +49,6 @@ def test_ids_that_are_new_gone_and_split_are_named():
     assert words_of_night(night(kept)) == ["12.5% moved"]
 
 
-def test_many_ids_are_counted():
-    found = lineage(*(story(k, "appeared", 0, 1) for k in range(20)))
-    assert words_of_night(night(found)) == ["12.5% moved", "new 0, 1, 2, 3, 4 and 15 more"]
-
-
 def test_rows_that_the_same_model_labels_again_have_not_moved():
     assert words_of_night(night(lineage(story(0, "survived", 5, 5), mode="assign"))) == []
 

@@ -174,11 +174,3 @@ def damaged(name, *place, value=None):
 def test_damage_is_named(content, message):
     with pytest.raises(DataError, match=f"^out/report.json: {message}"):
         Report.parsed(content, "out/report.json")
-
-
-def test_many_faults_are_counted():
-    content = damaged("columns", "sample", "x", value=["a"] * 300)
-    with pytest.raises(DataError, match=r"sample.x.0: .*, found 'a' \(and 299 more\)$"):
-        typed(content)
-    with pytest.raises(DataError, match=r"^report.json: title is missing \(and 12 more\)$"):
-        typed({})

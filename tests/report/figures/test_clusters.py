@@ -67,12 +67,6 @@ def test_a_number_points_to_a_row_of_its_cluster_and_covers_few():
     assert badges(places, labels, [9], ROOM) == []
 
 
-def test_a_number_without_room_is_left_out():
-    places = np.full((30, 2), 140.0)
-    found = badges(places, np.arange(30), range(30), (150.0, 150.0))
-    assert 0 < len(found) < 30
-
-
 def test_each_number_of_the_picture_is_written_once():
     report = make_report(12, drawn=600)
     sample = Sample(**report["sample"])

@@ -1,6 +1,5 @@
 import copy
 import itertools
-import math
 
 import matplotlib as mpl
 import numpy as np
@@ -63,16 +62,6 @@ def assert_texts_lie_apart(figure):
 @pytest.mark.parametrize("name", TREES)
 def test_texts_lie_apart(name):
     assert_texts_lie_apart(draw(TREES[name]))
-
-
-@pytest.mark.parametrize("z", [4.56, 45.6, -45.6, 4560.0])
-@pytest.mark.parametrize("name", ["r15", "d31"])
-def test_zs_of_valleys_as_deep_as_one_another_lie_apart(name, z):
-    tree = copy.deepcopy(TREES[name])
-    root = tree["branches"][0]["id"]
-    for branch in tree["branches"][1:]:
-        branch |= {"parent": root, "death": 0.0, "z": z}
-    assert_texts_lie_apart(draw(tree))
 
 
 @settings(max_examples=15, deadline=None, phases=[Phase.generate])  # shrinking draws for minutes
@@ -180,17 +169,6 @@ def test_narrow_hills_are_widened():
     assert slots[0].end == pytest.approx(4.0)
 
 
-def test_weak_clusters_are_high_enough_to_be_seen():
-    for name in ("shuttle", "shallow", "birch"):
-        shown = levels.drawn_hills(hills(TREES[name]))
-        scale = levels.Scale(shown)
-        assert scale(0) == 0
-        assert scale(1.0) == pytest.approx(levels.HILLS.height)
-        heights = scale([hill.birth for hill in shown if hill.kept])
-        assert min(heights) > 0.07 * levels.HILLS.height
-        assert {"highest", "none"} <= set(scale.ticks().values())
-
-
 def test_the_largest_clusters_and_the_clearest_of_the_others_are_drawn():
     shown = levels.drawn_hills(hills(TREES["birch"]))
     assert len(shown) == levels.HILLS.max_clusters
@@ -214,21 +192,6 @@ def test_the_largest_clusters_and_the_clearest_of_the_others_are_drawn():
     assert "151 weaker hills are not drawn." in page_text(report)
 
 
-def test_one_cluster_keeps_its_colour_down_to_the_ground():
-    drawn = svg_of(TREES["one of many"], {0: "#d55e00"})
-    assert drawing.JOINED not in drawn
-    assert "too weak for a cluster" in texts(drawn)
-    dark, light = (
-        svg_of(TREES["one of many"], {0: shade}).count("#ffffff")
-        for shade in ("#0072b2", "#f0a5b4")
-    )
-    assert dark >= light + levels.HILLS.max_weak  # the zs on it
-    text = page_text(make_levels_report("one of many"))
-    assert "How the answer was chosen All models agree." in text
-    assert "There is one cluster: no valley divides the rows clearly." in text
-    assert "too weak for" not in texts(svg_of(TREES["one"], {}))
-
-
 def test_clusters_inside_a_weak_hill_are_joined_with_what_it_stands_on():
     tree = copy.deepcopy(TREES["chain"])
     tree["branches"][1] |= {"kept": False, "label": None}
@@ -237,17 +200,6 @@ def test_clusters_inside_a_weak_hill_are_joined_with_what_it_stands_on():
     assert joins[second["id"]] == third["death"]
     assert joins[first["id"]] == second["death"]
     assert joins[tree["branches"][-1]["id"]] == -1
-
-
-@pytest.mark.parametrize(
-    ("z", "expected"),
-    [
-        (3.14, "3.1"), (0.0, "0.0"), (-0.5, "−0.5"), (99.96, "100"), (998.0, "998"),
-        (1e300, ">999"), (math.inf, ">999"), (-math.inf, "<−999"),
-    ],
-)  # fmt: skip
-def test_z_is_short(z, expected):
-    assert levels.z_text(z) == expected
 
 
 @pytest.mark.parametrize(

@@ -31,11 +31,6 @@ def test_a_cluster_has_its_id_in_the_river_where_it_is_wide():
     assert "9" not in drawn
 
 
-def test_one_night_is_drawn():
-    drawn = texts(figures.river([night(1, sizes={0: 500, 4: 400})]))
-    assert {"0", "4", "2026-11-01"} <= set(drawn)
-
-
 @pytest.mark.parametrize("n_nights", [1, 2, 3, 30])
 def test_names_of_the_job_are_in_the_river_where_there_is_room(n_nights):
     names = {0: "regulars", 7: "rare buyers from abroad", 9: "guests"}
@@ -70,19 +65,6 @@ def test_the_largest_now_and_of_all_nights_have_bands():
     assert {0, 1, 30} < set(found)
     assert not set(found) & set(range(50, 60)), "one odd night takes no band from those that stay"
     assert len(found) == 2 * half
-
-
-def test_ids_do_not_overlap():
-    """Two narrow bands that are widest on the same night are written beside each other."""
-    told = [
-        night(d, sizes={0: 800, 1: 100 if d == 15 else 95, 2: 100 if d == 15 else 95})
-        for d in range(1, 30)
-    ]
-    days = figures._days(told)
-    low = [0.8 + 0 * days, 0.85 + 0 * days]
-    taken = [figures._place(days, low[0], low[0] + 0.05, [])]
-    second = figures._place(days, low[1], low[1] + 0.05, taken)
-    assert abs(second[0] - taken[0][0]) / (days[-1] - days[0]) >= figures.NIGHTS.id_gap
 
 
 def test_an_id_is_written_where_its_band_is_wide_all_along_it():

@@ -1,11 +1,8 @@
-import itertools
-
 import pytest
 
 from distsvc.report.content.model_parts import Curve, Term
 from distsvc.report.content.report import ClusterRow
 from distsvc.report.figures import tree
-from distsvc.report.figures.drawing import MAX_NAMED_CLUSTERS
 from tests.report.reports import make_nodes, make_tree_report, texts, typed
 
 
@@ -28,32 +25,6 @@ def test_every_split_and_cluster_of_a_small_tree_is_drawn():
         "2", "n = 2,400, 50.0 %", "−0.81 width − 0.41 height …",
         "0", "50.0 %", "1", "25.0 %", "2", "25.0 %",
     ])  # fmt: skip
-
-
-@pytest.mark.parametrize("chain", [False, True])
-@pytest.mark.parametrize("n_clusters", [12, 13, 40, 128])
-def test_clusters_below_the_drawn_splits_are_counted(n_clusters, chain):
-    drawn = drawn_tree(make_nodes(n_clusters, n_rows=10**6, chain=chain))
-    assert sum(text.startswith("n = ") for text in drawn) == MAX_NAMED_CLUSTERS - 1
-    bundles = [int(text.split()[0]) for text in drawn if text.endswith(" clusters")]
-    single = MAX_NAMED_CLUSTERS - len(bundles)
-    assert sum(bundles) + single == n_clusters
-    assert all(bundle > 1 for bundle in bundles)
-    if n_clusters == 12:
-        assert bundles == []
-    elif chain:
-        assert bundles == [n_clusters - 11]
-
-
-@pytest.mark.parametrize("chain", [False, True])
-@pytest.mark.parametrize("n_clusters", [2, 5, 12, 40])
-def test_what_is_on_one_level_lies_apart(n_clusters, chain):
-    places = tree._places(typed_nodes(make_nodes(n_clusters, n_rows=10**6, chain=chain)))
-    for level in range(max(place.level for place in places) + 1):
-        row = [place for place in places if place.level == level]
-        assert all(a.right <= b.left for a, b in itertools.pairwise(row))
-    narrowest = min(place.right - place.left for place in places) * tree._leaf_width(places)
-    assert narrowest > tree.SPLIT_TREE.chip_width
 
 
 def test_directions_fit_their_room():

@@ -64,13 +64,6 @@ def test_bars_lie_within_the_drawing():
     assert other.width > 10 * own.width
 
 
-def test_equal_quartiles_are_drawn_in_the_middle():
-    report = with_profiles(2)
-    flat = {"lower": 3.0, "median": 3.0, "upper": 3.0, "share": 0.5}
-    report["profiles"]["clusters"][0]["columns"][0] |= {"inside": flat, "outside": flat}
-    assert first_bars(report)[0] == pytest.approx((50.0, 0.0, 50.0))
-
-
 def test_a_value_of_categories_is_told_by_its_shares():
     report = with_profiles(2)
     assert "For a category" not in page_text(report)

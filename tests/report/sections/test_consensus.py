@@ -2,21 +2,7 @@ import re
 
 import pytest
 
-from distsvc.report.figures.drawing import COLOURS, JOINED, WEAK, cluster_colours, variable
-from tests.report.reports import make_levels_report, make_report, page_text, rendered, typed
-
-
-def test_colours_are_those_of_the_page():
-    report = make_levels_report("bumps")
-    report["clusters"].reverse()
-    html = rendered(report)
-    hills = html[html.index('aria-label="Hills') : html.index("clusters run together")]
-    fills = set(re.findall(r"fill: (var\(--\w+\))", hills))
-    assert set(map(variable, COLOURS)) & fills == set(map(variable, COLOURS[:2]))
-    assert {variable(WEAK), variable(JOINED)} <= fills
-    colours = cluster_colours(typed(report).clusters)
-    first, second = (hills.index(f"fill: {variable(colours[label])}") for label in (0, 1))
-    assert first < second
+from tests.report.reports import make_levels_report, make_report, page_text, rendered
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -82,15 +68,6 @@ def test_what_is_missing_has_no_heading(part):
         text = page_text(report | {"levels": levels_found})
         assert {name for name in words if words[name] not in text} == {part} - {"tree"}
         assert "Why 3 clusters" in text
-
-
-def test_nothing_is_drawn_without_branches():
-    report = make_levels_report()
-    assert 'aria-label="Hills' in rendered(report)
-    for found in ({}, EMPTY):
-        html = rendered(report | {"levels": found})
-        assert 'aria-label="Hills' not in html
-        assert "<h2>Why" not in html
 
 
 def test_every_model_of_a_large_vote_is_listed_with_the_components_it_sees():

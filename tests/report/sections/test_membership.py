@@ -1,13 +1,8 @@
 """What the page says of how sure rows are of their clusters."""
 
-import copy
-
-import pytest
-
-from distsvc.errors import DataError
 from distsvc.report.content.parts import MembershipPart
 from distsvc.report.figures import clusters as figures
-from tests.report.reports import make_report, page_text, typed
+from tests.report.reports import make_report, page_text
 
 COUNTS = [0] * 8 + [30, 10] + [0] * 8 + [20, 40]
 
@@ -35,16 +30,3 @@ def test_the_section(monkeypatch):
     assert "1 / r <of a centre>" in text
     assert drawn == [COUNTS]
     assert "How sure" not in page_text(make_report(2))
-
-
-def test_the_figure():
-    assert figures.membership(COUNTS).count("<path") > 0
-    assert figures.membership([0, 0]).startswith("<svg")
-
-
-def test_it_comes_back_from_json():
-    content = with_membership()
-    assert typed(copy.deepcopy(content)).dumped() == content
-    content["membership"]["counts"] = [3]
-    with pytest.raises(DataError, match=r"membership\.counts"):
-        typed(content)

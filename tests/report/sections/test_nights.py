@@ -184,19 +184,6 @@ def test_a_night_without_a_run_is_named():
     assert "published at out/2026-07-31 ; none is at out/07-31 ." in text
 
 
-def test_sixty_clusters():
-    report = make_night_report(60, first=2_000_000_000)
-    html, text = rendered(report), page_text(report)
-    assert "Of 61 clusters, 59 continue, 1 split and 1 disappeared; " in text
-    assert "; clusters 2,000,000,061 and 2,000,000,062 are new." in text
-    assert "<summary>59 that continue</summary>" in html
-    written = texts(drawing(html))
-    assert len(written) == 19 + 1 + 20 + 1 + 2
-    assert "2000000000" in written[0]
-    assert sum("others" in text for text in written) == 2
-    assert "41 of the run before and 41 of this run with few changes are joined, in grey" in text
-
-
 @pytest.mark.usefixtures("undrawn")
 def test_many_changes_fold_away():
     lineage = make_lineage() | {
@@ -222,16 +209,6 @@ def flow_of(rows, before=None, after=None):
     return figures.flow(Moves(**make_moves(before, after, np.array(rows))))
 
 
-def test_no_row_is_lost_where_clusters_are_joined():
-    n = 90
-    rows = [[(i * 37 + j * 11) % 13 for j in range(n)] for i in range(n)]
-    found = flow_of(rows)
-    assert found.rows.sum() == sum(map(sum, rows))
-    assert len(found.before) == len(found.after) == figures.FLOWS.max_clusters + 1
-    assert found.before[-1] is found.after[-1] is None
-    assert found.others == (n - figures.FLOWS.max_clusters, n - figures.FLOWS.max_clusters)
-
-
 def test_what_moved_is_drawn_before_what_is_large():
     n = 60
     rows = [[1000 + i if i == j else 0 for j in range(n)] for i in range(n)]
@@ -241,20 +218,6 @@ def test_what_moved_is_drawn_before_what_is_large():
     assert 7 in found.after
     assert 3 not in found.after
     assert found.rows[found.before.index(3), found.after.index(7)] == 10
-
-
-def test_one_cluster_more_is_not_joined_alone():
-    rows = [[5 if i == j else 0 for j in range(21)] for i in range(21)]
-    found = flow_of(rows)
-    assert found.others == (0, 0)
-    assert None not in found.before
-    assert len(found.before) == 21
-
-
-def test_right_side_follows_the_left():
-    rows = [[0, 0, 9], [0, 5, 0], [7, 0, 0]]
-    found = flow_of(rows, before=[10, 11, 12], after=[12, 11, 10])
-    assert found.before == found.after == [10, 12, 11]
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -34,13 +34,6 @@ def test_splits_that_are_not_drawn_are_counted():
     assert "splits are drawn" not in page_text(make_tree_report(12))
 
 
-def test_numbers_of_the_splits():
-    text = page_text(make_tree_report(3))
-    assert "Split Rows Removes Valley Direction" in text
-    assert "1 4,800 50.0 % 0.12 −0.81 width − 0.41 height − 0.27 depth and 4 more" in text
-    assert "sample of 4,800." in text
-
-
 def test_a_cut_curve_is_said_to_go_on():
     assert "The curve goes on to 128 clusters." in page_text(make_tree_report(3))
     assert "The curve goes on" not in page_text(make_tree_report(3, longest=30))
