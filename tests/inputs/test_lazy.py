@@ -1,9 +1,7 @@
 """Estimators on tables that are read block by block: dask, Zarr, and what speaks Arrow."""
 
 import datetime
-import pickle
 import warnings
-from decimal import Decimal
 
 import dask
 import dask.array as da
@@ -20,21 +18,19 @@ import zarr
 from sklearn.datasets import make_blobs
 
 from distsvc import (
-    AutoClustering,
     IncrementalMDH,
     LinearOneClassSVM,
     LinearSVDD,
     SupportVectorClustering,
 )
 from distsvc.baselines import BICO, SPDC
-from distsvc.errors import ParameterError, UnusableRowsError
+from distsvc.errors import UnusableRowsError
 from distsvc.inputs import rows as input_rows
 from distsvc.inputs.given import opened
 from distsvc.inputs.rows import Spool, readable_again
 from distsvc.models.bases import passes
 from distsvc.models.rows import sampling
 from distsvc.models.support_vector.level_tree import ensemble
-from tests.models.automatic.choosing import FAMILIES, let
 
 N, D = 10_500, 4
 NAMES = [f"f{k}" for k in range(D)]
@@ -152,30 +148,6 @@ def test_frames_queries_and_streams_keep_their_names(kind):
         model.predict(table(X).rename_columns(NAMES[::-1]))
 
 
-def test_unknown_lengths_of_chunks_do_no_harm():
-    X = rows()
-    lazy = dd.from_pandas(pd.DataFrame(X, columns=NAMES), npartitions=3).to_dask_array()
-    assert lazy.shape[0] != lazy.shape[0]
-    model = fresh("trees").fit(lazy)
-    assert same(model.labels_, of_the_array("trees")[0])
-    assert model.n_features_in_ == D
-
-
-@pytest.mark.parametrize("kind", ["dask, long chunks", "reader"])
-@pytest.mark.parametrize("family", FAMILIES)
-def test_the_choice_of_the_view(kind, family, monkeypatch):
-    let(monkeypatch, family)
-    monkeypatch.setattr(ensemble, "STEPS", 500)
-    monkeypatch.setattr("distsvc.models.graph.engine.GRAPH_ROWS", 900)
-    X, make = rows(n=2500), LARGE[kind]
-    array = AutoClustering(effort="fast", random_state=0).fit(X)
-    model = AutoClustering(effort="fast", random_state=0).fit(make(X))
-    assert model.algorithm_ == array.algorithm_ == family
-    assert same(model.labels_, array.labels_)
-    assert same(model.predict(make(X)), array.labels_)
-    assert same(model.decision_function(make(X)), array.decision_function(X))
-
-
 def test_dask_in_is_dask_out_and_nothing_is_computed_before_it_is_asked_for():
     read = []
 
@@ -230,49 +202,6 @@ def test_shares_of_clusters_are_as_lazy_as_the_rows(name):
         assert same(found, shares)
 
 
-def test_what_is_sent_to_other_processes_is_small():
-    model = fresh("level tree").fit(rows())
-    values = model._values("label")
-    assert len(pickle.dumps(values)) < 50_000
-    again = pickle.loads(pickle.dumps(values))
-    assert same(again(rows()), model.labels_)
-
-
-def test_a_cut_after_the_rows_are_gone_needs_rows():
-    X = rows()
-    for name in ("level tree", "trees"):
-        model = fresh(name).fit(da.from_array(X, chunks=(6000, D)))
-        with pytest.raises(ValueError, match="block by block and not kept: give X"):
-            model.cut(3)
-        assert same(model.cut(3, X=X), fresh(name).fit(X).cut(3))
-
-
-@pytest.mark.parametrize("name", ["level tree", "trees"])
-@pytest.mark.parametrize("of", [frame, pl.DataFrame, table], ids=["pandas", "polars", "arrow"])
-def test_a_cut_of_a_frame_in_memory_needs_no_rows_again(name, of):
-    X = rows(n=3000)
-    model, expected = fresh(name).fit(of(X)), fresh(name).fit(X)
-    assert same(model.labels_, expected.labels_)
-    assert same(model.cut(3), expected.cut(3))
-
-
-def test_numbers_booleans_and_decimals():
-    n = 600
-    X = np.column_stack([np.arange(n), np.arange(n) % 2, np.arange(n) // 300 * 10.0]).astype(float)
-    mixed = pa.table(
-        {
-            "i": pa.array(X[:, 0].astype(int), pa.int64()),
-            "b": pa.array(X[:, 1] > 0),
-            "d": pa.array([Decimal(str(x)) for x in X[:, 2]]),
-        }
-    )
-    labels = fresh("trees").fit(X).labels_
-    assert same(fresh("trees").fit(mixed).labels_, labels)
-    small = pa.table({"a": pa.array(X[:, 0], pa.float32()), "b": pa.array(X[:, 1], pa.int8())})
-    assert opened(small).dtype == np.float32
-    assert opened(mixed).dtype == np.float64
-
-
 # Errors.
 
 
@@ -289,25 +218,6 @@ def test_a_value_that_is_none_is_named_by_its_row(kind, value):
     make = (LARGE | KINDS)[kind]
     with pytest.raises(UnusableRowsError, match=f"column {named}, row 321: .* found {value}"):
         fresh("trees").fit(make(with_value(value, 321)))
-
-
-def test_a_missing_value_is_named_by_its_row():
-    X = table(rows(n=500)).to_pylist()
-    X[123]["f1"] = None
-    with pytest.raises(UnusableRowsError, match="column 'f1', row 123: expected a finite number"):
-        fresh("level tree").fit(pa.Table.from_pylist(X).to_reader(max_chunksize=50))
-
-
-def test_a_value_in_a_lazy_prediction_is_named_when_it_is_computed():
-    X = with_value(np.nan, 321)
-    model = fresh("trees").fit(rows())
-    with pytest.raises(UnusableRowsError, match="column 2, row 321"):
-        model.predict(da.from_array(X, chunks=(200, D))).compute()
-    parts = dd.from_pandas(pd.DataFrame(X, columns=[0, 1, 2, 3]), npartitions=2)
-    with pytest.raises(UnusableRowsError, match="column 2, row 71 of chunk 1"):
-        model.predict(parts.to_dask_array()).compute()
-    with pytest.raises(UnusableRowsError, match="column '2', row 71 of a partition"):
-        model.predict(parts).compute()
 
 
 def unusable(**columns):
@@ -426,27 +336,6 @@ def test_what_needs_all_rows_says_so(call):
     message = rf"{name} needs all rows in memory here, found a dask Array: give a NumPy array"
     with pytest.raises(TypeError, match=message):
         call(LAZY)
-
-
-def test_graphs_of_all_rows_are_for_rows_in_memory():
-    X = rows(n=300)
-    for labelling in ("balls", "complete-graph"):
-        model = SupportVectorClustering(
-            gamma=0.1, nu=0.1, solver="exact", labelling=labelling, random_state=0
-        )
-        with pytest.raises(ParameterError, match="needs all rows at once: give a NumPy array"):
-            model.fit(da.from_array(X, chunks=50))
-        assert same(model.fit(frame(X)).labels_, model.fit(X).labels_)
-
-
-@pytest.mark.parametrize("model", [LinearSVDD(nu=0.1), LinearOneClassSVM(nu=0.1)])
-def test_linear_models_score_rows_elsewhere(model):
-    X = rows(n=500) + 20.0
-    model.fit(X)
-    for make in LARGE.values():
-        assert same(model.predict(make(X)), model.predict(X))
-        assert same(model.score_samples(make(X)), model.score_samples(X))
-        assert same(model.decision_function(make(X)), model.decision_function(X))
 
 
 # What is held.

@@ -184,11 +184,6 @@ def test_labels_by_another_runs_model(published, table, tmp_path):
             getattr(run, name)
 
 
-def test_a_run_can_be_sent_to_another_process(published):
-    run = pickle.loads(pickle.dumps(published))
-    assert (run.model.predict(rows(1)) == published.model.predict(rows(1))).all()
-
-
 # --- the model
 
 
@@ -237,13 +232,6 @@ def test_rows_of_any_kind(published, kind):
     X, model = rows(1), published.model
     assert (model.predict(KINDS[kind](X)) == model.predict(X)).all()
     assert len(model.predict(KINDS[kind](X[:0]))) == 0
-
-
-def test_masked_values_are_missing(published):
-    X = np.ma.masked_array(rows(), np.zeros((N, 3), bool))
-    X[4, 2] = np.ma.masked
-    with pytest.raises(DataError, match=r"column 'x2' has 1 missing value in .*first at row 4\)"):
-        published.model.predict(X)
 
 
 def test_dask_in_is_dask_out(published):
@@ -299,15 +287,6 @@ def test_shares_of_clusters(published, table, tmp_path):
     job = sections(table, tmp_path / "out") | {"model": MODELS["linear"]}
     with pytest.raises(DataError, match="predict_proba needs a model with clusters"):
         distsvc.run(job).model.predict_proba(X)
-
-
-def test_values_of_any_type_of_number(published):
-    X, model = np.round(rows(1)), published.model
-    expected = model.score_samples(X)
-    for kind in np.float32, np.int64, np.uint8, np.float16:
-        assert (model.score_samples(X.astype(kind)) == expected).all()
-        columns = {name: X[:, k].astype(kind) for k, name in enumerate(COLUMNS)}
-        assert (model.score_samples(pa.table(columns)) == expected).all()
 
 
 @pytest.mark.parametrize(
@@ -444,36 +423,6 @@ def test_features_are_made_as_the_job_made_them(with_features, tmp_path):
     assert model.array_columns == ("took", "v[0]", "v[1]", "b", "x")
     for X in given, given.select(["x", "b", "v", "took"]), pl.DataFrame(given), given.to_pandas():
         assert model.label(X).combine_chunks().equals(expected.combine_chunks())
-
-
-def test_categories_as_polars_and_pandas_hold_them(tmp_path):
-    told = np.array(["a", "b", "c"])[np.arange(N) % 3]
-    plain = pa.table({"x": rows()[:, 0], "c": told})
-    pq.write_table(plain, tmp_path / "t.parquet")
-    job = sections(tmp_path / "t.parquet", tmp_path / "out", preprocess={"encode": {"c": "onehot"}})
-    job |= {"input": {"path": tmp_path / "t.parquet"}, "model": MODELS["hyperplanes"]}
-    model, frame = distsvc.run(job).model, pl.DataFrame(plain)
-    expected = model.score_samples(plain)
-    enum = pl.Enum(["a", "b", "c"])
-    for X in (
-        frame.with_columns(pl.col("c").cast(pl.Categorical)),
-        frame.with_columns(pl.col("c").cast(enum)).lazy(),
-        plain.to_pandas().astype({"c": "category"}),
-        plain.to_pandas().astype({"c": object}),
-        dask.dataframe.from_pandas(plain.to_pandas(), npartitions=2),
-    ):
-        assert np.array_equal(np.asarray(model.score_samples(X)), expected)
-
-
-def test_an_array_of_features(tmp_path):
-    path = tmp_path / "t.parquet"
-    pq.write_table(stored(rows()).drop_columns("took"), path)
-    job = sections(path, tmp_path / "out", preprocess={"log": ["b"]})
-    model = distsvc.run(job | {"input": {"path": path}, "model": MODELS["hyperplanes"]}).model
-    X = np.column_stack([rows(1)[:, :2].astype(np.float32), np.exp(rows(1)[:, 1]), rows(1)[:, 2]])
-    assert (model.predict(X) == model.predict(stored(rows(1)))).all()
-    with pytest.raises(DataError, match=r"array of 4 columns \(v\[0\], v\[1\], b, x\)"):
-        model.predict(X[:, :3])
 
 
 @pytest.mark.parametrize(
