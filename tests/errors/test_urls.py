@@ -5,7 +5,6 @@ import json
 import pytest
 from click.testing import CliRunner
 
-import distsvc
 from distsvc.cli.main import main
 from distsvc.errors import JobFileError
 from distsvc.errors.urls import bare_text, bare_url, checked_url, lake_url, links
@@ -80,12 +79,6 @@ def test_no_command_shows_or_writes_a_secret(tmp_path, monkeypatch, way):
     assert "S3CRET" not in done.output
     found = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert not [path for path in found if b"S3CRET" in path.read_bytes()]
-
-
-def test_python_refuses_alike():
-    with pytest.raises(JobFileError, match="expected a URL without user") as found:
-        distsvc.run({"input": {"path": "s3://K:S3CRET@b/x"}, "output": {"path": "out"}})
-    assert "S3CRET" not in str(found.value)
 
 
 def test_texts_of_libraries_lose_what_their_urls_carry():

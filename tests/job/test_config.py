@@ -5,10 +5,9 @@ import re
 import pytest
 
 from distsvc.errors import JobFileError
-from distsvc.job.config import MODEL_SECTIONS, Job, LimitCheck
+from distsvc.job.config import MODEL_SECTIONS, Job
 from distsvc.job.file import parse_job
 from distsvc.job.parameters import CLUSTER_KEYS, PARAMETERS, PUBLISHED
-from distsvc.models.estimators import ESTIMATORS
 from tests.full_job import FULL, job
 
 LINEAR = {
@@ -112,22 +111,6 @@ def test_a_check_is_a_limit_or_a_limit_and_a_level():
 
 
 @pytest.mark.parametrize(
-    ("given", "level"),
-    [
-        (True, "error"),
-        ({"limit": True, "level": "warn"}, "warn"),
-        (False, "off"),
-        ({"limit": False}, "off"),
-    ],
-)
-def test_a_check_of_ids_is_asked_for_or_not(given, level):
-    found = job(input={"id": "i"}, checks={"unique_id": given}).checks.unique_id
-    assert found == (
-        LimitCheck(limit=None) if level == "off" else LimitCheck(limit=0.0, level=level)
-    )
-
-
-@pytest.mark.parametrize(
     ("checks", "message"),
     [
         ({"max_drift": {"limit": 0.2, "warn": 0.3}},
@@ -193,33 +176,6 @@ def test_settings_of_the_paper(algorithm):
     assert keys <= {"random_state", "nu"} | more.keys()
 
 
-def test_settings_of_the_paper_can_be_changed_one_by_one():
-    model = {"settings": "published", "gamma": 2.0, "C": 8.0, "budget": 100}
-    given = job(model=model).model
-    assert given.algorithm == "support-vector"
-    assert (given.parameters()["budget"], given.parameters()["epsilon"]) == (100, 0.01)
-    refused(
-        "model: the published method needs C (nu only with solver = 'exact')",
-        model={"settings": "published", "gamma": 2.0, "nu": 0.1},
-    )
-    refused(
-        "unknown key 'model.settings'; it belongs to algorithm = 'support-vector' or 'imdh' or "
-        "'linear-one-class' or 'linear-svdd'",
-        model={"algorithm": "bico", "settings": "published"},
-    )
-
-
-@pytest.mark.parametrize("model", BASELINES, ids=lambda model: model["algorithm"])
-def test_a_baseline_takes_the_least_values_of_its_section(model):
-    given = job(model=model).model.parameters()
-    estimator = ESTIMATORS[model["algorithm"]](**given)
-    estimator.check_parameters()
-    assert {"seed": given.pop("random_state", 7)} | given == {
-        key: value for key, value in model.items() if key != "algorithm"
-    }
-    assert hasattr(estimator, "random_state") == (model["algorithm"] != "depddp")
-
-
 def test_model_values_reach_the_estimator():
     given = job(model=FULL["model"], continuity=FULL["continuity"])
     assert given.model.parameters() == {
@@ -248,11 +204,6 @@ def test_model_values_reach_the_estimator():
 )
 def test_unknown_key(section, key, hint):
     refused(f"unknown key '{section}.{key}'; {hint}", **{section: {key: 1}})
-
-
-def test_unknown_section():
-    with pytest.raises(JobFileError, match=r"unknown key 'modle'; did you mean 'model'\?"):
-        job(modle={"nu": 0.1})
 
 
 def test_a_column_with_a_scale_needs_a_kind():
@@ -453,32 +404,3 @@ def test_a_one_class_svm_of_centred_columns():
 def test_a_section_that_is_none():
     with pytest.raises(JobFileError, match="model must be a section, found 3"):
         parse_job({"input": {"path": "a"}, "output": {"path": "b"}, "model": 3})
-
-
-def test_several_faults_are_all_told():
-    refused(
-        "preprocess.scale must be 'standard', 'minmax', 'robust', 'unit', 'none' or 'auto', "
-        "found 'x'; "
-        "unknown key 'model.nuu'; did you mean 'nu'?",
-        preprocess={"scale": "x"},
-        model={"nuu": 1},
-    )
-
-
-@pytest.mark.parametrize(
-    ("model", "algorithm"),
-    [
-        ({}, "auto"),
-        ({"seed": 3, "n_clusters": 4, "nu": 0.1}, "auto"),
-        ({"algorithm": "auto", "gamma": "auto", "effort": "fast"}, "auto"),
-        ({"gamma": 0.5}, "support-vector"),
-        ({"algorithm": "auto", "labelling": "equilibria"}, "support-vector"),
-        ({"algorithm": "support-vector"}, "support-vector"),
-        ({"algorithm": "imdh", "n_clusters": 4}, "imdh"),
-    ],
-)
-def test_a_key_that_only_support_vector_clustering_has_names_it(model, algorithm):
-    given = parse_job(FULL | {"model": model}).model
-    assert given.algorithm == algorithm
-    rest = {name: value for name, value in model.items() if name not in ("algorithm", "seed")}
-    assert rest.items() - {("gamma", "auto")} <= given.parameters().items()

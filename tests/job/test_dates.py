@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distsvc.errors import JobFileError
-from distsvc.job.dates import MOST_DAYS, fill_date, fill_each_date, names_day, parse_day
+from distsvc.job.dates import MOST_DAYS, fill_date, fill_each_date, names_day
 from distsvc.job.file import EARLIER_NIGHTS, parse_job
 
 DAY = datetime.date(2026, 3, 1)
@@ -40,12 +40,6 @@ def test_a_range_is_each_of_its_days_in_order():
     assert found == ["in/2026-02-27.csv", "in/2026-02-28.csv", "in/2026-03-01.csv"]
     assert fill_each_date("{run_date-1d..run_date-1d}", DAY) == ["2026-02-28"]
     assert fill_each_date("{run_date..run_date+1d:%d}", DAY) == ["01", "02"]
-
-
-def test_ranges_in_one_text_go_side_by_side():
-    text = "y={run_date-1d..run_date:%Y}/{run_date-1d..run_date:%m%d}/as-of={run_date}"
-    expected = ["y=2026/0228/as-of=2026-03-01", "y=2026/0301/as-of=2026-03-01"]
-    assert fill_each_date(text, DAY) == expected
 
 
 @pytest.mark.parametrize(
@@ -82,18 +76,6 @@ DAYS = st.dates(datetime.date(1999, 1, 1), datetime.date(2099, 12, 31))
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    DAYS, st.integers(-40, 40), st.integers(0, 40), st.sampled_from(["", ":%Y%m%d", ":%d.%m.%Y"])
-)
-def test_a_range_is_what_each_day_gives(day, first, more, form):
-    last = first + more
-    found = fill_each_date(f"a{{run_date{first:+}d..run_date{last:+}d{form}}}b", day)
-    assert found == [fill_date(f"a{{run_date{n:+}d{form}}}b", day) for n in range(first, last + 1)]
-    ends = [fill_date(f"a{{run_date{form}}}b", day + datetime.timedelta(n)) for n in (first, last)]
-    assert ends == [found[0], found[-1]]
-
-
-@settings(max_examples=60, deadline=None)
 @given(st.text("{run_date}-+.:%Y17d", max_size=30), DAYS)
 def test_nothing_of_a_date_is_left(text, day):
     try:
@@ -103,13 +85,6 @@ def test_nothing_of_a_date_is_left(text, day):
     assert found or "found" in said
     assert not any(map(names_day, found))
     assert names_day(text) or found == [text]
-
-
-@pytest.mark.parametrize("text", ["2026-2-1", "20260201", "2026-W09-6", "2026-02-30", "", " "])
-def test_a_day_has_one_form(text):
-    with pytest.raises(ValueError, match=r"[Ii]nvalid|YYYY-MM-DD|day"):
-        parse_day(text)
-    assert parse_day("2026-02-01") == datetime.date(2026, 2, 1)
 
 
 # In a job
@@ -153,12 +128,6 @@ def test_a_run_that_is_not_published_is_looked_for_a_month_back():
     assert monthly == ("out/2026-02", "out/2026-01")
 
 
-def test_a_range_of_runs_is_looked_through_from_its_end():
-    found = job(continuity={"previous": "out/{run_date-3d..run_date-1d}"}).continuity.previous
-    assert found[:4] == ("out/2026-02-28", "out/2026-02-27", "out/2026-02-26", "out/2026-02-25")
-    assert len(found) == len(set(found)) == EARLIER_NIGHTS + 2
-
-
 @pytest.mark.parametrize(
     ("section", "key", "text"),
     [
@@ -173,9 +142,3 @@ def test_a_date_that_can_not_be_filled_in_names_its_key(section, key, text):
     with pytest.raises(JobFileError, match=rf"^job: {section}\.{key} must ") as caught:
         job(**{section: given})
     assert text[:9] in str(caught.value)
-
-
-def test_the_first_days_of_all():
-    content = {"continuity": {"previous": "{run_date}"}, "input": {"path": "a"}}
-    found = parse_job(content | {"output": {"path": "b"}}, run_date="0001-01-02")
-    assert found.continuity.previous == ("0001-01-02", "0001-01-01")

@@ -70,11 +70,6 @@ def test_the_table_has_the_parameters_and_defaults_of_the_signature(algorithm):
     assert completed(algorithm, {}) == {name: one.default for name, one in signature.items()}
 
 
-@pytest.mark.parametrize("algorithm", ESTIMATORS)
-def test_defaults_are_allowed(algorithm):
-    check_parameters(algorithm, completed(algorithm, {}))
-
-
 @pytest.mark.parametrize(
     ("algorithm", "name"), [(a, name) for a in ESTIMATORS for name in PARAMETERS[a]]
 )
@@ -238,27 +233,9 @@ def test_what_does_not_go_together(algorithm, given, message):
         check_parameters(algorithm, parameters)
 
 
-def test_rules_take_a_job_whose_other_parameters_are_not_given():
-    nothing = dict.fromkeys(SUPPORT_VECTOR)
-    with pytest.raises(ParameterError, match=r"give nu or C, not both"):
-        check_together("support-vector", nothing | {"nu": 0.1, "C": 2.0})
-    with pytest.raises(ParameterError, match=r"found 'bsgd'"):
-        check_together("support-vector", nothing | {"iterate": "average"})
-    with pytest.raises(ParameterError, match=r"found 'exact'"):
-        check_together("support-vector", nothing | {"gamma": [1.0], "solver": "exact"})
-    check_together("support-vector", nothing | {"gamma": [1.0]})
-
-
 @pytest.mark.parametrize("algorithm", PARAMETERS)
 def test_a_job_that_gives_nothing_keeps_every_rule(algorithm):
     check_together(algorithm, dict.fromkeys(PARAMETERS[algorithm]))
-
-
-def test_what_can_go_together():
-    several = {"gamma": [1.0, 2.0], "solver": "sgd", "iterate": "average"}
-    check_parameters("support-vector", SUPPORT_VECTOR | several)
-    check_parameters("imdh", ESTIMATORS["imdh"](depth=6, n_clusters=32).get_params())
-    check_together("imdh", {"depth": None, "n_clusters": 10**6})
 
 
 @pytest.mark.parametrize(
