@@ -15,7 +15,6 @@ from distsvc.run.labelling import counts as ids_module
 from distsvc.run.labelling.columns import MissingValues
 from distsvc.run.labelling.counts import (
     ClusterContents,
-    CountedLevels,
     IdCounts,
     counts_ids,
     id_keys,
@@ -50,12 +49,6 @@ def table(seed=0):
     X[:, 1:4] = np.where((plan < 3)[:, None], np.eye(4)[plan, :3], np.nan)
     X[:, 4] = np.where(land < 2, land, np.nan)
     return X, plan, land, random.integers(0, 2, N).astype(np.int32)
-
-
-def test_levels_have_the_names_of_their_features():
-    plan, land = levels_of_columns([Numeric("x"), PLAN, LAND])
-    assert (plan.names, plan.places) == (("a", "b", "other"), slice(1, 4))
-    assert (land.names, land.places) == (("DE", "FR"), slice(4, 5))
 
 
 def test_counts_are_those_of_all_rows_however_they_are_cut():
@@ -106,12 +99,6 @@ def test_missing_values_of_rows_are_a_column_that_is_asked_for():
 
 
 LAND_2 = Codes(column="land2", known=("DE", "FR"), rest=0.0)
-
-
-@pytest.mark.parametrize("value", [0.5, -1.0, 7.0, np.nan])
-def test_values_that_are_no_level_count_as_others(value):
-    flag = CountedLevels("flag", ("1", "3"), np.array([1.0, 3.0]), slice(0, 1))
-    assert flag.levels_of(np.array([[1.0], [3.0], [value]])).tolist() == [0, 1, 2]
 
 
 pytestmark = pytest.mark.usefixtures("quick_page")

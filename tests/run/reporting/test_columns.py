@@ -215,14 +215,6 @@ def pairs(**columns):
     return function_pairs(rows, [Numeric(name) for name in columns])
 
 
-def test_functions_of_each_other():
-    random = np.random.default_rng(0)
-    x, other = random.lognormal(size=500), random.lognormal(size=500)
-    noisy = x * random.lognormal(0.0, 0.1, 500)
-    found = pairs(x=x, other=other, square=x**2, noisy=noisy, inverse=1 / x)
-    assert found == [("x", "square"), ("x", "inverse"), ("square", "inverse")]
-
-
 def test_columns_of_few_values_and_missing_ones():
     x = np.random.default_rng(0).normal(size=500)
     gaps = np.where(np.arange(500) % 50 == 0, np.nan, x**3)

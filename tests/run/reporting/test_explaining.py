@@ -6,9 +6,8 @@ import pytest
 from distsvc.models.baselines.rules import Centres
 from distsvc.models.linear.rule import BallRule
 from distsvc.models.support_vector.level_tree.directions import MOST_COVARIANCES
-from distsvc.report.content.limits import PAGE_LIMITS, PageLimits
+from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.run.job import run_job
-from distsvc.run.reporting import explaining
 from distsvc.run.reporting.explaining import (
     components,
     labelled_pilot,
@@ -219,26 +218,6 @@ def test_outliers_far_beyond_the_others_are_counted_and_not_drawn():
     assert list(zip(found.x, found.y, strict=True)) == [tuple(X[i]) for i in (0, 1, 2, 5)]
     assert found.label == [0, 1, 2, 2]
     assert found.outlier == [False, False, True, True]
-
-
-def test_far_rows_inside_are_drawn():
-    X = np.array([[0.0, 0.0], [1.0, 1.0], [100.0, 1.0]])
-    assert drawn(X, [1.0, 1.0, 1.0]).beyond == 0
-    assert drawn(X, [1.0, 1.0, -1.0]).beyond == 1
-
-
-def test_where_all_rows_lie_outside_all_are_drawn():
-    X = np.array([[0.0, 0.0], [1.0, 1.0], [100.0, 1.0]])
-    found = drawn(X, [-1.0, -1.0, -1.0])
-    assert (found.beyond, found.outlier) == (0, [True] * 3)
-
-
-def test_a_part_of_a_large_pilot_is_drawn(monkeypatch):
-    monkeypatch.setattr(explaining, "PAGE_LIMITS", PageLimits(drawn_rows=40))
-    X = three_clusters(100)
-    found = drawn(X, np.ones(100))
-    assert len(found.x) == len(found.label) == 40
-    np.testing.assert_allclose(found.x, X[:40, 0], atol=1e-6)
 
 
 def test_the_pilot_is_labelled_and_its_holes_are_filled(tmp_path):
