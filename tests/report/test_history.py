@@ -55,11 +55,3 @@ def test_jobs_have_a_section_each_and_text_is_escaped():
     assert "<h2>&lt;b&gt;a&lt;/b&gt;</h2>" in page
     assert "<h2>b</h2>" in page
     assert 'href="x.html?a=1&amp;b=2"' in page
-
-
-def test_nights_without_a_date_or_figures_are_only_listed():
-    held = Night(date="2026-11-01", output="/out/y", held=["r9"])
-    page = render_history([Night(output="/out/x", odd="manifest.json: damaged"), held], ["", ""])
-    assert "manifest.json: damaged" in words(page)
-    assert "held: r9" in words(page)
-    assert "<svg" not in page

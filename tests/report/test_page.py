@@ -140,15 +140,6 @@ def test_all_rows_outside_and_one_cluster():
     assert "boundary, f = 0" in text
 
 
-def test_three_hundred_clusters():
-    report = make_report(300, n_rows=3_000_000_000, drawn=3000, outside=10**6)
-    text = page_text(report)
-    assert "300 clusters in 3,000,000,000 rows; < 0.1 % of the rows" in text
-    assert "292 more clusters" in text
-    assert "299 10,000,000 0.3 % 0 3,000,000,000 rows in all" in text
-    assert "3,000 of 3,000,000,000 rows" in text
-
-
 def test_clusters_beyond_those_listed_are_summed():
     text = page_text(make_report(700, n_rows=7000, drawn=700, outside=70))
     assert "200 smaller clusters with 2,000 rows (28.6 %) are not listed." in text
@@ -173,13 +164,6 @@ def test_explanations_are_folded_away():
     inside = {summary: Page(content).text for summary, content in folded}
     assert inside["What the score means"] == "Far from everything."
     assert "data/rings.parquet" in inside["The job file"]
-
-
-def test_rows_left_out_of_the_picture_are_counted():
-    report = make_report()
-    report["sample"]["beyond"] = 7
-    text = Page(rendered(report)).text
-    assert "7 more lie outside and beyond the frame." in text
 
 
 def test_projection_says_what_it_shows():
@@ -267,14 +251,6 @@ def test_a_score_is_told_in_the_words_of_its_rule():
     assert "has a negative score and lies outside every cluster. It still" in page_text(report)
     assert "2.1 % of the rows lie outside every cluster" in text
     assert "Cluster Rows Share Outside" in text
-
-
-def test_projection_without_outside():
-    report = make_tree_report(2)
-    report["sample"] |= {"kind": "pca", "explained": [0.4, 0.2], "beyond": 3}
-    text = page_text(report)
-    assert "The two components hold 60.0 % of the variance (40.0 % and 20.0 %)" in text
-    assert "3 more lie beyond the frame." in text
 
 
 def test_the_forecast_stands_beside_what_was_measured():

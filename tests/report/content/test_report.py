@@ -1,14 +1,11 @@
 import copy
 import json
-import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from distsvc.errors import DataError
 from distsvc.report.content.model_parts import Branch
-from distsvc.report.content.report import IndexValue, OutlierPart, PhaseCost, Report, ScoreHistogram
+from distsvc.report.content.report import OutlierPart, PhaseCost, Report, ScoreHistogram
 from tests.report.reports import (
     make_levels_report,
     make_profiles,
@@ -112,21 +109,6 @@ def test_what_is_said_as_usual_is_no_key():
     content = make_report()
     parts = {"picture": None, "tree": None, "levels": None, "reasons": None, "indices": None}
     assert set(parts) & set(typed(content | parts).dumped()) == set()
-
-
-@given(st.floats() | st.none())
-def test_odd_numbers_of_branches_are_made_good(number):
-    branch = Branch.model_validate(
-        {"id": 1, "birth": number, "death": number, "mass": number, "z": number,
-         "profile": [[number, number]]}
-    )  # fmt: skip
-    plain = number if number is not None and math.isfinite(number) else 0.0
-    assert [branch.birth, branch.death, branch.mass, *branch.profile[0]] == [plain] * 5
-    assert branch.z is None if number is None or math.isnan(number) else branch.z == number
-
-
-def test_nan_is_not_known():
-    assert IndexValue(value=math.nan, rows=3, error=math.nan) == IndexValue(value=None, rows=3)
 
 
 def damaged(name, *place, value=None):

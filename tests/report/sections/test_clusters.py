@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import pytest
 
-from distsvc.report.content.limits import PAGE_LIMITS
 from tests.report.reports import Page, make_profiles, make_report, page_text, rendered
 
 pytestmark = pytest.mark.usefixtures("no_figures")
@@ -78,14 +77,6 @@ def test_a_value_of_categories_is_told_by_its_shares():
     assert "(50.0 %) not country=DE 99.0 %" in page_text(report)
 
 
-def test_typical_rows_have_a_level_or_not():
-    report = with_profiles(2)
-    profile = report["profiles"]["clusters"][0]
-    profile["columns"][0] |= {"column": "plan=pro", "present": True}
-    profile["typical"] = [{"row": 1, "values": [1.0]}, {"row": 2, "values": [0.0]}]
-    assert "Row plan=pro 1 yes 2 no" in page_text(report)
-
-
 def test_a_flag_alone_does_not_name_a_cluster():
     report = with_profiles(2)
     flag = {"column": "premium=yes", "present": True, "low": 1.0, "high": 1.0}
@@ -94,37 +85,6 @@ def test_a_flag_alone_does_not_name_a_cluster():
     text = page_text(report)
     assert "0: premium=yes, otherwise like the others · 750 rows" in text
     assert "1: high width · 750 rows" in text
-
-
-def test_many_clusters_are_folded():
-    html = rendered(with_profiles(60))
-    first, rest = html.split(f"<summary>{60 - PAGE_LIMITS.cards} more clusters</summary>")[-2:]
-    assert first.count('class="profile"') == PAGE_LIMITS.cards
-    assert rest.count('class="profile"') == 60 - PAGE_LIMITS.cards
-    assert Page(html).open == []
-    assert "1 more clusters" not in rendered(with_profiles(PAGE_LIMITS.cards + 1))
-
-
-def test_clusters_are_in_the_order_of_their_sizes():
-    report = with_profiles(3)
-    report["profiles"]["clusters"].reverse()
-    report["clusters"] = [report["clusters"][k] for k in (1, 2, 0)]
-    assert re.findall(r'<h3 id="cluster-(\d)"', rendered(report)) == ["1", "2", "0"]
-
-
-def test_clusters_without_a_profile_are_counted():
-    text = page_text(with_profiles(5, told=3))
-    assert "2 smaller clusters not shown here." in text
-
-
-def test_a_page_of_very_many_clusters_tells_of_the_largest():
-    report = with_profiles(PAGE_LIMITS.clusters + 5)
-    html = rendered(report)
-    assert html.count('class="profile-card"') == PAGE_LIMITS.clusters
-    assert "5 smaller clusters not shown here." in page_text(report)
-    targets, ids = (set(re.findall(f'{of}"#?(cluster-\\d+)"', html)) for of in ("href=", "id="))
-    assert targets == ids
-    assert len(ids) == PAGE_LIMITS.clusters
 
 
 def test_names_stand_in_the_table_of_sizes_and_lead_to_profiles():
@@ -178,15 +138,6 @@ def test_reasons_of_every_kind_of_model(outliers, heading, cluster):
     assert ("Cluster sizes" in text) != bool(outliers.get("only"))
 
 
-def test_reasons_that_are_not_known():
-    report = make_report()
-    missing = WIDTH | {"value": None, "typical": None}
-    report["reasons"] = reasons_of([missing])
-    assert "width = missing (75.0 %)" in page_text(report)
-    report["reasons"] = reasons_of([WIDTH | {"share": 0.001}])
-    assert "none by itself" in page_text(report)
-
-
 def test_without_rows_far_out_there_is_no_section():
     report = make_report()
     report["reasons"] = {"leading": [], "farthest": []}
@@ -230,12 +181,6 @@ def test_a_number_has_its_medians():
     assert 'style="--a:0.80" data-v="2.957">34<' in rendered(with_columns(AGE))
 
 
-def test_a_cluster_without_values_has_no_median():
-    text, sides = row_of(AGE | {"quartiles": [[None, None, None], [50.0, 58.0, 63.0]]})
-    assert text == "age 6.7 % missing – 1.0 % missing 58 50 to 63; 18.0 % missing"
-    assert sides == ["", " cell high"]
-
-
 def test_a_flag_has_the_share_of_its_affirmative_level():
     text, sides = row_of(PREMIUM)
     assert text == "premium yes 35.0 % 33.8 %"
@@ -262,12 +207,6 @@ def test_cells_have_numbers_that_put_two_clusters_side_by_side():
     values = [float(v) for v in re.findall(r'data-v="([^"]+)"', html)]
     assert values[1] - values[0] == pytest.approx(24 / 11.5, rel=1e-3)
     assert values[2:] == [0.35, 0.338]
-
-
-def test_columns_that_say_nothing_are_folded():
-    html = rendered(with_columns(AGE, PREMIUM))
-    assert "<summary>1 column that says nothing about the clusters</summary>" in html
-    assert "<summary>1 column that says" not in rendered(with_columns(PREMIUM))
 
 
 def test_one_cluster_is_compared_with_none_but_its_columns_are_listed():

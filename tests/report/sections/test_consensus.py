@@ -49,27 +49,6 @@ def test_granularities_that_agree_are_one_sentence():
     assert "ranularit" not in page_text(report)
 
 
-EMPTY = {"tree": {"branches": []}} | {
-    part: [] for part in ("models", "candidates", "granularity", "why", "doubts")
-}
-
-
-@pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize("part", EMPTY)
-def test_what_is_missing_has_no_heading(part):
-    words = {
-        "models": "The 4 models", "candidates": "considered", "granularity": "Coarser or finer",
-        "why": "All models agree.", "doubts": "Doubts Try",
-    }  # fmt: skip
-    report = make_levels_report(doubts=["Try iMDH."])
-    found = report.pop("levels")
-    without = {name: content for name, content in found.items() if name != part}
-    for levels_found in (without, found | {part: EMPTY[part]}):
-        text = page_text(report | {"levels": levels_found})
-        assert {name for name in words if words[name] not in text} == {part} - {"tree"}
-        assert "Why 3 clusters" in text
-
-
 def test_every_model_of_a_large_vote_is_listed_with_the_components_it_sees():
     report = make_levels_report("r15")
     models = [
