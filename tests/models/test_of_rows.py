@@ -2,7 +2,6 @@
 
 import pickle
 import warnings
-import weakref
 
 import dask.array as da
 import numpy as np
@@ -100,40 +99,6 @@ def test_a_pickled_model_has_them_and_not_the_rows(fitted, X, name):
         assert np.array_equal(again.cut(2), fitted[name].cut(2))
 
 
-def test_a_model_lets_go_of_the_rows_when_both_were_asked_for(X):
-    model = SupportVectorClustering(gamma=4.0, nu=0.1, random_state=0).fit(X)
-    held = weakref.ref(model._held.rows)
-    first = model.outlier_scores_
-    assert held() is not None
-    assert model.probabilities_ is model.probabilities_
-    assert held() is None
-    assert model.outlier_scores_ is first
-
-
-def test_values_are_those_of_the_parameters_of_the_fit(X):
-    model = SupportVectorClustering(gamma=4.0, nu=0.1, random_state=0).fit(X)
-    model.set_params(noise=True)
-    assert (model.probabilities_ > 0.0).all()
-    assert (model.labels_ >= 0).all()
-
-
-def test_rows_that_are_outside_have_a_score_above_0(fitted):
-    model = fitted["noise"]
-    assert 30 < (model.labels_ == -1).sum() < 120
-    assert np.array_equal(model.labels_ == -1, model.outlier_scores_ > 1e-5)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_a_row_between_two_clusters_is_less_sure_than_one_within(X, name):
-    rows = np.concatenate([X, [[0.0, 0.0], [1.0, 0.02]]])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        model = clone(ALL[name]).fit(rows)
-    within, between = model.probabilities_[-2:]
-    if name not in ("bico", "fuzzy"):  # which divide the blobs further
-        assert within > between
-
-
 @pytest.mark.parametrize("name", OURS)
 def test_a_table_in_blocks_has_the_same(fitted, X, name):
     model = fitted[name]
@@ -199,9 +164,3 @@ def test_sparse_rows_are_refused_with_what_helps(X, name):
     words = "takes no sparse rows.*TruncatedSVD.*LinearSVDD, LinearOneClassSVM"
     with pytest.raises(TypeError, match=f"{type(ALL[name]).__name__} {words}"):
         clone(ALL[name]).fit(csr_matrix(X))
-
-
-def test_auto_without_rows_in_memory_asks_for_them(X):
-    model = AutoClustering(effort="fast", random_state=0).fit(da.from_array(X, chunks=(200, 2)))
-    with pytest.raises(ValueError, match="not kept: give X"):
-        model.cut(2)

@@ -45,14 +45,6 @@ def test_columns_of_two_values_are_a_lattice(n_values, without):
     assert engine_of(X.astype(np.float32)).without is without
 
 
-def test_clusters_are_numbered_by_their_rows(learned):
-    engine = learned[2]
-    labels = engine.labels(engine.tree.levels)[engine.point_of]
-    sizes = np.bincount(labels)
-    assert len(sizes) == 4
-    assert (np.diff(sizes) <= 0).all()
-
-
 def test_a_small_graph_keeps_all_its_points_and_gives_them_their_labels(learned):
     X, _, engine = learned
     rule = rule_of(engine)
@@ -96,23 +88,6 @@ def test_of_a_large_graph_some_rows_are_landmarks_and_some_of_each_cluster(learn
     assert 60 <= len(rule.landmarks) <= 60 + 4 * graph.OF_EACH
     assert (np.bincount(rule.cluster) >= graph.OF_EACH).all()
     assert (rule.labels(X) == engine.labels(engine.tree.levels)[engine.point_of]).mean() > 0.99
-
-
-def test_repeated_rows_are_one_point_and_make_no_cluster():
-    X, _ = blobs()
-    repeated = np.concatenate([X, np.repeat(X[:1], 300, axis=0)])
-    repeated = repeated[np.random.default_rng(0).permutation(len(repeated))]
-    engine = engine_of(repeated)
-    assert len(engine.points) == len(X)
-    assert (engine.points[engine.point_of] == repeated).all()
-    assert engine.labels(engine.tree.levels).max() == 3
-
-
-def test_wide_rows_are_near_along_their_principal_components():
-    X, _ = blobs(300, 150)
-    engine = engine_of(X)
-    assert engine.axes.shape == (100, 150)
-    assert engine.labels(engine.tree.levels).max() == 3
 
 
 def test_clusters_of_the_tree_have_the_numbers_of_their_rows(learned):

@@ -67,17 +67,6 @@ def test_groups_do_not_depend_on_the_unit(unit):
     assert found[1].means / unit == pytest.approx(found[0].means, abs=0.01)
 
 
-def test_categories_alone_are_divided():
-    random = np.random.default_rng(0)
-    y = random.integers(0, 2, 1500)
-    shares = np.where(y, 0.85, 0.15)
-    levels = (random.random((8, 1500)) < shares).T.astype(np.int32)
-    rows = MixtureRows(np.zeros((1500, 0)), levels, np.full(8, 2))
-    best = search(rows, levels.astype(float)).best.mixture
-    assert best.n_components == 2
-    assert adjusted_rand_score(y, best.posterior(rows).argmax(axis=1)) > 0.9
-
-
 def test_one_group_stays_one_whatever_the_threads():
     X = np.random.default_rng(0).normal(size=(800, 4))
     one, two = (search(numbers(X), X, n_jobs=n) for n in (1, 2))
