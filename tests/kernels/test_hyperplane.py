@@ -177,9 +177,6 @@ def test_what_rounding_adds_to_a_normal_is_taken_away(most_visits):
     np.testing.assert_allclose(tree.norms, 1.0, atol=1e-6)
 
 
-# --- penalty and clip, which keep hyperplanes near the mean
-
-
 # --- many rows
 
 

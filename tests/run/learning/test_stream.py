@@ -56,22 +56,6 @@ def test_blocks_are_those_of_a_table_in_memory(tmp_path, n_wanted, n_blocks, par
         assert ours.tobytes() == theirs.tobytes()
 
 
-def test_every_epoch_has_the_same_rows_in_another_order(tmp_path):
-    run, ranges = surveyed(tmp_path, X, N)
-    epochs = [list(sample_blocks(run, ranges, SEED, epoch)) for epoch in range(3)]
-    for blocks in epochs[1:]:
-        for block, first in zip(blocks, epochs[0], strict=True):
-            assert block.tobytes() != first.tobytes()
-            np.testing.assert_array_equal(np.sort(block, axis=0), np.sort(first, axis=0))
-
-
-def test_a_stream_may_take_the_ranges_in_any_order(tmp_path):
-    run, ranges = surveyed(tmp_path, X, 400)
-    forth = list(sample_blocks(run, ranges, SEED, 0))
-    back = list(sample_blocks(run, ranges[::-1], SEED, 0))
-    assert [block.tobytes() for block in back] == [block.tobytes() for block in forth[::-1]]
-
-
 @pytest.mark.parametrize("first", [0, 1, 6, 7])
 def test_a_stream_may_begin_at_any_block(tmp_path, first, monkeypatch):
     run, ranges = surveyed(tmp_path, X, 400)
@@ -88,14 +72,6 @@ def test_a_stream_may_begin_at_any_block(tmp_path, first, monkeypatch):
     keys, Z = in_memory(X)
     memory = sampling.memory_blocks(Z, keys, ranges, SEED, 2, first)
     assert [block.tobytes() for block in memory] == [block.tobytes() for block in rest]
-
-
-def test_a_stream_can_be_left(tmp_path):
-    run, ranges = surveyed(tmp_path, X, N)
-    stream = sample_blocks(run, ranges, SEED, 0)
-    first = next(stream)
-    stream.close()
-    assert first.tobytes() == next(sample_blocks(run, ranges, SEED, 0)).tobytes()
 
 
 @pytest.mark.parametrize("partition_rows", [1000, 300, 100])

@@ -7,7 +7,6 @@ import pytest
 
 from distsvc.errors import DataError
 from distsvc.models.rows import sampling
-from distsvc.published.predict import predict_table
 from distsvc.run.job import run_job
 from distsvc.run.learning.survey import SAMPLE, SURVEY, sampling_phase, survey_table
 from distsvc.run.work import plan
@@ -84,12 +83,6 @@ def test_the_pilot_of_a_part_of_a_table_is_full(tmp_path):
     run = RunDirectory(tmp_path / "part")
     run.write_plan(part)
     assert len(survey_table(replace(steps, run=run), some).pilot) == PILOT
-
-
-def test_a_small_table_is_its_own_pilot(tmp_path):
-    survey, _ = surveyed(tmp_path, X[:120])
-    order = np.argsort(sampling.row_keys(3, np.arange(120)))
-    np.testing.assert_array_equal(survey.pilot, X[order])
 
 
 def test_the_sample_lies_in_the_order_of_keys(tmp_path):
@@ -223,22 +216,6 @@ def test_they_are_labelled_outside_and_told_of(tmp_path):
     ]
 
 
-def test_the_rows_that_the_page_names_are_the_tables(tmp_path):
-    rows = X_FAR.copy()
-    rows[40] += 6.0
-    report, _ = done(tmp_path, np.insert(rows, 0, 1e9, axis=0), output={"reasons": 1})
-    assert [row.row for row in report.reasons.farthest[:2]] == [0, 41]
-
-
-def test_they_may_be_longer_than_a_rule_can_take(tmp_path):
-    _, clean = done(tmp_path, X_FAR, name="clean")
-    _, found = done(tmp_path, with_far_rows(1e120))
-    assert found.filter(~is_far())["label"].equals(clean["label"])
-    assert found.filter(is_far())["outlier"].to_pylist() == [True] * 4
-    with pytest.raises(DataError, match=r"row 0: expected a row of a length of at most"):
-        predict_table(tmp_path / "clean", str(tmp_path / "t.parquet"), str(tmp_path / "again"))
-
-
 def test_where_rows_with_missing_values_are_left_out(tmp_path):
     given = {"preprocess": {"missing": "drop"}}
     holes = np.insert(X_FAR, [3, 300], np.nan, axis=0)
@@ -246,11 +223,3 @@ def test_where_rows_with_missing_values_are_left_out(tmp_path):
     _, found = done(tmp_path, np.insert(holes, 100, 1e9, axis=0), **given)
     others = found.filter(np.array(found["row"]) != 100)
     assert others["score"].equals(clean["score"])
-
-
-@pytest.mark.parametrize(
-    ("model", "scale"), [(MODELS["linear"], "standard"), (LEVELS, "unit")], ids=["linear", "unit"]
-)
-def test_where_every_row_counts(tmp_path, model, scale):
-    report, _ = done(tmp_path, with_far_rows(), model, preprocess={"scale": scale})
-    assert not notes(report)

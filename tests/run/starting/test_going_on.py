@@ -87,14 +87,6 @@ def test_it_goes_on(table, tmp_path, tasks):
         assert Output(out).kept_works() == []
 
 
-def test_it_goes_on_more_than_once(job, tmp_path, tasks):
-    for _ in range(3):
-        tasks.interrupt(job, 2)
-    run_job(job)
-    assert [name.partition("/")[0] for name in tasks] == ["label"] * 4
-    assert Output(tmp_path / "out").kept_works() == []
-
-
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -8,8 +8,7 @@ import pytest
 from distsvc.errors import DataError
 from distsvc.run.work import phases
 from distsvc.run.work.directory import Result, RunDirectory
-from distsvc.run.work.phases import Phase, Steps, TaskCheckpoints
-from distsvc.run.work.progress import Progress
+from distsvc.run.work.phases import Phase, TaskCheckpoints
 from tests.small_runs import forget
 
 FOLDER = "checkpoints/learn/00003"
@@ -156,12 +155,3 @@ def test_checkpoints_go_when_the_result_is_there(run):
     learn.do(run.address, 3)
     assert run.load("learn/00003").facts == {"begun": 10}
     assert run.names(FOLDER) == []
-
-
-@pytest.mark.usefixtures("always")
-def test_a_step_of_the_driver_goes_on(run):
-    steps = Steps(run, None, Progress(quiet=True))
-    with pytest.raises(Stopped):
-        steps.work_out("train", lambda kept: count_to_20(run, 0, kept))
-    assert steps.work_out("train", lambda kept: count_to_20(run, 0, kept)).facts == {"begun": 10}
-    assert run.names("checkpoints/train") == []

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from distsvc.errors import OutputPermissionError, TemporaryError
-from distsvc.run.work.directory import MAX_CACHED_RESULTS, LostWorkError, Result, RunDirectory
-from distsvc.storage.places.arrays import write_array, write_arrays
+from distsvc.run.work.directory import LostWorkError, Result, RunDirectory
+from distsvc.storage.places.arrays import write_array
 from tests.small_runs import begin, forget, small_job, three_clusters, write_table
 
 FACTS = {"n": 3, "names": ["a", "b"], "limit": 1e-300, "big": 2**200}
@@ -39,13 +39,6 @@ def test_a_result_comes_back(run):
     assert isinstance(mapped, np.memmap)
     assert mapped.dtype == np.float32
     np.testing.assert_array_equal(mapped, np.eye(3))
-
-
-def test_a_result_may_have_nothing(run):
-    run.write("filled/00003", Result())
-    assert run.has("filled/00003")
-    assert not run.has("filled/00002")
-    assert run.load("filled/00003") == Result()
 
 
 def test_a_result_that_is_there_stays_as_it_is(run):
@@ -94,16 +87,6 @@ def test_a_result_is_read_once_in_a_process(run):
         assert again.arrays["x"].tolist() == first.arrays["x"].tolist()
     with pytest.raises(LostWorkError, match="is not there"):
         run.load("fit")
-
-
-def test_a_process_keeps_few_results(run):
-    forget()
-    for number in range(MAX_CACHED_RESULTS + 1):
-        run.write(f"pass/{number:05d}", result(number))
-        assert run.read(f"pass/{number:05d}").facts["number"] == number
-    (Path(run.address) / "results/pass/00000.npz").unlink()
-    with pytest.raises(LostWorkError, match="is not there"):
-        run.read("pass/00000")
 
 
 def test_results_of_one_tick_of_the_clock_are_told_apart(run, tmp_path):
@@ -183,14 +166,6 @@ def test_a_result_that_is_damaged_is_lost(run, spoil):
     with pytest.raises(LostWorkError, match=r"fit\.npz is damaged: .*; the same command makes it"):
         run.load("fit")
     assert not run.has("fit")
-
-
-@pytest.mark.parametrize("arrays", [{}, {"facts": np.array("{")}, {"facts": np.zeros(2)}])
-def test_a_result_without_its_facts(run, arrays):
-    (Path(run.address) / "results").mkdir()
-    write_arrays(Path(run.address) / "results/fit.npz", arrays)
-    with pytest.raises(LostWorkError, match=r"fit\.npz is damaged: facts can't be read"):
-        run.load("fit")
 
 
 def test_all_that_is_damaged_is_named_and_removed(run):
@@ -305,14 +280,3 @@ def test_a_converted_file_that_is_damaged(tmp_path):
     flipped(staged)
     with pytest.raises(LostWorkError, match="staging is damaged"):
         run.planned()
-
-
-def test_the_results_of_a_folder_are_named_by_one_listing(tmp_path):
-    run = RunDirectory(tmp_path)
-    assert run.names("survey") == []
-    run.write("survey/00003", Result(large={"X": np.zeros(2)}))
-    run.write("survey/00011", Result())
-    run.write("other/00001", Result())
-    (tmp_path / "results/survey/.00004.npz.0123").write_bytes(b"")
-    assert run.names("survey") == ["survey/00003", "survey/00011"]
-    assert all(run.has(name) for name in run.names("survey"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from distsvc.errors import DataError, TemporaryError
+from distsvc.errors import TemporaryError
 from distsvc.job.config import ClusterConfig
 from distsvc.run.work.directory import LostWorkError, Result, RunDirectory
 from distsvc.run.work.phases import Phase, Steps, in_order, steps_on
@@ -45,13 +45,6 @@ def square(run, number):
 
 def power(run, number, *, exponent):
     return Result({"power": number**exponent})
-
-
-def fails_at_2(run, number):
-    mark(run, number)
-    if number == 2:
-        raise DataError("row 5")
-    return Result()
 
 
 SQUARE = Phase("square", square)
@@ -109,20 +102,6 @@ def test_numbers_are_read_in_order_as_soon_as_none_before_is_missing(missing, fi
     assert told == ready
 
 
-def fails_once_at_1(run, number):
-    if mark(run, number).count("1") == 1 and number == 1:
-        raise RuntimeError("only the first time")
-    return Result({"number": number})
-
-
-def test_a_number_that_is_done_at_last_is_read_in_its_place(steps):
-    results = steps.map(Phase("square", fails_once_at_1), 4)
-    assert next(results).facts == {"number": 0}
-    assert next(results).facts == {"number": 1}
-    assert done(steps) == [0, 1, 2, 3, 1]
-    assert [result.facts["number"] for result in results] == [2, 3]
-
-
 def test_what_was_there_is_told_and_not_done_again(steps):
     steps.do(SQUARE, 3)
     records = []
@@ -150,14 +129,6 @@ def test_only_what_is_missing_is_done(steps):
     assert done(steps) == [6, 7]
 
 
-def test_a_phase_that_was_interrupted_goes_on(steps):
-    with pytest.raises(DataError, match="row 5"):
-        steps.do(Phase("square", fails_at_2), 4)
-    assert done(steps) == [0, 1, 2]
-    steps.do(SQUARE, 4)
-    assert done(steps) == [2, 3]
-
-
 @pytest.mark.parametrize(
     ("n", "message"),
     [
@@ -176,11 +147,6 @@ def test_results_that_the_store_lost_are_named(steps, monkeypatch, n, message):
         steps.do(SQUARE, 20)
     with pytest.raises(LostWorkError, match=f"^{folder}/00000.npz is not there"):
         next(steps.map(SQUARE, 20))
-
-
-def test_a_task_may_have_an_argument_that_is_bound(steps):
-    cube = Phase("cube", functools.partial(power, exponent=3))
-    assert [result.facts["power"] for result in steps.map(cube, 4)] == [0, 1, 8, 27]
 
 
 @pytest.mark.parametrize(
@@ -216,15 +182,6 @@ def test_what_the_driver_works_out_is_worked_out_once(steps):
     assert other.progress.phases == []
 
 
-def test_what_fails_is_not_worked_out(steps):
-    def train(checkpoint):
-        raise DataError("no rows")
-
-    with pytest.raises(DataError, match="no rows"):
-        steps.work_out("train", train)
-    assert steps.work_out("train", lambda _: Result({"n": 1})).facts == {"n": 1}
-
-
 def test_a_phase_is_done_for_every_partition_of_the_plan(tmp_path):
     job = small_job(write_table(tmp_path / "t.parquet", three_clusters(900)), {})
     run = begin(job, tmp_path / "run").run
@@ -232,11 +189,3 @@ def test_a_phase_is_done_for_every_partition_of_the_plan(tmp_path):
         assert steps.client is None
         assert steps.n_partitions == len(run.plan.partitions) == 3
         assert [result.facts["number"] for result in steps.map(SQUARE)] == [0, 1, 2]
-
-
-def test_a_run_may_be_named_relative_to_the_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("run").mkdir()
-    steps = Steps(RunDirectory("run"), None, Progress(quiet=True))
-    assert len(list(steps.map(SQUARE, 2))) == 2
-    assert (tmp_path / "run/results/square/00001.npz").exists()

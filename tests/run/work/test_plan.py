@@ -20,7 +20,6 @@ from distsvc.run.work.plan import (
     cut,
     plan_partitions,
 )
-from distsvc.storage.rows.usable import select_rows
 from distsvc.storage.tables.opening import open_table
 from tests.small_runs import small_job, three_clusters, write_table
 
@@ -79,24 +78,6 @@ def test_partitions_of_a_wide_table_have_fewer_rows(tmp_path, monkeypatch):
     assert plan_of(with_values(tmp_path)).partitions == [(k, k + 100) for k in (0, 100, 200, 300)]
 
 
-@pytest.mark.parametrize(("n_bytes", "rows"), [(2**20, 10_000), (2**15, 2048), (10, 100)])
-def test_a_pilot_of_a_wide_table_has_fewer_rows(tmp_path, monkeypatch, n_bytes, rows):
-    monkeypatch.setattr(plan_module, "LIMITS", PlanLimits(pilot_bytes=n_bytes))
-    assert plan_of(with_values(tmp_path)).pilot_rows == rows
-
-
-def test_the_shift_lies_among_the_first_rows(tmp_path):
-    plan = plan_of(with_values(tmp_path, (0, 0, np.nan), (1, 1, np.inf), (2, 0, -1e9)))
-    X = three_clusters(400)
-    assert (plan.shift > X.min(axis=0)).all()
-    assert (plan.shift < X.max(axis=0)).all()
-
-
-def test_no_row_is_left(tmp_path):
-    with pytest.raises(DataError, match=r"t\.parquet has no rows: input\.where = 'y == 9' "):
-        plan_of(with_values(tmp_path), input={"where": "y == 9"})
-
-
 ALSO = "such values are also in 'x0'$"
 
 
@@ -140,11 +121,6 @@ def test_rows_with_missing_values_are_dropped_or_kept(tmp_path):
     assert [int(np.isnan(block.X).sum()) for block in kept] == [2, 1, 0, 0, 0]
 
 
-def test_a_block_without_missing_values_is_not_copied(tmp_path):
-    block = next(plan_of(with_values(tmp_path)).blocks(0))
-    assert select_rows(block, ~np.isnan(block.X).any(axis=1)) is block
-
-
 extents = st.lists(st.integers(1, 60), max_size=40)
 sizes = st.integers(1, 50)
 
@@ -170,24 +146,6 @@ def test_borders_lie_between_units_but_within_large_ones(extents, size):
             assert border in edges or any(a < border < b for a, b in large)
         if any(a <= start and stop <= b for a, b in large):
             assert stop - start <= size
-
-
-@given(extents, sizes)
-def test_neighbours_that_fit_together_are_joined(extents, size):
-    large = set()
-    for edge, rows in zip(itertools.accumulate(extents), extents, strict=True):
-        if rows > 2 * size:
-            large |= set(range(edge - rows, edge))
-    for one, two in itertools.pairwise(plan_partitions(extents, size)):
-        if one[0] not in large and two[0] not in large:
-            first_unit_of_two = next(e for e in itertools.accumulate(extents) if e > two[0])
-            assert first_unit_of_two - one[0] > size
-
-
-@given(st.integers(1, 10_000), sizes)
-def test_pieces_of_a_large_unit_are_even(rows, size):
-    lengths = [stop - start for start, stop in plan_partitions([rows], size)]
-    assert max(lengths) - min(lengths) <= 1
 
 
 @pytest.mark.parametrize(

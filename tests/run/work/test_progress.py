@@ -14,7 +14,6 @@ import pytest
 
 import distsvc
 from distsvc.run.work import progress as module
-from distsvc.run.work.bars import WholeBar
 from distsvc.run.work.phases import Phase
 from distsvc.run.work.progress import (
     LOG,
@@ -61,12 +60,6 @@ def test_an_event_is_a_line_of_json(capsys, tmp_path):
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4}", event["time"])
 
 
-def test_a_percent_sign_is_no_format(capsys):
-    with closing(Progress(log_format="json")) as progress:
-        progress.event("half: 50%d")
-    assert [event["event"] for event in events(capsys)] == ["half: 50%d"]
-
-
 def test_a_phase_is_kept_and_told(capsys):
     with closing(Progress(log_format="json")) as progress:
         with progress.phase("survey") as meter:
@@ -83,17 +76,6 @@ def test_a_phase_is_kept_and_told(capsys):
     *_, first, second = events(capsys)
     assert (first["event"], first["phase"], first["rows"]) == ("phase finished", "survey", 15)
     assert second.keys() == {"time", "event", "phase", *prepare.model_dump()} - {"name"}
-
-
-def test_a_phase_that_fails_is_not_kept(capsys):
-    with (
-        closing(Progress(log_format="json")) as progress,
-        pytest.raises(KeyError),
-        progress.phase("survey"),
-    ):
-        raise KeyError
-    assert progress.phases == []
-    assert events(capsys) == []
 
 
 def test_lines_of_progress_are_a_second_apart(capsys, clock):
@@ -191,13 +173,6 @@ def test_a_quiet_run_prints_nothing_but_its_events_can_be_had(capsys):
     assert {r.name for r in handler.records} == {"distsvc"}
 
 
-def test_a_display_does_not_show_the_events_of_a_quiet_run(capsys):
-    with closing(Progress(log_format="json")) as shown:
-        Progress(quiet=True).event("inner")
-        shown.event("outer")
-    assert [event["event"] for event in events(capsys)] == ["outer"]
-
-
 def test_the_logger_is_left_as_it_was(capsys):
     before = LOG.handlers[:], LOG.level
     progress = Progress(log_format="json")
@@ -206,16 +181,6 @@ def test_the_logger_is_left_as_it_was(capsys):
     assert (LOG.handlers, LOG.level) == before
     progress.event("late")
     assert capsys.readouterr().err == ""
-
-
-def test_time_for_compiling_does_not_count_for_the_time_left(clock):
-    with closing(Progress(quiet=True)) as progress, progress.phase("label") as meter:
-        meter.begin(10)
-        clock[0] += 21.0
-        for worker in "ab":  # both compile at the same time
-            meter.finished(100, compile_s=20.0, worker=worker)
-        assert meter.seconds_left() == pytest.approx(4.0)
-        assert meter.pace() == pytest.approx(200.0)
 
 
 STAMP = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d "
@@ -252,28 +217,6 @@ def test_sentences_are_the_default(capsys, clock):
     ]
 
 
-def test_all_events_with_all_fields(capsys, clock):
-    with closing(Progress(verbose=True)) as progress:
-        a_run(progress, clock)
-    lines = [re.sub(STAMP, "", line) for line in capsys.readouterr().err.splitlines()]
-    assert len(lines) == 13
-    assert "Columns: a, b. [used a, b, left_out none]" in lines
-    assert any(line.startswith("Open the table: 0.0 s. [phase open, seconds 0") for line in lines)
-    assert lines[-1] == "Warning: the end is near [because the end is near]"
-    assert not any("ab12" in line for line in lines)
-
-
-def test_json_has_all_events(capsys, clock):
-    with closing(Progress(log_format="json")) as progress:
-        a_run(progress, clock)
-    events = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert [event["event"] for event in events if event["event"] != "progress"] == [
-        "columns", "phase finished", "phase finished", "warning",
-    ]  # fmt: skip
-    assert all(event["run"] == "ab12-34cd" for event in events)
-    assert sum(event["event"] == "progress" for event in events) == 9
-
-
 def test_a_terminal_has_one_bar_and_sentences_above_it(clock):
     with redirect_stderr(Terminal()) as terminal, closing(Progress()) as progress:
         progress.event("cluster", kind="this process", because="x", text="[red]")
@@ -300,31 +243,6 @@ def test_a_terminal_has_one_bar_and_sentences_above_it(clock):
     assert '"event"' not in shown
 
 
-def test_json_on_a_terminal_has_no_bar():
-    with redirect_stderr(Terminal()) as terminal, closing(Progress(log_format="json")) as progress:
-        progress.event("cluster", kind="this process", because="x")
-    [line] = terminal.getvalue().splitlines()
-    assert json.loads(line)["kind"] == "this process"
-
-
-def test_the_bar_goes_forward_only():
-    with redirect_stderr(Terminal()):
-        bar = WholeBar()
-        seen = []
-        for phase in ("open", "cluster", "survey", "learn", "splits", "vote", "label", "publish"):
-            bar.begin(phase)
-            for share in (0.0, 0.5, 1.0):
-                bar.update(share, None, None)
-                seen.append(bar._bars.tasks[0].completed)
-        bar.begin("open")
-        again = bar._bars.tasks[0].completed
-        bar.close()
-    assert seen == sorted(seen)
-    assert seen[-1] == 1.0
-    assert seen[0] == again == 0.0
-    assert len(set(seen)) > 12
-
-
 def failed() -> ValueError:
     try:
         raise ValueError("shapes (3,) (2,)")
@@ -338,13 +256,6 @@ def test_a_defect_is_logged_with_its_traceback(capsys):
     assert (event["event"], event["error"]) == ("defect", "ValueError: shapes (3,) (2,)")
     assert event["traceback"].startswith("Traceback (most recent call last):\n")
     assert 'raise ValueError("shapes (3,) (2,)")' in event["traceback"]
-
-
-def test_a_defect_in_words_is_a_traceback_to_read(capsys):
-    log_defect(failed(), "ValueError: shapes (3,) (2,)", as_json=False)
-    told = capsys.readouterr().err
-    assert told.startswith("A defect of distsvc: ValueError: shapes (3,) (2,)\nTraceback (most")
-    assert told.endswith("\nValueError: shapes (3,) (2,)\n")
 
 
 ROOT = Path(distsvc.__file__).parent
