@@ -39,3 +39,10 @@ def test_the_lowest_minimum():
     place, density = lowest_minimum(positions[:8000], 0.5, 512, 1)
     assert place == pytest.approx(2.5, abs=0.4)
     assert density == pytest.approx(exact(positions[:8000], 0.5, [place])[0], rel=0.01)
+
+
+def test_an_outlier_beyond_every_grid_makes_kernels_as_wide_as_the_step():
+    grid, density = binned_density(np.append(sample(), 1e9), 0.2, 512)
+    assert len(grid) == 2**17
+    assert np.isfinite(density).all()
+    assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=0.01)

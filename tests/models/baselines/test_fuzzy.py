@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
 
 from distsvc.baselines import FuzzyCMeans
 from distsvc.models.baselines.fuzzy import memberships_of
@@ -27,3 +28,25 @@ def test_too_few_iterations():
 def test_too_few_rows():
     with pytest.raises(ValueError, match="n_samples=3 should be >= n_clusters=4"):
         FuzzyCMeans(4).fit(np.eye(3))
+
+
+def objective(X, centres, memberships, m):
+    """The sum, one term at a time."""
+    return sum(
+        memberships[i, c] ** m * ((x - centre) ** 2).sum()
+        for i, x in enumerate(X)
+        for c, centre in enumerate(centres)
+    )
+
+
+def test_clusters_are_found():
+    X, y = blobs()
+    model = FuzzyCMeans(4, random_state=0).fit(X)
+    assert adjusted_rand_score(y, model.labels_) > 0.95
+    assert model.labels_.dtype == np.int32
+    assert model.predict(X).tolist() == model.labels_.tolist()
+    np.testing.assert_array_equal(model.memberships(X), model.memberships_)
+    np.testing.assert_allclose(model.memberships_.sum(axis=1), 1.0)
+    assert model.n_iter_ == len(model.objectives_)
+    known = objective(X, model.cluster_centers_, model.memberships_, 2.0)
+    assert model.objective_ == pytest.approx(known)

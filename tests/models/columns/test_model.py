@@ -246,3 +246,13 @@ def test_columns_that_are_alike_in_few_rows_have_draws_of_their_own():
     salts = ColumnModel.of(X, np.zeros(4, bool)).salts.tolist()
     assert salts[0] == salts[2]
     assert len(set(salts)) == 3
+
+
+def test_draws_and_salts_follow_rows_in_any_order():
+    X, _ = model_of(np.round(50 + 10 * column()), column(1) > 0)
+    order = np.random.default_rng(2).permutation(N)
+    nominal = np.zeros(2, bool)
+    model = ColumnModel.of(X, nominal, rows=ROWS)
+    other = ColumnModel.of(X[order], nominal, rows=ROWS[order])
+    assert (other.salts == model.salts).all()
+    assert (other.latent(X[order], ROWS[order]) == model.latent(X, ROWS)[order]).all()

@@ -73,3 +73,23 @@ def test_rows_that_do_not_reach_far_enough_are_refused(table):
     outer = WorkingSet(False, 300.0, X[:200].sum(axis=0), 0.0)
     few = candidates(np.arange(N, dtype=float), X, np.zeros(N), np.ones(N, bool), 50)
     assert not outer.settle(200, few, few)
+
+
+def test_candidates_are_the_lowest_whatever_the_cut():
+    rng = np.random.default_rng(1)
+    keys, X = np.round(rng.random(500), 2), rng.random((500, 2))
+    wanted = rng.random(500) < 0.7
+    rows = np.arange(500)
+    found = []
+    for cuts in ([], [100, 350], [1, 2, 499]):
+        held = Candidates.empty(2)
+        for part in np.split(rows, cuts):
+            block = Candidates.lowest(keys[part], part, X[part], keys[part], wanted[part], 40)
+            held = held.merge(block, 40)
+        found.append(held)
+    order = np.flatnonzero(wanted)
+    order = order[np.lexsort((order, keys[order]))][:40]
+    for held in found:
+        np.testing.assert_array_equal(held.rows, order)
+        np.testing.assert_array_equal(held.X, X[order])
+        np.testing.assert_array_equal(held.keys, keys[order])

@@ -132,3 +132,16 @@ def test_the_robust_scale_of_a_column_that_the_pilot_finds_constant():
     assert not Z[:100].any()
     X[:, 1] = 7.0
     assert not robust(X).apply(X)[:, 1].any()
+
+
+def test_no_scaling():
+    X = table()
+    X[:, 1] = 7.0
+    assert (Scaling.from_sums(sums_of(X), "none", np.zeros(3)).apply(X) == X).all()
+
+
+def test_missing_values_are_filled_before_scaling():
+    scaling = Scaling(np.array([1.0, 2.0]), np.array([2.0, 4.0]), np.array([5.0, 6.0]))
+    X = np.array([[np.nan, 2.0], [3.0, np.nan]])
+    assert scaling.apply(X).tolist() == [[2.0, 0.0], [1.0, 1.0]]
+    assert np.isnan(X).sum() == 2  # the caller's rows are left alone

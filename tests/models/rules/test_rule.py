@@ -181,3 +181,14 @@ def test_a_rule_comes_back(rule):
     expected = rule.label(rows)
     for name, values in again.label(rows).items():
         assert values.tobytes() == expected[name].tobytes()
+
+
+@EACH
+def test_labels_and_scores_alone_are_those_of_label(rule):
+    rows = rows_for(rule, 300)
+    found = rule.label(rows)
+    assert rule.labels(rows).dtype == np.int32
+    assert rule.labels(rows).tobytes() == found["label"].tobytes()
+    assert rule.scores(rows).dtype == np.float32
+    assert rule.scores(rows).tobytes() == found["score"].tobytes()
+    assert rule.scores(rows[:0]).shape == rule.labels(rows[:0]).shape == (0,)
