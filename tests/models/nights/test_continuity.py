@@ -135,3 +135,16 @@ def history(random: np.random.Generator, nights: int) -> None:
 @given(st.integers(0, 2**32), st.integers(1, 30))
 def test_no_id_is_given_twice(seed, nights):
     history(np.random.default_rng(seed), nights)
+
+
+def test_the_smaller_of_two_that_merge_is_absorbed():
+    found, told = stories([[70], [30]], ids=[4, 0])
+    assert (found.ids.tolist(), found.next_id) == ([4], 9)
+    assert told == {0: ("absorbed", 0.3, 30, 0, [4]), 4: ("survived", 0.7, 70, 100, [])}
+    assert found.moved([4, 0]) == 0.3
+
+
+def test_a_cluster_that_appears_out_of_all():
+    found, told = stories([[100, 0, 0, 10], [0, 100, 0, 10], [0, 0, 100, 10]])
+    assert found.ids.tolist() == [4, 0, 7, 9]
+    assert told[9] == ("appeared", 0.0769, 0, 30, [])
