@@ -187,13 +187,13 @@ def display_options(command: Command) -> Command:
 
 
 def taken(kind: type[Options], options: dict[str, Any]) -> Options:
-    """Return an object of the options that are its fields, which are removed from `options`."""
+    """Remove the fields of `kind` from `options`, and return an object with them."""
     names = [name for name in kind.__match_args__ if name in options]
     return kind(**{name: options.pop(name) for name in names})
 
 
 def display_of(options: dict[str, Any]) -> Display:
-    """Return the display of a command's options, which are removed from `options`."""
+    """Remove the display options of a command, and return them as a `Display`."""
     display = taken(Display, options)
     if display.quiet and display.verbose:
         raise click.UsageError("--quiet and --verbose are both given: expected one of them")

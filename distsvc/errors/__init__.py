@@ -3,7 +3,7 @@
 import re
 
 LONGEST_WORD, LONGEST_TEXT = 300, 2000
-"""Maximum lengths of a word and of a message, in characters; the middle of others is cut out."""
+"""Maximum characters of a word and of a message; longer ones lose their middle."""
 
 
 def one_line(text: str) -> str:
@@ -28,7 +28,7 @@ def shown(value: object) -> str:
 
 
 def _shortened(text: str, most: int) -> str:
-    """Return a text of at most `most` characters, whose middle is left out if it is longer."""
+    """Return a text of at most `most` characters; a longer text loses its middle."""
     half = most // 2 - 1
     return text if len(text) <= most else f"{text[:half]}…{text[-half:]}"
 

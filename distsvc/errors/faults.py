@@ -140,7 +140,7 @@ def classify_error(
 
 
 def own_fault(error: BaseException, path: str | Path) -> DistsvcError:
-    """Return the error for an unreadable file of the run itself, which is no error of the data."""
+    """Return the error for an unreadable file of the run, which does not blame the data."""
     known = classify_error(error, reading=path)
     if isinstance(known, TemporaryError | OutputPermissionError):
         return known
@@ -225,7 +225,7 @@ def _of_system(error: OSError, name: str, reading: bool, writing: bool) -> Dists
 
 
 def _is_obstores(error: BaseException) -> bool:
-    """Return True if obstore raised the error, which can be a `FileNotFoundError`."""
+    """Return True if obstore raised the error, even if it is a `FileNotFoundError`."""
     return type(error).__module__.startswith("obstore") or (
         isinstance(error, FileNotFoundError) and str(error).startswith("Object at location")
     )

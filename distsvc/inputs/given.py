@@ -136,7 +136,7 @@ def opened(X: UserData) -> Input | None:
 
 
 def is_elsewhere(X: UserData) -> bool:
-    """Return True if NumPy can't use X directly, so that it is read in blocks."""
+    """Return True if X is read in blocks, because NumPy can't use it directly."""
     found = rows_of(X, Reading())
     return found is not None and not found.in_memory
 
@@ -179,7 +179,7 @@ def _is_table(kind: type) -> bool:
 
 
 def _is_stream(kind: type) -> bool:
-    """Return True if a table can be read only once. DuckDB can run a query again."""
+    """Return True if a table can be read only once; a query of DuckDB can run again."""
     return _has(kind, "__arrow_c_stream__") and not _has(kind, "shape")
 
 

@@ -16,13 +16,13 @@ from distsvc.inputs.given import rows_of
 from distsvc.inputs.rows import Reading, UserData, not_rows_error
 
 MOST_LEVELS = 32
-"""Maximum number of values of a category with a column, or a code, of their own."""
+"""Maximum number of values of a category that have their own column or code."""
 
 MAX_LEVEL_LENGTH = 256
 """Maximum number of characters of a category; longer values are free text."""
 
 BUCKET = "other"
-"""The name of the category of all other values."""
+"""Name of the bucket for all other values of a category."""
 
 
 def frequent(counts: Mapping[str, int]) -> list[str]:
@@ -36,7 +36,7 @@ def frequent(counts: Mapping[str, int]) -> list[str]:
 
 
 def bucket_name(known: Collection[str]) -> str:
-    """Return the bucket's name, in as many parentheses as make it differ from known values."""
+    """Return the bucket's name, in parentheses until it differs from every known value."""
     name = BUCKET
     while name in known:
         name = f"({name})"
@@ -44,7 +44,7 @@ def bucket_name(known: Collection[str]) -> str:
 
 
 def texts_of(array: pa.Array) -> pa.Array:
-    """Return categories as text; True and TRUE become true, as of booleans, and False false."""
+    """Return categories as text; True and TRUE become "true", and False and FALSE "false"."""
     texts = array.cast(pa.string())
     truth = pc.match_substring_regex(texts, "^(True|TRUE|False|FALSE)$")
     return pc.if_else(pc.fill_null(truth, False), pc.utf8_lower(texts), texts)
@@ -60,7 +60,7 @@ def places(array: pa.Array, known: pa.Array) -> np.ndarray:
 
 
 def codes(places: np.ndarray, n_known: int, has_bucket: bool) -> np.ndarray:
-    """Return the codes (n,) float32 of `places`; null is NaN, and so is the bucket if absent."""
+    """Return the codes (n,) float32 of `places`; null, and the bucket if absent, are NaN."""
     bucket = n_known if has_bucket else np.nan
     return np.array([*range(n_known), bucket, np.nan], np.float32)[places]
 
@@ -73,7 +73,7 @@ _NUMBERS = (
 
 @dataclass(frozen=True)
 class Levels:
-    """The values of a category with codes, and whether rarer values share a bucket."""
+    """The `known` values of a category, and whether other values share a bucket."""
 
     known: tuple[str, ...]
     has_bucket: bool

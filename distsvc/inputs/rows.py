@@ -31,7 +31,7 @@ Columns = tuple[UserData, Sequence[np.dtype], Sequence[str] | None]
 
 @dataclass(frozen=True)
 class RowValues:
-    """The values of a function of rows: their name, dtype, and columns if a row has several."""
+    """Description of a function's values: name, dtype, and columns if a row has several values."""
 
     name: str
     dtype: DTypeLike
@@ -39,7 +39,7 @@ class RowValues:
 
     @property
     def none(self) -> np.ndarray:
-        """The empty array of these values."""
+        """An array without values, of their dtype and columns."""
         return np.empty((0,) if self.columns is None else (0, len(self.columns)), self.dtype)
 
     def joined(self, parts: Iterable[np.ndarray]) -> np.ndarray:
@@ -77,9 +77,9 @@ Number = int | Decimal
 
 
 def is_narrow(least: np.ndarray | float, most: np.ndarray | float) -> np.ndarray:
-    """Return True if float64 has too few steps between the extremes of any column.
+    """Return True for columns whose range is too small for float64 at their magnitude.
 
-    It represents all integers up to 2^53.
+    All integers up to 2^53 are exact in float64, so columns of smaller numbers are never narrow.
     """
     size = np.maximum(np.abs(least), np.abs(most))
     return (size > 2.0**53) & (most - least < 2**20 * np.spacing(size))

@@ -214,7 +214,7 @@ _SCALED = ("continuous", "rounded", "count", "share", "zero-inflated")
 
 
 def _kind(value: object) -> object:
-    """Return the table of a column's kind, which can be a single word."""
+    """Return a column's kind as a table; a single word is the table's `kind`."""
     return {"kind": value} if isinstance(value, str) else value
 
 

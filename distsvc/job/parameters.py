@@ -402,7 +402,7 @@ def needs_level_tree(given: Given) -> bool:
 
 
 def support_vector_rules(given: Given) -> None:
-    """Raise ParameterError for parameters of support vector clustering that contradict."""
+    """Raise ParameterError if parameters of support vector clustering contradict each other."""
     nu_or_c(given)
     gamma, n_clusters, labelling = given["gamma"], given["n_clusters"], given["labelling"]
     solver, iterate = given["solver"] or "bsgd", given["iterate"]

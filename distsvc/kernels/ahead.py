@@ -54,7 +54,7 @@ long come first. The job's own process compiles the first ones that it calls, so
 """
 
 MAX_PROCESSES = 2
-"""Maximum number of additional processes; each takes memory, and the longest kernel its time."""
+"""Maximum number of additional processes; more would take memory and gain little time."""
 
 
 def signature(form: str) -> tuple[Any, ...]:
@@ -78,7 +78,7 @@ _tried: set[str] = set()
 
 
 def compile_one() -> bool:
-    """Compile the first kernel that is not compiled yet, here or elsewhere; False if none is."""
+    """Compile the first kernel that no process has compiled yet; return False if none is left."""
     for name, form in FORMS.items():
         if name in _tried:
             continue

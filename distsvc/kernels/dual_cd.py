@@ -28,7 +28,7 @@ CHANGE, MOVED, COST = 0, 1, 2
 
 @inlined
 def _at_bound(a):
-    """Return a, or a bound that differs from it only by rounding."""
+    """Return a, or the bound 0 or 1 if the two differ only by rounding."""
     return 0.0 if a < BOUND_TOLERANCE else 1.0 if a > 1.0 - BOUND_TOLERANCE else a
 
 

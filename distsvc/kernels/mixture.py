@@ -319,9 +319,9 @@ def maximise(
 ):  # fmt: skip
     """Set the parameters of the mixture with the highest posterior density given sums.
 
-    `expectation` computes the sums; `second` is (K, p, p) if covariances (K, p, p) are full or
-    tied, and (K, 1, p) if they are diagonal, (K, 1, p). The prior has the scatter `prior` (p, p)
-    and the shares (L,) of levels. If covariances are tied, axes (p, p) are updated.
+    `expectation` computes the sums. `second` and the covariances are (K, p, p) if they are full or
+    tied, and (K, 1, p) if diagonal. The prior has the scatter `prior` (p, p) and the shares (L,) of
+    levels. If covariances are tied, axes (p, p) are updated.
 
     The square of `NARROWEST` times the variance of all rows is added to all variances, as if
     numbers were measured with this error.

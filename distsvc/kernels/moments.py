@@ -204,7 +204,7 @@ def lengths(X):
 
 @kernel
 def unit_rows(X, fill, origin, out):
-    """Write every row, with missing values filled in, divided by its length, less `origin`.
+    """Fill missing values, divide every row by its length, and subtract `origin`.
 
     X (n, d) float64; out (n, d) float32; the others (d,) float64. Computed in float64.
     """

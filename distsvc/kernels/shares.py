@@ -75,7 +75,7 @@ def nearest_shares(X, S, ends, scale):
 
 @kernel
 def path_shares(X, V, thresholds, widths, children, labels, shares):
-    """Add the shares of the leaves of a tree of hyperplanes in rows to `shares` (n, k) float32.
+    """Add each row's shares of the leaves of a hyperplane tree to `shares` (n, k) float32.
 
     X (n, d), V (nodes, d) float32, thresholds and widths (nodes,) float64, children (nodes, 2)
     int32: later nodes, or negative in leaves; labels (nodes,) int32. The first child gets 1 / (1 +

@@ -37,7 +37,7 @@ SWITCHES = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG", "OPENLINEAGE__TRANSPORT")
 
 
 class Announcer:
-    """Announces the start, the end and the result of a run, however it ends.
+    """Announces the start, the end and the result of a run, even of a failed one.
 
     `job_file` names the job until it is read; metrics are written to `metrics_file`, if any.
     """
@@ -194,7 +194,7 @@ PREFIX, JOB = "distsvc_", "job"
 LAST_SUCCESS = "last_success_timestamp_seconds"
 LAST_CHECK = "last_check_timestamp_seconds"
 KEPT = (LAST_SUCCESS, LAST_CHECK)
-"""Metrics that are carried over from the file if the run does not set them."""
+"""Metrics that keep the file's value if the run does not set them."""
 
 METRICS = {
     LAST_SUCCESS: "Unix time at which a run last ended with a published result.",

@@ -26,7 +26,7 @@ JOBS: dict[str, Section] = {
     "iris": {},
     "digits": {"algorithm": "imdh"},
 }
-"""Name and ``[model]`` of every job; without gamma it is found from the data."""
+"""Name and ``[model]`` of every job; gamma is found from the data unless given."""
 
 
 def two_rings(seed: int) -> tuple[np.ndarray, np.ndarray]:

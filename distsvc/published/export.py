@@ -54,7 +54,7 @@ class _Night:
         return next(iter(self.manifest.columns))
 
     def parts(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Yield published columns, a file at a time."""
+        """Yield published columns, one file of labels at a time."""
         return label_parts(self.manifest, self.output.store, columns)
 
     def id_type(self) -> pa.DataType:
@@ -158,7 +158,7 @@ def _nights(path: str) -> list[_Night]:
 
 
 def _night(output: Output) -> _Night | None:
-    """Return the published night of an output; None for predictions, and if there is none."""
+    """Return the published night of an output; None for predictions and empty outputs."""
     manifest = output.manifest()
     if manifest is None or not any(file.name == REPORT for file in manifest.files):
         return None

@@ -47,7 +47,7 @@ def publish_held(path: str, run_id: str) -> Manifest:
     """Publish a candidate that a check held back; return its manifest.
 
     Its new page and report have a warning with the failed checks. Other candidates of the output
-    are dropped. A candidate that is published already stays published.
+    are dropped. Nothing changes if the candidate is already published.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def _overridden(output: Output, manifest: Manifest) -> dict[str, str]:
 
 
 def waiting_at(output: Output) -> dict[str, Manifest]:
-    """Return the candidates, without the published one, which may be listed after a kill."""
+    """Return the candidates; after a kill the published run may be listed, and is left out."""
     published = output.run_id
     return {name: one for name, one in output.candidates().items() if name != published}
 

@@ -42,12 +42,12 @@ def short_name(text: str, length: int) -> str:
 
 
 def count(number: float | None) -> str:
-    """Format a number of things with thousands separators."""
+    """Format a count with thousands separators."""
     return "–" if number is None else f"{number:,.0f}"
 
 
 def compact(number: float) -> str:
-    """Format a number of things in little room."""
+    """Format a count in few characters."""
     for size, unit in ((1e9, " bn"), (1e6, " M")):
         if abs(number) >= size:
             return f"{number / size:.4g}{unit}"
@@ -55,9 +55,9 @@ def compact(number: float) -> str:
 
 
 def number(value: float, width: float = 0.0) -> str:
-    """Format a measured value in little room: three digits, or all before the point.
+    """Format a measured value in few characters: three digits, or all before the point.
 
-    Values that vary by `width` have as many digits as tell hundredths of it apart.
+    With `width`, the range of all values, the last digit is a hundredth of that range.
     """
     text = f"{value:.3g}" if abs(value) < 999.5 or abs(value) >= 1e7 else f"{value:,.0f}"
     if value and width:
@@ -68,7 +68,7 @@ def number(value: float, width: float = 0.0) -> str:
 
 
 def things(number: int, name: str) -> str:
-    """Format a number of things with what they are: "1 row", "2,000 rows"."""
+    """Format a number with its noun: "1 row", "2,000 rows"."""
     return f"{number:,} {name}{'' if number == 1 else 's'}"
 
 

@@ -145,7 +145,7 @@ def prepare(
 ) -> np.ndarray:
     """Write the preparation and set the engine's pilot; return the prepared pilot (m, d).
 
-    Columns keep their models in `before`, the previous run's, as long as these describe them.
+    A column keeps its model of the previous run (`before`) if that model still fits.
     """
     engine = algorithm.engine
     with steps.progress.phase("prepare"):

@@ -41,7 +41,7 @@ from distsvc.storage.tables.opening import open_table
 from distsvc.storage.tables.sources import check_ready, source_of
 
 WHOLE_TRIAL_ROWS = 2_000
-"""Minimum number of rows of a trial: it reads all rows of smaller tables."""
+"""Minimum number of rows of a trial; a trial on a smaller table reads all rows."""
 
 READINGS = ("survey", "label")
 SECOND_READING = "sample"
@@ -172,7 +172,7 @@ def _readings(job: Job, algorithm: AlgorithmJob) -> tuple[str, ...]:
 
 
 def _without_time(job: Job, plan: Plan, algorithm: AlgorithmJob, memory: Memory) -> Forecast:
-    """Return the forecast that follows from the sizes of table and sample."""
+    """Return the forecast without time, from the sizes of table and sample."""
     table, readings = plan.table, _readings(job, algorithm)
     stored = [version.size for version in table.versions.values()]
     sizes = [size for size in stored if size is not None]

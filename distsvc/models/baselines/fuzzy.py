@@ -31,7 +31,7 @@ from distsvc.models.rows.threads import map_blocks, map_threads
 
 
 class Alternation(NamedTuple):
-    """The end of the iterations from one start."""
+    """Result of the iterations from one start."""
 
     centres: np.ndarray
     objectives: np.ndarray

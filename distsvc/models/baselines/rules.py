@@ -26,7 +26,9 @@ DISTANCE_BLOCK_ROWS = 4096
 
 @dataclass(frozen=True)
 class Centres(Rule):
-    """The cluster of the nearest centre, by `centres` (k, d) float64, the largest cluster first.
+    """Rule that labels a row by its nearest centre.
+
+    `centres` (k, d) float64 are those of the clusters by falling size.
 
     A cell's borders are the hyperplanes midway to the other centres. If several centres are equally
     near, the first is used. If two coincide, the score is 0.
@@ -112,10 +114,10 @@ class Centres(Rule):
 
 @dataclass(frozen=True)
 class Splits(Rule):
-    """The cluster of the leaf that a row ends in: the arrays of `DePDDP` and `SPDC`.
+    """Rule that labels a row by its leaf, for `DePDDP` and `SPDC`.
 
-    `mean` is their ``centre_``. `clusters` (n_nodes,) int32 is -1 in inner nodes. `spreads`
-    (n_nodes,) float64 are standard deviations of the nodes' rows along their directions.
+    `mean` is the estimator's ``centre_``. `clusters` (n_nodes,) int32 is -1 in inner nodes.
+    `spreads` (n_nodes,) float64 are standard deviations of the nodes' rows along their directions.
     """
 
     form: ClassVar[str] = "splits"

@@ -14,7 +14,7 @@ NO_CHILD = -1
 
 @dataclass
 class SplitTree:
-    """Nodes in the order in which they were added; node 0 is the root.
+    """A binary tree of hyperplanes, whose nodes are numbered as they are added; the root is 0.
 
     A row x goes to ``children[i][0]`` if ``directions[i]`` (d,) float32 . x is at most
     ``thresholds[i]``, else to ``children[i][1]``. A leaf has the children (-1, -1).

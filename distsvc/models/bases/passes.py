@@ -69,7 +69,7 @@ class ModelledColumns(Protocol):
 
     @property
     def firsts(self) -> np.ndarray:
-        """First prepared column (d,) int64 of each raw column."""
+        """Index (d,) int64 of the first prepared column of each raw column."""
 
     def prepared(self, X: np.ndarray) -> np.ndarray:
         """Return prepared rows (n, D) float64."""
@@ -103,7 +103,7 @@ class Values:
         return self.of_centred(self.prepared(X))
 
     def firsts(self, d: int) -> np.ndarray:
-        """Return the first prepared column (d,) int64 of each of d raw columns."""
+        """Return the index (d,) int64 of the first prepared column of each raw column."""
         return np.arange(d) if self.columns is None else self.columns.firsts
 
     def prepared(self, X: np.ndarray) -> np.ndarray:
@@ -433,7 +433,7 @@ class OutlierEstimator(ClusterEstimator):
 
 
 class Passes:
-    """Readings of an input for one fit; `seed` is for the rows' keys."""
+    """Passes over the input of one fit; `seed` determines the rows' keys."""
 
     # Set by `draw`:
     n_rows: int

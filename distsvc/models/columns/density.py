@@ -77,7 +77,7 @@ INVERSES: dict[str, Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]] = {
     "log": _log_inverse,
     "logit": _logit_inverse,
 }
-"""Stored values of places on a scale, and their derivatives, by the scale's name."""
+"""Inverse of each scale, with its derivative, by the scale's name."""
 
 
 @dataclass(frozen=True)

@@ -113,11 +113,10 @@ class NumberMap:
         return bool(np.all(values[:-1] < places) and np.all(places < values[1:]))
 
     def describes(self, distinct: np.ndarray, counts: np.ndarray) -> bool:
-        """Whether the map describes other rows at least as well as a map of their own.
+        """Whether the map describes other rows at least as well as a new map would.
 
-        They have the distinct values (u,) with counts (u,), which must be rounded to the same step.
-        The log-likelihood of this map has to be at least the BIC of the other: only that one has
-        parameters fitted to these rows.
+        The other rows have the distinct values (u,) with counts (u,), and must be rounded to the
+        same step. The log-likelihood of this map must reach the BIC of a map fitted to them.
         """
         places = (distinct - self.low) / self.step if self.step else np.zeros(1)
         if (np.abs(places - places.round()) > ON_GRID).any():
@@ -316,7 +315,7 @@ def _lower_tail(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _between(low: np.ndarray, high: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """Return the normal scores at shares (n,) of the probability between two scores."""
+    """Return the scores (n,) with a `share` of the normal probability in [low, high] below them."""
     upper, a, b = _lower_tail(low, high)
     t = np.where(upper, 1.0 - share, share)
     below, above = ndtr(a), ndtr(b)

@@ -90,9 +90,10 @@ class CategoryColumn:
         return np.where(self.codes[place] == x, place, -1)
 
     def describes(self, codes: np.ndarray, counts: np.ndarray) -> bool:
-        """Whether these shares have a log-likelihood that is at least the BIC of own shares.
+        """Whether the shares describe other rows at least as well as new shares would.
 
-        `codes` (u,) are the distinct codes of other rows, ascending, with counts (u,).
+        `codes` (u,) are the distinct codes of the other rows, ascending, with counts (u,). The
+        log-likelihood of the shares must reach the BIC of shares fitted to them.
         """
         levels = self.levels(codes)
         if (levels < 0).any():
@@ -270,7 +271,7 @@ class PreparedLayout:
     n_levels: np.ndarray
 
     def mixed(self, Z: np.ndarray) -> MixtureRows:
-        """Return prepared rows Z (n, width) as a mixture sees them."""
+        """Return prepared rows Z (n, width) in the form that mixtures take."""
         numbers = Z[:, self.numbers].astype(np.float64)
         numbers[Z[:, self.absent] != 0.0] = np.nan
         levels = np.rint(Z[:, self.levels]).astype(np.int32)
@@ -394,7 +395,7 @@ class ColumnModel:
 
     @property
     def firsts(self) -> np.ndarray:
-        """First prepared column (d,) int64 of each stored column."""
+        """Index (d,) int64 of the first prepared column of each stored column."""
         return self.layout.firsts
 
     def latent(self, X: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -402,7 +403,7 @@ class ColumnModel:
         return self.prepared(X, rows)[:, self.layout.latent]
 
     def origin(self, centre: np.ndarray) -> np.ndarray:
-        """Return the origin (width,) float64 of prepared rows: `centre` (r,) of latent, else 0."""
+        """Return the origin (width,) float64: `centre` (r,) in latent columns, 0 in others."""
         origin = np.zeros(self.layout.width)
         origin[self.layout.latent] = centre
         return origin

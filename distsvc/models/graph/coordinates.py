@@ -46,7 +46,7 @@ choice between them would be arbitrary, and so would the clusters."""
 
 
 class Without(StrEnum):
-    """Reason for which points have no coordinates."""
+    """Reason why points have no coordinates."""
 
     FEW = "few"
     LATTICE = "lattice"

@@ -230,8 +230,8 @@ def _rank_in_cluster(labels: np.ndarray) -> np.ndarray:
 def clarity(rows: np.ndarray, seed: int, max_rows: int = 3_000) -> float:
     """Return the score of the graph's answer for the first of the rows (m, d) float64.
 
-    It chooses between two scalings. Rows are in random order. The score is 0 if the answer is one
-    cluster or there is no graph.
+    Used to choose between two scalings. Rows are in random order. The score is 0 if the answer is
+    one cluster or there is no graph.
     """
     engine = GraphEngine(Parameters.of(completed("support-vector", {})), seed)
     some = rows[:max_rows]

@@ -1,4 +1,4 @@
-"""Rule of the nearest landmark: a row gets its cluster."""
+"""Rule that gives a row the cluster of its nearest landmark."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ MAX_SPACED = 4_000
 """Maximum number of landmarks that determine the kernel for shares."""
 
 PLANE = 2.0
-"""Dimension in which a kernel as wide as the landmarks' spacing, softened, is calibrated."""
+"""Minimum dimension of the landmarks, for which gamma is `SOFTENED` / spacing^2."""
 
 
 @dataclass(frozen=True)
 class LandmarkRule(Scored, Rule):
-    """Cluster of the nearest landmark along some axes, with the level tree's scores.
+    """Rule that labels a row by its nearest landmark, with the level tree's scores.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class LandmarkRule(Scored, Rule):
     cluster : ndarray of shape (m,), int32
         Clusters of the landmarks.
     gamma : float
-        Parameter of the kernel for shares, from the landmarks' spacing and dimension.
+        Gamma of the kernel that computes shares; see `_share_gamma`.
     plane_axes : ndarray of shape (2, d), float32
         Axes of the plane in which rows are drawn.
 

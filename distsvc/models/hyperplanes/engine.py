@@ -84,7 +84,7 @@ class TreeEngine:
         self.notes: list[str] = []
 
     def set_width(self, n_features: int) -> None:
-        """Set the number of columns of the table; the sample has fewer rows if they are wide."""
+        """Set the number of columns; a wide table has a smaller sample."""
         self.n_features = n_features
 
     def key_ranges(self, n_rows: int) -> Ranges:
@@ -342,8 +342,9 @@ class TreeEngine:
 class TreeStream:
     """One tree, and the sample of the stream on which clusters are chosen.
 
-    Rows are counted in the tree as it is when they arrive. `pilot` (m, d) float32 are scaled rows
-    of the stream: the latest rows if old rows are forgotten, else a sample of all.
+    Each block of rows is counted once, right after the tree has learned from it. `pilot` (m, d)
+    float32 are scaled rows of the stream: the latest rows if old rows are forgotten, else a sample
+    of all.
     """
 
     def __init__(self, engine: TreeEngine, n_features: int):

@@ -19,7 +19,7 @@ from distsvc.models.rules.rule import Rule, ScoreWords
 
 @dataclass(frozen=True)
 class TreeRule(ClusterTree, Rule):
-    """A tree, cut into `cut_into` clusters.
+    """Rule that labels a row by its path in a tree cut into `cut_into` clusters.
 
     The score is the distance to the nearest hyperplane on the row's path, in standard deviations of
     that node's rows along its normal. Rows are relative to the centre of the fit, float32.

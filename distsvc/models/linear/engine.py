@@ -39,7 +39,7 @@ ORIGIN_INSIDE = (
 
 @dataclass(frozen=True)
 class Solution:
-    """The end of a descent, in the units of the paper's problem.
+    """Result of a descent, in the units of the paper's problem.
 
     Attributes
     ----------
@@ -228,7 +228,7 @@ class OneClassEngine(LinearEngine):
     problem = Problem.one_class
 
     def total(self, n_rows: int) -> float:
-        """Return nu n."""
+        """Return the sum of alpha, nu n."""
         return float(self.parameters["nu"]) * n_rows
 
 
@@ -241,7 +241,7 @@ class BallEngine(LinearEngine):
     problem = Problem.data_description
 
     def total(self, n_rows: int) -> float:
-        """Return 1 / C, or nu n; raise ParameterError if C is too small for so few rows."""
+        """Return the sum of alpha, 1 / C or nu n; raise ParameterError if C is too small."""
         nu, C = self.parameters["nu"], self.parameters["C"]
         if C is None:
             return max(float(DEFAULT_NU if nu is None else nu) * n_rows, 1.0)

@@ -48,7 +48,7 @@ from distsvc.models.rows.scaling import check_length
 
 @dataclass(frozen=True)
 class Decision:
-    """Scores dense rows less an offset, as a function that can be sent to the rows.
+    """Picklable function that scores dense rows, less an offset.
 
     With `sides` the values are 1 for rows inside and -1 for others.
     """

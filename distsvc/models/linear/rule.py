@@ -116,7 +116,7 @@ class BallRule(LinearRule):
 
 
 def scores(Z: np.ndarray, weights: np.ndarray, ball: bool) -> np.ndarray:
-    """Return w.z (n,) float64 of rows Z (n, d) float64, or for a ball -|z - a|^2."""
+    """Return w.z (n,) of rows Z (n, d), or -|z - w|^2 if `ball`; w are `weights`; all float64."""
     found = np.empty(len(Z))
     of_rows = kernels.closeness if ball else kernels.products
     of_rows(np.ascontiguousarray(Z), weights, found)

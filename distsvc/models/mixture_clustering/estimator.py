@@ -23,7 +23,7 @@ from distsvc.models.rows.threads import map_blocks
 
 
 class LogDensities(Values):
-    """Log densities of rows in a mixture, as a function that can be sent to the rows."""
+    """Picklable function that returns the log densities of rows in a mixture."""
 
     def of_centred(self, Z: np.ndarray) -> np.ndarray:
         """Return the log densities (n,) float64 of prepared rows Z (n, d) float32."""

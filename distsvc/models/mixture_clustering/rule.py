@@ -64,7 +64,7 @@ def _tail(densities: np.ndarray, p: int) -> tuple[float, float, float]:
 
 
 def _depth(share: float, p: int) -> float:
-    """Return the distance of a quantile of p normals' log density below the median, in nats."""
+    """Return how many nats a quantile of p normals' log density lies below its median."""
     return float(gammaincinv(0.5 * p, 1.0 - share) - gammaincinv(0.5 * p, 0.5))
 
 

@@ -26,7 +26,7 @@ Used if more rows are far away than may be ignored.
 def most_aside(n_rows: int) -> int:
     """Return the maximum number of ignored rows in a table or pilot of `n_rows`.
 
-    It is less than a cluster has, and at most a tenth of the rows.
+    It is smaller than a cluster, and at most a tenth of the rows.
     """
     return min(MAX_OUTLIER_ROWS, math.ceil(least_mass(n_rows, 1)) - 1, n_rows // 10)
 

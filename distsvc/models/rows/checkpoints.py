@@ -21,7 +21,7 @@ Restored = TypeVar("Restored")
 Restore = Callable[[Facts, dict[str, np.ndarray]], Restored]
 
 MAX_STATE_COUNT = 2**62
-"""Maximum of counts in a state."""
+"""Maximum of a count in a state."""
 
 
 class Checkpoint(Protocol):

@@ -1,4 +1,4 @@
-"""The numbers by which all families decide what lies outside a cluster."""
+"""The quantiles that define outliers of a cluster in all families."""
 
 from __future__ import annotations
 

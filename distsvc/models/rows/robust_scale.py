@@ -21,7 +21,7 @@ BULK_TAIL = 0.025
 
 @dataclass(frozen=True)
 class ColumnSpread:
-    """Statistics for whether a few extreme rows decide a column's scale.
+    """Statistics that show whether a few extreme rows decide a column's scale.
 
     Attributes
     ----------

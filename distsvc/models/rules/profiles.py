@@ -19,7 +19,7 @@ IN_PROFILE = 5
 """Maximum number of columns in a profile."""
 
 TOLD_APART = 2
-"""Decimals of J that are compared; columns with equal rounded J are ties."""
+"""Number of decimals to which J is rounded; equal rounded values are ties."""
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 The pull of a column, or of a group of columns, is the mean of two effects. One is the gain in score
 if the row gets the cluster's typical value there. The other is the loss if the typical row gets the
-row's value. The first misses two columns that are both far off, because either keeps the row
-outside. The second misses odd combinations of usual values.
+row's value. The first effect misses two columns that are both far off, because either keeps the
+row outside. The second misses odd combinations of usual values.
 """
 
 from __future__ import annotations

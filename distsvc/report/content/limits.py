@@ -1,4 +1,4 @@
-"""The largest numbers of things that a report and its page show."""
+"""Maximum numbers of items that a report and its page show."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PageLimits:
-    """Maximum numbers; what lies beyond is folded away, counted, sampled or left out."""
+    """Maximum numbers of shown items; others are folded away, counted, sampled or left out."""
 
     rows: int = 20  # of a table before it is folded; one further row is never folded alone
     clusters: int = 60  # compared and on cards, the largest; more make the page slow to load

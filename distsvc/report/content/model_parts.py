@@ -165,7 +165,7 @@ class Branch(ReportPart):
 
     @property
     def is_cluster(self) -> bool:
-        """Whether the page draws it as a cluster: the root stands for rows without another."""
+        """Whether the page draws the branch as a cluster; the root is drawn in any case."""
         return self.kept or self.parent is None
 
 
@@ -207,7 +207,7 @@ class CandidatePart(ReportPart):
 
 
 class Granularity(ReportPart):
-    """The answer at one granularity; valleys are judged by `rows` rows."""
+    """The answer at one granularity; splits are tested as if on `rows` rows."""
 
     name: str
     n_clusters: Size
@@ -233,7 +233,7 @@ class LevelsPart(ReportPart):
 
 
 CLOSE = 0.25
-"""Probability from which another sample may well give an answer: one sample in four."""
+"""Minimum probability that another sample gives an answer for the answer to count as close."""
 
 MIN_PART = 0.15
 """Minimum share of a cluster's rows to count as a part of a divided cluster."""
@@ -272,12 +272,12 @@ class AlternativePart(ReportPart):
 
     @property
     def is_close(self) -> bool:
-        """Whether another sample may well give it."""
+        """Whether another sample gives this answer with a probability of at least `CLOSE`."""
         return self.chance >= CLOSE
 
     @property
     def divided(self) -> list[tuple[int, list[float]]]:
-        """The clusters that it divides, with the shares of their parts, the largest first."""
+        """The clusters that this answer divides, with the shares of their parts, largest first."""
         shares = [[n / (sum(row) or 1) for n in row] for row in self.rows]
         parts = [sorted((one for one in own if one >= MIN_PART), reverse=True) for own in shares]
         pairs = zip(self.label, parts, strict=True)
@@ -285,7 +285,7 @@ class AlternativePart(ReportPart):
 
     @property
     def joined(self) -> list[list[int]]:
-        """The groups of clusters that it joins."""
+        """The groups of clusters that this answer joins."""
         homes: dict[int, list[int]] = {}
         for label, row in zip(self.label, self.rows, strict=True):
             homes.setdefault(row.index(max(row)), []).append(label)

@@ -140,7 +140,7 @@ class StoryPart(ReportPart):
 
     @property
     def is_new(self) -> bool:
-        """Whether its id is used for the first time."""
+        """Whether the cluster's id is used for the first time."""
         return self.event == "appeared" or (self.event == "split" and self.rows_after > 0)
 
     @property

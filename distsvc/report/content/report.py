@@ -115,7 +115,8 @@ class Sample(ReportPart):
     `kind` names the plane: two columns (``columns``), one column and the score (``single``),
     directions that separate clusters (``clusters``), or principal components (``pca``) with
     `explained` shares of variance. `axes` are the names of x and y. `beyond` is the number of
-    outliers that are too far out to be drawn, and `filled` of the drawn rows with a missing value.
+    outliers that are too far out to be drawn, and `filled` is the number of
+    drawn rows with a missing value.
     """
 
     kind: Literal["columns", "single", "pca", "clusters"]

@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class HillLayout:
-    """Lengths of the figure, and the largest numbers of what it draws."""
+    """Lengths of the figure, and maximum numbers of drawn items."""
 
     max_clusters: int = 36  # the caption counts the others
     max_weak: int = 6

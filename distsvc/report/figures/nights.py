@@ -77,7 +77,7 @@ NIGHTS = NightsLayout()
 def trends(nights: Sequence[Night]) -> Figure:
     """Draw one measure in each row by date; nights whose checks failed or warned have a ring.
 
-    Measures that no night has are left out, as is what moved on the first night.
+    Measures without any value are left out, and so are moves on the first night.
     """
     days = _days(nights)
     found = [
@@ -176,7 +176,7 @@ def _place(
 ) -> tuple[float, float] | None:
     """Return the position (day, y) of a band's text, None if there is no room.
 
-    The band is widest there, at a distance from the edges of the figure and the texts in `taken`.
+    The band is widest there, away from the figure's edges and the texts in `taken`.
     `half` is half the width of the text, as a share of the days.
     """
     if half > NIGHTS.edge_gap:  # between nights, too
@@ -320,7 +320,7 @@ def _shown(sizes: tuple[Counter[int], Counter[int]], moved: Counter[int]) -> set
 
 
 def _rest(side: Counter[int], shown: set[int]) -> list[Id]:
-    """Return None for the ids of a side that are not drawn, if there are any."""
+    """Return [None], which stands for the ids of a side that are not drawn, or [] if all are."""
     return [None] if side.keys() - shown else []
 
 

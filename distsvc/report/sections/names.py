@@ -28,7 +28,7 @@ def cluster_names(report: Report) -> dict[int, str]:
 def names(found: Sequence[ProfilePart], columns: range = range(2, 5)) -> dict[int, str]:
     """Return the name of each cluster by its label, empty if no column sets it apart.
 
-    A name has the first number of `columns` for which no other one says the same in any order.
+    A name has the smallest number of columns, from `columns`, that makes it unique in any order.
     Names that stay equal get ranges. So does a high or low column if another name has the same
     words, and that cluster's values are clearly higher or lower.
     """
@@ -64,7 +64,7 @@ def _name(columns: Sequence[ProfileColumn], peers: Sequence[ProfileColumn]) -> s
 
 
 def _is_beyond(other: ProfileColumn, column: ProfileColumn) -> bool:
-    """Return True if another cluster in the same words has clearly more extreme values.
+    """Return True if another cluster with the same words has clearly more extreme values.
 
     The median of each lies outside the range of the other.
     """
@@ -109,7 +109,7 @@ def _place_word(column: ProfileColumn) -> str:
 
 
 def range_words(column: ProfileColumn) -> str:
-    """Return the range of a cluster in a column: "bytes 12 to 40"."""
+    """Return the words for a cluster's range in a column: "bytes 12 to 40"."""
     if column.present is not None:
         return words(column)
     if (frequent := _inner(column.column, *LOG_SHARE)) is not None:

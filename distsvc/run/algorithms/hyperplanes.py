@@ -52,7 +52,7 @@ SCALE_FACTS = "scale-facts"
 
 
 class Hyperplanes(AlgorithmJob):
-    """Trees from several orders of the rows; the most typical is used."""
+    """iMDH as a job: trees from several orders of the rows, and a choice of one."""
 
     rules = (TreeRule,)  # possible classes of the rule
     engine: TreeEngine
@@ -132,7 +132,7 @@ def learn(run: RunDirectory, restart: int, checkpoint: Checkpoint) -> Result:
 
 
 LEARN_TREES = Phase("learn", learn, sequential=True)
-"""A sequential task streams rows in order and writes checkpoints; the tasks run side by side."""
+"""The phase that learns the trees: a sequential task with checkpoints for each tree."""
 
 
 def tree_part(

@@ -51,7 +51,7 @@ MOST_PASSES = 100
 
 
 class Linear(AlgorithmJob):
-    """Two problems with one solver; `PROBLEMS` has their engines."""
+    """Linear one-class SVM or SVDD as a job; `PROBLEMS` has the engines."""
 
     rules = (OneClassRule, BallRule)
     all_rows = True  # nu is a share of all rows

@@ -40,7 +40,7 @@ MAX_FITTED_ROWS = 200_000
 
 
 FITTED = ("inertia_", "objective_", "n_iter_")
-"""Attributes of some of the estimators that the report shows."""
+"""Attributes that the report shows, if the estimator has them."""
 
 
 class SampledEngine:
@@ -61,7 +61,7 @@ class SampledEngine:
         self._found: dict[str, float] = {}
 
     def set_width(self, n_features: int) -> None:
-        """Set the number of columns of the table; the sample has fewer rows if they are wide."""
+        """Set the number of columns; a wide table has a smaller sample."""
         self.n_features = n_features
 
     def key_ranges(self, n_rows: int) -> list[tuple[int, int]]:
@@ -109,7 +109,7 @@ class SampledEngine:
 
 
 class Sampled(AlgorithmJob):
-    """Job of an estimator in memory."""
+    """An estimator as a job, fitted in the driver's memory."""
 
     rules = (Centres, Splits)
     engine: SampledEngine
@@ -149,7 +149,7 @@ class Sampled(AlgorithmJob):
 
 
 class MixtureJob(AlgorithmJob):
-    """Job of a mixture of normals and categories."""
+    """A mixture of normals and categories as a job."""
 
     rules = (ComponentRule,)
     engine: MixtureEngine

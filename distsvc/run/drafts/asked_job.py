@@ -1,4 +1,4 @@
-"""Makes the job to run: from a job file, a table (the default job) or sections."""
+"""The job to run, from a job file, a table (the default job) or sections."""
 
 from __future__ import annotations
 

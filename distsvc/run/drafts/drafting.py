@@ -281,7 +281,7 @@ def _descriptions(table: Table, block: Block) -> dict[str, ColumnDescription]:
 
 
 def _sentinels(table: Table, block: Block) -> dict[float, list[str]]:
-    """Return the columns of each number that may stand for a missing value, as a run warns of."""
+    """Return the possible sentinels that a run would warn of, each with its columns."""
     X = block.X.astype(np.float64)
     found: dict[float, list[str]] = {}
     of_columns = [feature for feature in table.features for _ in feature.names]

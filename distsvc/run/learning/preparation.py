@@ -52,7 +52,7 @@ class Preparation:
 
     @property
     def firsts(self) -> np.ndarray:
-        """First prepared column (d,) int64 of each stored column."""
+        """Index (d,) int64 of the first prepared column of each stored column."""
         if self.columns is None:
             return np.arange(len(self.origin))
         return self.columns.firsts

@@ -1,4 +1,4 @@
-"""The sample's prepared rows, in blocks of random order from the whole table; a job's sizes."""
+"""Streams of the sample's prepared rows in random order, and the sizes of a job."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def keyed_blocks(
     """Yield the blocks of an epoch from number `first` on, after `prepare(rows, keys)`.
 
     A block has the rows of all parts with keys in one range. So it is a uniform sample of the
-    table, in whatever order the table's rows are. The next block is read while one is in use.
+    table, even if the table is sorted. The next block is read while one is in use.
     """
 
     def load(number: int) -> np.ndarray:

@@ -40,7 +40,7 @@ LAST_KEY = 2**64 - 1
 NONE = np.zeros(0, np.int64)
 
 KeyRanges = Callable[[int], Ranges]
-"""Returns the key ranges of the sample from the number of rows."""
+"""Function of the number of rows that returns the key ranges of the sample."""
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ class Check:
     tells_drift: bool = False
 
     def words(self, found: Value, limits: Sequence[float]) -> str:
-        """Return a value with its words."""
+        """Return the outcome of a check in words: the value found, and the limit."""
         (before, value, after), places, scale = found, self.places, 100 if self.share else 1
         if value is None:
             return "not measured"
@@ -99,7 +99,7 @@ class Check:
         return low <= value <= high
 
     def outcome(self, given: ConfiguredCheck, run: RunMetrics, usual: bool = False) -> CheckPart:
-        """Return the outcome; `usual` means that the check is on by default, not by the job."""
+        """Return the outcome; `usual` marks a default check that is not in the job file."""
         limits, warn = (_limits(one) for one in (given.limit, given.warn))
         found = self.value(run)
         state: Literal["passed", "warned", "failed", "not measured"] = "not measured"
@@ -243,7 +243,7 @@ CHECKS = (
 
 
 def run_checks(config: ChecksConfig, run: RunMetrics, guarded: bool = False) -> list[CheckPart]:
-    """Return the outcome of every check of a job, and of the default ones if it is `guarded`."""
+    """Return the outcome of every check of a job; `guarded` jobs also have the default checks."""
     own = config.given
     given = {**GUARDS.given, **own} if guarded else own
     wanted = [(check, given[check.name]) for check in CHECKS if check.name in given]

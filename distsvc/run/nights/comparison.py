@@ -97,7 +97,7 @@ def compare_and_check(
 def _checked(
     run: RunDirectory, job: Job, previous: Previous | None, measured: RunMetrics
 ) -> list[CheckPart]:
-    """Return the outcome of the job's checks, with the default checks if it continues a run."""
+    """Return the outcome of the checks; a job that continues a run also has the default ones."""
     plan, nights = run.plan, job.checks.rows_against_last
     if plan.missing == "drop" and plan.table.where is None:
         dropped = 1.0 - measured.labelled.counts.n_rows / plan.table.n_rows

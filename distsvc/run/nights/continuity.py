@@ -71,12 +71,12 @@ class Previous:
 
     @property
     def features(self) -> tuple[Feature, ...]:
-        """The features of its model."""
+        """The features of the run's model."""
         return self.model.learned_from
 
     @property
     def way_back(self) -> str:
-        """Advice on removing it if it was published although checks failed, else empty."""
+        """Advice on withdrawing the run if it was published although checks failed, else empty."""
         if not self.manifest.override:
             return ""
         return (
@@ -89,7 +89,7 @@ class Previous:
         return {"path": self.path, "run_id": self.run_id, "model_sha256": self.digest}
 
     def continued(self) -> ContinuedRun:
-        """Return its entry in the notes of a run that continues it."""
+        """Return the record of this run for a run that continues it."""
         return ContinuedRun(**self.named(), address=self.address)
 
 

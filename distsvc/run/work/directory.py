@@ -106,7 +106,7 @@ class RunDirectory:
         return self.address.rpartition("/")[2]
 
     def write_plan(self, plan: Plan) -> None:
-        """Write ``plan.json``; again only for another number of rows in a block."""
+        """Write ``plan.json``; if it exists, only the rows per block may differ."""
         content = {"plan": STORED_PLAN.dump_python(plan, mode="json"), "staged": self._staged()}
         with self.work.created(PLAN) as path:
             write_content(path, sealed(content))
@@ -150,7 +150,7 @@ class RunDirectory:
         return self.output.below(f"{STORED}/{self.name}")
 
     def folder(self, kind: str) -> str:
-        """Return the folder in `stored` for the files of a kind that this attempt writes.
+        """Return the folder, below `stored`, of the files of a kind that this attempt writes.
 
         Results contain this path. Its name is ``first`` at the first attempt, so that the results
         of uninterrupted runs are equal.

@@ -97,7 +97,7 @@ class Phase:
     sequential: bool = False
 
     def do(self, run_dir: str, number: int) -> int:
-        """Run the task of one number and write its result; return the number of rows processed."""
+        """Run the task with a number and write its result; return the number of rows processed."""
         run, name = RunDirectory(run_dir), self.result(number)
         if self.sequential:
             return _checkpointed(run, name, partial(self.task, run, number)).rows
@@ -106,7 +106,7 @@ class Phase:
         return result.rows
 
     def result(self, number: int) -> str:
-        """Return the name of the result of a number."""
+        """Return the name of the result with a number."""
         return f"{self.name}/{number:05d}"
 
 

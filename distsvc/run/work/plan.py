@@ -34,7 +34,7 @@ class PlanLimits:
     partition_bytes: int = 2**28
     max_partitions: int = 10**7
     min_partitions: int = 64
-    """Number of partitions of a table whose ``partition_rows`` are fewer than a block has."""
+    """Maximum number of partitions if partitions have fewer rows than a block."""
 
     block_bytes: int = 2**25
     max_block_rows: int = 65_536

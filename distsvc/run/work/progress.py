@@ -147,7 +147,7 @@ class Progress:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[Meter]:
-        """Time a phase; its cost is stored if it succeeds."""
+        """Measure a phase, and store its costs if it succeeds."""
         self._meter = meter = Meter(self, name)
         if self._bar is not None:
             self._bar.begin(name, phase_title(name))
@@ -318,7 +318,7 @@ def log_defect(error: Exception, words: str, as_json: bool) -> None:
 
 
 def phase_title(name: str) -> str:
-    """Return the title of a phase, which says what it does."""
+    """Return the title of a phase in `PHASES`, or else its name."""
     return PHASES.get(name, name)
 
 

@@ -50,7 +50,7 @@ NO_FENCE = Fence()
 
 
 class ChangedError(TemporaryError):
-    """A file has another version than the one to be replaced."""
+    """A file changed after the version that was to be replaced."""
 
 
 class HeldError(TemporaryError):
@@ -58,7 +58,7 @@ class HeldError(TemporaryError):
 
 
 class FencedError(TemporaryError):
-    """A change by a former holder, which is refused."""
+    """Refused change by a process that no longer has the lock."""
 
 
 class Folder:
@@ -89,7 +89,7 @@ class Folder:
         return Folder(self.root, fence)
 
     def begin_holding(self, token: str) -> Path:
-        """Create and return a lock holder's own folder, `Fence.spare`; None for a bucket."""
+        """Create and return a lock holder's folder (`Fence.spare`); a bucket returns None."""
         own = self.root / HOLDERS / token
         arrays.make_folder(own)
         return own
@@ -301,7 +301,7 @@ class Folder:
     def _replace(
         self, name: str, write: Callable[[BinaryIO], object], settled: bool = False
     ) -> None:
-        """Replace a file in one step; if `settled`, it outlasts a loss of power."""
+        """Replace a file in one step; if `settled`, the new file survives a loss of power."""
         path = self.root / name
         with self._spare(path) as spare:
             arrays.write_whole(spare, write)

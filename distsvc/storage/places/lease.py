@@ -53,7 +53,7 @@ TIMES = LeaseTimes()
 Doing: TypeAlias = dict[str, JsonValue]
 """The state of a run: its name, phase, counts and times."""
 State = Callable[[], Doing]
-"""Returns the state of the holder's run; called from another thread."""
+"""Function that returns the state of the holder's run; called from another thread."""
 
 
 class Holder(Form):
@@ -186,7 +186,7 @@ def read_holder(runs: Store) -> Holder | None:
 
 
 def _take(lease: Lease, alone_here: bool, asking: tuple[str, str, bool]) -> None:
-    """Write the record once no living process has another."""
+    """Write the record, once no living process holds the lease."""
     runs = lease.runs
     found, deadline = runs.current(HOLDER), time.monotonic() + TIMES.silence
     first = found

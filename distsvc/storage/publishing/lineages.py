@@ -145,7 +145,7 @@ class Lineage:
 def earlier_runs(manifest: Manifest, most: int) -> Iterator[tuple[Store, Manifest]]:
     """Yield the predecessors of a run, at most `most`, each with its store.
 
-    They end where a run is no longer published, or another one is in its place.
+    The list ends at a run that is no longer published, or was replaced.
     """
     for _ in range(most):
         before = manifest.previous

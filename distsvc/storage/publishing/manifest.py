@@ -152,7 +152,7 @@ class Manifest(Listed):
 
     @property
     def run_date(self) -> str:
-        """The day for which the run was made, else the day when it was made."""
+        """The date of the run in its job, else the day when the run was made."""
         return str(self._of_job("job", "run_date") or self.created[:10])
 
     @property
@@ -163,7 +163,7 @@ class Manifest(Listed):
 
     @property
     def job_path(self) -> str:
-        """The output path in the job."""
+        """The output path in the job file."""
         return str(self._of_job("output", "path"))
 
     @property
@@ -193,7 +193,7 @@ class Manifest(Listed):
 
     @property
     def works(self) -> set[str]:
-        """Ids of this run and of all runs whose folders in `STORED` contain files of it."""
+        """Ids of this run, and of all runs whose folders in `STORED` contain its files."""
         parts = [PurePosixPath(name).parts for name in self.lasting if name.startswith(STORED)]
         return {self.run_id, *(part[2] for part in parts)}
 

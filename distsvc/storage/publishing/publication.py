@@ -199,7 +199,7 @@ class Output:
 
     @property
     def is_published(self) -> bool:
-        """Whether there is a manifest, of any content."""
+        """Whether a manifest exists, even a damaged one."""
         found = self.store.current(MANIFEST)
         return found is not None and not is_removed(found[0])
 
@@ -355,7 +355,7 @@ class Output:
             raise
 
     def finish(self) -> None:
-        """Update the files beside the manifest: copies for people, ``_SUCCESS``."""
+        """Update the copies of page and report beside the manifest, and ``_SUCCESS``."""
         manifest = self.manifest()
         if manifest is not None:
             self.runs.remove(f"{CANDIDATES}/{manifest.run_id}.json")
@@ -392,7 +392,7 @@ class Output:
     def collect(self) -> list[str]:
         """Remove files of runs that the manifest does not name; return their names.
 
-        No run lives, since we hold the output; interrupted runs can't continue then.
+        The output is locked, so no run is active. Interrupted runs can't continue afterwards.
         """
         found = self.leftovers()
         self._forget_replaced()
@@ -421,7 +421,7 @@ class Output:
     def _outdate(self) -> None:
         """Rewrite the manifest, so that a lock holder taken for dead can't replace it.
 
-        Its files may be removed from now on. On a disk the fence does the same.
+        The files of that holder may then be removed. On a disk the fence does the same.
         """
         found = self._look()
         if found is None or found.manifest is None:

@@ -184,9 +184,9 @@ def is_output(path: str) -> bool:
 
 
 def check_folder(path: str) -> None:
-    """Raise `JobFileError` for a folder that is no folder of outputs.
+    """Raise `JobFileError` for a folder that can't be a folder of outputs.
 
-    That is the root of a disk, a home or its parents, and the root of a bucket with other content.
+    Refused are the root of a disk, a home and its parents, and a bucket with other content.
     """
     if "://" not in path:
         folder, home = Path(path).resolve(), Path(os.path.expanduser("~"))
@@ -329,9 +329,9 @@ def _goes_on(run: DatedRun) -> str:
 
 
 def _clear(output: Output, run_id: str) -> None:
-    """Remove everything from a held output, in an order that no reader can see.
+    """Remove everything from a locked output, in an order that is safe for readers.
 
-    If this is killed after the manifest went, the next removal finds nothing worth keeping.
+    If the removal is killed after the manifest is gone, the next removal completes it.
     `TemporaryError` if another process took the output over.
     """
     for name in output.candidates():

@@ -403,7 +403,7 @@ def plain_values(array: pa.Array) -> pa.Array:
 
 
 def fill(X: np.ndarray, features: Sequence[Feature], arrays: Sequence[pa.Array]) -> None:
-    """Write features into a matrix X (n, d) of floats, from the array of each one's column."""
+    """Write features into a matrix X (n, d) of floats, from the arrays of their columns."""
     k = 0
     several = (f.values(a) for f, a in zip(features, arrays, strict=True))
     for (ndim, _), alike in itertools.groupby(several, lambda v: (v.ndim, v.dtype)):

@@ -44,7 +44,7 @@ UNNEST = (
 
 NOT_CHOSEN = "not in input.columns"
 NEW = "no feature of the run before"
-"""Reasons why a numeric column is no feature of a job that names its columns."""
+"""Reason why a numeric column is no feature if the previous run did not have it."""
 
 PANDAS_INDEX = "an index of pandas"
 """Reason why a column that was the index of a pandas table is no feature."""

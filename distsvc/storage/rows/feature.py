@@ -20,7 +20,7 @@ class UnusableValueError(ValueError):
 
 
 class Feature:
-    """The numeric columns, one or several, that are made of one stored column.
+    """One or several numeric columns that are made from one stored column.
 
     `wants` names the column's values in a message. With `one_hot` each numeric column is an
     indicator of a value. If `nominal`, the numbers are codes of categories, without order.
@@ -58,7 +58,7 @@ class Feature:
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """The text of each code 0, 1, ... of a nominal feature; empty for other features."""
+        """The text of each code 0, 1, ... of a nominal feature; () for other features."""
         return ()
 
     def takes(self, kind: pa.DataType) -> bool:

@@ -26,7 +26,7 @@ NAME = "the rows"
 """The name of the rows in messages."""
 
 _EMPTY_TYPES = pa.float64(), pa.list_(pa.float64()), pa.duration("s"), pa.string()
-"""Types for a column without any value: the first that its feature takes."""
+"""Types for a column without any value; the first one that its feature takes is used."""
 
 
 def given_rows(X: UserData, features: Sequence[Feature], block_rows: int) -> Input:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 MIN_ROWS_TO_DROP = 50
-"""Minimum rows of a table that may lose a column; in a smaller one all values may differ."""
+"""Minimum number of rows for a column to be excluded as an id; fewer may differ by chance."""
 
 SPOTS, SPOT_ROWS = 8, 512
 """Number of ranges of a table whose values are tested, and rows of each."""
@@ -31,7 +31,7 @@ _CODE_NAME = re.compile(
 )
 
 _SURE_ROWS = 1000
-"""Minimum rows from which rising values, or evenly spread ones, are no coincidence."""
+"""Minimum number of rows to take rising or evenly spread values for an id."""
 
 _DAYS = np.array([31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 

@@ -133,7 +133,7 @@ class SupportVectorEngine(ABC):
 
     @abstractmethod
     def seen(self, X: np.ndarray) -> np.ndarray:
-        """Return rows X (n, d) in the coordinates (n, q) float32 that the other methods take."""
+        """Return the coordinates (n, q) float32 of rows X (n, d) that the other methods take."""
 
     @abstractmethod
     def learn(self, rows: np.ndarray, keys: np.ndarray, n_rows: int) -> None:

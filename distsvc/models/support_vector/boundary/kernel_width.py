@@ -67,7 +67,7 @@ def _gamma(X: np.ndarray) -> float | None:
 
 
 def _gammas(X: np.ndarray, n_tests: int) -> tuple[float, float] | None:
-    """Return the likelihood's gamma and its upper bound, or None if the rows have no width."""
+    """Return the likelihood's gamma and its upper bound, or None if all distances are 0."""
     X = _distinct(X)
     n, d = X.shape
     if n < 2:

@@ -25,7 +25,7 @@ CLUSTER_MEANING = "int32, >= 0: the cluster, 0 the largest on a sample; outliers
 OUTLIER_MEANING = "bool: score < 0, the row lies outside every cluster"
 
 SOFTENED = 0.5
-"""Factor on gamma for the kernel that weights nearest points in membership shares."""
+"""Factor on gamma in the kernel for membership shares."""
 
 
 @dataclass(frozen=True)

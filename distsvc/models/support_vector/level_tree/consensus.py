@@ -52,7 +52,7 @@ EVEN_STANDING, STEEPNESS = 0.45, 2.6
 of the score in the odds. Tuned on halves of labelled sets."""
 
 EVEN_NEARNESS, STEEPNESS_OF_ONE = 0.5, 1.5
-"""The same constants for one cluster, for the ratio of the winner's score to its minimum."""
+"""Constants as in `EVEN_STANDING` for one cluster: the ratio of a score to its minimum counts."""
 
 EVEN, PREFERRED = 0.5, 0.9
 """Minimum probability that another sample has the winner, and minimum share of models that vote

@@ -50,7 +50,7 @@ be significant."""
 
 @dataclass(frozen=True)
 class Effort:
-    """Models of an effort: gammas in octaves from the middle one, repeats, and subspaces."""
+    """Models of an effort: gammas (in octaves from the middle one), repeats and subspaces."""
 
     octaves: Sequence[float]
     repeats: int

@@ -99,7 +99,7 @@ class LevelSets:
 
     @cached_property
     def answers(self) -> dict[str, Answer]:
-        """Answers by granularity (those in `asked`); a table with few rows has equal answers."""
+        """Answer at each granularity in `asked`; all are equal if the table has few rows."""
         found: dict[int, Answer] = {}
         answers = {}
         for name in self.asked:

@@ -131,7 +131,7 @@ class Proposal:
 
     @property
     def merit(self) -> float:
-        """Factor of its votes, `merit_of`."""
+        """Factor on the candidate's votes, `merit_of`."""
         return merit_of(self.entropy, self.separated)
 
 

@@ -31,8 +31,9 @@ NEIGHBOURS = 10
 """Number of nearest neighbours to which each support vector is joined."""
 
 EDGE_PLACES = 0.25, 0.5, 0.625
-"""Positions on an edge, from 0 to 1, at which g is evaluated. They are uneven, because all quarters
-of an edge across four lattice points would be lattice points."""
+"""Positions on an edge, from 0 to 1, at which g is evaluated.
+
+They are uneven: on a lattice, an edge of four steps has a lattice point at each quarter."""
 
 EMPTY = 0.05
 """Ridge on the saddle's density relative to the peak's, which limits the depth of empty saddles."""

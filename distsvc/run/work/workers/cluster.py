@@ -54,7 +54,7 @@ class Patience:
     """Seconds between two checks of the workers, for their answer, and for closing."""
 
     contact: float = 30.0
-    """Seconds for a connection, and without a worker's heartbeat until a message."""
+    """Maximum seconds for a connection, and for a missing heartbeat before a message."""
 
     work: float = 120.0
     """Seconds without a working worker until the run ends."""
@@ -412,7 +412,7 @@ def versions() -> Versions:
 
 
 def processor() -> str:
-    """Return the vector instructions by which NumPy and BLAS choose code; kernels ignore them."""
+    """Return the vector instructions that NumPy and BLAS use; kernels don't depend on them."""
     numpy_core = import_module("numpy._core._multiarray_umath")
     from threadpoolctl import threadpool_info
 
