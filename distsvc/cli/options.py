@@ -94,17 +94,17 @@ SHORT_OPTIONS: dict[str, tuple[str, type | click.ParamType, str, str]] = {
     ),
     "max_clusters": (
         "model.max_clusters", WholeNumber(1), "K",
-        "The most clusters; the smallest go with their nearest one.",
+        "The maximum number of clusters; the smallest are merged into their nearest.",
     ),
     "min_cluster_rows": (
         "model.min_cluster_rows", WholeNumber(1), "N",
-        "The least rows of a cluster; a smaller one goes with its nearest one.",
+        "The minimum rows of a cluster; smaller ones are merged into their nearest.",
     ),
     "classes": (
         "input.classes", str, "NAME", "The column of known classes; it only scores the result."
     ),
     "id": ("input.id", str, "NAME", "The column of ids, copied to the labels."),
-    "out": ("output.path", PATH, "OUT", "Where the result goes, instead of out/NAME."),
+    "out": ("output.path", PATH, "OUT", "The output path; out/NAME by default."),
     "columns": ("input.columns", Names(), "A,B,C", "The columns used; all by default."),
     "exclude": ("input.exclude", Names(), "A,B", "Columns that are not used; none by default."),
     "where": ("input.where", str, "FILTER", "The rows used, e.g. 'amount > 0'."),

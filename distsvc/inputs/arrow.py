@@ -175,7 +175,7 @@ def _number_type(field: pa.Field, name: str) -> np.dtype:
         return np.dtype(np.float64)
     raise UnusableRowsError(
         f"{name}: column {field.name!r} has the type {kind}, expected numbers: leave the column "
-        "out, or make numbers of it"
+        "out, or convert it to numbers"
     )
 
 

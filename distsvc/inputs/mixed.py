@@ -161,7 +161,7 @@ def mixed_rows(
         elif not any(test(column.type) for test in _NUMBERS):
             raise UnusableRowsError(
                 f"X: column {shown} has the type {column.type}, expected numbers, booleans or "
-                "text: leave the column out, or make numbers of it"
+                "text: leave the column out, or convert it to numbers"
             )
         else:
             rows[:, k] = numbers(column)

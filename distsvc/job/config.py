@@ -121,7 +121,7 @@ class InputConfig(_Section):
     where: str | None = None
     """A condition on columns: the rows to use. Default: all."""
     ready: Annotated[Text, AfterValidator(_relative)] | None = None
-    """A file below the path that is there once the input is complete. Default: wait for nothing."""
+    """A file below the path that exists once the input is complete. Default: wait for nothing."""
 
     _classes_key: str = PrivateAttr(CLASSES_KEY)
 
@@ -159,7 +159,7 @@ Command = Annotated[
 
 
 def _day(text: str) -> str:
-    """Return a date; ValueError if the calendar does not have it."""
+    """Return a date; ValueError if there is no such day."""
     try:
         parse_day(text)
     except ValueError:
@@ -254,9 +254,9 @@ class ModelConfig(_Section):
     seed: Annotated[int, Field(ge=0, le=LAST_SEED)] = 0
     """The seed of every random choice."""
     max_clusters: Annotated[int, Field(ge=1, le=MAX_COUNT)] | None = None
-    """The largest number of clusters: the smallest ones go with their nearest cluster."""
+    """The maximum number of clusters; the smallest are merged into their nearest."""
     min_cluster_rows: Annotated[int, Field(ge=1, le=MAX_COUNT)] | None = None
-    """The least rows of a cluster, about: a smaller one goes with its nearest cluster."""
+    """The approximate minimum rows of a cluster; smaller ones are merged into their nearest."""
 
     def parameters(self) -> Section:
         """Return the estimator's parameters in the job, and the seed if the estimator has one."""
@@ -355,7 +355,7 @@ class ContinuityConfig(_Section):
     """The least overlap (Jaccard, on the same rows) for a cluster to keep its id. `match` is the
     old name of this key."""
     memory: Annotated[int, Field(ge=0, le=366)] = 7
-    """Nights for which a cluster may be gone and get its id back."""
+    """Maximum number of nights that a cluster may be absent and still get its id back."""
     prefer_previous: bool = True
     """Keep the clusters of the run before, unless others are clearly better."""
     reference: PathOrUrl | None = None
@@ -441,7 +441,7 @@ class ChecksConfig(_Section):
     max_rows: Limit | None = None
     """The largest number of rows with a label."""
     rows_against_last: Nights | None = None
-    """The least and the largest multiple of the rows of earlier runs."""
+    """The minimum and maximum number of rows, relative to the median of earlier runs."""
     max_null_share: Limit | None = None
     """The largest share of a column's values that is missing."""
     max_outlier_share: Limit | None = None
@@ -538,7 +538,7 @@ class OutputConfig(_Section):
 
     @property
     def shares(self) -> bool:
-        """Whether shares of clusters are published; the next clusters come with the row's own."""
+        """Whether each row's share of its cluster is published, as `top` also requires."""
         return self.membership or self.top > 0
 
     def optional(self) -> Section:

@@ -526,4 +526,6 @@ def check_streams(given: Given) -> None:
     if given["labelling"] in IN_MEMORY:
         raise ParameterError(f"labelling={given['labelling']!r} needs all rows at once; use fit")
     if given["variant"] == "published" or given["iterate"] == "random":
-        raise ParameterError("the rows of a stream are taken once and in order: use fit")
+        raise ParameterError(
+            "this variant or iterate reads rows several times, but a stream has them once; use fit"
+        )

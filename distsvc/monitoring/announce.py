@@ -198,9 +198,9 @@ KEPT = (LAST_SUCCESS, LAST_CHECK)
 
 METRICS = {
     LAST_SUCCESS: "Unix time at which a run last ended with a published result.",
-    LAST_CHECK: "Unix time at which a run last ended with one, or found no input to be there yet.",
-    "last_run_timestamp_seconds": "Unix time at which a run last ended, whatever came of it.",
-    "run_date_timestamp_seconds": "Midnight, UTC, of the date that the last run was for.",
+    LAST_CHECK: "Unix time at which a run last published a result, or found its input not ready.",
+    "last_run_timestamp_seconds": "Unix time at which a run last ended, with any outcome.",
+    "run_date_timestamp_seconds": "Midnight, UTC, of the last run's date.",
     "duration_seconds": "Seconds that the last run took.",
     "rows": "Rows of the last run's result.",
     "clusters": "Clusters of the last run's result.",
@@ -209,16 +209,16 @@ METRICS = {
     "drift_max": "Largest population stability index of any column.",
     "clusters_appeared": "Clusters whose ids are new.",
     "clusters_disappeared": "Clusters of the run before whose ids have ended.",
-    "agreement": "Chance that another sample has the answer.",
+    "agreement": "Probability that another sample gives the same answer.",
     "warnings": "Warnings of the last run.",
     "failed_checks": "Checks that hold the last run's result back.",
     "warned_checks": "Checks that did not pass, and only warn.",
-    "check_found": "What a check found.",
-    "check_least": "What a check expects at least.",
-    "check_most": "What a check expects at most.",
+    "check_found": "Value that a check measured.",
+    "check_least": "Lower limit of a check.",
+    "check_most": "Upper limit of a check.",
     "candidates": "Results that checks hold back, waiting to be published or replaced.",
     "exit_code": "Exit code of the last run.",
-    "build_info": "1, of the version of distsvc that ran.",
+    "build_info": "1, labelled with the version of distsvc.",
 }
 """Description of every metric, by its name without the prefix."""
 

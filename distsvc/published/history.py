@@ -137,7 +137,7 @@ def write_page(nights: list[Night], path: str) -> None:
     """
     file = local_file("--page", path).absolute()
     if not file.parent.is_dir():
-        raise JobFileError(f"--page: expected a file in a folder that is there, found {path}")
+        raise JobFileError(f"--page: expected a file in an existing folder, found {path}")
     write_text(file, render_history(nights, [_link(one, file.parent) for one in nights]))
 
 

@@ -48,7 +48,9 @@ def predict_table(
     progress = progress or Progress(quiet=True)
     source, output = Output(published).store, Output(output_path)
     if os.path.realpath(source.address) == os.path.realpath(output.store.address):
-        raise JobFileError(f"OUTPUT {output_path} is the published run whose model is to be used")
+        raise JobFileError(
+            f"OUTPUT {output_path} is the published run with the model; give another folder"
+        )
     manifest = read_manifest(source)
     folder = checked_model(source, manifest)
     model = read_model(folder)

@@ -202,8 +202,7 @@ class Model:
         """
         if not self._labeller.rule.shared:
             raise DataError(
-                "predict_proba needs a model with clusters, found one that only tells rows inside "
-                "from rows outside"
+                "predict_proba needs a model with clusters, found one that only finds outliers"
             )
         return self._values(X, RowValues("share", np.float32, self.ids.tolist()))
 

@@ -86,7 +86,8 @@ def with_joined(learned: Learned, into: np.ndarray, job: Job) -> Learned:
     ]
     n = len(into) - int(into.max()) - 1
     note = (
-        f"{n} cluster{'' if n == 1 else 's'} of {len(into)} went with the nearest other one, since "
+        f"{n} cluster{'' if n == 1 else 's'} of {len(into)} "
+        f"{'was' if n == 1 else 'were'} merged into the nearest, since "
         f"{' and '.join(keys)}"
     )
     inner = learned.parts
@@ -254,8 +255,8 @@ def standard_or_unit(standard: Scaling, survey: Survey, seed: int) -> tuple[Scal
     scores = [clarity(one.apply(survey.pilot), seed) for one in (standard, by_length)]
     chosen = by_length if scores[1] > 1.1 * scores[0] else standard
     return chosen, (
-        f"preprocess.scale = 'auto' is '{chosen.kind}' here: along a graph of near rows the answer "
-        f"stands at {scores[0]:.2f} with 'standard', at {scores[1]:.2f} with 'unit'"
+        f"preprocess.scale = 'auto' chose '{chosen.kind}': the neighbour graph scored "
+        f"{scores[0]:.2f} with 'standard' and {scores[1]:.2f} with 'unit'"
     )
 
 
@@ -333,7 +334,7 @@ def dominant_column_notes(
         return []
     return [
         f"preprocess.scale = 'unit' divides rows by their lengths, and {names[k]!r} makes up "
-        f"{share[k]:.0%} of these, squared: the other columns hardly count; leave it out of "
+        f"{share[k]:.0%} of the squared lengths: the other columns hardly count; leave it out of "
         "input.columns, or give another scale"
     ]
 

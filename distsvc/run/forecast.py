@@ -95,7 +95,7 @@ class Forecast:
         from distsvc.report.formats import things  # jinja2 takes time to import
 
         read = "unknown" if self.bytes_read is None else f"{self.bytes_read / 1e6:,.0f} MB"
-        lines = [f"{self.waits_for}; this is of what is there now"] if self.waits_for else []
+        lines = [f"{self.waits_for}; the forecast uses the present files"] if self.waits_for else []
         lines += [
             f"{things(self.rows, 'row')} of {things(self.columns, 'column')} in "
             f"{things(self.partitions, 'partition')}; {things(self.tasks, 'task')}; "

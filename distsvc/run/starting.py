@@ -157,15 +157,14 @@ def _notes_on_replaced(job: Job, output: Output) -> list[str]:
     if date is not None and published.run_date > date:
         notes.append(
             f"this run of {date} replaces run {published.run_id} of {published.run_date}, which is "
-            "later: nights that went on from that one keep its ids"
+            "later: nights that continued that run keep its ids"
         )
     later = later_runs(output.store.address, published)
     if later:
         dates = truncated([f"{one.run_date} ({address})" for address, one in later], 5)
         notes.append(
-            f"this run replaces run {published.run_id}, from which later ones went on: {dates}; "
-            "they are as they were, and go on from this one when they are run again with "
-            "--overwrite"
+            f"this run replaces run {published.run_id}, which later runs continued: {dates}; to "
+            "let them continue this run, run them again with --overwrite"
         )
     return notes
 
@@ -469,7 +468,7 @@ def _check_lineage(run: RunDirectory, request: Request) -> None:
         fresh = f"which goes on from {now.path}" if now else "where cluster ids start at 0"
         raise JobFileError(
             f"output.path {request.output.shown} holds run {run.name}, which was interrupted and "
-            f"goes on from {then}: that is not published any more; give "
+            f"continues {then}, which is no longer published; give "
             f"--fresh for a new run, {fresh}"
         )
 

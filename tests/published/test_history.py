@@ -77,7 +77,7 @@ def test_a_page_is_a_file_of_this_machine(nights, tmp_path):
     assert "--page: expected a file of this machine" in said.stderr
     said = CliRunner().invoke(main, ["history", out, "--page", str(tmp_path / "no/h.html")])
     assert said.exit_code == 78
-    assert "expected a file in a folder that is there" in said.stderr
+    assert "expected a file in an existing folder" in said.stderr
 
 
 def test_nights_of_several_jobs_stand_apart(nights):
@@ -96,7 +96,7 @@ def test_a_night_that_can_not_be_read_says_so(nights, tmp_path):
     assert history(str(tmp_path / "out")) == [night], "there is nothing to tell of"
     with pytest.raises(InputNotFoundError, match="no run was published in"):
         history(str(tmp_path / "in"))
-    with pytest.raises(JobFileError, match="where all else lies too"):
+    with pytest.raises(JobFileError, match="which contains other files, too"):
         history("/")
 
 

@@ -95,7 +95,7 @@ def test_predict_with_another_model_is_refused_unless_overwritten(blob_run, blob
 
 def test_predict_does_not_replace_a_run(blob_run, blob_table):
     before = files(blob_run[0])
-    with pytest.raises(JobFileError, match="is the published run whose model is to be used"):
+    with pytest.raises(JobFileError, match="is the published run with the model"):
         predict_table(blob_run[0], str(blob_table), str(blob_run[0]), start=OVERWRITE)
     assert files(blob_run[0]) == before
 

@@ -36,7 +36,7 @@ class Centres(Rule):
 
     form: ClassVar[str] = "centres"
     shared: ClassVar[str] = (
-        "1 / r^4 of the distance r to its cluster's centre, over that of all clusters"
+        "1 / r^4 divided by its sum over all clusters, r the distance to a cluster's centre"
     )
     float64: ClassVar[bool] = True
     meanings: ClassVar[Mapping[str, str]] = {
@@ -49,8 +49,8 @@ class Centres(Rule):
     words: ClassVar[ScoreWords] = ScoreWords(
         has_outliers=False,
         meaning="Centres divide all of space among their clusters, so no row lies outside. The "
-        "score tells how near a row comes to belonging elsewhere: its distance to the nearest "
-        "hyperplane midway between its centre and another, in the unit of the scaled columns.",
+        "score is the row's distance to the nearest hyperplane midway between its centre and "
+        "another, in the unit of the scaled columns.",
         heading="Distance to the border of the cluster",
         axis="distance to the nearest hyperplane midway to another centre",
         boundary=None,
@@ -132,8 +132,8 @@ class Splits(Rule):
     words: ClassVar[ScoreWords] = ScoreWords(
         has_outliers=False,
         meaning="A tree of hyperplanes divides all of space among its clusters, so no row lies "
-        "outside. The score tells how near a row comes to belonging elsewhere: its distance to the "
-        "nearest hyperplane on its path, in the unit of the scaled columns.",
+        "outside. The score is the row's distance to the nearest hyperplane on its path, in the "
+        "unit of the scaled columns.",
         heading="Distance to the nearest hyperplane",
         axis="distance to the nearest hyperplane on the row's path",
         boundary=None,

@@ -47,8 +47,8 @@ class LandmarkRule(Scored, Rule):
 
     form: ClassVar[str] = "landmarks"
     shared: ClassVar[str] = (
-        "exp(-gamma r^2 / 2) of the distance r to the nearest landmark of its cluster, over that "
-        "of all clusters"
+        "exp(-gamma r^2 / 2) divided by its sum over all clusters, r the distance to a cluster's "
+        "nearest landmark"
     )
     meanings: ClassVar[Mapping[str, str]] = LevelRule.meanings
     words: ClassVar[ScoreWords] = LevelRule.words

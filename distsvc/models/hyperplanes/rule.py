@@ -37,9 +37,8 @@ class TreeRule(ClusterTree, Rule):
     words: ClassVar[ScoreWords] = ScoreWords(
         has_outliers=False,
         meaning="A tree of hyperplanes divides all of space among its clusters, so no row lies "
-        "outside. The score tells how near a row comes to belonging elsewhere: its distance to the "
-        "nearest hyperplane on its path, in standard deviations of the node's rows along its "
-        "normal.",
+        "outside. The score is the row's distance to the nearest hyperplane on its path, in "
+        "standard deviations of the node's rows along the normal.",
         heading="Distance to the nearest hyperplane",
         axis="distance to the nearest hyperplane on the row's path, in standard deviations",
         boundary=None,

@@ -89,7 +89,7 @@ class OneClassRule(LinearRule):
     }
     words: ClassVar[ScoreWords] = ScoreWords(
         meaning="The decision value is w.x - rho: negative on the origin's side of the "
-        "hyperplane, and the further the row lies there the lower.",
+        "hyperplane, and lower with the distance from it.",
         axis=DECISION_AXIS,
         has_clusters=False,
     )

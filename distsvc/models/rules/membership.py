@@ -16,8 +16,8 @@ SPLIT_SOFTNESS = 0.15
 """Width of the soft hyperplanes for shares, in standard deviations of the node's rows."""
 
 BY_HYPERPLANES = (
-    "every hyperplane of the tree divides the row between its sides, 1 / (1 + exp(-t / 0.15)) of "
-    "it to its own at a distance of t standard deviations of the node's rows"
+    "each hyperplane of the tree gives 1 / (1 + exp(-t / 0.15)) to the row's side, the rest to the "
+    "other; t is the row's distance in standard deviations of the node's rows"
 )
 """Shares by trees of hyperplanes in words."""
 

@@ -48,7 +48,7 @@ def write_draft(path: str, to: str, exclude: Sequence[str] = ()) -> None:
     """Write a draft to a new local file; `JobFileError` if it exists, or for a URL."""
     file = local_file("--out", to)
     if file.exists():
-        raise JobFileError(f"{to} is there already: remove it, or give another name by --out")
+        raise JobFileError(f"{to} already exists: remove it, or give another name by --out")
     write_text(file, draft(path, to, exclude))
 
 
@@ -92,8 +92,8 @@ def _heading(profile: TableProfile, to: str) -> list[str]:
             f"A job for {table.shown}: {table.n_rows:,} rows, read as {source_of(table).title}."
         ),
         *_comment(
-            f"Run it by: distsvc run {to}. What begins with # is not set, or a remark: columns "
-            f"were judged by their names and types, and by the first {profile.n_rows:,} rows. "
+            f"Run it by: distsvc run {to}. Lines with # are remarks, or keys that are not set. "
+            f"Columns were judged by name, by type and by the first {profile.n_rows:,} rows. "
             "The documentation explains every key."
         ),
     ]
@@ -124,7 +124,7 @@ def _preprocess(profile: TableProfile) -> list[str]:
     if not vectors:
         lines.append(_hint("scale", "standard", "or another; by default each column is modelled"))
     else:
-        remark = "or 'unit', which compares vectors by direction; 'auto' takes the clearer"
+        remark = "or 'unit', which compares vectors by direction; 'auto' chooses"
         lines.append(_hint("scale", "auto", remark))
     if profile.incomplete:
         lines += _comment(
@@ -136,7 +136,7 @@ def _preprocess(profile: TableProfile) -> list[str]:
     if profile.sentinels:
         values = [int(value) if value.is_integer() else value for value in profile.sentinels]
         names = sorted({name for found in profile.sentinels.values() for name in found})
-        remark = f"if missing values of {truncated(names, 3)} are stored so"
+        remark = f"if this stands for a missing value in {truncated(names, 3)}"
         lines.append(_hint("missing_values", values, remark))
     if profile.encodings:
         lines += _comment(

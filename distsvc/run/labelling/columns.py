@@ -120,8 +120,7 @@ class Shares(OptionalColumns):
         if output.shares and not rule.shared:
             key = "top" if output.top else "membership"
             raise JobFileError(
-                f"output.{key} needs an algorithm with clusters, found one that only tells rows "
-                "inside from rows outside"
+                f"output.{key} needs an algorithm with clusters, found one that only finds outliers"
             )
 
     @classmethod
@@ -377,7 +376,7 @@ def check_output(job: Job, table: Table, algorithm: AlgorithmJob) -> None:
     names = published_names(algorithm.rules[0], job.output)
     if table.id in names:
         raise JobFileError(
-            f"input.id = {table.id!r} is the name of a published column besides "
+            f"input.id = {table.id!r} is also the name of a published column "
             f"({', '.join(names)}); rename it in the table, or leave input.id out"
         )
     output_format(job.output.format).check(table.id or ROW_NAME, id_type(table), names)

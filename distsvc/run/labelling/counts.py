@@ -367,7 +367,7 @@ class IdReport:
     @property
     def of_part(self) -> str:
         """Clause on the share of ids that were compared; empty if all ids were compared."""
-        return f" (among one in {2**self.bits:,} ids, which were compared)" if self.bits else ""
+        return f" (only one in {2**self.bits:,} ids was compared)" if self.bits else ""
 
     def notes(self, column: str) -> list[str]:
         """Return warnings about shared and missing ids."""

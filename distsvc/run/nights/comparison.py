@@ -120,8 +120,8 @@ def outlier_notes(share: float | None, parameters: Sequence[Given]) -> list[str]
     if share <= wanted + 0.05 or any(given.get("C") is not None for given in parameters):
         return []
     return [
-        f"{share:.1%} of the rows lie outside, and the job did not ask for so many: the model may "
-        "not suit the table; nu sets that share"
+        f"{share:.1%} of the rows lie outside, more than expected: the model may not suit the "
+        "table; nu sets the expected share"
     ]
 
 
@@ -137,8 +137,8 @@ def _lineage_notes(run: RunDirectory, job: Job, lineage: LineagePart | None) -> 
     unclaimed = run.read(LINEAGE).facts.get(UNCLAIMED) if run.has(LINEAGE) else None
     if unclaimed:
         notes.append(
-            "ids of new clusters could not be claimed for this run alone, so another that goes on "
-            f"from the same one may give them, too: {unclaimed}"
+            "the ids of new clusters could not be reserved, so another run that continues the same "
+            f"run may also use them: {unclaimed}"
         )
     extra = _unknown_columns(run, job)
     if extra:

@@ -112,8 +112,8 @@ def find_previous(config: ContinuityConfig, required: bool) -> Previous | None:
     if required and config.previous:
         more = f" or at {len(config.previous) - 1} others" if len(config.previous) > 1 else ""
         raise InputNotFoundError(
-            f"continuity.previous: no run is published at {config.previous[0]}{more}, whose model "
-            "is to label the rows"
+            f"continuity.previous: no run is published at {config.previous[0]}{more}, but its "
+            "model is to label the rows"
         )
     return None
 
@@ -129,8 +129,8 @@ def with_model_settings(job: Job, previous: Previous | None) -> Job:
     lacking = [name for name in columns if own is not None and name not in own]
     if lacking:
         raise JobFileError(
-            f"input.columns: expected all columns of the model of {previous.path}, by which rows "
-            f"are labelled; missing: {truncated([repr(name) for name in lacking])}"
+            f"input.columns: expected all columns of the model of {previous.path}, which labels "
+            f"the rows; missing: {truncated([repr(name) for name in lacking])}"
         )
     job = with_key(job, "input", "columns", columns)
     preprocess = PreprocessConfig.model_validate(previous.model.preprocess)

@@ -323,6 +323,6 @@ def _result(address: str, name: str) -> Result:
 
 @lru_cache(maxsize=4096)
 def _compare(path: Path, expected: int) -> None:
-    """Raise `DataError` if a file has another checksum; it is read the first time only."""
+    """Raise `DataError` if a file has a wrong checksum; a file is read once per process."""
     if checksum(path) != expected:
-        raise DataError(f"{path.name} has another checksum")
+        raise DataError(f"{path.name} has a wrong checksum")

@@ -131,7 +131,7 @@ def unsealed(written: bytes, name: Path | str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise DataError(f"{name} can't be read: expected an object, found {type(content).__name__}")
     if content.pop(SEAL, None) != zlib.crc32(json_bytes(content)):
-        raise DataError(f"{name} can't be read: its checksum is another")
+        raise DataError(f"{name} can't be read: its checksum is wrong")
     return content
 
 

@@ -198,7 +198,7 @@ def _take(lease: Lease, alone_here: bool, asking: tuple[str, str, bool]) -> None
         if gone is not None or found != first:
             raise _refusal(holder, *asking)
         if time.monotonic() > deadline - TIMES.silence + TIMES.look:
-            fields = {"for": f"a sign of life of {holder}", "seconds": TIMES.silence}
+            fields = {"for": f"the lock of {holder}", "seconds": TIMES.silence}
             logging.getLogger("distsvc").info("waiting", extra={"fields": fields})
         time.sleep(min(TIMES.beat / 5, TIMES.silence / 5))
         found = runs.current(HOLDER)

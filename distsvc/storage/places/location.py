@@ -152,5 +152,5 @@ class Location:
             if known is None or known is error:
                 raise
             if isinstance(known, InputNotFoundError):
-                known = DataError(f"{self.shown} has gone while the table was in use")
+                known = DataError(f"{self.shown} was removed while the table was in use")
             raise known from error

@@ -57,22 +57,22 @@ PUBLISHED_COLUMNS = (
         "reasons",
         pa.string(),
         None,
-        "string: the columns that take an outlier out most, with their shares of all that do; "
-        "null for other rows; without outliers, of the rows nearest to a border",
+        "string: the columns that most put an outlier outside, with their shares; null for other "
+        "rows; if no row can be an outlier, for the rows nearest to a border",
         "reasons",
     ),
     Column(
         "membership",
         pa.float32(),
         np.nan,
-        "float32, 0 to 1: the share of the row's own cluster; those of all clusters add up to 1",
+        "float32, 0 to 1: the share of the row's own cluster; all shares add up to 1",
         "membership",
     ),
     Column(
         "next",
         pa.list_(pa.int32()),
         None,
-        "list of int32: the clusters of the largest shares besides its own, the largest first",
+        "list of int32: the other clusters with the largest shares, the largest first",
         "top",
     ),
     Column(
@@ -151,7 +151,7 @@ class PartWriter:
         write_whole(path, lambda s: pq.write_table(table, s, **settings))
         footer = pq.read_metadata(path)
         if footer.num_rows != self.n_rows:
-            raise TemporaryError(f"{path} holds {footer.num_rows} rows of {self.n_rows}")
+            raise TemporaryError(f"{path}: expected {self.n_rows} rows, found {footer.num_rows}")
         return {"rows": self.n_rows, **file_facts(path)}
 
 

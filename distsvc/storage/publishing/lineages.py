@@ -139,7 +139,7 @@ class Lineage:
                     return changed
             except (ChangedError, HeldError):
                 time.sleep(random.uniform(0.0, 0.05))
-        raise TemporaryError(f"{store.address}/{self.id}.json is written by others")
+        raise TemporaryError(f"{store.address}/{self.id}.json is busy: other runs keep changing it")
 
 
 def earlier_runs(manifest: Manifest, most: int) -> Iterator[tuple[Store, Manifest]]:

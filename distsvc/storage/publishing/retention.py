@@ -170,11 +170,11 @@ def check_stays(previous: ContinuedRun) -> None:
         holder = read_holder(output.runs)
     if holder is not None and holder.removes and not is_gone(holder):
         raise TemporaryError(
-            f"{previous}, which is to be continued, is being removed by {holder}; where that was "
-            f"killed, distsvc gc {previous.path} ends its work"
+            f"the previous run, {previous}, is being removed by {holder}; if that process was "
+            f"killed, finish its work: distsvc gc {previous.path}"
         )
     if output.run_id != previous.run_id:
-        raise TemporaryError(f"{previous}, which is to be continued, has gone in the meantime")
+        raise TemporaryError(f"the previous run, {previous}, was removed in the meantime")
 
 
 def is_output(path: str) -> bool:
@@ -193,7 +193,7 @@ def check_folder(path: str) -> None:
         around = home.is_absolute() and home.resolve().is_relative_to(folder)
         if folder == folder.parent or around:
             raise JobFileError(
-                f"expected the folder of outputs, found {path}, where all else lies too"
+                f"expected the folder of outputs, found {path}, which contains other files, too"
             )
         return
     root = path.rstrip("/")

@@ -43,7 +43,7 @@ UNNEST = (
 """Advice for columns of structs, maps and nested lists."""
 
 NOT_CHOSEN = "not in input.columns"
-NEW = "no feature of the run before"
+NEW = "not a feature of the previous run"
 """Reason why a numeric column is no feature if the previous run did not have it."""
 
 PANDAS_INDEX = "an index of pandas"
@@ -153,7 +153,7 @@ def merge_schemas(
             if merged is not None:
                 types[column] = merged
                 continue
-            words = f"column {column!r} is {kind} in {name}, {types[column]} before it"
+            words = f"column {column!r} is {kind} in {name}, {types[column]} in earlier files"
             problems.setdefault(column, words)
             if is_default(kind):
                 types[column] = UNKNOWN_TYPE

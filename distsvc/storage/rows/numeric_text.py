@@ -101,7 +101,7 @@ def unicode_error(shown: str, column: str, where: str = "") -> DataError:
     """Return the error for a used column of text that is not UTF-8."""
     return DataError(
         f"{shown}: column {column!r}{where}: expected text as UTF-8, found other bytes; write the "
-        "column as UTF-8, or as binary, or name another"
+        "column as UTF-8, or as binary, or use another column"
     )
 
 

@@ -94,7 +94,7 @@ def check_versions(folder: Location, recorded: Versions, found: Versions) -> Non
     """Raise `DataError` for the first file that is gone, changed or new."""
     for name, version in recorded.items():
         if name not in found:
-            raise DataError(f"{folder.join(name).shown} has gone while the table was in use")
+            raise DataError(f"{folder.join(name).shown} was removed while the table was in use")
         if found[name].differs(version):
             raise DataError(
                 f"{folder.join(name).shown} changed while the run was reading it: "

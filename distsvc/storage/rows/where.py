@@ -207,7 +207,7 @@ def _compare(name: str, values: pa.Array, operator: str, literal: Literal) -> pa
     except (pa.ArrowException, TypeError, ValueError):  # ValueError: text that is no Unicode
         value = literal if isinstance(literal, Decimal) else shown(literal)
         raise DataError(
-            f"input.where compares column {name!r} ({kind}) with {value}, which is of another kind"
+            f"input.where compares column {name!r} ({kind}) with {value}, which has another type"
         ) from None
 
 

@@ -233,7 +233,7 @@ def _local_folders(
     found = os.stat(folder)
     here = found.st_dev, found.st_ino
     if here in above:
-        raise DataError(f"{folder} is a link to a folder that holds it")
+        raise DataError(f"{folder} is a link to one of its parent folders")
     entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     folders = [entry for entry in entries if _is_folder(entry)]
     yield folder, [entry for entry in entries if entry not in folders]

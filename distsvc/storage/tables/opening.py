@@ -334,7 +334,7 @@ def check_unchanged(table: Table) -> None:
         versions = source.versions(found)
     except InputNotFoundError as error:
         gone = next((one for one in locations if not one.info()), locations[0])
-        raise DataError(f"{gone.shown} has gone while the table was in use") from error
+        raise DataError(f"{gone.shown} was removed while the table was in use") from error
     check_versions(found.folder, table.versions, versions)
 
 

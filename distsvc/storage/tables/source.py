@@ -79,7 +79,7 @@ class Source(Protocol):
         A format whose columns are all numbers need not have it. `DataError` if a file is damaged or
         unreadable.
         """
-        raise TypeError(f"{self.title} has no columns but those of numbers")
+        raise TypeError(f"{self.title} has only columns of numbers")
 
     def folder(self, table: Table) -> Location:
         """Return the folder that holds the files of a table."""

@@ -193,5 +193,5 @@ def test_a_changed_input_is_refused(form, change, moment, tmp_path):
     name, _ = FORMATS[form]
     assert str(tmp_path / name) in said
     assert any(
-        word in said for word in ("changed while", "has gone", "was added", "become a folder")
+        word in said for word in ("changed while", "was removed", "was added", "become a folder")
     )

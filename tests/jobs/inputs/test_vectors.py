@@ -57,7 +57,7 @@ def test_the_scale_that_shows_directions_is_chosen_and_saved(embeddings, tmp_pat
         out = tmp_path / str(len(labels))
         report = run(path, out, {"scale": scale}, **cluster)
         labels.append(labels_of(out))
-        told = [one for one in report.warnings if "preprocess.scale = 'auto' is 'unit'" in one]
+        told = [one for one in report.warnings if "preprocess.scale = 'auto' chose 'unit'" in one]
         assert len(told) == (scale == "auto")
     assert np.array_equal(labels[0], labels[1])
     assert np.array_equal(labels[0], labels[2])

@@ -156,7 +156,7 @@ def test_equal_rows_are_one_cluster(gamma, solver):
     with warnings.catch_warnings(record=True, action="always") as caught:
         model = estimator(gamma=gamma, solver=solver).fit(np.full((50, 3), 7.25))
     one = NO_SPLIT if hasattr(model, "tree_") else ONE_CLUSTER
-    assert [str(w.message).split(":")[0] for w in caught] == ["all rows looked at are equal", one]
+    assert [str(w.message).split(":")[0] for w in caught] == ["all tested rows are equal", one]
     assert model.labels_.tolist() == [0] * 50
     assert model.n_clusters_ == 1
     assert (model.decision_function(np.full((1, 3), 7.25)) >= -1e-5).all()

@@ -156,7 +156,7 @@ def test_a_number_that_may_stand_for_a_missing_value_is_offered():
     pq.write_table(pa.table({"x": x, "y": y, "z": random.normal(size=N)}), "t.parquet")
     text = draft("t.parquet")
     assert uncommented(text, "missing_values") == [-999, -40.5]
-    assert "# if missing values of x, y are stored so" in text
+    assert "# if this stands for a missing value in x, y" in text
     pq.write_table(pa.table({"z": random.normal(size=N)}), "u.parquet")
     assert "missing_values" not in draft("u.parquet")
 
@@ -216,7 +216,7 @@ def test_drafting_from_the_command_line():
     assert (found.exit_code, found.stdout) == (0, draft("t.parquet"))
     again = [CliRunner().invoke(main, ["init", "t.parquet", "--out", "j.toml"]) for _ in range(2)]
     assert [one.exit_code for one in again] == [0, 78]
-    assert "error: j.toml is there already: remove it" in again[1].stderr
+    assert "error: j.toml already exists: remove it" in again[1].stderr
     missing = CliRunner().invoke(main, ["init", "none.parquet", "--out", "k.toml"])
     assert missing.exit_code == 66
 

@@ -36,7 +36,7 @@ def test_small_clusters_go_with_their_nearest(tmp_path, model, wanted):
     report = run_job(job)
     assert len(report.clusters) == wanted
     assert min(cluster.rows for cluster in report.clusters) >= 40
-    assert any("of 5 went with the nearest other one, since model." in w for w in report.warnings)
+    assert any("merged into the nearest, since model." in w for w in report.warnings)
     labels = read_labels(tmp_path / "out")["label"].to_numpy()
     if wanted == 3:
         assert (labels == np.array([0, 1, 2, 0, 1])[y]).mean() > 0.99

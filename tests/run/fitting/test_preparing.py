@@ -76,7 +76,7 @@ def test_the_clearer_scale_is_chosen_and_told(kind):
     assert standard.kind == "standard"
     found, note = standard_or_unit(standard, survey, 0)
     assert found.kind == kind
-    assert note.startswith(f"preprocess.scale = 'auto' is '{kind}' here: ")
+    assert note.startswith(f"preprocess.scale = 'auto' chose '{kind}': ")
     expected, _ = make_scaling(PreprocessConfig(scale=kind), survey, names)
     np.testing.assert_array_equal(found.apply(X), expected.apply(X))
     again, _ = standard_or_unit(standard, survey, 0)

@@ -83,7 +83,7 @@ def test_next_clusters_come_by_their_ids(table, tmp_path):
 @pytest.mark.parametrize(("key", "value"), [("membership", True), ("top", 3)])
 @pytest.mark.parametrize("form", ["linear-svdd", "linear-one-class"])
 def test_without_clusters_there_is_nothing_to_share(form, key, value, table, tmp_path):
-    message = rf"^output\.{key} needs an algorithm with clusters, found one that only tells"
+    message = rf"^output\.{key} needs an algorithm with clusters, found one that only finds"
     with pytest.raises(JobFileError, match=message):
         run_job(job_for(table, tmp_path / "out", form, {key: value}))
 

@@ -178,8 +178,7 @@ def test_of_many_ids_a_part_is_compared(tmp_path, monkeypatch):
     assert 0 < found.shared < 200
     assert found.shared % 2 == 0
     assert (
-        "share their id with another row (among one in 8 ids, which were compared)"
-        in (found.notes("id")[0])
+        "share their id with another row (only one in 8 ids was compared)" in (found.notes("id")[0])
     )
 
 

@@ -120,7 +120,7 @@ FOUND = {
         ("unique_id", True, {},
          "5 rows share their id with another or have none, 0 expected"),
         ("unique_id", True, {"ids": IdReport(4, 0, 3, "a")},
-         "4 rows share their id with another (among one in 8 ids, which were compared) or have "
+         "4 rows share their id with another (only one in 8 ids was compared) or have "
          "none, 0 expected"),
         ("unique_id", True, {"ids": None}, "not measured, 0 expected"),
         ("max_rows", 800, {}, "900 rows, at most 800 expected"),
@@ -228,7 +228,7 @@ def test_nothing_is_said_of_few_or_of_what_was_asked_for(share, asked):
 @pytest.mark.parametrize("asked", [[{}], [{"nu": 0.2}], [{"nu": None, "C": None}], []])
 def test_more_than_a_quarter(asked):
     (note,) = outlier_notes(0.2512, asked)
-    assert note.startswith("25.1% of the rows lie outside, and the job did not ask for so many: ")
+    assert note.startswith("25.1% of the rows lie outside, more than expected: ")
 
 
 @pytest.mark.usefixtures("quick_page")
@@ -248,5 +248,5 @@ def test_a_night_whose_rows_the_model_does_not_know(tmp_path):
         run_job(night)
     off = {"max_outlier_share": {"limit": 1.0}, "max_drift": False}
     second = run_job(night.model_copy(update={"checks": ChecksConfig.model_validate(off)}))
-    told = [text for text in second.warnings if "did not ask for so many" in text]
+    told = [text for text in second.warnings if "more than expected" in text]
     assert (len(told), second.outliers.share) == (1, 1.0)

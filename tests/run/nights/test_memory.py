@@ -52,12 +52,12 @@ def test_a_replay_names_what_it_makes_stale(shop):
     for date in FIRST, SECOND, THIRD:
         night(shop, date, TWO)
     _, report = night(shop, FIRST, TWO, overwrite=True, model={"n_clusters": 2, "seed": 9})
-    [text] = [text for text in report.warnings if "later ones" in text]
-    assert f"went on: {SECOND} ({shop.out(SECOND)}), {THIRD} ({shop.out(THIRD)}); they" in text
+    [text] = [text for text in report.warnings if "later runs continued" in text]
+    assert f"continued: {SECOND} ({shop.out(SECOND)}), {THIRD} ({shop.out(THIRD)}); to" in text
     assert "--overwrite" in text
     for date, n_stale in (SECOND, 1), (THIRD, 0), (SECOND, 1):
         _, report = night(shop, date, TWO, overwrite=True, model={"n_clusters": 2, "seed": n_stale})
-        assert len([text for text in report.warnings if "later ones" in text]) == n_stale
+        assert len([text for text in report.warnings if "later runs continued" in text]) == n_stale
 
 
 def test_ids_that_can_not_be_claimed_are_told(shop, monkeypatch):
@@ -72,4 +72,4 @@ def test_ids_that_can_not_be_claimed_are_told(shop, monkeypatch):
     monkeypatch.setattr(Lineage, "enter", refuse)
     ids, report = night(shop, SECOND, ALL)
     assert ids[2] == 2
-    assert any(text.startswith("ids of new clusters could not") for text in report.warnings)
+    assert any(text.startswith("the ids of new clusters could not") for text in report.warnings)

@@ -141,7 +141,7 @@ def test_assign_without_a_model_names_what_was_looked_for(shop):
     with pytest.raises(InputNotFoundError, match=r"no run is published at .* or at 30 others"):
         shop.run(FIRST, model=model)
     other = {"previous": str(shop.folder / "nowhere")}
-    with pytest.raises(InputNotFoundError, match=r"published at [^ ]*nowhere, whose model"):
+    with pytest.raises(InputNotFoundError, match=r"published at [^ ]*nowhere, but its model"):
         shop.run(FIRST, model=model, continuity=other)
 
 

@@ -309,7 +309,7 @@ def test_every_bit_of_what_is_sealed_counts():
 
 def test_what_has_no_checksum_is_damaged():
     written = json_bytes(SEALED)
-    with pytest.raises(DataError, match=r"a\.json can't be read: its checksum is another"):
+    with pytest.raises(DataError, match=r"a\.json can't be read: its checksum is wrong"):
         unsealed(written, "a.json")
     with pytest.raises(DataError, match="expected an object, found list"):
         unsealed(b"[1]", "a.json")

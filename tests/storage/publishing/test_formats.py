@@ -125,7 +125,7 @@ def test_a_part_that_can_not_be_written_leaves_nothing(tmp_path, monkeypatch):
 def test_a_part_that_lacks_rows_is_noticed(tmp_path, monkeypatch):
     write = pq.write_table
     monkeypatch.setattr(pq, "write_table", lambda t, s, **k: write(t.slice(1), s, **k))
-    with pytest.raises(TemporaryError, match="holds 9 rows of 10"):
+    with pytest.raises(TemporaryError, match="expected 10 rows, found 9"):
         write_part(tmp_path / "p.parquet", 10)
 
 

@@ -131,7 +131,7 @@ def test_codes_of_csv_keep_their_zeros(tmp_path, monkeypatch):
     X = everything(table)[1]
     assert X[:, :3].argmax(axis=1)[[0, 60, 93]].tolist() == [0, 1, 2]
     assert np.isnan(X[:, 0]).nonzero()[0].tolist() == [90, 91, 92], "NA is no number"
-    text = "'code' (string) with 7, which is of another kind"
+    text = "'code' (string) with 7, which has another type"
     with pytest.raises(DataError, match=re.escape(text)):
         opened(tmp_path, data, {"code": "onehot"}, "t.csv", where="code == 7")
 

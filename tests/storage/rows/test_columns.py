@@ -101,7 +101,7 @@ def test_no_numeric_column(tmp_path):
     ("second", "message"),
     [
         ({"x": [1.0]}, r"column 'y' is missing from .*b.parquet"),
-        ({"x": [1.0], "y": ["1"]}, r"column 'y' is string in .*b.parquet, int64 before it"),
+        ({"x": [1.0], "y": ["1"]}, r"column 'y' is string in .*b.parquet, int64 in earlier files"),
         ({"x": [1.0], "y": [1], "z": [1]}, r"column 'z' is in .*b.parquet, not in .*a.parquet"),
     ],
 )

@@ -55,10 +55,10 @@ def test_files_that_were_added_or_have_gone(tmp_path):
     (folder / "c.parquet").unlink()
     (folder / "b.parquet").unlink()
     for table in (whole, chosen):
-        with pytest.raises(DataError, match=r"data/b.parquet has gone"):
+        with pytest.raises(DataError, match=r"data/b.parquet was removed"):
             check_unchanged(table)
     shutil.rmtree(folder)
-    with pytest.raises(DataError, match=r"data has gone"):
+    with pytest.raises(DataError, match=r"data was removed"):
         check_unchanged(whole)
 
 

@@ -46,7 +46,7 @@ def test_a_loop_of_links(tmp_path):
     pq.write_table(pa.table({"x": [1.0]}), folder / "a.parquet")
     (folder / "inner" / "again").symlink_to(folder)
     (folder / "inner" / "more").symlink_to(folder)
-    with pytest.raises(DataError, match=r"inner/again is a link to a folder that holds it"):
+    with pytest.raises(DataError, match=r"inner/again is a link to one of its parent folders"):
         opened(folder, tmp_path)
 
 
@@ -55,7 +55,7 @@ def test_a_link_to_nothing(tmp_path):
     (tmp_path / ".#a.parquet").symlink_to("nothing")
     assert opened(tmp_path, tmp_path).n_rows == 1
     (tmp_path / "b.parquet").symlink_to("nothing")
-    with pytest.raises(DataError, match=r"b.parquet has gone"):
+    with pytest.raises(DataError, match=r"b.parquet was removed"):
         opened(tmp_path, tmp_path)
 
 

@@ -71,7 +71,7 @@ def test_a_night_that_is_not_complete(night):
     assert ran("--skip-missing", READY) == (99, f"error: {late}; skipped")
     assert not os.path.exists("out")
     said = plan(READY)
-    assert said.stdout.startswith(f"{late}; this is of what is there now\n600 rows of 2 ")
+    assert said.stdout.startswith(f"{late}; the forecast uses the present files\n600 rows of 2 ")
     assert json.loads(plan(READY, "--json").stdout)["waits_for"] == late
     (night / "_SUCCESS").touch()
     assert json.loads(plan(READY, "--json").stdout)["waits_for"] == ""

@@ -99,7 +99,7 @@ class SupportVectorEngine(ABC):
                 "for float32; scale the features"
             )
         if (self.pilot == self.pilot[0]).all():
-            self.note("all rows looked at are equal: they are one cluster")
+            self.note("all tested rows are equal: they are one cluster")
 
     def centred(self, X: np.ndarray) -> np.ndarray:
         """Return rows (n, d) centred, float32 in C order."""

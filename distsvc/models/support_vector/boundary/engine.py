@@ -338,7 +338,7 @@ class BoundaryEngine(SupportVectorEngine):
             n_near = int((np.abs(values) <= epsilon).sum())
             self.note(
                 f"{WIDENED} from {epsilon:g} to {self.epsilon:.3g}: {n_near} of the "
-                f"{len(values)} rows looked at lie within {epsilon:g} of the boundary, "
+                f"{len(values)} tested rows lie within {epsilon:g} of the boundary, "
                 f"and {wanted} are needed"
             )
 

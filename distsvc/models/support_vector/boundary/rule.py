@@ -38,8 +38,8 @@ class BoundaryRule(Rule):
 
     form: ClassVar[str] = "support-vector"
     shared: ClassVar[str] = (
-        "exp(-gamma r^2 / 2) of the distance r to the nearest point of its cluster, over that of "
-        "all clusters"
+        "exp(-gamma r^2 / 2) divided by its sum over all clusters, r the distance to a cluster's "
+        "nearest point"
     )
     meanings: ClassVar[Mapping[str, str]] = {
         "label": CLUSTER_MEANING,

@@ -90,8 +90,8 @@ class LevelRule(Scored, Rule):
 
     form: ClassVar[str] = "level-tree"
     shared: ClassVar[str] = (
-        "the kernel sum of its cluster's support vectors, to a power that follows from how wide "
-        "the kernel is beside the clusters, over that of all clusters"
+        "a power of the kernel sum of a cluster's support vectors, divided by its sum over all "
+        "clusters; the wider the kernel relative to the clusters, the higher the power"
     )
     meanings: ClassVar[Mapping[str, str]] = {
         "label": CLUSTER_MEANING,

@@ -125,8 +125,8 @@ def connect(
         because = "the table has less than 64 MiB (--set cluster.workers=N starts N workers)"
     if workers and multiprocessing.current_process().daemon:
         because = (
-            "the process that called is daemonic, as those of Celery and multiprocessing.Pool are, "
-            "and may start no others"
+            "the calling process is daemonic, as in Celery and multiprocessing.Pool, and can't "
+            "start others"
         )
         workers = 0
     with ExitStack() as stack:
@@ -465,8 +465,8 @@ def _check_trust(address: str, require_tls: bool, progress: Progress) -> None:
             return
     progress.event(
         "scheduler without TLS",
-        about=f"scheduler {address} is on another host and not reached through TLS: whoever reaches"
-        " it, or reads the network, can run code as its user and as this one",
+        about=f"scheduler {address} is on another host and not reached through TLS: anyone who can"
+        " reach it, or read the network, can run code as its user and as you",
     )
 
 

@@ -114,8 +114,8 @@ def _why(error: BaseException) -> str:
     what = f"{type(error).__name__}: {error}"
     if type(error).__name__ == "KilledWorker":
         what += (
-            " This is what happens when memory does not suffice: raise the workers' memory limit,"
-            " or lower cluster.partition_rows or cluster.block_rows"
+            " The usual cause is too little memory: raise the workers' memory limit, or lower"
+            "  cluster.partition_rows or cluster.block_rows"
         )
     return what
 
@@ -186,8 +186,8 @@ def _on_worker(
     unseen = unseen_path(run_dir) if compares_paths else ""
     if unseen:
         error = TemporaryError(
-            f"worker {address} does not see {unseen}, which is there for the driver: make it "
-            "visible to all workers at the same path, and start again; what was done is kept"
+            f"worker {address} can't see {unseen}, which the driver can: make it visible to all "
+            "workers at the same path, and start again; finished work is kept"
         )
         return [TaskOutcome(numbers[0], error=error, worker=address)], 0.0
     found = [

@@ -70,8 +70,8 @@ def thousands_error(file: Location, name: str, values: pa.Array) -> DataError:
     row = pc.index(matches(values, "[.]"), True).as_py()
     return DataError(
         f"{file.shown}, line {line_of(file, row)}: column {name!r}: {values[row].as_py()!r} beside "
-        f"{plain!r} looks like a number with a point for thousands; write it without; or, if it is "
-        "a decimal, give all numbers three digits behind the point; or leave the column out of "
+        f"{plain!r} looks like a number with a point for thousands; leave the point out; or, if it "
+        "is a decimal, give all numbers three digits behind the point; or leave the column out of "
         "input.columns"
     )
 
@@ -179,8 +179,8 @@ def line_encoding_error(file: Location, text: bytes, line: int) -> DataError:
     """Return the error for a text that is not UTF-8, with its likely encoding."""
     if ZEROS in text:
         return DataError(
-            f"{file.shown}, line {line} holds bytes that are zero, where space was reserved and "
-            "nothing was written; is the file whole? If so, take them out"
+            f"{file.shown}, line {line} has zero bytes, as in space that was reserved and not "
+            "written; if the file is complete, take them out"
         )
     return DataError(
         f"{file.shown}, line {line} is not UTF-8, but looks like {encoding_of(text) or 'LATIN1'}; "

@@ -107,14 +107,14 @@ def head_of(file: Location) -> Head:
                 unpacking = zlib.decompressobj(31)
                 text = unpacking.decompress(raw, HEAD_BYTES)
                 if not (text or unpacking.eof):
-                    raise DataError(f"can't read {file.shown}: the packed file was cut")
+                    raise DataError(f"can't read {file.shown}: the compressed file is truncated")
         except zlib.error as error:
             raise DataError(f"can't read {file.shown}: {error}") from None
     other = next((what for mark, what in _OTHERS.items() if raw.startswith(mark)), None)
     if other is not None:
         raise DataError(
-            f"{file.shown} is {other}, by its first bytes, and is named like CSV; name it as what "
-            "it is, or unpack it and write it as CSV"
+            f"{file.shown} is named like CSV, but begins like {other}; rename it, or unpack it and "
+            "write it as CSV"
         )
     excel = _EXCEL.match(text)
     if excel is not None:

@@ -145,7 +145,7 @@ def test_an_empty_boundary_is_widened_and_noted():
     engine = fitted(X, **given)
     assert engine.epsilon > 1e-12
     assert len(engine.boundary.X) >= 50
-    found = r"epsilon was widened from 1e-12 to 0\.\d+: 0 of the 1500 rows looked at lie within"
+    found = r"epsilon was widened from 1e-12 to 0\.\d+: 0 of the 1500 tested rows lie within"
     with pytest.warns(UserWarning, match=found):
         model = SupportVectorClustering(**given, random_state=0).fit(X)
     assert (model.epsilon_, model.n_boundary_) == (engine.epsilon, engine.boundary.n_rows)

@@ -157,7 +157,7 @@ def kills_its_worker(run_dir: str, number: int) -> int:
 
 
 def test_a_killed_worker_hints_at_memory(tmp_path):
-    message = "label: partition 7 failed twice: KilledWorker: .* memory does not suffice: raise the"
+    message = "label: partition 7 failed twice: KilledWorker: .* too little memory: raise the"
     with pytest.raises(PartitionFailedError, match=message):
         run(None, kills_its_worker, tmp_path, [7])
 
@@ -356,7 +356,7 @@ def test_a_worker_that_does_not_see_the_input_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(fanout, "RunDirectory", lambda run_dir: run)
     [outcome], _ = fanout._on_worker(None, str(tmp_path), [3], None, True)
     assert isinstance(outcome.error, TemporaryError)
-    assert "tcp://w:1 does not see" in str(outcome.error)
+    assert "tcp://w:1 can't see" in str(outcome.error)
     assert str(tmp_path / "t.parquet") in str(outcome.error)
     run.is_planned = False
     [outcome], _ = fanout._on_worker(None, str(tmp_path), [3], None, True)

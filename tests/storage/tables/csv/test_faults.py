@@ -230,8 +230,8 @@ def test_a_decimal_comma_is_no_separator(tmp_path):
     [
         ("x,y\n1,2,\n3,4,\n", "line 2: expected 2 fields, as in the header, found 3, the last"),
         ("Report of May\n\nx,y\n1,2\n3,4\n", "line 1: expected a header with 2 names"),
-        ("x,y\n1,2\n3,4\n" + "\0" * 4096, "line 4 holds bytes that are zero"),
-        ("x,y\n1,2\n3" + "\0" * 99 + ",4\n", "line 3 holds bytes that are zero"),
+        ("x,y\n1,2\n3,4\n" + "\0" * 4096, "line 4 has zero bytes"),
+        ("x,y\n1,2\n3" + "\0" * 99 + ",4\n", "line 3 has zero bytes"),
     ],
 )
 def test_the_line_of_a_damaged_file_is_named(tmp_path, text, message):
