@@ -44,8 +44,8 @@ class Stopped(SystemExit):
 def stoppable(command: Callable[[], object]) -> None:
     """Call `command` in the main thread; the first signal of `CODES` ends it and the process.
 
-    Ignored signals, as by ``nohup``, stay ignored. Notes of the exception that passes
-    (`BaseException.add_note`) say how much work is kept.
+    Signals that were ignored before, as under ``nohup``, stay ignored. The final message has the
+    exception's notes (`BaseException.add_note`) on how much work is kept.
     """
     kept = ""
     try:

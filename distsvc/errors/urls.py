@@ -1,7 +1,7 @@
 """Parts of URLs, and the refusal of URLs that carry credentials.
 
-URLs are written to plans, manifests, pages, logs and messages, and sent to workers. So none may
-carry a user, a password or a query, which may be a signature.
+URLs are written to plans, manifests, pages, logs and messages, and sent to workers. A user, a
+password or a query (perhaps a signature) is therefore refused.
 """
 
 from __future__ import annotations

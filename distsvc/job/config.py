@@ -127,7 +127,7 @@ class InputConfig(_Section):
 
     @property
     def classes_key(self) -> str:
-        """The key of `classes` as the job file names it, which may be its old name."""
+        """The name of the key `classes` in the job file, which may be the old name."""
         return self._classes_key
 
     @property

@@ -372,7 +372,7 @@ and Lin (2020).
 """
 
 CLUSTER_KEYS = {"mixture": "n_components"}
-"""Estimator's name of the job key ``n_clusters``, by algorithm, where it differs."""
+"""Estimator parameter for the job key ``n_clusters``, by algorithm, if named otherwise."""
 
 NU_OF_JOBS = {"linear-one-class": 0.05, "linear-svdd": 0.05}
 """Default nu of jobs without nu and C; estimators have scikit-learn's 0.5."""

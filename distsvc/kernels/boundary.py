@@ -131,7 +131,7 @@ def merge_neighbours(P, arrived, radius):
 
 @inlined
 def sample_place(s, samples):
-    """Return the place in (0, 1) of sample s of a segment, the middle first, then outwards.
+    """Return the place in (0, 1) of a segment's sample s; places go from the middle outwards.
 
     A segment between two clusters leaves them in the middle, so that the search ends early.
     """

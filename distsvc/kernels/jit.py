@@ -176,7 +176,7 @@ def set_helpers(
 
 
 def is_missing(compiled: Any) -> bool:
-    """Return True if a kernel could be cached and is not."""
+    """Return True if a kernel can be cached and is not in the cache."""
     return isinstance(compiled._cache, _Cache) and compiled._cache.is_missing()
 
 
@@ -339,7 +339,7 @@ class _Cache(FunctionCache):
 
 
 def _free_link_copies(library: Any) -> None:
-    """Free the copies of inlined functions that numba keeps for linking; it can make new ones."""
+    """Free numba's copies of inlined functions, which numba makes again if needed."""
     for part in library._linking_libraries:
         part._shared_module = None
         _free_link_copies(part)

@@ -26,8 +26,10 @@ EXACT_SUM_ROWS = 2**20
 and their loops vectorise better than loops over int64."""
 
 APART = np.float32(1.001)
-"""Minimum ratio of two bounds of kernel sums for a decision without the sums. It is far above the
-rounding error of a sum."""
+"""Minimum ratio of bounds on two kernel sums to compare the sums without computing them.
+
+It is far above the rounding error of a sum.
+"""
 
 INFINITE = np.float32(np.inf).view(np.int32)
 

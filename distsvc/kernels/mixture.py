@@ -10,7 +10,7 @@ from distsvc.kernels.lanes import ROWS_AT_ONCE, weighted_rows
 LOG_TWO_PI = 1.8378770664093453
 
 NEGLIGIBLE = -120.0
-"""Log weight relative to the highest, below which a share counts as 0; it is 0 in float32."""
+"""Log weight, relative to the highest, below which a share is 0, as it is in float32."""
 
 NARROWEST = 0.05
 """Minimum standard deviation of a density of numbers, relative to the column's."""

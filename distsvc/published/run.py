@@ -38,7 +38,7 @@ from distsvc.storage.tables.sources import source_of
 class Run:
     """A published run.
 
-    It stays the run that was loaded, even if another one replaces it at its output. Files are
+    The object stays the loaded run, even if another run is published at the output. Files are
     compared with the manifest's sizes and checksums when they are first read.
 
     Attributes

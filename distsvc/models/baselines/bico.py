@@ -30,7 +30,7 @@ from distsvc.models.baselines.rules import Centres
 from distsvc.models.rows.sampling import BLOCK_ROWS, seed_of
 
 POINTS_A_CLUSTER = 200
-"""Default number of clustering features for each cluster, the authors' advice."""
+"""Default number of clustering features per cluster, as the authors advise."""
 
 
 class CoresetTree:

@@ -202,7 +202,7 @@ class Baseline(ClusterMixin, DescribesRows):
         self._hold(np.array(X, np.float64, order="C"), sure, far)
 
     def _rule(self) -> Rule:
-        """Return the rule of the fit, with the clusters' numbers of `labels_`."""
+        """Return the rule of the fit, which numbers clusters as in `labels_`."""
         raise NotImplementedError
 
 

@@ -35,7 +35,7 @@ def merged_centres(centres: np.ndarray, sizes: np.ndarray, k: int) -> np.ndarray
 
 
 def first_splits(children: np.ndarray, clusters: np.ndarray, k: int) -> np.ndarray:
-    """Return the group (m,) int64 of every cluster of a tree if it has only its first k - 1 splits.
+    """Return the group (m,) int64 of every cluster of a tree that keeps its first k - 1 splits.
 
     `children` (n_nodes, 2) are numbered in the order of splits. `clusters` (n_nodes,) are -1 in
     inner nodes.
@@ -54,7 +54,7 @@ def first_splits(children: np.ndarray, clusters: np.ndarray, k: int) -> np.ndarr
 def by_size(groups: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Return groups (m,) renumbered by the sizes (m,) of their members, 0 the largest, int32.
 
-    Among equal ones, the group with the first member comes first.
+    Of groups of equal size, the one with the first member comes first.
     """
     rows = np.bincount(groups, weights=sizes)
     first = np.full(len(rows), len(groups))

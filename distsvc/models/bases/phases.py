@@ -23,7 +23,7 @@ class Phases:
         self._began = perf_counter()
 
     def ended(self, phase: str) -> float:
-        """Print the phase and its duration if verbose; return the time."""
+        """Print the phase and its duration if verbose; return the present time."""
         now = perf_counter()
         if self._told:
             print(f"[{self._name}] {phase}: {now - self._began:.1f} s", flush=True)

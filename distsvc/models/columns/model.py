@@ -309,8 +309,8 @@ class ColumnModel:
 
         `nominal` (d,) bool marks columns that hold codes of categories. `given` are kinds and
         scales from the job file. `before` is the model of the previous run: a column keeps its
-        model, as long as this describes it, and its random numbers. `rows` (m,) int64 are the
-        numbers of the rows in the table; None counts them.
+        random numbers, and its model if that still describes the rows. `rows` (m,) int64 are the
+        row numbers in the table, by default from 0.
         """
         rows = np.arange(len(pilot)) if rows is None else rows
         stored = np.ascontiguousarray(pilot.T)
@@ -377,7 +377,7 @@ class ColumnModel:
         return ColumnModel(columns, np.array(salts, np.uint64))
 
     def stored(self, X: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the numbers of stored rows X (n, d) with row numbers (n,) as stored.
+        """Return draws and stored values of the numbers in rows X (n, d) with row numbers (n,).
 
         Returns the draws (n, p) whose mapped values `prepared` has, the stored values (n, p), and
         the log slopes (n, p) of the draws (`NumberMap.stored`), NaN where a number is missing.

@@ -278,9 +278,9 @@ class TreeEngine:
         """Return cuts on which the restarts agree, and their Rand indices (m, m) on the pilot.
 
         If the mean index of `cuts` is below `LEAST_AGREEMENT`, the number of clusters is lowered
-        until it is not. If no number has the minimum index, `cuts` are returned. So they are if
+        until it is not. `cuts` are returned if no number has the minimum index, or if
         restarts share `MIN_SHARED_INFORMATION`: many small clusters lower the index more than the
-        information, and fewer clusters would lose it.
+        shared information, which fewer clusters would lose.
         """
         labels = [cut.labels_of(self.pilot) for cut in cuts]
         alike = rand_indices(labels)

@@ -19,7 +19,7 @@ DECISION_AXIS = "decision value; negative is outside"
 
 @dataclass(frozen=True)
 class LinearRule(Rule):
-    """A decision on dense rows, with one cluster.
+    """Base of the rules for one cluster of dense rows.
 
     `weights` are w, or the centre of a ball. `offset` is rho, or -R^2 of a ball: rows with lower
     values are outside. `mean` is the mean of the prepared rows.

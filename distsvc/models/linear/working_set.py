@@ -27,7 +27,7 @@ from distsvc.models.linear.coordinate_descent import (
 
 
 def working_rows(n_features: int) -> int:
-    """Return the maximum number of candidates of each kind: 8 MiB of rows, or 100."""
+    """Return the maximum number of candidates of each kind: 8 MiB of rows, at least 100."""
     return max(100, 2**20 // n_features)
 
 

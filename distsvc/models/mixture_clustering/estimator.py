@@ -135,7 +135,7 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
     def bic(self, X: Any) -> float:
         """Return the Bayesian information criterion of the mixture on rows: lower is better.
 
-        Compare only fits of the same rows: each fit maps columns by what it learned of them.
+        Compare only fits of the same rows, because each fit has its own maps of columns.
 
         Parameters
         ----------

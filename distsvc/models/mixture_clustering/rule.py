@@ -70,7 +70,7 @@ def _depth(share: float, p: int) -> float:
 
 @dataclass(frozen=True)
 class ComponentRule(Rule):
-    """The component with the highest posterior probability; scores are by the mixture's density.
+    """Rule that labels a row by its most probable component, and scores it by the density.
 
     `numbers` (p,) are the prepared columns of numbers. A number is missing if it is NaN, or if its
     column in `absent` is not 0. `levels` (q,) are the columns of categories with `n_levels` (q,)

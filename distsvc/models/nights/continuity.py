@@ -1,4 +1,4 @@
-"""Clusters of one model that continue clusters of an earlier one.
+"""Continuity: the clusters of a model that continue clusters of an earlier model.
 
 The same rows are labelled by both models. Clusters are matched one to one to maximise the sum of
 their Jaccard indices (Kuhn 1955, by `scipy.optimize.linear_sum_assignment`); pairs below a limit

@@ -1,4 +1,4 @@
-"""Drift of a table from the table that a model learned from.
+"""Drift: how a table differs from the table that a model learned from.
 
 A model stores, for every column, the rows of its table between nine edges, the deciles of its
 pilot. Counts are exact over all rows and merge in any order. Rows of another table are counted

@@ -14,7 +14,7 @@ MAX_OUTLIER_ROWS = 8
 """Maximum number of rows that are ignored in learning."""
 
 MIN_OUTLIER_RANGES = 3.0
-"""Minimum distance of ignored rows from the others, in ranges of the others."""
+"""Minimum distance of an ignored row from all other rows, in ranges of those rows."""
 
 FARTHER = 10.0
 """Minimum ratio of the last ignored row's distance to the next one.

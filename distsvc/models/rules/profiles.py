@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 BINS = 256
-"""Number of equally frequent bins of a column, whose borders are the ends of ranges."""
+"""Number of equally frequent bins of a column; ranges end at borders of bins."""
 
 IN_PROFILE = 5
 """Maximum number of columns in a profile."""

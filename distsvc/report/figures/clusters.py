@@ -203,7 +203,7 @@ def _frame(axes: Axes, x: NDArray[np.float64], y: NDArray[np.float64], kind: str
 
 
 class Badge(NamedTuple):
-    """Places of a cluster's number and of its row, in points from the corner of the axes."""
+    """Positions of a cluster's number and of its row, in points from the corner of the axes."""
 
     label: int
     at: tuple[float, float]

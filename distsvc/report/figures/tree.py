@@ -72,7 +72,7 @@ SPLIT_TREE = TreeLayout()
 
 
 class DrawnNode(NamedTuple):
-    """The level of a node, and the range of leaves below it, counted from the left."""
+    """A node's level, and the range of its leaves, counted from the left."""
 
     node: TreeNode
     level: int

@@ -46,7 +46,7 @@ def best_guess(report: Report) -> str:
 
 
 def good_numbers(report: Report) -> list[int]:
-    """Return the numbers of clusters of all good divisions if each has 10 or more, else nothing.
+    """Return the numbers of clusters of all good divisions; [] unless all have 10 or more.
 
     A division is good if its `standing`, relative to the winner's, is at least 0.8.
     """

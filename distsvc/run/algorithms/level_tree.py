@@ -234,7 +234,7 @@ def tree_result(tree: LevelTree, ensemble: Ensemble, sums: np.ndarray) -> Result
 
 
 def trees_of(results: Sequence[Result]) -> tuple[list[LevelTree], list[np.ndarray]]:
-    """Return the untested trees of models, and the sums (4, b) that test their splits."""
+    """Return the untested trees of models, and for each tree the sums (4, b) for its tests."""
     sums = [one.arrays.pop(SUMS) for one in results]
     return [LevelTree(gamma=one.facts["gamma"], **one.arrays) for one in results], sums
 
@@ -284,7 +284,7 @@ def _models(found: LevelSets) -> list[LevelModel]:
 
 
 def _tree(found: LevelSets, numbers: np.ndarray) -> LevelTreePart:
-    """Return the branches, the root first: all kept ones, and the most significant others."""
+    """Return the branches, the root first: all kept branches, then the most significant others."""
     tree, kept = found.tree, found.answer.kept
     order = np.lexsort((-tree.z, ~kept))
     listed = order[: max(PAGE_LIMITS.branches, int(kept.sum()))]

@@ -253,7 +253,7 @@ class Reasons(OptionalColumns):
         return {"reasons": ReasonsPart(leading=leading, farthest=farthest, counted=counted)}
 
     def _pieces(self, places: np.ndarray) -> Iterator[np.ndarray]:
-        """Yield pieces of rows that need little memory."""
+        """Yield positions (m,) of rows in pieces of about `piece_bytes`."""
         step = max(1, self.piece_bytes // (8 * self.width))
         for first in range(0, len(places), step):
             yield places[first : first + step]

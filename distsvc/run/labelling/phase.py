@@ -155,7 +155,7 @@ class Tallies(NamedTuple):
 
     @property
     def each(self) -> list[Tally]:
-        """All counts that this table has; optional columns come first."""
+        """All counts that apply to this table; optional columns come first."""
         others = self.counts, self.contents, self.ids, self.row_ids
         return [*self.optional, *(one for one in others if one is not None)]
 

@@ -232,7 +232,7 @@ def explained_ranks(x: np.ndarray, labels: np.ndarray) -> float:
 
 
 def _beyond_chance(share: float, n: int, k: int) -> float:
-    """Adjust for chance a share explained by k clusters of n rows; from 0 to 1."""
+    """Return a share explained by k clusters of n rows, adjusted for chance, from 0 to 1."""
     if n <= k:
         return 0.0
     return round(min(1.0, max(0.0, 1.0 - (1.0 - share) * (n - 1) / (n - k))), 4)

@@ -258,7 +258,7 @@ def _components(X: np.ndarray, inside: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _beyond(x: np.ndarray, y: np.ndarray, outside: np.ndarray) -> np.ndarray:
-    """Return a mask of outliers so far out that all other rows would shrink to a spot."""
+    """Return a mask of outliers that are too far out to be drawn with all other rows."""
     far = np.zeros(len(x), bool)
     if outside.all():
         return far

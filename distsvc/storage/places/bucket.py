@@ -35,9 +35,9 @@ REMOVED_RECORD = b"{}\n"
 class Bucket:
     """A prefix of a bucket, with the methods of `distsvc.storage.places.folder.Folder`.
 
-    Files that must not be lost change on a condition. So a holder has no folder of its own, and its
-    lease is compared before each other change. There is no lock. `JobFileError` if the URL carries
-    credentials or names no bucket, or obstore is not installed.
+    Changes of files that must not be lost are conditional requests. So a lease holder has no folder
+    of its own, and its lease is checked before any other change. There is no lock. `JobFileError`
+    if the URL carries credentials or names no bucket, or obstore is not installed.
     """
 
     def __init__(self, url: str, fence: Fence = NO_FENCE):

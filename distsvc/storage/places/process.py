@@ -36,7 +36,7 @@ def who() -> dict[str, JsonValue]:
 
 
 def started(process: int | None) -> str | None:
-    """Return when a process of this machine began; None if it does not exist or has ended."""
+    """Return the start time of a process of this machine; None if it does not run."""
     if process is None:
         return None
     try:

@@ -60,7 +60,7 @@ _LOCAL = ("file", "local", "memory")
 def connection(url: str, s3: Mapping[str, object] = MappingProxyType({})) -> Options:
     """Return fsspec's options for a URL by protocol, with `s3` as more options for S3.
 
-    Limits in the user's configuration of fsspec override ours. `JobFileError` for a protocol that
+    Limits in the user's fsspec configuration take precedence. `JobFileError` for a protocol that
     is not tested.
     """
     protocol = url.partition("://")[0]

@@ -158,8 +158,8 @@ class PartWriter:
 def _repetitive(schema: pa.Schema) -> list[str]:
     """Return the paths of Parquet columns whose values repeat, for a dictionary.
 
-    Integers and floats are the first column's ids; floats are scores and shares. A dictionary of
-    those would be filled and then given up.
+    Integers and floats are the first column's ids; floats are scores and shares. For these, the
+    writer would fill a dictionary and then drop it.
     """
     paths = []
     for field in schema:

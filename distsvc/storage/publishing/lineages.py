@@ -164,7 +164,7 @@ def earlier_runs(manifest: Manifest, most: int) -> Iterator[tuple[Store, Manifes
 def later_runs(address: str, manifest: Manifest) -> list[tuple[str, LineageRun]]:
     """Return the published successors of a run, of all generations, by date, with their addresses.
 
-    There are none if the record can't be read.
+    The list is empty if the record can't be read.
     """
     if manifest.lineage is None:
         return []

@@ -32,7 +32,7 @@ def label_parts(
 ) -> Iterator[pa.Table]:
     """Yield published columns of a run's rows, file by file, in the order of its table.
 
-    `local` may also be a store; else parameters and errors are those of `read_labels`.
+    `local` may also be a store. Other parameters, and errors, are as in `read_labels`.
     """
     files = {one.file: one for one in label_files(manifest)}
     place = local if callable(local) else lambda name: checked(local, files[name])

@@ -59,7 +59,7 @@ def is_named_like_code(name: str) -> bool:
 
 
 def code_reason(name: str, values: np.ndarray) -> str | None:
-    """Return why a column with values (n,) is no feature; None if it may be one."""
+    """Return the reason why a column of values (n,) is no feature; None if it may be one."""
     if len(values) < MIN_ROWS_TO_DROP or values.min() == values.max() or not _whole(values):
         return None
     kinds = (

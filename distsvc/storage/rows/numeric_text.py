@@ -171,7 +171,7 @@ class TextStats:
 
     @property
     def are_spelled(self) -> bool:
-        """Whether most values are numbers, and some in another spelling."""
+        """Whether most values are numbers, some of them in another spelling."""
         spelled = self.spelled.total()
         return spelled > 0 and 2 * (self.numbers + spelled) >= self._expected
 

@@ -20,7 +20,7 @@ _TAG_KEYS = (
 
 
 class Version(NamedTuple):
-    """The version of a file, as far as the file system knows it.
+    """The version of a file, from the metadata that its file system has.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Version(NamedTuple):
     chunks: int = 0
 
     def differs(self, other: Version) -> bool:
-        """Return True if two versions differ in something that is known of both."""
+        """Return True if two versions differ in a property that both have."""
         sizes = None not in (self.size, other.size) and self.size != other.size
         same_mark = self.tag.partition(" ")[0] == other.tag.partition(" ")[0]
         return sizes or (same_mark and self.tag != other.tag) or self.changed != other.changed
@@ -83,7 +83,7 @@ def version_of(place: Location, info: Info | None = None) -> Version:
 
 
 def combined_version(versions: Iterable[tuple[str, Version]], chunks: int = 0) -> Version:
-    """Return one version for many files, which differs if any of them does."""
+    """Return one version for many files; it changes if any file changes."""
     found = sorted(versions)
     digest = hashlib.sha256(json.dumps([(n, v.size, v.tag) for n, v in found]).encode())
     size = sum(version.size or 0 for _, version in found)

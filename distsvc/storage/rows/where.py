@@ -86,7 +86,7 @@ class Condition:
 
 
 def parse_where(text: str) -> Condition:
-    """Return the condition of a text; `JobFileError` says where a text is not in the language."""
+    """Return the condition of a text; `JobFileError` names the place of a syntax error."""
     if len(text) > 200_000:
         raise JobFileError(f"input.where: expected at most 200000 characters, found {len(text)}")
     parser = _Parser(text)
@@ -118,13 +118,13 @@ class _Parser:
         self.tokens.append(_Token("end", "", len(text)))
 
     def skip(self, kind: str) -> bool:
-        """Return True if the next token is of a kind, and go past it if so."""
+        """Skip the next token if it is of a kind; return True if it was."""
         found = self.tokens[self.next].kind == kind
         self.next += found
         return found
 
     def take(self, expected: str, *kinds: str) -> _Token:
-        """Return the next token and go past it; `JobFileError` if it is of no expected kind."""
+        """Consume and return the next token; `JobFileError` unless its kind is expected."""
         token = self.tokens[self.next]
         if token.kind not in kinds:
             found = "the end" if token.kind == "end" else repr(token.word)

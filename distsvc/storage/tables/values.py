@@ -213,9 +213,9 @@ def code_columns(table: Table) -> dict[str, str]:
 
 
 def texts_of_numbers(table: Table, names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Return the columns of text that hold only numbers, and the reason why others nearly do.
+    """Return the text columns of numbers only, and reasons against columns of mostly numbers.
 
-    A column whose sample is constant is in neither.
+    A column with a constant sample is in neither result.
     """
     words: dict[str, set[str]] = {name: set() for name in names}
     mixed: dict[str, str] = {}

@@ -424,7 +424,7 @@ def _extents(place: Location, arrays: list[Array]) -> tuple[int, ...]:
 
 
 def _no_data(name: str, array: Any) -> str:
-    """Return the reason why an array is no feature by default, as of a coordinate; or ""."""
+    """Return the reason why an array, such as a coordinate, is no feature by default; or ""."""
     if getattr(array, "ndim", None) == 0:
         return "a single value"
     known = getattr(getattr(array, "metadata", None), "dimension_names", None)
@@ -434,7 +434,7 @@ def _no_data(name: str, array: Any) -> str:
 
 
 def _packed_by(array: Array) -> str:
-    """Return the attribute by which stored numbers differ from the values, or ""."""
+    """Return the attribute that marks the stored numbers as packed, or ""."""
     if array.dtype.kind not in "iuf":
         return ""
     attributes = dict(array.attrs)

@@ -30,7 +30,7 @@ SOFTENED = 0.5
 
 @dataclass(frozen=True)
 class BoundaryRule(Rule):
-    """The cluster of the nearest point; most points are near the boundary of the domain of novelty.
+    """Rule that labels a row by its nearest point, often near the boundary of the domain.
 
     `cluster` are the clusters of the `points`. The score of a row is f(x) = sum_j a_j K(s_j, x) - 1
     with the support vectors S, feature by feature.

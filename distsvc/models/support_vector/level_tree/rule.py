@@ -71,7 +71,7 @@ class Scored:
 
 @dataclass(frozen=True)
 class LevelRule(Scored, Rule):
-    """Cluster whose support vectors have the largest weighted kernel sum at a row.
+    """Rule that labels a row by the cluster with the largest weighted kernel sum.
 
     Attributes
     ----------

@@ -200,7 +200,7 @@ def _on_worker(
 
 
 def unseen_path(run_dir: str) -> str:
-    """Return a local path of a run that this process does not see, or an empty text."""
+    """Return a local path of a run that this process can't see, or an empty text."""
     run = RunDirectory(run_dir)
     if "://" in run.address:
         return ""
