@@ -153,7 +153,7 @@ class Input(ABC):
         """Return the columns."""
 
     def opened(self) -> Self:
-        """Prepare for `blocks`, and return itself; `UnusableRowsError` if X holds no numbers."""
+        """Prepare for `blocks`; return this reader. `UnusableRowsError` if X holds no numbers."""
         self.header, kinds, self.names = self.columns()
         self.n_features = int(self.header.shape[1])
         common = np.result_type(*kinds)
@@ -161,7 +161,7 @@ class Input(ABC):
         return self
 
     def watched(self) -> Ends:
-        """Return the extremes of columns of large integers, which the next pass computes."""
+        """Return the `Ends` that the next pass fills with the extremes of large integers."""
         self.ends = Ends()
         return self.ends
 

@@ -382,21 +382,21 @@ Given = Mapping[str, Any]
 
 
 def nu_or_c(given: Given) -> None:
-    """Raise ParameterError if both forms of the trade-off are given."""
+    """Raise ParameterError if both nu and C are given."""
     nu, C = given["nu"], given["C"]
     if nu is not None and C is not None:
         raise ParameterError(f"give nu or C, not both (found nu = {nu!r} and C = {C!r})")
 
 
 def one_width(given: Given) -> None:
-    """Raise ParameterError for both forms of the trade-off, or for several kernel widths."""
+    """Raise ParameterError if both nu and C, or several values of gamma, are given."""
     nu_or_c(given)
     if is_several(given["gamma"]):
         raise ParameterError(f"gamma must be one number or 'auto', found {given['gamma']!r}")
 
 
 def needs_level_tree(given: Given) -> bool:
-    """Return True if a parameter names the level tree, or is for level trees only."""
+    """Return True if a parameter asks for the level tree, or applies to level trees only."""
     named = given["labelling"] == "level-tree"
     return named or given["n_clusters"] is not None or is_several(given["gamma"])
 

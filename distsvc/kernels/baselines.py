@@ -32,7 +32,7 @@ def _squared_distance(a, b, limit):
 
 @inlined
 def _nearest(x, head, references, sibling):
-    """Return the slot of a list with the reference nearest to x, or -1, and its distance."""
+    """Return the slot, in a list, whose reference is nearest to x, or -1; and the distance."""
     best, nearest = np.inf, -1
     j = head
     while j >= 0:
@@ -45,7 +45,7 @@ def _nearest(x, head, references, sibling):
 
 @inlined
 def _growth(weight, mean, other, other_mean):
-    """Return the increase of the sum of squares by merging two weighted means."""
+    """Return the increase of the sum of squares if two weighted means are merged."""
     return weight * other / (weight + other) * _squared_distance(mean, other_mean, np.inf)
 
 
@@ -68,8 +68,9 @@ def insert_rows(
 ):
     """Add the rows of X (n, d) float64 from `first` on; return the first row without a free slot.
 
-    From the root down: if no reference is near enough, a row becomes a new child. It joins the
-    nearest child if its sum of squares stays within the threshold, else it goes to its children.
+    A row starts at the root. If no child's reference is near enough, the row becomes a new child.
+    Otherwise it joins the nearest child if that child's sum of squares stays within the threshold,
+    or goes down to the children of that child.
     """
     n, d = X.shape
     for i in range(first, n):
@@ -151,7 +152,10 @@ def rebuild(threshold, references, means, weights, sums, child, sibling, free, n
 
 @inlined
 def _learn_row(x, mean, leading, count, amnesia):
-    """Update a leaf's mean and leading (d,) with its count-th row; return the row's projection."""
+    """Update a leaf's mean and direction `leading` (d,) by its row number `count`, x (d,).
+
+    Returns the projection of x on the direction.
+    """
     d = x.shape[0]
     inner, squared = 0.0, 0.0
     for k in range(d):

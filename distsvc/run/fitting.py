@@ -261,7 +261,7 @@ def standard_or_unit(standard: Scaling, survey: Survey, seed: int) -> tuple[Scal
 
 
 def _medians(sums: ColumnSums, survey: Survey, together: Sequence[slice]) -> np.ndarray:
-    """Return the pilot's medians (d,), and means of columns without values there.
+    """Return the pilot's medians (d,), and the table's means for columns without pilot values.
 
     In a one-hot column, the median is 1 only if more than half of the rows have its level.
     """

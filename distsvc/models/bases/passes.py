@@ -212,7 +212,7 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
 
     @property
     def _whole(self) -> bool:
-        """Whether a frame in memory is fitted as an array."""
+        """Whether `fit` reads a frame in memory as one array, not in blocks."""
         return False
 
     @abstractmethod
@@ -482,7 +482,7 @@ class Passes:
             raise _changed(f"had {self.n_rows} rows at the first reading and {n_rows} at another")
 
     def values(self, *columns: OfRows) -> list[LazyValues]:
-        """Return values (n,) of all rows by column, as lazy as the rows; errors as in `again`."""
+        """Return the values (n,) of functions of rows, lazy for lazy rows; errors as in `again`."""
         if self.source.lazy:
             return [self.source.map(of_rows) for of_rows in columns]
         found, done = [np.empty(self.n_rows, of.answer.dtype) for of in columns], 0
@@ -493,7 +493,7 @@ class Passes:
         return found
 
     def prepared(self, values: Values) -> np.ndarray:
-        """Return all prepared rows (n, D) float32 for a rule; errors as in `again`."""
+        """Return all rows, prepared for a rule, (n, D) float32; errors as in `again`."""
         Z, done = np.empty((self.n_rows, len(values.centre)), np.float32), 0
         for block, _ in self.again():
             Z[done : done + len(block)] = values.prepared(block)

@@ -96,7 +96,7 @@ def _number(column: NumberColumn, given: GivenColumn) -> ColumnDescription:
 
 
 def _rounding(of: NumberMap) -> str:
-    """Return "rounded to" the step if all values are its multiples, else the commonest gap."""
+    """Return words for the step if all values are multiples of it, else for the commonest gap."""
     step = f"{of.step:.6g}"
     places = (of.values - of.low) / float(step) if of.step else of.values
     if (np.abs(places - places.round()) <= ON_GRID).all():

@@ -200,7 +200,7 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
         self._rows = self._held.rows if self._held is not None else None
 
     def _settle(self) -> None:
-        """Check that the mixture is fitted; after `partial_fit` there are no labels."""
+        """Check that a mixture is fitted, by `fit` or `partial_fit`."""
         check_is_fitted(self, "weights_")
 
     def _learn(

@@ -198,7 +198,7 @@ def _best_pairs(indices: np.ndarray) -> dict[int, int]:
 
 
 def rows_in_ranges(low: np.ndarray, high: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return a mask (n, k) bool: rows (n, d) that lie in ranges `low` to `high` (k, d)."""
+    """Return a mask (n, k) bool of rows (n, d) inside the ranges from `low` to `high` (k, d)."""
     return np.array([((low <= row) & (row <= high)).all(axis=1) for row in rows])
 
 

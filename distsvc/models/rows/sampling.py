@@ -19,10 +19,10 @@ from distsvc.job.parameters import RANDOM_STATE
 from distsvc.kernels.texts import hash_texts
 
 SAMPLE_BYTES = 2**28
-"""Maximum size of a sample as float32 in bytes, unless the learner requires less."""
+"""Maximum bytes of a sample as float32, unless the learner sets a lower limit."""
 
 FEWEST_SAMPLED = 20_000
-"""Number of rows that a sample may have for any number of columns."""
+"""Minimum limit of a sample's rows, for any number of columns."""
 
 Ranges = list[tuple[int, int]]
 """Ranges of keys [low, high)."""

@@ -39,7 +39,7 @@ from distsvc.storage.tables.values import MANY_VALUES, TEXT_ID, ValueCounts
 MAX_WRITTEN_NAMES = 100
 
 _UNBROKEN = "\ue000"
-"""A blank at which a line must not be broken."""
+"""A placeholder for a blank where a line must not be wrapped."""
 
 _LABEL = re.compile(r"^(labels?|class(es)?|target|species|category|y)$", re.IGNORECASE)
 
@@ -147,7 +147,7 @@ def _preprocess(profile: TableProfile) -> list[str]:
 
 
 def _kinds(profile: TableProfile) -> list[str]:
-    """Return the kind of each feature as comments in the section that can change it."""
+    """Return the kind of each feature, as comments for the section `[columns]`."""
     lines = ["[columns]"]
     lines += _comment(
         "What each feature is, by these rows. To decide it, write a line such as: "

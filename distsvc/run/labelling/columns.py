@@ -176,9 +176,9 @@ class Reasons(OptionalColumns):
 
     keys = ("reasons",)
     n_farthest = 10
-    """Number of rows in the report."""
+    """Number of farthest rows in the report."""
     n_reported = 3
-    """Number of columns in the report for each of these rows."""
+    """Number of columns that the report names for each of the farthest rows."""
     n_sampled = 200
     """Number of pilot rows whose reasons are counted if all rows would take too long."""
     piece_bytes = 2**20

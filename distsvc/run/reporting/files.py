@@ -249,7 +249,7 @@ def make_report(
 
 
 def _doubts_of_missing(parts: ExplainedParts, ids: np.ndarray) -> list[str]:
-    """Return clauses on clusters of rows that mostly lack a value which most other rows have."""
+    """Return clauses on clusters whose rows mostly lack a value that most other rows have."""
     found = parts["columns"]
     sizes, doubts = np.array(found.size), []
     for column in found.columns:
@@ -324,7 +324,7 @@ def _indices(rows: PilotRows, counts: Counts) -> dict[str, IndexValue]:
 
 
 READERS = {"parquet": ("read_parquet", "**/*.parquet"), "csv": ("read_csv", "**/*.csv")}
-"""DuckDB function for each format of input, and the pattern of files in a folder."""
+"""DuckDB's function for each input format, and the pattern of the files in a folder."""
 
 
 def rows_part(run: RunDirectory, job: Job, counts: Counts, label: int) -> RowsPart:

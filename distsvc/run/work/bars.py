@@ -24,7 +24,7 @@ SHARES = {
     "report": (0.95, 0.99),
     "publish": (0.99, 1.0),
 }
-"""Start and end of phases as shares of the bar; all other phases share the range to 0.65."""
+"""Start and end of each phase on the bar; phases not listed share the range up to 0.65."""
 
 
 class AboveBar(logging.Handler):

@@ -248,7 +248,7 @@ PHASES = {
 """Titles of phases; other phases, such as ``pass-03``, are shown by their names."""
 
 VERBOSE_EVENTS = {"warning", "went on", "outer step"}
-"""Events left out of sentences without --verbose; JSON has all events."""
+"""Events that text output shows with --verbose only; JSON has all events."""
 
 
 class JsonLines(logging.Formatter):
@@ -343,7 +343,7 @@ def needs_verbose(event: str, fields: Fields) -> bool:
 
 
 def sentence(event: str, fields: Fields) -> str:
-    """Return the sentence of an event, or its name and fields if one of them is unknown."""
+    """Return the sentence of an event; without a sentence or a field of it, name and fields."""
     titled = {**fields, "phase": phase_title(str(fields.get("phase", "")))}
     words = SENTENCES.get(event)
     try:

@@ -133,7 +133,7 @@ class Location:
         return self.fs.open(self.path, "rb", cache_type=cache)
 
     def not_found(self) -> InputNotFoundError:
-        """Return the error that nothing exists here."""
+        """Return the error for a location where nothing exists."""
         return InputNotFoundError(f"{self.shown} does not exist")
 
     @contextmanager

@@ -86,7 +86,7 @@ def connection(url: str, s3: Mapping[str, object] = MappingProxyType({})) -> Opt
 
 
 def leave_retries_to_botocore(fs: AbstractFileSystem) -> AbstractFileSystem:
-    """Return a file system that leaves retries to botocore if it is S3's."""
+    """Return the file system; for S3, botocore is left to retry requests."""
     if hasattr(fs, "retries"):
         fs.retries = 1
     return fs

@@ -296,7 +296,7 @@ def without_sentinels(array: pa.Array, missing_values: Sequence[float]) -> pa.Ar
 
 
 def _exactly(missing_values: Sequence[float], kind: pa.DataType) -> pa.Array:
-    """Return the numbers that a type of integers or decimals can hold exactly."""
+    """Return those numbers that an integer or decimal type represents exactly."""
     found = []
     for value in missing_values:
         with suppress(pa.ArrowException, OverflowError, ValueError):

@@ -22,13 +22,13 @@ NO_NUMBER = pa.array(csv.ConvertOptions().null_values)
 """Texts for a missing number: the empty text, and words such as NA."""
 
 NUMBER_PATTERN = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
-"""Numbers that can be read."""
+"""Pattern of the numbers that can be read."""
 
 _NOT_FINITE = r"(?i)^[+-]?(inf|infinity|nan)$"
 """Infinity and NaN, which Arrow reads as numbers; they are rejected later."""
 
 _LEADING_ZERO = r"^[+-]?0\d"
-"""Beginning of a code such as 007, which is no number."""
+"""Pattern of the beginning of a code such as 007, which is not read as a number."""
 
 _SIGN, _BLANK = "[+\\-\u2212\u2013]?", "[\\s\u00a0\u202f]?"
 _CURRENCY = (
@@ -51,7 +51,7 @@ trailing sign.
 
 _GROUP, _SMALL = r"^[+-]?[1-9]\d{0,2}\.\d{3}$", r"^[+-]?(0|[1-9]\d{0,2})$"
 _WITH_UNIT = r"^[+-]?[\d.,]*\d\s?(?P<unit>[\p{L}°µ][^\s\d]*)$"
-"""A number and the word behind it."""
+"""Pattern of a number and the unit behind it."""
 
 _DATE = re.compile(r"\d{4}[-/.]\d{1,2}([-/.]\d{1,2}.*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}.*")
 """Dates and times that begin with a year or a day, and months."""
@@ -140,7 +140,7 @@ class TextStats:
     distinct: int = 0
 
     def add(self, values: pa.Array, start: int = 0) -> TextStats:
-        """Count values, beginning at row `start`, and return itself."""
+        """Count values, beginning at row `start`; return these counts."""
         words = pc.utf8_trim_whitespace(values)
         given = pc.and_not(pc.is_valid(words), pc.is_in(words, NO_NUMBER))
         number = pc.or_(matches(words, NUMBER_PATTERN), matches(words, _NOT_FINITE))
@@ -177,7 +177,7 @@ class TextStats:
 
     @property
     def _expected(self) -> int:
-        """Number of values that should be numbers: the most frequent word may mark missing ones."""
+        """Number of values that should be numbers, without the commonest word, a possible NA."""
         missing = max(self.words.values(), default=0) if self.distinct >= 20 else 0
         return self.given - missing
 

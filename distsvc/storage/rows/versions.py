@@ -47,7 +47,7 @@ class Version(NamedTuple):
         return sizes or (same_mark and self.tag != other.tag) or self.changed != other.changed
 
     def __str__(self) -> str:
-        """Return size, and time or tag."""
+        """Return the size, and the time or tag, in words."""
         if not self.changed:
             return f"{self.size} bytes" + (f" ({self.tag})" if self.tag else "")
         when = datetime.datetime.fromtimestamp(self.changed / 1e9)

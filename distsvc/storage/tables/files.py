@@ -73,8 +73,8 @@ class Files:
         n, more = len(self.passed), len(self.passed) - 100
         names = ", ".join(self.passed[:100]) + (f" and {more} more" if more > 0 else "")
         return [
-            f"{n} file{'' if n == 1 else 's'} of {self.location.shown} passed over: {names}; a "
-            "file is read if it is named like the others"
+            f"{n} file{'' if n == 1 else 's'} of {self.location.shown} not read: {names}; rename "
+            "a file like the others to read it"
         ]
 
     def named(self, suffixes: Sequence[str]) -> Files:
@@ -351,7 +351,7 @@ def _refused(location: Location, table: Location, kind: str) -> JobFileError:
         )
     what = f"is {kind}" if location.path == table.path else f"names files of {kind}, {shown}"
     return JobFileError(
-        f"input.path: {location.shown} {what}, and not all of its files may count; {hint}"
+        f"input.path: {location.shown} {what}, some of whose files may be out of date; {hint}"
     )
 
 

@@ -125,8 +125,8 @@ def _halved(points: np.ndarray, numbers: np.ndarray) -> Iterator[np.ndarray]:
 def halves(points: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the numbers of the lower and upper half of a cell's points, ascending.
 
-    It is cut at the median of the feature whose middle two thirds are widest. Outliers, which every
-    heavy tail has, do not decide the cut.
+    A cell is cut at the median of the feature whose middle two thirds are widest. Outliers,
+    which every heavy tail has, do not decide the cut.
     """
     ranked = np.sort(points[numbers], axis=0)
     n = numbers.size

@@ -125,7 +125,7 @@ class PrintedDescent:
         self.numbers, self.counts = self.numbers[others], self.counts[others]
 
     def run(self, max_iter: int, theta: float = -1.0, averaging: bool = False) -> None:
-        """Do steps until one is no longer than `theta`, or `max_iter` are done."""
+        """Do steps until a step is at most `theta` long, or `max_iter` steps are done."""
         while self.n_steps < max_iter:
             if self.step(averaging) <= theta:
                 return

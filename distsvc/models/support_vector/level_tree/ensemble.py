@@ -40,7 +40,7 @@ BUDGET = 200
 
 
 SUBSPACES = (2, 3, 4, 6, 8, 12, 16)
-"""Numbers of leading directions; each has its own group of models."""
+"""Numbers of leading directions; a group of models uses each number."""
 
 
 SIGNIFICANCE_ROWS = 100_000

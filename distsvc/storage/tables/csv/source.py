@@ -190,7 +190,7 @@ class _Files(NamedTuple):
     def _compared(self, names: Sequence[str]) -> list[str]:
         """Return the other columns with few values, by which clusters are compared, as text.
 
-        Any value can be read as text, so a fault in a column that is no feature stops no job.
+        Text accepts any value, so a fault in such a column can't stop a job.
         """
         found: list[str] = []
         for name in names:

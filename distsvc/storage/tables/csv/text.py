@@ -149,9 +149,10 @@ def _separator(text: bytes) -> str:
 
 
 def check_header(shown: str, names: list[str], used: Collection[str] | None) -> list[str]:
-    """Return the names in a header that are unique.
+    """Return the names of a header that occur once.
 
-    `DataError` for a line of values, and for a shared name in `used` (None: all).
+    `DataError` if the header is a line of values, or if a name in `used` (None: any name) occurs
+    twice.
     """
     numbers = [float(name) for name in names if re.match(NUMBER_PATTERN, name.strip())]
     rising = all(one < other for one, other in itertools.pairwise(numbers))

@@ -26,7 +26,7 @@ _FEATURES = {
     "typeWidening", "typeWidening-preview", "v2Checkpoint", "vacuumProtocolCheck", "variantType",
     "variantType-preview",
 }  # fmt: skip
-"""Reader features of tables that can be read."""
+"""Delta's reader features that are supported; a table with any other can't be read."""
 
 _MAPPED = "delta.columnMapping."
 _HTTP_STATUS = re.compile(r"status:? (\d{3})|\b(\d{3}) (?:Forbidden|Unauthorized|Not Found)")

@@ -98,9 +98,9 @@ class Snapshot(Files):
     by_catalog: bool = False
 
     def names_in_file(self, schema: pa.Schema, shown: str) -> dict[str, str]:
-        """Return a file's own name of each column that it has.
+        """Return the name in a file of each column of the table, for columns that the file has.
 
-        `DataError` if its columns have neither numbers nor names in the table's mapping.
+        `DataError` if the file's columns have neither numbers nor names in the table's mapping.
         """
         numbered = {
             int(one.metadata[FIELD_ID]): one.name
@@ -307,7 +307,7 @@ def _mask(deleted: np.ndarray | None, n_rows: int) -> np.ndarray | None:
         return None
     kept = np.ones(n_rows, bool)
     if len(deleted) and not 0 <= deleted[0] <= deleted[-1] < n_rows:
-        raise DataError(f"expected deleted rows below {n_rows}, found {deleted[-1]}")
+        raise DataError(f"expected row numbers of deleted rows below {n_rows}, found {deleted[-1]}")
     kept[deleted] = False
     return kept
 
