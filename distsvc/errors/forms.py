@@ -30,8 +30,8 @@ def parsed(
 ) -> Some:
     """Return the model of JSON that was read from the file `name`.
 
-    `DataError` names the file and the first wrong field: by the field's path without the steps in
-    `unnamed`, or by `whole` if the outermost value is wrong.
+    `DataError` names the file and the path of the first wrong field, without the steps in
+    `unnamed`. If the outermost value is wrong, it is called `whole`.
     """
     try:
         return form.model_validate(content)

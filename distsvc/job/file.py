@@ -291,7 +291,7 @@ def _dated(name: str, value: object, day: datetime.date) -> object:
 
 
 def _explain(error: ValidationError) -> list[str]:
-    """Return a sentence for each field with errors; a union has an error for each member."""
+    """Return a sentence for each wrong field, which may have several errors if it is a union."""
     items: dict[tuple[int | str, ...], list[ErrorDetails]] = {}
     for item in error.errors():
         place = item["loc"]

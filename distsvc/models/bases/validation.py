@@ -41,7 +41,7 @@ def check_rows(estimator: Any, X: TableLike, **options: Any) -> Any:
         raise TypeError(
             f"{type(estimator).__name__} needs all rows in memory here, found a "
             f"{type(X).__module__.partition('.')[0]} {type(X).__name__}: give a NumPy array of "
-            "them or of a sample, or run a job, which takes tables of any size"
+            "the rows or of a sample, or run a job, which takes tables of any size"
         )
     if sparse.issparse(X) and not options.get("accept_sparse"):
         raise TypeError(

@@ -216,7 +216,7 @@ class NumberMap:
         return bent(interpolated(scores, self.scores, self.targets))
 
     def stored(self, x: np.ndarray, uniforms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return draws (n,) from the cells of x (n,) as stored, with their log slopes (n,).
+        """Return draws (n,) of stored values from the cells of x (n,), and their log slopes (n,).
 
         `mapped_to` maps the same draws. A slope is the derivative of a draw with respect to its
         mapped value. A draw and its log slope are infinite if the draw, from an open cell, exceeds

@@ -26,9 +26,9 @@ MIN_CURVE = 10
 class GrowingTree:
     """A complete tree of hyperplanes that learns from a stream of rows.
 
-    The first five arrays are the state of `distsvc.kernels.hyperplane.learn`. Node k starts along
-    feature k mod d. The others are number, sum and sum of ||x||^2 of the rows that `count` has
-    added to every bottom node.
+    `means` to `visits` are the state of `distsvc.kernels.hyperplane.learn`; node k starts along
+    feature k mod d. `counts`, `sums` and `squares` are number, sum and sum of ||x||^2 of the rows
+    that `count` has added to every bottom node.
     """
 
     means: Annotated[np.ndarray, ArrayField("float32", "nodes d")]

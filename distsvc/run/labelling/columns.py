@@ -352,7 +352,7 @@ def optional_columns(
     output: OutputConfig,
     reported: bool = True,
 ) -> list[OptionalColumns]:
-    """Return the optional columns of an output; if `reported`, all, since the report needs them."""
+    """Return the optional columns of an output; `reported` includes all that the report needs."""
     given = output.optional()
     wanted = (of for of in OPTIONAL_COLUMNS if reported or any(given[key] for key in of.keys))
     return [of(labeller, preparation, features, output) for of in wanted]

@@ -209,7 +209,7 @@ def _new_columns(run: RunMetrics) -> Value:
 def _plain(
     before: str, value: Callable[[RunMetrics], float | None], after: str = ""
 ) -> Callable[[RunMetrics], Value]:
-    """Return the function of a value whose words are fixed."""
+    """Return a function that measures a value of a run, and adds fixed words to it."""
     return lambda run: (before, value(run), after)
 
 

@@ -141,7 +141,7 @@ class Manifest(Listed):
 
     @model_validator(mode="after")
     def _every_row_listed(self) -> Self:
-        """Refuse a list that lacks parts of the labels; Zarr's files have no rows of their own."""
+        """Refuse a list that lacks files of labels, by their rows; files of Zarr state no rows."""
         rows = [file.rows for file in self.files if file.rows is not None]
         if rows and sum(rows) != self.rows:
             raise ValueError(

@@ -131,8 +131,8 @@ def check_twins(found: Files) -> None:
         if packing.lower() in _PACKINGS and plain in found.infos:
             raise DataError(
                 f"{found.location.shown} holds {plain} and {name}, which seems to be the same "
-                f"packed: it would count twice; remove one, or name the others by a glob such as "
-                f"*.{plain.rpartition('.')[2]}"
+                f"file compressed and would count twice; remove one, or name the others by a glob "
+                f"such as *.{plain.rpartition('.')[2]}"
             )
 
 
