@@ -231,7 +231,7 @@ def mixture_proposals(
     first, n_fitted = rows.take(np.arange(m)), min(m, SEARCH_ROWS)
     fitted_rows = rows.take(np.arange(n_fitted))
     found = search(fitted_rows, latent[:n_fitted], n_clusters, n_jobs)
-    data = _population_rows(rows, scales, np.arange(m), n_jobs)
+    data = _population_rows(rows, scales, np.arange(n_fitted), n_jobs)
     uniforms = keyed_uniforms(row_numbers[:m], DRAWN)
 
     def proposal(
@@ -277,14 +277,15 @@ def _partitions(
     """Yield mixtures, clusters (K,) of their components, and posteriors (n, K) of components.
 
     First comes the best fit of each number of components. Then clusters of the best fit of all are
-    joined one after the other, as the first rows are drawn by `uniforms` (m,); `data` are the same
-    m rows.
+    joined one after the other, as the rows that mixtures were fitted to are drawn by `uniforms`.
+    These are the first rows, and `data`.
     """
     for fit in found.best_of_each[1:]:
         yield fit.mixture, np.arange(fit.mixture.n_components), fit.mixture.posterior(rows)
     mixture = found.best.mixture
     posterior = mixture.posterior(rows)
-    for cluster in joins(data, _drawn(posterior[: len(data)], uniforms), mixture.n_components):
+    drawn = _drawn(posterior[: len(data)], uniforms[: len(data)])
+    for cluster in joins(data, drawn, mixture.n_components):
         yield mixture, cluster, posterior
 
 
