@@ -25,13 +25,7 @@ import numpy as np
 from distsvc.models.automatic.previous import MixtureStart
 from distsvc.models.columns.model import keyed_uniforms
 from distsvc.models.mixture.density import MixtureRows, NormalMixture, Prior, Shape, fitted
-from distsvc.models.mixture.population import (
-    PopulationRows,
-    Quality,
-    ScaledNumbers,
-    joins,
-    quality_of,
-)
+from distsvc.models.mixture.population import PopulationRows, Quality, ScaledNumbers, quality_of
 from distsvc.models.mixture.search import MixtureSearch, search
 from distsvc.models.rows.agreement import SAME_ANSWER, expected_rand_index, rand_indices
 from distsvc.models.rows.min_cluster_size import least_mass
@@ -191,7 +185,6 @@ class ViewDecision:
 
 def mixture_proposals(
     rows: MixtureRows,
-    scales: Sequence[ScaledNumbers],
     latent: np.ndarray,
     row_numbers: np.ndarray,
     n_clusters: int | None,
@@ -202,16 +195,14 @@ def mixture_proposals(
     """Return the partitions that mixtures of the pilot's rows propose.
 
     Each number of components has a proposal, its best fit. The best fit of all has further ones:
-    its clusters are joined one after the other, by the BIC of populations. Partitions with small
-    clusters are left out; with `n_clusters` only if others are left. Without `n_clusters`,
-    partitions that halves of the rows do not find again are left out, too.
+    its most confused clusters are joined one after the other. Partitions with small clusters are
+    left out; with `n_clusters` only if others are left. Without `n_clusters`, partitions that
+    halves of the rows do not find again are left out, too.
 
     Parameters
     ----------
     rows : MixtureRows
         The pilot's n rows, draws.
-    scales : sequence of ScaledNumbers
-        Numbers of the same rows on each scale.
     latent : ndarray of shape (n, r), float
         The same rows as continuous variables, for starts by k-means.
     row_numbers : ndarray of shape (n,), int64
@@ -231,8 +222,7 @@ def mixture_proposals(
     first, n_fitted = rows.take(np.arange(m)), min(m, SEARCH_ROWS)
     fitted_rows = rows.take(np.arange(n_fitted))
     found = search(fitted_rows, latent[:n_fitted], n_clusters, n_jobs)
-    data = _population_rows(rows, scales, np.arange(n_fitted), n_jobs)
-    uniforms = keyed_uniforms(row_numbers[:m], DRAWN)
+    uniforms = keyed_uniforms(row_numbers[:m], DRAWN)[:, None]
 
     def proposal(
         mixture: NormalMixture,
@@ -240,14 +230,15 @@ def mixture_proposals(
         posterior: np.ndarray,
         before: NormalMixture | None = None,
     ) -> PartitionProposal:
+        drawn = (np.cumsum(posterior, axis=1) < uniforms).sum(axis=1)
         make = partial(_final_rule, rows, mixture, cluster, make_rule, before)
-        labels = _of_clusters(posterior, cluster).argmax(axis=1)
-        return PartitionProposal(MIXTURE, labels, cluster[_drawn(posterior, uniforms)], make)
+        drawn = np.minimum(drawn, posterior.shape[1] - 1)
+        return PartitionProposal(MIXTURE, posterior.argmax(axis=1), drawn, make)
 
     proposals = [
         proposal(mixture, cluster, posterior)
-        for mixture, cluster, posterior in _partitions(found, first, data, uniforms)
-        if n_clusters in (None, int(cluster.max()) + 1)
+        for mixture, cluster, posterior in _partitions(found, first)
+        if n_clusters in (None, posterior.shape[1])
     ]
     least = least_mass(m, 1)  # fewer rows are outliers and no cluster, as in level trees
     large = [each for each in proposals if np.bincount(each.labels).min() >= least]
@@ -255,56 +246,39 @@ def mixture_proposals(
     if n_clusters is None:
         shape = found.best.mixture.shape
         labels = [each.labels[:n_fitted] for each in proposals]
-        again = _agreement_of_halves(
-            labels, fitted_rows, scales, latent, row_numbers, shape, n_jobs
-        )
+        again = _agreement_of_halves(labels, fitted_rows, latent, row_numbers, shape, n_jobs)
         bound = min(SAME_ANSWER, again.max(initial=0.0))
         for each, found_again in zip(proposals, again.tolist(), strict=True):
             each.found_again = found_again
         proposals = [each for each in proposals if each.found_again >= bound]
         if start is not None and len(np.unique(start.cluster)) > 1:
-            start, mixture, posterior = _continued(start, first, shape, least)
-            proposals.append(proposal(mixture, start.cluster, posterior, start.mixture))
-    whole = found.best_of_each[0].mixture
-    one = proposal(whole, np.zeros(1, np.int64), np.ones((m, 1)))
+            start, mixture, cluster, posterior = _continued(start, first, shape, least)
+            proposals.append(proposal(mixture, cluster, posterior, start.mixture))
+    one = proposal(found.best_of_each[0].mixture, np.zeros(1, np.int64), np.ones((m, 1)))
     best = found.best.mixture
     return Mixtures(proposals, one, Quality(best.likelihoods(first), best.n_parameters))
 
 
 def _partitions(
-    found: MixtureSearch, rows: MixtureRows, data: PopulationRows, uniforms: np.ndarray
+    found: MixtureSearch, rows: MixtureRows
 ) -> Iterator[tuple[NormalMixture, np.ndarray, np.ndarray]]:
-    """Yield mixtures, clusters (K,) of their components, and posteriors (n, K) of components.
+    """Yield mixtures, the clusters (K,) of their components, and the posteriors (n, k) of rows.
 
-    First comes the best fit of each number of components. Then clusters of the best fit of all are
-    joined one after the other, as the rows that mixtures were fitted to are drawn by `uniforms`.
-    These are the first rows, and `data`.
+    First comes the best fit of each number of components. Then the most confused clusters of the
+    best fit of all are joined one after the other.
     """
     for fit in found.best_of_each[1:]:
         yield fit.mixture, np.arange(fit.mixture.n_components), fit.mixture.posterior(rows)
     mixture = found.best.mixture
-    posterior = mixture.posterior(rows)
-    drawn = _drawn(posterior[: len(data)], uniforms[: len(data)])
-    for cluster in joins(data, drawn, mixture.n_components):
+    posterior, cluster = mixture.posterior(rows), np.arange(mixture.n_components)
+    while posterior.shape[1] > 2:
+        posterior, cluster = _merged(posterior, cluster)
         yield mixture, cluster, posterior
-
-
-def _drawn(posterior: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
-    """Return components (n,) drawn from posteriors (n, K) by uniform random numbers (n,)."""
-    drawn = (np.cumsum(posterior, axis=1) < uniforms[:, None]).sum(axis=1)
-    return np.asarray(np.minimum(drawn, posterior.shape[1] - 1))
-
-
-def _of_clusters(posterior: np.ndarray, cluster: np.ndarray) -> np.ndarray:
-    """Return posteriors (n, k) of clusters, by posteriors (n, K) of components."""
-    k = int(cluster.max()) + 1
-    return np.stack([posterior[:, cluster == c].sum(axis=1) for c in range(k)], axis=1)
 
 
 def _agreement_of_halves(
     labels: Sequence[np.ndarray],
     rows: MixtureRows,
-    scales: Sequence[ScaledNumbers],
     latent: np.ndarray,
     row_numbers: np.ndarray,
     shape: Shape,
@@ -315,20 +289,16 @@ def _agreement_of_halves(
     Mixtures fitted to a half of the rows propose partitions. The agreement is the highest adjusted
     Rand index with a proposal, averaged over both halves.
     """
-    prior, numbers = Prior.of(rows), row_numbers[: len(rows)]
-    order = np.argsort(keyed_uniforms(numbers, HALVES))
+    prior = Prior.of(rows)
+
+    order = np.argsort(keyed_uniforms(row_numbers[: len(rows)], HALVES))
 
     def nearest(first: int) -> np.ndarray:
-        half = np.sort(order[first::2])
-        found = search(rows.take(half), latent[half], shapes=(shape,), prior=prior)
-        # the half comes first, since its rows decide on joins
-        other = np.setdiff1d(order, half)
-        both = np.append(half, other)
-        data = _population_rows(rows, scales, half, 1)
-        parts = _partitions(found, rows.take(both), data, keyed_uniforms(numbers[half], DRAWN))
-        others = [_of_clusters(p, cluster).argmax(axis=1) for _, cluster, p in parts]
-        indices = rand_indices([*(own[both] for own in labels), *others])
-        return indices[: len(labels), len(labels) :].max(axis=1, initial=0.0)
+        own = np.sort(order[first::2])
+        found = search(rows.take(own), latent[own], shapes=(shape,), prior=prior)
+        others = [posterior.argmax(axis=1) for _, _, posterior in _partitions(found, rows)]
+        indices = rand_indices([*labels, *others])[: len(labels), len(labels) :]
+        return indices.max(axis=1, initial=0.0)
 
     if not labels:
         return np.zeros(0)
@@ -338,26 +308,42 @@ def _agreement_of_halves(
 
 def _continued(
     start: MixtureStart, rows: MixtureRows, shape: Shape, least: float
-) -> tuple[MixtureStart, NormalMixture, np.ndarray]:
+) -> tuple[MixtureStart, NormalMixture, np.ndarray, np.ndarray]:
     """Run EM from a start; leave out clusters of fewer than `least` rows, and run it again.
 
-    Returns the last start, the mixture, and the posteriors (n, K) of components.
+    Returns the last start, the mixture, the clusters of its components, and the posteriors (n, k)
+    of clusters.
     """
     prior = Prior.of(rows)
     while True:
         before, cluster = start.mixture, start.cluster
         mixture = NormalMixture.from_posteriors(rows, start.posterior, prior, shape, before)
         mixture, _ = fitted(rows, mixture, prior, FINAL_STEPS, FINAL_TOLERANCE, before)
-        found = mixture.posterior(rows)
-        sums = _of_clusters(found, cluster)
-        stays = np.bincount(sums.argmax(axis=1), minlength=sums.shape[1]) >= least
+        found, k = mixture.posterior(rows), int(cluster.max()) + 1
+        sums = np.stack([found[:, cluster == c].sum(axis=1) for c in range(k)], axis=1)
+        stays = np.bincount(sums.argmax(axis=1), minlength=k) >= least
         if stays.all() or not stays.any():
-            return start, mixture, found
+            return start, mixture, cluster, sums
         kept = np.flatnonzero(stays[cluster])
         posterior = found[:, kept] + np.finfo(float).tiny
         posterior /= posterior.sum(axis=1, keepdims=True)
         number = np.unique(cluster[kept], return_inverse=True)[1]
         start = MixtureStart(posterior, number, before and before.ordered(kept))
+
+
+def _merged(posterior: np.ndarray, cluster: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Join the two clusters that rows are most often confused between (Hennig 2010)."""
+    k = posterior.shape[1]
+    labels = posterior.argmax(axis=1)
+    sums = np.array([posterior[labels == c].sum(axis=0) for c in range(k)])
+    confused = sums / np.maximum(np.bincount(labels, minlength=k), 1)[:, None]
+    np.fill_diagonal(confused, -1.0)
+    both = np.maximum(confused, confused.T)
+    b, a = sorted(np.unravel_index(int(both.argmax()), both.shape))
+    joined = np.delete(posterior, a, axis=1)
+    joined[:, b] += posterior[:, a]
+    cluster = np.where(cluster == a, b, cluster)
+    return joined, np.where(cluster > a, cluster - 1, cluster)
 
 
 def _final_rule(
@@ -373,9 +359,11 @@ def _final_rule(
     """
     if len(rows) > SEARCH_ROWS:
         mixture, _ = fitted(rows, mixture, Prior.of(rows), FINAL_STEPS, FINAL_TOLERANCE, before)
-    labels = _of_clusters(mixture.posterior(rows), cluster).argmax(axis=1)
-    sizes = np.bincount(labels, minlength=int(cluster.max()) + 1)
-    number = ranks_by_size(sizes).astype(np.int64)
+    posterior = mixture.posterior(rows)
+    k = int(cluster.max()) + 1
+    shares = np.stack([posterior[:, cluster == c].sum(axis=1) for c in range(k)], axis=1)
+    labels = shares.argmax(axis=1)
+    number = ranks_by_size(np.bincount(labels, minlength=k)).astype(np.int64)
     return make_rule(mixture, number[cluster], number[labels])
 
 
@@ -411,7 +399,7 @@ def decide(
 
     """
     m = len(mixtures.one.labels)
-    data = _population_rows(rows, scales, np.arange(m), n_jobs)
+    data = _population_rows(rows, scales, m, n_jobs)
     one, proposals = mixtures.one, [*trees, *mixtures.proposals]
     one.quality = quality_of(data, one.drawn)
     for each in proposals:
@@ -434,7 +422,7 @@ def decide(
         earlier = _like_before(proposals, before[:m])
         followed = earlier is best
         if earlier is not None and not followed:
-            everything = _population_rows(rows, scales, np.arange(len(rows)), n_jobs)
+            everything = _population_rows(rows, scales, len(rows), n_jobs)
             followed = not _clearly_better(best, earlier, everything)
             best = earlier if followed else best
     return ViewDecision(best, proposals, followed)
@@ -474,12 +462,12 @@ def _preferred(
 
 
 def _population_rows(
-    rows: MixtureRows, scales: Sequence[ScaledNumbers], some: np.ndarray, n_jobs: int | None
+    rows: MixtureRows, scales: Sequence[ScaledNumbers], m: int, n_jobs: int | None
 ) -> PopulationRows:
-    """Return the rows with the indices `some` (m,) as populations see them."""
-    levels = rows.levels[some].astype(np.int64)
-    numbers = tuple(each.take(some) for each in scales)
-    return PopulationRows(numbers, ~np.isnan(rows.X[some]), levels, rows.n_levels, n_jobs)
+    """Return the first m rows as populations see them."""
+    levels = rows.levels[:m].astype(np.int64)
+    numbers = tuple(each.take(m) for each in scales)
+    return PopulationRows(numbers, ~np.isnan(rows.X[:m]), levels, rows.n_levels, n_jobs)
 
 
 def _like_before(

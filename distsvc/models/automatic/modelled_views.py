@@ -139,7 +139,6 @@ class ModelledViews(Views):
                 start = before.start(first, self.rows.columns.layout)
             self._mixtures[n_clusters] = mixture_proposals(
                 self.rows.mixed,
-                self.rows.scales,
                 self.pilot,
                 self.rows.row_numbers,
                 n_clusters,

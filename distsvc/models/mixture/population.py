@@ -11,16 +11,14 @@ simple as stored: parts add up, one column is a multiple of another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import combinations
 
 import numpy as np
-from scipy.special import xlogy
 
 from distsvc.kernels.population import describe_category, describe_number
-from distsvc.models.rows.threads import both, map_threads
+from distsvc.models.rows.threads import both
 
 KNOTS = (1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6)
 """Quantiles of a number at which another may bend (Friedman 1991)."""
@@ -46,10 +44,10 @@ class ScaledNumbers:
     middles: np.ndarray
     log_slopes: np.ndarray | None = None
 
-    def take(self, rows: np.ndarray) -> ScaledNumbers:
-        """Return the rows with the indices `rows` (m,)."""
-        slopes = None if self.log_slopes is None else self.log_slopes[rows]
-        return ScaledNumbers(self.draws[rows], self.middles[rows], slopes)
+    def take(self, m: int) -> ScaledNumbers:
+        """Return the first m rows."""
+        slopes = None if self.log_slopes is None else self.log_slopes[:m]
+        return ScaledNumbers(self.draws[:m], self.middles[:m], slopes)
 
 
 @dataclass(frozen=True)
@@ -319,45 +317,6 @@ def quality_of(rows: PopulationRows, labels: np.ndarray) -> Quality:
         joint += best[0]
         n_parameters += best[1]
     return _quality(joint, n_parameters, m)
-
-
-def joins(rows: PopulationRows, labels: np.ndarray, k: int) -> Iterator[np.ndarray]:
-    """Join k clusters, labels (n,) from 0 to k - 1, until two are left (Fraley 1998).
-
-    Each step joins the pair for which the BIC is highest if rows belong to their clusters: for each
-    column, that of a common description of all clusters, or of one for each cluster, whichever is
-    higher. Yields the new numbers (k,) of the clusters after each step.
-    """
-    n = len(labels)
-
-    def columns_bic(members: np.ndarray) -> np.ndarray:
-        """Return the BIC of each column, and the log-likelihood of the labels, of a cluster."""
-        found = Population.of(rows, members)
-        columns = found.log_densities[:, members].sum(axis=1)
-        columns -= 0.5 * np.log(n) * found.n_parameters
-        return np.append(columns, xlogy(len(members), len(members) / n))
-
-    common = columns_bic(np.arange(n))
-    common[-1] = -np.inf  # labels have no common description
-    members = {c: np.flatnonzero(labels == c) for c in range(k)}
-    own = dict(zip(members, map_threads(columns_bic, members.values(), rows.n_jobs), strict=True))
-    number, joined = np.arange(k), dict[tuple[int, int], np.ndarray]()
-    while len(members) > 2:
-        new = [pair for pair in combinations(members, 2) if pair not in joined]
-        unions = [np.sort(np.concatenate([members[a], members[b]])) for a, b in new]
-        joined.update(zip(new, map_threads(columns_bic, unions, rows.n_jobs), strict=True))
-        parts = np.sum(list(own.values()), axis=0)
-        after = {
-            (a, b): float(np.maximum(common, parts - own[a] - own[b] + one).sum())
-            for (a, b), one in joined.items()
-        }
-        a, b = max(after, key=after.__getitem__)
-        members[a] = np.sort(np.concatenate([members[a], members.pop(b)]))
-        own[a] = joined[a, b]
-        del own[b]
-        joined = {pair: one for pair, one in joined.items() if not {a, b} & {*pair}}
-        number[number == b] = a
-        yield np.unique(number, return_inverse=True)[1]
 
 
 def _quality(joint: np.ndarray, n_parameters: int, m: int) -> Quality:

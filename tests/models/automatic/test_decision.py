@@ -77,8 +77,8 @@ def test_a_tree_of_fewer_clusters_than_wanted_has_no_answer(model):
     order = lowest(row_keys(engine.levels.seed, np.arange(N)), N)
     tree = PartitionProposal("graph", y[order], y[order], lambda: None)
     rows, make_rule = engine.modelled, engine.views._mixture_rule
+    mixtures = mixture_proposals(rows.mixed, engine.pilot, rows.row_numbers, 5, 1, make_rule)
     given = rows.mixed, rows.scales, rows.row_numbers
-    mixtures = mixture_proposals(*given[:2], engine.pilot, given[2], 5, 1, make_rule)
     assert decide(mixtures, [tree], *given, 5, None).best.n_clusters == 5
     assert decide(mixtures, [tree], *given, None, None).best.n_clusters == 3
 
@@ -88,8 +88,7 @@ def test_halves_of_the_rows_find_classes_again_and_no_cut_at_random():
     engine = fitted(X)._engine
     y = y[lowest(row_keys(engine.levels.seed, np.arange(N)), N)]
     cut = np.where((y == 0) & (np.arange(N) % 4 < 2), 3, y)
-    rows = engine.modelled
-    given = rows.mixed, rows.scales, engine.pilot, rows.row_numbers
+    given = engine.modelled.mixed, engine.pilot, engine.modelled.row_numbers
     classes, cuts = _agreement_of_halves([y, cut], *given, "diagonal", 1)
     assert classes > 0.85
     assert cuts < classes - 0.1
@@ -104,12 +103,11 @@ def test_a_curved_class_is_not_cut_where_each_half_would_cut_it():
     curve = np.stack([t, t**2, np.sin(t), t**3], axis=1)
     X = np.round(curve + random.normal(0, 0.2, (1000, 4)), 2)
     engine = fitted(X)._engine
-    rows = engine.modelled
-    given = rows.mixed, rows.scales, engine.pilot, rows.row_numbers
-    found = mixture_proposals(*given, None, 1, engine.views._mixture_rule)
+    rows, numbers = engine.modelled.mixed, engine.modelled.row_numbers
+    found = mixture_proposals(rows, engine.pilot, numbers, None, 1, engine.views._mixture_rule)
     labels = [each.labels for each in found.proposals]
-    shape = search(rows.mixed, engine.pilot).best.mixture.shape
-    again = _agreement_of_halves(labels, *given, shape, 1)
+    shape = search(rows, engine.pilot).best.mixture.shape
+    again = _agreement_of_halves(labels, rows, engine.pilot, numbers, shape, 1)
     assert len(labels) == 1 or again.min() >= SAME_ANSWER
 
 
@@ -328,8 +326,9 @@ def test_the_answer_of_the_run_before_is_a_proposal():
     engine = fitted(X)._engine
     order, rows = lowest(row_keys(engine.levels.seed, np.arange(N)), N), engine.modelled
     start = MixtureStart(np.eye(2)[before[order]], np.arange(2))
-    given = rows.mixed, rows.scales, engine.pilot, rows.row_numbers
-    found = mixture_proposals(*given, None, 1, engine.views._mixture_rule, start)
+    found = mixture_proposals(
+        rows.mixed, engine.pilot, rows.row_numbers, None, 1, engine.views._mixture_rule, start
+    )
     like = [adjusted_rand_score(before[order], each.labels) for each in found.proposals]
     assert max(like) > 0.9
 
@@ -387,9 +386,9 @@ def test_a_cluster_that_is_gone_tonight_does_not_go_on():
     rows = MixtureRows(X, np.zeros((900, 0), np.int32), np.zeros(0, np.int64))
     before = np.repeat([0, 1, 2], [3, 447, 450])
     start = MixtureStart(np.eye(3)[before], np.arange(3))
-    start, mixture, posterior = _continued(start, rows, "diagonal", least=9)
+    _, mixture, cluster, posterior = _continued(start, rows, "diagonal", least=9)
     assert mixture.n_components == posterior.shape[1] == 2
-    assert start.cluster.tolist() == [0, 1]
+    assert cluster.tolist() == [0, 1]
     assert adjusted_rand_score(posterior.argmax(axis=1), np.repeat([0, 1], 450)) == 1.0
 
 

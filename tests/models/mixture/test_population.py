@@ -1,8 +1,5 @@
 """Populations: what one cluster may look like, and which partitions describe rows better."""
 
-from dataclasses import replace
-from itertools import combinations
-
 import numpy as np
 import pytest
 from scipy.stats import expon, gamma, norm
@@ -13,7 +10,6 @@ from distsvc.models.mixture.population import (
     PopulationRows,
     ScaledNumbers,
     described_numbers,
-    joins,
     quality_of,
     shifted_population,
 )
@@ -166,47 +162,6 @@ def test_clusters_that_differ_by_their_means_share_the_rest():
     assert found.n_parameters < 0.6 * sum(parts)
     assert found.bic > quality_of(rows, np.minimum(y, 1)).bic
     assert found.bic > quality_of(rows, np.where(y == 0, by(columns[0]), y + 1)).bic
-
-
-def test_joins_put_the_pieces_of_a_curved_cluster_together():
-    random = np.random.default_rng(1)
-    x, e = random.normal(size=(2, N))
-    flag, y = random.integers(0, 2, N), np.arange(N) % 2
-    rows = rows_of(
-        x + 8.0 * y, np.where(y == 1, e, x**2 + 0.1 * e), levels=flag[:, None], n_levels=[2]
-    )
-    pieces = np.where(y == 1, 3, np.digitize(x, [-0.5, 0.5]))
-    found = list(joins(rows, pieces, 5))  # cluster 4 has no rows
-    assert [int(number.max()) + 1 for number in found] == [4, 3, 2]
-    assert found[-1][:4].tolist() == [0, 0, 0, 1]
-    threads = list(joins(replace(rows, n_jobs=2), pieces, 5))
-    assert [number.tolist() for number in threads] == [number.tolist() for number in found]
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_each_join_is_the_best_of_all_pairs(seed):
-    random = np.random.default_rng(seed)
-    labels = random.integers(0, 5, 400)
-    X = random.normal(size=(400, 3)) + random.normal(0.0, 1.5, (5, 3))[labels] * [1.0, 1.0, 0.0]
-    rows = rows_of(*X.T)
-
-    def bic(labels):
-        whole, clusters = Population.of(rows, np.arange(400)), np.unique(labels)
-        parts = [Population.of(rows, np.flatnonzero(labels == c)) for c in clusters]
-        joint = np.stack([part.log_densities for part in parts], axis=1)
-        own = joint[:, np.searchsorted(clusters, labels), np.arange(400)].sum(axis=1)
-        own -= 0.5 * np.log(400) * np.sum([part.n_parameters for part in parts], axis=0)
-        one = whole.log_densities.sum(axis=1) - 0.5 * np.log(400) * whole.n_parameters
-        shares = np.bincount(labels)[labels] / 400
-        return np.maximum(own, one).sum() + np.log(shares).sum()
-
-    number = np.arange(5)
-    for after in joins(rows, labels, 5):
-        pairs = combinations(np.unique(number), 2)
-        bics = {pair: bic(np.where(number == pair[1], pair[0], number)[labels]) for pair in pairs}
-        a, b = max(bics, key=bics.__getitem__)
-        number = np.unique(np.where(number == b, a, number), return_inverse=True)[1]
-        assert after.tolist() == number.tolist()
 
 
 def test_a_population_that_moves_has_the_density_of_each_place():
