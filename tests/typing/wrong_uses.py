@@ -15,7 +15,7 @@ run = distsvc.load("out")
 
 AutoClustering(effort="medium")  # wrong
 AutoClustering(n_clusters="5")  # wrong
-AutoClustering(5, 0.1)  # wrong
+AutoClustering(5, 0.1)  # wrong, but not to mypy
 AutoClustering(granularity="finest")  # wrong
 AutoClustering(random_state="seed")  # wrong
 AutoClustering(n_jobs="all")  # wrong
