@@ -185,7 +185,7 @@ def job(model=None, **sections):
 def test_an_id_named_like_a_published_column(folder, name):
     write(table() | {name: np.arange(60)})
     of_linear = {"model": {"algorithm": "linear-svdd"}, "output": {"reasons": 1}}
-    with pytest.raises(JobFileError, match=rf"^input\.id = '{name}' is also the name of a published"):
+    with pytest.raises(JobFileError, match=rf"^input\.id = '{name}' is also the name of a "):
         run_job(job(input={"id": name}, **of_linear if name == "reasons" else {}))
     assert nothing_left(folder / "out")
 
