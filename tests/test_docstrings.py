@@ -1,8 +1,8 @@
 """Public names are documented: every docstring has an example that runs, defaults and types.
 
 Errors need no example and no "See Also", and methods no "See Also". A method may inherit its
-docstring. Examples run where `moons.csv` and `job.toml` are those of the README's first job, which
-has been run into `out/moons`.
+docstring. Examples run in a folder with `moons.csv`, `job.toml` and `out/moons`: the table, the
+file and the result of the README's first job.
 """
 
 import doctest

@@ -242,7 +242,8 @@ def mixture_proposals(
     ]
     least = least_mass(m, 1)  # fewer rows are outliers and no cluster, as in level trees
     large = [each for each in proposals if np.bincount(each.labels).min() >= least]
-    proposals = proposals if n_clusters is not None and not large else large
+    if large or n_clusters is None:
+        proposals = large
     if n_clusters is None:
         shape = found.best.mixture.shape
         labels = [each.labels[:n_fitted] for each in proposals]

@@ -28,7 +28,7 @@ DISTANCE_BLOCK_ROWS = 4096
 class Centres(Rule):
     """Rule that labels a row by its nearest centre.
 
-    `centres` (k, d) float64 are those of the clusters by falling size.
+    `centres` (k, d) float64 has a row for each cluster, the largest cluster first.
 
     A cell's borders are the hyperplanes midway to the other centres. If several centres are equally
     near, the first is used. If two coincide, the score is 0.

@@ -64,7 +64,10 @@ def _tail(densities: np.ndarray, p: int) -> tuple[float, float, float]:
 
 
 def _depth(share: float, p: int) -> float:
-    """Return how many nats a quantile of p normals' log density lies below its median."""
+    """Return the difference of two quantiles of the log density of p normal columns, in nats.
+
+    They are the median and the quantile below which this share of the rows lies.
+    """
     return float(gammaincinv(0.5 * p, 1.0 - share) - gammaincinv(0.5 * p, 0.5))
 
 
