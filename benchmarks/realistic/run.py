@@ -147,6 +147,8 @@ def report(rows: list[Row]) -> None:
     show("Generated tables: share by trait", shares(by_trait(generated), "trait")[:-1])
     show("Added kinds: share of the ceiling ARI", shares(added, "half", HALVES))
     show("Added kinds: share by kind", shares(added, "kind"))
+    wide = [row for row in rows if row["group"] == "wide" and row["classes"] > 1]
+    show("Wide tables: share of the ceiling ARI", shares(wide, "kind"))
     rare = [row for row in added if row["kind"] == "rare-class"]
     show(
         "Class of 1 %: highest Jaccard index with a cluster",
@@ -184,11 +186,15 @@ def shares(rows: list[Row], column: str, order: Iterable[str] = ()) -> list[Row]
 
 def one_class(rows: Iterable[Row]) -> list[Row]:
     """Count one-class tables with at most one cluster, by method and source."""
-    chosen = [r for r in rows if r["group"] == "one-class" and not r["method"].endswith(" K")]
+    chosen = [r for r in rows if r["classes"] == 1 and not r["method"].endswith(" K")]
     lines = []
     for (method,), alike in grouped(chosen, ("method",)).items():
         line: Row = {"method": method}
-        for name, source in (("generator", "generated"), ("new kinds", "one-class")):
+        for name, source in (
+            ("generator", "generated"),
+            ("new kinds", "one-class"),
+            ("wide", "wide"),
+        ):
             for half in HALVES:
                 some = [r for r in alike if (r["source"], r["half"]) == (source, half)]
                 found = sum(r["k"] is not None and r["k"] <= 1 for r in some)

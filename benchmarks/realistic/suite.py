@@ -12,9 +12,10 @@ from benchmarks.realistic.kinds import KINDS, kind_table
 from benchmarks.realistic.one_class import SHAPES, one_class_table
 from benchmarks.realistic.real import REAL, real_table
 from benchmarks.realistic.tables import KnownTable
+from benchmarks.realistic.wide import WIDE, wide_name, wide_table
 
 MADE_GROUPS = ("generated", "added", "one-class")
-GROUPS = (*MADE_GROUPS, "kinds", "real")
+GROUPS = (*MADE_GROUPS, "wide", "kinds", "real")
 
 
 class TableKey(NamedTuple):
@@ -23,8 +24,8 @@ class TableKey(NamedTuple):
     group: str
     name: str
     source: str
-    """Module that makes the table: "generated", "added", "one-class", "kinds" or "real"."""
-    arguments: tuple[str | int, ...]
+    """Module that makes the table: "generated", "added", "one-class", "wide", "kinds" or "real"."""
+    arguments: tuple[str | float, ...]
 
 
 def keys_of(groups: Sequence[str] = GROUPS) -> list[TableKey]:
@@ -35,6 +36,7 @@ def keys_of(groups: Sequence[str] = GROUPS) -> list[TableKey]:
         keys.append(TableKey(group, f"{domain}-{variant}", "generated", (domain, variant)))
     keys += [TableKey("added", f"{kind}-{v}", "added", (kind, v)) for kind, v in ADDED]
     keys += [TableKey("one-class", f"one-{shape}", "one-class", (shape,)) for shape in SHAPES]
+    keys += [TableKey("wide", wide_name(*one), "wide", one) for one in WIDE]
     keys += [TableKey("kinds", f"kind-{name}", "kinds", (name,)) for name in KINDS]
     keys += [TableKey("real", name, "real", (name,)) for name in REAL]
     return [key for key in keys if key.group in groups]
@@ -44,6 +46,7 @@ MAKERS = {
     "generated": generated_table,
     "added": added_table,
     "one-class": one_class_table,
+    "wide": wide_table,
     "kinds": kind_table,
 }
 

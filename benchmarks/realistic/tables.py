@@ -22,7 +22,7 @@ class KnownTable:
     ----------
     name : str
     group : str
-        "generated", "added", "one-class" or "real".
+        As in `benchmarks.realistic.suite.GROUPS`.
     kind : str
         Domain of a generated table, kind of difficulty of an added one.
     half : str

@@ -27,6 +27,7 @@ from distsvc.models.automatic.modelled_views import (
 from distsvc.models.automatic.previous import PreviousAnswer
 from distsvc.models.automatic.stored_views import StoredViews
 from distsvc.models.automatic.views import ViewAnswer
+from distsvc.models.columns.components import MIN_SIGNAL, components_above_noise
 from distsvc.models.columns.maps import GivenColumn
 from distsvc.models.columns.model import ColumnModel
 from distsvc.models.engine import Engine
@@ -40,10 +41,10 @@ from distsvc.models.support_vector.boundary.base import Parameters
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
 
-MAX_MODELLED = 100
-"""Maximum number of columns that are modelled, unless one has categories or missing values.
+MAX_MIXED = 100
+"""Maximum number of columns that a mixture uses as they are; it uses components of more columns.
 
-The time of a mixture grows with the square of the number.
+The time of populations grows with the square of the number.
 """
 
 SAME_LENGTH = 1e-2
@@ -55,8 +56,9 @@ def stays_as_stored(X: np.ndarray, nominal: np.ndarray) -> bool:
 
     Tables with categories or missing values are always modelled. Other tables stay as stored in
     these cases: at most `FLAT` columns, at least one of them with more values than a category has
-    levels; normalised rows; more than `MAX_MODELLED` columns; or a few points with many rows each,
-    unless the points are all combinations of the columns' values.
+    levels; normalised rows; a few points with many rows each, unless the points are all
+    combinations of the columns' values; or more than `MAX_MIXED` columns that are signals, such as
+    pixels or embeddings: components above noise have most of their variance.
     """
     if nominal.any() or np.isnan(X).any():
         return False
@@ -67,7 +69,8 @@ def stays_as_stored(X: np.ndarray, nominal: np.ndarray) -> bool:
         squares = (X**2).sum(axis=1)
         variance = float(((X - X.mean(axis=0)) ** 2).sum(axis=1).mean())
         one_length = float(np.ptp(squares)) <= SAME_LENGTH * variance
-        return X.shape[1] > MAX_MODELLED or one_length
+        signals = X.shape[1] > MAX_MIXED and components_above_noise(X)[1] >= MIN_SIGNAL
+        return signals or one_length
     return any(len(np.unique(x)) > MOST_LEVELS for x in X.T)
 
 
@@ -129,6 +132,8 @@ class AutomaticEngine(Engine):
         columns = ColumnModel.of(X, nominal, given, before, rows)
         if not len(columns.layout.latent):
             return None
+        if columns.n_columns > MAX_MIXED:
+            columns = columns.along_components(X, rows, before)
         self.modelled = ModelledRows.of(columns, X, rows)
         self.graph.least_standing = LEAST_GRAPH_STANDING
         return columns

@@ -31,9 +31,10 @@ class AutoClustering(MixedClusterEstimator):
     that another sample prefers.
 
     Without categories and missing values, columns are not modelled if there are at most three, at
-    least one of them continuous, or more than 100; nor if rows are normalised, or are a few points
-    with many rows each. Features should then be on comparable scales. Level trees of the columns
-    and of the graph decide by their standings, and with `n_clusters` k-means is a third proposal.
+    least one of them continuous, or more than 100 that are signals; nor if rows are normalised, or
+    are a few points with many rows each. Features should then be on comparable scales. Level trees
+    of the columns and of the graph decide by their standings, and with `n_clusters` k-means is a
+    third proposal.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ class ModelledRows:
     mixed : MixtureRows
         Draws of the numbers, and levels of the categories.
     scales : tuple of ScaledNumbers
-        The numbers as mapped and as stored; missing ones are filled.
+        The numbers as mapped and as stored; missing ones are filled. Components are not stored.
 
     """
 
@@ -65,8 +65,10 @@ class ModelledRows:
         mixed = columns.layout.mixed(drawn)
         draws, present = drawn[:, numbers], ~np.isnan(mixed.X)
         middles = np.where(present, columns.prepared(X)[:, numbers], draws)
-        mapped = ScaledNumbers(draws, middles)
-        return cls(columns, rows, mixed, (mapped, _as_stored(mapped, *columns.stored(X, rows))))
+        scales = [ScaledNumbers(draws, middles)]
+        if columns.axes is None:  # components are not stored
+            scales.append(_as_stored(scales[0], *columns.stored(X, rows)))
+        return cls(columns, rows, mixed, tuple(scales))
 
 
 def _as_stored(
@@ -136,7 +138,7 @@ class ModelledViews(Views):
             before = self.before
             if before is not None and n_clusters is None and not before.by_landmarks:
                 first = self.rows.mixed.take(np.arange(min(len(self.pilot), DECISION_ROWS)))
-                start = before.start(first, self.rows.columns.layout)
+                start = before.start(first, self.rows.columns)
             self._mixtures[n_clusters] = mixture_proposals(
                 self.rows.mixed,
                 self.pilot,

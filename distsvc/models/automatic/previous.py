@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from distsvc.models.automatic.rule import MixtureRule
-from distsvc.models.columns.model import ColumnModel, PreparedLayout
+from distsvc.models.columns.model import ColumnModel
 from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.mixture.density import MixtureRows, NormalMixture
 from distsvc.models.rules.rule import Rule
@@ -75,15 +75,20 @@ class PreviousAnswer:
             and np.array_equal(self.latent, columns.layout.latent)
         )
 
-    def start(self, rows: MixtureRows, layout: PreparedLayout) -> MixtureStart:
+    def start(self, rows: MixtureRows, columns: ColumnModel) -> MixtureStart:
         """Return the start of a mixture for the first n <= m pilot rows.
 
-        If a mixture of the same columns was the answer, the start is this mixture. Otherwise each
-        cluster is a component, and the posteriors are 0 and 1.
+        If a mixture of the same columns or components was the answer, the start is this mixture.
+        Otherwise each cluster is a component, and the posteriors are 0 and 1.
         """
         rule, names = self.rule, ("numbers", "absent", "levels", "n_levels")
-        if isinstance(rule, MixtureRule) and all(
-            np.array_equal(getattr(rule, name), getattr(layout, name)) for name in names
+        axes = None if self.columns is None else self.columns.axes
+        if (
+            isinstance(rule, MixtureRule)
+            and all(
+                np.array_equal(getattr(rule, name), getattr(columns.layout, name)) for name in names
+            )
+            and np.array_equal(axes, columns.axes)  # type: ignore[arg-type]
         ):
             mixture = rule.mixture_at(self.origin)
             return MixtureStart(mixture.posterior(rows), rule.cluster.astype(np.int64), mixture)

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
+from distsvc.models.columns.components import components_above_noise
 from distsvc.models.columns.density import Cells, best_density
 from distsvc.models.columns.maps import AS_FOUND, GivenColumn, NumberMap, possible_scales
 from distsvc.models.mixture.density import MixtureRows
@@ -254,7 +255,7 @@ class PreparedLayout:
         Continuous variables, which level trees and graphs use.
     numbers, absent : ndarray of shape (p,)
         Numbers that a mixture uses, and columns that are 0 unless the number is missing. For a
-        zero-inflated column that is its column of `levels`.
+        zero-inflated column that is its column of `levels`, for components the last column.
     levels : ndarray of shape (q,)
         Levels of categories that a mixture uses, -1 where missing.
     n_levels : ndarray of shape (q,)
@@ -290,11 +291,15 @@ class ColumnModel:
     salts : ndarray of shape (d,), uint64
         Keys of the columns' random numbers. They depend on the ranks of values in a few rows, and
         not on names, order or units of columns, nor on the order of the pilot's rows.
+    axes : ndarray of shape (q, r), float64, or None
+        Directions of components among latent variables, which a mixture uses in place of numbers
+        and categories; None if it uses these.
 
     """
 
     columns: list[NumberColumn | CategoryColumn | None]
     salts: np.ndarray
+    axes: np.ndarray | None = None
 
     @classmethod
     def of(
@@ -330,6 +335,25 @@ class ColumnModel:
             salts = np.where(modelled, before.salts, salts)
         return cls(columns, salts[original])  # a copy has the salt of its original
 
+    def along_components(
+        self, pilot: np.ndarray, rows: np.ndarray, before: ColumnModel | None = None
+    ) -> ColumnModel:
+        """Return this model with the components of stored pilot rows (m, d), row numbers (m,).
+
+        The components of the model `before` are kept if it has the same latent variables.
+        """
+        assert self.axes is None
+        if before is not None and before.axes is not None:
+            earlier = replace(before, axes=None).layout
+            if np.array_equal(earlier.latent, self.layout.latent):
+                return replace(self, axes=before.axes)
+        return replace(self, axes=components_above_noise(self.latent(pilot, rows))[0])
+
+    @property
+    def n_columns(self) -> int:
+        """Number of stored columns that are used."""
+        return sum(one is not None for one in self.columns)
+
     @cached_property
     def layout(self) -> PreparedLayout:
         """The uses of the prepared columns; learners see columns in the order of their salts."""
@@ -353,8 +377,13 @@ class ColumnModel:
                 if column.amounts is not None:
                     levels.append(first + 2)
                     n_levels.append(2)
+        width = int(firsts[-1])
+        if self.axes is not None:
+            numbers, levels, n_levels = list(range(width, width + len(self.axes))), [], []
+            width += len(self.axes) + 1
+            absent = [width - 1] * len(numbers)
         places = (np.array(one, np.int64) for one in (latent, numbers, absent, levels, n_levels))
-        return PreparedLayout(firsts[:-1].astype(np.int64), int(firsts[-1]), *places)
+        return PreparedLayout(firsts[:-1].astype(np.int64), width, *places)
 
     def prepared(self, X: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
         """Return prepared rows (n, width) float64 of stored rows X (n, d).
@@ -368,13 +397,19 @@ class ColumnModel:
             if column is not None:
                 own = out[:, first : first + column.width]
                 column.prepare(np.ascontiguousarray(X[:, j], np.float64), rows, self.salts[j], own)
+        if self.axes is not None:
+            out[:, self.layout.numbers] = out[:, self.layout.latent] @ self.axes.T
         return out
 
     def of_columns(self, places: Sequence[int | None]) -> ColumnModel:
-        """Return the models of the columns at `places`; None is a column without a model."""
+        """Return the models of the columns at `places`; None is a column without a model.
+
+        Components stay if all columns do.
+        """
         columns = [None if j is None else self.columns[j] for j in places]
         salts = [0 if j is None else int(self.salts[j]) for j in places]
-        return ColumnModel(columns, np.array(salts, np.uint64))
+        all_stay = set(range(len(self.columns))) == set(places)
+        return ColumnModel(columns, np.array(salts, np.uint64), self.axes if all_stay else None)
 
     def stored(self, X: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return draws and stored values of the numbers in rows X (n, d) with row numbers (n,).
@@ -414,8 +449,10 @@ class ColumnModel:
 
     @property
     def tables(self) -> np.ndarray:
-        """All tables of the columns in one array (t,) float64."""
+        """All tables of the columns in one array (t,) float64, then the axes of components."""
         parts = [part for one in self.columns if one is not None for part in one.tables()]
+        if self.axes is not None:
+            parts.append(self.axes.ravel())
         return np.concatenate(parts) if parts else np.zeros(0)
 
     @classmethod
@@ -432,9 +469,16 @@ class ColumnModel:
                 columns.append(CategoryColumn.restored(one, cut))
             else:
                 columns.append(NumberColumn.restored(one, cut))
-        if cut.place != len(tables):
-            raise ValueError(f"array 'tables': expected {cut.place} numbers, found {len(tables)}")
-        return cls(columns, salts)
+        found = cls(columns, salts)
+        rest, r = tables[cut.place :], len(found.layout.latent)
+        if not len(rest):
+            return found
+        if not r or len(rest) % r:
+            raise ValueError(
+                f"array 'tables': expected {cut.place} numbers and {r} for each component, found "
+                f"{len(tables)}"
+            )
+        return replace(found, axes=rest.reshape(-1, r))
 
 
 def keyed_uniforms(rows: np.ndarray, salt: Any, more: int = 0) -> np.ndarray:

@@ -22,10 +22,10 @@ from distsvc.models.graph.coordinates import Without, diffusion_coordinates
 from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.rows import sampling
 from distsvc.models.rows.numbering import ranks_by_size
+from distsvc.models.rows.principal_components import SEARCHED, principal_components
 from distsvc.models.rows.sampling import PILOT_ROWS, Ranges
 from distsvc.models.rows.threads import map_threads, one_thread
 from distsvc.models.support_vector.boundary.base import Parameters
-from distsvc.models.support_vector.level_tree.directions import SEARCHED, principal_components
 from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 from distsvc.models.support_vector.level_tree.ensemble import Ensemble
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets

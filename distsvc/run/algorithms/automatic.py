@@ -26,9 +26,9 @@ from distsvc.models.graph.engine import GRAPH_ROWS, GraphEngine, grow
 from distsvc.models.graph.landmarks import LandmarkRule
 from distsvc.models.rows.checkpoints import Checkpoint
 from distsvc.models.rows.neighbours import NEIGHBOUR_BLOCK_ROWS
+from distsvc.models.rows.principal_components import SEARCHED
 from distsvc.models.rows.sampling import Ranges
 from distsvc.models.rules.rule import Rule
-from distsvc.models.support_vector.level_tree.directions import SEARCHED
 from distsvc.models.support_vector.level_tree.ensemble import BUDGET, Ensemble, steps_of_member
 from distsvc.models.support_vector.level_tree.rule import LevelRule
 from distsvc.report.content.model_parts import AlternativePart, ChoicePart, Considered

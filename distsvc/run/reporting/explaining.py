@@ -9,11 +9,11 @@ import numpy as np
 
 from distsvc.job.config import Job
 from distsvc.models.graph.plane import telling_plane
+from distsvc.models.rows.principal_components import principal_components
 from distsvc.models.rows.threads import one_thread
 from distsvc.models.rules.profiles import ClusterProfile, profiles
 from distsvc.models.rules.reasons import Typical
 from distsvc.models.rules.rule import Rule
-from distsvc.models.support_vector.level_tree.directions import principal_components
 from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.parts import (
     ProfileColumn,

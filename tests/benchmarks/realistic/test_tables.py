@@ -12,6 +12,7 @@ from benchmarks.realistic.generated import generated_table
 from benchmarks.realistic.one_class import SHAPES, one_class_table
 from benchmarks.realistic.plans import TablePlan, class_scores
 from benchmarks.realistic.suite import tables
+from benchmarks.realistic.wide import wide_plan, wide_table
 
 SPECS = {
     "rounded": (ColumnSpec("x", "normal", 3.0, 0.9, 1, 1, 5), np.arange(1.0, 6.0)),
@@ -117,6 +118,16 @@ def test_a_table_follows_from_its_name_and_seed():
     assert not one.frame.equals(other.frame)
     assert list(one.frame.dtypes.astype(str)).count("category") == 2
     assert one.frame.isna().any().any()
+
+
+def test_wide_tables_have_a_known_ceiling_and_classes_in_few_or_all_columns():
+    table = wide_table(120, "twelve", 0.4)
+    assert (table.name, table.frame.shape) == ("wide-120-twelve-factor", (3000, 120))
+    assert table.ceiling_ari == pytest.approx(0.9, abs=0.04)
+    assert (
+        np.count_nonzero([one.effects.any() for one in wide_plan(120, "twelve", 0.4).columns]) == 12
+    )
+    assert wide_table(120, "none", 0.0).n_classes == 1
 
 
 @pytest.mark.parametrize("place", [("orders", 0), ("cards", 4)])

@@ -347,6 +347,35 @@ def test_rows_of_one_length_stay_as_stored():
     assert fitted(np.hstack([year, X]))._engine.columns is not None
 
 
+def wide_table(n=N, seed=0, classes=3, d=120):
+    """Return skewed amounts, counts and flags, a few of which depend on the class, and classes."""
+    random = np.random.default_rng(seed)
+    y = random.integers(0, classes, n)
+    normal = (
+        random.normal(size=(n, d)) + 0.8 * np.random.default_rng(7).normal(size=(classes, d))[y]
+    )
+    counts = random.poisson(np.exp(1 + 0.3 * normal[:, 40:80]))
+    return np.hstack([np.round(np.exp(normal[:, :40]), 2), counts, normal[:, 80:] > 0.5]), y
+
+
+def test_classes_are_found_in_many_columns_along_components():
+    X, y = wide_table()
+    model = fitted(X)
+    assert 1 <= len(model._engine.columns.axes) <= 20
+    assert adjusted_rand_score(y, model.labels_) > 0.9
+    assert (model.predict(X) == model.labels_).all()
+    X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
+    assert adjusted_rand_score(y, fitted(X).labels_) > 0.8
+    assert fitted(wide_table(classes=1)[0]).n_clusters_ == 1
+
+
+def test_many_columns_of_signals_stay_as_stored():
+    random = np.random.default_rng(0)
+    few, noise = random.normal(size=(300, 4)), random.normal(size=(300, 120))
+    assert fitted(few @ random.normal(size=(4, 120)) + noise)._engine.columns is None
+    assert fitted(noise)._engine.columns is not None
+
+
 def test_a_few_points_are_a_cluster_each_and_all_combinations_of_flags_are_not():
     random = np.random.default_rng(0)
     points = np.array([[0, 0, 2], [8, 0, 0], [2, 8, 4]], float)

@@ -32,7 +32,7 @@ def test_a_mixture_of_the_same_columns_gives_its_posteriors_in_draws():
     previous, (X, y) = answer(), table(2)
     columns = ColumnModel.of(X, np.zeros(4, bool), before=previous.columns)
     rows = columns.layout.mixed(columns.prepared(X, np.arange(N)))
-    start = previous.start(rows, columns.layout)
+    start = previous.start(rows, columns)
     assert len(start.cluster) == start.mixture.n_components == 3
     assert adjusted_rand_score(start.posterior.argmax(axis=1), y) > 0.95
 
@@ -42,7 +42,7 @@ def test_each_label_is_a_component_if_the_columns_are_others():
     wide = np.hstack([X, X[:, :1] ** 2 + X[:, 1:2]])
     columns = ColumnModel.of(wide, np.zeros(5, bool))
     rows = columns.layout.mixed(columns.prepared(wide, np.arange(N)))
-    start = previous.start(rows, columns.layout)
+    start = previous.start(rows, columns)
     assert (start.posterior == 1.0).all()
     assert start.cluster.tolist() == [0]
     assert start.mixture is None
@@ -97,3 +97,22 @@ def test_rows_of_a_cluster_that_is_gone_get_the_label_of_the_nearest_row():
     assert found.tolist() == np.repeat([1, 0, 0], [40, 100, 3]).tolist()
     assert numbers.tolist() == [0, -1, -1, -1, 1, -1, -1, -1]
     assert continued(labels[-3:], rows[-3:])[0].tolist() == [0, 0, 0]
+
+
+def test_components_stay_as_long_as_columns_do():
+    random = np.random.default_rng(0)
+    y = random.integers(3, size=N)
+    X = np.round(random.normal(size=(3, 120))[y] + random.normal(size=(2, N, 120)), 1)
+    engine = AutoClustering(effort="fast", random_state=0).fit(X[0])._engine
+    before, none, rows = engine.columns, np.zeros(120, bool), np.arange(N)
+    mixtures = [each for each in engine.answer.decision.proposals if each.view == "mixture"]
+    rule, labels = mixtures[0].make(), np.zeros(N, np.int32)
+    previous = PreviousAnswer(labels, rule, engine.origin, before)
+    kept = ColumnModel.of(X[1], none, before=before).along_components(X[1], rows, before)
+    assert kept.axes is before.axes
+    start = previous.start(kept.layout.mixed(kept.prepared(X[1], rows)), kept)
+    assert adjusted_rand_score(start.posterior.argmax(axis=1), y) > 0.95
+    fewer = before.of_columns(range(119))
+    assert fewer.axes is None
+    other = ColumnModel.of(X[1], none).along_components(X[1], rows)
+    assert previous.start(other.layout.mixed(other.prepared(X[1], rows)), other).mixture is None

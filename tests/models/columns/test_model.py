@@ -158,6 +158,17 @@ def test_a_model_is_restored_from_json_and_its_tables():
         ColumnModel.restored(content, model.tables[:-1], model.salts)
 
 
+def test_components_are_restored_with_their_model():
+    X, model = model_of(*np.random.default_rng(0).normal(size=(5, N)))
+    model = model.along_components(X, ROWS)
+    content = json.loads(json.dumps(model.facts()))
+    again = ColumnModel.restored(content, model.tables, model.salts)
+    assert (again.prepared(X, ROWS) == model.prepared(X, ROWS)).all()
+    assert (again.layout.numbers == model.layout.numbers).all()
+    with pytest.raises(ValueError, match=r"array 'tables': expected .* and 5 for each component"):
+        ColumnModel.restored(content, model.tables[:-1], model.salts)
+
+
 def test_a_job_gives_kinds_and_scales():
     x = np.round(np.exp(1 + 0.3 * column()))
     given = [GivenColumn("continuous", "root")]

@@ -14,20 +14,11 @@ from scipy.linalg import eigh
 
 from distsvc.models.rows.min_cluster_size import FLAT
 from distsvc.models.rows.neighbours import nearest_others
+from distsvc.models.rows.principal_components import MOST_COMPONENTS, principal_components
 from distsvc.models.rows.threads import one_thread
-
-MOST_COMPONENTS = 20
-"""Maximum number of directions."""
-
 
 NARROW = 2 * MOST_COMPONENTS
 """Maximum number of columns for which principal components are used as they are."""
-
-SEARCHED = 100
-"""Maximum number of principal components in whose span the separating directions are searched."""
-
-MOST_COVARIANCES = 4096
-"""Maximum number of columns for which principal components are computed from covariances."""
 
 NEAREST = 5
 """Number of nearest rows with which each row is compared."""
@@ -63,24 +54,6 @@ def leading_directions(pilot: np.ndarray) -> np.ndarray:
             found = found if telling is None else telling @ principal.T
     heaviest = np.take_along_axis(found, np.abs(found).argmax(axis=1)[:, None], axis=1)
     return (found * np.sign(heaviest)).astype(np.float32)
-
-
-def principal_components(rows: np.ndarray) -> np.ndarray:
-    """Return the leading principal components (d, <= 100) of rows (m, d) float64.
-
-    Beyond `MOST_COVARIANCES` columns they come from the products of the rows, because the time for
-    covariances grows with the cube of the columns. Components without variance are 0 there.
-    """
-    if rows.shape[1] <= MOST_COVARIANCES:
-        _, vectors = np.linalg.eigh(np.cov(rows.T))
-        return vectors[:, ::-1][:, :SEARCHED]
-    centred = rows - rows.mean(axis=0)
-    squares, weights = np.linalg.eigh(centred @ centred.T)
-    kept = squares > max(squares[-1], 0.0) * len(rows) * np.finfo(np.float64).eps
-    vectors = centred.T @ weights[:, kept][:, ::-1][:, :SEARCHED]
-    found = np.zeros((rows.shape[1], SEARCHED))
-    found[:, : vectors.shape[1]] = vectors / np.linalg.norm(vectors, axis=0)
-    return found
 
 
 def placed(coordinates: np.ndarray, directions: np.ndarray) -> np.ndarray:

@@ -1,0 +1,34 @@
+"""Principal components of many columns, as far as they differ from noise."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from distsvc.models.rows.principal_components import MOST_COMPONENTS, principal_components
+from distsvc.models.rows.threads import one_thread
+
+MIN_SIGNAL = 0.5
+"""Minimum share of the variance along components above noise, for columns that are signals."""
+
+
+def components_above_noise(rows: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the components of rows (m, d) above noise, and their share of the variance.
+
+    Columns are standardised. Components above noise have a larger variance than any component of
+    independent columns, (1 + sqrt(d / m))^2 (Marchenko and Pastur 1967). The axes (q, d) are those
+    of the first 20 at most, and of at least one. A component of the rows has variance 1 along its
+    axis. The entry of largest magnitude is positive.
+    """
+    m, d = rows.shape
+    scale = rows.std(axis=0)
+    scale[scale == 0.0] = 1.0
+    with one_thread():  # the last bits depend on the number of threads
+        standard = (rows - rows.mean(axis=0)) / scale
+        vectors = principal_components(standard)
+        variances = (standard @ vectors).var(axis=0)
+    above = int((variances > (1.0 + np.sqrt(d / m)) ** 2).sum())
+    q = min(max(above, 1), MOST_COMPONENTS)
+    axes = (vectors[:, :q] / np.sqrt(variances[:q])).T
+    heaviest = np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1)
+    share = float(variances[:above].sum() / standard.var(axis=0).sum())
+    return axes * np.sign(heaviest) / scale, share
