@@ -5,7 +5,7 @@ import pytest
 
 from distsvc.models.baselines.rules import Centres
 from distsvc.models.linear.rule import BallRule
-from distsvc.models.support_vector.level_tree.directions import MOST_COVARIANCES
+from distsvc.models.rows.principal_components import MOST_COVARIANCES
 from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.run.job import run_job
 from distsvc.run.reporting.explaining import (

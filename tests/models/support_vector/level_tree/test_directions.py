@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
+from distsvc.models.rows import principal_components
+from distsvc.models.rows.principal_components import MOST_COMPONENTS
 from distsvc.models.support_vector.level_tree import directions
 from distsvc.models.support_vector.level_tree.directions import (
-    MOST_COMPONENTS,
     leading_directions,
     near_scatter,
     placed,
@@ -86,7 +87,7 @@ def test_placed_rows_have_the_coordinates_that_they_were_placed_by():
 def test_many_columns_have_the_directions_that_their_covariances_give(monkeypatch):
     X, _ = rows_about_centres(n=90, d=200)
     wanted = leading_directions(X)
-    monkeypatch.setattr(directions, "MOST_COVARIANCES", 40)
+    monkeypatch.setattr(principal_components, "MOST_COVARIANCES", 40)
     found = leading_directions(X)
     assert found.shape == wanted.shape
     np.testing.assert_allclose(found, wanted, atol=1e-4)

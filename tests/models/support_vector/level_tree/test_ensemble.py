@@ -3,9 +3,9 @@ import pytest
 from sklearn.datasets import make_blobs
 
 from distsvc.models.rows import sampling
+from distsvc.models.rows.principal_components import MOST_COMPONENTS
 from distsvc.models.support_vector.boundary.kernel_width import density_gamma
 from distsvc.models.support_vector.level_tree import ensemble
-from distsvc.models.support_vector.level_tree.directions import MOST_COMPONENTS
 from distsvc.models.support_vector.level_tree.ensemble import (
     EFFORTS,
     Ensemble,
