@@ -20,8 +20,8 @@ def usable_rows(
     """Return the mask (n,) of used rows: all but those that ``missing = "drop"`` leaves out.
 
     `shown` and `features` are for messages. With `unit` rows are divided by their lengths, which
-    must not be 0. `DataError` for an infinite value. Unless such rows are left out, also for a
-    missing value or a row of length 0.
+    must not be 0. `DataError` for an infinite value, and for a missing value or a row of length 0
+    unless such rows are left out.
     """
     fine = np.isfinite(block.X) if missing == "error" else ~np.isinf(block.X)
     if not fine.all():
@@ -67,9 +67,8 @@ def _gaps(
         counts.setdefault(name, int(missing[:, place].sum()))
     name = next(iter(counts))
     n = counts.pop(name)
-    others = (
-        f"; so have {truncated([f'{k!r} ({n:,})' for k, n in counts.items()])}" if counts else ""
-    )
+    also = truncated([f"{k!r} ({n:,})" for k, n in counts.items()])
+    others = f"; other columns with missing values: {also}" if counts else ""
     return DataError(
         f"{shown}: column {name!r} has {n:,} missing value{'' if n == 1 else 's'} in rows "
         f"{block.rows[0]} to {block.rows[-1]} (first at row {block.rows[row]}){others}; add --set "

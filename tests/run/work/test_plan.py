@@ -87,9 +87,8 @@ ALSO = "such values are also in 'x0'$"
         (
             "error",
             np.nan,
-            r" has 1 missing value in rows 300 to 369 \(first at row 333\); so have 'x0' \(1\); "
-            r"add --set "
-            r"preprocess\.missing=median, or =drop$",
+            r" has 1 missing value in rows 300 to 369 \(first at row 333\); other columns with "
+            r"missing values: 'x0' \(1\); add --set preprocess\.missing=median, or =drop$",
         ),
         ("error", -np.inf, ", row 333: expected a finite number below 1e154, found -inf; " + ALSO),
         ("drop", np.inf, ", row 333: expected a finite number below 1e154, found inf; " + ALSO),
