@@ -86,10 +86,10 @@ def open_table(
         The features of a model that is to label the table; ``input.columns`` names their columns.
     kept
         Columns of the previous run. Without ``input.columns`` these, and those that ``preprocess``
-        names, are the features, even if they are partition keys, an index of pandas, or like codes.
+        names, are features even if they are partition keys, an index of pandas, or like codes.
     mixed
-        Whether the algorithm takes categories. Then they become codes, and text of few levels is a
-        feature.
+        Whether the algorithm takes categories. If so, categories become codes, and text of few
+        levels is a feature.
 
     Raises
     ------
@@ -341,9 +341,9 @@ def check_unchanged(table: Table) -> None:
 def fingerprint(table: Table) -> str:
     """Return a SHA-256 of a table's state when it was opened.
 
-    It covers the format, the feature columns, the types of used columns, the extents, and of each
-    file its name relative to the input, its size and its ETag or modification time; of a Delta or
-    Iceberg table also the rows and columns of the files that count.
+    It covers the format, the feature columns, the types of used columns and the extents. Of each
+    file it covers the name relative to the input, the size, and the ETag or modification time. For
+    a Delta or Iceberg table it also covers the columns of files and their rows not deleted.
     """
     others = {name for name in (table.id, table.label, *where_columns(table.where)) if name}
     types = [*table.types, *(f"{name}: {table.type_of(name)}" for name in sorted(others))]
@@ -370,8 +370,8 @@ def notes_on_columns(table: Table) -> list[str]:
     units = [repr(name) for name, why in table.left_out.items() if why == values.WITH_UNIT]
     if units:
         notes.append(
-            f"numbers with a unit behind them are text, which is no feature: {truncated(units)}; "
-            "write the numbers alone to use them"
+            f"not used as features, because their numbers have units: {truncated(units)}; remove "
+            "the units to use them"
         )
     if texts:
         notes.append(
