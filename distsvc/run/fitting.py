@@ -278,7 +278,7 @@ def outlier_row_notes(
 ) -> list[str]:
     """Return at most one note on extreme rows, which are left out of learning.
 
-    Rows have the id of the column `id_name`, or the row number.
+    Rows are named by their ids in the column `id_name`, else by their numbers.
     """
     if not rows:
         return []
@@ -296,7 +296,7 @@ def outlier_row_notes(
 
 
 def extreme_column_notes(survey: Survey, kind: str, features: Sequence[Feature]) -> list[str]:
-    """Return at most one note on columns whose scale of a kind is decided by extreme values."""
+    """Return at most one note on columns in which extreme values decide the scale of a `kind`."""
     if kind not in ("standard", "minmax"):
         return []
     sums = survey.sums

@@ -382,7 +382,7 @@ def check_memory(job: Job, table: Table, workers: Workers, algorithm: AlgorithmJ
 
 
 def check_labelling(job: Job, table: Table, workers: Workers, wide: bool) -> None:
-    """Raise JobFileError if a job that only labels needs too much memory; `wide` is for float64."""
+    """Raise JobFileError if labelling alone needs too much memory; `wide` rows are float64."""
     sizes = sizes_of(job, table, None)
     tasks = _tasks(sizes, {}, wide, job.output)[-1:]
     _check_fit(_memory(sizes, table, workers, [{}], tasks), workers)
@@ -451,7 +451,7 @@ def _sum(*several: Terms) -> float:
 
 
 def _joined(*several: Terms) -> Terms:
-    """Join terms, without those below a tenth of a MB."""
+    """Return several terms as one, without those below a tenth of a MB."""
     joined: Terms = {}
     for terms in several:
         joined |= terms

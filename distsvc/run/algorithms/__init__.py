@@ -31,7 +31,7 @@ BY_NAME: dict[str, Callable[[Given, Job, Table], AlgorithmJob]] = {
     "auto": Automatic, "imdh": Hyperplanes, "mixture": MixtureJob,
     **dict.fromkeys(PROBLEMS, Linear),
 }  # fmt: skip
-"""The algorithms by their names in a job; others are baselines, or support vectors."""
+"""Algorithms by their names in a job; other names are baselines or support vector clustering."""
 
 
 def rule_named(form: str) -> type[Rule]:

@@ -156,7 +156,7 @@ class AlgorithmJob(ABC):
         return {TRAINED: float(sample_rows(self, n_rows))}
 
     def held(self, sizes: Sizes) -> Held:
-        """Return the largest objects in memory during `fit`, without the rows being read."""
+        """Return the memory of the largest objects of `fit`, without the rows being read."""
         return Held()
 
 

@@ -39,7 +39,7 @@ SYSTEM_ROWS = 20_000
 """Approximate maximum number of rows for SVC and FSVC as jobs; their time grows with the square."""
 
 MAX_CLIMB_ROWS = 1024
-"""Maximum number of rows of a climbing task, so that a loss repeats little work."""
+"""Maximum number of rows of a climbing task, so that a lost worker costs little work."""
 
 CLIMB_STARTS, VERTICES = "starts", "vertices"
 
@@ -141,8 +141,8 @@ def find_boundary(run: RunDirectory, number: int) -> Result:
 def cut_climbs(steps: Steps, X: np.ndarray) -> int:
     """Write the rows X (n, d) of each climbing task; return the number of tasks.
 
-    The number depends on the present workers. A resumed run keeps its tasks for any workers.
-    Results of other tasks are removed.
+    The number depends on the workers at the first start; a resumed run keeps it. Results of other
+    tasks are removed.
     """
     run = steps.run
     if not run.has(CLIMB_STARTS):
@@ -162,7 +162,7 @@ def climb_tasks(n_rows: int, n_threads: int) -> int:
 
 
 def climb(run: RunDirectory, number: int) -> Result:
-    """Climb from one part of the merged boundary's rows."""
+    """Climb from a task's part of the boundary's rows to equilibria."""
     X, n_tasks = run.map_large(CLIMB_STARTS, "X"), run.read(CLIMB_STARTS).facts["n_tasks"]
     first, last = (len(X) * i // n_tasks for i in (number, number + 1))
     ends = labelling.climb(_decision(run)[0], np.array(X[first:last]))

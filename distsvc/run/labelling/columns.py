@@ -1,6 +1,6 @@
 """The published columns of a run, the optional columns of ``[output]``, and the files of labels.
 
-The reasons of a row are the columns that put it far out, or near a border without outliers.
+The reasons of a row are the columns that lower its score most.
 """
 
 from __future__ import annotations
@@ -169,9 +169,10 @@ def _lists(values: np.ndarray) -> pa.Array:
 
 
 class Reasons(OptionalColumns):
-    """Reasons of outliers, or of the lowest scores if there are none.
+    """Reasons of outliers, or of the rows with the lowest scores if the rule has no outliers.
 
-    If `output.reasons` is 0, there is no text. Reasons are then counted only if the rule is quick.
+    If `output.reasons` is 0, no reasons are written. The report then counts them in all rows only
+    if the rule computes them quickly.
     """
 
     keys = ("reasons",)

@@ -70,7 +70,7 @@ class Labeller:
     def of(
         cls, rule: Rule, ids: Ids, columns: Sequence[str], raw: np.ndarray, pilot: np.ndarray
     ) -> Labeller:
-        """Return the labeller of a rule; edges follow from the raw and prepared pilot (m, d)."""
+        """Return the labeller of a rule, with bin edges from the pilot, raw and prepared (m, d)."""
         edges = score_edges(rule.unrounded_scores(pilot), rule.words.boundary)
         typical = Typical.of(pilot, rule.label(pilot), rule.n_clusters, rule.words.has_outliers)
         return cls(rule, ids.of_labels, ids.next, edges, decile_edges(raw), columns, typical)
@@ -107,9 +107,9 @@ class Labeller:
 def score_edges(scores: np.ndarray, boundary: float | None) -> np.ndarray:
     """Return the edges (HISTOGRAM_BINS + 1,) float64 of a histogram of scores (m,).
 
-    With a boundary between inside and outside, bins down to a few very low scores would leave one
-    bin for all other rows. So bins end 5 interquartile ranges below the lower quartile. They reach
-    at least as far below the boundary as the highest score is above it.
+    A few very low scores would put all other rows into one bin. With a boundary between inside and
+    outside, bins therefore end 5 interquartile ranges below the lower quartile. They reach at least
+    as far below the boundary as the highest score is above it.
     """
     low, high = 0.0, 1.0
     if np.isfinite(scores).all():

@@ -130,7 +130,7 @@ class Tallies(NamedTuple):
 
     @classmethod
     def of(cls, run: RunDirectory, of: str, labeller: Labeller, before: Labeller | None) -> Tallies:
-        """Return empty counts; values are between the edges of both labellers, and the reference.
+        """Return empty counts, in the bins of both labellers and of the reference.
 
         `of` is the prefix of the labeller's results.
         """

@@ -56,7 +56,7 @@ class Previous:
     digest : str
         SHA-256 of the model, whose files are in `folder`.
     nights : int
-        Number of entries before it in ``continuity.previous``, where nothing is published.
+        Number of earlier entries of ``continuity.previous`` at which nothing is published.
 
     """
 
@@ -305,8 +305,8 @@ def _prepared(
 def answer_before(run: RunDirectory, survey: Survey) -> PreviousAnswer | None:
     """Return the previous answer in the pilot, with label 0 for unusable rows.
 
-    None if the previous model does not describe the table. Then a column is in another unit, or
-    more than half of the rows are unusable or outside.
+    None if the previous model does not describe the table: a column is in another unit, or more
+    than half of the rows are unusable or outside.
     """
     before, names = Labeller.read(run, PREVIOUS), run.plan.table.columns
     pilot = np.ascontiguousarray(survey.pilot[:, before.places(names)])

@@ -34,7 +34,7 @@ class PlanLimits:
     partition_bytes: int = 2**28
     max_partitions: int = 10**7
     min_partitions: int = 64
-    """Maximum number of partitions if partitions have fewer rows than a block."""
+    """Maximum number of partitions of a small table, whose partitions have less than a block."""
 
     block_bytes: int = 2**25
     max_block_rows: int = 65_536

@@ -51,10 +51,10 @@ class Patience:
     """Seconds for which the driver waits for a cluster."""
 
     answer: float = 5.0
-    """Seconds between two checks of the workers, for their answer, and for closing."""
+    """Seconds between two checks of the workers; also the timeout of an answer and of closing."""
 
     contact: float = 30.0
-    """Maximum seconds for a connection, and for a missing heartbeat before a message."""
+    """Timeout of a connection in seconds; also the time without a heartbeat until a message."""
 
     work: float = 120.0
     """Seconds without a working worker until the run ends."""

@@ -61,7 +61,7 @@ def start_method() -> str:
 
 @contextmanager
 def without_interrupts() -> Iterator[None]:
-    """Block SIGINT for threads and processes that start inside: it should end only the driver."""
+    """Block SIGINT for threads and processes that start in the block; only the driver gets it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -71,7 +71,7 @@ def without_interrupts() -> Iterator[None]:
 
 @contextmanager
 def environment() -> Iterator[None]:
-    """Set the missing variables of `ENVIRONMENT` for processes that start inside."""
+    """Set the variables of `ENVIRONMENT` that are unset, for processes that start in the block."""
     added = ENVIRONMENT.keys() - os.environ.keys()
     os.environ.update({name: ENVIRONMENT[name] for name in added})
     try:
