@@ -55,7 +55,7 @@ class DescribesRows(BaseEstimator):
 
     @cached_property
     def probabilities_(self) -> LazyValues:
-        """Share of its own cluster in every row of `fit`, computed on first access."""
+        """Membership of each row of `fit` in its own cluster, computed on first access."""
         return self._of_held("probabilities_")
 
     @cached_property

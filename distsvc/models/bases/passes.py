@@ -54,7 +54,7 @@ def open_rows(
 ) -> Input | None:
     """Return the reader of X, with checked columns; None for arrays.
 
-    A frame in memory is an array if the rows are needed as a `whole`.
+    A frame in memory counts as an array if the rows are needed as a `whole`.
     """
     if whole and not is_elsewhere(X):
         return None
@@ -384,8 +384,8 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
     def _count_clusters(self) -> None:
         """Set ``n_clusters_`` to the number of clusters with rows.
 
-        For lazy rows the number of clusters of the rule stays. A cluster is empty if other clusters
-        have larger kernel sums everywhere in it.
+        A cluster of the rule has no rows if other clusters have larger kernel sums everywhere in
+        it. For lazy rows, the attribute is not changed.
         """
         if isinstance(self.labels_, np.ndarray):
             self.n_clusters_ = int(np.bincount(self.labels_[self.labels_ >= 0]).astype(bool).sum())

@@ -6,7 +6,7 @@ clusters of any shape in many columns.
 
 Source: Coifman and Lafon 2006, section 2.4, with the local scales of Zelnik-Manor and Perona 2004.
 Departures: the graph has edges to nearest neighbours only. Coordinates sum over all numbers of
-steps instead of one. The walk sometimes restarts at a random row, so that a disconnected graph has
+steps, not one number. The walk sometimes restarts at a random row, so that disconnected graphs have
 coordinates, too.
 """
 
@@ -132,9 +132,9 @@ def slowest_modes(
     """Return the k largest eigenvalues (k,), descending, and eigenvectors (m, k), both float64.
 
     The matrix (m, m) float64 is symmetric, with eigenvalues from -1 to 1, m >= 32 and k <= 20. The
-    eigenvector `stationary` (m,) of 1, of length 1, is excluded. None if the k-th eigenvalue is at
-    least 1 - `restarts`, which is known long before the vectors are. The error of a mode, relative
-    to its decay per step, is at most `tolerance`.
+    unit eigenvector `stationary` (m,) of eigenvalue 1 is excluded. Returns None, early, if the k-th
+    eigenvalue is at least 1 - `restarts`. The error of a mode, relative to its decay per step, is
+    at most `tolerance`.
 
     A polynomial that is small on the spectrum except its upper end is applied to a block of
     vectors. The best vectors in the span of the block are then computed, and both steps repeat.

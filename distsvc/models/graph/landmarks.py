@@ -121,8 +121,8 @@ def _share_gamma(landmarks: np.ndarray, n_clusters: int) -> float:
 
     In m dimensions, the density at distance r from a cluster's nearest landmark is proportional to
     r^-m. At two distances r and s near the median spacing h, the logarithm of the ratio of
-    densities is about m (s^2 - r^2) / (2 h^2). A kernel that ignored m would make the shares of
-    rows with many columns too equal. Centres, one for each cluster, have no such density.
+    densities is about m (s^2 - r^2) / (2 h^2). So gamma grows with m; otherwise the shares of rows
+    with many columns would be too equal. Centres, one for each cluster, have no such density.
     """
     some = landmarks[:MAX_SPACED].astype(np.float64)
     near = cKDTree(some).query(some, k=3)[0][:, 1:]

@@ -12,9 +12,9 @@ from distsvc.models.support_vector.level_tree.directions import SHRUNK
 def telling_plane(rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the two directions (2, p) float32 of rows (m, p) that separate labels (m,) best.
 
-    They are Fisher's discriminants (1936), of length 1. With two clusters, the second direction is
-    the one with the largest scatter inside clusters. For p <= 2 the directions are the columns; for
-    p = 1 the second is 0.
+    They are Fisher's discriminants (1936), of length 1. With two clusters, the second direction has
+    the largest scatter inside clusters. For p <= 2 the directions are the columns; for p = 1 the
+    second is 0.
     """
     if rows.shape[1] <= 2:
         return np.eye(2, rows.shape[1], dtype=np.float32)

@@ -17,7 +17,7 @@ MIN_OUTLIER_RANGES = 3.0
 """Minimum distance of an ignored row from all other rows, in ranges of those rows."""
 
 FARTHER = 10.0
-"""Minimum ratio of the last ignored row's distance to the next one.
+"""Minimum ratio of the last ignored row's distance to the next row's.
 
 Used if more rows are far away than may be ignored.
 """

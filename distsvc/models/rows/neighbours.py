@@ -15,7 +15,7 @@ from distsvc.models.rows.threads import map_threads
 
 Found = tuple[np.ndarray, np.ndarray]
 Search = Callable[[int], Found]
-"""Function from the first row of a block to the block's nearest rows."""
+"""Function that returns the neighbours of a block's rows, given the number of its first row."""
 
 FEW_COLUMNS = 8
 """Maximum number of columns for the tree of boxes."""

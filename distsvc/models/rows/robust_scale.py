@@ -70,7 +70,7 @@ class ColumnSpread:
 
     @property
     def near_as_log(self) -> bool:
-        """Whether all values have one sign, and a logarithm brings the farthest near."""
+        """Whether all values have one sign, and their logarithms have no extremes."""
         ends = np.array([self.low, self.middle, self.high, self.farthest])
         if min(ends) < 0.0 < max(ends):
             return False

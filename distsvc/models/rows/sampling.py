@@ -22,7 +22,7 @@ SAMPLE_BYTES = 2**28
 """Maximum bytes of a sample as float32, unless the learner sets a lower limit."""
 
 FEWEST_SAMPLED = 20_000
-"""Minimum limit of a sample's rows, for any number of columns."""
+"""Lower bound of the maximum number of rows of a sample, for any number of columns."""
 
 Ranges = list[tuple[int, int]]
 """Ranges of keys [low, high)."""
@@ -82,7 +82,7 @@ def most_rows(n_columns: int) -> int:
 
 
 def key_threshold(n_rows: int, n_wanted: int) -> int:
-    """Return the limit, up to 2^64, below which about `n_wanted` of the keys of `n_rows` lie."""
+    """Return the key, at most 2^64, below which about `n_wanted` of `n_rows` keys lie."""
     return 2**64 if n_wanted >= n_rows else 2**64 * n_wanted // n_rows
 
 

@@ -27,8 +27,8 @@ MAX_ROW_LENGTH = 1e18
 SCALE_KINDS = ("standard", "minmax", "robust", "unit", "none")
 
 ROBUST_LIMIT, ROBUST_BEND = 5.0, 0.25
-"""Number of spreads from the median beyond which robust scaling compresses values, and softness of
-the bend."""
+"""Distance from the median, in spreads, beyond which robust scaling compresses values; and factor
+of the logarithm there."""
 
 MIN_SCALED_RANGE = 1e-15
 """Minimum range of a scaled column, so that squares are representable in float32."""
@@ -239,8 +239,8 @@ class Scaling:
         Raises
         ------
         UnusableRowsError
-            Scaled rows may be longer than `MAX_ROW_LENGTH`, or the range of a column is below
-            `MIN_SCALED_RANGE`. For kind ``none`` it is the largest range of all columns.
+            Scaled rows may be longer than `MAX_ROW_LENGTH`, or a column's range (for kind ``none``,
+            the largest of all ranges) is below `MIN_SCALED_RANGE`.
 
         """
         if self.kind == "unit":

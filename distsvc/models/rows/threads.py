@@ -46,9 +46,9 @@ def map_threads(
 
 
 def one_thread() -> AbstractContextManager[object]:
-    """Limit linear algebra to one thread: more would give other last bits.
+    """Limit linear algebra to one thread, because results of several differ in the last bits.
 
-    Two threads must not set limits in turns, because they would restore wrong ones.
+    Two threads must not set limits in turns, because they would restore wrong limits.
     """
     known = ("scipy.linalg", "sklearn.cluster")
     return cast(
@@ -59,7 +59,7 @@ def one_thread() -> AbstractContextManager[object]:
 
 @cache
 def _pools(_loaded: tuple[bool, ...]) -> ThreadpoolController:
-    """Return the pools of the libraries that are loaded; to find them takes milliseconds."""
+    """Return the thread pools of the loaded libraries, cached: a search takes milliseconds."""
     return ThreadpoolController()
 
 
@@ -77,8 +77,8 @@ def both(
 def n_threads(n_jobs: int | None) -> int:
     """Return the number of threads for `n_jobs`, at least 1.
 
-    joblib is imported only if needed, because its import is slow: its configuration can't differ
-    from the default unless it was imported.
+    joblib's import is slow, and without it its configuration is the default. So it is imported only
+    if `n_jobs` may depend on it.
     """
     if n_jobs == 1:
         return 1

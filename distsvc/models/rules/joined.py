@@ -19,7 +19,7 @@ from distsvc.models.rules.rule import Rule
 
 INTO = "joined_into"
 JOINED_FORM = "joined-"
-"""Beginning of the form of a joined rule in saved models."""
+"""Prefix that marks a joined rule in saved models; the base rule's name follows."""
 
 
 @cache

@@ -21,8 +21,8 @@ from distsvc.models.rules.reasons import Typical, pulls
 class ScoreWords:
     """Words of the page for a rule's score and outliers.
 
-    `meaning` is a paragraph on the score, printed after the number of rows outside. If `meaning`
-    and `axis` are empty, the page uses its words for decision values f(x).
+    `meaning` is a paragraph on the score, printed after the number of rows outside; `axis` is the
+    title of the score's axis. If both are empty, the page uses its words for f(x).
     """
 
     has_outliers: bool = True

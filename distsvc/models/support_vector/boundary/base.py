@@ -63,8 +63,8 @@ class Parameters:
 class SupportVectorEngine(ABC):
     """Fits a table: the pilot sets its scale, a stream of rows trains, a rule labels.
 
-    A job calls the steps one by one. An estimator calls `learn` and `find_clusters`, which do all
-    steps on rows as `seen` returns them.
+    An estimator calls `learn` and `find_clusters`, which take rows as `seen` returns them. A job
+    calls their steps one by one.
 
     `seed` decides the rows' random keys and all other random choices. `notes` are remarks on cases
     that the papers leave undefined.
@@ -137,14 +137,14 @@ class SupportVectorEngine(ABC):
 
     @abstractmethod
     def learn(self, rows: np.ndarray, keys: np.ndarray, n_rows: int) -> None:
-        """Do phase one for a table of `n_rows`.
+        """Train on a sample of a table of `n_rows`.
 
-        The rows (m, q) must include all whose keys (m,) uint64 are in `sample_ranges`.
+        The rows (m, q), with keys (m,) uint64, must include all rows in `sample_ranges`.
         """
 
     @abstractmethod
     def find_clusters(self, parts: Parts, n_rows: int) -> None:
-        """Do phase two for a table of `n_rows`, whose rows are `parts`."""
+        """Find the clusters of a table of `n_rows`, whose rows are `parts`."""
 
     @abstractmethod
     def labels(self, rows: np.ndarray) -> np.ndarray:

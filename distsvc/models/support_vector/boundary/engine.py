@@ -108,7 +108,7 @@ class BoundaryEngine(SupportVectorEngine):
         return sampling.key_blocks(n_rows, min(n_rows, given.max_iter), n_held_out)
 
     def train(self, blocks: training.Blocks, checkpoint: Checkpoint = NO_CHECKPOINT) -> None:
-        """Find the decision function.
+        """Train the decision function.
 
         ``blocks(epoch, first)`` returns the centred blocks of an epoch, from number `first` on.
         """
@@ -309,9 +309,9 @@ class BoundaryEngine(SupportVectorEngine):
         )
 
     def _set_decision(self, S: np.ndarray, a: np.ndarray) -> None:
-        """Set f, with vectors S (d, B) of weights a (B,), and the width of its boundary.
+        """Set f, from vectors S (d, B) with weights a (B,), and the width of its boundary.
 
-        Dividing the weights by the level of w.phi(x) makes f = 0 there.
+        The weights are divided by the level of w.phi(x) at which f is to be 0.
         """
         f = DecisionFunction(S, a.astype(np.float32), self.gamma)
         level = self._level(f(self.pilot).astype(np.float64) + 1.0)

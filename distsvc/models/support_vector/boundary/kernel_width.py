@@ -42,8 +42,8 @@ def automatic_gamma(X: np.ndarray, n_jobs: int | None = 1) -> float:
 def density_gamma(X: np.ndarray) -> float:
     """Return the gamma of a density estimate of the rows X (n, d) float64, in random order.
 
-    It has the largest leave-one-out log-likelihood, bounded as in `automatic_gamma`, of up to 1500
-    distinct rows against all. 1 if all rows are equal.
+    It has the largest leave-one-out log-likelihood of up to 1500 distinct rows against all, and the
+    upper bound of `automatic_gamma`. If all rows are equal, it is 1.
     """
     found = _gammas(X, TEST_ROWS)
     return found[0] if found else 1.0
@@ -52,7 +52,7 @@ def density_gamma(X: np.ndarray) -> float:
 def parting_gamma(points: np.ndarray) -> float:
     """Return the gamma of kernels that separate points (k, d) float64.
 
-    Half-way between the two nearest points a kernel is exp(-8). 1 for a single point.
+    Half-way between the two nearest points, a kernel is exp(-8). For a single point gamma is 1.
     """
     points = np.unique(points, axis=0)
     if len(points) < 2:

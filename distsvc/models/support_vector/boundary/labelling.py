@@ -125,8 +125,8 @@ def _halved(points: np.ndarray, numbers: np.ndarray) -> Iterator[np.ndarray]:
 def halves(points: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the numbers of the lower and upper half of a cell's points, ascending.
 
-    A cell is cut at the median of the feature whose middle two thirds are widest. Outliers,
-    which every heavy tail has, do not decide the cut.
+    A cell is cut at the median of the feature whose middle two thirds are widest, so that outliers
+    do not decide the cut.
     """
     ranked = np.sort(points[numbers], axis=0)
     n = numbers.size
@@ -146,8 +146,8 @@ class Boundary:
     represented. These rows start the trajectories and label all others. A row may take the label of
     a boundary point that is not the nearest in B_eps.
 
-    Merging is exact and does not depend on the partitions: a part of a table never keeps fewer rows
-    of a group than the whole table.
+    Merged parts equal the sample of the whole table, because a part never keeps fewer rows of a
+    group than the whole table does.
 
     Attributes
     ----------

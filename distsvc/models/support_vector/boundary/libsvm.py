@@ -1,8 +1,8 @@
 """LIBSVM's one-class SVM, in this process or in a child process.
 
-Importing scikit-learn, which has LIBSVM, takes 50 MB that a process keeps until it ends. A job
-needs it only for one number. So a child process, which runs this file and imports nothing of
-distsvc, solves the problem and ends.
+A job needs LIBSVM for one number only, but importing scikit-learn would take 50 MB for as long as
+the process runs. So a child process solves the problem: it runs this file and imports nothing of
+distsvc.
 """
 
 from __future__ import annotations

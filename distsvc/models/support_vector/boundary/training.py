@@ -137,10 +137,10 @@ def penalty_for(X: np.ndarray, gamma: float, nu: float) -> float:
 
 
 def _least_bounded(nu: float, n: int) -> float:
-    """Return nu, at most 1 - 1/n: one multiplier is then below its bound."""
+    """Return nu, at most 1 - 1/n, so that one multiplier is below its bound."""
     return min(nu, 1.0 - 1.0 / n)
 
 
 def _positive(offset: float, nu: float, n: int) -> float:
-    """Return LIBSVM's offset, at least a tiny part of the sum nu n of its multipliers."""
+    """Return LIBSVM's offset; at least 1e-12 of the multipliers' sum nu n, to divide by it."""
     return max(offset, 1e-12 * nu * n)

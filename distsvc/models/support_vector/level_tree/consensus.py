@@ -34,8 +34,8 @@ LEAST_STANDING = 0.1
 """Minimum score per model of a winner; below it the answer is one cluster."""
 
 FLAT_STANDING, LOWEST_STANDING = 2.5, 0.04
-"""Minimum score per model in 2 or 3 columns: the first divided by sqrt(rows), but at least the
-second."""
+"""Minimum score per model in 2 or 3 columns: the first divided by sqrt(rows), or the second if that
+is higher."""
 
 STANDING_OF_MANY = 0.45
 """Sufficient score per model in 2 or 3 columns, times the number of clusters.
@@ -52,7 +52,7 @@ EVEN_STANDING, STEEPNESS = 0.45, 2.6
 of the score in the odds. Tuned on halves of labelled sets."""
 
 EVEN_NEARNESS, STEEPNESS_OF_ONE = 0.5, 1.5
-"""Constants as in `EVEN_STANDING` for one cluster: the ratio of a score to its minimum counts."""
+"""Constants as in `EVEN_STANDING` for one cluster, with the ratio of a score to its minimum."""
 
 EVEN, PREFERRED = 0.5, 0.9
 """Minimum probability that another sample has the winner, and minimum share of models that vote

@@ -102,8 +102,8 @@ class LevelTreeEngine(SupportVectorEngine):
     def choose(self, trees: Sequence[LevelTree], sums: Sequence[np.ndarray]) -> None:
         """Let the trees of all models vote, and use the winner's cut as the rule.
 
-        The sums (4, b) of each tree are sums over its tested rows. z is scaled to the number of
-        these rows: for more rows, their chance differences would be significant.
+        The sums (4, b) of each tree are over its tested rows. z is scaled to the number of these
+        rows; scaled to more, chance differences would be significant.
         """
         given, n_tested = self.parameters, self.ensemble.tested_rows
         tested = [tree.tested(part, n_tested) for tree, part in zip(trees, sums, strict=True)]

@@ -1,11 +1,11 @@
 """Outlier scores by the distances to nearest neighbours (Angiulli and Pizzuti 2002).
 
-A score depends on the root mean square of these distances: Angiulli and Pizzuti add them up.
+A score depends on the root mean square of these distances; Angiulli and Pizzuti use their sum.
+Neighbours are searched among a sample of the table, as in Sugiyama and Borgwardt (2013).
 
-Neighbours are searched among a sample of the table, as in Sugiyama and Borgwardt (2013). In a
-normal cluster the logarithm of this distance is about normal above its median, in any number of
-columns. The median and one quantile of a cluster thus estimate how many of its rows lie beyond a
-distance.
+In a normal cluster, the logarithm of this mean distance is about normal above its median, in any
+number of columns. So the median and one quantile of a cluster estimate how many of its rows lie
+beyond a distance.
 """
 
 from __future__ import annotations

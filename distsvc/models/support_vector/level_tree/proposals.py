@@ -1,8 +1,8 @@
 """Cuts that the level trees of several models propose, with weights and merits.
 
 Every tree ranks its splits twice, by significance and by depth. It proposes the numbers of clusters
-after which the next split is clearly weaker. The merit of a cut also depends on near rows: a cut
-through a cluster separates many of them.
+after which the next split is clearly weaker. A cut has less merit if it separates many near rows,
+as a cut through a cluster does.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class VoteRows:
         return {"view": self.view, "n_jobs": self.n_jobs, "_asked": {}}
 
     def under(self, number: int, tree: LevelTree, kept: bytes) -> tuple[np.ndarray, float, float]:
-        """Return the labels (m,) int32 by a cut of a tree, their `separated` and `entropy`."""
+        """Return the labels (m,) int32 by a tree's cut, with their `separated` and `entropy`."""
         if (number, kept) not in self._asked:
             seen = np.ascontiguousarray(self.view[:, : tree.S.shape[0]])
             labels = tree.voter(np.frombuffer(kept, bool)).labels(seen)
@@ -315,8 +315,8 @@ def _joined(
 ) -> np.ndarray:
     """Return the branches (b,) bool of a cut into `n_clusters`, by merging small clusters.
 
-    The start has all branches with z >= 1. The smallest cluster merges across its highest saddle
-    until `n_clusters` are left. A few rows of noise are thus not one of them.
+    It starts with all branches with z >= 1. The smallest cluster merges across its highest saddle
+    until `n_clusters` are left, so that a few rows of noise are no cluster.
     """
     clear = int((scale * tree.z >= LEAST_Z).sum())
     kept = tree.most_significant(max(n_clusters, clear))
