@@ -1,8 +1,8 @@
 """A prefix of a bucket as a store.
 
-A bucket has no locks and no renaming, but it writes an object whole or not at all, and on a
-condition: that there is none, or that it has a certain ETag. A commit needs no more. Files that
-never change are cached in a folder of this process.
+A bucket has no locks and no renaming. A commit needs only conditional writes: an object is written
+whole or not at all, and only if it does not exist yet or has a certain ETag. Files that never
+change are cached in a folder of this process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from distsvc.storage.places.process import new_scratch
 from distsvc.storage.places.remote import REQUESTS_AT_ONCE, obstore_options
 
 SCHEME = "s3"
-"""The only supported kind of bucket; Google's has no conditions on ETags, so no safe commit."""
+"""The only supported kind of bucket; Google's has no conditions on ETags for a safe commit."""
 
 REMOVED_RECORD = b"{}\n"
 """The content of a removed object; no store removes on a condition."""
@@ -35,8 +35,8 @@ REMOVED_RECORD = b"{}\n"
 class Bucket:
     """A prefix of a bucket, with the methods of `distsvc.storage.places.folder.Folder`.
 
-    Changes of files that must not be lost are conditional requests. So a lease holder has no folder
-    of its own, and its lease is checked before any other change. There is no lock. `JobFileError`
+    Files that must not be lost are changed by conditional requests; before any other change, the
+    lease is checked. There is no lock, and a lease holder has no folder of its own. `JobFileError`
     if the URL carries credentials or names no bucket, or obstore is not installed.
     """
 

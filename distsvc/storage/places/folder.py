@@ -62,13 +62,13 @@ class FencedError(TemporaryError):
 
 
 class Folder:
-    """A folder of a disk; `Bucket` has the same methods but `settle` and `refuse_links`.
+    """A folder of a disk; `Bucket` has the same methods except `settle` and `refuse_links`.
 
-    Only disks have links, and files that a loss of power truncates. If the disk is silent, methods
-    raise `TemporaryError`, and no file counts as missing.
+    These two are for links, and for files truncated by a loss of power. If the disk does not
+    answer, methods raise `TemporaryError`, and no file counts as missing.
 
-    With a fence, each change is one rename, out of the holder's own folder or into it. A process
-    that sleeps before the rename, and wakes after another one took over, can't do it any more.
+    With a fence, each change is one rename out of the holder's own folder or into it. The rename
+    fails once another process has taken over and removed that folder.
     """
 
     def __init__(self, path: str | os.PathLike[str], fence: Fence = NO_FENCE):
@@ -356,7 +356,7 @@ class Folder:
 
 @contextmanager
 def _reached(path: str | Path) -> Iterator[None]:
-    """Turn the error of a silent disk into `TemporaryError`; others stay."""
+    """Turn the error of a disk that does not answer into `TemporaryError`; others stay."""
     try:
         yield
     except OSError as error:

@@ -1,12 +1,12 @@
 """The lease of an output: only one run at a time writes to it.
 
-The holder writes a record of itself to a file, and renews it every few seconds. A process that
-finds the file waits until the holder is surely gone: at once if its process would be visible, else
-once the file has not changed for a while. So no clocks are compared. Processes on another machine
-or in another container (PID namespace) are invisible.
+The holder writes a record of itself to a file, and renews it every few seconds. Another process
+takes the lease over once the holder is gone. On the same machine, processes are visible, and this
+is known at once. The holder may also be on another machine or in another container (PID namespace);
+it is then gone if the file has not changed for a while, so no clocks are compared.
 
-A holder that sleeps can't know that it was taken for dead. So it changes nothing directly: the
-lease is the fence of the stores that it writes to (`distsvc.storage.places.folder.Folder.fenced`).
+A holder that sleeps can't know that it was taken for dead. So all stores that it writes to check
+the lease before a change (`distsvc.storage.places.folder.Folder.fenced`).
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def read_holder(runs: Store) -> Holder | None:
 
 
 def _take(lease: Lease, alone_here: bool, asking: tuple[str, str, bool]) -> None:
-    """Write the record, once no living process holds the lease."""
+    """Write the record, once no running process has the lease."""
     runs = lease.runs
     found, deadline = runs.current(HOLDER), time.monotonic() + TIMES.silence
     first = found

@@ -33,8 +33,9 @@ ICEBERG_METADATA = ".metadata.json"
 class Location:
     """A file, a folder or a glob on a disk, in S3 or on an HTTP server.
 
-    `path` is the file system's name, absolute if local. `shown` is the given path or URL; of a file
-    found in a folder, its path. `lake` has the kind and the version of a Delta or Iceberg table.
+    `path` is the path in the file system, absolute if local. `shown` is the given path or URL, or
+    the path of a file found in a folder. `lake` has the kind and version of a Delta or Iceberg
+    table.
     """
 
     fs: AbstractFileSystem
@@ -140,8 +141,8 @@ class Location:
     def naming_errors(self) -> Iterator[None]:
         """Turn the errors of reading into errors that name the location.
 
-        `DataError` if the file is damaged, gone or unreadable, `TemporaryError` if the store is
-        silent.
+        `DataError` if the file is damaged, gone or unreadable, `TemporaryError` if the store does
+        not answer.
         """
         try:
             yield

@@ -1,8 +1,8 @@
 """The identity of this process, and its scratch folders among the system's temporary files.
 
-A killed process leaves its folders behind. So each is named after its process: host, boot and PID
-namespace, its number and its start. A process that makes a folder first removes folders of
-processes of the same user, machine and container that have ended.
+A killed process leaves its folders behind. So each folder is named after its process: host, boot,
+PID namespace, number and start. Before a process makes a folder, it removes those of ended
+processes of the same user, machine and container.
 """
 
 from __future__ import annotations

@@ -174,8 +174,8 @@ def _repetitive(schema: pa.Schema) -> list[str]:
 class ParquetLabels:
     """Parquet: a file for each partition, with ids of any type; base of other formats.
 
-    A format turns the Parquet parts of the workers into published files. This format publishes the
-    parts unchanged (`publishes_parts`). `name` is as in ``output.format``.
+    A format converts the Parquet parts of the workers to published files. This format publishes
+    the parts unchanged (`publishes_parts`). `name` is as in ``output.format``.
     """
 
     name: ClassVar[str] = "parquet"

@@ -1,10 +1,10 @@
 """The record of a lineage: the cluster ids of its runs, and the order of the runs.
 
-Runs that continue each other are a lineage. A run knows its predecessors, but not other runs that
-continue the same one, such as a late night that is done after its successors. So ids are claimed
-in a shared record, ``.lineages/ID.json``: beside the outputs of the lineage, or in the output if
-runs replace each other. Manifests name it by its relative path, so a tree of outputs can be moved
-or copied and continued. Runs outside that tree begin a new record, with the ids that they know.
+Runs that continue each other are a lineage. A run's predecessors are listed in its output, but not
+other runs that continue the same predecessor, such as a late night that is run after later nights.
+So ids are claimed in a shared record, ``.lineages/ID.json``. It lies beside the outputs of the
+lineage, or in the output if runs replace each other. Manifests name it by its relative path, so a
+tree of outputs can be moved or copied and continued. Runs outside that tree begin a new record.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Lineage:
         )
 
     def _changed(self, change: Callable[[Record], Record]) -> Record:
-        """Return the record after a change, which is made in one step."""
+        """Change the record atomically, and return it."""
         store, end = store_of(self.home).below(LINEAGES), time.monotonic() + 60.0
         while time.monotonic() < end:
             try:

@@ -55,8 +55,8 @@ class Listed(Form):
 class ListedFile(Listed):
     """A published file: its rows if it has labels, its size and its SHA-256.
 
-    `file` is its path below the manifest's folder while its run is the published one, `stored` its
-    path as long as the run is published, replaced or a candidate. Older versions have no `stored`.
+    `file` is its path, below the manifest's folder, while its run is published. `stored` is its
+    path even if the run is replaced or a candidate; manifests of older versions have none.
     """
 
     file: Annotated[str, AfterValidator(_plain_path)]
@@ -141,7 +141,7 @@ class Manifest(Listed):
 
     @model_validator(mode="after")
     def _every_row_listed(self) -> Self:
-        """Refuse a list that lacks files of labels, by their rows; files of Zarr state no rows."""
+        """Refuse a list whose files of labels lack rows; files of Zarr have no number of rows."""
         rows = [file.rows for file in self.files if file.rows is not None]
         if rows and sum(rows) != self.rows:
             raise ValueError(

@@ -1,14 +1,14 @@
 """The output of a job, whose commit is an atomic swap of the manifest.
 
 All files of a run lie in ``.runs/files/RUN``, written once and never moved. They stay as long as a
-record names them: the manifest, a candidate's in ``.runs/held``, a replaced one's in
-``.runs/replaced``, or the work of a run that can go on. A record goes before its files, so a file
-without a record is never published again, and any process may remove it.
+record lists them: the manifest, a candidate in ``.runs/held``, a replaced manifest in
+``.runs/replaced``, or the work of a run that can resume. A record is removed before its files. So a
+file without a record is never published again, and any process may remove it.
 
-``labels``, ``model`` and ``report`` hold only second names of the published files. Each
-publication has new names, so no two processes write to the same one.
+``labels``, ``model`` and ``report`` contain only second names of the published files. Each
+publication has new names, so no two processes write to the same name.
 
-Every change is made by the store of a holder (`Folder.fenced`), which compares the lease first.
+Only the holder of the lease changes anything: its store (`Folder.fenced`) checks the lease first.
 """
 
 from __future__ import annotations

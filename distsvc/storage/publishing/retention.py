@@ -1,10 +1,10 @@
 """The removal of old runs from a folder of outputs.
 
-An unfinished run needs its previous run. The run and a removal don't wait for each other. A run
-first records the previous run in its output, and then checks that no removal has locked the
-previous run (`check_stays`). A removal first locks an output, and then reads the records of all
-runs again. So in any order one of the two detects the other: either the run stops before it learns
-anything, or the previous run is kept.
+An unfinished run needs its previous run, so a removal must not remove that. Neither waits for the
+other. A run first records the previous run in its output, then checks that no removal has locked it
+(`check_stays`). A removal first locks an output, then reads the records of all runs again. So
+one of the two always detects the other: either the run stops before it learns anything, or the
+previous run is kept.
 """
 
 from __future__ import annotations
@@ -109,10 +109,10 @@ def reasons_to_keep(
 ) -> dict[str, str]:
     """Return the addresses of the published runs that stay, each with the reason.
 
-    The last `keep` of every job stay, and those with a begun run at their output. So do the
-    previous runs, and the references, of the last runs, of `begun` ones, and of candidates
-    (`waiting`) at outputs that stay. The previous runs of these may go: else a lineage would stay
-    whole.
+    Kept are the last `keep` runs of every job, runs with a begun run at their output, and the
+    previous runs and references of three kinds: of the last runs, of `begun` runs, and of
+    candidates (`waiting`) at outputs that stay. Earlier predecessors may be removed; otherwise
+    whole lineages would stay.
     """
     because: dict[str, str] = {}
     latest: list[DatedRun] = []
@@ -135,9 +135,9 @@ def reasons_to_keep(
 def retain(path: str, keep: int, dry_run: bool = False) -> dict[str, list[dict[str, str]]]:
     """Remove all but the last runs of each job in a folder of outputs, and empty outputs.
 
-    An output is removed whole, its manifest first; files of others stay. Where nothing is
-    published, an output stays if it has a candidate or a run that can continue. With `dry_run`,
-    nothing is removed.
+    An output is removed whole, its manifest first; foreign files stay. An output without a
+    published run stays if it has a candidate or a run that can resume. With `dry_run`, nothing is
+    removed.
 
     Returns ``removed`` and ``kept``, each a list with ``path``, ``run_id`` and ``date``, the oldest
     first; each kept one has ``because``, too. Errors as in `check_folder`, `InputNotFoundError` if

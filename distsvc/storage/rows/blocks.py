@@ -91,7 +91,7 @@ class Layout:
     Attributes
     ----------
     path
-        Absolute path or URL; of a converted table that in the staging folder.
+        Absolute path or URL; for a converted table, the path in the staging folder.
     format
         Name of the source.
     extents

@@ -118,8 +118,8 @@ class OneHot(Category):
 class Frequency(Category):
     """The logarithm of the share of rows with the same value.
 
-    `shares` are the shares of rows of the known values. `rare` is the mean share of a value in the
-    bucket of all other values, or the share of one row if the bucket is empty.
+    `shares` are the shares of rows by known value. `rare` is the mean share of a value in the
+    bucket, or the share of one row if the bucket is empty.
     """
 
     kind: Literal["frequency"] = "frequency"

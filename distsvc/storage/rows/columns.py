@@ -79,16 +79,16 @@ class Scan:
     types, shown
         Arrow type of each column, without dictionary, and its text in messages.
     problems
-        Reasons why columns can't be read. One whose type is numeric or `UNKNOWN_TYPE` would be a
-        feature, so a job without ``input.columns`` is refused.
+        Reasons why columns can't be read. If the type of such a column is numeric or
+        `UNKNOWN_TYPE`, it would be a feature, so a job without ``input.columns`` is refused.
     default
         Columns that are considered when the job names none.
     keys
         Columns by which the table is partitioned.
     sources
-        Paths by which the same state of the table is found again; empty if they are the job's.
+        Paths that lead to the same state of the table; empty if they are the job's paths.
     apart
-        Reasons of the format why columns are not among `default`.
+        Reasons of the format why columns are not in `default`.
     stored
         Number of chunks and fill value of columns in chunks.
     comparable
@@ -256,8 +256,8 @@ def check_kinds(
 ) -> None:
     """Check the columns of the section ``[columns]``; those in `texts` hold numbers as text.
 
-    `JobFileError` if a category has no text, booleans or integers, or a number is none. Text may be
-    binary.
+    `JobFileError` if a category is not text, booleans or integers, or a number is not numeric. Text
+    may be binary.
     """
     for name, of in kinds.items():
         if of.kind == IGNORE:

@@ -1,7 +1,7 @@
 """Whole numbers that are no quantities: row numbers, ids, dates and codes.
 
-Each kind has tests of a column's name and a sample of its values. A name alone never makes an id of
-a column of few small numbers.
+Each kind has tests of a column's name and of a sample of its values. The name alone does not
+suffice for a column of few small numbers.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _are_dates(name: str, values: np.ndarray) -> bool:
 
 
 def _several_days(name: str, values: np.ndarray) -> bool:
-    """Return True if there are too many dates for a coincidence: six months, or two days."""
+    """Return True if the dates are no coincidence: six different months, or two days."""
     return len(np.unique(values)) >= (6 if _digits(float(np.median(values))) == 6 else 2)
 
 

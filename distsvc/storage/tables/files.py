@@ -83,7 +83,7 @@ class Files:
         return self.only(named)
 
     def only(self, names: Collection[str]) -> Files:
-        """Return the files of some names."""
+        """Return the files with these names."""
         return replace(self, infos={n: info for n, info in self.infos.items() if n in names})
 
     def without_doubles(self) -> Files:
@@ -306,7 +306,7 @@ def _refuse_below(location: Location, folder: Location, name: str) -> None:
 
 
 def _refuse_above(location: Location, folder: Location) -> None:
-    """Look for a log in a folder and those of which it may be a partition."""
+    """Look for a log in a folder, and in the folders of which it may be a partition."""
     for level in range(8):
         if folder.join(_DELTA).exists():
             raise _refused(location, folder, "a Delta table")

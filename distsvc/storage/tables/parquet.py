@@ -51,11 +51,11 @@ class Content:
     Attributes
     ----------
     names
-        The file's own names of columns with another name.
+        Names in the file of the columns that the table names otherwise.
     values
         Constants for columns that the file lacks.
     types
-        The table's types of columns that the file stores in another type.
+        Types in the table of the columns that the file stores in another type.
     kept
         Mask (bool) of rows; None for all.
     """

@@ -76,8 +76,8 @@ class Source(Protocol):
     def batches(self, table: Table, span: Span, columns: list[str]) -> Batches:
         """Yield the rows of a span, some thousands at a time, as Arrow arrays by column.
 
-        A format whose columns are all numbers need not have it. `DataError` if a file is damaged or
-        unreadable.
+        Formats with columns of numbers only don't need this method. `DataError` if a file is
+        damaged or unreadable.
         """
         raise TypeError(f"{self.title} has only columns of numbers")
 

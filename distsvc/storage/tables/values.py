@@ -130,7 +130,7 @@ def check_exact(table: Table, least: np.ndarray, most: np.ndarray) -> None:
 def _stored(table: Table, place: int) -> tuple[str, int | None]:
     """Return the stored column of a numeric column, and the position in its vectors, if any.
 
-    The name is empty if float64 holds the stored values exactly.
+    The name is empty if float64 represents the stored values exactly.
     """
     pairs = zip(placed(table.features), table.types, strict=True)
     (feature, places), kind = next(pair for pair in pairs if place < pair[0][1].stop)

@@ -284,7 +284,7 @@ def _columns_of_group(place: Location, group: Group) -> _Arrays:
 def _member(folder: Location, group: Group, name: str) -> Array | Group | Exception:
     """Return an array or group in a group, or the error; for a plain folder the group itself.
 
-    A folder with chunks but no metadata is an array whose metadata is lost, which is an error.
+    A folder with chunks but no metadata is an error: the array's metadata is lost.
     """
     try:
         node = group[name]

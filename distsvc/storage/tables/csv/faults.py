@@ -28,9 +28,9 @@ _SHOWN = 40
 
 
 def text_error(file: Location, columns: Mapping[str, TextStats]) -> DataError | None:
-    """Return the error for columns of text most of whose values are numbers, or None.
+    """Return the error for columns of text that are mostly numbers, or None.
 
-    It names all other words, and the line of the first.
+    It names all words in them, and the line of the first.
     """
     mixed, most = {name: words for name, words in columns.items() if words.are_numbers}, 5
     if not mixed:
@@ -129,7 +129,7 @@ def _width_fault(file: Location, head: Head) -> DataError | None:
 def quote_fault(file: Location) -> DataError | None:
     """Return the error for a quote that swallows lines, or None.
 
-    The quote is never closed, or closed amid a value, or the lines between look like rows.
+    Such a quote is never closed, is closed within a value, or has lines in it that look like rows.
     """
     head, start = head_of(file), 1
     with _reader(file, head, strict=True) as reader:

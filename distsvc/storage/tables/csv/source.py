@@ -76,13 +76,15 @@ _CONVERSION = re.compile(
 class Csv(Parquet):
     """CSV with a header, packed by gzip or not.
 
-    Only columns that a job may use are converted. Types come from the first 16 MiB of each file. A
-    column of whole numbers becomes float64, as a fraction may follow, unless it is the id, the
-    label or in ``where``; so does an empty feature that the job names. A column of text most of
-    whose values are numbers, also in another spelling such as 0,5, is an error, as is a column of
-    numbers with another value. An id that a number would not reproduce is text, and so are
-    categories of whole numbers or truths: 007 and 7 are two. An empty text, quoted or not, is
-    missing. NA is missing in numbers only.
+    Only columns that a job may use are converted. Types come from the first 16 MiB of each file.
+
+    * Whole numbers become float64, because a fraction may follow, except in the id, the label and
+      columns of ``where``. An empty feature that the job names also becomes float64.
+    * Text of mostly numbers, also in another spelling such as 0,5, is an error. So is a word in a
+      column of numbers.
+    * Ids that a number would not reproduce stay text. So do categories of whole numbers or
+      booleans: 007 and 7 differ.
+    * An empty text, quoted or not, is missing. NA is missing in numbers only.
     """
 
     name = "csv"
@@ -205,12 +207,12 @@ class _Files(NamedTuple):
         return found
 
     def _are_codes(self, name: str) -> bool:
-        """Return True if a column is text, whole numbers, truths or empty in each file."""
+        """Return True if a column is text, whole numbers, booleans or empty in each file."""
         kinds = {one.types.field(name).type for one in self.each if name in one.types.names}
         return kinds <= {pa.int64(), pa.null(), pa.string(), pa.bool_()}
 
     def _is_code_like(self, name: str) -> bool:
-        """Return True if a column has numbers that are not reproduced as written."""
+        """Return True if a column has numbers that Python would write otherwise, such as 007."""
         return any(
             (pa.types.is_integer(kind := one.types.field(name).type) or pa.types.is_floating(kind))
             and not are_plain_integers(one.text(name))
@@ -219,7 +221,7 @@ class _Files(NamedTuple):
         )
 
     def _check_text(self, features: set[str], others: set[str], named: set[str]) -> None:
-        """Refuse features that are nearly numbers or not UTF-8, and points for thousands."""
+        """Refuse text that is mostly numbers or not UTF-8, and points that separate thousands."""
         for one in self.each:
             found = {}
             for name in [name for name in one.types.names if name in features | others]:

@@ -1,7 +1,7 @@
 """The common part of Delta Lake and Iceberg tables.
 
-The log names the Parquet files of a table, and the rows and columns of them that count; files of
-earlier versions lie beside them. The version is fixed when a table is opened.
+A table's log lists its Parquet files, their deleted rows and their columns. The folder also has
+files of earlier versions. The version is fixed when a table is opened.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ FIELD_ID = b"PARQUET:field_id"
 class DataFile:
     """A data file of a table: its path or URL, and its size in bytes.
 
-    `keys` are the values of partition columns, as text. `values` are the values of columns that the
-    file may lack (default null). `deleted` has the positions (int64) of deleted rows, in order.
+    `keys` are the values of partition columns, as text, and `values` those of columns that the file
+    may lack (default null). `deleted` are the positions (int64) of deleted rows, in order.
     """
 
     url: str
@@ -313,7 +313,7 @@ def _mask(deleted: np.ndarray | None, n_rows: int) -> np.ndarray | None:
 
 
 def _digest(files: list[LakeFile], deleted: Sequence[np.ndarray | None]) -> str:
-    """Return a SHA-256 of the rows and columns of files that count."""
+    """Return a SHA-256 of the files' columns and of their rows that are not deleted."""
     digest = hashlib.sha256(json.dumps([vars(file) for file in files]).encode())
     for rows in deleted:
         if rows is not None:
