@@ -207,7 +207,7 @@ class CandidatePart(ReportPart):
 
 
 class Granularity(ReportPart):
-    """The answer at one granularity; splits are tested as if on `rows` rows."""
+    """The answer at one granularity; z of splits is scaled to `rows` rows."""
 
     name: str
     n_clusters: Size
@@ -304,8 +304,8 @@ class ChoicePart(ReportPart):
     alternative : AlternativePart or None
         The most probable answer that differs.
     overlap : float or None
-        Share of the rows that may belong to another cluster; only if it is too large for another
-        draw of the rows' clusters to be the same answer.
+        Share of the rows that may belong to another cluster. None unless it is so large that the
+        answer would change if the rows' clusters were drawn again.
 
     """
 

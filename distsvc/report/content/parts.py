@@ -54,7 +54,7 @@ Finite = Annotated[float, BeforeValidator(_finite)]
 _UNSAID = "unsaid"
 Value = TypeVar("Value")
 Unsaid = Annotated[Value, _UNSAID]
-"""A field that is left out of the JSON if it has its default."""
+"""A field that is left out of the JSON if it has its default value."""
 
 
 class ReportPart(Form):

@@ -41,8 +41,8 @@ Drawn = Annotated[float, Field(ge=-1e150, le=1e150)]
 class InputPart(ReportPart):
     """The table: its path or paths, rows used and read, and the columns that were clustered.
 
-    `state` is the version or snapshot of a table with a log, `id` the column of ids. `left_out` has
-    the reason by unused column, `missing` the number of missing values by column, if there are any.
+    `state` is the version or snapshot of a Delta or Iceberg table, `id` the column of ids. By
+    column, `left_out` has the reason why it is unused, and `missing` its number of missing values.
     """
 
     path: str | Annotated[list[str], Field(min_length=2)]
