@@ -152,7 +152,7 @@ def rebuild(threshold, references, means, weights, sums, child, sibling, free, n
 
 @inlined
 def _learn_row(x, mean, leading, count, amnesia):
-    """Update a leaf's mean and direction `leading` (d,) by its row number `count`, x (d,).
+    """Update a leaf's mean (d,) and direction `leading` (d,) by x (d,), its `count`-th row.
 
     Returns the projection of x on the direction.
     """

@@ -4,16 +4,17 @@
   parallelism comes from partitions.
 * There is no fast-math: a compiler that reorders or fuses operations makes results depend on the
   processor. The functions of `distsvc.kernels.lanes` fix the order of long sums and fused products.
-* No kernel gets numba's wrapper for C callbacks, and no inlined function the wrapper for Python.
-  Wrappers take time and memory to compile.
-* Nothing compiles at import. Every kernel is called with one set of types only, so that it has
-  exactly one compiled form, which is cached on the local disk. Numba writes a cache file under a
-  temporary name and renames it. A process locks a file while it compiles a kernel, and others wait
-  for the form. Without a trusted folder, each process compiles.
-* Cached forms are kept by a digest of the kernels' sources and numba's version, not by their path:
-  another environment or checkout with equal ones compiles nothing.
-* A cached form ends with a checksum. A damaged one is compiled again and replaced. If one can't be
-  written, because the disk is full for example, it stays in memory. Neither stops a run.
+* Numba's wrappers are left out where unused, because they take time and memory to compile: the
+  wrapper for C callbacks of all kernels, and the wrapper for Python of inlined functions.
+* Nothing compiles at import. Every kernel is called with one set of types only, so it is compiled
+  once, into a cache on the local disk. Numba writes a cache file under a temporary name and renames
+  it. A process locks a file while it compiles a kernel, and others wait for the cache file. Without
+  a trusted folder, each process compiles.
+* The cache is keyed by a digest of the kernels' sources and numba's version, not by their path.
+  Environments and checkouts with equal digests share it.
+* A cache file ends with a checksum. If it is damaged, the kernel is compiled again. If it can't be
+  written, for example because the disk is full, the compiled kernel stays in memory. The run goes
+  on in both cases.
 """
 
 from __future__ import annotations

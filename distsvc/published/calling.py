@@ -165,7 +165,7 @@ def _arrow_table(given: Any) -> pa.Table:
 def _spooled(
     table: pa.Table, folder: Path, overrides: Mapping[str, object]
 ) -> tuple[str, dict[str, object]]:
-    """Write a table to a folder; return its path, and keys with the output and the id."""
+    """Write a table to a folder; return its path, and the job's keys for output and id."""
     import pyarrow.parquet as pq
 
     from distsvc.storage.places.arrays import write_whole
