@@ -146,6 +146,16 @@ def test_clusters_beyond_those_listed_are_summed():
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_a_cluster_that_lies_outside_is_named():
+    report = make_report()
+    rows = report["clusters"][2]
+    rows["outliers"] = rows["rows"] // 2
+    assert "Most rows of" not in page_text(report)
+    rows["outliers"] += 1
+    assert "Most rows of cluster 2 lie outside: few rows of the table are near" in page_text(report)
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_contents_lead_to_every_section():
     html = rendered(make_report())
     contents = re.findall(r'<li><a href="#([\w-]+)">(.*?)</a>', html)

@@ -80,6 +80,11 @@ class ClusterRow(ReportPart):
     share: Number
     outliers: Size = 0
 
+    @property
+    def is_outside(self) -> bool:
+        """Whether most rows of the cluster are outliers: it is small and far from the others."""
+        return 2 * self.outliers > self.rows
+
 
 class OutlierPart(ReportPart):
     """The outliers.
