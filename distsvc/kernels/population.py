@@ -31,10 +31,12 @@ Half of a cluster that was cut has its mode at its edge, and must not look like 
 MAX_FANS = 6
 """Maximum number of terms that change the variance of a number."""
 
-MIN_SHAPED = 0.5
-"""Minimum share of the residuals in the fitted variance, which includes `NARROWEST` squared.
+MOST_OF_VARIANCE = 0.5
+"""Share of a variance that is most of it.
 
-Below it, residuals are mostly rounding, and their shape is normal.
+Residuals with a smaller share of the fitted variance, which includes `NARROWEST` squared, are
+mostly rounding, and their shape is normal. Many columns with a larger share along components above
+noise are signals (`distsvc.models.columns.components`).
 """
 
 NEWTON_STEPS = 8
@@ -357,7 +359,7 @@ def describe_number(V, knots, place, y, own, log_n, densities):
         r[i] *= math.exp(-0.5 * fan[own[i]])
     kind, u, v, w = NORMAL, 0.0, 0.0, 0.0
     share = dot(r, r) / m
-    if share > MIN_SHAPED:
+    if share > MOST_OF_VARIANCE:
         for i in range(m):
             r[i] /= math.sqrt(share)
         kind, u, v, w = shape_of(r, log_n)

@@ -18,6 +18,7 @@ import numpy as np
 
 from distsvc.inputs.mixed import MOST_LEVELS
 from distsvc.job.parameters import check_parameters, completed
+from distsvc.kernels.population import MOST_OF_VARIANCE
 from distsvc.models.automatic.decision import GRAPH
 from distsvc.models.automatic.modelled_views import (
     LEAST_GRAPH_STANDING,
@@ -27,7 +28,7 @@ from distsvc.models.automatic.modelled_views import (
 from distsvc.models.automatic.previous import PreviousAnswer
 from distsvc.models.automatic.stored_views import StoredViews
 from distsvc.models.automatic.views import ViewAnswer
-from distsvc.models.columns.components import MIN_SIGNAL, components_above_noise
+from distsvc.models.columns.components import components_above_noise
 from distsvc.models.columns.maps import GivenColumn
 from distsvc.models.columns.model import ColumnModel
 from distsvc.models.engine import Engine
@@ -47,6 +48,12 @@ MAX_MIXED = 100
 The time of populations grows with the square of the number.
 """
 
+MAX_MODELLED = 10 * MAX_MIXED
+"""Maximum number of columns that are modelled, unless one has categories or missing values.
+
+A model takes some milliseconds.
+"""
+
 SAME_LENGTH = 1e-2
 """Maximum range of the squared norms of normalised rows, relative to the rows' variance."""
 
@@ -57,8 +64,9 @@ def stays_as_stored(X: np.ndarray, nominal: np.ndarray) -> bool:
     Tables with categories or missing values are always modelled. Other tables stay as stored in
     these cases: at most `FLAT` columns, at least one of them with more values than a category has
     levels; normalised rows; a few points with many rows each, unless the points are all
-    combinations of the columns' values; or more than `MAX_MIXED` columns that are signals, such as
-    pixels or embeddings: components above noise have most of their variance.
+    combinations of the columns' values; more than `MAX_MIXED` columns that are signals, such as
+    pixels or embeddings: components above noise have most of their variance; more than
+    `MAX_MODELLED` columns.
     """
     if nominal.any() or np.isnan(X).any():
         return False
@@ -69,8 +77,9 @@ def stays_as_stored(X: np.ndarray, nominal: np.ndarray) -> bool:
         squares = (X**2).sum(axis=1)
         variance = float(((X - X.mean(axis=0)) ** 2).sum(axis=1).mean())
         one_length = float(np.ptp(squares)) <= SAME_LENGTH * variance
-        signals = X.shape[1] > MAX_MIXED and components_above_noise(X)[1] >= MIN_SIGNAL
-        return signals or one_length
+        if one_length or X.shape[1] > MAX_MODELLED:
+            return True
+        return X.shape[1] > MAX_MIXED and components_above_noise(X)[1] > MOST_OF_VARIANCE
     return any(len(np.unique(x)) > MOST_LEVELS for x in X.T)
 
 

@@ -7,9 +7,6 @@ import numpy as np
 from distsvc.models.rows.principal_components import MOST_COMPONENTS, principal_components
 from distsvc.models.rows.threads import one_thread
 
-MIN_SIGNAL = 0.5
-"""Minimum share of the variance along components above noise, for columns that are signals."""
-
 
 def components_above_noise(rows: np.ndarray) -> tuple[np.ndarray, float]:
     """Return the components of rows (m, d) above noise, and their share of the variance.
