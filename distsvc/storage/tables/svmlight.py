@@ -116,7 +116,9 @@ class Svmlight(Source):
 def _check_job(config: InputConfig) -> None:
     for field, value in (("id", config.id), ("where", config.where)):
         if value is not None:
-            raise JobFileError(f"input.{field}: svmlight text can't have it, found {value!r}")
+            raise JobFileError(
+                f"input.{field}: not supported for svmlight text, found {value!r}; remove the key"
+            )
     if config.classes not in (None, SVM_LABEL):
         raise JobFileError(
             f"{config.classes_key}: svmlight text has its classes in {SVM_LABEL!r}, found "

@@ -101,9 +101,10 @@ def test_a_damaged_archive_is_named(tmp_path):
 
 def test_what_svmlight_text_can_not_have(tmp_path):
     path = write(tmp_path / "a.svm")
-    with pytest.raises(JobFileError, match=r"input\.id: svmlight text can't have it, found 'row'"):
+    words = r"input\.id: not supported for svmlight text, found 'row'; remove the key"
+    with pytest.raises(JobFileError, match=words):
         table_at(path, tmp_path / "staging", id="row")
-    with pytest.raises(JobFileError, match=r"input\.where: svmlight text can't have it"):
+    with pytest.raises(JobFileError, match=r"input\.where: not supported for svmlight text"):
         table_at(path, tmp_path / "staging", where="f1 > 0")
     with pytest.raises(JobFileError, match="in 'label', found 'y'"):
         table_at(path, tmp_path / "staging", classes="y")
