@@ -60,7 +60,7 @@ def places(array: pa.Array, known: pa.Array) -> np.ndarray:
 
 
 def codes(places: np.ndarray, n_known: int, has_bucket: bool) -> np.ndarray:
-    """Return the codes (n,) float32 of `places`; null, and the bucket if absent, are NaN."""
+    """Return the codes (n,) float32 of `places`; NaN for null, and for others without a bucket."""
     bucket = n_known if has_bucket else np.nan
     return np.array([*range(n_known), bucket, np.nan], np.float32)[places]
 

@@ -97,7 +97,7 @@ def _overridden(output: Output, manifest: Manifest) -> dict[str, str]:
 
 
 def waiting_at(output: Output) -> dict[str, Manifest]:
-    """Return the candidates; after a kill the published run may be listed, and is left out."""
+    """Return the candidates, without the published run, which a killed process may have left."""
     published = output.run_id
     return {name: one for name, one in output.candidates().items() if name != published}
 
@@ -144,7 +144,7 @@ def withdraw(path: str) -> tuple[Manifest, list[str]]:
     Returns
     -------
     Manifest
-        That of the run.
+        The manifest of the withdrawn run.
     list of str
         The dates and addresses of published runs that continue it, the oldest first.
 

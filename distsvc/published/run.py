@@ -110,8 +110,8 @@ class Run:
         """The Parquet files of the labels, in their order, as absolute paths or URLs.
 
         They are for ``polars.read_parquet``, DuckDB's ``read_parquet`` and ``spark.read.parquet``;
-        labels in Zarr raise `DataError`. After another run is published, they are the paths that
-        stay until ``distsvc gc`` or the run after that.
+        labels in Zarr raise `DataError`. If another run has been published since, the files stay
+        until the next publication or ``distsvc gc``.
         """
         files = label_files(self._manifest)
         if not all(one.name.endswith(".parquet") for one in files):

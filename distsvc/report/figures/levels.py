@@ -254,7 +254,10 @@ def _layout(shown: Sequence[Branch], room: float) -> Slot:
 
 
 def unit_length(peaks: Sequence[float], late: float, room: float, narrowest: float) -> float:
-    """Return the width of all rows, in inches, at which slots of a minimum width fill the room."""
+    """Return the scale, in inches for all rows, at which the slots of hills fill the room.
+
+    A slot is as wide as its share of the rows in `peaks`, but at least `narrowest`.
+    """
     shares = sorted(peaks)
     for n_narrow in range(len(shares) + 1):
         rest = sum(shares[n_narrow:]) + late

@@ -29,8 +29,8 @@ def names(found: Sequence[ProfilePart], columns: range = range(2, 5)) -> dict[in
     """Return the name of each cluster by its label, empty if no column sets it apart.
 
     A name has the smallest number of columns, from `columns`, that makes it unique in any order.
-    Names that stay equal get ranges. So does a high or low column if another name has the same
-    words, and that cluster's values are clearly higher or lower.
+    Names that stay equal have ranges in place of words such as "high". So has a column in which
+    another cluster with the same word is clearly higher or lower.
     """
     shown: dict[int, Sequence[ProfileColumn]] = {}
     waiting = list(found)

@@ -6,11 +6,11 @@
 3. The driver prunes the trees and selects the one that agrees most with the others.
 4. The report draws its splits and lists every cluster's conditions.
 
-The engine is independent of files; its rule is the published model, which labels rows. A row's key
-is a hash, and the sample is the rows with keys in `key_ranges`. The engine's answer is `cut`, a
-pruned view of its `cluster_tree`. Both have the same nodes: indices into their arrays, parents
-first. The page shows the paper's numbers instead (1 is the root, below i are 2 i and 2 i + 1),
-`cluster_tree.numbers`. `cut.labels` are clusters, or -1.
+The engine is independent of files; its rule is the published model, which labels rows. The sample
+is the rows with keys in `key_ranges`. The engine's answer is `cut`, a pruned view of its
+`cluster_tree` with the same nodes. A node is an index into their arrays, parents first; the page
+shows the paper's numbers, `cluster_tree.numbers` (1 is the root, below i are 2 i and 2 i + 1).
+`cut.labels` are clusters, or -1.
 """
 
 from __future__ import annotations
