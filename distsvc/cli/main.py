@@ -326,7 +326,7 @@ def rollback(output_path: str, withdraw: bool, as_json: bool) -> None:
     if withdraw:
         again = "distsvc backfill JOB.toml --from DATE --to DATE --reprocess completed"
         nights = [
-            f"warning: these nights went on from it: {', '.join(later)}",
+            f"warning: these nights continue it: {', '.join(later)}",
             f"to do them again: {again}",
         ]
         lines = [f"{run} is withdrawn: nothing is published", *(nights if later else [])]

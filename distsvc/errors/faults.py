@@ -66,7 +66,7 @@ _NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NO_SUCH_PLACE = {errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST}
 _HELP = {
     errno.EMFILE: "; raise the limit of open files, as with ulimit -n 4096",
-    errno.ENFILE: "; the machine has as many open files as it may have",
+    errno.ENFILE: "; the machine's limit of open files is reached",
 }
 """Advice for errors of the operating system."""
 _CODE = re.compile(r"<Code>(\w+)</Code>")  # in obstore's messages

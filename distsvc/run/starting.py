@@ -503,9 +503,9 @@ def _check_same(run: RunDirectory, begun: Note, request: Request) -> None:
     if found:
         more = f" and {len(found) - 5} more" if len(found) > 5 else ""
         raise JobFileError(
-            f"output.path {request.output.shown} holds run {run.name}, which was interrupted and "
-            f"was begun with something else: {'; '.join(found[:5])}{more}; give --fresh to "
-            "start over"
+            f"output.path {request.output.shown} holds the interrupted run {run.name}, begun with "
+            f"another job, input or version: {'; '.join(found[:5])}{more}; give --fresh to start "
+            "over"
         )
 
 

@@ -115,7 +115,7 @@ def published(run: Run) -> bool:
 def refused(run: Run, process: Started, words: tuple[str, ...]) -> None:
     """Check that a start is refused because another run was begun, in words that say so."""
     run.ended(process, {78})
-    expected = ("was begun with something else", "--fresh", *words)
+    expected = ("begun with another job, input or version", "--fresh", *words)
     if missing := [word for word in expected if word not in process.said()]:
         run.problems.append(f"exit 78 does not say {missing}")
 

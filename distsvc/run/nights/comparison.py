@@ -143,7 +143,7 @@ def _lineage_notes(run: RunDirectory, job: Job, lineage: LineagePart | None) -> 
     extra = _unknown_columns(run, job)
     if extra:
         notes.append(
-            f"ignored, since the model of the run before does not know them: {truncated(extra)}; "
+            f"ignored, because the previous model does not have them: {truncated(extra)}; "
             "a refit takes them if input.columns names all features"
         )
     return notes

@@ -80,8 +80,8 @@ class Previous:
         if not self.manifest.override:
             return ""
         return (
-            f"the run before, {self.path}, was published although checks failed: to leave it "
-            f"behind: distsvc rollback {self.path} --withdraw, then run this night again"
+            f"the run before, {self.path}, was published although checks failed; to undo that: "
+            f"distsvc rollback {self.path} --withdraw, then run this night again"
         )
 
     def named(self) -> dict[str, str]:

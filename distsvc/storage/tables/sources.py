@@ -175,8 +175,8 @@ def _awaited(place: Location, ready: str | None) -> str | None:
         return None if _is_there(place) else place.shown
     if place.lake.kind:
         raise JobFileError(
-            f"input.ready: {place.shown} has no such file: what is committed to a table with a "
-            "log is complete; leave the key out"
+            f"input.ready: not supported for {place.shown}: a Delta or Iceberg table is always "
+            "complete; leave the key out"
         )
     with place.naming_errors():
         info = place.info()

@@ -190,9 +190,9 @@ class Zarr(Source):
             return []
         arrays = [f"{f'array {n!r}' if n else 'the array'} ({w})" for n, w in lacking.items()]
         return [
-            f"chunks without a file are read as the fill value: {truncated(arrays)}; that is right "
-            "if whoever wrote them leaves out chunks that hold nothing else (write_empty_chunks of "
-            "Zarr), and else these values were never written"
+            f"chunks without a file are read as the fill value: {truncated(arrays)}; this is right "
+            "if the writer omits such chunks (Zarr: write_empty_chunks=False); otherwise their "
+            "values were never written"
         ]
 
     def decoding_bytes(self, table: Table, block_rows: int) -> int:

@@ -82,9 +82,7 @@ def test_a_night_after_one_that_was_published_all_the_same_is_told_the_way_back(
     publish_held(str(shop.out(SECOND)), run_id)
     with pytest.raises(CheckFailedError) as caught:
         shop.run(THIRD, checks=checks)
-    ways = (
-        f"to leave it behind: distsvc rollback {shop.out(SECOND)} --withdraw, then run this night"
-    )
+    ways = f"to undo that: distsvc rollback {shop.out(SECOND)} --withdraw, then run this night"
     assert re.search(ways, str(caught.value))
     assert any(re.search(ways, text) for text in caught.value.report.warnings), "the page says so"
     assert not any("rollback" in text for text in shop.run(THIRD).warnings)

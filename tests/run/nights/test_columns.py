@@ -9,7 +9,7 @@ pytestmark = pytest.mark.usefixtures("quick_page")
 
 COLUMNS = {"columns": ["x0", "x1"]}
 IGNORED = (
-    "ignored, since the model of the run before does not know them: more; a refit takes them if "
+    "ignored, because the previous model does not have them: more; a refit takes them if "
     "input.columns names all features"
 )
 

@@ -101,7 +101,7 @@ def test_another_job_is_refused(job, table, tmp_path, tasks, change, said):
     tasks.interrupt(job, 6)
     before = digests(tmp_path / "out")
     other = small_job(table, MODELS["sampled"] | change.pop("model", {}), **change)
-    message = rf"output\.path .*/out holds run .*, which was .*: {said}; give --fresh"
+    message = rf"output\.path .*/out holds the interrupted run .*: {said}; give --fresh"
     with pytest.raises(JobFileError, match=message):
         run_job(other)
     assert digests(tmp_path / "out") == before, "nothing of the interrupted run is lost"

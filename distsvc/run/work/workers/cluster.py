@@ -441,7 +441,7 @@ def sources_digest() -> str:
 def compare_versions(worker: str, ours: Versions, theirs: Versions | Exception) -> None:
     """Raise `JobFileError` if a worker's `versions` differ, or it could not return any."""
     if isinstance(theirs, (ImportError, AttributeError)):
-        raise JobFileError(f"worker {worker} has not this version of distsvc: {theirs}")
+        raise JobFileError(f"worker {worker} has another version of distsvc: {theirs}")
     if isinstance(theirs, Exception):
         return  # it is lost, which other code reports
     known = dict(theirs)

@@ -70,8 +70,8 @@ def thousands_error(file: Location, name: str, values: pa.Array) -> DataError:
     row = pc.index(matches(values, "[.]"), True).as_py()
     return DataError(
         f"{file.shown}, line {line_of(file, row)}: column {name!r}: {values[row].as_py()!r} beside "
-        f"{plain!r} looks like a number with a point for thousands; leave the point out; or, if it "
-        "is a decimal, give all numbers three digits behind the point; or leave the column out of "
+        f"{plain!r} seems to have a point for thousands: remove the points; or, if they are "
+        "decimal points, write all numbers with three decimals; or leave the column out of "
         "input.columns"
     )
 

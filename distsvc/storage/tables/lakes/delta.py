@@ -45,9 +45,9 @@ class Delta(lake.Lake):
             asked = set(table.protocol().reader_features or ())
         if asked - _FEATURES:
             raise DataError(
-                f"{location.shown} asks readers for {', '.join(sorted(asked - _FEATURES))}, which "
-                "is not read here; drop the feature (ALTER TABLE ... DROP FEATURE), or write the "
-                "rows to another table"
+                f"{location.shown} has reader features that are not supported: "
+                f"{', '.join(sorted(asked - _FEATURES))}; drop them (ALTER TABLE ... DROP "
+                "FEATURE), or write the rows to another table"
             )
         with _reading(location, "log"):
             return _snapshot(location.pinned(f"version={table.version()}"), table)

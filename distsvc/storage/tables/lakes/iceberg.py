@@ -116,7 +116,7 @@ def _known(error: Exception, location: Location) -> DistsvcError:
     words = " ".join(str(error).split())[:300]
     if "equality delete" in words:
         return DataError(
-            f"{location.shown} has files of equality deletes, which are not read here; rewrite its "
+            f"{location.shown} has files of equality deletes, which are not supported; rewrite its "
             "data files first (CALL ... rewrite_data_files with 'delete-file-threshold' = 1)"
         )
     if kinds & {"NoSuchTableError", "NoSuchNamespaceError", "NoSuchIdentifierError"}:

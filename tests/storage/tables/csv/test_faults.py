@@ -199,7 +199,7 @@ def test_points_for_thousands(tmp_path):
     rows = [f"{n:,}".replace(",", ".") + f";{n % 7}" for n in numbers]
     path.write_text("\n".join(["umsatz;menge", *rows]))
     message = refused(path, tmp_path)
-    assert "line 22: column 'umsatz': '1.000' beside '980' looks like" in message
+    assert "line 22: column 'umsatz': '1.000' beside '980' seems to have a point" in message
     path.write_text("\n".join(["x;y", *[f"{k / 8:.3f};{k}" for k in range(100)]]))
     assert opened(path, tmp_path, columns=["x"]).columns == ("x",)
 

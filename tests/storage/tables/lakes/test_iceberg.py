@@ -152,7 +152,7 @@ def table(catalog):
 @pytest.mark.parametrize(
     ("kind", "form", "message"),
     [
-        ("EQUALITY_DELETES", "PARQUET", "files of equality deletes, which are not read here; rew"),
+        ("EQUALITY_DELETES", "PARQUET", "files of equality deletes, which are not supported; rew"),
         ("POSITION_DELETES", "ORC", "deleted rows listed in ORC files, expected Parquet; rewrite"),
         ("POSITION_DELETES", "PUFFIN", "deleted rows listed in PUFFIN files, expected Parquet; "),
     ],
