@@ -67,6 +67,22 @@ def write_table(path: Path, X: np.ndarray, **columns: Any) -> Path:
     return path
 
 
+def table_of(X: np.ndarray) -> Any:
+    """Return a fixture `table`: rows X (n, d) in a file that is written once for a module."""
+
+    @pytest.fixture(scope="module")
+    def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+        return write_table(tmp_path_factory.mktemp("data") / "t.parquet", X)
+
+    return table
+
+
+def zeroed(path: Path) -> None:
+    """Set the second half of a file to zero, as a loss of power may do."""
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes()[: size // 2] + bytes(size - size // 2))
+
+
 def small_job(path: Path, model: dict[str, Any], **sections: dict[str, Any]) -> Job:
     """Return a job that cuts a table into partitions of 300 rows and blocks of 70."""
     plane = model.get("algorithm") == "linear-one-class"

@@ -15,14 +15,6 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """The cache's folder, empty."""
-    monkeypatch.setattr(jit, "_FOLDER", tmp_path / "cache")
-    (tmp_path / "cache").mkdir()
-    return tmp_path / "cache"
-
-
 def new_kernel(name, folder, monkeypatch):
     """Return a kernel as a new process has it, from a module of its own."""
     (folder.parent / f"{name}.py").write_text("def twice(x):\n    return 2.0 * x.sum()\n")

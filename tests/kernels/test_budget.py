@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from distsvc.kernels import budget as kernels
 from tests import reference
+from tests.normal_rows import rows
 
 CODES = {
     "removal": kernels.REMOVAL,
@@ -37,10 +38,6 @@ class Model:
     n = property(lambda self: int(self.state[kernels.N_VECTORS]))
     vectors = property(lambda self: self.S[:, : self.n].T.astype(np.float64))
     held = property(lambda self: self.counts[: self.n])
-
-
-def rows(n, d=2, seed=0, spread=2.0):
-    return np.random.default_rng(seed).normal(scale=spread, size=(n, d)).astype(np.float32)
 
 
 def maintained(strategy, vectors, counts, k=5, gamma=0.5, born=None, random=12345):

@@ -18,14 +18,6 @@ SOURCE = "def twice(x):\n    return 2.0 * x.sum()\n"
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """The cache's folder, empty."""
-    monkeypatch.setattr(jit, "_FOLDER", tmp_path / "cache")
-    (tmp_path / "cache").mkdir()
-    return tmp_path / "cache"
-
-
-@pytest.fixture
 def twice(tmp_path, folder, monkeypatch):
     """Make the kernel anew, as a new process would."""
     (tmp_path / "twice_module.py").write_text(SOURCE)

@@ -5,10 +5,7 @@ from hypothesis import strategies as st
 
 from distsvc.kernels.nearest import keep_nearest, nearest_point
 from tests import reference
-
-
-def rows(n, d=2, seed=0, spread=2.0):
-    return np.random.default_rng(seed).normal(scale=spread, size=(n, d)).astype(np.float32)
+from tests.normal_rows import rows
 
 
 def cells(points, width, seed=None):

@@ -3,12 +3,9 @@ import pytest
 
 from distsvc.kernels.nearness import log_nearness
 from tests import reference
+from tests.normal_rows import normal
 
 both = pytest.mark.parametrize("kernel", [log_nearness, reference.plain(log_nearness)])
-
-
-def random(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
 @both
@@ -29,7 +26,7 @@ def test_nearness_counts_ties_and_leaves_a_point_out_once(kernel):
 @both
 @pytest.mark.parametrize(("m", "k"), [(6, 1), (6, 4), (64, 4), (65, 1), (300, 35), (300, 299)])
 def test_nearness_whichever_points_are_near(kernel, m, k):
-    X, P = np.round(random(60, 3, seed=1)), random(3, m)
+    X, P = np.round(normal(60, 3, seed=1)), normal(3, m)
     P[:, 1 : m // 2] = np.round(P[:, 1 : m // 2])
     X[:2] = P[:, :2].T
     found = np.empty(60)

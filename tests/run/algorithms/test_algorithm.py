@@ -14,7 +14,7 @@ from distsvc.run.algorithms.boundary import BoundaryModel
 from distsvc.run.algorithms.level_tree import LevelTrees
 from distsvc.run.algorithms.linear import PROBLEMS
 from distsvc.storage.tables.opening import open_table
-from tests.small_runs import FORMS, fit, small_job, three_clusters, write_table
+from tests.small_runs import FORMS, fit, small_job, table_of, three_clusters
 
 RULES = {rule for algorithm in ALGORITHMS for rule in algorithm.rules}
 LANDMARKS = "landmarks"
@@ -22,10 +22,7 @@ LANDMARKS = "landmarks"
 
 X = three_clusters(400)
 
-
-@pytest.fixture(scope="module")
-def table(tmp_path_factory):
-    return write_table(tmp_path_factory.mktemp("data") / "t.parquet", X)
+table = table_of(X)
 
 
 def begun_by(path, model):

@@ -18,12 +18,6 @@ from tests.small_runs import three_clusters, write_table
 pytestmark = pytest.mark.usefixtures("quick_page")
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("signal.signal", lambda *_: None)
-
-
 @pytest.mark.parametrize(
     ("path", "name"),
     [

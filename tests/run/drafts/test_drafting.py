@@ -21,12 +21,6 @@ from distsvc.storage.rows.features import levels_of
 N = 500
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("signal.signal", lambda *_: None)
-
-
 def mixed():
     random = np.random.default_rng(0)
     gaps = np.where(np.arange(N) % 100 == 7, np.nan, random.normal(size=N))

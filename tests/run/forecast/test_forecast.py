@@ -29,15 +29,12 @@ from distsvc.run.job import run_job
 from distsvc.run.work.workers.cluster import Workers
 from distsvc.storage.rows.blocks import Layout, Table
 from distsvc.storage.rows.features import Numeric
-from tests.small_runs import MODELS, small_job, three_clusters, write_table
+from tests.small_runs import MODELS, small_job, table_of, three_clusters
 
 X = three_clusters(1500)
 GB = 10**9
 
-
-@pytest.fixture(scope="module")
-def table(tmp_path_factory):
-    return write_table(tmp_path_factory.mktemp("data") / "t.parquet", X)
+table = table_of(X)
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from tests.small_runs import (
     fit,
     forget,
     small_job,
+    table_of,
     three_clusters,
     write_table,
 )
@@ -30,10 +31,7 @@ X = three_clusters(N)
 BOTH = {"membership": True, "top": 2}
 CLUSTERED = [form for form in FORMS if not form.startswith("linear")]
 
-
-@pytest.fixture(scope="module")
-def table(tmp_path_factory):
-    return write_table(tmp_path_factory.mktemp("data") / "t.parquet", X)
+table = table_of(X)
 
 
 def job_for(table, out, form, output, **sections):

@@ -24,7 +24,16 @@ from distsvc.storage.places.folder import Folder
 from distsvc.storage.publishing.manifest import ContinuedRun
 from distsvc.storage.publishing.publication import Output
 from tests.published_files import listed, nothing_left
-from tests.small_runs import MODELS, Killed, digests, forget, small_job, three_clusters, write_table
+from tests.small_runs import (
+    MODELS,
+    Killed,
+    digests,
+    forget,
+    small_job,
+    three_clusters,
+    write_table,
+    zeroed,
+)
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -170,12 +179,6 @@ def test_what_a_loss_of_power_cut_short_is_done_again(expected, job, table, tmp_
     run_job(job)
     assert tasks == ["survey/00001", "label/00002", "label/00003", "label/00004"]
     assert answer(tmp_path / "out") == expected
-
-
-def zeroed(path):
-    """Leave what a loss of power does: a file of the same length, whose end is zero."""
-    size = path.stat().st_size
-    path.write_bytes(path.read_bytes()[: size // 2] + bytes(size - size // 2))
 
 
 def test_large_arrays_and_labels_that_a_loss_of_power_zeroed_are_made_again(

@@ -20,8 +20,8 @@ from tests.small_runs import (
     fit,
     forget,
     small_job,
+    table_of,
     three_clusters,
-    write_table,
 )
 
 pytestmark = pytest.mark.usefixtures("quick_page")
@@ -29,10 +29,7 @@ pytestmark = pytest.mark.usefixtures("quick_page")
 N = 1500
 EACH_ALGORITHM = pytest.mark.parametrize("algorithm", MODELS)
 
-
-@pytest.fixture(scope="module")
-def table(tmp_path_factory):
-    return write_table(tmp_path_factory.mktemp("data") / "t.parquet", three_clusters(N))
+table = table_of(three_clusters(N))
 
 
 def whole(job, folder):

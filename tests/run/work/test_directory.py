@@ -11,7 +11,7 @@ import pytest
 from distsvc.errors import OutputPermissionError, TemporaryError
 from distsvc.run.work.directory import LostWorkError, Result, RunDirectory
 from distsvc.storage.places.arrays import write_array
-from tests.small_runs import begin, forget, small_job, three_clusters, write_table
+from tests.small_runs import begin, forget, small_job, three_clusters, write_table, zeroed
 
 FACTS = {"n": 3, "names": ["a", "b"], "limit": 1e-300, "big": 2**200}
 
@@ -117,12 +117,6 @@ def of_another_shape(path):
 
 def of_another_type(path):
     write_array(path, np.zeros((2, 3), np.float32))
-
-
-def zeroed(path):
-    """Leave what a loss of power does: all bytes are there, and the later ones are zero."""
-    size = path.stat().st_size
-    path.write_bytes(path.read_bytes()[: size // 2] + bytes(size - size // 2))
 
 
 def cut(path):

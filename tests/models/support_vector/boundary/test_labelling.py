@@ -14,10 +14,7 @@ from distsvc.models.support_vector.boundary.labelling import (
     NearestCluster,
 )
 from tests import reference
-
-
-def rows(n, d=2, seed=0, spread=2.0):
-    return np.random.default_rng(seed).normal(scale=spread, size=(n, d)).astype(np.float32)
+from tests.normal_rows import rows
 
 
 def function(b=20, d=2, seed=1, total=8.0, gamma=0.5):

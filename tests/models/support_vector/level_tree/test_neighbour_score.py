@@ -7,10 +7,7 @@ from distsvc.models.support_vector.level_tree.neighbour_score import (
     POINTS,
     NeighbourScore,
 )
-
-
-def random(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+from tests.normal_rows import normal
 
 
 def score_of(view, labels=None, nu=None):
@@ -33,7 +30,7 @@ def nearness(view, pilot):
 
 @pytest.mark.parametrize("rows", [60, POINTS, 2 * POINTS])
 def test_a_score_is_nearness_in_standard_deviations(rows):
-    view, labels = random(rows, 4, seed=5), np.repeat([0, 1], [rows - rows // 3, rows // 3])
+    view, labels = normal(rows, 4, seed=5), np.repeat([0, 1], [rows - rows // 3, rows // 3])
     view[labels == 1] += np.float32(1.0)
     score = score_of(view, labels)
     assert score.points.shape == (4, min(rows, POINTS))
@@ -73,7 +70,7 @@ def test_outliers_do_not_hide_each_other():
 
 
 def test_points_of_a_short_table_are_all_rows():
-    view = random(3, 2, seed=5)
+    view = normal(3, 2, seed=5)
     points = score_of(view).points
     assert points.shape == (2, NEIGHBOURS + 1)
     assert {tuple(p) for p in points.T.tolist()} == {tuple(p) for p in view.tolist()}
@@ -81,12 +78,12 @@ def test_points_of_a_short_table_are_all_rows():
 
 @pytest.mark.parametrize("nu", [0.01, 0.1, 0.5, 0.9])
 def test_nu_is_the_share_outside(nu):
-    view = random(500, 3, seed=5)
+    view = normal(500, 3, seed=5)
     assert (score_of(view, nu=nu)(view) < 0).mean() == pytest.approx(nu, abs=0.004)
 
 
 def test_clusters_of_few_rows_do_not_say_what_is_usual():
-    view, labels = random(600, 2, seed=5), np.zeros(600, int)
+    view, labels = normal(600, 2, seed=5), np.zeros(600, int)
     alone = score_of(view, labels)
     far, more = np.full((4, 2), 1e3, np.float32), np.ones(4, int)
     both = score_of(np.vstack([view, far]), np.append(labels, more))
@@ -95,6 +92,6 @@ def test_clusters_of_few_rows_do_not_say_what_is_usual():
 
 
 def test_a_row_depends_on_no_other():
-    view, score = random(90, 3, seed=9), score_of(random(50, 3, seed=4))
+    view, score = normal(90, 3, seed=9), score_of(normal(50, 3, seed=4))
     parts = [score(part) for part in np.split(view, [1, 40])]
     assert np.concatenate(parts).tobytes() == score(view).tobytes()

@@ -6,24 +6,21 @@ from distsvc.models.support_vector.boundary.rule import BoundaryRule
 from distsvc.models.support_vector.level_tree.neighbour_score import NeighbourScore
 from distsvc.models.support_vector.level_tree.rule import LevelRule
 from tests import reference
-
-
-def random(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+from tests.normal_rows import normal
 
 
 def level_rule(nearest=False):
     part = np.array([0, 1, 2, 0, 1, 2, 1], np.int64)
-    weights = np.abs(random(7, seed=1)) + np.float32(0.1)
-    score = NeighbourScore(random(3, 60, seed=3), 0.01, -0.5, 0.25)
-    tree = SimpleNamespace(S=random(2, 7), a=weights, gamma=0.7)
-    return LevelRule.of(random(3, 5, seed=2), tree, part, nearest, score)
+    weights = np.abs(normal(7, seed=1)) + np.float32(0.1)
+    score = NeighbourScore(normal(3, 60, seed=3), 0.01, -0.5, 0.25)
+    tree = SimpleNamespace(S=normal(2, 7), a=weights, gamma=0.7)
+    return LevelRule.of(normal(3, 5, seed=2), tree, part, nearest, score)
 
 
 def boundary_rule():
     cluster = np.array([1, 0, 0, 2, 1, 0], np.int32)
-    weights = np.abs(random(4, seed=1)) + np.float32(0.1)
-    return BoundaryRule(random(5, 4), weights, random(6, 5, seed=3), cluster, 0.2)
+    weights = np.abs(normal(4, seed=1)) + np.float32(0.1)
+    return BoundaryRule(normal(5, 4), weights, normal(6, 5, seed=3), cluster, 0.2)
 
 
 def test_the_names_of_published_models():
@@ -38,7 +35,7 @@ def test_the_names_of_published_models():
 
 
 def test_the_level_rule_projects_and_takes_the_largest_sum():
-    rule, Z = level_rule(), random(300, 5, seed=9)
+    rule, Z = level_rule(), normal(300, 5, seed=9)
     seen = (Z.astype(np.float64) @ rule.components.T.astype(np.float64)).astype(np.float32)
     view = np.ascontiguousarray(seen[:, :2])
     sums = np.column_stack(
@@ -62,7 +59,7 @@ def test_the_level_rule_projects_and_takes_the_largest_sum():
 
 
 def test_the_boundary_rule_takes_the_nearest_point():
-    rule, Z = boundary_rule(), random(300, 5, seed=9)
+    rule, Z = boundary_rule(), normal(300, 5, seed=9)
     found = rule.label(Z)
     squared = ((Z[:, None] - rule.points) ** 2).sum(axis=2)
     assert (found["label"] == rule.cluster[squared.argmin(axis=1)]).all()
