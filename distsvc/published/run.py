@@ -219,7 +219,7 @@ class Run:
     def _listed(self, name: str) -> str:
         if not any(file.file.endswith(f"/{name}") for file in self._manifest.files):
             raise DataError(
-                f"{self.path} has no {name}: the run labelled rows by the model of another"
+                f"{self.path} has no {name}: the run labelled rows with another run's model"
             )
         return listed_file(self._store, self._manifest, name).file
 

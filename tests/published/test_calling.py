@@ -180,7 +180,7 @@ def test_labels_by_another_runs_model(published, table, tmp_path):
     assert run.labels().equals(published.labels())
     assert "600 rows" in run._repr_html_()
     for name in "model", "report":
-        with pytest.raises(DataError, match=f"has no {name}.json: the run labelled rows by"):
+        with pytest.raises(DataError, match=f"has no {name}.json: the run labelled rows with"):
             getattr(run, name)
 
 

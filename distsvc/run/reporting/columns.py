@@ -143,7 +143,10 @@ def _compared_parts(table: Table, contents: ClusterContents, order: np.ndarray) 
 
 
 def _shares(names: Sequence[str], rows: np.ndarray, order: np.ndarray) -> dict[str, Any]:
-    """Return `rows` by level (k, L + 1) of the clusters `order`, the most frequent levels first."""
+    """Return the report's fields on levels, from `rows` (k, L + 1) of clusters by level.
+
+    Clusters are in `order`. The most frequent levels come first; the rarest share one entry.
+    """
     known = rows[:, :-1]
     totals = known.sum(axis=0)
     levels = [int(c) for c in np.argsort(-totals, kind="stable") if totals[c]]

@@ -54,7 +54,7 @@ def may_be_code(name: str, values: np.ndarray) -> bool:
 
 
 def is_named_like_code(name: str) -> bool:
-    """Return True if a column's name is one of an id or a code."""
+    """Return True if a column has a name that is typical of an id or a code."""
     return bool(ID_NAME.search(name) or _CODE_NAME.search(name))
 
 

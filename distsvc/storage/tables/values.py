@@ -213,9 +213,9 @@ def code_columns(table: Table) -> dict[str, str]:
 
 
 def texts_of_numbers(table: Table, names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Return the text columns of numbers only, and reasons against columns of mostly numbers.
+    """Return the text columns that hold only numbers, and reasons why others are no features.
 
-    A column with a constant sample is in neither result.
+    The others hold mostly numbers, or numbers with units. Constant columns are in neither result.
     """
     words: dict[str, set[str]] = {name: set() for name in names}
     mixed: dict[str, str] = {}
@@ -293,7 +293,7 @@ def check_unicode(table: Table, names: Sequence[str]) -> None:
 
 
 def _sample(table: Table, names: Collection[str]) -> Iterator[tuple[str, pa.Array]]:
-    """Yield sample values of columns, batch by batch, as long as the columns are in `names`."""
+    """Yield sample values of columns, batch by batch; a column may be removed from `names`."""
     for span in _spots(table.layout.extents):
         for batch in source_of(table).batches(table, span, list(names)) if names else ():
             for name in [name for name in batch if name in names]:
