@@ -189,7 +189,7 @@ def steps_on(
     config: ClusterConfig,
     at: ClusterAddress = DEFAULT_ADDRESS,
 ) -> Iterator[Steps]:
-    """Yield the steps of a planned run, on the cluster of `cluster.connected`."""
+    """Yield the steps of a planned run, on the cluster of `cluster.connect`."""
     with connect(config, run.plan.table.nbytes, progress, at) as client:
         yield Steps(run, client, progress)
 
