@@ -233,10 +233,11 @@ class Model:
 
         """
         rows = self._rows(X)
-        optional = optional_columns(
-            self._labeller, self._preparation, self._features, self._output, reported=False
-        )
+        optional: list[OptionalColumns] | None = None
         for ids, known, block in self._blocks(rows):
+            if optional is None:
+                parts = self._labeller, self._preparation, self._features, self._output
+                optional = optional_columns(*parts, block.types, reported=False)
             columns = self._columns(block, self._prepared(block, rows), optional)
             arrays = {f.name: pa.array(columns[f.name], f.type) for f in self.published}
             if not known.all():

@@ -24,6 +24,8 @@ from jinja2.bccache import Bucket
 
 TEMPLATES = Path(__file__).parent / "templates"
 
+_EPOCH = datetime.datetime(1970, 1, 1)
+
 
 def one_line(text: object, length: int) -> str:
     """Return untrusted text without line breaks and control characters, cut to a length."""
@@ -65,6 +67,24 @@ def number(value: float, width: float = 0.0) -> str:
         if decimals + place >= 3:
             text = f"{value:,.{min(max(decimals, 0) + place + 1, sys.float_info.dig)}g}"
     return text.replace("-", "−")
+
+
+def measured(value: float, unit: str = "", width: float = 0.0) -> str:
+    """Format a value of a column in its unit: as a date, a time or a duration, else as a number.
+
+    Units are those of the report's columns, "" for numbers; `width` is as in `number`.
+    """
+    if unit == "seconds":
+        return seconds(value) if value >= 0.0 else f"−{seconds(-value)}"
+    with suppress(OverflowError):
+        if unit == "date":
+            return str(_EPOCH.date() + datetime.timedelta(days=round(value)))
+        if unit:
+            time = _EPOCH + datetime.timedelta(seconds=round(value))
+            if unit == "clock":
+                return f"{time:%H:%M:%S}"
+            return f"{time:%Y-%m-%d %H:%M}".removesuffix(" 00:00")
+    return number(value, width)
 
 
 def things(number: int, name: str) -> str:
@@ -145,8 +165,8 @@ def value(content: object) -> str:
 
 
 FILTERS: tuple[Callable[..., object], ...] = (
-    count, first_clause, inches, listed, megabytes, moment, number, one_line, percent, seconds,
-    short_name, things, value,
+    count, first_clause, inches, listed, measured, megabytes, moment, number, one_line, percent,
+    seconds, short_name, things, value,
 )  # fmt: skip
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import cast
 
 import numpy as np
@@ -38,6 +39,7 @@ from distsvc.storage.rows.features import (
     Feature,
     Log,
     Numeric,
+    Unit,
     Vector,
     groups_of,
     levels_of,
@@ -45,6 +47,7 @@ from distsvc.storage.rows.features import (
     names_of,
     nominal_columns,
     one_hot_columns,
+    units_of,
 )
 from distsvc.storage.rows.usable import no_values_error
 from distsvc.storage.tables.values import check_exact
@@ -161,7 +164,9 @@ def prepare(
             scaling, note = standard_or_unit(scaling, survey, steps.run.plan.seed)
             notes.append(note)
         check_exact(table, survey.sums.least, survey.sums.most)
-        notes += outlier_row_notes(survey.aside, table.columns, table.id)
+        notes += outlier_row_notes(
+            survey.aside, table.columns, table.id, units_of(table.features, table.types)
+        )
         notes += sentinel_notes(survey, config, table.features, steps.run.plan.missing)
         columns, pilot = None, survey.lowest
         vectors = any(isinstance(feature, Vector) for feature in table.features)
@@ -274,11 +279,15 @@ def _medians(sums: ColumnSums, survey: Survey, together: Sequence[slice]) -> np.
 
 
 def outlier_row_notes(
-    rows: Sequence[OutlierRow], columns: Sequence[str], id_name: str | None = None
+    rows: Sequence[OutlierRow],
+    columns: Sequence[str],
+    id_name: str | None = None,
+    units: Mapping[str, Unit] = MappingProxyType({}),
 ) -> list[str]:
     """Return at most one note on extreme rows, which are left out of learning.
 
-    Rows are named by their ids in the column `id_name`, else by their numbers.
+    Rows are named by their ids in the column `id_name`, else by their numbers. `units` are those
+    of `units_of`.
     """
     if not rows:
         return []
@@ -286,13 +295,21 @@ def outlier_row_notes(
         f"{id_name} {one_line(far.id)}" if id_name and far.id else f"row {far.row}" for far in rows
     ]
     named = [
-        f"{name} ({columns[far.column]} = {far.value:,.6g})"
+        f"{name} ({columns[far.column]} = {_value_text(far, units.get(columns[far.column], ''))})"
         for name, far in zip(named, rows, strict=True)
     ]
     return [
         f"extreme rows: {truncated(named, MAX_NAMED)}; ignored while learning, and labelled like "
         "any other"
     ]
+
+
+def _value_text(far: OutlierRow, unit: str) -> str:
+    if not unit:
+        return f"{far.value:,.6g}"
+    from distsvc.report.formats import measured  # takes time to import
+
+    return measured(far.value, unit)
 
 
 def extreme_column_notes(survey: Survey, kind: str, features: Sequence[Feature]) -> list[str]:

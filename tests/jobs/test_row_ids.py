@@ -63,3 +63,25 @@ def test_rows_without_ids_have_numbers(table, tmp_path):
     assert all(row.id is None for row in report.reasons.farthest)
     assert any("extreme rows: row 753 (a = 1e+07)" in text for text in report.warnings)
     assert "Rows are numbered from 0" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_the_page_shows_dates_and_booleans_as_the_table_has_them(tmp_path):
+    random = np.random.default_rng(0)
+    y = random.integers(0, 2, N)
+    y[0] = 0
+    day = np.round(400 * y + random.normal(0, 30, N)).astype(int)
+    frame = pd.DataFrame(random.normal(size=(N, 2)) + 6.0 * y[:, None], columns=["a", "b"])
+    frame["express"] = random.random(N) < np.where(y, 0.03, 0.97)
+    frame["opened"] = np.datetime64("2020-01-01") + day.astype("timedelta64[D]")
+    frame.loc[0, "opened"], frame.loc[0, "express"] = pd.Timestamp("2009-05-01"), False
+    keys = {
+        "input.columns": list(frame), "output.reasons": 4, "output.path": str(tmp_path / "out"),
+    }  # fmt: skip
+    run = distsvc.run(frame, overrides=keys)
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "early opened" in page
+    assert "opened = 2009-05-01" in page
+    assert "(opened = 2009-05-01)" in str(run.report.warnings)
+    labels = run.labels().to_pydict()
+    assert "express=false" in labels["reasons"][0]
+    assert run.model.label(frame)["reasons"].to_pylist() == labels["reasons"]

@@ -9,6 +9,7 @@ from distsvc.report.formats import (
     count,
     first_clause,
     listed,
+    measured,
     megabytes,
     moment,
     number,
@@ -61,6 +62,17 @@ def test_values_that_hardly_vary_have_more_digits():
     assert number(1234.567, 0.5) == "1,234.57"
     assert number(0.1 + 0.2, 1e-17) == "0.3", "rounding errors are no digits"
     assert number(1e-20, 1e-25) == "1e−20"
+
+
+def test_values_are_shown_in_the_unit_of_their_column():
+    assert measured(1234.5) == number(1234.5)
+    assert measured(19_000.0, "date") == "2022-01-08"
+    assert measured(1.6e9, "time") == "2020-09-13 12:26"
+    assert measured(19_000.0 * 86_400, "time") == "2022-01-08"
+    assert measured(45_296.0, "clock") == "12:34:56"
+    assert measured(7_500.0, "seconds") == "2\u00a0h\u00a005\u00a0min"
+    assert measured(-30.0, "seconds") == "−30.0\u00a0s"
+    assert measured(1e300, "date") == number(1e300)
 
 
 def test_untrusted_text_is_one_line_and_short():

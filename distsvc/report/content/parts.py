@@ -258,13 +258,15 @@ class Reason(ReportPart):
     """A column's share of a row's outlier score, the row's value there, and a typical value.
 
     A vector has its length, `width`, in place of a value. For a category, `column` names the row's
-    category, and `held` is the share of its cluster's rows in this category.
+    category, and `held` is the share of its cluster's rows in this category. `unit` is as in
+    `ColumnPart`.
     """
 
     column: str
     share: Number
     value: Known = None
     typical: Unsaid[Known] = None
+    unit: Unsaid[str] = ""
     width: Unsaid[Size | None] = None
     held: Unsaid[Known] = None
 
@@ -329,6 +331,8 @@ class ProfileColumn(ReportPart):
         Quartiles of the cluster's rows, and of all others.
     present : bool or None
         For a category, whether the range is of the rows that have it, or of all others.
+    unit : str
+        "date", "time", "clock" or "seconds"; empty for plain numbers.
 
     """
 
@@ -339,6 +343,7 @@ class ProfileColumn(ReportPart):
     inside: Spread
     outside: Spread
     present: Unsaid[bool | None] = None
+    unit: Unsaid[str] = ""
 
     @property
     def width(self) -> float:
@@ -395,6 +400,8 @@ class ColumnPart(ReportPart):
         Missing values of each cluster.
     filled : float or None
         The value in place of missing ones.
+    unit : str
+        "date", "time", "clock" or "seconds"; empty for plain numbers.
 
     """
 
@@ -414,6 +421,7 @@ class ColumnPart(ReportPart):
     leaning: Unsaid[list[Number]] = Field(default=[])
     absent: Unsaid[list[Size]] = Field(default=[])
     filled: Unsaid[Known] = None
+    unit: Unsaid[str] = ""
 
     @property
     def explained_share(self) -> float:

@@ -17,7 +17,7 @@ from distsvc.report.figures.drawing import (
     drawn,
 )
 from distsvc.report.figures.mpl import Axes, Figure
-from distsvc.report.formats import number, percent, short_name, things
+from distsvc.report.formats import measured, percent, short_name, things
 
 
 @drawn
@@ -67,7 +67,7 @@ def _column(axes: Axes, column: ProfileColumn, y: float, colour: str) -> None:
                 place_in_range(v, low, high) for v in (of.lower, of.upper, of.median)
             )
             _bar(axes, left, right, median, at, shade)
-        words = f"{number(inside.median)} ({number(outside.median)})"
+        words = " (".join(measured(of.median, column.unit) for of in (inside, outside)) + ")"
     axes.text(1.01, y, words, transform=axes.transData, va="center", fontsize=9, color=SOFT)
 
 

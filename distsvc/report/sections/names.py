@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.parts import ProfileColumn, ProfilePart
 from distsvc.report.content.report import Report
-from distsvc.report.formats import number, one_line, percent, short_name
+from distsvc.report.formats import measured, one_line, percent, short_name
 
 LOG_SHARE = "log(share(", "))"
 """Text around the name of a column that is encoded by the frequency of its values."""
@@ -86,10 +86,12 @@ def words(column: ProfileColumn) -> str:
     if column.present is not None:
         return _short(column.column) if column.present else f"not {_short(column.column)}"
     place, frequent = _place_word(column), _inner(column.column, *LOG_SHARE)
+    if column.unit in ("date", "time", "clock"):
+        place = {"high": "late", "low": "early"}.get(place, place)
     if frequent is not None:
         return f"{place} {frequent}"
     name = _short(column.column)
-    return f"{place} {name}" if place else f"{name} = {number(column.low or 0.0)}"
+    return f"{place} {name}" if place else f"{name} = {measured(column.low or 0.0, column.unit)}"
 
 
 def _place_word(column: ProfileColumn) -> str:
@@ -124,7 +126,8 @@ def limits(column: ProfileColumn) -> str:
     if column.low is None and column.high is None:
         return "any value"
     low, high = (
-        None if end is None else number(end, column.width) for end in (column.low, column.high)
+        None if end is None else measured(end, column.unit, column.width)
+        for end in (column.low, column.high)
     )
     if low is None:
         return f"{high} or less"

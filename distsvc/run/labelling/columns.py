@@ -33,7 +33,7 @@ from distsvc.run.work.directory import RunDirectory
 from distsvc.storage.places.store import Store
 from distsvc.storage.publishing.formats import PUBLISHED_COLUMNS, meanings, output_format
 from distsvc.storage.rows.blocks import Block, Table, id_texts
-from distsvc.storage.rows.features import Feature, groups_of, names_of
+from distsvc.storage.rows.features import Feature, groups_of, names_of, units_of
 from distsvc.storage.tables.opening import id_type
 
 
@@ -57,9 +57,10 @@ class OptionalColumns(Tally):
         preparation: Preparation,
         features: Sequence[Feature],
         output: OutputConfig,
+        types: Sequence[str] = (),
     ):
         self.labeller, self.preparation = labeller, preparation
-        self.features, self.output = features, output
+        self.features, self.output, self.types = features, output, types
         self.begin()
 
     def begin(self) -> None:
@@ -191,8 +192,9 @@ class Reasons(OptionalColumns):
         self.prepared_firsts = self.preparation.firsts[self.firsts]
         self.width = len(names_of(self.features))
         self.sizes = np.diff(self.firsts, append=self.width)
-        levels = levels_of_features(self.features, self.preparation)
+        levels = levels_of_features(self.features, self.preparation, self.types)
         self.levels = {counted.places.start: counted for counted in levels}
+        self.units = units_of(self.features, self.types) if self.types else {}
         self.count = self.output.reasons
         self.counts_all = self.count > 0 or self.rule.quick_pulls
         self.leading = np.zeros(len(self.names), np.int64)
@@ -338,7 +340,8 @@ class Reasons(OptionalColumns):
             return Reason(column=self.names[k], share=share, width=int(self.sizes[k]))
         known = usual[~np.isnan(usual[:, first]), first]
         value, typical = float(row[first]), float(np.median(known)) if len(known) else None
-        return Reason(column=self.names[k], share=share, value=value, typical=typical)
+        unit = self.units.get(self.names[k], "")
+        return Reason(column=self.names[k], share=share, value=value, typical=typical, unit=unit)
 
 
 ROW_NAME = PUBLISHED_COLUMNS[0].name
@@ -351,12 +354,16 @@ def optional_columns(
     preparation: Preparation,
     features: Sequence[Feature],
     output: OutputConfig,
+    types: Sequence[str] = (),
     reported: bool = True,
 ) -> list[OptionalColumns]:
-    """Return the optional columns of an output; `reported` includes all that the report needs."""
+    """Return the optional columns of an output; `reported` includes all that the report needs.
+
+    `types` are the names of the Arrow types of the features' columns, if they are known.
+    """
     given = output.optional()
     wanted = (of for of in OPTIONAL_COLUMNS if reported or any(given[key] for key in of.keys))
-    return [of(labeller, preparation, features, output) for of in wanted]
+    return [of(labeller, preparation, features, output, types) for of in wanted]
 
 
 def check_optional(rule: type[Rule], output: OutputConfig) -> None:

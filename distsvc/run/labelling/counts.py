@@ -298,9 +298,15 @@ def levels_of_features(
         else:
             continue
         is_truth = kind == "bool" and set(codes) <= {0.0, 1.0}
-        names = tuple(("false", "true")[int(c)] if is_truth else f"{c:g}" for c in codes)
+        names = tuple(("false", "true")[int(c)] if is_truth else code_text(c) for c in codes)
         found.append(CountedLevels(feature.column, names, codes, places))
     return found
+
+
+def code_text(code: float) -> str:
+    """Return the text of a number that stands for a level, with all digits of a whole number."""
+    whole = abs(code) < 2**53 and code == int(code)
+    return str(int(code)) if whole else f"{code:g}"
 
 
 MAX_IDS = 2**22

@@ -146,7 +146,7 @@ class Tallies(NamedTuple):
         k, has_ids = labeller.rule.n_clusters, table.id is not None
         counted = table.id is not None and counts_ids(table.type_of(table.id))
         return cls(
-            optional_columns(labeller, preparation, table.features, plan.output),
+            optional_columns(labeller, preparation, table.features, plan.output, table.types),
             Counts.empty(k, labeller.score_edges, edges, places),
             ClusterContents.empty(plan, preparation, k),
             IdCounts.of_table(table.n_rows) if counted else None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.parts import ColumnPart, ColumnsPart
 from distsvc.run.algorithms.algorithm import PilotRows
 from distsvc.run.fitting import given_columns
-from distsvc.run.labelling.counts import ClusterContents
+from distsvc.run.labelling.counts import ClusterContents, code_text
 from distsvc.run.labelling.phase import Labelled
 from distsvc.run.learning.preparation import Preparation
 from distsvc.storage.rows.blocks import Table
@@ -26,9 +26,11 @@ from distsvc.storage.rows.features import (
     Log,
     Numeric,
     Time,
+    Unit,
     Vector,
     groups_of,
     placed,
+    units_of,
 )
 from distsvc.storage.rows.numeric_text import TextNumber
 
@@ -43,8 +45,9 @@ def columns_part(
     order = np.argsort(-sizes, kind="stable")[: labelled.counts.n_clusters][: PAGE_LIMITS.clusters]
     contents = labelled.contents
     descriptions = _descriptions(table, preparation, job)
+    units = units_of(table.features, table.types)
     parts = [
-        _feature_part(feature, places, kind, contents, rows, order, preparation, job)
+        _feature_part(feature, places, kind, units, contents, rows, order, preparation, job)
         for (feature, places), kind in zip(placed(table.features), descriptions, strict=True)
     ]
     parts += _compared_parts(table, contents, order)
@@ -94,6 +97,7 @@ def _feature_part(
     feature: Feature,
     places: slice,
     kind: ColumnDescription,
+    units: Mapping[str, Unit],
     contents: ClusterContents,
     rows: PilotRows,
     order: np.ndarray,
@@ -108,6 +112,7 @@ def _feature_part(
         "scale": kind.scale,
         "reason": kind.reason,
         "missing": int(absent.sum()),
+        "unit": units.get(feature.column, ""),
     }
     if absent.any():
         own["absent"] = absent[order].tolist()
@@ -118,7 +123,8 @@ def _feature_part(
         return ColumnPart(**own, **_shares(names, contents.rows[feature.column], order))
     if isinstance(feature, Vector) and feature.width > 1:
         return ColumnPart(**own)
-    return ColumnPart(**own, **number_fields(rows.raw[:, first], rows.labels, order))
+    digits = 12 if own["unit"] else 6  # a year of seconds since 1970 has the same 6 digits
+    return ColumnPart(**own, **number_fields(rows.raw[:, first], rows.labels, order, digits))
 
 
 def _compared_parts(table: Table, contents: ClusterContents, order: np.ndarray) -> list[ColumnPart]:
@@ -174,10 +180,13 @@ def _are_numbers(texts: Sequence[str]) -> bool:
         return False
 
 
-def number_fields(x: np.ndarray, labels: np.ndarray, order: np.ndarray) -> dict[str, Any]:
+def number_fields(
+    x: np.ndarray, labels: np.ndarray, order: np.ndarray, digits: int = 6
+) -> dict[str, Any]:
     """Return quartiles of values x (m,) by cluster, or shares if there are only two values.
 
-    Missing values are ignored. `labels` (m,) are the rows' clusters.
+    Missing values are ignored. `labels` (m,) are the rows' clusters. Quartiles have at most
+    `digits` significant digits.
     """
     known = ~np.isnan(x)
     x, labels = x[known], labels[known]
@@ -188,13 +197,13 @@ def number_fields(x: np.ndarray, labels: np.ndarray, order: np.ndarray) -> dict[
     if len(values) == 2:
         rows = np.zeros((k, 3), np.int64)
         np.add.at(rows, (labels, np.searchsorted(values, x)), 1)
-        names = [f"{value:g}" for value in values]
+        names = [code_text(value) for value in values]
         return _shares(names, rows, order) | {"sampled": True}
     quartiles: list[list[float | None]] = []
     for c in order.tolist():
         own = x[labels == c]
         parts = np.quantile(own, [0.25, 0.5, 0.75]).tolist() if len(own) else [None] * 3
-        quartiles.append([None if part is None else float(f"{part:.6g}") for part in parts])
+        quartiles.append([None if part is None else float(f"{part:.{digits}g}") for part in parts])
     here = np.isin(order, labels)
     leaning = np.zeros(len(order))
     if here.sum() > 1:

@@ -31,7 +31,7 @@ from distsvc.run.learning.preparation import Preparation
 from distsvc.run.learning.survey import Pilot, numbers_of
 from distsvc.run.reporting.columns import columns_part
 from distsvc.run.work.directory import RunDirectory
-from distsvc.storage.rows.features import Feature, Vector, placed
+from distsvc.storage.rows.features import Feature, Unit, Vector, placed, units_of
 
 
 def explanation_parts(
@@ -41,7 +41,9 @@ def explanation_parts(
     preparation, table = Preparation.read(run), run.plan.table
     typical, levels = labelled.labeller.typical, labelled.contents.features
     parts: ExplainedParts = {
-        "profiles": profiles_part(rows, table.features, levels, typical, labelled.row_ids),
+        "profiles": profiles_part(
+            rows, table.features, levels, typical, labelled.row_ids, table.types
+        ),
         "columns": columns_part(table, preparation, job, labelled, rows),
     }
     for one in labelled.optional:
@@ -55,10 +57,12 @@ def profiles_part(
     levels: Sequence[CountedLevels],
     typical: Typical,
     ids: Mapping[int, str] | None = None,
+    types: Sequence[str] = (),
 ) -> ProfilesPart | None:
     """Return profiles of the clusters of the labelled pilot; None if it is a single cluster.
 
-    `ids` are the ids of the pilot's rows, by row number.
+    `ids` are the ids of the pilot's rows, by row number. `types` are the names of the Arrow types
+    of the features' columns, if they are known.
     """
     columns, raw, one_hot = _profile_columns(rows, features, levels)
     usual = rows.scores >= typical.least
@@ -66,7 +70,8 @@ def profiles_part(
     if not found:
         return None
     values = {k for group in one_hot for k in range(group.start, group.stop)}
-    parts = [_part(one, columns, rows.numbers, ids or {}, raw, values) for one in found]
+    units = units_of(features, types) if types else {}
+    parts = [_part(one, columns, rows.numbers, ids or {}, raw, values, units) for one in found]
     return ProfilesPart(rows=len(raw), clusters=parts)
 
 
@@ -125,6 +130,7 @@ def _part(
     ids: Mapping[int, str],
     raw: np.ndarray,
     one_hot: set[int],
+    units: Mapping[str, Unit],
 ) -> ProfilePart:
     named = [
         ProfileColumn(
@@ -135,6 +141,7 @@ def _part(
             inside=_spread(one.inside),
             outside=_spread(one.outside),
             present=one.low > 0.0 if one.place in one_hot else None,
+            unit="" if one.place in one_hot else units.get(columns[one.place], ""),
         )
         for one in profile.columns
     ]

@@ -246,6 +246,9 @@ class Block:
         The id and label columns, if the table has them and the span includes them.
     compared : ndarray of shape (n, b), float64, or None
         The columns by which clusters are compared, if the span includes them; NaN where missing.
+    types : tuple of str
+        Names of the Arrow types of the features' columns, if the rows are of a user's table.
+
     """
 
     rows: np.ndarray
@@ -253,6 +256,7 @@ class Block:
     ids: pa.Array | None
     labels: pa.Array | None
     compared: np.ndarray | None = None
+    types: tuple[str, ...] = ()
 
 
 def stored_bytes(table: Table) -> list[int]:

@@ -33,6 +33,14 @@ MAX_WIDTH = 100_000
 _IN_FLOAT32 = {"halffloat", "float", "int8", "uint8", "int16", "uint16", "bool"}
 """Texts for the Arrow types whose values float32 holds exactly."""
 
+Unit = Literal["date", "time", "clock", "seconds"]
+"""Days or seconds since 1970, seconds of the day, or seconds."""
+
+_UNITS: tuple[tuple[str, Unit], ...] = (
+    ("duration", "seconds"), ("time32", "clock"), ("time64", "clock"),
+)  # fmt: skip
+"""Beginnings of the texts for Arrow's durations and times of the day, with their units."""
+
 _PARTS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 """Parts of a second in each of Arrow's units of time."""
 
@@ -210,6 +218,16 @@ def is_default(kind: pa.DataType) -> bool:
 def is_usable(kind: pa.DataType) -> bool:
     """Return True if an Arrow type can be a feature."""
     return is_default(kind) or is_time(kind)
+
+
+def units_of(features: Iterable[Feature], types: Iterable[str]) -> dict[str, Unit]:
+    """Return the unit of each column of dates, times or durations, from the Arrow types' names."""
+    found: dict[str, Unit] = {}
+    for feature, kind in zip(features, types, strict=True):
+        if isinstance(feature, Time):
+            of_seconds = next((unit for start, unit in _UNITS if kind.startswith(start)), None)
+            found[feature.column] = "date" if feature.unit == "days" else of_seconds or "time"
+    return found
 
 
 def placed(features: Iterable[Feature]) -> Iterator[tuple[Feature, slice]]:

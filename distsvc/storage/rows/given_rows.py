@@ -66,9 +66,13 @@ def given_blocks(
                 f"{rows.shown}: column {error.column!r}, row {row + error.place}: {error}"
             ) from None
         ids = None
-        if not isinstance(piece, np.ndarray) and piece.schema.names.count(id_name) == 1:
-            ids = piece.column(id_name)
-        yield Block(np.arange(row, row + len(X), dtype=np.int64), X, ids, None)
+        types: tuple[str, ...] = ()
+        if not isinstance(piece, np.ndarray):
+            types = tuple(str(piece.schema.field(f.column).type) for f in features)
+            if piece.schema.names.count(id_name) == 1:
+                ids = piece.column(id_name)
+        rows_of_piece = np.arange(row, row + len(X), dtype=np.int64)
+        yield Block(rows_of_piece, X, ids, None, types=types)
         row += len(X)
 
 

@@ -90,4 +90,4 @@ def select_rows(block: Block, kept: np.ndarray) -> Block:
     mask = pa.array(kept)
     ids, labels = (None if a is None else a.filter(mask) for a in (block.ids, block.labels))
     compared = None if block.compared is None else block.compared[kept]
-    return Block(block.rows[kept], block.X[kept], ids, labels, compared)
+    return Block(block.rows[kept], block.X[kept], ids, labels, compared, block.types)

@@ -41,6 +41,12 @@ def profile(label, *columns):
     return ProfilePart(label=label, rows=10, columns=list(columns), typical=[])
 
 
+def test_high_dates_are_late():
+    high, low = column("opened"), column("opened", inside=0.5, low=None, high=0.9)
+    found = [one.model_copy(update={"unit": "date"}) for one in (high, low)]
+    assert [words(one) for one in found] == ["late opened", "early opened"]
+
+
 def test_two_columns_make_a_name():
     low = column("duration", inside=0.1, low=None, high=0.5)
     assert names([profile(7, column(), low, column("errors")), profile(2)]) == {

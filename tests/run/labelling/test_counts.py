@@ -16,6 +16,7 @@ from distsvc.run.labelling.columns import MissingValues
 from distsvc.run.labelling.counts import (
     ClusterContents,
     IdCounts,
+    code_text,
     counts_ids,
     id_keys,
     levels_of_columns,
@@ -206,3 +207,7 @@ def test_a_check_holds_the_run_back(tmp_path):
     report = run_job(job(fine, tmp_path / "fine", unique_id=True))
     assert [check.state for check in report.checks] == ["passed"]
     assert not [text for text in report.warnings if "id" in text.split()]
+
+
+def test_codes_have_all_their_digits():
+    assert [code_text(code) for code in (1_011_500.0, -3.0, 0.5)] == ["1011500", "-3", "0.5"]

@@ -11,7 +11,7 @@ from distsvc.models.rules.reasons import Typical
 from distsvc.run.labelling.columns import Reasons
 from distsvc.storage.rows.blocks import Block
 from distsvc.storage.rows.categories import Codes, OneHot
-from distsvc.storage.rows.features import Numeric
+from distsvc.storage.rows.features import Numeric, Time
 
 NAMES = ("heat", "noise", "wear")
 NONE = Typical(np.zeros((1, 3)), 1.0, 0.0)
@@ -176,6 +176,22 @@ def test_categories_are_one_reason_which_names_the_rows_own_value():
     told = {row.row: {r.column: r.held for r in row.reasons} for row in part.farthest}
     assert told[0] == {"heat": None, "kind=b": 0.25}
     assert told[2]["kind=other"] == 0.0
+
+
+def test_booleans_and_dates_are_named_in_the_words_of_the_table():
+    labeller = SimpleNamespace(rule=BallRule(np.zeros(2), np.zeros(2), -1.0), typical=NONE)
+    preparation = SimpleNamespace(firsts=np.arange(2), columns=None)
+    features = [Numeric("express"), Time(column="opened", unit="days")]
+    types = ("bool", "date32[day]")
+    reasons = Reasons(labeller, preparation, features, SimpleNamespace(reasons=1), types)
+    X, Z = np.array([[1.0, 19_000.0]]), np.array([[2.0, 1.0]])
+    text = reasons.add(block_of(X), Z, reasons.rule.label(Z))["reasons"]
+    assert text == ["express=true (80%)"]
+    pilot = np.array([[0.0, 20_000.0]] * 3 + [[1.0, 20_000.0]])
+    rows = SimpleNamespace(raw=pilot, X=pilot, labels=np.zeros(4, np.int32), scores=np.ones(4))
+    flag, date = reasons.parts(rows, lambda _: Z)["reasons"].farthest[0].reasons
+    assert (flag.column, flag.held, flag.unit) == ("express=true", 0.25, "")
+    assert (date.column, date.value, date.unit) == ("opened", 19_000.0, "date")
 
 
 def test_codes_are_told_by_their_level():
