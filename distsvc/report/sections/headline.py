@@ -8,6 +8,9 @@ from distsvc.report.content.night import words_of_night
 from distsvc.report.content.report import Report
 from distsvc.report.formats import percent, things
 
+ALL_DIFFER_ONLY_IN = "they differ only in"
+"""Beginning of the doubt about clusters of which all pairs differ in one column only."""
+
 
 def doubt(report: Report) -> str:
     """Return the strongest doubt about the clusters, as the end of a sentence; empty if none."""
@@ -17,6 +20,7 @@ def doubt(report: Report) -> str:
 def _doubts(report: Report) -> Iterator[str]:
     """Yield doubts about the clusters, the strongest first, as ends of sentences or empty."""
     yield why_unclear(report)
+    yield from (each for each in report.doubts if each.startswith(ALL_DIFFER_ONLY_IN))
     k, choice = len(report.clusters), report.choice
     asked = report.model.parameters.get("n_clusters") is not None
     other = choice.alternative if choice else None

@@ -14,6 +14,7 @@ from distsvc.models.columns.described import ColumnDescription, described
 from distsvc.models.rules.profiles import leanings, ranks
 from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.report.content.parts import ColumnPart, ColumnsPart
+from distsvc.report.sections.headline import ALL_DIFFER_ONLY_IN
 from distsvc.run.algorithms.algorithm import PilotRows
 from distsvc.run.fitting import given_columns
 from distsvc.run.labelling.counts import ClusterContents, code_text
@@ -252,14 +253,30 @@ def _beyond_chance(share: float, n: int, k: int) -> float:
 
 @dataclass(frozen=True)
 class SeparatingColumn:
-    """A column that alone separates pairs of clusters, given by their ids."""
+    """A column that alone separates pairs of clusters.
+
+    Attributes
+    ----------
+    column : str
+    pairs : list of (int, int)
+        Ids of the clusters.
+    separates_all : bool
+        Whether the pairs are those of all clusters.
+    may_be_code : bool
+        Whether the values are whole numbers, which may be codes without an order.
+
+    """
 
     column: str
     pairs: list[tuple[int, int]]
+    separates_all: bool = False
+    may_be_code: bool = False
 
     @property
     def clause(self) -> str:
         """The separated pairs as a clause: "clusters 0 and 1 differ only in premium"."""
+        if self.separates_all:
+            return f"{ALL_DIFFER_ONLY_IN} {self.column}"
         if len(self.pairs) == 1:
             return (
                 f"clusters {self.pairs[0][0]} and {self.pairs[0][1]} differ only in {self.column}"
@@ -269,17 +286,28 @@ class SeparatingColumn:
     @property
     def note(self) -> str:
         """The clause as a sentence, with the option that excludes the column."""
-        option = shlex.join(["--exclude", self.column])
-        return f"{self.clause[0].upper()}{self.clause[1:]}. To ignore it: {option}"
+        words = (
+            self.clause.replace("they", "the clusters", 1) if self.separates_all else self.clause
+        )
+        note = f"{words[0].upper()}{words[1:]}."
+        if self.may_be_code:
+            kind = shlex.join(["--set", f"columns.{self.column}=category"])
+            note += f" If its numbers are codes without an order: {kind}."
+        return f"{note} To ignore it: {shlex.join(['--exclude', self.column])}"
+
+
+MIN_COMPARED = 4
+"""Minimum number of features to name a column of numbers in which alone two clusters differ."""
 
 
 def separating_columns(
     rows: PilotRows, features: Sequence[Feature], ids: np.ndarray, preparation: Preparation
 ) -> list[SeparatingColumn]:
-    """Return the binary or categorical columns that alone separate clusters of the pilot.
+    """Return the columns that alone separate clusters of the pilot.
 
     `ids` (k,) are the ids of the labels. Two values always leave a gap between them, so a boolean
-    can split every cluster.
+    can split every cluster. So can codes without an order, and other numbers with a gap; these are
+    compared in tables of at least `MIN_COMPARED` features.
     """
     Z, owners = rows.X, np.arange(rows.X.shape[1])
     if preparation.columns is not None:
@@ -295,16 +323,44 @@ def separating_columns(
     found = []
     for feature, own in placed(features):
         usual = _usual_values(rows, clusters, own, feature)
-        if usual is None:
+        if usual is not None:
+            known = (usual[:, None] >= 0) & (usual >= 0)
+            differ, most_rest = known & (usual[:, None] != usual), 2.0
+        elif len(features) >= MIN_COMPARED and own.stop == own.start + 1:
+            differ, most_rest = _ranges_differ(rows, clusters, own.start), 1.0
+        else:
             continue
         mine = (owners >= own.start) & (owners < own.stop)
         rest = apart[:, :, ~mine].sum(axis=2) - noise
-        known = (usual[:, None] >= 0) & (usual >= 0) & (usual[:, None] != usual)
-        pairs = np.argwhere(np.triu(known & (rest <= 2.0))).tolist()
+        pairs = np.argwhere(np.triu(differ & (rest <= most_rest))).tolist()
         if pairs:
             named = [(int(ids[clusters[a]]), int(ids[clusters[b]])) for a, b in pairs]
-            found.append(SeparatingColumn(feature.column, named))
+            k = len(numbers)
+            all_pairs = 2 * len(pairs) == k * (k - 1)
+            may_be_code = isinstance(feature, Numeric) and usual is None and _are_whole(rows, own)
+            found.append(SeparatingColumn(feature.column, named, all_pairs, may_be_code))
     return found
+
+
+def _are_whole(rows: PilotRows, own: slice) -> bool:
+    """Return True if all values of a column are whole numbers; missing ones are ignored."""
+    x = rows.raw[:, own]
+    known = x[~np.isnan(x)]
+    return bool((known == np.round(known)).all())
+
+
+def _ranges_differ(rows: PilotRows, clusters: np.ndarray, place: int) -> np.ndarray:
+    """Return the mask (k, k) of pairs of clusters whose ranges of a column's numbers are apart.
+
+    A range reaches from the 5 % to the 95 % quantile.
+    """
+    low, high = np.full(len(clusters), np.nan), np.full(len(clusters), np.nan)
+    for k, c in enumerate(clusters):
+        x = rows.raw[rows.labels == c, place]
+        known = x[~np.isnan(x)]
+        if 2 * len(known) > len(x):
+            low[k], high[k] = np.quantile(known, [0.05, 0.95])
+    return np.asarray((high[:, None] < low) | (low[:, None] > high))
 
 
 def _apart(

@@ -161,6 +161,11 @@ def test_the_strongest_doubt_comes_first():
     assert ", but clusters 0 and 1 differ only in premium;" in said(report)
 
 
+def test_one_column_that_separates_all_clusters_is_a_doubt_before_other_answers():
+    report = with_other(4, 0.5) | {"doubts": ["they differ only in region"]}
+    assert said(report).startswith("3 clusters in 1,500 rows, but they differ only in region;")
+
+
 def test_a_long_warning_is_one_line_and_the_rest_is_folded():
     long = "extreme rows: " + "row 1 (x = 1), " * 20 + "; ignored while learning"
     report = make_report() | {"warnings": [long, "short"]}

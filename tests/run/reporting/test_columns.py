@@ -194,6 +194,32 @@ def test_so_is_a_category_of_codes_in_modelled_columns(planted_flag):
     assert one.clause == "clusters 1 and 2 differ only in plan"
 
 
+def test_a_code_that_alone_separates_clusters_is_named(planted_flag):
+    y, flag, x, noise = planted_flag
+    region = np.where(flag, 1, 8) + np.arange(N_FLAGS) % 3
+    more = 6.0 * y + np.random.default_rng(1).normal(size=N_FLAGS)
+    (one,) = found(*rows(2 * y + flag, x=x, region=region, noise=noise, more=more))
+    assert one.clause == "3 pairs of clusters differ only in region"
+    assert one.note == (
+        "3 pairs of clusters differ only in region. If its numbers are codes without an order: "
+        "--set columns.region=category. To ignore it: --exclude region"
+    )
+    amount = region + 0.5
+    (one,) = found(*rows(flag.astype(int), x=x, amount=amount, noise=noise, more=noise**3))
+    assert one.clause == "they differ only in amount"
+    assert one.note == "The clusters differ only in amount. To ignore it: --exclude amount"
+
+
+def test_numbers_are_not_in_tables_of_few_features_nor_if_their_ranges_meet(planted_flag):
+    _, flag, x, noise = planted_flag
+    region, labels = np.where(flag, 1, 8) + np.arange(N_FLAGS) % 3, flag.astype(int)
+    assert found(*rows(labels, x=x, region=region, noise=noise)) == []
+    near, more = np.where(flag, 1, 3) + np.arange(N_FLAGS) % 3, noise**3
+    assert found(*rows(labels, x=x, region=near, noise=noise, more=more)) == []
+    gaps = np.where(np.random.default_rng(1).random(N_FLAGS) < 0.6, np.nan, region)
+    assert found(*rows(labels, x=x, region=gaps, noise=noise, more=more)) == []
+
+
 def test_a_boolean_that_goes_with_other_columns_is_not(planted_flag):
     y, _, x, noise = planted_flag
     assert found(*rows(y, x=x, flag=y == 1, noise=noise)) == []
