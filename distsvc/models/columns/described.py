@@ -82,7 +82,7 @@ def _number(column: NumberColumn, given: GivenColumn) -> ColumnDescription:
     kind = column.kind
     reason = {
         ZERO_INFLATED: f"many values are exactly {column.spike or 0.0:g}",
-        "ordinal": f"{len(of.values)} values, of which only the order counts",
+        "ordinal": f"{len(of.values)} values; no smooth density fits, only the order counts",
         "continuous": "most values differ",
         "count": "whole numbers",
         "rounded": _rounding(of),

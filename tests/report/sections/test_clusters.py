@@ -225,3 +225,16 @@ def test_the_list_says_which_columns_carry_the_division_and_which_say_nothing():
     assert "Columns age carries the division. premium says nothing about it. Column" in text
     assert "age count, logarithm whole numbers 6.7 % 41 % premium binary nothing" in text
     assert "1 column is not a feature country input.exclude" in text
+
+
+def test_similar_columns_of_different_kinds_are_explained():
+    why = "Why similar columns can be of different kinds"
+    rating = AGE | {"column": "rating", "kind": "ordinal", "scale": ""}
+    assert why in page_text(with_columns(AGE, rating))
+    assert why not in page_text(with_columns(AGE, PREMIUM))
+
+
+def test_dates_are_shown_as_dates():
+    day = AGE | {"column": "opened", "quartiles": [[0.0, 1.0, 31.0], [365.0, 366.0, 367.0]]}
+    text = page_text(with_columns(day | {"unit": "date", "filled": 1.0}))
+    assert "filled with 1970-01-02 1970-01-02 1970-01-01 to 1970-02-01" in text
