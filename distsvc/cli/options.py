@@ -148,7 +148,10 @@ RUN_DATE = click.option(
     "--run-date", metavar="DATE", help="What {run_date} stands for; today by default."
 )
 FRESH = click.option(
-    "--fresh", is_flag=True, help="Start over instead of going on after an interruption."
+    "--fresh",
+    is_flag=True,
+    help="Start over instead of going on after an interruption; with --overwrite, do again what is "
+    "published.",
 )
 METRICS_FILE = click.option(
     "--metrics-file", type=PATH, metavar="FILE",

@@ -65,7 +65,8 @@ def run(
     overwrite : bool, default=False
         Replace the result of another job at the output.
     fresh : bool, default=False
-        Start over instead of resuming an interrupted run.
+        Start over instead of resuming an interrupted run. With `overwrite`, also do again what is
+        published.
     skip_missing : bool, default=False
         Skip an input that does not exist yet (`distsvc.errors.SkippedError`).
     skip_empty : bool, default=False

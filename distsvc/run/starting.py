@@ -234,14 +234,16 @@ class Request:
         columns = tuple(feature.column for feature in previous.features)
         return cls(job, output, digest, alternative, columns, previous.continued())
 
-    def is_published(self, overwrite: bool) -> bool:
+    def is_published(self, overwrite: bool, fresh: bool) -> bool:
         """Return True if this run is published; the output may then be read-only.
 
-        If not, the output must be free: errors as in `Output.check_free`.
+        With both `overwrite` and `fresh` it is to be published again. If False, the output must be
+        free: errors as in `Output.check_free`.
         """
         output, names = self.output, [self.alternative, self.digest]
         digest = next((one for one in names if one and output.holds(one)), self.digest)
-        if output.holds(digest) and output.holds(digest, self.inputs):
+        again = overwrite and fresh
+        if not again and output.holds(digest) and output.holds(digest, self.inputs):
             output.mend()
             return True
         output.check_free(digest, overwrite)
@@ -312,11 +314,11 @@ def begin_run(request: Request, start: Start, progress: Progress) -> Iterator[Ru
     """
     remove_left()
     output, attempt = request.output, Attempt(progress)
-    if request.is_published(start.overwrite):  # before anything is written
+    if request.is_published(start.overwrite, start.fresh):  # before anything is written
         yield None
         return
     with output.locked(request.digest, start.overwrite, attempt.doing) as before:
-        if request.is_published(start.overwrite):  # in the meantime
+        if request.is_published(start.overwrite, start.fresh):  # in the meantime
             yield None
             return
         if before and before.doing:  # the last process with the lock was killed

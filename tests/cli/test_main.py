@@ -178,6 +178,10 @@ def test_an_identical_run_says_so(job):
     events = [json.loads(line)["event"] for line in again.stderr.splitlines()]
     assert "already published" in events
     assert "already published" not in first.stderr
+    assert "already published" in runner.invoke(main, ["run", str(job), "--overwrite"]).stderr
+    anew = runner.invoke(main, ["run", str(job), "--overwrite", "--fresh"])
+    assert (anew.exit_code, anew.stdout.splitlines()[-1]) == (0, first.stdout.splitlines()[-1])
+    assert "already published" not in anew.stderr
 
 
 def told(found):

@@ -449,7 +449,7 @@ SENTENCES: Mapping[str, str | Callable[[Fields], str]] = {
     "warning": "Warning: {because}",
     "older candidate given up": "Run {run}, the oldest that a check held back, was removed.",
     "already published": "{output} has this result already: the job is the same, and so are names, "
-    "sizes and times of the input's files. If only their content is new, add --overwrite.",
+    "sizes and times of the input's files. If only their content is new, add --overwrite --fresh.",
     "demo": "{job}: {clusters} clusters.",
     "defect": "A defect of distsvc: {error}",
 }
