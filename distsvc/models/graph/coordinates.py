@@ -41,7 +41,7 @@ FEWEST_POINTS = 100
 
 
 MOST_TIED = 0.1
-"""Maximum share of the points whose 15th and 16th neighbours are equally near. On a lattice the
+"""Maximum share of the points whose last neighbour and the next are equally near. On a lattice the
 choice between them would be arbitrary, and so would the clusters."""
 
 
@@ -60,9 +60,9 @@ def diffusion_coordinates(points: np.ndarray, n_jobs: int | None = 1) -> np.ndar
     1, and psi_i its right eigenvectors, of mean square 1 in the stationary distribution. The entry
     of largest magnitude is positive.
 
-    A `Without` is returned for fewer than 100 points, for a lattice, and for a graph in more pieces
-    than there are coordinates. In that case all 20 modes only identify pieces. The neighbour search
-    uses `n_jobs` threads.
+    A `Without` is returned for fewer than `FEWEST_POINTS`, for a lattice, and for a graph in more
+    pieces than there are coordinates, because all modes would only identify pieces. The neighbour
+    search uses `n_jobs` threads.
     """
     if len(points) < FEWEST_POINTS:
         return Without.FEW
@@ -80,8 +80,8 @@ def diffusion_coordinates(points: np.ndarray, n_jobs: int | None = 1) -> np.ndar
 def neighbour_graph(points: np.ndarray, n_jobs: int | None = 1) -> csr_array | None:
     """Return the symmetric edge weights (m, m) float64 of near points (m, p); None for a lattice.
 
-    A point is joined to its 15 nearest with the weight exp(-r^2 / (s t)), where r is the distance.
-    s and t are the local scales of the two points: the distances to their 7th neighbours.
+    A point is joined to its `NEIGHBOURS` nearest with the weight exp(-r^2 / (s t)), where r is the
+    distance. s and t are the points' local scales: the distances to neighbours of rank `SCALED_BY`.
     """
     m, k = len(points), NEIGHBOURS
     distances, numbers = nearest_others(points, k + 1, n_jobs)

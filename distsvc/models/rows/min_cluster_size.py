@@ -29,9 +29,9 @@ MIN_REPEATED_SHARE = 0.8
 def few_points(rows: np.ndarray) -> np.ndarray | None:
     """Return the points (k, d) that rows (n, d), in random order, repeat; None if there are many.
 
-    There are 2 to 50 points, each with the minimum number of rows of a component in the plane, and
-    with 80 % of all rows in total. More than 5 points are rejected if a column has evenly spaced
-    values: counts, ratings and rounded values are no categories.
+    There are 2 to `MAX_FEW_POINTS` points, each with the minimum number of rows of a component in
+    the plane, and with `MIN_REPEATED_SHARE` of all rows in total. More than 5 points are rejected
+    if a column has evenly spaced values: counts, ratings and rounded values are no categories.
     """
     # Most tables are rejected by their first rows, which is fast.
     look = rows[:500]

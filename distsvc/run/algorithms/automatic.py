@@ -2,8 +2,8 @@
 
 1. All views use one survey and one preparation; the graph's rows are a part of the sample.
 2. If columns are not modelled, level trees learn from them in phases of their own.
-3. ``graph``: the driver computes the diffusion coordinates of up to 20,000 rows. ``learn-graph``:
-each model is a task, which learns from them. ``vote-graph``: the driver counts the votes.
+3. ``graph``: the driver computes the diffusion coordinates of the graph's rows. ``learn-graph``:
+   each model is a task, which learns from them. ``vote-graph``: the driver counts the votes.
 4. ``choose``: the driver fits the mixture of modelled columns, and chooses.
 """
 

@@ -130,7 +130,7 @@ def solve_one_class(
 
 
 def penalty_for(X: np.ndarray, gamma: float, nu: float) -> float:
-    """Return C = 1 / (nu rho*) from the first 2000 of the rows X (n, d)."""
+    """Return C = 1 / (nu rho*) from the first `PENALTY_ROWS` of the rows X (n, d)."""
     X = X[:PENALTY_ROWS]
     nu = _least_bounded(nu, len(X))
     return len(X) / _positive(one_class_offset(X, gamma, nu), nu, len(X))

@@ -78,7 +78,7 @@ def near_scatter(rows: np.ndarray) -> np.ndarray | None:
     """Return the scatter (p, p) of differences between near rows (m, p); None if all are equal.
 
     It is the mean of u u^T, scaled to trace 1. The vectors u are the differences of each row to its
-    5 nearest rows, scaled to length 1, so that a few long differences do not dominate.
+    `NEAREST` rows, scaled to length 1, so that a few long differences do not dominate.
     """
     _, numbers = nearest_others(rows, min(NEAREST, len(rows) - 1))
     return _mean_scatter(rows, numbers.T)

@@ -209,8 +209,8 @@ class Voter:
 def neighbours(V: np.ndarray) -> np.ndarray:
     """Return the edges (m, 2) int64 of a connected graph of the nearest neighbours of V (n, q).
 
-    Each vertex is joined to its 10 nearest. If the graph has several components, the smallest is
-    joined to the rest by the shortest edge, until one component is left.
+    Each vertex is joined to its `NEIGHBOURS` nearest. If there are several components, the smallest
+    is joined to the rest by the shortest edge, until one component is left.
     """
     n = len(V)
     k = min(NEIGHBOURS + 1, n)
