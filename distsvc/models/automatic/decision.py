@@ -47,7 +47,7 @@ FINAL_STEPS, FINAL_TOLERANCE = 20, 1e-4
 from the previous labels."""
 
 REPLICATE_WORDS = 4
-"""Words of 64 random signs of a row: 256 replicates of the sample."""
+"""Number of 64-bit words of random signs for each row. Each bit is a replicate: 256 in all."""
 
 SIGNIFICANT = 3.8
 """Minimum z statistic of another answer that replaces the previous one.

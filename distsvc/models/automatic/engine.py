@@ -65,8 +65,8 @@ def stays_as_stored(X: np.ndarray, nominal: np.ndarray) -> bool:
     these cases: at most `FLAT` columns, at least one of them with more values than a category has
     levels; normalised rows; a few points with many rows each, unless the points are all
     combinations of the columns' values; more than `MAX_MIXED` columns that are signals, such as
-    pixels or embeddings: components above noise have most of their variance; more than
-    `MAX_MODELLED` columns.
+    pixels or embeddings: more than `FLAT` components above noise have most of their variance; more
+    than `MAX_MODELLED` columns.
     """
     if nominal.any() or np.isnan(X).any():
         return False
@@ -79,8 +79,14 @@ def stays_as_stored(X: np.ndarray, nominal: np.ndarray) -> bool:
         one_length = float(np.ptp(squares)) <= SAME_LENGTH * variance
         if one_length or X.shape[1] > MAX_MODELLED:
             return True
-        return X.shape[1] > MAX_MIXED and components_above_noise(X)[1] > MOST_OF_VARIANCE
+        return X.shape[1] > MAX_MIXED and _are_signals(X)
     return any(len(np.unique(x)) > MOST_LEVELS for x in X.T)
+
+
+def _are_signals(X: np.ndarray) -> bool:
+    """Whether most variance of rows X (m, d) is along several components above noise."""
+    axes, share = components_above_noise(X)
+    return len(axes) > FLAT and share > MOST_OF_VARIANCE
 
 
 class AutomaticEngine(Engine):

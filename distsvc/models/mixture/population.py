@@ -98,12 +98,12 @@ class PopulationRows:
 
     @cached_property
     def ordered(self) -> list[np.ndarray]:
-        """Middles (p, n) of the numbers on each scale, in the order `order`."""
+        """For each scale, the middles (p, n) of the numbers, ordered by `order`."""
         return [np.ascontiguousarray(one.middles[:, self.order].T) for one in self.scales]
 
     @cached_property
     def scale_of(self) -> np.ndarray:
-        """Scale (p,) int64 with the highest BIC of each number, in the order `order`.
+        """For each number, ordered by `order`, the scale (p,) int64 with the highest BIC.
 
         All rows are described by one population.
         """

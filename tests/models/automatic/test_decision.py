@@ -374,6 +374,8 @@ def test_many_columns_of_signals_stay_as_stored():
     few, noise = random.normal(size=(300, 4)), random.normal(size=(300, 120))
     assert fitted(few @ random.normal(size=(4, 120)) + noise)._engine.columns is None
     assert fitted(noise)._engine.columns is not None
+    assert fitted(few[:, :1] + 0.3 * noise).n_clusters_ == 1  # as stored they are nine
+    assert fitted(few[:, :1].repeat(120, axis=1)).n_clusters_ == 1
 
 
 def test_a_few_points_are_a_cluster_each_and_all_combinations_of_flags_are_not():
