@@ -141,7 +141,7 @@ def keys_in(text: str) -> Iterator[tuple[str, Any]]:
     for key, value in re.findall(r"([a-z_]+) = (\[[^]]*\]|'[^']*'|[-\d.]+)", text):
         if key in HOMES:
             yield f"{HOMES[key]}.{key}", tomllib.loads(f"v = {value}")["v"]
-    if excluded := re.search(r"To ignore it: --exclude (.+)", text):
+    if excluded := re.search(r"To ignore it: --exclude ([^;]+)", text):
         yield "input.exclude", shlex.split(excluded[1])
 
 

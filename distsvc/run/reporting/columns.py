@@ -285,15 +285,16 @@ class SeparatingColumn:
 
     @property
     def note(self) -> str:
-        """The clause as a sentence, with the option that excludes the column."""
+        """The clause as a sentence, with the options that help."""
         words = (
             self.clause.replace("they", "the clusters", 1) if self.separates_all else self.clause
         )
-        note = f"{words[0].upper()}{words[1:]}."
+        option = shlex.join(["--exclude", self.column])
+        note = f"{words[0].upper()}{words[1:]}. To ignore it: {option}"
         if self.may_be_code:
             kind = shlex.join(["--set", f"columns.{self.column}=category"])
-            note += f" If its numbers are codes without an order: {kind}."
-        return f"{note} To ignore it: {shlex.join(['--exclude', self.column])}"
+            note += f"; for codes without an order: {kind}"
+        return note
 
 
 MIN_COMPARED = 4

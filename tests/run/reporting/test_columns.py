@@ -201,8 +201,8 @@ def test_a_code_that_alone_separates_clusters_is_named(planted_flag):
     (one,) = found(*rows(2 * y + flag, x=x, region=region, noise=noise, more=more))
     assert one.clause == "3 pairs of clusters differ only in region"
     assert one.note == (
-        "3 pairs of clusters differ only in region. If its numbers are codes without an order: "
-        "--set columns.region=category. To ignore it: --exclude region"
+        "3 pairs of clusters differ only in region. To ignore it: --exclude region; for codes "
+        "without an order: --set columns.region=category"
     )
     amount = region + 0.5
     (one,) = found(*rows(flag.astype(int), x=x, amount=amount, noise=noise, more=noise**3))
