@@ -8,7 +8,7 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 
-from distsvc import IncrementalMDH, LinearSVDD, SupportVectorClustering
+from distsvc import IncrementalMDH, SupportVectorClustering
 from distsvc.models.estimators import ESTIMATORS
 from distsvc.models.hyperplanes import estimator
 from distsvc.models.linear import working_set
@@ -64,27 +64,31 @@ def estimator_of(model):
 
 ALGORITHMS = {
     **{name: (model, estimator_of(model)) for name, model in OTHERS.items() if name != "mixture"},
-    "BSGD-R": (PAPER, published()),
-    "BSGD-PNN": (
-        PAPER | {"maintenance": "project-nearest"},
-        published(maintenance="project-nearest"),
-    ),
-    "SGD-LMOC": (PAPER | {"solver": "sgd"}, published(solver="sgd")),
-    "average": (
-        PAPER | {"solver": "sgd", "iterate": "average"},
-        published(solver="sgd", iterate="average"),
-    ),
-    "random": (
-        PAPER | {"iterate": "random", "epsilon": 0.9},
-        published(iterate="random", epsilon=0.9),
-    ),
+    **{
+        name: (PAPER | own, published(**own))
+        for name, own in {
+            "BSGD-R": {},
+            "BSGD-PNN": {"maintenance": "project-nearest"},
+            "BSGD-PRN": {"maintenance": "project-random"},
+            "SGD-LMOC": {"solver": "sgd"},
+            "average": {"solver": "sgd", "iterate": "average"},
+            "random": {"iterate": "random", "epsilon": 0.9},
+        }.items()
+    },
     "SVC": ({"algorithm": "svc"} | SVC, composed("complete-graph", **SVC)),
     "FSVC": ({"algorithm": "fsvc"} | FSVC, composed("balls", **FSVC)),
-    "published imdh": ({"algorithm": "imdh", "settings": "published"}, IncrementalMDH.published()),
-    "published ball": (
-        {"algorithm": "linear-svdd", "settings": "published", "nu": 0.1},
-        LinearSVDD.published(nu=0.1),
-    ),
+    **{
+        f"{name}, published {own}": (
+            {"algorithm": name, "settings": "published"} | own,
+            ESTIMATORS[name].published(**own),
+        )
+        for name, own in [
+            ("imdh", {}),
+            ("imdh", {"n_clusters": 3}),
+            ("linear-one-class", {"nu": 0.1}),
+            ("linear-svdd", {"nu": 0.1}),
+        ]
+    },
 }
 """A ``[model]`` and its estimator; the mixture scales columns itself, see test_mixture."""
 FACTS = ("agreement", "epsilon", "gamma", "inertia", "objective")
