@@ -35,6 +35,8 @@ LANES = 32, 8, 1
 """Numbers of partial sums; elements that do not fill a vector use the next smaller number."""
 ROWS_AT_ONCE = 32
 """Rows of a table whose sums are computed together, each in its own element of a vector."""
+POINTS_AT_ONCE = 2
+"""Points whose distances to `ROWS_AT_ONCE` rows are computed together, a power of 2."""
 
 FLOAT32, FLOAT64 = ir.FloatType(), ir.DoubleType()
 INT16, INT32 = ir.IntType(16), ir.IntType(32)
@@ -246,19 +248,34 @@ def _column_squares(of: _RowCode) -> None:
     builder, (rows, points, out, lowest, highest) = of.builder, of.arguments
     m, d = cgutils.unpack_tuple(builder, points.shape)
     least, most = of.variable(INT32, 2**31 - 1), of.variable(INT32, -(2**31))
-    total = of.variable(FLOAT32, 0.0)
-    with cgutils.for_range(builder, m) as point:
-        builder.store(_constant(FLOAT32, 0.0), total)
+    totals = [of.variable(FLOAT32, 0.0) for _ in range(POINTS_AT_ONCE)]
+
+    def add(point: ir.Value, n: int) -> None:
+        places = [builder.add(point, ir.Constant(point.type, one)) for one in range(n)]
+        for total in totals[:n]:
+            builder.store(_constant(FLOAT32, 0.0), total)
         with cgutils.for_range(builder, d) as feature:
-            value = of.element(points, builder.add(builder.mul(point.index, d), feature.index))
-            gap = builder.fsub(of.read(rows, feature.index, FLOAT32), value)
-            builder.store(_fused(builder, gap, gap, builder.load(total)), total)
-        found = builder.load(total)
-        of.write(out, point.index, found)
-        bits = builder.bitcast(found, _vector(INT32))
-        for place, side in ((least, "<"), (most, ">")):
-            old = builder.load(place)
-            builder.store(builder.select(builder.icmp_signed(side, bits, old), bits, old), place)
+            row = of.read(rows, feature.index, FLOAT32)
+            for place, total in zip(places, totals, strict=False):
+                value = of.element(points, builder.add(builder.mul(place, d), feature.index))
+                gap = builder.fsub(row, value)
+                builder.store(_fused(builder, gap, gap, builder.load(total)), total)
+        for place, total in zip(places, totals, strict=False):
+            found = builder.load(total)
+            of.write(out, place, found)
+            bits = builder.bitcast(found, _vector(INT32))
+            for bound, side in ((least, "<"), (most, ">")):
+                old = builder.load(bound)
+                closer = builder.icmp_signed(side, bits, old)
+                builder.store(builder.select(closer, bits, old), bound)
+
+    start = of.first
+    for n in (POINTS_AT_ONCE, 1):
+        stop = builder.and_(m, ir.Constant(m.type, -n))
+        step = ir.Constant(m.type, n)
+        with cgutils.for_range_slice(builder, start, stop, step) as (point, _):
+            add(point, n)
+        start = stop
     of.write(lowest, of.first, builder.load(least))
     of.write(highest, of.first, builder.load(most))
 

@@ -25,7 +25,8 @@ def _set_farthest(squares, bits, lowest, highest, wanted, steps, counts, farthes
 
     They are rounded down: the low `DROPPED_BITS` are 0. A bisection ends early at a bound between
     two elements, which is then the result. All columns are searched together: in int16, which
-    doubles the speed, unless a column's range is too wide.
+    doubles the speed, unless a column's range is too wide. counts (ROWS_AT_ONCE,) are set to the
+    number of elements below `farthest`.
     """
     low, high = np.empty(ROWS_AT_ONCE, np.int32), np.empty(ROWS_AT_ONCE, np.int32)
     first, limits = np.empty(ROWS_AT_ONCE, np.int32), np.empty(ROWS_AT_ONCE, np.int32)
@@ -56,6 +57,12 @@ def _set_farthest(squares, bits, lowest, highest, wanted, steps, counts, farthes
             active |= np.int32(low[t] < high[t])
     for t in range(ROWS_AT_ONCE):
         farthest[t] = np.int32(high[t] << DROPPED_BITS)
+        below = np.int32(high[t] - first[t] - np.int32(1))
+        limits[t] = below if widest <= MAX_INT16_RANGE else np.int32(farthest[t] - np.int32(1))
+    if widest <= MAX_INT16_RANGE:
+        count_up_to(steps, limits, counts)
+    else:
+        count_up_to(bits, limits, counts)
 
 
 @inlined
@@ -115,11 +122,8 @@ def log_nearness(X, P, k, least, out):
             wanted[t] = np.int32(k + np.int32(lowest[t] == 0))
         _set_farthest(squares, bits, lowest, highest, wanted, steps, counts, farthest)
         _add_nearer(squares, farthest, parts, sums)
-        for t in range(ROWS_AT_ONCE):
-            farthest[t] -= np.int32(1)
-        count_up_to(bits, farthest, counts)
         for r in range(min(ROWS_AT_ONCE, n - first)):
             others = np.int32(wanted[r] - counts[r])  # neighbours as far as the k-th
-            far = np.float32(others) * np.int32(farthest[r] + np.int32(1)).view(np.float32)
+            far = np.float32(others) * np.int32(farthest[r]).view(np.float32)
             mean = np.float64(max((sums[r] + far) / np.float32(k), least))
             out[first + r] = -0.5 * np.log(mean)
