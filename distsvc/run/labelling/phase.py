@@ -238,12 +238,13 @@ def label_partition(run: RunDirectory, number: int, of: str = OWN) -> Result:
     plan, (labeller, before) = run.plan, read_labellers(run, of)
     table, rule = plan.table, labeller.rule
     tallies, pilot = Tallies.of(run, of, labeller, before), Pilot(plan, pilot_limit(plan))
+    preparation = Preparation.read(run, of + PREPARATION)
     part = PartWriter(
         table.id or ROW_NAME, id_type(table), published_names(type(rule), plan.output)
     )
     wanted = {"with_ids": table.id is not None, "with_labels": table.label is not None}
     for block in plan.blocks(number, with_compared=bool(table.compared), **wanted):
-        Z = prepared_block(run, block, of + PREPARATION)
+        Z = prepared_block(run, block, preparation)
         columns: Columns = dict(rule.label(Z))
         for one in tallies.each:
             columns |= one.add(block, Z, columns)

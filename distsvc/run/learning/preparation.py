@@ -75,7 +75,9 @@ class Preparation:
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Return raw rows X (n, d) float64 prepared for the rule, as float32 or float64."""
         if self.columns is not None:
-            return np.ascontiguousarray(self.columns.prepared(X) - self.origin, np.float32)
+            Z = self.columns.prepared(X)
+            Z -= self.origin
+            return np.ascontiguousarray(Z, np.float32)
         if self.float64:
             return self.scaling.apply(X) - self.origin
         return self.scaling.to_kernels(X, self.origin)
@@ -131,13 +133,13 @@ def learned(run: RunDirectory, X: np.ndarray, keys: np.ndarray) -> np.ndarray:
     return Preparation.read(run).learned(X, sampling.rows_of(run.plan.seed, keys))
 
 
-def prepared_block(run: RunDirectory, block: Block, name: str = PREPARATION) -> np.ndarray:
+def prepared_block(run: RunDirectory, block: Block, preparation: Preparation) -> np.ndarray:
     """Return the rows (n, d) of a block, prepared for the rule.
 
     Rows that were left out of learning are clipped. `DataError` if another row is too long for the
     rule, which happens in a new table only.
     """
-    table, preparation = run.plan.table, Preparation.read(run, name)
+    table = run.plan.table
     Z = preparation(block.X)
     try:
         check_rows(Z, block, table.shown, table.columns)
