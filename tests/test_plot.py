@@ -94,11 +94,7 @@ def test_the_default_and_a_run_have_trees(moons, run):
 
 @pytest.mark.parametrize(
     "model",
-    [
-        BICO(2, random_state=0),
-        DePDDP(),
-        SupportVectorClustering(gamma=4.0, nu=0.1, random_state=0),
-    ],
+    [BICO(2, random_state=0), DePDDP(), SupportVectorClustering(gamma=4.0, nu=0.1, random_state=0)],
     ids=repr,
 )
 def test_what_has_no_tree_is_refused(moons, model):

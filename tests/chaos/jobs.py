@@ -124,11 +124,7 @@ ALL = (
         {"algorithm": "linear-one-class", "nu": 0.1},
         {"preprocess": {"scale": "none"}, "output": {"reasons": 2}},
     ),
-    Job(
-        "linear-svdd",
-        write_parquet,
-        {"algorithm": "linear-svdd", "nu": 0.1, "memory_rows": 1000},
-    ),
+    Job("linear-svdd", write_parquet, {"algorithm": "linear-svdd", "nu": 0.1, "memory_rows": 1000}),
     Job("bico", write_csv, {"algorithm": "bico", "n_clusters": 3}),
     Job(
         "fuzzy-c-means",

@@ -158,11 +158,7 @@ import distsvc.__main__
     assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
 
 
-FAULTY = {
-    "2>&-": 0,
-    ">/dev/full": 75,
-    "DASK_CONFIG=odd": 0,
-}
+FAULTY = {"2>&-": 0, ">/dev/full": 75, "DASK_CONFIG=odd": 0}
 
 
 @pytest.mark.parametrize("fault", FAULTY)

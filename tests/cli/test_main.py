@@ -59,8 +59,7 @@ def python(*arguments):
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [["--help"], ["run", "--help"], ["backfill", "--help"], ["--version"]],
+    "arguments", [["--help"], ["run", "--help"], ["backfill", "--help"], ["--version"]]
 )
 def test_help_imports_nothing_heavy(arguments):
     code = "import sys, atexit; sys.argv[0] = 'distsvc'\n"

@@ -17,12 +17,7 @@ import pytest
 import zarr
 from sklearn.datasets import make_blobs
 
-from distsvc import (
-    IncrementalMDH,
-    LinearOneClassSVM,
-    LinearSVDD,
-    SupportVectorClustering,
-)
+from distsvc import IncrementalMDH, LinearOneClassSVM, LinearSVDD, SupportVectorClustering
 from distsvc.baselines import BICO, SPDC
 from distsvc.errors import UnusableRowsError
 from distsvc.inputs import rows as input_rows

@@ -150,10 +150,7 @@ def cancelling(remains, x=20.0):
     return one_node(1, v=1.0, b=p + u), row, {"penalty": 0.0, "bandwidth": bandwidth}
 
 
-@pytest.mark.parametrize(
-    "remains",
-    [0.5, 0.1, 0.01, 0.005, -0.005, -0.01, -0.1, -0.5],
-)
+@pytest.mark.parametrize("remains", [0.5, 0.1, 0.01, 0.005, -0.005, -0.01, -0.1, -0.5])
 def test_a_row_that_cancels_its_normal_goes_to_its_side(remains):
     tree, row, settings = cancelling(remains)
     twin = tree.twin()
@@ -218,10 +215,7 @@ def test_rows_all_equal(value, settings):
     np.testing.assert_allclose(tree.means[0], np.float32(value), rtol=2 / t, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "scale",
-    [1e-40, 1e-30, 1e-25, 1e-20, 1e-15, 1e-9, 1e9, 1e18],
-)
+@pytest.mark.parametrize("scale", [1e-40, 1e-30, 1e-25, 1e-20, 1e-15, 1e-9, 1e9, 1e18])
 def test_rows_of_any_size_leave_unit_vectors(scale):
     for d in (1, 3):
         tree = Tree(7, d)

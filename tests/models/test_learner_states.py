@@ -107,10 +107,7 @@ def of_tree():
     return Stream(Position(), 200, tree).state, lambda: engine._restored
 
 
-LEARNERS = {
-    "descent": of_descent,
-    "tree": of_tree,
-}
+LEARNERS = {"descent": of_descent, "tree": of_tree}
 
 
 @pytest.mark.parametrize("name", LEARNERS)

@@ -50,10 +50,7 @@ def test_predict_without_some_of_the_columns(with_default_columns, tmp_path, col
 
 @pytest.mark.parametrize(
     ("columns", "ignored"),
-    [
-        (["y", "x", "event"], []),
-        (["extra", "x", "y", "split", "event"], ["extra"]),
-    ],
+    [(["y", "x", "event"], []), (["extra", "x", "y", "split", "event"], ["extra"])],
 )
 def test_predict_with_more_columns_or_in_another_order(
     with_default_columns, blob_table, tmp_path, columns, ignored

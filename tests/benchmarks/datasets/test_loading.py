@@ -75,11 +75,7 @@ def faults(X, y, split):
     yield "columns swapped", (X[:, [1, 0, 2]], y, split), "the values are not"
     yield "fewer rows", (X[1:], y[1:], split[1:]), r"expected rows and features \[60, 3\], found"
     yield "fewer columns", (X[:, :2], y, split), r"features \[60, 3\], found \[60, 2\]"
-    yield (
-        "classes swapped",
-        (X, (3 - y) % 3, split),
-        r"classes \[30, .*found \[30, 10, 20\]",
-    )
+    yield "classes swapped", (X, (3 - y) % 3, split), r"classes \[30, .*found \[30, 10, 20\]"
     yield "a class below 0", (X, y - 1, split), r"found \[30, 20, 10, 0\]"
     yield "a class too many", (X, np.r_[y[:-1], 3], split), r"found \[.*, 1\]"
 

@@ -224,8 +224,7 @@ def test_no_server(server, toy, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("path", "message"),
-    [("/data/toy.arff", "cut off"), ("/api/data/7", "cut off")],
+    ("path", "message"), [("/data/toy.arff", "cut off"), ("/api/data/7", "cut off")]
 )
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_download_that_is_cut_off_leaves_nothing(server, toy, tmp_path, path, message, packed):

@@ -83,8 +83,7 @@ def test_rand_indices_that_no_clustering_has():
 
 
 @pytest.mark.parametrize(
-    ("paper", "index"),
-    [t for t in TABLES if t[1] not in ("purity", "rand_index", "total_seconds")],
+    ("paper", "index"), [t for t in TABLES if t[1] not in ("purity", "rand_index", "total_seconds")]
 )
 def test_the_other_tables_are_within_their_ranges(paper, index):
     assert impossible(paper, index) == {}

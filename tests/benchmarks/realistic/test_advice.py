@@ -2,24 +2,14 @@
 
 import numpy as np
 
-from benchmarks.realistic.advice import (
-    Advice,
-    contradictions,
-    keys_in,
-    merged,
-    pieces_of,
-    together,
-)
+from benchmarks.realistic.advice import Advice, contradictions, keys_in, merged, pieces_of, together
 from benchmarks.realistic.kinds import KINDS, ROWS, kind_table
 from tests.report.reports import make_report, typed
 
 
 def test_keys_are_those_that_a_text_advises():
     text = "use preprocess.scale = 'robust', or for some columns preprocess.log = ['x']"
-    assert list(keys_in(text)) == [
-        ("preprocess.scale", "robust"),
-        ("preprocess.log", ["x"]),
-    ]
+    assert list(keys_in(text)) == [("preprocess.scale", "robust"), ("preprocess.log", ["x"])]
     text = "give missing_values = [-9] and missing = 'median' (or 'drop') in [preprocess]"
     assert dict(keys_in(text)) == {
         "preprocess.missing_values": [-9],

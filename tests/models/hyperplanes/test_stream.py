@@ -4,12 +4,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from distsvc.models.hyperplanes.engine import TreeEngine, TreeStream
 from distsvc.models.rows.sampling import lowest, row_keys
-from tests.models.hyperplanes.hyperplane_rows import (
-    blobs,
-    estimator,
-    learned,
-    state,
-)
+from tests.models.hyperplanes.hyperplane_rows import blobs, estimator, learned, state
 
 
 def stream(*blocks, **parameters):

@@ -3,11 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distsvc.models.hyperplanes.tree import (
-    ClusterTree,
-    GrowingTree,
-    split_order,
-)
+from distsvc.models.hyperplanes.tree import ClusterTree, GrowingTree, split_order
 
 SEEDS = st.integers(0, 2**32 - 1)
 

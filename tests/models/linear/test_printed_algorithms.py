@@ -5,13 +5,7 @@ import pytest
 from scipy import sparse
 
 from distsvc import LinearOneClassSVM, LinearSVDD
-from distsvc.models.linear.coordinate_descent import (
-    Method,
-    Problem,
-    Rows,
-    solve,
-    start,
-)
+from distsvc.models.linear.coordinate_descent import Method, Problem, Rows, solve, start
 from tests import reference
 
 KINDS = {"one-class": Problem.one_class, "data description": Problem.data_description}

@@ -2,14 +2,7 @@ import numpy as np
 import pytest
 
 from distsvc.models.linear import working_set
-from distsvc.models.linear.coordinate_descent import (
-    Method,
-    Problem,
-    Rows,
-    solve,
-    start,
-    threshold,
-)
+from distsvc.models.linear.coordinate_descent import Method, Problem, Rows, solve, start, threshold
 from distsvc.models.linear.working_set import Candidates, WorkingSet, extremes, gradients
 
 N, D = 3000, 5

@@ -162,18 +162,10 @@ def test_vectors_have_at_most_the_components_that_rows_are_projected_on():
         ("imdh", {"curve": slice(2)}, "array curve: expected 4, found 2"),
         ("splits", {"clusters": [-1, 0, 0]}, "array clusters: expected a cluster of its own"),
         ("splits", {"clusters": [0, 1, -1]}, "array clusters: expected a cluster of its own"),
-        (
-            "level-tree",
-            {"gamma": 1e308},
-            "fact gamma: expected less than or equal to 34028",
-        ),
+        ("level-tree", {"gamma": 1e308}, "fact gamma: expected less than or equal to 34028"),
         ("level-tree", {"near_least": 0.0}, "fact near_least: expected greater than 0, found 0.0"),
         ("level-tree", {"near_unit": 0.0}, "fact near_unit: expected greater than or equal to"),
-        (
-            "level-tree",
-            {"components": slice(1)},
-            "array near_points: expected the shape",
-        ),
+        ("level-tree", {"components": slice(1)}, "array near_points: expected the shape"),
         ("linear-svdd", {"ball": False}, "fact ball: expected True, found False"),
     ],
 )

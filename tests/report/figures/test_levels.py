@@ -202,14 +202,7 @@ def test_clusters_inside_a_weak_hill_are_joined_with_what_it_stands_on():
     assert joins[tree["branches"][-1]["id"]] == -1
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"profile": []},
-        {"profile": [[0.5, 0.1]]},
-        {"z": -1e300},
-    ],
-)
+@pytest.mark.parametrize("change", [{"profile": []}, {"profile": [[0.5, 0.1]]}, {"z": -1e300}])
 @pytest.mark.parametrize("which", [0, 1])
 def test_branches_with_little_to_draw(change, which):
     tree = copy.deepcopy(TREES["two"])

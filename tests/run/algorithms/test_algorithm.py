@@ -50,10 +50,7 @@ def test_every_class_has_an_algorithm(table):
 
 @pytest.mark.parametrize(
     ("parameters", "algorithm"),
-    [
-        ({"algorithm": "support-vector"}, LevelTrees),
-        ({"gamma": 1.0}, BoundaryModel),
-    ],
+    [({"algorithm": "support-vector"}, LevelTrees), ({"gamma": 1.0}, BoundaryModel)],
 )
 def test_parameters_of_support_vector_clustering_choose_one_of_two(parameters, algorithm, table):
     assert type(begun_by(table, parameters)) is algorithm

@@ -31,11 +31,7 @@ def learned(request, tmp_path_factory):
     given = {"input": {"id": "event"}}
     outs = {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            import_module("distsvc.run.reporting.files"),
-            "page_of",
-            lambda _: "a page",
-        )
+        patch.setattr(import_module("distsvc.run.reporting.files"), "page_of", lambda _: "a page")
         for form in ("parquet", "zarr") if request.param == BOTH_FORMATS else ("parquet",):
             outs[form] = folder / form
             output = {"path": str(outs[form]), "format": form}

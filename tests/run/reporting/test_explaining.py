@@ -8,11 +8,7 @@ from distsvc.models.linear.rule import BallRule
 from distsvc.models.rows.principal_components import MOST_COVARIANCES
 from distsvc.report.content.limits import PAGE_LIMITS
 from distsvc.run.job import run_job
-from distsvc.run.reporting.explaining import (
-    components,
-    labelled_pilot,
-    plane,
-)
+from distsvc.run.reporting.explaining import components, labelled_pilot, plane
 from tests.models.rules.test_profiles import three_that_matter
 from tests.models.rules.test_rule import RULES
 from tests.published_files import read_labels

@@ -307,11 +307,7 @@ def troubled(monkeypatch, tasks, owner, name, number):
 
 
 @pytest.mark.parametrize(
-    ("call", "number"),
-    [
-        ((builtins, "open"), errno.EIO),
-        ((os, "stat"), errno.ESTALE),
-    ],
+    ("call", "number"), [((builtins, "open"), errno.EIO), ((os, "stat"), errno.ESTALE)]
 )
 def test_trouble_with_a_file_of_its_own_keeps_the_work(
     job, tmp_path, tasks, monkeypatch, number, call

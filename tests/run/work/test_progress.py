@@ -310,11 +310,7 @@ def test_every_phase_has_a_title():
             "Scheduler tcp://a:1; its dashboard is http://a:2.",
         ),
         ("columns", {"used": "a, b", "left_out": "none"}, "Columns: a, b."),
-        (
-            "columns",
-            {"used": "a", "left_out": "n (a name)"},
-            "Columns: a. Not used: n (a name).",
-        ),
+        ("columns", {"used": "a", "left_out": "n (a name)"}, "Columns: a. Not used: n (a name)."),
         (
             "resumed",
             {"kept": "survey 3", "seconds_of_work": 36.0, "stopped": "-"},

@@ -61,8 +61,7 @@ def test_a_place_in_a_folder():
 
 
 @pytest.mark.parametrize(
-    ("path", "expected"),
-    [("a.CSV", True), ("a.csv.gz", False), ("a?.csv", True)],
+    ("path", "expected"), [("a.CSV", True), ("a.csv.gz", False), ("a?.csv", True)]
 )
 def test_a_name_ends_in_a_suffix(path, expected):
     fs = Location.of("memory://").fs

@@ -72,8 +72,7 @@ def test_archives_that_end_early(tmp_path, pack, cut):
 def test_svmlight_with_a_large_index(tmp_path, index):
     (tmp_path / "t.svm").write_text(f"1 1:2\n1 {index}:3\n")
     with pytest.raises(
-        DataError,
-        match=r"t.svm( has [\d,]+ feature columns,|, line 2:) expected .*at most 100,000",
+        DataError, match=r"t.svm( has [\d,]+ feature columns,|, line 2:) expected .*at most 100,000"
     ):
         opened(tmp_path / "t.svm", tmp_path)
 

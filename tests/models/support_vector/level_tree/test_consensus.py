@@ -8,9 +8,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from distsvc.models.support_vector.boundary.labelling import DecisionFunction
 from distsvc.models.support_vector.level_tree import consensus
-from distsvc.models.support_vector.level_tree.consensus import (
-    elect,
-)
+from distsvc.models.support_vector.level_tree.consensus import elect
 from distsvc.models.support_vector.level_tree.proposals import (
     DEPTH_WEIGHT,
     PROPOSALS,
