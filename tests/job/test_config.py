@@ -5,77 +5,41 @@ import re
 import pytest
 
 from distsvc.errors import JobFileError
-from distsvc.job.config import MODEL_SECTIONS, Job
+from distsvc.job.config import MODEL_SECTIONS, ChecksConfig, Job
 from distsvc.job.file import parse_job
 from distsvc.job.parameters import CLUSTER_KEYS, PARAMETERS, PUBLISHED
 from tests.full_job import FULL, job
 
-LINEAR = {
-    "algorithm": "linear-svdd",
-    "seed": 7,
-    "nu": 0.1,
-    "solver": "cyclic-2cd",
-    "tol": 0.001,
-    "max_iter": 10,
-    "compute_gap": True,
-    "memory_rows": 2000,
-}
-IMDH = {
-    "algorithm": "imdh",
-    "seed": 7,
-    "depth": 6,
-    "n_clusters": 9,
-    "alpha": 0.1,
-    "penalty": 5.0,
-    "bandwidth": 2.0,
-    "clip": 3.0,
-    "passes": 4,
-    "max_effective_samples": 1000,
-    "n_init": 3,
-    "growth": "forward",
-    "elbow": "angle",
-    "valley": 0.0,
-    "max_samples": 100,
-}
-BASELINES = (
-    {"algorithm": "bico", "seed": 7, "n_clusters": 9, "size": 50, "n_init": 3},
-    {
-        "algorithm": "spdc",
-        "seed": 7,
-        "window": 50,
-        "valley": 0.0,
-        "bandwidth": 0.5,
-        "amnesia": 0.0,
-        "max_clusters": 1,
-    },
-    {
-        "algorithm": "depddp",
-        "seed": 7,
-        "n_clusters": 9,
-        "bandwidth": 0.5,
-        "trim": 0.5,
-        "min_samples": 1,
-        "grid_size": 16,
-    },
-    {
-        "algorithm": "fuzzy-c-means",
-        "seed": 7,
-        "n_clusters": 9,
-        "m": 1.01,
-        "tol": 0.0,
+MODELS = {
+    "linear-svdd": {
+        "nu": 0.1,
+        "solver": "cyclic-2cd",
+        "tol": 0.001,
         "max_iter": 10,
-        "n_init": 1,
+        "compute_gap": True,
+        "memory_rows": 2000,
     },
-    {
-        "algorithm": "kmeans",
-        "seed": 7,
+    "imdh": {
+        "depth": 6,
         "n_clusters": 9,
-        "init": "random",
-        "n_init": 1,
-        "max_iter": 1,
-        "tol": 0.0,
+        "alpha": 0.1,
+        "penalty": 5.0,
+        "bandwidth": 2.0,
+        "clip": 3.0,
+        "passes": 4,
+        "max_effective_samples": 1000,
+        "n_init": 3,
+        "growth": "forward",
+        "elbow": "angle",
+        "valley": 0.0,
+        "max_samples": 100,
     },
-)
+    "bico": {"n_clusters": 9, "size": 50, "n_init": 3},
+    "spdc": {"window": 50, "valley": 0.0, "bandwidth": 0.5, "amnesia": 0.0, "max_clusters": 1},
+    "depddp": {"n_clusters": 9, "bandwidth": 0.5, "trim": 0.5, "min_samples": 1, "grid_size": 16},
+    "fuzzy-c-means": {"n_clusters": 9, "m": 1.01, "tol": 0.0, "max_iter": 10, "n_init": 1},
+    "kmeans": {"n_clusters": 9, "init": "random", "n_init": 1, "max_iter": 1, "tol": 0.0},
+}
 
 
 def refused(message: str, **sections) -> None:
@@ -84,7 +48,8 @@ def refused(message: str, **sections) -> None:
 
 
 def test_every_field_is_taken_as_given():
-    for model in (FULL["model"], IMDH, LINEAR, *BASELINES):
+    models = [{"algorithm": name, "seed": 7} | given for name, given in MODELS.items()]
+    for model in (FULL["model"], *models):
         content = FULL | {"model": {"mode": "refit"} | model}
         assert parse_job(content).model_dump(mode="json", exclude_none=True) == content
 
@@ -182,8 +147,8 @@ def test_model_values_reach_the_estimator():
         **{k: v for k, v in FULL["model"].items() if k not in ("algorithm", "mode", "seed")},
         "random_state": 7,
     }
-    given = {k: v for k, v in IMDH.items() if k not in ("algorithm", "mode", "seed")}
-    assert job(model=IMDH).model.parameters() == given | {"random_state": 7}
+    imdh = job(model={"algorithm": "imdh", "seed": 7} | MODELS["imdh"]).model.parameters()
+    assert imdh == MODELS["imdh"] | {"random_state": 7}
     with_c = job(model={"C": 3, "gamma": "auto"}).model.parameters()
     assert with_c == {"C": 3.0, "gamma": "auto", "random_state": 0}
     sweep = job(model={"gamma": [2, 0.5], "granularity": "fine"}).model.parameters()
@@ -223,14 +188,18 @@ def test_required(field):
 
 
 ALGORITHMS = " or ".join(map(repr, MODEL_SECTIONS))
+NO_TEXT = (3, "must be text, found 3")
+EMPTY = ("", "must have at least 1 character, found ''")
+NEGATIVE = (-1, "must be greater than or equal to 0, found -1")
+OVER_20 = (21, "must be less than or equal to 20, found 21")
 LIMITS = [
-    (-1, "must be greater than or equal to 0, found -1"),
+    NEGATIVE,
     (float("nan"), "must be a finite number, found nan"),
     ("x", "must be a number, found 'x'"),
     ({"limit": 1, "level": "info"}, "must be 'error' or 'warn', found 'info'"),
 ]
 WRONG = {
-    "job.name": [("", "must have at least 1 character, found ''"), (3, "must be text, found 3")],
+    "job.name": [EMPTY, NO_TEXT],
     "job.on_published": [([], "must have at least 1 item"), ([""], "at least 1 character")],
     "job.on_held": [(3, "must be a list, found 3")],
     "job.on_failed": [([3], "must be text, found 3")],
@@ -239,30 +208,15 @@ WRONG = {
         ("2026-02-31", "must be a date of the calendar, found '2026-02-31'"),
         (20260228, "must be text"),
     ],
-    "continuity.previous": [
-        (3, "must be text, found 3"),
-        ("", "must have at least 1 character, found ''"),
-    ],
+    "continuity.previous": [NO_TEXT, EMPTY],
     "continuity.min_overlap": [
         (0, "must be greater than 0, found 0"),
         (1.1, "must be less than or equal to 1, found 1.1"),
     ],
-    "continuity.memory": [
-        (-1, "must be greater than or equal to 0, found -1"),
-        (2.5, "must be a whole number, found 2.5"),
-    ],
+    "continuity.memory": [NEGATIVE, (2.5, "must be a whole number, found 2.5")],
     "continuity.prefer_previous": [("yes", "must be true or false, found 'yes'")],
-    "continuity.reference": [(3, "must be text, found 3")],
-    "checks.max_reference_drift": LIMITS,
-    "checks.same_units": LIMITS,
-    "checks.same_columns": LIMITS,
-    "checks.min_rows": LIMITS,
-    "checks.max_rows": LIMITS,
-    "checks.max_null_share": LIMITS,
-    "checks.min_cluster_rows": LIMITS,
-    "checks.max_new_share": LIMITS,
-    "checks.max_gone_share": LIMITS,
-    "checks.max_outlier_share": LIMITS,
+    "continuity.reference": [NO_TEXT],
+    **{f"checks.{name}": LIMITS for name in ChecksConfig.model_fields},
     "checks.clusters": [
         ([9, 2], "must be the least and the most number, found [9, 2]"),
         ([-1, 2], "must be greater than or equal to 0, found -1"),
@@ -275,18 +229,14 @@ WRONG = {
         ([2.0, 0.5], "must be the least and the most number, found [2.0, 0.5]"),
         ({"limit": [0.5, 2.0], "nights": 0}, "must be greater than or equal to 1, found 0"),
     ],
-    "checks.max_rows_moved": LIMITS,
-    "checks.max_drift": LIMITS,
-    "checks.min_agreement": LIMITS,
-    "checks.unique_id": LIMITS,
-    "input.path": [(3, "must be text"), ("", "must have at least 1 character")],
+    "input.path": [NO_TEXT, EMPTY],
     "input.columns": [
         ("a", "must be a list"),
         ([], "must have at least 1 item"),
         ([1, 2], "must be text, found 1"),
     ],
-    "input.id": [(3, "must be text, found 3")],
-    "input.classes": [(3, "must be text, found 3")],
+    "input.id": [NO_TEXT],
+    "input.classes": [NO_TEXT],
     "input.ready": [("../a", "must be the name of a file below the path")],
     "input.where": [(True, "must be text, found True")],
     "preprocess.scale": [
@@ -310,10 +260,7 @@ WRONG = {
         (3, f"must be {ALGORITHMS}, found '3'"),
     ],
     "model.mode": [("again", "must be 'refit', 'assign' or 'auto', found 'again'")],
-    "model.seed": [
-        (-1, "must be greater than or equal to 0, found -1"),
-        ("x", "must be a whole number"),
-    ],
+    "model.seed": [NEGATIVE, ("x", "must be a whole number")],
     "model.gamma": [
         (-2.0, "must be 'auto' or be greater than 0, found -2.0"),
         (0, "must be 'auto' or be greater than 0, found 0"),
@@ -337,22 +284,16 @@ WRONG = {
     "output.missing": [("maybe", "must be true or false")],
     "model.min_cluster_rows": [(0, "must be greater than or equal to 1, found 0")],
     "model.max_clusters": [(0, "must be greater than or equal to 1, found 0")],
-    "cluster.workers": [(-1, "must be greater than or equal to 0, found -1")],
+    "cluster.workers": [NEGATIVE],
     "cluster.threads": [(0, "must be greater than or equal to 1, found 0")],
     "cluster.partition_rows": [(0, "must be greater than or equal to 1, found 0")],
-    "cluster.workdir": [("", "must have at least 1 character, found ''")],
+    "cluster.workdir": [EMPTY],
     "cluster.block_rows": [(0, "must be greater than or equal to 1, found 0")],
-    "output.path": [("", "must have at least 1 character, found ''")],
-    "output.reasons": [
-        (-1, "must be greater than or equal to 0, found -1"),
-        (21, "must be less than or equal to 20, found 21"),
-    ],
+    "output.path": [EMPTY],
+    "output.reasons": [NEGATIVE, OVER_20],
     "output.membership": [(1, "must be true or false, found 1")],
-    "output.top": [
-        (21, "must be less than or equal to 20, found 21"),
-        (-1, "greater than or equal to 0"),
-    ],
-    "output.format": [(3, "must be text, found 3")],
+    "output.top": [OVER_20, NEGATIVE],
+    "output.format": [NO_TEXT],
 }
 
 

@@ -162,70 +162,54 @@ def test_what_only_tables_in_memory_have():
 # --- rules
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "given", "message"),
-    [
+AS_PUBLISHED = {"variant": "published", "gamma": 1.0}
+NO_TREE = "labelling='level-tree' needs solver='bsgd' or 'sgd', found 'exact'"
+FAULTS = {
+    "linear-svdd": [({"nu": 1, "C": 2}, "give nu or C, not both (found nu = 1 and C = 2)")],
+    "imdh": [({"depth": 6, "n_clusters": 33}, "n_clusters must be at most 32, found 33")],
+    "support-vector": [
+        ({"nu": 0.1, "C": 2.0}, "give nu or C, not both (found nu = 0.1 and C = 2.0)"),
+        ({"iterate": "average"}, "iterate = 'average' needs solver = 'sgd', found 'bsgd'"),
         (
-            "support-vector",
-            {"nu": 0.1, "C": 2.0},
-            "give nu or C, not both (found nu = 0.1 and C = 2.0)",
-        ),
-        ("linear-svdd", {"nu": 1, "C": 2}, "give nu or C, not both (found nu = 1 and C = 2)"),
-        (
-            "support-vector",
-            {"iterate": "average"},
-            "iterate = 'average' needs solver = 'sgd', found 'bsgd'",
-        ),
-        (
-            "support-vector",
             {"iterate": "random", "solver": "exact"},
             "iterate = 'random' needs solver = 'bsgd' or 'sgd', found 'exact'",
         ),
         (
-            "support-vector",
             {"variant": "published"},
             "the published method needs one number for gamma, found 'auto'; the papers try "
             "2^-5 to 2^5",
         ),
         (
-            "support-vector",
-            {"variant": "published", "gamma": 1.0, "nu": 0.1},
+            AS_PUBLISHED | {"nu": 0.1},
             "the published method needs C (nu only with solver = 'exact')",
         ),
         (
-            "support-vector",
-            {"variant": "published", "gamma": 1.0, "C": 2.0},
+            AS_PUBLISHED | {"C": 2.0},
             "the published method stops by stopping = 'step-norm', found 'held-out'",
         ),
         (
-            "support-vector",
-            {"variant": "published", "gamma": 1.0, "C": 2.0, "stopping": "step-norm"},
+            AS_PUBLISHED | {"C": 2.0, "stopping": "step-norm"},
             "the papers do not merge vectors: maintenance must be 'removal', 'project-nearest' or "
             "'project-random' in the published method, found 'merge'",
         ),
         (
-            "support-vector",
-            {"variant": "published", "gamma": 1.0, "C": 2.0, "n_clusters": 2},
+            AS_PUBLISHED | {"C": 2.0, "n_clusters": 2},
             "the published method has no level tree: leave n_clusters out, and give "
             "labelling='equilibria'",
         ),
         (
-            "support-vector",
             {"gamma": [1.0], "labelling": "equilibria"},
             "several values of gamma need labelling='level-tree', found [1.0]",
         ),
-        (
-            "support-vector",
-            {"gamma": [1.0], "solver": "exact"},
-            "labelling='level-tree' needs solver='bsgd' or 'sgd', found 'exact'",
-        ),
-        (
-            "support-vector",
-            {"labelling": "level-tree", "solver": "exact"},
-            "labelling='level-tree' needs solver='bsgd' or 'sgd', found 'exact'",
-        ),
-        ("imdh", {"depth": 6, "n_clusters": 33}, "n_clusters must be at most 32, found 33"),
+        ({"gamma": [1.0], "solver": "exact"}, NO_TREE),
+        ({"labelling": "level-tree", "solver": "exact"}, NO_TREE),
     ],
+}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "given", "message"),
+    [(algorithm, *fault) for algorithm, faults in FAULTS.items() for fault in faults],
 )
 def test_what_does_not_go_together(algorithm, given, message):
     parameters = ESTIMATORS[algorithm]().get_params() | given
