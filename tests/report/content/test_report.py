@@ -111,48 +111,43 @@ def test_what_is_said_as_usual_is_no_key():
     assert set(parts) & set(typed(content | parts).dumped()) == set()
 
 
-def damaged(name, *place, value=None):
-    """Return a report where one place has another value, or, without one, is missing."""
-    content = copy.deepcopy(REPORTS[name])
-    *way, last = place
-    part = content
+@pytest.mark.parametrize(
+    ("name", "place", "value", "words"),
+    [
+        ("columns", "input.n_rows", None, " is missing"),
+        ("columns", "score_histogram.edges.0", -1.7e308, ": expected greater than or equal to "),
+        (
+            "columns",
+            "sample.kind",
+            "cube",
+            ": expected 'columns', 'single', 'pca' or 'clusters', found 'cube'",
+        ),
+        ("columns", "picture.f.3", "z" * 999, r": expected a valid list, found 'z{148}…z{148}'"),
+        (
+            "levels",
+            "levels.tree.branches.1.label",
+            "<b>$x$</b>",
+            r": expected a valid integer, found '<b>\$x\$</b>'",
+        ),
+        ("splits", "tree.nodes.0.rank", None, " is missing"),
+        ("splits", "tree.nodes.0", 7, ": expected a valid dictionary, found 7"),
+    ],
+)
+def test_damage_is_named(name, place, value, words):
+    """A value of None says that the key is missing."""
+    part = content = copy.deepcopy(REPORTS[name])
+    *way, last = (int(step) if step.isdigit() else step for step in place.split("."))
     for step in way:
         part = part[step]
     if value is None:
         del part[last]
     else:
         part[last] = value
-    return content
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (damaged("columns", "input", "n_rows"), "input.n_rows is missing"),
-        (
-            damaged("columns", "score_histogram", "edges", 0, value=-1.7e308),
-            "score_histogram.edges.0: expected greater than or equal to ",
-        ),
-        (
-            damaged("columns", "sample", "kind", value="cube"),
-            "sample.kind: expected 'columns', 'single', 'pca' or 'clusters', found 'cube'",
-        ),
-        (
-            damaged("columns", "picture", "f", 3, value="z" * 999),
-            r"picture.f.3: expected a valid list, found 'z{148}…z{148}'",
-        ),
-        (
-            damaged("levels", "levels", "tree", "branches", 1, "label", value="<b>$x$</b>"),
-            r"levels.tree.branches.1.label: expected a valid integer, found '<b>\$x\$</b>'",
-        ),
-        (damaged("splits", "tree", "nodes", 0, "rank"), "tree.nodes.0.rank is missing"),
-        (
-            damaged("splits", "tree", "nodes", 0, value=7),
-            "tree.nodes.0: expected a valid dictionary, found 7",
-        ),
-        ("text", "the report: expected a valid dictionary, found 'text'"),
-    ],
-)
-def test_damage_is_named(content, message):
-    with pytest.raises(DataError, match=f"^out/report.json: {message}"):
+    with pytest.raises(DataError, match=f"^out/report.json: {place}{words}"):
         Report.parsed(content, "out/report.json")
+
+
+def test_text_is_no_report():
+    message = "^out/report.json: the report: expected a valid dictionary, found 'text'"
+    with pytest.raises(DataError, match=message):
+        Report.parsed("text", "out/report.json")
