@@ -36,17 +36,9 @@ def write(path, X, row_group_size=100, **columns):
 
 
 def run(path, out, preprocess=UNIT, **cluster):
-    return run_job(
-        parse_job(
-            {
-                "input": {"path": path},
-                "preprocess": preprocess,
-                "model": {"algorithm": "imdh", "n_init": 2},
-                "cluster": cluster,
-                "output": {"path": str(out), "reasons": 1},
-            }
-        )
-    )
+    job = {"input": {"path": path}, "preprocess": preprocess, "cluster": cluster}
+    job |= {"model": {"algorithm": "imdh", "n_init": 2}}
+    return run_job(parse_job(job | {"output": {"path": str(out), "reasons": 1}}))
 
 
 @QUICK

@@ -88,6 +88,12 @@ def test_zeros_are_a_flag_and_an_amount_that_is_missing():
 
 
 AMOUNTS = np.exp(4 + 0.7 * column())
+
+
+def one_of(*values):
+    return np.random.default_rng(1).choice(values, N, p=[0.43, 0.33, 0.17, 0.07])
+
+
 INFLATED = {
     "amounts, a twentieth of them 0": (np.where(np.arange(N) % 20 == 0, 0.0, AMOUNTS), 0.0),
     "discounts, a third of them 100": (
@@ -96,20 +102,11 @@ INFLATED = {
     ),
     "shares that end at 100": (np.minimum(np.round(80 + 15 * column(), 1), 100.0), None),
     "fees of 0, of three kinds": (
-        np.exp(0.2 * column())
-        * np.random.default_rng(1).choice([0.0, 29.0, 190.0, 900.0], N, p=[0.43, 0.33, 0.17, 0.07]),
+        np.exp(0.2 * column()) * one_of(0.0, 29.0, 190.0, 900.0),
         0.0,
     ),
     "seats": (
-        np.maximum(
-            np.round(
-                np.random.default_rng(1).choice(
-                    [1.0, 6.0, 45.0, 250.0], N, p=[0.43, 0.33, 0.17, 0.07]
-                )
-                * (1 + 0.2 * column())
-            ),
-            1.0,
-        ),
+        np.maximum(np.round(one_of(1.0, 6.0, 45.0, 250.0) * (1 + 0.2 * column())), 1.0),
         1.0,
     ),
     "counts": (np.random.default_rng(1).negative_binomial(1, 0.2, N), None),

@@ -97,19 +97,8 @@ def test_robust_scaling_is_scikit_learn_s_up_to_five_spreads():
 
 def test_values_beyond_five_spreads_are_drawn_in_and_keep_their_order():
     scaling = Scaling(np.array([5.0]), np.array([2.0]), np.zeros(1), "robust")
-    away = np.array(
-        [
-            0.0,
-            1.0,
-            ROBUST_LIMIT,
-            ROBUST_LIMIT + 1e-9,
-            ROBUST_LIMIT + 1,
-            ROBUST_LIMIT + 2,
-            1e3,
-            1e9,
-            1e300,
-        ]
-    )
+    beyond = ROBUST_LIMIT + np.array([0.0, 1e-9, 1.0, 2.0])
+    away = np.array([0.0, 1.0, *beyond, 1e3, 1e9, 1e300])
     Z = scaling.apply(5.0 + 2.0 * away[:, None])[:, 0]
     assert Z[:3].tolist() == [0.0, 1.0, ROBUST_LIMIT]
     assert (np.diff(Z) > 0).all()
