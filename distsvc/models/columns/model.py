@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from distsvc.kernels.projection import project
 from distsvc.models.columns.components import components_above_noise
 from distsvc.models.columns.density import Cells, best_density
 from distsvc.models.columns.maps import AS_FOUND, GivenColumn, NumberMap, possible_scales
@@ -398,7 +399,8 @@ class ColumnModel:
                 own = out[:, first : first + column.width]
                 column.prepare(np.ascontiguousarray(X[:, j], np.float64), rows, self.salts[j], own)
         if self.axes is not None:
-            out[:, self.layout.numbers] = out[:, self.layout.latent] @ self.axes.T
+            latent = out[:, self.layout.latent].astype(np.float32)
+            out[:, self.layout.numbers] = project(latent, self.axes.astype(np.float32))
         return out
 
     def of_columns(self, places: Sequence[int | None]) -> ColumnModel:

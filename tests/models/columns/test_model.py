@@ -162,6 +162,7 @@ def test_components_are_restored_with_their_model():
     again = ColumnModel.restored(content, model.tables, model.salts)
     assert (again.prepared(X, ROWS) == model.prepared(X, ROWS)).all()
     assert (again.layout.numbers == model.layout.numbers).all()
+    assert (model.prepared(X[:1], ROWS[:1]) == model.prepared(X, ROWS)[:1]).all()
     with pytest.raises(ValueError, match=r"array 'tables': expected .* and 5 for each component"):
         ColumnModel.restored(content, model.tables[:-1], model.salts)
 
