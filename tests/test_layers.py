@@ -32,41 +32,15 @@ MAY_IMPORT = {
 """The packages that each package may import, besides itself and `distsvc`; lowest first."""
 
 INSIDE = {
-    "models": (
-        "published",
-        "rules",
-        "rows",
-        "bases",
-        "mixture",
-        "columns",
-        "engine",
-        "mixture_clustering",
-        "nights",
-        "hyperplanes",
-        "linear",
-        "support_vector",
-        "graph",
-        "baselines",
-        "automatic",
-        "estimators",
-    ),
-    "report": ("content", "formats", "figures", "sections", "page"),
-    "run": (
-        "work",
-        "learning",
-        "algorithms",
-        "labelling",
-        "model",
-        "nights",
-        "fitting",
-        "starting",
-        "reporting",
-        "forecast",
-        "job",
-        "drafts",
-        "worker",
-    ),
-    "storage": ("places", "rows", "tables", "publishing"),
+    package: names.split()
+    for package, names in {
+        "models": "published rules rows bases mixture columns engine mixture_clustering nights "
+        "hyperplanes linear support_vector graph baselines automatic estimators",
+        "report": "content formats figures sections page",
+        "run": "work learning algorithms labelling model nights fitting starting reporting "
+        "forecast job drafts worker",
+        "storage": "places rows tables publishing",
+    }.items()
 }
 """The order of what a package holds: each imports only what stands before it."""
 

@@ -108,15 +108,11 @@ class Job:
 
 
 VECTORS = {"algorithm": "support-vector"}
+AS_ZARR, FILLED = {"output": {"format": "zarr"}}, {"preprocess": {"missing": "median"}}
 ALL = (
     Job("level-tree", write_parquet, VECTORS | {"effort": "fast", "max_iter": 600}),
     Job("boundary", write_csv, VECTORS | {"gamma": 1.0, "nu": 0.1, "max_iter": 3000, "budget": 20}),
-    Job(
-        "imdh",
-        write_zarr,
-        {"algorithm": "imdh", "depth": 3, "n_init": 2},
-        {"output": {"format": "zarr"}},
-    ),
+    Job("imdh", write_zarr, {"algorithm": "imdh", "depth": 3, "n_init": 2}, AS_ZARR),
     Job("imdh-clusters", write_parquet, {"algorithm": "imdh", "n_clusters": 3, "n_init": 2}),
     Job(
         "linear-one-class",
@@ -126,13 +122,8 @@ ALL = (
     ),
     Job("linear-svdd", write_parquet, {"algorithm": "linear-svdd", "nu": 0.1, "memory_rows": 1000}),
     Job("bico", write_csv, {"algorithm": "bico", "n_clusters": 3}),
-    Job(
-        "fuzzy-c-means",
-        write_zarr,
-        {"algorithm": "fuzzy-c-means", "n_clusters": 3},
-        {"preprocess": {"missing": "median"}},
-    ),
-    Job("depddp", write_parquet, {"algorithm": "depddp"}, {"output": {"format": "zarr"}}),
+    Job("fuzzy-c-means", write_zarr, {"algorithm": "fuzzy-c-means", "n_clusters": 3}, FILLED),
+    Job("depddp", write_parquet, {"algorithm": "depddp"}, AS_ZARR),
     Job("spdc", write_parquet, {"algorithm": "spdc"}),
 )
 JOBS = {job.name: job for job in ALL}

@@ -164,7 +164,7 @@ def test_what_only_tables_in_memory_have():
 
 AS_PUBLISHED = {"variant": "published", "gamma": 1.0}
 NO_TREE = "labelling='level-tree' needs solver='bsgd' or 'sgd', found 'exact'"
-FAULTS = {
+FAULTS: dict[str, list[tuple[dict, str]]] = {
     "linear-svdd": [({"nu": 1, "C": 2}, "give nu or C, not both (found nu = 1 and C = 2)")],
     "imdh": [({"depth": 6, "n_clusters": 33}, "n_clusters must be at most 32, found 33")],
     "support-vector": [

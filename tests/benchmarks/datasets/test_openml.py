@@ -153,6 +153,10 @@ def test_splits_are_the_rows_in_order_where_their_counts_are_right(server, toy, 
         load("toy", split=1)
 
 
+def sourced(**changes):
+    return {"openml": replace(SOURCE, **changes)}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -160,20 +164,14 @@ def test_splits_are_the_rows_in_order_where_their_counts_are_right(server, toy, 
         ({"features": 3}, r"features \[4, 3\], found \[4, 4\]"),
         ({"class_counts": (2, 2)}, r"classes \[2, 2\], found \[3, 1\]"),
         ({"fingerprint": 1.0}, "the values are not: expected the fingerprint 1, found 88"),
+        (sourced(doubt="from hearsay") | {"fingerprint": 1.0}, r"found 88 \(from hearsay\)"),
+        (sourced(missing={}), "found nan in row 1, column f0"),
         (
-            {"fingerprint": 1.0, "openml": replace(SOURCE, doubt="from hearsay")},
-            r"found 88 \(from hearsay\)",
-        ),
-        ({"openml": replace(SOURCE, missing={})}, "found nan in row 1, column f0"),
-        (
-            {"openml": replace(SOURCE, order={"f1": ("green", "red")})},
+            sourced(order={"f1": ("green", "red")}),
             "OpenML 7, column colour: expected green, red, found dark blue",
         ),
-        (
-            {"openml": replace(SOURCE, classes=("a", "c"))},
-            "OpenML 7, classes: expected a, c, found b",
-        ),
-        ({"openml": replace(SOURCE, target="sort")}, "can't be read: KeyError: .*sort"),
+        (sourced(classes=("a", "c")), "OpenML 7, classes: expected a, c, found b"),
+        (sourced(target="sort"), "can't be read: KeyError: .*sort"),
     ],
 )
 def test_a_table_that_is_not_the_catalogues(server, in_catalogue, tmp_path, change, message):

@@ -169,16 +169,10 @@ def table(n=60):
 
 def job(model=None, **sections):
     given = {"algorithm": "bico", "n_clusters": 2, "n_init": 1} if model is None else model
-    return parse_job(
-        {
-            "model": given,
-            "preprocess": {"scale": "minmax"},
-            "cluster": {"workers": 0},
-            "input": {"path": "in.parquet"} | sections.pop("input", {}),
-            "output": {"path": "out"} | sections.pop("output", {}),
-        }
-        | sections
-    )
+    content = {"model": given, "preprocess": {"scale": "minmax"}, "cluster": {"workers": 0}}
+    content |= {"input": {"path": "in.parquet"} | sections.pop("input", {})}
+    content |= {"output": {"path": "out"} | sections.pop("output", {})}
+    return parse_job(content | sections)
 
 
 @pytest.mark.parametrize("name", ["label", "score", "outlier", "reasons"])

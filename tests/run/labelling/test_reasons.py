@@ -160,50 +160,53 @@ def test_unasked_columns_are_counted_in_the_pilot():
     assert (first.column, first.share, first.value, first.typical) == ("heat", 1.0, 55.0, 90.0)
 
 
+def reasons_about(features, n_reasons, types=(), n_places=2):
+    """Return the reasons for a ball around 0, of columns that are no plain numbers."""
+    rule = BallRule(np.zeros(n_places), np.zeros(n_places), -1.0)
+    preparation = SimpleNamespace(firsts=np.arange(n_places), columns=None)
+    output = SimpleNamespace(reasons=n_reasons)
+    return Reasons(SimpleNamespace(rule=rule, typical=NONE), preparation, features, output, types)
+
+
+def part_in(reasons, pilot, scale):
+    """Return the part of the report for a pilot of four rows, which `scale` scales."""
+    rows = SimpleNamespace(raw=pilot, X=pilot, labels=np.zeros(4, np.int32), scores=np.ones(4))
+    return reasons.parts(rows, scale)["reasons"]
+
+
 def test_categories_are_one_reason_which_names_the_rows_own_value():
     kind = OneHot(column="kind", known=("a", "b"), rest=0.0)
-    labeller = SimpleNamespace(rule=BallRule(np.zeros(4), np.zeros(4), -1.0), typical=NONE)
-    preparation = SimpleNamespace(firsts=np.arange(4), columns=None)
-    output = SimpleNamespace(reasons=2)
-    reasons = Reasons(labeller, preparation, [Numeric("heat"), kind], output)
+    reasons = reasons_about([Numeric("heat"), kind], 2, n_places=4)
     X = np.array([[1.0, 0.0, 1.0, 0.0], [3.0, 1.0, 0.0, 0.0], [2.0, 0.0, 0.0, 1.0]])
     text = reasons.add(block_of(X), X, reasons.rule.label(X))["reasons"]
     assert text == ["heat (50%), kind=b (50%)", "heat (90%), kind=a (10%)",
                     "heat (80%), kind=other (20%)"]  # fmt: skip
     pilot = np.array([[0.0, 1.0, 0.0, 0.0]] * 3 + [[0.0, 0.0, 1.0, 0.0]])
-    rows = SimpleNamespace(raw=pilot, X=pilot, labels=np.zeros(4, np.int32), scores=np.ones(4))
-    part = reasons.parts(rows, lambda X: X)["reasons"]
+    part = part_in(reasons, pilot, lambda X: X)
     told = {row.row: {r.column: r.held for r in row.reasons} for row in part.farthest}
     assert told[0] == {"heat": None, "kind=b": 0.25}
     assert told[2]["kind=other"] == 0.0
 
 
 def test_booleans_and_dates_are_named_in_the_words_of_the_table():
-    labeller = SimpleNamespace(rule=BallRule(np.zeros(2), np.zeros(2), -1.0), typical=NONE)
-    preparation = SimpleNamespace(firsts=np.arange(2), columns=None)
     features = [Numeric("express"), Time(column="opened", unit="days")]
-    types = ("bool", "date32[day]")
-    reasons = Reasons(labeller, preparation, features, SimpleNamespace(reasons=1), types)
+    reasons = reasons_about(features, 1, ("bool", "date32[day]"))
     X, Z = np.array([[1.0, 19_000.0]]), np.array([[2.0, 1.0]])
     text = reasons.add(block_of(X), Z, reasons.rule.label(Z))["reasons"]
     assert text == ["express=true (80%)"]
     pilot = np.array([[0.0, 20_000.0]] * 3 + [[1.0, 20_000.0]])
-    rows = SimpleNamespace(raw=pilot, X=pilot, labels=np.zeros(4, np.int32), scores=np.ones(4))
-    flag, date = reasons.parts(rows, lambda _: Z)["reasons"].farthest[0].reasons
+    flag, date = part_in(reasons, pilot, lambda _: Z).farthest[0].reasons
     assert (flag.column, flag.held, flag.unit) == ("express=true", 0.25, "")
     assert (date.column, date.value, date.unit) == ("opened", 19_000.0, "date")
 
 
 def test_codes_are_told_by_their_level():
     kind = Codes(column="kind", known=("a", "b"), rest=0.0)
-    labeller = SimpleNamespace(rule=BallRule(np.zeros(2), np.zeros(2), -1.0), typical=NONE)
-    preparation = SimpleNamespace(firsts=np.arange(2), columns=None)
-    reasons = Reasons(labeller, preparation, [Numeric("heat"), kind], SimpleNamespace(reasons=1))
+    reasons = reasons_about([Numeric("heat"), kind], 1)
     X = np.array([[0.5, 1.0], [0.5, np.nan]])
     Z = np.array([[0.5, 2.0], [0.5, 2.0]])
     text = reasons.add(block_of(X), Z, reasons.rule.label(Z))["reasons"]
     assert text == ["kind=b (94%)", "kind missing (94%)"]
     pilot = np.array([[0.0, 0.0]] * 3 + [[0.0, 1.0]])
-    rows = SimpleNamespace(raw=pilot, X=pilot, labels=np.zeros(4, np.int32), scores=np.ones(4))
-    part = reasons.parts(rows, lambda _: Z)["reasons"]
+    part = part_in(reasons, pilot, lambda _: Z)
     assert part.farthest[0].reasons[0].held == 0.25

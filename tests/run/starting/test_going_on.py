@@ -321,12 +321,9 @@ def test_trouble_with_a_file_of_its_own_keeps_the_work(
     assert {name.partition("/")[0] for name in tasks} == {"label"}
 
 
-@pytest.mark.parametrize("number", [errno.EIO])
-def test_what_can_not_be_listed_is_not_taken_for_nothing(
-    table, tmp_path, tasks, monkeypatch, number
-):
+def test_what_can_not_be_listed_is_not_taken_for_nothing(table, tmp_path, tasks, monkeypatch):
     tasks.most, tasks.error = 8, ValueError("a bug")
-    failing = troubled(monkeypatch, tasks, os, "scandir", number)
+    failing = troubled(monkeypatch, tasks, os, "scandir", errno.EIO)
     with failing, pytest.raises(PartitionFailedError):
         run_job(small_job(table, MODELS["sampled"]))
     [run] = interrupted_runs(Output(tmp_path / "out"))

@@ -86,13 +86,16 @@ def truncated(path):
     path.write_bytes(path.read_bytes()[:-40])
 
 
+def written(path, run, n):
+    facts = {"of": {"run": run, "checkpoint": f"{FOLDER}/000000000009"}, "state": {"n": n}}
+    path.unlink()
+    result = Result(facts, {"w": np.arange(9)})
+    RunDirectory(path.parents[4]).write(f"{FOLDER}/000000000009", result)
+
+
 def of_another_run(path):
     forget()
-    facts = {"of": {"run": "other", "checkpoint": f"{FOLDER}/000000000009"}, "state": {"n": 9}}
-    path.unlink()
-    RunDirectory(path.parents[4]).write(
-        f"{FOLDER}/000000000009", Result(facts, {"w": np.arange(9)})
-    )
+    written(path, "other", 9)
 
 
 def of_other_steps(path):
@@ -100,11 +103,7 @@ def of_other_steps(path):
 
 
 def of_another_form(path):
-    facts = {"of": {"run": "run", "checkpoint": f"{FOLDER}/000000000009"}, "state": {"n": 8}}
-    path.unlink()
-    RunDirectory(path.parents[4]).write(
-        f"{FOLDER}/000000000009", Result(facts, {"w": np.arange(9)})
-    )
+    written(path, "run", 8)
 
 
 @pytest.mark.usefixtures("always")
