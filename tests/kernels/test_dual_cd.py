@@ -125,21 +125,17 @@ def test_bounds_are_written_exactly(form):
     assert np.isin(alpha[near], [0.0, 1.0]).all()
 
 
+@pytest.mark.parametrize(
+    ("start", "u", "end"), [([0.25, 0.5], 0.75, [0.75, 0.0]), ([0.7 + 0.2, 0.1], 1.0, [1.0, 0.0])]
+)
 @reference.forms(dual_cd.descend_dense)
-def test_equal_rows_with_different_terms_move_to_the_bound(form):
+def test_equal_rows_with_different_terms_move_to_the_bound(form, start, u, end):
+    """The second sum is below 1 by rounding."""
     X, p = np.ones((2, 3)), np.array([0.0, 1.0])
-    alpha, u, G, tally = np.array([0.25, 0.5]), np.full(3, 0.75), np.zeros(2), np.zeros(3)
-    form(X, u, p, 1.0, np.array([0, 1]), 2, 1, alpha, G, tally)
-    np.testing.assert_array_equal(alpha, [0.75, 0.0])
-
-
-@reference.forms(dual_cd.descend_dense)
-def test_what_rounding_leaves_is_at_the_bound(form):
-    X, p = np.ones((2, 3)), np.array([0.0, 1.0])
-    alpha, u, G, tally = np.array([0.7 + 0.2, 0.1]), np.full(3, 1.0), np.zeros(2), np.zeros(3)
+    alpha, G, tally = np.array(start), np.zeros(2), np.zeros(3)
     assert alpha.sum() < 1.0
-    form(X, u, p, 1.0, np.array([0, 1]), 2, 1, alpha, G, tally)
-    np.testing.assert_array_equal(alpha, [1.0, 0.0])
+    form(X, np.full(3, u), p, 1.0, np.array([0, 1]), 2, 1, alpha, G, tally)
+    np.testing.assert_array_equal(alpha, end)
 
 
 @reference.forms(dual_cd.extremes)

@@ -327,18 +327,12 @@ def test_a_holder_that_was_killed_elsewhere_is_waited_for(place, elsewhere):
         assert before.doing == {"run": "r"}
 
 
-def test_a_holder_that_was_killed_here_is_not_waited_for(place):
-    dead = lease.who() | {"process": 2**22 + 1, "started": "7", "since": "then", "beat": 3}
+@pytest.mark.parametrize("process", [{"process": 2**22 + 1}, {}], ids=["nobody's", "another's"])
+def test_a_holder_that_was_killed_here_is_not_waited_for(place, process):
+    dead = lease.who() | process | {"started": "7", "since": "then", "beat": 3}
     place.put(".runs/holder.json", json.dumps(dead).encode())
     with Output(place.address).locked("job") as before:
         assert before.process == dead["process"]
-
-
-def test_the_process_of_a_dead_holder_may_be_anothers(place):
-    dead = lease.who() | {"started": "7", "since": "then", "beat": 3}
-    place.put(".runs/holder.json", json.dumps(dead).encode())
-    with Output(place.address).locked("job"):
-        pass
 
 
 def test_who_was_taken_over_does_not_publish(place, elsewhere, monkeypatch):

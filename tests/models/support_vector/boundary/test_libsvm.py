@@ -27,24 +27,21 @@ def commands(monkeypatch):
     return started
 
 
-def test_a_child_process_finds_the_same_offset_to_the_bit(rows, commands):
-    found = libsvm.one_class_offset(rows, 0.5, 0.1)
-    assert len(commands) == 1
-    assert found == libsvm.one_class_machine(rows, 0.5, 0.1).offset_[0]
-
-
-@pytest.mark.parametrize(("executable", "tries"), [("/no/python", 1), (None, 0)])
-def test_without_python_no_child_process_starts(rows, commands, executable, tries):
+@pytest.mark.parametrize(
+    ("executable", "file", "tries"),
+    [
+        (sys.executable, libsvm.__file__, 1),
+        (sys.executable, "/no/such/file.py", 1),
+        ("/no/python", libsvm.__file__, 1),
+        (None, libsvm.__file__, 0),
+    ],
+)
+def test_the_offset_is_the_same_to_the_bit(rows, commands, monkeypatch, executable, file, tries):
+    """A child process that fails, or that can not be started, is replaced."""
     libsvm.sys.executable = executable
+    monkeypatch.setattr(libsvm, "__file__", file)
     found = libsvm.one_class_offset(rows, 0.5, 0.1)
     assert len(commands) == tries
-    assert found == libsvm.one_class_machine(rows, 0.5, 0.1).offset_[0]
-
-
-def test_a_child_process_that_fails_is_replaced(rows, commands, monkeypatch):
-    monkeypatch.setattr(libsvm, "__file__", "/no/such/file.py")
-    found = libsvm.one_class_offset(rows, 0.5, 0.1)
-    assert len(commands) == 1
     assert found == libsvm.one_class_machine(rows, 0.5, 0.1).offset_[0]
 
 
