@@ -180,7 +180,7 @@ class ModelledViews(Views):
             proposals.append(PartitionProposal(GRAPH, labels, labels, rule, levels))
         before = self.before
         if before is not None and before.by_landmarks and n_clusters is None:
-            labels, numbers = continued(before.labels, self.pilot)
+            labels, numbers = continued(before.labels, self.pilot, before.rule.n_clusters)
             rule = partial(self._rule_before, before, labels, numbers)
             proposals.append(PartitionProposal(GRAPH, labels, labels, rule))
         return proposals
@@ -214,13 +214,14 @@ class ModelledViews(Views):
         return of_latent(self.graph_rule(levels), self.rows.columns.layout)
 
 
-def continued(labels: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def continued(labels: np.ndarray, rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Return labels (m,) of the first rows (n, d), numbered from 0, the largest cluster first.
 
-    Also returns the new numbers (k,) int32 of the clusters. A cluster of fewer rows than
-    `least_mass` is dropped: its number is -1, and its rows get the label of the nearest other row.
+    Also returns the new numbers (k,) int32 of all k clusters. A cluster of fewer rows than
+    `least_mass`, or of none, is dropped: its number is -1, and its rows get the label of the
+    nearest other row.
     """
-    sizes = np.bincount(labels)
+    sizes = np.bincount(labels, minlength=k)
     stays = sizes >= min(least_mass(len(labels), 1), sizes.max())
     kept, found = stays[labels], labels.copy()
     if not kept.all():

@@ -19,7 +19,7 @@ from distsvc.models.rows.sampling import PILOT_ROWS
 from distsvc.run.work.progress import Meter
 from distsvc.storage.places.store import store_of
 from distsvc.storage.rows.blocks import Block, Table
-from distsvc.storage.rows.categories import AS_CODES, Category, Uncounted
+from distsvc.storage.rows.categories import AS_CODES, BUCKET, Category, Codes, Uncounted
 from distsvc.storage.rows.columns import check_names
 from distsvc.storage.rows.features import Feature, placed
 from distsvc.storage.rows.usable import infinite_value_error, select_rows, usable_rows
@@ -259,8 +259,10 @@ def _more_other_values(known: Category, counts: dict[str, int]) -> list[str]:
     rest = sum(n for value, n in counts.items() if value not in values) / n_rows
     if rest <= known.rest + 0.05:
         return []
+    is_missing = isinstance(known, Codes) and not known.rest
     return [
-        f"{rest:.1%} of the values of {known.column!r} are new or rare, and count as 'other' "
-        f"({known.rest:.1%} when the categories were chosen); a run without "
-        "continuity.previous chooses them anew, and its cluster ids start at 0"
+        f"{rest:.1%} of the values of {known.column!r} are new or rare, and count as "
+        f"{'missing' if is_missing else repr(BUCKET)} ({known.rest:.1%} when the categories were "
+        "chosen); a job without the section [continuity] chooses them anew, and its cluster ids "
+        "start at 0"
     ]
