@@ -324,12 +324,14 @@ def rollback(output_path: str, withdraw: bool, as_json: bool) -> None:
     lines = [f"{run} is published again: {manifest.rows:,} rows"]
     lines += [f"{output_path.rstrip('/')}/report.html"]
     if withdraw:
-        again = "distsvc backfill JOB.toml --from DATE --to DATE --reprocess completed"
-        nights = [
-            f"warning: these nights continue it: {', '.join(later)}",
-            f"to do them again: {again}",
-        ]
-        lines = [f"{run} is withdrawn: nothing is published", *(nights if later else [])]
+        lines = [f"{run} is withdrawn: nothing is published"]
+        if later:
+            first, last = (one.split()[0] for one in (later[0], later[-1]))
+            again = f"distsvc backfill JOB.toml --from {first} --to {last} --reprocess completed"
+            lines += [
+                f"warning: these nights continue it: {', '.join(later)}",
+                f"to do them again: {again}",
+            ]
         lines += [f"to publish it again: distsvc publish {output_path} --held {manifest.run_id}"]
     say(*lines, as_json=as_json and manifest.dumped())
 
