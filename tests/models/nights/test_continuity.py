@@ -86,7 +86,7 @@ def test_the_slow_twin(data, k_before, k):
         return sum(jaccard[ids.index(one), j] for j, one in enumerate(of) if one < 6)
 
     assert total(found.ids.tolist()) == pytest.approx(total(expected))
-    if match >= 0.5:  # pairs above a half are the only ones of their clusters
+    if match > 0.5:  # pairs above a half are the only ones of their clusters; at a half two may tie
         assert (sorted(found.ids), found.next_id) == (sorted(expected), next_id)
 
 
