@@ -312,7 +312,7 @@ def rollback(output_path: str, withdraw: bool, as_json: bool) -> None:
     undoes the first. With --withdraw nothing is published at OUT any more, so that the next night
     goes on from the night before it.
     """
-    later: list[str] = []
+    later: list[tuple[str, str]] = []
     with failing_cleanly():
         from distsvc.published import republish
 
@@ -326,11 +326,11 @@ def rollback(output_path: str, withdraw: bool, as_json: bool) -> None:
     if withdraw:
         lines = [f"{run} is withdrawn: nothing is published"]
         if later:
-            first, last = (one.split()[0] for one in (later[0], later[-1]))
-            again = f"distsvc backfill JOB.toml --from {first} --to {last} --reprocess completed"
+            days = f"--from {later[0][0]} --to {later[-1][0]}"
+            nights = ", ".join(f"{day} ({address})" for day, address in later)
             lines += [
-                f"warning: these nights continue it: {', '.join(later)}",
-                f"to do them again: {again}",
+                f"warning: these nights continue it: {nights}",
+                f"to do them again: distsvc backfill JOB.toml {days} --reprocess completed",
             ]
         lines += [f"to publish it again: distsvc publish {output_path} --held {manifest.run_id}"]
     say(*lines, as_json=as_json and manifest.dumped())

@@ -136,7 +136,7 @@ def roll_back(path: str) -> Manifest:
         return output.publish(replaced, again=True)
 
 
-def withdraw(path: str) -> tuple[Manifest, list[str]]:
+def withdraw(path: str) -> tuple[Manifest, list[tuple[str, str]]]:
     """Publish nothing at an output; its run becomes a candidate, which can be published again.
 
     Later nights then continue the night before; nights that are already published don't change.
@@ -145,8 +145,8 @@ def withdraw(path: str) -> tuple[Manifest, list[str]]:
     -------
     Manifest
         The manifest of the withdrawn run.
-    list of str
-        The dates and addresses of published runs that continue it, the oldest first.
+    list of (str, str)
+        Date and address of each published run that continues it, the oldest first.
 
     Raises
     ------
@@ -163,7 +163,7 @@ def withdraw(path: str) -> tuple[Manifest, list[str]]:
         manifest = read_manifest(output.store)
         later = later_runs(output.store.address, manifest)
         output.withdraw(manifest)
-    return manifest, [f"{one.run_date} ({address})" for address, one in later]
+    return manifest, [(one.run_date, address) for address, one in later]
 
 
 def _replaced(output: Output) -> Manifest:

@@ -1,7 +1,9 @@
 """A column in another unit is named and held back, and the earlier model does not decide then."""
 
 import pytest
+from click.testing import CliRunner
 
+from distsvc.cli.main import main
 from distsvc.errors import CheckFailedError
 from distsvc.published.republish import publish_held, withdraw
 from distsvc.report.content.parts import ColumnDrift
@@ -80,6 +82,16 @@ def test_a_night_that_was_published_is_left_behind(shop):
     assert read_labels(out).equals(labels), "it can be published again"
     _, later = withdraw(out)
     assert later == []
+
+
+def test_nights_that_continue_a_withdrawn_one_are_named(tmp_path):
+    shop = Shop(tmp_path)
+    for night, seed in ((FIRST, 0), (SECOND, 1)):
+        shop.table(night, rows(150, 100, 50, seed=seed)[0])
+        shop.run(night, checks=OFF)
+    found = CliRunner().invoke(main, ["rollback", str(shop.out(FIRST)), "--withdraw"])
+    assert f"these nights continue it: {SECOND} ({shop.out(SECOND)})" in found.stdout
+    assert f"backfill JOB.toml --from {SECOND} --to {SECOND} --reprocess" in found.stdout
 
 
 def test_rows_before_are_those_of_the_previous_table(tmp_path):
