@@ -21,7 +21,8 @@ NUMBERS = [
     if spec.kind in ("normal", "log", "logit", "count")
 ]
 WIDE = tuple(product((120, 300), ("all", "twelve", "none"), (0.0, 0.4)))
-"""Columns, those that depend on the class, and the weight of the hidden row factor."""
+"""For each table the number of columns, which of them depend on the class ("none": there is one
+class), and the weight of the hidden row factor."""
 
 
 def wide_name(d: int, informative: str, loading: float) -> str:

@@ -72,7 +72,7 @@ def number(value: float, width: float = 0.0) -> str:
 def measured(value: float, unit: str = "", width: float = 0.0) -> str:
     """Format a value of a column in its unit: as a date, a time or a duration, else as a number.
 
-    Units are those of the report's columns, "" for numbers; `width` is as in `number`.
+    `unit` is the unit of a column of the report, "" if it has none. `width` is as in `number`.
     """
     if unit == "seconds":
         return seconds(value) if value >= 0.0 else f"−{seconds(-value)}"

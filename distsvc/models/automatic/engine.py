@@ -51,7 +51,7 @@ The time of populations grows with the square of the number.
 MAX_MODELLED = 10 * MAX_MIXED
 """Maximum number of columns that are modelled, unless one has categories or missing values.
 
-A model takes some milliseconds.
+The model of a column takes some milliseconds.
 """
 
 SAME_LENGTH = 1e-2
@@ -84,7 +84,7 @@ def stays_as_stored(X: np.ndarray, nominal: np.ndarray) -> bool:
 
 
 def _are_signals(X: np.ndarray) -> bool:
-    """Whether most variance of rows X (m, d) is along several components above noise."""
+    """Whether more than `FLAT` components above noise have most variance of rows X (m, d)."""
     axes, share = components_above_noise(X)
     return len(axes) > FLAT and share > MOST_OF_VARIANCE
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from distsvc.models.rows.principal_components import MOST_COMPONENTS, principal_components
+from distsvc.models.rows.principal_components import (
+    MOST_COMPONENTS,
+    principal_components,
+    with_fixed_signs,
+)
 from distsvc.models.rows.threads import one_thread
 
 
@@ -25,7 +29,6 @@ def components_above_noise(rows: np.ndarray) -> tuple[np.ndarray, float]:
         variances = (standard @ vectors).var(axis=0)
     above = int((variances > (1.0 + np.sqrt(d / m)) ** 2).sum())
     q = min(max(above, 1), MOST_COMPONENTS)
-    axes = (vectors[:, :q] / np.sqrt(variances[:q])).T
-    heaviest = np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1)
+    axes = with_fixed_signs((vectors[:, :q] / np.sqrt(variances[:q])).T)
     share = float(variances[:above].sum() / standard.var(axis=0).sum())
-    return axes * np.sign(heaviest) / scale, share
+    return axes / scale, share

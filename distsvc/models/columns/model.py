@@ -344,10 +344,12 @@ class ColumnModel:
         The components of the model `before` are kept if it has the same latent variables.
         """
         assert self.axes is None
-        if before is not None and before.axes is not None:
-            earlier = replace(before, axes=None).layout
-            if np.array_equal(earlier.latent, self.layout.latent):
-                return replace(self, axes=before.axes)
+        if (
+            before is not None
+            and before.axes is not None
+            and np.array_equal(before.layout.latent, self.layout.latent)
+        ):
+            return replace(self, axes=before.axes)
         return replace(self, axes=components_above_noise(self.latent(pilot, rows))[0])
 
     @property

@@ -20,6 +20,7 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from distsvc.kernels.diffusion import N_DIFFUSED, walk_on
 from distsvc.models.rows.neighbours import nearest_others
+from distsvc.models.rows.principal_components import with_fixed_signs
 from distsvc.models.rows.threads import one_thread
 
 NEIGHBOURS = 15
@@ -73,8 +74,7 @@ def diffusion_coordinates(points: np.ndarray, n_jobs: int | None = 1) -> np.ndar
         found = _walk_vectors(graph)
         if found is None:
             return Without.PIECES
-    heaviest = np.take_along_axis(found, np.abs(found).argmax(axis=0)[None], axis=0)
-    return (found * np.sign(heaviest)).astype(np.float32)
+    return with_fixed_signs(found, axis=0).astype(np.float32)
 
 
 def neighbour_graph(points: np.ndarray, n_jobs: int | None = 1) -> csr_array | None:

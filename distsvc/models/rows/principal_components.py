@@ -1,4 +1,4 @@
-"""Leading principal components of many columns."""
+"""Leading principal components of many columns, and the signs of directions."""
 
 from __future__ import annotations
 
@@ -30,3 +30,9 @@ def principal_components(rows: np.ndarray) -> np.ndarray:
     found = np.zeros((rows.shape[1], SEARCHED))
     found[:, : vectors.shape[1]] = vectors / np.linalg.norm(vectors, axis=0)
     return found
+
+
+def with_fixed_signs(directions: np.ndarray, axis: int = 1) -> np.ndarray:
+    """Return directions along `axis` (n, m), each with a positive entry of largest magnitude."""
+    places = np.expand_dims(np.abs(directions).argmax(axis=axis), axis)
+    return np.asarray(directions * np.sign(np.take_along_axis(directions, places, axis)))

@@ -261,7 +261,7 @@ class SeparatingColumn:
     pairs : list of (int, int)
         Ids of the clusters.
     separates_all : bool
-        Whether the pairs are those of all clusters.
+        Whether `pairs` has every pair of clusters.
     may_be_code : bool
         Whether the values are whole numbers, which may be codes without an order.
 

@@ -1,7 +1,7 @@
 """The identity of this process, and its scratch folders among the system's temporary files.
 
 A killed process leaves its folders behind. So each folder is named after its process: host, boot,
-PID namespace, number and start. Before a process makes a folder, it removes those of ended
+PID namespace, number and start. Before a process makes a folder, it removes the folders of ended
 processes of the same user, machine and container.
 """
 

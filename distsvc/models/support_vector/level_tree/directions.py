@@ -14,7 +14,11 @@ from scipy.linalg import eigh
 
 from distsvc.models.rows.min_cluster_size import FLAT
 from distsvc.models.rows.neighbours import nearest_others
-from distsvc.models.rows.principal_components import MOST_COMPONENTS, principal_components
+from distsvc.models.rows.principal_components import (
+    MOST_COMPONENTS,
+    principal_components,
+    with_fixed_signs,
+)
 from distsvc.models.rows.threads import one_thread
 
 NARROW = 2 * MOST_COMPONENTS
@@ -52,8 +56,7 @@ def leading_directions(pilot: np.ndarray) -> np.ndarray:
         if pilot.shape[1] > NARROW and _share_in_tails(wide) <= MOST_IN_TAILS:
             telling = _telling_directions(wide @ principal)
             found = found if telling is None else telling @ principal.T
-    heaviest = np.take_along_axis(found, np.abs(found).argmax(axis=1)[:, None], axis=1)
-    return (found * np.sign(heaviest)).astype(np.float32)
+    return with_fixed_signs(found).astype(np.float32)
 
 
 def placed(coordinates: np.ndarray, directions: np.ndarray) -> np.ndarray:

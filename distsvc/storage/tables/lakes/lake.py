@@ -58,8 +58,9 @@ FIELD_ID = b"PARQUET:field_id"
 class DataFile:
     """A data file of a table: its path or URL, and its size in bytes.
 
-    `keys` are the values of partition columns, as text, and `values` those of columns that the file
-    may lack (default null). `deleted` are the positions (int64) of deleted rows, in order.
+    `keys` are the values of partition columns, as text. `values` are the values of columns that the
+    file may lack; the default is null. `deleted` are the positions (int64) of deleted rows, in
+    order.
     """
 
     url: str
