@@ -115,7 +115,7 @@ def _why(error: BaseException) -> str:
     if type(error).__name__ == "KilledWorker":
         what += (
             " The usual cause is too little memory: raise the workers' memory limit, or lower"
-            "  cluster.partition_rows or cluster.block_rows"
+            " cluster.partition_rows or cluster.block_rows"
         )
     return what
 
