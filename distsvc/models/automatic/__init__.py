@@ -1,1 +1,1 @@
-"""The default algorithm: views propose partitions, and one measure decides among them."""
+"""The default algorithm: views of a table propose partitions, and the best is chosen."""

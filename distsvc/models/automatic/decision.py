@@ -10,8 +10,8 @@ Samples are replicates of the rows' log-likelihoods by random signs (Liu 1988). 
 clusters overlap, only those replicates prefer it in which the best mixture of normals is better
 than one population by a standard error (Breiman et al. 1984).
 
-The previous run's answer, fitted again, is kept unless another proposal describes rows clearly
-better that neither was fitted to, by Vuong's (1989) test of models that are not nested.
+The previous run's answer, fitted again, is kept unless another proposal is clearly better on rows
+that neither was fitted to, by Vuong's (1989) test of models that are not nested.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ It is the 5 % level for all nights of a year: 365 tests (Bonferroni).
 """
 
 DRAWN, HALVES, SIGNS = 0, 1, 2
-"""Salts of the random numbers that draw clusters, that divide rows into halves, and of signs."""
+"""Salts of random numbers: to draw clusters, to divide rows into halves, and for signs."""
 
 FOLLOWED = "The clusters of the previous run were found again and kept."
 
@@ -113,7 +113,7 @@ class PartitionProposal:
 
 @dataclass(frozen=True)
 class Mixtures:
-    """Proposals of mixtures, one cluster, and the quality of the best mixture as it was fitted."""
+    """Proposals of mixtures, the single cluster, and the quality of the best mixture of normals."""
 
     proposals: list[PartitionProposal]
     one: PartitionProposal
@@ -162,7 +162,7 @@ class ViewDecision:
         return float(1.0 - chances.max(axis=1).mean())
 
     def counts(self) -> dict[str, int]:
-        """Return the clusters of the best proposal of each view."""
+        """Return the number of clusters of each view's best proposal."""
         found: dict[str, int] = {self.best.view: self.best.n_clusters}
         for one in self.proposals:
             found.setdefault(one.view, one.n_clusters)
@@ -333,7 +333,7 @@ def _continued(
 
 
 def _merged(posterior: np.ndarray, cluster: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Join the two clusters that rows are most often confused between (Hennig 2010)."""
+    """Join the two clusters whose rows are most often confused (Hennig 2010)."""
     k = posterior.shape[1]
     labels = posterior.argmax(axis=1)
     sums = np.array([posterior[labels == c].sum(axis=0) for c in range(k)])
@@ -384,9 +384,9 @@ def decide(
     ----------
     mixtures : Mixtures
     trees : sequence of PartitionProposal
-        Partitions by the graph: by its level tree, and the previous answer.
+        Partitions by the graph's level tree, and by the previous run's landmarks.
     rows : MixtureRows
-        The pilot's rows, for their levels and for which numbers are missing.
+        The pilot's rows. Only their levels and missing numbers are used.
     scales : sequence of ScaledNumbers
         Numbers of the same rows on each scale.
     row_numbers : ndarray of shape (n,), int64

@@ -43,9 +43,9 @@ from distsvc.models.support_vector.level_tree.engine import LevelTreeEngine
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
 
 MAX_MIXED = 100
-"""Maximum number of columns that a mixture uses as they are; it uses components of more columns.
+"""Maximum number of columns in a mixture; of more columns, it uses components.
 
-The time of populations grows with the square of the number.
+The time to describe populations grows with the square of this number.
 """
 
 MAX_MODELLED = 10 * MAX_MIXED
@@ -62,11 +62,13 @@ def stays_as_stored(X: np.ndarray, nominal: np.ndarray) -> bool:
     """Return True if the columns of rows X (m, d) stay as stored.
 
     Tables with categories or missing values are always modelled. Other tables stay as stored in
-    these cases: at most `FLAT` columns, at least one of them with more values than a category has
-    levels; normalised rows; a few points with many rows each, unless the points are all
-    combinations of the columns' values; more than `MAX_MIXED` columns that are signals, such as
-    pixels or embeddings: more than `FLAT` components above noise have most of their variance; more
-    than `MAX_MODELLED` columns.
+    these cases:
+
+    - at most `FLAT` columns, at least one of them with more than `MOST_LEVELS` different values
+    - a few points with many rows each, unless they are all combinations of the columns' values
+    - normalised rows
+    - more than `MAX_MIXED` columns that are signals, such as pixels or embeddings
+    - more than `MAX_MODELLED` columns
     """
     if nominal.any() or np.isnan(X).any():
         return False
@@ -90,7 +92,7 @@ def _are_signals(X: np.ndarray) -> bool:
 
 
 class AutomaticEngine(Engine):
-    """The engines of all views; `choose` decides among them."""
+    """Engine of the default algorithm: learns all views, and chooses the answer."""
 
     centre: np.ndarray  # (r,) float64, the mean of the pilot's rows as learners see them
     pilot: np.ndarray  # (m, r) float32, centred
@@ -137,9 +139,9 @@ class AutomaticEngine(Engine):
         """Model the columns of stored pilot rows X (m, d) with keys (m,).
 
         Return None if the columns stay as stored (`stays_as_stored`), or if none of them varies.
-        With a model, `set_pilot` takes the pilot's rows of `learned`. `nominal` (d,) bool marks
-        columns with codes of categories. `given` are kinds and scales from the job file, and
-        `before` is the model of the previous run.
+        If they are modelled, pass the pilot rows that `learned` returns to `set_pilot`. `nominal`
+        (d,) bool marks columns with codes of categories. `given` are kinds and scales from the job
+        file, and `before` is the model of the previous run.
         """
         if stays_as_stored(X, nominal):
             return None
@@ -176,7 +178,7 @@ class AutomaticEngine(Engine):
         return self.columns.latent(X, sampling.rows_of(self.levels.seed, keys))
 
     def centred(self, X: np.ndarray) -> np.ndarray:
-        """Return rows X (n, d) of `learned` minus the origin, float32."""
+        """Return rows X (n, d) of `learned` minus the pilot's mean, float32."""
         return np.ascontiguousarray(X - self.centre, np.float32)
 
     @property
@@ -210,7 +212,7 @@ class AutomaticEngine(Engine):
         )
 
     def learn_mixtures(self) -> None:
-        """Fit mixtures, if columns are modelled. `choose` does it if it wasn't done before."""
+        """Fit mixtures, if columns are modelled. `choose` fits them if this was not called."""
         if self.modelled is not None:
             assert isinstance(self.views, ModelledViews)
             self.views.mixtures(self.n_clusters)
@@ -228,7 +230,7 @@ class AutomaticEngine(Engine):
         return self._cuts[n_clusters]
 
     def numbers(self, levels: LevelSets) -> np.ndarray | None:
-        """Return the rule's label (k,) of each cluster of `levels`; None if both are the same."""
+        """Return the rule's labels (k,) of the clusters of `levels`; None if 0 to k - 1."""
         return self.graph.numbers(levels) if self.answer.view == GRAPH else None
 
     def fitted_facts(self) -> Facts:

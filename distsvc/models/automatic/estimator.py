@@ -30,11 +30,12 @@ class AutoClustering(MixedClusterEstimator):
     as one population. The answer has the highest expected adjusted Rand index with the partition
     that another sample prefers.
 
-    Without categories and missing values, columns are not modelled if there are at most three, at
-    least one of them continuous, or more than 100 that are signals; nor if rows are normalised, or
-    are a few points with many rows each. Features should then be on comparable scales. Level trees
-    of the columns and of the graph decide by their standings, and with `n_clusters` k-means is a
-    third proposal.
+    Columns without categories and missing values stay as stored if there are at most three, at
+    least one of them continuous; more than 100 that are signals; or more than 1,000. So do the
+    columns of normalised rows, and of a few points with many rows each. Such columns should be on
+    comparable scales. The views are level trees of the columns and of the graph, and their
+    standings decide. With `n_clusters`, k-means is a third view, and the balance of clusters and
+    the neighbours that they separate decide.
 
     Parameters
     ----------
@@ -78,8 +79,8 @@ class AutoClustering(MixedClusterEstimator):
     agreement_ : float
         Estimated probability that another sample of the table gives this answer, up to an adjusted
         Rand index of 0.8. If columns are modelled, it is the share of replicates of the sample that
-        prefer the same answer. Without `n_clusters`, it is that share times the agreement of both
-        partitions with halves of the rows. If columns stay as stored, it is estimated as by
+        prefer the same answer. Without `n_clusters`, a mixture's partitions count less if halves of
+        the rows do not give them again. If columns stay as stored, it is estimated as by
         `SupportVectorClustering`; with `n_clusters` it is then the share of the models, or of the
         runs of k-means, with this answer.
     likeness_ : float or None
@@ -97,7 +98,7 @@ class AutoClustering(MixedClusterEstimator):
     -----
     `decision_function` and `score_samples` are equal: minus the logarithm of the distance to near
     rows, relative to the outlier limit, in standard deviations of a cluster. `cut` returns the
-    answer of a fit with that number of clusters.
+    labels that a fit with that number of clusters would have.
 
     Examples
     --------
@@ -215,5 +216,5 @@ class AutoClustering(MixedClusterEstimator):
 
 
 def _first(graph: GraphEngine, keys: np.ndarray, n_rows: int) -> slice:
-    """Return the slice of a table's ascending keys (n,) for the rows of the graph."""
+    """Return the slice of ascending keys (n,) that belong to the graph's rows."""
     return slice(0, sampling.slice_by_key(keys, *graph.key_ranges(n_rows)[-1]).stop)

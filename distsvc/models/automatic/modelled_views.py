@@ -32,7 +32,7 @@ from distsvc.models.support_vector.level_tree.directions import leading_directio
 from distsvc.models.support_vector.level_tree.level_sets import LevelSets
 
 LEAST_GRAPH_STANDING = 0.1
-"""Minimum score of the graph's best partition for a proposal.
+"""Minimum standing of the graph's best partition, below which it is not proposed.
 
 It is lower than `graph.engine.LEAST_STANDING`, because `decide` compares the proposal again.
 """
@@ -40,7 +40,7 @@ It is lower than `graph.engine.LEAST_STANDING`, because `decide` compares the pr
 
 @dataclass(frozen=True)
 class ModelledRows:
-    """The pilot's rows by the models of their columns.
+    """Pilot rows, prepared by the models of their columns.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class ModelledRows:
     mixed : MixtureRows
         Draws of the numbers, and levels of the categories.
     scales : tuple of ScaledNumbers
-        The numbers as mapped and as stored; missing ones are filled. Components are not stored.
+        The numbers as mapped and, unless they are components, as stored; missing ones are filled.
 
     """
 
@@ -74,7 +74,10 @@ class ModelledRows:
 def _as_stored(
     mapped: ScaledNumbers, draws: np.ndarray, values: np.ndarray, log_slopes: np.ndarray
 ) -> ScaledNumbers:
-    """Return stored numbers (n, p), standardised; mapped ones where missing or not finite."""
+    """Return stored numbers (n, p), standardised.
+
+    Mapped numbers replace missing numbers, and columns that are not finite throughout.
+    """
     mean, sd = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         stored = (draws - mean) / sd, (values - mean) / sd, log_slopes - np.log(sd)
@@ -164,9 +167,10 @@ class ModelledViews(Views):
         return MixtureRule.of(mixture, layout, self.origin, cluster, self.scored(labels))
 
     def _graph_proposals(self, n_clusters: int | None) -> list[PartitionProposal]:
-        """Return the partition of the graph's level tree, if it has several clusters.
+        """Return the partition of the level tree, and the previous one if landmarks gave it.
 
-        The previous answer is another proposal, if landmarks gave it.
+        Without `n_clusters`, the level tree proposes nothing if it has a single cluster. With
+        `n_clusters`, there is no previous partition.
         """
         if not self.has_graph:
             return []

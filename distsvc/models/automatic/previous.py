@@ -1,4 +1,4 @@
-"""The previous run's answer, which the default algorithm goes on from."""
+"""The previous run's answer, which the default algorithm continues."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from distsvc.models.rules.rule import Rule
 
 @dataclass(frozen=True)
 class MixtureStart:
-    """The start of a mixture that goes on from the previous run's answer.
+    """The start of EM from the previous run's answer.
 
     Attributes
     ----------
@@ -24,8 +24,8 @@ class MixtureStart:
     cluster : ndarray of shape (K,), int64
         Clusters of the components.
     mixture : NormalMixture or None
-        The previous run's mixture, whose components these are; None if each component is a cluster
-        of the previous run.
+        The previous run's mixture, of the same components; None if each previous cluster is a
+        component.
 
     """
 
@@ -36,7 +36,7 @@ class MixtureStart:
 
 @dataclass(frozen=True)
 class PreviousAnswer:
-    """The answer of the previous run in tonight's rows.
+    """The previous run's answer for tonight's rows.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class PreviousAnswer:
         The previous run's models, in the order of tonight's columns; None if columns stayed as
         stored.
     latent : ndarray of shape (r,), int64, or None
-        Latent variables in the rows that the rule takes; None without a model.
+        Columns of latent variables in the rows that the rule takes; None without a model.
 
     """
 
@@ -78,8 +78,8 @@ class PreviousAnswer:
     def start(self, rows: MixtureRows, columns: ColumnModel) -> MixtureStart:
         """Return the start of a mixture for the first n <= m pilot rows.
 
-        If a mixture of the same columns or components was the answer, the start is this mixture.
-        Otherwise each cluster is a component, and the posteriors are 0 and 1.
+        If the previous rule is a mixture of the same columns or components, EM starts from it.
+        Otherwise each previous cluster is a component, with posteriors of 0 and 1.
         """
         rule, names = self.rule, ("numbers", "absent", "levels", "n_levels")
         axes = None if self.columns is None else self.columns.axes

@@ -1,4 +1,4 @@
-"""Rule of a mixture, and the extension of rules to all prepared columns."""
+"""Rule of a mixture, and conversion of rules of latent variables to prepared columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from distsvc.models.support_vector.level_tree.rule import LevelRule, Scored
 
 @dataclass(frozen=True)
 class MixtureRule(Scored, Rule):
-    """Labels by posterior probability in a mixture; scores by near rows.
+    """Labels by posterior probability in a mixture; scores by distance to near rows.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class MixtureRule(Scored, Rule):
 
     @property
     def n_clusters(self) -> int:
-        """Number of clusters; each has a component or several."""
+        """Number of clusters; each has one or more components."""
         return int(self.cluster.max()) + 1
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
@@ -101,7 +101,7 @@ class MixtureRule(Scored, Rule):
         return np.ascontiguousarray(out.T, np.float32)
 
     def mixture_at(self, origin: np.ndarray) -> NormalMixture:
-        """Return the mixture of rows that are not relative to the origin (D,)."""
+        """Return the mixture of rows from which the origin (D,) is not subtracted."""
         return replace(self._mixture, means=self.means + origin[self.numbers])
 
     def check(self) -> None:

@@ -1,8 +1,9 @@
 """Choice among views of a table whose columns stay as stored.
 
-Level trees of the columns and of the graph each vote on an answer. The view with the higher
-standing is chosen. If the number of clusters is given, k-means is a third view, and the highest
-merit decides: clusters of even sizes that separate few near rows.
+Level trees of the columns and of the graph each vote on an answer. The columns' answer is chosen if
+its standing reaches `CLEAR`, otherwise the answer with the higher standing. If the number of
+clusters is given, k-means is a third view, and the highest merit decides: clusters of even sizes
+that separate few near rows.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class StoredViews(Views):
     """Level trees of the columns and of the graph, which have learned."""
 
     merits: Mapping[str, float]  # `merit_of` of each view's partition into `n_clusters`
-    evidence: float  # sum of relative standings over its minimum; several clusters from 1 on
+    evidence: float  # sum of relative standings / `_enough`; several clusters if >= 1
 
     def __init__(self, levels: LevelTreeEngine, graph: GraphEngine):
         super().__init__(levels.pilot, levels.ensemble.components, graph, levels.parameters.nu)
@@ -134,19 +135,19 @@ class StoredViews(Views):
         )
 
     def cut(self, n_clusters: int) -> Rule:
-        """Return the rule of the best division into `n_clusters` clusters."""
+        """Return the rule of the best partition into `n_clusters` clusters."""
         return self._answer_of(n_clusters).make()
 
     @property
     def likeness(self) -> float | None:
-        """Adjusted Rand index of both trees' answers on common pilot rows, or None."""
+        """Adjusted Rand index of both trees' answers on common pilot rows; None without a graph."""
         if not self.has_graph:
             return None
         columns = self._columns_labels(self.levels.levels)
         return rand_index(columns, self.graph_labels(self.graph.tree.levels))
 
     def _answer_of(self, n_clusters: int) -> ViewAnswer:
-        """Return the answer with a number of clusters: the division with the highest merit."""
+        """Return the partition into `n_clusters` with the highest merit, as an answer."""
         divisions = self._divisions(n_clusters)
         self.merits = self._merits(divisions)
         view = max(self.merits, key=self.merits.__getitem__)
@@ -169,7 +170,7 @@ class StoredViews(Views):
         )
 
     def _why(self, view: str, followed: bool) -> str:
-        """Return the reason of the choice, in sentences."""
+        """Return the reason for the choice, in sentences."""
         answers = self.answers
         if not self._uses_graph:
             return (
@@ -215,7 +216,7 @@ class StoredViews(Views):
         return ENOUGH_IN_PIECES if self.graph.without == Without.PIECES else ENOUGH_ALONE
 
     def _clearest(self, answers: Mapping[str, Answer]) -> str:
-        """Return the columns if their standing reaches `CLEAR`, else the view with the highest."""
+        """Return the columns if they reach `CLEAR`, else the view with the highest standing."""
         standing = {name: one.standing for name, one in answers.items() if one.n_clusters > 1}
         if not standing or standing.get(LEVEL_TREE, 0.0) >= CLEAR:
             return LEVEL_TREE
@@ -231,9 +232,9 @@ class StoredViews(Views):
     def _followed(self, view: str, winners: Mapping[str, Answer]) -> str | None:
         """Return the view that keeps the previous run's answer; None if it is replaced.
 
-        The view has the highest adjusted Rand index with the previous labels. The answer is
-        replaced in two cases: the winner is clearly better and so is another answer of this view,
-        or both views agree on the new answer and one of them clearly prefers it.
+        The view has the highest adjusted Rand index with the previous labels. The previous answer
+        is replaced in two cases: the winner and this view's own answer are both clearly better, or
+        both views agree on the new answer and one of them clearly prefers it.
         """
         like = {name: one.likeness for name, one in winners.items() if one.likeness is not None}
         if not like:
@@ -279,7 +280,7 @@ class StoredViews(Views):
     def _merits(self, divisions: Mapping[str, PartitionProposal]) -> dict[str, float]:
         """Return the merit (`merit_of`) of each partition with the most clusters.
 
-        Near rows are neighbours in all columns among the pilot's first rows.
+        Near rows are neighbours along `axes` among the pilot's first rows.
         """
         most = max(one.n_clusters for one in divisions.values())
         n_rows = min(NEAR_ROWS, *(len(one.labels) for one in divisions.values()))

@@ -1,4 +1,4 @@
-"""Common part of the two ways to choose among views of a table."""
+"""Base class of the choice among views of a table, and the answer of a choice."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ViewAnswer:
         Share of the chosen view's models that find the answer; the agreement if columns are
         modelled.
     why : str
-        Reason of the choice, in sentences.
+        Reason for the choice, in sentences.
     counts : dict of str to int
         Number of clusters of each view's best proposal; of the chosen view alone, if columns stay
         as stored and `n_clusters` is given.
@@ -46,7 +46,7 @@ class ViewAnswer:
     notes : list of str
         Remarks on the answer.
     decision : ViewDecision or None
-        All proposals, if columns are modelled.
+        The decision among all proposals; None if columns stay as stored.
 
     """
 
@@ -64,10 +64,11 @@ class ViewAnswer:
 
 
 class Views:
-    """Base of both choices: the centred pilot rows (m, d) float32, and their neighbour graph.
+    """Base of `StoredViews` and `ModelledViews`: pilot rows and their neighbour graph.
 
-    The graph may use a part of the rows. Outlier scores are distances along `components` (q, d)
-    float32. `nu` is the share of the pilot rows outside every cluster; None for the default limit.
+    Pilot rows (m, d) are centred, float32. The graph may use a part of them. Outlier scores are
+    distances along `components` (q, d) float32. `nu` is the share of the pilot rows outside every
+    cluster; None for the default limit.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class Views:
         return Scored.fields_of(self.components, score)
 
     def graph_labels(self, found: LevelSets) -> np.ndarray:
-        """Return the graph's labels of the pilot rows, or of the graph's rows if fewer."""
+        """Return the graph's labels of pilot rows; if its rows are fewer, of these only."""
         return self.graph.labels(found)[self.graph.point_of[: len(self.pilot)]]
 
     def graph_rule(self, found: LevelSets) -> Rule:

@@ -15,7 +15,7 @@ Shape = Literal["full", "tied", "diagonal"]
 
 @dataclass(frozen=True)
 class MixtureRows:
-    """Rows of a table as a mixture sees them.
+    """Rows of a table: numbers and levels of categories.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ class NormalMixture:
     weights : ndarray of shape (K,), float64
     means : ndarray of shape (K, p), float64
     covariances : ndarray of shape (K, p, p) or (K, 1, p), float64
-        Full (also of the shape "tied"), or the variances of diagonal ones.
+        Covariance matrices, also for the shape "tied"; variances for the shape "diagonal".
     chances : ndarray of shape (K, L), float64
         Probabilities of the levels of all categories.
     n_levels : ndarray of shape (q,), int64
@@ -185,13 +185,13 @@ class NormalMixture:
 
     @property
     def parameters(self) -> tuple[bool, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Arguments of the kernels that change the parameters in place."""
+        """Arguments for the kernels, which change the parameters in place."""
         is_tied = self.axes is not None
         axes = np.empty((0, 0)) if self.axes is None else self.axes
         return is_tied, axes, self.weights, self.means, self.covariances, self.chances
 
     def ordered(self, order: np.ndarray) -> NormalMixture:
-        """Return the mixture with its components in another order (K,)."""
+        """Return the mixture of the components with the indices `order` (k,)."""
         names = ("weights", "means", "covariances", "chances")
         return replace(self, **{name: getattr(self, name)[order] for name in names})
 
@@ -225,7 +225,7 @@ class NormalMixture:
     def of(
         cls, sums: MixtureSums, n_levels: np.ndarray, prior: Prior, axes: np.ndarray | None = None
     ) -> NormalMixture:
-        """Return the mixture with the highest posterior density given sums: the step M of EM.
+        """Return the mixture with the highest posterior density given sums: the M step of EM.
 
         With `axes` (p, p), covariances have common axes, whose search starts from these.
         """
@@ -250,7 +250,7 @@ class NormalMixture:
         shape: Shape,
         before: NormalMixture | None = None,
     ) -> NormalMixture:
-        """Return the mixture by one step M from posteriors (n, K); missing numbers count as 0.
+        """Return the mixture by one M step from posteriors (n, K); missing numbers count as 0.
 
         `before` is as in `fitted`.
         """
@@ -277,7 +277,7 @@ class NormalMixture:
         return out
 
     def expectation(self, rows: MixtureRows) -> MixtureSums:
-        """Return the sums of rows, weighted by their posteriors: the step E of EM."""
+        """Return the sums of rows, weighted by their posteriors: the E step of EM."""
         sums = self._no_sums("diagonal" if self.shape == "diagonal" else "full")
         posterior = np.empty((len(rows), self.n_components))
         likelihood = float(self._kernel(rows, posterior, False, sums).sum())

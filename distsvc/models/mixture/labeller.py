@@ -59,7 +59,7 @@ class MixtureLabeller:
         """Return posteriors (n, K) and log densities (n, 2) float64 of prepared rows Z (n, d).
 
         The first density leaves missing values out. The second counts them by their expected log
-        density, so that rows with and without missing values compare.
+        density, so that rows with and without missing values are comparable.
         """
         own = self.mixture
         posterior = np.empty((len(Z), own.n_components))

@@ -1,7 +1,7 @@
 """Populations: densities of clusters whose columns may depend on each other.
 
 Columns are modelled one after the other, each given the previous ones. A number has a regression on
-bends and products (Friedman 1991). Its variance may depend on them, and its residuals may have
+hinges and products (Friedman 1991). Its variance may depend on them, and its residuals may have
 heavy tails or be skewed. A category has a logistic regression. Terms are added if they raise the
 BIC. One cluster may thus be curved, fan out, or have dependent flags.
 
@@ -33,7 +33,7 @@ class ScaledNumbers:
     draws : ndarray of shape (n, p), float64
         Draws from the cells of numbers; any finite numbers where missing.
     middles : ndarray of shape (n, p), float64
-        Middles of the same cells: what other columns depend on, without the noise of a draw.
+        Middles of the same cells. Other columns depend on these, which lack the noise of a draw.
     log_slopes : ndarray of shape (n, p), float64, or None
         Logarithms of the derivatives of `draws` by the mapped draws (the Jacobian); None for mapped
         numbers.
@@ -52,7 +52,7 @@ class ScaledNumbers:
 
 @dataclass(frozen=True)
 class PopulationRows:
-    """Rows of a table as populations see them.
+    """Rows of a table: numbers on several scales, and levels of categories.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class PopulationRows:
 
     @cached_property
     def order(self) -> np.ndarray:
-        """Order (p,) of the numbers. Numbers that a bend or product explains best come last."""
+        """Order (p,) of the numbers. Numbers that a hinge or product explains best come last."""
         V, p = self.values, self.values.shape[1]
         if p < 2:
             return np.arange(p)
@@ -122,7 +122,7 @@ class PopulationRows:
         return self._populations[key]
 
     def populations(self, members: Sequence[np.ndarray]) -> list[Population]:
-        """Return the clusters' populations; drop all others from the cache, except for all rows."""
+        """Return the clusters' populations; keep only these, and that of all rows, in the cache."""
         found = [self.population(own) for own in members]
         whole = np.sort(np.concatenate(members))
         kept = {own.tobytes() for own in (*members, whole)}
@@ -211,7 +211,7 @@ def described_numbers(
 def shifted_population(
     rows: PopulationRows, labels: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Describe numbers by one population whose means move from cluster to cluster.
+    """Describe numbers by one population with a mean for each cluster.
 
     Returns the log densities (k, p, n) of the rows in each cluster, and the parameters (p,). Labels
     (m,) of the first rows are from 0 to k - 1. The population is fitted to these rows, each less
@@ -240,7 +240,7 @@ def shifted_population(
 
 
 def _shifted(V: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
-    """Return rows V (p, n) as they are in each cluster, (p, k n): less the cluster's mean.
+    """Return numbers V (p, n) less the mean of each cluster (p, k n), one cluster after the other.
 
     The first m rows have labels (m,).
     """
@@ -277,7 +277,7 @@ class Quality:
         return float(self.log_density.sum()) - 0.5 * self.n_parameters * float(np.log(n))
 
     def predicts_better_than(self, other: Quality) -> float:
-        """Return the z statistic against another on rows that were not fitted (Vuong 1989)."""
+        """Return the z statistic of the gain on rows that were not fitted (Vuong 1989)."""
         assert self.held_out is not None
         assert other.held_out is not None
         gains = self.held_out - other.held_out
