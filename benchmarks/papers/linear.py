@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -20,15 +20,8 @@ from benchmarks.harness.rows import Row, write_rows
 from benchmarks.papers.figures import Trace
 from benchmarks.papers.suites import SuiteOptions
 from distsvc.errors import InputNotFoundError
-from distsvc.models.linear.coordinate_descent import (
-    SOLVERS,
-    Method,
-    Problem,
-    Rows,
-    State,
-    solve,
-    start,
-)
+from distsvc.job.parameters import LinearSolver
+from distsvc.models.linear.coordinate_descent import Method, Problem, Rows, State, solve, start
 from distsvc.storage.places.arrays import make_folder
 
 PROBLEMS: dict[str, Callable[..., Problem]] = {
@@ -39,7 +32,7 @@ NUS, QUICK_NUS = (0.1, 0.01, 0.5), (0.1,)
 """Values of nu; SVDD has C = 1 / (nu l). The paper's text has the first, its supplement others."""
 
 OURS = "greedy-sweeps"
-METHODS = {name: Method(name, shrinking=name == OURS) for name in SOLVERS}
+METHODS = {name: Method(name, shrinking=name == OURS) for name in get_args(LinearSolver)}
 TARGET = 1e-4
 END = 1e-8
 SEED = 0

@@ -10,13 +10,11 @@
 | u of (2.4); the number of O(n) operations | `State.u`, `State.cost` |
 
 ``greedy-sweeps`` is not in the paper. It does Algorithm 5's outer step with R = 0.05, then two more
-sweeps over the rows of its pairs in groups of six; in each group the most violating two rows move
-as in Algorithm 4. They are needed because each move of a pair changes the gradients of the other
-pairs. Sweeps of these few rows are cheap, and save computations of the gradients of all rows.
+sweeps over the rows of its pairs in groups of six. In each group, the two most violating rows move
+as in Algorithm 4. Moving one pair changes the gradients of all other pairs. Sweeps over few rows
+are cheap, and fewer outer steps, which compute the gradients of all rows, are needed.
 
-Two parts of the paper are left out: the labels y_i and bounds C_i of (3.17), which one-class
-problems don't have; and the inner solver of Algorithm 4 that stores the matrix of the sub-problem
-(supplement, section 6).
+`LinearOneClassSVM` lists the parts of the paper that are left out.
 """
 
 from __future__ import annotations
@@ -32,15 +30,12 @@ from scipy import sparse
 from distsvc.job.parameters import Given
 from distsvc.kernels import dual_cd as kernels
 
-SOLVERS = ("greedy-sweeps", "greedy-cyclic", "cyclic-4cd-greedy", "cyclic-2cd", "greedy-2cd")
 SOLVER_SHARES = {"greedy-cyclic": 0.1, "greedy-sweeps": 0.05}
 """Default of R: pairs of an outer step, as a share of the rows."""
 
 DOUBT = 0.01
-"""Reduction of the violation, as a factor, after which a cyclic solver recomputes all gradients."""
-
-CYCLIC = ("cyclic-4cd-greedy", "cyclic-2cd")
-"""Solvers that choose groups of rows at random, not by their gradients."""
+"""A cyclic solver recomputes all gradients when the violation falls to this share of the last one
+that was computed from current gradients."""
 
 
 class Rows:
@@ -79,7 +74,7 @@ class Rows:
         return squares
 
     def descend(self, state: State, order: np.ndarray, size: int, inner: int = 1) -> None:
-        """Move the most violating pairs of groups of `size` rows, at most `inner` in each."""
+        """Move the most violating pairs, at most `inner` in each group of `size` rows."""
         of = state.problem
         common = state.u, of.p, of.scale, order, size, inner, state.alpha, state.G
         if self.sparse:
@@ -212,13 +207,13 @@ class Method:
     Attributes
     ----------
     solver : str
-        One of `SOLVERS`.
+        A `LinearSolver`.
     share : float or None
         R of the greedy solvers with several pairs; None for `SOLVER_SHARES`.
     block_size, inner_iterations : int
         |B| and r of Algorithm 4.
     shrinking : bool
-        Skip rows that their gradients keep at a bound until the others have converged.
+        Skip rows whose gradients keep them at a bound until the others have converged.
     """
 
     solver: str
@@ -235,7 +230,7 @@ class Method:
     @property
     def is_greedy(self) -> bool:
         """Whether an outer step computes all gradients and moves the most violating pairs."""
-        return self.solver not in CYCLIC
+        return not self.solver.startswith("cyclic")
 
     @property
     def group(self) -> tuple[int, int]:
@@ -260,10 +255,9 @@ def solve(
     """Descend to a violation of `tol` |f| / total; return True if it was reached.
 
     No feasible change moves more than `total`, so the objective is then within a relative `tol` of
-    the optimum. Rows that their gradients keep at a bound are skipped until the others have
-    converged. The cyclic solvers measure the violation by the gradients of their last sweep, which
-    are old. They compute all gradients again when it is `DOUBT` times the last exact violation.
-    ``watch`` is called after every outer step; the descent ends if it returns true.
+    the optimum. The cyclic solvers measure the violation by the gradients of their last sweep,
+    which are old; see `DOUBT`. ``watch`` is called after every outer step. The descent ends if it
+    returns true.
     """
     everyone = np.arange(state.alpha.size)
     greedy, limit = method.is_greedy, method.most_pairs(everyone.size)

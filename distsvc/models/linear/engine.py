@@ -78,7 +78,6 @@ class LinearEngine(ABC):
     for the cyclic solvers.
     """
 
-    algorithm: ClassVar[str]
     is_ball: ClassVar[bool]
     rule_type: ClassVar[type[LinearRule]]
     problem: ClassVar[Callable[..., Problem]]
@@ -118,7 +117,7 @@ class LinearEngine(ABC):
         self.centre = mean if self.is_ball and not self.sparse else np.zeros_like(mean)
 
     def fit_rows(self, X: Any) -> bool:
-        """Solve rows X (n, d), float64 in C order or CSR; return True if `tol` was reached.
+        """Solve for rows X (n, d), float64 in C order or CSR; return True if `tol` was reached.
 
         Raises
         ------
@@ -159,7 +158,7 @@ class LinearEngine(ABC):
         return total * w, total * offset, 1.0
 
     def end_outer(self, outer: WorkingSet, n_passes: int) -> None:
-        """Set the solution of outer steps over a whole table."""
+        """Set the solution from outer steps over a whole table."""
         total = outer.total
         rho = outer.rho() * self._per_score(total)
         weights, offset = self._decision(outer.u / total, rho, np.zeros_like(outer.u))
@@ -203,7 +202,7 @@ class LinearEngine(ABC):
         return facts, {"weights": facts.pop("weights")}
 
     def restore(self, facts: Facts, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take over the result of `solved`; its notes replace the present ones."""
+        """Set the solution and the notes to the result of `solved`."""
         known = {**facts, **arrays}
         self.solution = Solution(**{field.name: known[field.name] for field in fields(Solution)})
         self.notes = list(facts["notes"])
@@ -220,9 +219,8 @@ class LinearEngine(ABC):
 
 
 class OneClassEngine(LinearEngine):
-    """The hyperplane of `LinearOneClassSVM`."""
+    """Solver of `LinearOneClassSVM`."""
 
-    algorithm = "linear-one-class"
     is_ball = False
     rule_type = OneClassRule
     problem = Problem.one_class
@@ -235,7 +233,6 @@ class OneClassEngine(LinearEngine):
 class BallEngine(LinearEngine):
     """Solver of `LinearSVDD`; dense rows are centred first."""
 
-    algorithm = "linear-svdd"
     is_ball = True
     rule_type = BallRule
     problem = Problem.data_description

@@ -48,9 +48,9 @@ from distsvc.models.rows.scaling import check_length
 
 @dataclass(frozen=True)
 class Decision:
-    """Picklable function that scores dense rows, less an offset.
+    """Picklable function that returns the scores of dense rows, less an offset.
 
-    With `sides` the values are 1 for rows inside and -1 for others.
+    With `sides` it returns 1 for rows inside and -1 for others.
     """
 
     weights: np.ndarray
@@ -72,7 +72,7 @@ class Decision:
 
 @dataclass(eq=False, repr=False)
 class _LinearEstimator(PublishedSettings, OutlierMixin, BaseEstimator):
-    """The base of both estimators: checks rows, solves by an engine, and scores."""
+    """Base of both estimators: checks rows, solves by an engine, and scores."""
 
     _engine_type: ClassVar[type[LinearEngine]]
 
@@ -281,8 +281,8 @@ class LinearOneClassSVM(_LinearEstimator):
         Skip rows whose gradients keep them at a bound until the others have converged. The paper
         does not.
     start : {"mean", "first"}, default="mean"
-        Rows with all the mass at first: those lowest along the mean of all rows (for the ball,
-        farthest from it), or the first ones, as in the paper.
+        Rows with a positive alpha at the start. "mean": the rows lowest along the mean of all rows
+        (for the ball, farthest from it). "first": the first rows, as in the paper.
     tol : float, default=1e-05
         The descent ends when no pair violates optimality by more than ``tol |f| / (nu n)``. The
         objective is then within a relative `tol` of the optimum. LIBLINEAR's bound is absolute, on
@@ -366,7 +366,7 @@ class LinearOneClassSVM(_LinearEstimator):
 
 @dataclass(eq=False, repr=False)
 class LinearSVDD(_LinearEstimator):
-    """The smallest ball that holds most rows.
+    """The smallest ball that contains most rows.
 
     Support vector data description (Tax and Duin 2004) without a kernel, solved in the dual by
     coordinate descent (Chou, Lin and Lin 2020). It depends on the columns' scales, not on the
@@ -375,11 +375,11 @@ class LinearSVDD(_LinearEstimator):
     Parameters
     ----------
     nu : float in (0, 1] or None, default=None
-        Upper bound on the share of rows outside: C = 1 / (nu n). 0.5 when C is None too; a job has
+        Upper bound on the share of rows outside: C = 1 / (nu n). 0.5 if C is None too; a job has
         0.05.
     C : float or None, default=None
-        The paper's trade-off in R^2 + C sum xi_i, at least 1 / n. With 1 or more the ball contains
-        every row. Not with `nu`.
+        The paper's trade-off in R^2 + C sum xi_i, at least 1 / n. From 1 on the ball contains every
+        row. Not with `nu`.
     solver : str, default="greedy-sweeps"
     share : float in (0, 1] or None, default=None
     block_size : int, default=4
@@ -414,8 +414,8 @@ class LinearSVDD(_LinearEstimator):
     -----
     Dense rows are centred first, which loses fewer digits; sparse rows are not. If no alpha is
     free, R^2 is midway between the farthest row inside and the nearest outside. With nu = 1 every
-    R^2 up to that of the nearest row is optimal, and the largest of them is used. `published` has
-    the same settings as in `LinearOneClassSVM`.
+    R^2 up to the nearest row's squared distance from a is optimal, and the largest is used.
+    `published` has the same settings as in `LinearOneClassSVM`.
 
     See Also
     --------

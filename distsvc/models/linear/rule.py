@@ -1,4 +1,4 @@
-"""The rules of a hyperplane and of a ball: rows inside and outside, without a kernel."""
+"""Rules of a hyperplane and of a ball: rows inside and outside, without a kernel."""
 
 from __future__ import annotations
 
@@ -70,8 +70,9 @@ class LinearRule(Rule):
     ) -> np.ndarray:
         """Return the contributions (n, g) float64 of groups of columns to rows being outside.
 
-        For a ball it is a column's part of the squared distance from the centre. Else it is the
-        weight times the deviation from the column's mean, negative if it keeps the row inside.
+        For a ball, a column contributes its part of the squared distance from the centre. Else it
+        contributes minus the weight times the deviation from its mean: less than 0 moves the row
+        inside.
         """
         each = (Z - self.weights) ** 2 if self.ball else (self.mean - Z) * self.weights
         return np.add.reduceat(each, firsts, axis=1)

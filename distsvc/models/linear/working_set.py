@@ -1,8 +1,9 @@
 """Algorithm 5 of Chou, Lin and Lin (2020) on a table that is read once for each outer step.
 
 Workers read the table, compute all gradients, store alpha and return the most violating rows. The
-driver stores u and the working set with its rows. It starts near the optimum: alpha is 1 outside
-the hyperplane or ball of a sample and 0 inside, and the rows next to it are the first working set.
+driver stores u and the working set with its rows. The start is near the optimum, by the hyperplane
+or ball of a sample: alpha is 1 outside and 0 inside, and the nearest rows are the first working
+set.
 
 Two departures from the paper save passes over the table. A working set is solved to the tolerance,
 not swept once. Rows of earlier working sets stay: those with a free alpha always, others while they
@@ -103,7 +104,7 @@ class WorkingSet:
     u : ndarray of shape (d,), float64
         Sum of alpha x over the table; at the start, the sum of the rows with alpha = 1.
     objective : float
-        The objective of `Problem` over all rows; at first with p'alpha = `linear`.
+        The objective of `Problem` over all rows. `linear` is p'alpha at the start.
     rows, X, alpha, G : ndarrays
         Numbers (m,) int64 of the rows in the set, ascending; the rows (m, d), their alpha (m,) and
         gradients (m,).
@@ -127,18 +128,14 @@ class WorkingSet:
         """Start with the rows next to the threshold, and correct the sum of alpha to `total`.
 
         `inside` are the rows with alpha = 0 and the lowest G. `outside` are the rows with the
-        lowest -G among the `n_outside` rows with alpha = 1. Return False if the lists are too
-        short.
+        lowest -G among the `n_outside` rows with alpha = 1. Return False if there are too few rows
+        for the correction.
         """
         lacking = self.total - n_outside
         giving = inside if lacking > 0.0 else outside
         if abs(lacking) > len(giving.rows):
             return False
-        change = np.zeros(len(giving.rows))
-        whole = int(abs(lacking))
-        change[:whole] = 1.0
-        if whole < abs(lacking):
-            change[whole] = abs(lacking) - whole
+        change = np.clip(abs(lacking) - np.arange(len(giving.rows)), 0.0, 1.0)
         alpha = change if lacking > 0.0 else 1.0 - change
         moved = alpha - giving.alpha
         linear = 0.0

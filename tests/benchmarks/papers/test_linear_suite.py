@@ -1,3 +1,5 @@
+from typing import get_args
+
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -10,7 +12,7 @@ from benchmarks.papers.figures import Trace
 from benchmarks.papers.linear import run_linear, summary
 from benchmarks.papers.suites import SuiteOptions
 from distsvc.errors import InputNotFoundError
-from distsvc.models.linear.coordinate_descent import SOLVERS
+from distsvc.job.parameters import LinearSolver
 
 
 @pytest.fixture
@@ -31,7 +33,7 @@ def test_every_solver_gets_near_the_optimum(data):
         ("toy", f"{problem}, nu = {nu}", solver)
         for nu in (0.1, 0.01, 0.5)
         for problem in ("one-class SVM", "SVDD")
-        for solver in SOLVERS
+        for solver in get_args(LinearSolver)
     ]
     assert all(row.cost > 0.0 and row.left < 1e-4 for row in rows)
     assert all(np.all(np.diff(curve["cost"]) >= 0.0) for curve in curves)

@@ -1,9 +1,11 @@
+from typing import get_args
+
 import numpy as np
 import pytest
 from scipy import sparse
 
+from distsvc.job.parameters import LinearSolver
 from distsvc.models.linear.coordinate_descent import (
-    SOLVERS,
     Method,
     Problem,
     Rows,
@@ -25,7 +27,7 @@ def table(n=30, d=4, seed=0, offset=1.0):
 
 @pytest.mark.parametrize("total", [1.0, 3.7, 15.0])
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", get_args(LinearSolver))
 def test_every_solver_finds_the_optimum_of_a_general_solver(solver, kind, total):
     X = table()
     for rows in (Rows(X), Rows(sparse.csr_matrix(X))):

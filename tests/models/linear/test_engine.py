@@ -62,7 +62,6 @@ def test_rows_in_memory_have_the_answer_of_the_estimator(engine_type, make, tabl
     engine, model = engine_for(engine_type, nu=0.1), make(0.1).fit(table)
     assert engine.fit_rows(table)
     rule = engine.rule(table.mean(axis=0))
-    assert rule.form == engine.algorithm
     assert rule.offset == model.offset_
     np.testing.assert_array_equal(rule.values(table), model.score_samples(table))
     np.testing.assert_array_equal(rule.mean, table.mean(axis=0))
