@@ -219,7 +219,7 @@ class BICO(StreamBaseline, CentreBaseline):
         self.n_seen_ += len(X)
 
     def _solve(self) -> tuple[np.ndarray, float]:
-        """Return the centres and their cost, computed once for the present rows."""
+        """Return the centres and their cost, cached until the next rows come."""
         if not hasattr(self, "solution_"):
             points, weights = self.coreset_points_, self.coreset_weights_
             k = min(int(self.n_clusters), len(points))

@@ -23,8 +23,8 @@ def binned_density(
 
     Every position is divided between the two nearest points of the grid, and the counts are
     convolved with the kernel by a Fourier transform: O(n + g log g). The density integrates to 1.
-    g is `grid_size`, doubled until four steps fit into a bandwidth, but at most `MOST_GRID`. If
-    that is not enough, the bandwidth is one step.
+    g is `grid_size`, doubled until four steps fit into a bandwidth, but at most `MOST_GRID`. A
+    bandwidth of less than one step is raised to one step.
     """
     extent = float(positions.max()) - float(positions.min())
     bandwidth = max(bandwidth, extent / (MOST_GRID - 1 - 2.0 * GRID_MARGIN))
@@ -54,7 +54,7 @@ def lowest_minimum(
     """Return place and density of the lowest interior minimum of the density of positions (n,).
 
     At least `fewest` positions must lie on each side: at or below the place, and above it. A flat
-    stretch (such as a density of 0) is one minimum, at its middle. Among equally low ones the
+    stretch (such as a density of 0) is one minimum, at its middle. Of equally low minima, the
     longest stretch is returned, then the first. None if there is no minimum.
     """
     grid, density = binned_density(positions, bandwidth, grid_size)

@@ -1,4 +1,4 @@
-"""The bases of the baselines' estimators."""
+"""Base classes of the baselines."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ class StreamBaseline(StreamEstimator, Baseline):
         self._add(X)
 
     def _begin(self, X: np.ndarray) -> None:
-        """Start without rows; X (n, d) is the first block."""
+        """Set the state before any row is learned; X (n, d) is the first block."""
         raise NotImplementedError
 
     def _add(self, X: np.ndarray) -> None:

@@ -1,4 +1,4 @@
-"""Clusters of a fit merged into fewer: cuts of baselines."""
+"""Merging of a fit's clusters into fewer, for `Baseline.cut`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from distsvc.models.baselines.split_tree import NO_CHILD
 
 
 def merged_centres(centres: np.ndarray, sizes: np.ndarray, k: int) -> np.ndarray:
-    """Return the group, 0 to k - 1, of each of the centres (m, d), (m,) int64.
+    """Return the group (m,) int64, 0 to k - 1, of each of the centres (m, d).
 
-    Ward's method: repeatedly merge the two groups whose merge raises the sum of squared distances
-    of rows to their means least, |a| |b| / (|a| + |b|) ||mean_a - mean_b||^2; the first of equal
-    pairs. `sizes` (m,) are the numbers of rows of the centres, which may be 0.
+    Ward's method: repeatedly merge the groups a and b that raise the sum of squared distances of
+    rows to their means least, by |a| |b| / (|a| + |b|) ||mean_a - mean_b||^2. Of equal pairs, the
+    first is merged. `sizes` (m,) are the numbers of rows of the centres, which may be 0.
     """
     means, sizes = centres.astype(np.float64), sizes.astype(np.float64)
     groups = np.arange(len(means))
@@ -41,11 +41,10 @@ def first_splits(children: np.ndarray, clusters: np.ndarray, k: int) -> np.ndarr
     inner nodes.
     """
     splits = np.flatnonzero(children[:, 0] != NO_CHILD)
-    kept = set(splits[np.argsort(children[splits, 0])][: k - 1].tolist())
+    splits = splits[np.argsort(children[splits, 0])]  # parents come first
     groups = np.arange(len(children))
-    for node in splits[np.argsort(children[splits, 0])].tolist():  # parents come first
-        if node not in kept:
-            groups[children[node]] = groups[node]
+    for node in splits[k - 1 :].tolist():
+        groups[children[node]] = groups[node]
     leaves = np.flatnonzero(clusters >= 0)
     order = leaves[np.argsort(clusters[leaves])]
     return np.unique(groups[order], return_inverse=True)[1].ravel()
@@ -57,8 +56,7 @@ def by_size(groups: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     Of groups of equal size, the one with the first member comes first.
     """
     rows = np.bincount(groups, weights=sizes)
-    first = np.full(len(rows), len(groups))
-    np.minimum.at(first, groups, np.arange(len(groups)))
+    first = np.unique(groups, return_index=True)[1]
     numbers = np.empty(len(rows), np.int32)
-    numbers[np.lexsort((first, -rows))] = np.arange(len(rows), dtype=np.int32)
+    numbers[np.lexsort((first, -rows))] = np.arange(len(rows))
     return numbers[groups]

@@ -1,4 +1,4 @@
-"""The rules of fitted baselines: only arrays, so that a job can save and share them.
+"""Rules of fitted baselines, made of arrays only, so that a job can save and share them.
 
 Both rules divide all of space into cells with flat borders, one or more for each cluster. A row's
 score is its distance to the nearest border of its cell, in the unit of the columns. It is infinite
@@ -96,7 +96,7 @@ class Centres(Rule):
     def shares(self, Z: np.ndarray) -> np.ndarray:
         """Return the shares (n, k) float32 of all clusters in prepared rows Z (n, d) float64.
 
-        They are the memberships of fuzzy c-means with m = 1.5.
+        The shares are the memberships of fuzzy c-means with m = 1.5.
         """
         shares = np.empty((len(Z), self.n_clusters), np.float32)
         for part, squared in self._squared_distances(Z):

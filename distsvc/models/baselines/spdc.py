@@ -84,9 +84,9 @@ class SPDC(StreamBaseline, TreeBaseline):
 
     Notes
     -----
-    The defaults of ``window`` and ``valley`` were chosen among nine pairs (500 and 1000; 0 to 4) as
-    those nearest, in the mean, to the iMDH paper's printed figures. The mean is near only because
-    of one table, kddcup, far above its printed figure; set by set the figures differ much.
+    The defaults of ``window`` and ``valley`` were chosen among nine pairs (500 and 1000; 0 to 4)
+    for a mean near that of the iMDH paper's printed figures. Figures for single tables differ much:
+    kddcup is far above its printed figure, and without it the means would differ, too.
 
     A projection uses the leaf's mean and direction at that row; both hardly move during a window
     after the first. Splits are never undone. `fit` takes the rows once, in random order. After

@@ -36,7 +36,7 @@ class SplitTree:
 
     @property
     def leaves(self) -> np.ndarray:
-        """The numbers (k,) of the nodes that are leaves, ascending."""
+        """Numbers (k,) of the leaves, ascending."""
         return np.flatnonzero(np.array(self.children)[:, 0] == NO_CHILD)
 
     def route(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -64,7 +64,7 @@ class SplitTree:
         return ends, spreads
 
     def _walk(self, Z: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray | None]]:
-        """Yield every node that rows reach, their numbers, and their positions (None in leaves)."""
+        """Yield every node with the numbers and positions (None in leaves) of its rows."""
         waiting = [(0, np.arange(len(Z)))]
         while waiting:
             node, rows = waiting.pop()
@@ -80,7 +80,7 @@ class SplitTree:
     def numbering(self, counts: np.ndarray) -> np.ndarray:
         """Return the cluster (n_nodes,) int32 of every leaf, -1 elsewhere.
 
-        Leaves are numbered by their `counts` (n_nodes,) of rows, the largest first, then by age.
+        Leaves are numbered by their `counts` (n_nodes,) of rows, the largest first, then by node.
         """
         leaves = self.leaves
         numbers = np.full(len(self.children), NO_CHILD, np.int32)
@@ -106,6 +106,6 @@ def positions_along(Z: np.ndarray, direction: np.ndarray) -> np.ndarray:
 
 
 def subtract_centre(X: np.ndarray, centre: np.ndarray) -> np.ndarray:
-    """Return the rows relative to the centre, float32 in C order."""
+    """Return rows X (n, d) relative to the centre (d,), float32 in C order."""
     out = np.empty(X.shape, np.float32)
     return np.subtract(X, centre, out=out, dtype=np.float64, casting="unsafe")
