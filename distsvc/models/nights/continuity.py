@@ -29,9 +29,6 @@ Event = Literal["survived", "split", "absorbed", "appeared", "disappeared", "ret
 MATCHED_ROWS = 100_000
 """Approximate maximum number of rows that both models label."""
 
-HALF = 0.5
-"""Minimum share of a cluster's rows in another cluster to be a part of it."""
-
 
 @dataclass(frozen=True)
 class ClusterEvent:
@@ -67,18 +64,18 @@ class LabelOverlap:
 
     @property
     def expected(self) -> np.ndarray:
-        """The rows (k_before,) float64 of the earlier clusters if nothing had changed."""
+        """Row counts (k_before,) float64 of the earlier clusters if nothing had changed."""
         sizes = self.counts.sum(axis=1)
         return sizes / max(sizes.sum(), 1) * self.overlap.sum()
 
     @property
     def outside(self) -> np.ndarray:
         """Whether earlier clusters had most of their own rows outside, (k_before, 1) bool."""
-        return self.counts[:, 1:] > HALF * self.counts.sum(axis=1, keepdims=True)
+        return self.counts[:, 1:] > 0.5 * self.counts.sum(axis=1, keepdims=True)
 
     @property
     def belonging(self) -> np.ndarray:
-        """The rows (k_before, k) float64 that belong to clusters of the earlier model."""
+        """`inside` as float64, but `overlap` up to `expected` where `outside` is true."""
         likely = np.minimum(self.overlap, self.expected[:, None])
         return np.where(self.outside, likely, self.inside)
 
@@ -137,7 +134,7 @@ def match_clusters(
     next_id
         Lower bound of new ids: above every id ever used.
     shared
-        Rows that both models label.
+        Counts of the rows that both models label.
     match
         Minimum Jaccard index of two matched clusters, in (0, 1].
     returned
@@ -189,7 +186,10 @@ def match_returned(
 
 
 def _best_pairs(indices: np.ndarray) -> dict[int, int]:
-    """Return the row of each matched column, one to one with the largest sum of indices."""
+    """Return the row of each matched column; the matching has the largest sum of Jaccard indices.
+
+    Pairs with an index of 0 are left out.
+    """
     from scipy.optimize import linear_sum_assignment
 
     rows, columns = linear_sum_assignment(indices, maximize=True)
@@ -227,7 +227,7 @@ def _stories(
     for j, one in enumerate(after):
         if j in earlier:
             continue
-        origin = [i for i in _largest(rows[:, j]) if rows[i, j] >= HALF * sizes_after[j] > 0]
+        origin = [i for i in _largest(rows[:, j]) if rows[i, j] >= 0.5 * sizes_after[j] > 0]
         nearest = float(jaccard[:, j].max(initial=0.0))
         others = [before[i] for i in origin]
         event = "split" if others else "appeared"
@@ -236,13 +236,16 @@ def _stories(
 
 
 def _end(rows: np.ndarray) -> tuple[Event, list[int]]:
-    """Return the event of a cluster without successor, by its rows in the new clusters (k,)."""
+    """Return the event of a cluster without successor, and the clusters that took its rows.
+
+    `rows` (k,) are its numbers of rows in the new clusters.
+    """
     n = rows.sum()
     largest = _largest(rows)
-    if n and rows[largest[0]] >= HALF * n:
+    if n and rows[largest[0]] >= 0.5 * n:
         return "absorbed", largest[:1]
     pieces = [j for j in largest if rows[j] >= 0.1 * n > 0]
-    if len(pieces) > 1 and rows[pieces].sum() >= HALF * n:
+    if len(pieces) > 1 and rows[pieces].sum() >= 0.5 * n:
         return "split", pieces
     return "disappeared", []
 

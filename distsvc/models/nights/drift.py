@@ -1,8 +1,8 @@
 """Drift: how a table differs from the table that a model learned from.
 
-A model stores, for every column, the rows of its table between nine edges, the deciles of its
-pilot. Counts are exact over all rows and merge in any order. Rows of another table are counted
-between the same edges, and the population stability index compares the two.
+A model stores, for every column, the number of rows of its table between nine edges, the deciles of
+its pilot. Counts are exact over all rows and merge in any order. Rows of another table are counted
+between the same edges, and the population stability index compares both counts.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from distsvc.models.rows.scaling import float64_pieces
 from distsvc.models.rules.fields import ArrayField, Field
 
 MIN_UNIT_FACTOR = 5.0
-"""Minimum factor between the values of two tables that counts as another unit of a column."""
+"""Minimum factor between the values of a column in two tables that counts as a change of unit."""
 
 UNIT_TOLERANCE = 1.3
-"""Maximum ratio of a decile to the common factor, and minimum share of deciles within it."""
+"""Maximum ratio between the factor of one decile and the factor that is common to all."""
 
 DRIFT_BINS = 10
 """Bins of values; one more counts missing values."""
@@ -98,10 +98,10 @@ def _edges(values: np.ndarray) -> np.ndarray:
 def stability_index(expected: np.ndarray, found: np.ndarray) -> np.ndarray:
     """Return the population stability index (d,) float64 of every row of counts (d, b).
 
-    It is sum (q - p) ln(q / p) over the shares p and q of the bins. By convention, below 0.1 is
-    stable, and above 0.25 another population. Half a row is added to every bin that is not
-    empty in both, since an empty bin would make the index infinite. So without drift it is about
-    (b - 1) (1 / n + 1 / m) for few rows.
+    It is sum (q - p) ln(q / p) over the shares p and q of the bins. By convention, a column is
+    stable below 0.1, and its distribution has changed above 0.25. Half a row is added to every bin
+    that is not empty in both, since an empty bin would make the index infinite. For tables of n and
+    m rows without drift, the index is about (b - 1) (1 / n + 1 / m).
     """
     used = (expected > 0) | (found > 0)
     p, q = (np.where(used, counts + 0.5, 0.0) for counts in (expected, found))
@@ -113,12 +113,12 @@ def stability_index(expected: np.ndarray, found: np.ndarray) -> np.ndarray:
 def unit_factors(before: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Return the factor (d,) float64 that takes the deciles `before` to the deciles of rows (m, d).
 
-    In another unit, the deciles (d, DRIFT_BINS - 1) of a column and their range are multiplied by
-    one factor. A shift, however large, leaves the range unchanged. The result is NaN without a
-    common factor of at least `MIN_UNIT_FACTOR`, or at most its inverse.
+    A change of unit multiplies the deciles (d, DRIFT_BINS - 1) of a column and their range by one
+    factor. A shift, however large, leaves the range unchanged. The result is NaN for columns
+    without a common factor of at least `MIN_UNIT_FACTOR`, or at most its inverse.
 
     If more than a tenth of the rows share a value, edges above it may be rare values, which differ
-    by chance. Edges with less than half a tenth of the rows up to the next one are left out.
+    by chance. An edge is left out if less than 5 % of the rows lie between it and the next edge.
     """
     found, now = np.full(len(before), np.nan), decile_edges(rows)
     counted = ColumnCounts.empty(now)
