@@ -5,9 +5,9 @@ that the walk connects in few steps have similar entries in its leading eigenvec
 clusters of any shape in many columns.
 
 Source: Coifman and Lafon 2006, section 2.4, with the local scales of Zelnik-Manor and Perona 2004.
-Departures: the graph has edges to nearest neighbours only. Coordinates sum over all numbers of
-steps, not one number. The walk sometimes restarts at a random row, so that disconnected graphs have
-coordinates, too.
+Departures: the graph has edges to nearest neighbours only. Coordinates are sums over all numbers of
+steps; the source uses one number. The walk sometimes restarts at a random row, so that disconnected
+graphs have coordinates, too.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def diffusion_coordinates(points: np.ndarray, n_jobs: int | None = 1) -> np.ndar
     of largest magnitude is positive.
 
     A `Without` is returned for fewer than `FEWEST_POINTS`, for a lattice, and for a graph in more
-    pieces than there are coordinates, because all modes would only identify pieces. The neighbour
-    search uses `n_jobs` threads.
+    pieces than there are coordinates, which would only identify the pieces. The neighbour search
+    uses `n_jobs` threads.
     """
     if len(points) < FEWEST_POINTS:
         return Without.FEW
@@ -121,20 +121,14 @@ def _walk_vectors(weights: csr_array) -> np.ndarray | None:
 
 
 def slowest_modes(
-    similar: csr_array,
-    stationary: np.ndarray,
-    k: int,
-    restarts: float,
-    *,
-    max_iterations: int = 20,
-    tolerance: float = 1e-3,
+    similar: csr_array, stationary: np.ndarray, k: int, restarts: float
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the k largest eigenvalues (k,), descending, and eigenvectors (m, k), both float64.
 
     The matrix (m, m) float64 is symmetric, with eigenvalues from -1 to 1, m >= 32 and k <= 20. The
     unit eigenvector `stationary` (m,) of eigenvalue 1 is excluded. Returns None, early, if the k-th
-    eigenvalue is at least 1 - `restarts`. The error of a mode, relative to its decay per step, is
-    at most `tolerance`.
+    eigenvalue is at least 1 - `restarts`. Iterations end when the error of every mode, relative to
+    its decay per step, is at most 1e-3, or after 20.
 
     A polynomial that is small on the spectrum except its upper end is applied to a block of
     vectors. The best vectors in the span of the block are then computed, and both steps repeat.
@@ -148,7 +142,7 @@ def slowest_modes(
     parts = similar.data.astype(np.float32), similar.indices, similar.indptr
     block = np.random.default_rng(0).normal(size=(len(stationary), N_DIFFUSED))
     low, high = 0.0, 1.0
-    for _ in range(max_iterations):
+    for _ in range(20):
         block = _filtered(parts, block.astype(np.float32), low, high).astype(np.float64)
         block -= np.outer(stationary, stationary @ block)
         block = np.linalg.qr(block / np.linalg.norm(block, axis=0))[0]
@@ -160,7 +154,7 @@ def slowest_modes(
             return None
         block = block @ turns
         wrong = np.linalg.norm(walked @ turns[:, :k] - block[:, :k] * values[:k], axis=0)
-        if np.all(wrong <= tolerance * (1.0 - (1.0 - restarts) * values[:k])):
+        if np.all(wrong <= 1e-3 * (1.0 - (1.0 - restarts) * values[:k])):
             break
         low, high = float(values[-1]), float(values[0])
     return values[:k], block[:, :k]

@@ -35,14 +35,14 @@ GRAPH_ROWS = 20_000
 """Maximum number of rows in a graph."""
 
 LEAST_STANDING = 0.15
-"""Minimum score of a winner; below it the answer is one cluster. It is higher than for columns,
-because a graph finds clusters more easily."""
+"""Minimum score per model of the winning cut; below it the answer is one cluster. The minimum for
+columns is lower, because a graph finds clusters more easily."""
 
 LANDMARKS = 2_000
 """Minimum number of landmarks, if the graph has enough points."""
 
 COMPARED = 60_000
-"""Maximum number of landmarks times axes; `LANDMARKS` landmarks are allowed in any case."""
+"""Maximum number of landmarks times axes, if that allows more than `LANDMARKS` landmarks."""
 
 OF_EACH = 20
 """Minimum number of landmarks of each cluster with enough points."""
@@ -124,7 +124,10 @@ class GraphEngine:
         point_of: np.ndarray,
         coordinates: np.ndarray | Without,
     ) -> None:
-        """Set the points (m, p) along the axes and their coordinates (m, q), if they have any."""
+        """Set the points (m, p) along the axes, and their coordinates (m, q) or why there are none.
+
+        Row i of `place` is point ``point_of[i]``.
+        """
         self.points, self.keys, self.point_of = points, keys, point_of
         self.placed = True
         self.coordinates = self.without = None
@@ -179,7 +182,8 @@ class GraphEngine:
     def rule(self, labels: np.ndarray, scored: dict[str, Any]) -> LandmarkRule:
         """Return the rule for labels (m,) of the first points, with the fields of `Scored`.
 
-        Landmarks are the first points, which are in random order, and the first of each cluster.
+        Landmarks are the first points, which are in random order, and the first `OF_EACH` points of
+        every cluster.
         """
         most = max(LANDMARKS, COMPARED // self.points.shape[1])
         kept = _rank_in_cluster(labels) < OF_EACH
@@ -227,14 +231,14 @@ def _rank_in_cluster(labels: np.ndarray) -> np.ndarray:
     return ranks
 
 
-def clarity(rows: np.ndarray, seed: int, max_rows: int = 3_000) -> float:
-    """Return the score of the graph's answer for the first of the rows (m, d) float64.
+def clarity(rows: np.ndarray, seed: int) -> float:
+    """Return the score of the graph's answer for the first 3,000 of rows (m, d) float64.
 
     Used to choose between two scalings. Rows are in random order. The score is 0 if the answer is
     one cluster or there is no graph.
     """
     engine = GraphEngine(Parameters.of(completed("support-vector", {})), seed)
-    some = rows[:max_rows]
+    some = rows[:3_000]
     some = (some - some.mean(axis=0)).astype(np.float32)
     engine.set_pilot(some)
     engine.place(some, np.arange(len(some), dtype=np.uint64))

@@ -23,7 +23,7 @@ MAX_SPACED = 4_000
 """Maximum number of landmarks that determine the kernel for shares."""
 
 PLANE = 2.0
-"""Minimum dimension of the landmarks, for which gamma is `SOFTENED` / spacing^2."""
+"""Minimum dimension in `_share_gamma`, at which gamma is `SOFTENED` / spacing^2."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def _share_gamma(landmarks: np.ndarray, n_clusters: int) -> float:
     In m dimensions, the density at distance r from a cluster's nearest landmark is proportional to
     r^-m. At two distances r and s near the median spacing h, the logarithm of the ratio of
     densities is about m (s^2 - r^2) / (2 h^2). So gamma grows with m; otherwise the shares of rows
-    with many columns would be too equal. Centres, one for each cluster, have no such density.
+    with many columns would be too equal. If the landmarks are one centre per cluster, m is `PLANE`.
     """
     some = landmarks[:MAX_SPACED].astype(np.float64)
     near = cKDTree(some).query(some, k=3)[0][:, 1:]
