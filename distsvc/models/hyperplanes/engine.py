@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
 from distsvc.errors import UnusableRowsError
+from distsvc.job.parameters import Given
 from distsvc.models.hyperplanes.rule import TreeRule
 from distsvc.models.hyperplanes.tree import ClusterTree, Cut, GrowingTree, elbow, valley
 from distsvc.models.rows import sampling
@@ -26,13 +26,13 @@ from distsvc.models.rows.threads import map_threads
 from distsvc.models.rules.fields import Facts, check_fields, forms_of, whole
 
 SMALLEST_SPREAD = 1e-15
-"""Minimum standard deviation of a column that is scaled; the maximum is the inverse."""
+"""Lower bound on the standard deviation of a column that is scaled; the upper is its inverse."""
 
 LEAST_AGREEMENT = 0.5
-"""Mean adjusted Rand index between restarts below which the number of clusters may be lowered."""
+"""Minimum mean adjusted Rand index between restarts; below it, fewer clusters are tried."""
 
 MIN_SHARED_INFORMATION = 0.5
-"""Mean normalised mutual information between restarts from which the number is not lowered."""
+"""Mean normalised mutual information between restarts at which fewer clusters are not tried."""
 
 
 Blocks = Callable[[int, Ranges, int], Iterable[np.ndarray]]
@@ -55,15 +55,15 @@ class Stream:
 class TreeEngine:
     """Grows a tree for every restart and chooses one, for `fit` and for a job.
 
-    `key_ranges` selects the rows, `set_pilot` sets the centre, `set_scale` the units, `grow` learns
-    one tree, on any machine, and `choose` sets the answer. `parameters` are the checked parameters
-    of `IncrementalMDH`; `seed` decides the keys and orders of rows.
+    `key_ranges` selects the rows, `set_pilot` sets the centre, and `set_scale` the units. `grow`
+    learns one tree, on any machine, and `choose` sets the answer. `parameters` are the checked
+    parameters of `IncrementalMDH`; `seed` decides the keys and orders of rows.
     """
 
     n_rows: int
     centre: np.ndarray  # (d,) float64, the origin of the rows
     scale: np.ndarray | None = None  # (d,) float32, divisor of centred rows
-    pilot: np.ndarray  # (m, d) float32, centred rows on which the choice is made, then scaled too
+    pilot: np.ndarray  # (m, d) float32, centred rows for the choice; `set_scale` scales them
     # Set by `choose`; the last five are as the attributes of `IncrementalMDH`:
     cut: Cut  # the answer
     restart: int  # number of the chosen tree among those grown
@@ -71,13 +71,13 @@ class TreeEngine:
     agreement: float  # NaN for one tree
     valleys: np.ndarray
     clearest_valley: float
-    tree_valleys: np.ndarray  # (m,) largest z of a split of every tree
+    tree_valleys: np.ndarray  # (m,) largest z of every tree's splits
     n_samples: int
     lowered: bool = False  # whether there are fewer clusters than at the elbow
 
     n_jobs: int | None = 1  # threads; the number changes no answer
 
-    def __init__(self, parameters: Mapping[str, Any], seed: int):
+    def __init__(self, parameters: Given, seed: int):
         self.parameters = dict(parameters)
         self.seed = seed
         self.n_features = 1
@@ -141,10 +141,9 @@ class TreeEngine:
 
     def n_restarts(self, n_rows: int) -> int:
         """Return the number of trees for a table of `n_rows` rows."""
-        # All trees together learn from four million rows, as far as five trees allow.
+        # Enough trees to learn from four million rows together, but 5 to 60.
         wanted = 4_000_000 // (self._sample_rows(n_rows) * self.n_passes(n_rows))
-        most = min(max(wanted, 5), 60)
-        return int(self.parameters["n_init"] or most)
+        return int(self.parameters["n_init"] or min(max(wanted, 5), 60))
 
     def grow(
         self,
@@ -177,7 +176,7 @@ class TreeEngine:
         return stream.tree
 
     def grow_all(self, rows: np.ndarray, keys: np.ndarray, n_rows: int) -> list[GrowingTree]:
-        """Scale, and learn all trees, from centred rows (n, d) in the order of keys (n,)."""
+        """Set the scale, and learn all trees from centred rows (n, d) in the order of keys (n,)."""
 
         def blocks(epoch: int, ranges: Ranges, first: int) -> Iterable[np.ndarray]:
             return sampling.memory_blocks(rows, keys, ranges, self.seed, epoch, first)
@@ -278,9 +277,9 @@ class TreeEngine:
         """Return cuts on which the restarts agree, and their Rand indices (m, m) on the pilot.
 
         If the mean index of `cuts` is below `LEAST_AGREEMENT`, the number of clusters is lowered
-        until it is not. `cuts` are returned if no number has the minimum index, or if
-        restarts share `MIN_SHARED_INFORMATION`: many small clusters lower the index more than the
-        shared information, which fewer clusters would lose.
+        until it is not. `cuts` are returned if no number has the minimum index, or if the mean
+        mutual information of the restarts is at least `MIN_SHARED_INFORMATION`. Many small clusters
+        lower the index more than the information, which fewer clusters would lose.
         """
         labels = [cut.labels_of(self.pilot) for cut in cuts]
         alike = rand_indices(labels)
@@ -343,8 +342,7 @@ class TreeStream:
     """One tree, and the sample of the stream on which clusters are chosen.
 
     Each block of rows is counted once, right after the tree has learned from it. `pilot` (m, d)
-    float32 are scaled rows of the stream: the latest rows if old rows are forgotten, else a sample
-    of all.
+    float32 are scaled rows: the latest rows if old rows are forgotten, else a sample of the stream.
     """
 
     def __init__(self, engine: TreeEngine, n_features: int):
@@ -397,7 +395,7 @@ def share_alike(alike: np.ndarray) -> float:
 
 
 def mean_shared_information(labels: Sequence[np.ndarray]) -> float:
-    """Return the mean normalised mutual information of all pairs of labellings (n,); 1 for one.
+    """Return the mean mutual information of all pairs of labellings (n,); 1 for one labelling.
 
     It is normalised by the geometric mean of the entropies.
     """

@@ -77,10 +77,10 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
         forgotten and the tree follows a drifting stream. None never forgets.
     n_init : int or None, default=None
         Number of trees, each from another order of the rows. The tree with the highest mean
-        adjusted Rand index with the others is chosen. None is 5, or on small tables up to 60, with
-        four million rows for all trees together. The paper has 1. If ``n_clusters`` is None and the
-        mean index of all pairs of trees is below 0.5, the number of clusters is lowered from the
-        median elbow until the index is at least 0.5, with a warning.
+        adjusted Rand index with the others is chosen. None: as many as learn from four million rows
+        together, but 5 to 60. The paper has 1. If ``n_clusters`` is None and the mean index of all
+        pairs of trees is below 0.5, the number of clusters may be lowered from the median elbow
+        until the index is at least 0.5, with a warning.
     growth : {"prune", "forward"}, default="prune"
         Construction of the models H_K: remove splits from the full tree (section 3), or add them
         from the root, the best first (a later option of the author's code).
@@ -88,8 +88,8 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
         Rule for the number of clusters: `distsvc.models.hyperplanes.tree.elbow`.
     valley : float, default=3.2
         Minimum z of a valley (`distsvc.models.hyperplanes.tree.valley`). The answer is one cluster
-        if the clearest split of a tree at the elbow is below it, in the median of all trees, on up
-        to 10,000 rows. 0 switches the test off, as in the paper. Only with ``n_clusters=None``.
+        if ``clearest_valley_``, computed on up to 10,000 rows, is lower. 0 switches the test off,
+        as in the paper. Only with ``n_clusters=None``.
     max_samples : int or None, default=1000000
         Approximate maximum number of rows to learn from, drawn at random; at least 100. None for
         all. Up to the default, it is reduced for wide rows, to 256 MiB.
@@ -120,12 +120,12 @@ class IncrementalMDH(PublishedSettings, StreamEstimator, ClusterEstimator):
         The nodes with their hyperplanes, rows and sums of squares, and the order of splits. Rows
         are relative to ``centre_``; sums of squares are of the scaled columns.
     agreement_ : float
-        Probability that another sample of the table gives this answer, up to an adjusted Rand index
-        of 0.8: the share of the other restarts that do; NaN with one restart.
+        Share of the other restarts that give the same answer (adjusted Rand index above 0.8): an
+        estimate of the probability that another sample does. NaN with one restart.
     valleys_ : ndarray of shape (k - 1,), float64
         z of every split of the answer, by importance.
     clearest_valley_ : float
-        The largest z of a split of a tree at the elbow, the median of all trees, which is compared
+        The largest z of a tree's splits at the elbow, as the median of all trees. It is compared
         with ``valley``.
     centre_ : ndarray of shape (d,), float64
         The origin of the rows.
@@ -305,7 +305,7 @@ def _parts(n: int, d: int) -> Iterator[slice]:
 
 
 def _labels_of_leaves(whole: Cut, cut: Cut) -> np.ndarray:
-    """Return the cluster in `cut` of every leaf of `whole`, by its label there."""
+    """Return the cluster in `cut` of every leaf of `whole`, in the order of the leaves' labels."""
     labels = cut.labels.copy()
     for node in whole.tree.splits:
         below = whole.children[node]

@@ -27,8 +27,8 @@ class GrowingTree:
     """A complete tree of hyperplanes that learns from a stream of rows.
 
     `means` to `visits` are the state of `distsvc.kernels.hyperplane.learn`; node k starts along
-    feature k mod d. `counts`, `sums` and `squares` are number, sum and sum of ||x||^2 of the rows
-    that `count` has added to every bottom node.
+    feature k mod d. `counts`, `sums` and `squares` are the number, the sum and the sum of ||x||^2
+    of the rows that `count` has added to every bottom node.
     """
 
     means: Annotated[np.ndarray, ArrayField("float32", "nodes d")]
@@ -195,8 +195,8 @@ class ClusterTree:
     Attributes
     ----------
     numbers : ndarray of shape (m,), int64
-        Numbers of the nodes in the complete tree, as in the paper: 1 is the root, below i are 2 i
-        and 2 i + 1. Nodes that do not split any rows are left out.
+        Numbers of the nodes in the complete tree, as in the paper: 1 is the root, and the children
+        of i are 2 i and 2 i + 1. Nodes with all their rows on one side are left out.
     V, thresholds : ndarray of shape (m, d), float32; (m,), float64
         Unit normals, and thresholds: a row x goes to the first child if V.x < threshold.
     spreads, b : ndarray of shape (m,), float64
@@ -206,7 +206,7 @@ class ClusterTree:
     children : ndarray of shape (m, 2), int32
         Positions in these arrays, -1 in leaves.
     splits : ndarray of shape (s,), int32
-        Inner nodes by importance: in reverse, the sequence of merges.
+        Inner nodes by importance; see `split_order`.
     curve : ndarray of shape (L,), float64
         curve[K - 1] is the within-cluster sum of squares of K clusters.
     """
