@@ -87,7 +87,6 @@ class StochasticGradient:
 
     n_vectors = property(lambda self: int(self._state[kernels.N_VECTORS]))
     n_steps = property(lambda self: int(self._state[kernels.STEP]))
-    n_hits = property(lambda self: int(self._state[kernels.HITS]))
     n_maintained = property(lambda self: int(self._state[kernels.MAINTAINED]))
     stopped = property(lambda self: bool(self._state[kernels.STOPPED_FLAG]))
 
