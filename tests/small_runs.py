@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,7 @@ from distsvc.run.learning.survey import Survey, survey_table
 from distsvc.run.nights.continuity import ids_of
 from distsvc.run.work import directory
 from distsvc.run.work.directory import RunDirectory
-from distsvc.run.work.phases import Steps
+from distsvc.run.work.phases import Phase, Steps
 from distsvc.run.work.plan import Plan
 from distsvc.run.work.progress import Progress
 from distsvc.storage.places.arrays import file_facts
@@ -149,6 +151,21 @@ def fit(job: Job, folder: Path) -> Fitted:
 
 class Killed(BaseException):
     """Stands for the end of the process."""
+
+
+@contextmanager
+def killed(monkeypatch: pytest.MonkeyPatch, at: str = "label/00001") -> Iterator[None]:
+    """Let the process end before a task."""
+    do = Phase.do
+
+    def stopped(self: Phase, run: str, number: int) -> Any:
+        if self.result(number) == at:
+            raise Killed
+        return do(self, run, number)
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):  # noqa: PT012
+        patch.setattr(Phase, "do", stopped)
+        yield
 
 
 class Tasks(list[str]):

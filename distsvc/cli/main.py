@@ -452,6 +452,10 @@ def backfill(
 
     until = last.date().isoformat()
 
+    def start_over(day: str) -> str:
+        replacing = [] if reprocess == "none" else ["--overwrite"]
+        return command("run", job_file, "--run-date", day, "--fresh", *replacing)
+
     def again(day: str) -> str:
         kept = [] if reprocess == "none" else [f"--reprocess={reprocess}"]
         kept += ["--skip-missing"] if start.skip_missing else []
@@ -480,17 +484,18 @@ def backfill(
             if not as_json:
                 say(day.line())
         code = days[-1].exit_code
+        go_on = [start_over(days[-1].day)] if days[-1].fresh else []
+        go_on += [again(days[-1].day)] if code else []
         publish = backfills.publish_commands(days[-1], until, again)
     if as_json:
         nights = [day._asdict() for day in days]
-        go_on = [again(days[-1].day)] if code else []
         say(as_json={"nights": nights, "go_on": go_on, "publish": publish})
     if code:
         *before, stopped = days
         so_far = f"done up to {before[-1].day}" if before else "no day is done"
         lines = [f"error: {stopped.day}: {stopped.words}", f"stopped at {stopped.day}, {so_far}"]
         lines += ["to go on, once the input is mended:" if publish else "to go on:"]
-        lines += [f"  {again(stopped.day)}"]
+        lines += [f"  {line}" for line in go_on]
         lines += ["or, to publish the held night:"] if publish else []
         say(*lines, *(f"  {line}" for line in publish), err=True)
     sys.exit(code)

@@ -121,6 +121,10 @@ class JobFileError(DistsvcError):
     exit_code = 78
 
 
+class InterruptedRunError(JobFileError):
+    """An interrupted run at the output can't be resumed; ``--fresh`` starts over."""
+
+
 class MissingExtraError(JobFileError):
     """A package of an extra of distsvc is not installed; the message names both."""
 

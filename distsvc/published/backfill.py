@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from distsvc.errors import CheckFailedError, JobFileError, SkippedError
+from distsvc.errors import CheckFailedError, InterruptedRunError, JobFileError, SkippedError
 from distsvc.errors.faults import DEFECT, exit_code_and_message
 from distsvc.job.config import Job
 from distsvc.monitoring.announce import Announcer
@@ -46,6 +46,8 @@ class BackfilledDay(NamedTuple):
         Exit code of the error; 0 if the next day may follow.
     held : str or None
         The run that is held back.
+    fresh : bool
+        Whether an interrupted run is in the way, which only ``--fresh`` starts over.
 
     """
 
@@ -55,6 +57,7 @@ class BackfilledDay(NamedTuple):
     words: str
     exit_code: int = 0
     held: str | None = None
+    fresh: bool = False
 
     def line(self) -> str:
         """Return the day as a line for people."""
@@ -123,6 +126,7 @@ def backfill(
             if code == DEFECT:
                 raise
             done = _stopped(day, output, code, words)
+            done = done._replace(fresh=isinstance(error, InterruptedRunError))
         yield done
         if done.exit_code:
             return

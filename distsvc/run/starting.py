@@ -21,6 +21,7 @@ from distsvc.errors import (
     DistsvcError,
     EmptyInputError,
     InputNotFoundError,
+    InterruptedRunError,
     JobFileError,
     ParameterError,
     PartitionFailedError,
@@ -336,7 +337,7 @@ def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[R
     With `fresh` it is always new. The directory is kept if an error may not repeat and there are
     results. It is removed if the job or its data is wrong, or a check holds the result back.
 
-    `JobFileError` if the interrupted run has another job, input or version; names the differences.
+    `InterruptedRunError` if that has another job, input or version; names the differences.
     """
     output, cluster = request.output, request.job.cluster
     run, given_up = _interrupted(request, fresh)
@@ -444,14 +445,16 @@ def _interrupted(request: Request, fresh: bool) -> tuple[RunDirectory | None, li
     """Return the run to resume or None, and the names of unfinished runs to discard."""
     output, found, given_up = request.output, None, list[str]()
     for run, begun in _runs(output):
-        if not fresh and run.work.has(BEGUN):
-            _check_lineage(run, request)
+        outdated = "" if fresh or not run.work.has(BEGUN) else _why_outdated(run, request)
         if not begun:  # its removal was interrupted
             if run.work.has(BEGUN):
                 _log_start_over(run, f"{BEGUN} is damaged")
             given_up.append(run.name)
         elif begun.get("output") != output.store.address:
             continue
+        elif outdated:
+            _log_start_over(run, outdated)
+            given_up.append(run.name)
         elif fresh or found or not (kept_results(run) and _has_plan(run)):
             given_up.append(run.name)
         else:
@@ -460,19 +463,28 @@ def _interrupted(request: Request, fresh: bool) -> tuple[RunDirectory | None, li
     return found, given_up
 
 
-def _check_lineage(run: RunDirectory, request: Request) -> None:
-    """Raise JobFileError if the previous run of an interrupted run is no longer published."""
+def _why_outdated(run: RunDirectory, request: Request) -> str:
+    """Return a reason if the previous run of an interrupted run was withdrawn or replaced.
+
+    Empty if it is published or unknown. InterruptedRunError if it was removed.
+    """
     with suppress(DataError):  # it is unknown
         then = request.output.continued_by(run.name)
-        if then is None or then == request.continued or Output(then.address).manifest():
-            return
+        if then is None or then == request.continued:
+            return ""
+        before = Output(then.address)
+        if before.run_id == then.run_id:
+            return ""
+        if before.is_published or then.run_id in before.candidates():
+            return f"it continues {then}, which was withdrawn or replaced"
         now = request.continued
         fresh = f"which goes on from {now.path}" if now else "where cluster ids start at 0"
-        raise JobFileError(
+        raise InterruptedRunError(
             f"output.path {request.output.shown} holds run {run.name}, which was interrupted and "
             f"continues {then}, which is no longer published; give "
             f"--fresh for a new run, {fresh}"
         )
+    return ""
 
 
 def _has_plan(run: RunDirectory) -> bool:
@@ -492,7 +504,7 @@ def _log_start_over(run: RunDirectory, why: str) -> None:
 
 
 def _check_same(run: RunDirectory, begun: Note, request: Request) -> None:
-    """Raise JobFileError if a run began with another job, input or version."""
+    """Raise InterruptedRunError if a run began with another job, input or version."""
     now = request.content()
     found = differences({key: begun.get(key) for key in now}, now)
     found = [one.removeprefix("job.") for one in found]
@@ -504,7 +516,7 @@ def _check_same(run: RunDirectory, begun: Note, request: Request) -> None:
         compare_processors(f"run {run.name}", processor(), begun.get("processor") or processor())
     if found:
         more = f" and {len(found) - 5} more" if len(found) > 5 else ""
-        raise JobFileError(
+        raise InterruptedRunError(
             f"output.path {request.output.shown} holds the interrupted run {run.name}, begun with "
             f"another job, input or version: {'; '.join(found[:5])}{more}; give --fresh to start "
             "over"

@@ -21,6 +21,7 @@ CODES = {
     "CheckFailedError": 76,
     "OutputPermissionError": 77,
     "JobFileError": 78,
+    "InterruptedRunError": 78,
     "MissingExtraError": 78,
     "ParameterError": 78,
 }

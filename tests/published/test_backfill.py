@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import shlex
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from distsvc.run.job import run_job
 from distsvc.run.work.start import Display, Start
 from distsvc.storage.places.arrays import sealed
 from distsvc.storage.publishing.publication import Output
-from tests.small_runs import write_table
+from tests.small_runs import forget, killed, write_table
 
 DAYS = [f"2026-11-{day:02}" for day in range(1, 6)]
 
@@ -112,6 +113,27 @@ def test_a_night_that_is_held_stops_it_and_says_how_to_go_on(job_file, tmp_path)
     assert [night["state"] for night in found["nights"]] == ["published"] * 2
     assert found["go_on"] == []
     assert manifest(job_file, DAYS[2]).previous.run_id == run_id
+
+
+def test_an_interrupted_night_with_another_input_is_started_over_by_the_printed_commands(
+    job_file, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    nights(job_file, last=DAYS[0])
+    with killed(monkeypatch, at="label/00000"):
+        nights(job_file, first=DAYS[1])
+    forget()
+    write_table(tmp_path / f"data/{DAYS[1]}.parquet", np.random.default_rng(7).random((400, 2)))
+    command = ["backfill", str(job_file), "--from", DAYS[1], "--to", DAYS[2]]
+    command += ["--set", "checks.max_drift=false"]
+    said = CliRunner().invoke(main, command)
+    assert said.exit_code == 78, said.output
+    *_, over, again = said.stderr.splitlines()
+    assert "--fresh" in over
+    for line in over, again:
+        done = CliRunner().invoke(main, shlex.split(line)[1:])
+        assert done.exit_code == 0, done.output
+    assert manifest(job_file, DAYS[2]).previous.run_id == manifest(job_file, DAYS[1]).run_id
 
 
 def test_failed_are_nights_whose_last_try_was_held_or_interrupted(job_file, monkeypatch):

@@ -1,42 +1,26 @@
 """What a run continues stays for as long as it is needed, and is named where it was begun."""
 
 import shutil
-from contextlib import contextmanager
 
 import pytest
 
 from distsvc.errors import JobFileError, TemporaryError
 from distsvc.job.file import load_job
 from distsvc.published.predict import predict_table
+from distsvc.published.republish import withdraw
 from distsvc.run.job import run_job
 from distsvc.run.starting import open_run
-from distsvc.run.work.phases import Phase
 from distsvc.run.work.progress import Progress
 from distsvc.run.work.start import DEFAULT_ADDRESS, Start
 from distsvc.storage.publishing import retention
 from distsvc.storage.publishing.publication import Output
 from distsvc.storage.publishing.retention import retain
 from tests.jobs.shop import rows
-from tests.small_runs import Killed, forget
+from tests.small_runs import forget, killed
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 DAYS = [f"2026-11-0{day}" for day in range(1, 7)]
-THIRD, FOURTH, *LATER = DAYS[2:]
-
-
-@contextmanager
-def killed(monkeypatch, at="label/00001"):
-    """Let the process end before a task."""
-    do = Phase.do
-
-    def stopped(self, run, number):
-        if self.result(number) == at:
-            raise Killed
-        return do(self, run, number)
-
-    with monkeypatch.context() as patch, pytest.raises(Killed):  # noqa: PT012
-        patch.setattr(Phase, "do", stopped)
-        yield
+FIRST, _, THIRD, FOURTH, *LATER = DAYS
 
 
 def starting(shop, day, **options):
@@ -117,13 +101,27 @@ def test_without_it_a_run_neither_goes_on_nor_begins_a_lineage_unasked(
     assert (report.lineage.path is None) == (not left)
 
 
-def test_a_later_night_that_is_published_since_is_named(nights):
-    then = nights.manifest(THIRD)["run_id"]
+def test_it_starts_over_if_the_run_that_it_continues_was_replaced(nights, caplog):
     nights.run(THIRD, overwrite=True, model={"algorithm": "bico", "n_clusters": 2})
     now = nights.manifest(THIRD)["run_id"]
+    nights.run(FOURTH)
+    assert nights.manifest(FOURTH)["previous"]["run_id"] == now
+    assert "was withdrawn or replaced" in str([one.fields for one in caplog.records])
+
+
+def test_it_starts_over_if_the_run_that_it_continues_was_withdrawn(nights):
+    withdraw(nights.out(THIRD))
+    nights.run(FOURTH)
+    before = nights.manifest(DAYS[1])["run_id"]
+    assert nights.manifest(FOURTH)["previous"]["run_id"] == before
+    assert Output(nights.out(FOURTH)).kept_works() == []
+
+
+def test_another_run_that_is_to_be_continued_is_named(nights):
+    then, now = (nights.manifest(day)["run_id"] for day in (THIRD, FIRST))
     words = f"previous run: '{then}', now '{now}'; give --fresh"
     with pytest.raises(JobFileError, match=words):
-        nights.run(FOURTH)
+        nights.run(FOURTH, continuity={"previous": str(nights.out(FIRST))})
 
 
 def test_a_table_that_is_being_labelled_keeps_the_model(nights, monkeypatch):
