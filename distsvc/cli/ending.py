@@ -112,7 +112,7 @@ def _insist(reading: int) -> None:
 def _end(number: int, how: str, kept: str = "") -> None:
     """Kill child processes, print how the command ended, and end the process.
 
-    Signals other than the keyboard's are named.
+    The message names signals other than SIGINT.
     """
     if "multiprocessing.process" in sys.modules:
         for child in sys.modules["multiprocessing.process"].active_children():

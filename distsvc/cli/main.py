@@ -308,9 +308,9 @@ def publish(output_path: str, run_id: str, as_json: bool) -> None:
 def rollback(output_path: str, withdraw: bool, as_json: bool) -> None:
     """Publish the previous result at OUT again.
 
-    Its files are kept until another run is published at OUT, or gc tidies it. A second rollback
-    undoes the first. With --withdraw nothing is published at OUT any more, so that the next night
-    goes on from the night before it.
+    The files of the replaced result are kept until another run is published at OUT, or gc removes
+    them, so a second rollback undoes the first. With --withdraw nothing is published at OUT any
+    more, and the next night continues from the night before it.
     """
     later: list[tuple[str, str]] = []
     with failing_cleanly():
@@ -401,7 +401,7 @@ def gc(output_path: str, keep: int | None, dry_run: bool, as_json: bool) -> None
         if keep is None or is_output(output_path):
             files = collect(output_path, dry_run)
             found, lines = {"removed": files}, [f"{gone}: {one}" for one in files if dry_run]
-            lines.append(f"{len(files)} files {gone}")
+            lines.append(f"{len(files)} file{'s' * (len(files) != 1)} {gone}")
         else:
             found = retain(output_path, keep, dry_run)
             lines = [f"{gone}: {_run_words(one)}" for one in found["removed"]]
@@ -415,7 +415,7 @@ def gc(output_path: str, keep: int | None, dry_run: bool, as_json: bool) -> None
 @click.option("--to", "last", type=DAY, required=True, metavar="DATE", help="The last day.")
 @click.option(
     "--reprocess", type=click.Choice(("none", "failed", "completed")), default="none",
-    show_default=True, help="Which days with a published result are run again.",
+    show_default=True, help="Days with a published result that are run again.",
 )  # fmt: skip
 @SET
 @cluster_options

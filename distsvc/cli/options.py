@@ -145,13 +145,13 @@ SET = click.option(
     help="Override a key of the job; may be given several times.",
 )  # fmt: skip
 RUN_DATE = click.option(
-    "--run-date", metavar="DATE", help="What {run_date} stands for; today by default."
+    "--run-date", metavar="DATE", help="The day that {run_date} stands for; today by default."
 )
 FRESH = click.option(
     "--fresh",
     is_flag=True,
-    help="Start over instead of going on after an interruption; with --overwrite, do again what is "
-    "published.",
+    help="Start over instead of resuming an interrupted run; with --overwrite, also repeat a "
+    "published one.",
 )
 METRICS_FILE = click.option(
     "--metrics-file", type=PATH, metavar="FILE",

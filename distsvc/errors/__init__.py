@@ -7,9 +7,9 @@ LONGEST_WORD, LONGEST_TEXT = 300, 2000
 
 
 def one_line(text: str) -> str:
-    r"""Return a text as one printable line: control characters become escapes such as ``\n``.
+    r"""Return a text as one printable line, shortened; unprintable characters become escapes.
 
-    Terminal escapes, marks of writing direction and lone surrogates are control characters, too.
+    These are line ends (``\n``), terminal escapes, marks of writing direction and lone surrogates.
     """
     if len(text) > LONGEST_WORD:
         text = re.sub(
@@ -71,7 +71,7 @@ class InputNotFoundError(DistsvcError):
 
 
 class SkippedError(DistsvcError):
-    """The input is missing or empty, and the job skips such a run (``skip_missing``)."""
+    """The input is missing or empty, and the command skips such a run (``--skip-missing``)."""
 
     exit_code = 99
 
@@ -116,7 +116,7 @@ class OutputPermissionError(DistsvcError):
 
 
 class JobFileError(DistsvcError):
-    """The job file, or what is already published at its output, does not allow the run."""
+    """The job file, or the result that is published at its output, does not allow the run."""
 
     exit_code = 78
 

@@ -1,6 +1,6 @@
 """The mapping of every exception to an exit code and one line of text.
 
-Exceptions of other packages are recognised by name and attributes, so none has to be installed.
+Exceptions of other packages are recognised by name and attributes, without importing the packages.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from distsvc.errors import (
 from distsvc.errors.urls import bare_text, bare_url
 
 DEFECT, INTERRUPTED = 1, 130
-"""Exit codes of an unexpected exception and of a signal."""
+"""Exit codes of an unexpected exception and of SIGINT."""
 
 CREDENTIALS = "credentials come from the environment or the usual files of the store's library"
 
@@ -78,7 +78,7 @@ _DEFECTS = (
 
 
 def exit_code_and_message(error: BaseException | None) -> tuple[int, str]:
-    """Return exit code and message, one line without secrets, of an error; 0 and "" for None."""
+    """Return exit code and one-line message, without secrets, of an error; 0 and "" for None."""
     if error is None:
         return 0, ""
     if isinstance(error, SystemExit):
@@ -140,7 +140,7 @@ def classify_error(
 
 
 def own_fault(error: BaseException, path: str | Path) -> DistsvcError:
-    """Return the error for an unreadable file of the run, which does not blame the data."""
+    """Return the error for an unreadable file of the run; never `DataError`, as it is no input."""
     known = classify_error(error, reading=path)
     if isinstance(known, TemporaryError | OutputPermissionError):
         return known
@@ -151,7 +151,7 @@ def own_fault(error: BaseException, path: str | Path) -> DistsvcError:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and its causes; other packages wrap errors without naming a cause."""
+    """Yield an error and its causes; for errors of packages, the context counts as a cause."""
     seen: set[int] = set()
     following: BaseException | None = error
     while following is not None and id(following) not in seen:

@@ -17,7 +17,7 @@ _USER = re.compile(r"(?<=://)[^/?#]*@")
 # A password may have characters that should be encoded; digits before a slash are a port.
 _BROKEN_USER = re.compile(r"(?<=://)[^/?#@\s:]+:(?!\d*[/?#])(?:(?!://)[^@])*@")
 _HTTP_QUERY = re.compile(r"(?<=://).*?([?#;].*)", re.DOTALL)
-_OTHER_QUERY = re.compile(r"(?<=://).*?([?#;][\w.-]+=.*)", re.DOTALL)  # others have globs, too
+_OTHER_QUERY = re.compile(r"(?<=://).*?([?#;][\w.-]+=.*)", re.DOTALL)  # "?" alone may be a glob
 _IN_TEXT = re.compile(r"[\w+.-]+://[^\s'\"<>]+")
 _LAKE = re.compile(r"(delta|iceberg)://(.*?)(?:\?((?:version|snapshot)=[\w-]*))?", re.DOTALL)
 _S3_SETTINGS = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, in the environment"

@@ -110,7 +110,7 @@ def _of_partition(
     part = Tables(frame, asked, lambda: [frame])
     part.words = " of a partition"
     found = of_part(part)
-    pa.default_memory_pool().release_unused()  # of reading, which threads keep for themselves
+    pa.default_memory_pool().release_unused()  # else Arrow's threads keep it
     if answer.columns is not None:
         return type(frame)(found, index=frame.index, columns=answer.columns)
     return type(frame.iloc[:, 0])(found, index=frame.index, name=answer.name)
@@ -152,7 +152,8 @@ def number_types(
 ) -> list[np.dtype]:
     """Return a dtype that holds the numbers of each column.
 
-    `UnusableRowsError` if a column is no number, two have one name, or they differ from `names`.
+    `UnusableRowsError` if a column holds no numbers, a name occurs twice, or the names are not
+    `names`.
     """
     if not schema.names:
         raise UnusableRowsError(f"{name} has no columns, expected at least 1")

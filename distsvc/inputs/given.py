@@ -1,7 +1,7 @@
 """The choice of a reader for an array or a table, by the attributes of its type.
 
-Nothing of pandas, dask or Zarr is imported. Types are examined and not objects, because a relation
-of DuckDB has an attribute for every column.
+pandas, dask and Zarr are not imported. Types are examined instead of objects, because a relation of
+DuckDB has an attribute for every column.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ TABLE_METHODS = ("__arrow_c_stream__", "__arrow_c_array__")
 def opened(X: UserData) -> Input | None:
     """Return the reader of X in blocks; None for NumPy arrays, lists and sparse matrices.
 
-    scikit-learn validates the latter. `UnusableRowsError` if X is no table of numbers.
+    scikit-learn reads and checks these. `UnusableRowsError` if X is no table of numbers.
     """
     found = rows_of(X, Reading())
     if found is None or not (isinstance(found, ArrayRows) and found.in_memory):

@@ -26,9 +26,9 @@ BUCKET = "other"
 
 
 def frequent(counts: Mapping[str, int]) -> list[str]:
-    """Return the values with enough rows, the most frequent first, ties in order of their text.
+    """Return the values that can have a code, the most frequent first, ties in order of their text.
 
-    A value needs 10 rows, and one row in a thousand.
+    A value needs 10 rows, one row in a thousand, and at most `MAX_LEVEL_LENGTH` characters.
     """
     least = max(10, 0.001 * max(sum(counts.values()), 1))
     order = sorted(counts, key=lambda value: (-counts[value], value))

@@ -26,7 +26,7 @@ UserData: TypeAlias = Any
 """An array or a table of any library; its type has the methods that are needed."""
 
 Columns = tuple[UserData, Sequence[np.dtype], Sequence[str] | None]
-"""The header of a table, a dtype that holds each column, and the names of the columns."""
+"""The header of a table (`Input.header`), a dtype for each column, and the names of the columns."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The typed configuration of a job, which `distsvc.job.file` reads.
 
-The keys of ``[model]`` come from the table in `distsvc.job.parameters`. A key that is not given is
-None here, and has the estimator's default, except those in `of_job`.
+The keys of ``[model]`` come from the table in `distsvc.job.parameters`. One that is not given is
+None here, and later gets the default of `of_job` or of the estimator.
 """
 
 from __future__ import annotations
@@ -322,9 +322,9 @@ def _algorithm(model: object) -> str:
 
 
 def _with_algorithm(model: object) -> object:
-    """Return a ``[model]`` section with the algorithm of its keys.
+    """Return a ``[model]`` section with the algorithm that has its keys.
 
-    A key that the default algorithm does not have means support vector clustering.
+    It is support vector clustering if the default algorithm lacks one, other than gamma = "auto".
     """
     if not isinstance(model, dict) or _algorithm(model) != DEFAULT_MODEL.algorithm:
         return model

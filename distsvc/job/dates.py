@@ -10,7 +10,7 @@ RUN_DATE_PATTERN = re.compile(
     r"(?::(?P<format>[^{}]*))?\}"
 )
 MOST_DAYS = 3660
-"""Maximum number of days in a range, in a path or of a backfill."""
+"""Maximum number of days in the range of a path, and in a backfill."""
 
 DAY_FORMS = "{run_date}, {run_date-7d}, {run_date:%Y/%m/%d} or {run_date-7d:%Y%m%d}"
 

@@ -1,4 +1,4 @@
-"""Job files: reading, overridden keys, dates, known keys, and errors that name the wrong key."""
+"""Reading of job files: overrides, dates, known keys, and errors that name the wrong key."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RANGED_KEYS = ("input.path", PREVIOUS_KEY)
 """Keys whose texts may contain a range of days."""
 
 EARLIER_NIGHTS = 31
-"""Number of earlier nights that are tried if a night is not published."""
+"""Maximum number of nights tried as the previous run, the one in the job included."""
 
 PLAIN_TYPES = {
     "a valid tuple": "a list",
@@ -112,9 +112,9 @@ def override(
         elif name in given:
             value = _both(known, value)
         given.add(name)
-        _put(content, name, value, "--set", f"{name!r}", "=value")
+        _put(content, name, value, "--set", "=value")
     for name, value in (values or {}).items():
-        _put(content, name, value, "overrides", f"{name!r}")
+        _put(content, name, value, "overrides")
     return content
 
 
@@ -139,7 +139,7 @@ def parse_job(content: Sections, source: str = "job", run_date: str | None = Non
 
 
 def _renamed(content: Sections, source: str) -> Sections:
-    """Return a copy of sections in which keys with an old name have their present one."""
+    """Return a copy of sections with the present names of keys."""
     found: Sections = {}
     for section, of in content.items():
         found[section] = dict(of) if isinstance(of, dict) else of
@@ -228,10 +228,11 @@ def _both(first: object, second: object) -> object:
     return second
 
 
-def _put(content: Sections, name: str, value: object, by: str, found: str, more: str = "") -> None:
+def _put(content: Sections, name: str, value: object, by: str, more: str = "") -> None:
+    """Set a key; `by`, the way in which it was given, and `more` are for messages."""
     section, dot, key = name.strip().partition(".")
     if not (dot and section and key):
-        raise JobFileError(f"{by} expects section.key{more}, found {found}")
+        raise JobFileError(f"{by} expects section.key{more}, found {name!r}")
     table = content.setdefault(section, {})
     if not isinstance(table, dict):
         raise JobFileError(f"{by} {name}: {section} is not a section of the job file")
@@ -291,7 +292,7 @@ def _dated(name: str, value: object, day: datetime.date) -> object:
 
 
 def _explain(error: ValidationError) -> list[str]:
-    """Return a sentence for each wrong field, which may have several errors if it is a union."""
+    """Return a sentence for each wrong field; one field of several types has several errors."""
     items: dict[tuple[int | str, ...], list[ErrorDetails]] = {}
     for item in error.errors():
         place = item["loc"]
@@ -352,7 +353,7 @@ def _known_keys(place: tuple[int | str, ...]) -> list[str]:
 
 @cache
 def known_keys() -> dict[str, tuple[str, ...]]:
-    """Return every ``section.key`` with the words that it takes, if it takes only words.
+    """Return every ``section.key`` with the words among its values.
 
     Section ``[model]`` has the keys of all algorithms.
     """

@@ -1,8 +1,8 @@
 """The parameters of every algorithm: one table for estimators and job files.
 
-A constraint has the values and the default of one parameter, a rule checks several together.
-Estimators have the same defaults in their signatures; jobs read them here, because importing
-estimators takes a second.
+A constraint has the allowed values and the default of one parameter; a rule checks several
+together. Estimators repeat the defaults in their signatures. Jobs read them here, because importing
+estimators is slow.
 """
 
 from __future__ import annotations
@@ -474,7 +474,7 @@ JOINT_RULES: dict[str, Callable[[Given], None]] = {
 def of_job(algorithm: str, given: Given, settings: str | None = None) -> Parameters:
     """Return the parameters of a job, with the defaults in which jobs differ from estimators.
 
-    With the settings "published", all other parameters have the paper's values.
+    With the settings "published", the other parameters have the paper's values.
     """
     key = CLUSTER_KEYS.get(algorithm)
     if key is not None and "n_clusters" in given:

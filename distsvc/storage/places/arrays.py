@@ -43,7 +43,8 @@ SEAL = "crc32"
 def writing(path: Path | str) -> Iterator[None]:
     """Turn the errors of writing a file or a folder into errors that name it.
 
-    `OutputPermissionError` if it can't be written, `TemporaryError` if the disk is full or silent.
+    `OutputPermissionError` if it can't be written, `TemporaryError` if the disk is full or does not
+    answer.
     """
     try:
         yield
@@ -85,7 +86,7 @@ def write_content(path: Path, content: bytes) -> None:
 
 def write_json(path: Path, content: object) -> None:
     """Write content as JSON, keys in the given order."""
-    write_text(path, json_bytes(content).decode())
+    write_content(path, json_bytes(content))
 
 
 def read_json(path: Path, most_bytes: int = MOST_JSON) -> Any:
@@ -159,7 +160,7 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
 def _write_members(stream: BinaryIO, arrays: dict[str, np.ndarray]) -> None:
     """Write arrays as `np.savez` does, and close the archive if a write fails.
 
-    NumPy before 2.4 leaves it open, and Python prints an error when it is collected.
+    NumPy before 2.4 leaves the archive open, so that Python prints an error when deleting it.
     """
     with zipfile.ZipFile(stream, "w") as archive:
         for name, array in arrays.items():

@@ -29,7 +29,7 @@ SCHEME = "s3"
 """The only supported kind of bucket; Google's has no conditions on ETags for a safe commit."""
 
 REMOVED_RECORD = b"{}\n"
-"""The content of a removed object; no store removes on a condition."""
+"""The content that marks an object as removed, since stores can't remove on a condition."""
 
 
 class Bucket:
@@ -118,7 +118,7 @@ class Bucket:
                 list(pool.map(copy, pairs[first : first + 4 * REQUESTS_AT_ONCE]))
 
     def remove(self, name: str, mark: str | None = None) -> bool:
-        if mark is not None:  # no store removes on a condition
+        if mark is not None:
             with suppress(ChangedError):
                 return bool(self.swap(name, REMOVED_RECORD, mark))
         elif self.has(name):
@@ -207,7 +207,7 @@ def _opened(root: str) -> _Opened:
     store = required("obstore.store", "s3", root)
     try:
         return _Opened(store.from_url(root, **obstore_options(root)))
-    except Exception as error:  # of the settings, such as that there are no credentials
+    except Exception as error:  # about the settings, such as missing credentials
         raise classify_error(error, writing=root) or JobFileError(
             f"can't open {root}: {error}"
         ) from None

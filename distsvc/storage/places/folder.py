@@ -28,7 +28,7 @@ NOWHERE = FileNotFoundError, NotADirectoryError
 """Errors of a path that does not exist."""
 
 SPARE = ".runs"
-"""Folder, in an output, of everything that readers don't need."""
+"""Name of the folder, in an output, for everything that readers don't need."""
 
 
 def _never_taken_over() -> None:
@@ -50,7 +50,7 @@ NO_FENCE = Fence()
 
 
 class ChangedError(TemporaryError):
-    """A file changed after the version that was to be replaced."""
+    """A file has another version than the one to be replaced."""
 
 
 class HeldError(TemporaryError):
@@ -64,7 +64,7 @@ class FencedError(TemporaryError):
 class Folder:
     """A folder of a disk; `Bucket` has the same methods except `settle` and `refuse_links`.
 
-    These two are for links, and for files truncated by a loss of power. If the disk does not
+    Buckets need neither: they lose no bytes with the power, and have no links. If the disk does not
     answer, methods raise `TemporaryError`, and no file counts as missing.
 
     With a fence, each change is one rename out of the holder's own folder or into it. The rename
@@ -167,7 +167,7 @@ class Folder:
             if mark is not None and (self.current(name) or (b"", ""))[1] != mark:
                 return False
             if is_file:
-                with suppress(OSError), self._taken(path) as taken:  # another user's, perhaps
+                with suppress(OSError), self._taken(path) as taken:  # perhaps another user's file
                     taken.unlink()
                 if path.exists():
                     return False
@@ -259,7 +259,7 @@ class Folder:
         try:
             for folder in (self.root, *self.root.glob("*")):  # files of killed processes
                 for unfinished in folder.glob(f".*.{'[0-9a-f]' * 32}"):
-                    with suppress(OSError):  # another user's, perhaps
+                    with suppress(OSError):  # perhaps another user's file
                         if not folder.is_symlink():
                             unfinished.unlink()
             yield True
@@ -328,7 +328,7 @@ class Folder:
             with arrays.writing(path), self._still_held():
                 os.replace(spare, path)
         finally:
-            with suppress(OSError):  # of two links to one file both stay
+            with suppress(OSError):  # `os.replace` leaves both of two links to one file
                 spare.unlink()
 
     @contextmanager

@@ -1,11 +1,11 @@
 """The lease of an output: only one run at a time writes to it.
 
 The holder writes a record of itself to a file, and renews it every few seconds. Another process
-takes the lease over once the holder is gone. On the same machine, processes are visible, and this
-is known at once. The holder may also be on another machine or in another container (PID namespace);
-it is then gone if the file has not changed for a while, so no clocks are compared.
+takes the lease over once the holder is gone. On the same machine, where processes are visible, it
+knows this at once. A holder on another machine or in another container (PID namespace) counts as
+gone if its record has not changed for a while; no clocks are compared.
 
-A holder that sleeps can't know that it was taken for dead. So all stores that it writes to check
+A suspended holder does not notice that it lost the lease. So all stores that it writes to check
 the lease before a change (`distsvc.storage.places.folder.Folder.fenced`).
 """
 
@@ -45,7 +45,7 @@ class LeaseTimes:
     """Seconds without renewal after which a holder on another machine counts as dead."""
 
     look: float = 0.05
-    """Seconds between two attempts to read the name of the holder."""
+    """Seconds between two attempts to read the holder's record."""
 
 
 TIMES = LeaseTimes()
@@ -88,8 +88,8 @@ class Holder(Form):
 class Lease:
     """A lease on an output, whose `record` lies in the folder `runs`.
 
-    `before` is the last record of a holder that died here, and `spare` the holder's own folder on a
-    disk.
+    `before` is the record of the previous holder if it was killed, and `spare` is this holder's own
+    folder on a disk.
     """
 
     runs: Store
@@ -102,9 +102,9 @@ class Lease:
     _beating: threading.RLock = field(default_factory=threading.RLock)
 
     def check(self) -> None:
-        """Compare the record; one that is older than `LeaseTimes.silence` is renewed first.
+        """Raise `TemporaryError` if another process has the lease, or the store does not answer.
 
-        `TemporaryError` if another process took the output over, or the store does not answer.
+        A record older than `LeaseTimes.silence` is renewed first.
         """
         with self._beating:
             if not self._lost and time.monotonic() - self._renewed > TIMES.silence:
@@ -156,7 +156,7 @@ def hold_lease(
             try:
                 _take(lease, alone_here, asking)
                 runs.end_others(token)
-                lease.check()  # of two that take over at once none may be left
+                lease.check()  # two processes that take over at once may end each other
                 with _beating(lease, doing):
                     yield lease
             finally:

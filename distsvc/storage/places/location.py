@@ -98,7 +98,7 @@ class Location:
         try:
             return self.fs.info(self.path)
         except FileNotFoundError as error:
-            # fsspec says so of an HTTP server that is down or refuses, too.
+            # fsspec also raises this error if an HTTP server is down or refuses.
             if error.__cause__ and not isinstance(classify_error(error), InputNotFoundError | None):
                 raise
             return None
@@ -117,7 +117,7 @@ class Location:
 
     def zarr_store(self) -> ZarrStore:
         """Return the location as a store of Zarr."""
-        from zarr import storage  # 0.4 s that other jobs need not spend
+        from zarr import storage  # a slow import
 
         if self.is_local:
             return storage.LocalStore(self.path, read_only=True)

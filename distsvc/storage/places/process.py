@@ -25,7 +25,7 @@ SEEN_BY = "host", "boot", "namespace"
 
 
 def who() -> dict[str, JsonValue]:
-    """Return the part of a record that identifies this process."""
+    """Return the properties that identify this process."""
     process, boot, namespace = os.getpid(), "", ""
     with suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -41,7 +41,7 @@ def started(process: int | None) -> str | None:
         return None
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-        return None if fields[0] in "ZX" else fields[19]  # nobody has asked yet how it ended
+        return None if fields[0] in "ZX" else fields[19]  # a zombie has ended
     except (OSError, IndexError):
         pass
     try:
@@ -75,7 +75,7 @@ def new_scratch(use: str) -> Path:
 
 
 def remove_left() -> None:
-    """Remove the folders of this user's processes that are gone."""
+    """Remove the folders of this user's ended processes."""
     place, folder = _place(), tempfile.gettempdir()
     try:
         names = os.listdir(folder)

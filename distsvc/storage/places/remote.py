@@ -33,7 +33,7 @@ class StoreLimits:
     """Maximum seconds for each part of an answer."""
 
     input_tries: int = 3
-    """Maximum number of requests to S3 for a part of an input; HTTP is asked once."""
+    """Maximum number of requests to S3 for a part of an input; HTTP requests are not repeated."""
 
     output_retries: int = 8
     """Maximum number of retries of a request for an output."""
@@ -61,7 +61,7 @@ def connection(url: str, s3: Mapping[str, object] = MappingProxyType({})) -> Opt
     """Return fsspec's options for a URL by protocol, with `s3` as more options for S3.
 
     Limits in the user's fsspec configuration take precedence. `JobFileError` for a protocol that
-    is not tested.
+    is not supported.
     """
     protocol = url.partition("://")[0]
     if protocol in ("http", "https"):
@@ -86,14 +86,14 @@ def connection(url: str, s3: Mapping[str, object] = MappingProxyType({})) -> Opt
 
 
 def leave_retries_to_botocore(fs: AbstractFileSystem) -> AbstractFileSystem:
-    """Return the file system; for S3, botocore is left to retry requests."""
+    """Return the file system; for S3, only botocore retries requests from now on."""
     if hasattr(fs, "retries"):
         fs.retries = 1
     return fs
 
 
 def _configured(protocols: tuple[str, ...], key: str) -> Options:
-    """Return the user's settings of fsspec."""
+    """Return the settings `key` of protocols in the user's fsspec configuration."""
     found = [fsspec.config.conf.get(protocol, {}).get(key, {}) for protocol in protocols]
     return {name: value for settings in found for name, value in settings.items()}
 
@@ -125,9 +125,10 @@ def iceberg_options(url: str) -> dict[str, str]:
 
 
 def delta_options(url: str) -> dict[str, str]:
-    """Return deltalake's options; for other stores than S3 it uses the environment."""
-    options = {"max_retries": str(STORE.input_tries), "retry_timeout": f"{STORE.silence}s"}
-    options |= {
+    """Return deltalake's options; for stores other than S3, deltalake reads the environment."""
+    options = {
+        "max_retries": str(STORE.input_tries),
+        "retry_timeout": f"{STORE.silence}s",
         "connect_timeout": f"{STORE.connect}s",
         "timeout": f"{STORE.silence}s",
     }

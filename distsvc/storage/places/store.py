@@ -1,7 +1,7 @@
 """Stores of files: a folder of a disk, or a prefix of a bucket.
 
-Names are paths below the store, with ``/``. A file is written whole or not at all, and once; the
-few that change (a manifest, the record of a holder) change by `Folder.swap`, in one step.
+Names are paths below the store, with ``/``. A file is written once, whole or not at all. The few
+files that change (a manifest, the record of a holder) are replaced in one step by `Folder.swap`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Store: TypeAlias = Folder | Bucket
 
 
 def changed_since(place: Store, known: Mapping[str, Mapping[str, int | str]]) -> list[str]:
-    """Return the files that are missing, or not as `arrays.file_facts` recorded them.
+    """Return the files that are missing, or differ from what `arrays.file_facts` returned before.
 
-    After a loss of power a disk may have other bytes. A bucket keeps objects whole, so their sizes
-    suffice there.
+    After a loss of power, a file on a disk may have other bytes. Objects in a bucket are whole, so
+    only their sizes are compared.
     """
     there = place.sizes() if known else {}
     changed = [name for name, file in known.items() if there.get(name) != file["bytes"]]

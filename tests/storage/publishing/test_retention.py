@@ -297,7 +297,7 @@ def test_the_command(tmp_path):
     (tmp_path / "out/2026-11-03/.runs/0123456789ab-01234567/plan.json").write_text("{}")
     shown = runner.invoke(main, ["gc", f"{tmp_path}/out/2026-11-03", "--dry-run"]).output
     assert shown.splitlines() == [
-        "would be removed: .runs/0123456789ab-01234567/plan.json", "1 files would be removed",
+        "would be removed: .runs/0123456789ab-01234567/plan.json", "1 file would be removed",
     ]  # fmt: skip
     runner.invoke(main, ["gc", f"{tmp_path}/out/2026-11-03"])
     again = runner.invoke(main, ["gc", f"{tmp_path}/out", "--keep", "1", "--json"])
