@@ -23,6 +23,7 @@ from distsvc.models.columns.components import components_above_noise
 from distsvc.models.columns.density import Cells, best_density
 from distsvc.models.columns.maps import AS_FOUND, GivenColumn, NumberMap, possible_scales
 from distsvc.models.mixture.density import MixtureRows
+from distsvc.models.rows.sampling import splitmix
 
 LEAST_CHANCE = 1e-6
 """Minimum distance of the probabilities of latent draws from 0 and 1."""
@@ -255,8 +256,8 @@ class PreparedLayout:
     latent : ndarray of shape (r,)
         Continuous variables, which level trees and graphs use.
     numbers, absent : ndarray of shape (p,)
-        Numbers that a mixture uses, and columns that are 0 unless the number is missing. For a
-        zero-inflated column that is its column of `levels`, for components the last column.
+        Numbers that a mixture uses, and columns that are 0 unless the number is missing: for a
+        zero-inflated column, its column in `levels`; for components, the last column.
     levels : ndarray of shape (q,)
         Levels of categories that a mixture uses, -1 where missing.
     n_levels : ndarray of shape (q,)
@@ -287,8 +288,8 @@ class ColumnModel:
     Attributes
     ----------
     columns : list of `NumberColumn`, `CategoryColumn` or None
-        In the order of stored columns; None for a column that is not used: it is constant, or has
-        the rows in the order of an earlier column.
+        In the order of stored columns; None for a column that is not used: it is constant, or
+        orders the rows like an earlier column.
     salts : ndarray of shape (d,), uint64
         Keys of the columns' random numbers. They depend on the ranks of values in a few rows, and
         not on names, order or units of columns, nor on the order of the pilot's rows.
@@ -339,7 +340,7 @@ class ColumnModel:
     def along_components(
         self, pilot: np.ndarray, rows: np.ndarray, before: ColumnModel | None = None
     ) -> ColumnModel:
-        """Return this model with the components of stored pilot rows (m, d), row numbers (m,).
+        """Return this model with the components of stored pilot rows (m, d), numbered `rows` (m,).
 
         The components of the model `before` are kept if it has the same latent variables.
         """
@@ -391,9 +392,9 @@ class ColumnModel:
     def prepared(self, X: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
         """Return prepared rows (n, width) float64 of stored rows X (n, d).
 
-        With the numbers (n,) int64 of the rows in the table, values are draws inside their cells,
-        as learners see them; without, middles of the cells. A missing number is a draw from a
-        standard normal, or 0.
+        With `rows` (n,) int64, the rows' numbers in the table, values are draws from their cells,
+        and missing numbers draws from a standard normal, as learners see them. Without `rows`,
+        values are the middles of cells, and missing numbers are 0.
         """
         out = np.zeros((len(X), self.layout.width))
         for j, (column, first) in enumerate(zip(self.columns, self.layout.firsts, strict=True)):
@@ -485,23 +486,20 @@ class ColumnModel:
         return replace(found, axes=rest.reshape(-1, r))
 
 
-def keyed_uniforms(rows: np.ndarray, salt: Any, more: int = 0) -> np.ndarray:
+def keyed_uniforms(rows: np.ndarray, salt: int | np.uint64, more: int = 0) -> np.ndarray:
     """Return uniform numbers (n,) in (0, 1) for row numbers (n,) and the salt of a column.
 
     Other values of `more` give independent numbers of the same column.
     """
-    z = rows.astype(np.uint64) + np.uint64(salt) + np.uint64((more * 0x9E3779B97F4A7C15) % 2**64)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
-    return ((z >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    bits = splitmix(rows.astype(np.uint64) + np.uint64(salt), more)
+    return ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
 
 
 def _salts_of(stored: np.ndarray, rows: np.ndarray, orders: Sequence[int]) -> np.ndarray:
     """Return the salts (d,) uint64 of stored columns (d, m) in rows (m,).
 
     A salt is the hash of a column's ranks in a few rows, so that another row seldom changes it. If
-    these rows don't tell columns apart, it is the hash of the ranks in all rows, from `orders`.
+    another column differs only in other rows, it is the hash of the ranks in all rows (`orders`).
     """
     few = np.argsort(keyed_uniforms(rows, 1))[:SALT_ROWS]
     hashes = [_hash_of_ranks(x[few], rows[few]) for x in stored]
@@ -523,7 +521,7 @@ def _column_of(
     given: GivenColumn,
     before: NumberColumn | CategoryColumn | None = None,
 ) -> NumberColumn | CategoryColumn | None:
-    """Return the model of values (m,) that are not missing; None if it would be constant.
+    """Return the model of values (m,) that are not missing; None if they are nearly equal.
 
     The model `before`, of other rows, is kept if it describes these, too. A column with a given
     kind keeps it only if `before` has that kind.

@@ -50,7 +50,12 @@ def row_keys(seed: int, rows: np.ndarray) -> np.ndarray:
     The function is SplitMix64 (Steele, Lea and Flood 2014), a bijection: keys never collide.
     """
     start = np.random.SeedSequence(seed).generate_state(1, np.uint64)
-    z = start + rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return splitmix(start, rows)
+
+
+def splitmix(start: np.ndarray, steps: np.ndarray | int) -> np.ndarray:
+    """Return the numbers (n,) uint64 of the generator SplitMix64, `steps` after its `start`."""
+    z = start + np.asarray(steps, np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
@@ -86,7 +91,7 @@ def key_threshold(n_rows: int, n_wanted: int) -> int:
     return 2**64 if n_wanted >= n_rows else 2**64 * n_wanted // n_rows
 
 
-def key_blocks(n_rows: int, n_wanted: int, n_held_out: int = 0) -> list[tuple[int, int]]:
+def key_blocks(n_rows: int, n_wanted: int, n_held_out: int = 0) -> Ranges:
     """Return the key ranges, of about BLOCK_ROWS rows, of a sample of `n_wanted` rows.
 
     The sample starts after about `n_held_out` rows with the lowest keys.
@@ -127,8 +132,9 @@ def memory_blocks(
     """
     for number in range(first, len(ranges)):
         block = X[slice_by_key(keys, *ranges[number])]
-        order = None if epoch == 0 else epoch_order(seed, epoch, number, len(block))
-        yield block if order is None else block.take(order, axis=0)
+        if epoch > 0:
+            block = block.take(epoch_order(seed, epoch, number, len(block)), axis=0)
+        yield block
 
 
 def in_order_of_keys(
