@@ -1,4 +1,4 @@
-"""The fit of a mixture in an estimator or a job, on the rows of the pilot."""
+"""The fit of a mixture to the pilot rows, for estimators and jobs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_SEARCH_ROWS = 4_000
 """Maximum number of rows on which the number of components is chosen; the others refine the fit."""
 
 FINAL_STEPS, FINAL_TOLERANCE = 100, 1e-5
-"""Maximum EM steps on all rows of the pilot, and the gain in nats a row below which they end."""
+"""Maximum EM steps on all rows of the pilot, and the gain in nats per row below which they end."""
 
 
 class MixtureEngine(Engine):
@@ -33,13 +33,13 @@ class MixtureEngine(Engine):
     Attributes
     ----------
     centre : ndarray of shape (r,), float64
-        Zeros: rows keep their origin.
+        Zeros: rows are not centred.
     columns : ColumnModel or None
-        The model of the stored columns; None where prepared rows are scaled columns.
+        The model of the stored columns; None if prepared rows are scaled columns.
     rule : ComponentRule
         Set by `learn`.
     n_rows : int
-        Number of rows so far, with the rows of `add`.
+        Number of rows of the table, and of all calls of `add`.
     bic : float
         Log-likelihood of the pilot's rows, less half the parameters times log n; set by `learn`.
 
@@ -115,12 +115,11 @@ class MixtureEngine(Engine):
         found = self.rule.n_clusters
         if self.n_components is not None and found != self.n_components:
             self.notes.append(
-                f"n_components = {self.n_components}, but the rows that are learned from allow "
-                f"only {found}"
+                f"n_components = {self.n_components}, but the sample has rows for only {found}"
             )
 
     def fit_components(self, n_components: int | None) -> tuple[NormalMixture, ComponentRule]:
-        """Fit a mixture of `n_components`, or of the number chosen by BIC; return its rule."""
+        """Return a mixture of `n_components`, or of the number chosen by BIC, and its rule."""
         m = min(len(self._rows), MAX_SEARCH_ROWS)
         first = self._rows.take(np.arange(m))
         found = search(first, self._latent[:m], n_components, self.n_jobs)
@@ -154,7 +153,6 @@ class MixtureEngine(Engine):
         return Prior.of(self._rows)
 
     def fitted_facts(self) -> Facts:
-        """Return the numeric results of the fit."""
         return self._facts
 
     def solved(self) -> State:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -14,7 +13,7 @@ from distsvc.models.bases.mixed import MixedClusterEstimator
 from distsvc.models.bases.passes import Passes, Values, map_rows
 from distsvc.models.bases.phases import Phases
 from distsvc.models.bases.streams import StreamEstimator
-from distsvc.models.bases.validation import check_rows
+from distsvc.models.bases.validation import LazyValues, TableLike, check_rows
 from distsvc.models.mixture_clustering.engine import MixtureEngine
 from distsvc.models.mixture_clustering.rule import ComponentRule
 from distsvc.models.rows import sampling
@@ -33,7 +32,7 @@ class LogDensities(Values):
 
 @dataclass(eq=False, repr=False)
 class MixtureClustering(StreamEstimator, MixedClusterEstimator):
-    """Clusters by a mixture of normals times independent categories.
+    """Clusters by a mixture of normals and independent categories.
 
     Each column is first mapped to a scale on which it is near normal: rounding, skew, counts and
     many zeros are parts of that model. Flags, and text in a table, are categories. A missing value
@@ -85,7 +84,7 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
 
     Notes
     -----
-    Expectation maximisation over patterns of missing values, with the conjugate prior of Fraley and
+    The mixture is fitted by expectation maximisation, with the conjugate prior of Fraley and
     Raftery (2007). Tied covariances are semi-tied (Gales 1999). Unlike in both, all variances are
     larger by 0.0025 of the variance of all rows, so no component is narrower than a twentieth of a
     column's standard deviation.
@@ -126,13 +125,13 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
     verbose: int = 0
     random_state: RandomState = None
 
-    def _scores(self, X: Any) -> Any:
+    def _scores(self, X: TableLike) -> LazyValues:
         self._settle()
         engine = self._engine
         densities = LogDensities(engine.rule, engine.origin, "score", columns=engine.columns)
         return map_rows(self, X, densities, self.n_jobs)
 
-    def bic(self, X: Any) -> float:
+    def bic(self, X: TableLike) -> float:
         """Return the Bayesian information criterion of the mixture on rows: lower is better.
 
         Compare only fits of the same rows, because each fit has its own maps of columns.
@@ -166,7 +165,7 @@ class MixtureClustering(StreamEstimator, MixedClusterEstimator):
         _, rule = engine.fit_components(n_clusters)
         return Values(rule, engine.origin, "label", columns=engine.columns)
 
-    def _add_block(self, X: Any) -> None:
+    def _add_block(self, X: TableLike) -> None:
         if not hasattr(self, "_engine"):
             self.fit(X)
         else:

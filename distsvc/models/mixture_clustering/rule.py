@@ -18,34 +18,21 @@ from distsvc.models.rules.fields import ArrayField
 from distsvc.models.rules.rule import Rule, ScoreWords
 
 
-@dataclass(frozen=True)
-class MixtureTails:
-    """Medians and lower tails of the log densities in each cluster.
+def _tails(densities: np.ndarray, labels: np.ndarray, k: int, p: int) -> np.ndarray:
+    """Return middles, tails and limits (3, k) from the log densities (m,) of rows of p numbers.
 
-    `middles` (K,) are the medians, and `tails` (K,) the lengths of the tails in nats. A row is an
-    outlier if it lies more than `limits` (K,) tails below its cluster's median. All are float64.
+    `labels` (m,) are the rows' clusters. Small clusters get the medians of the other clusters'
+    values.
     """
-
-    middles: np.ndarray
-    tails: np.ndarray
-    limits: np.ndarray
-
-    @classmethod
-    def of(cls, densities: np.ndarray, labels: np.ndarray, k: int, p: int) -> MixtureTails:
-        """Return the tails of k clusters from the log densities (m,) of rows of p numbers.
-
-        `labels` (m,) are the rows' clusters. Small clusters get the medians of the other clusters'
-        values.
-        """
-        sizes = np.bincount(labels, minlength=k)
-        least = SHARES_OUTSIDE.min_size * len(labels) / max((sizes > 0).sum(), 1)
-        large = np.flatnonzero(sizes >= least)
-        found = np.zeros((3, k))
-        for c in large:
-            found[:, c] = _tail(np.sort(densities[labels == c]), max(p, 1))
-        few = np.setdiff1d(np.arange(k), large)
-        found[:, few] = np.median(found[:, large], axis=1)[:, None]
-        return cls(*found)
+    sizes = np.bincount(labels, minlength=k)
+    least = SHARES_OUTSIDE.min_size * len(labels) / max((sizes > 0).sum(), 1)
+    large = np.flatnonzero(sizes >= least)
+    found = np.zeros((3, k))
+    for c in large:
+        found[:, c] = _tail(np.sort(densities[labels == c]), max(p, 1))
+    few = np.setdiff1d(np.arange(k), large)
+    found[:, few] = np.median(found[:, large], axis=1)[:, None]
+    return found
 
 
 def _tail(densities: np.ndarray, p: int) -> tuple[float, float, float]:
@@ -78,7 +65,9 @@ class ComponentRule(Rule):
     `numbers` (p,) are the prepared columns of numbers. A number is missing if it is NaN, or if its
     column in `absent` is not 0. `levels` (q,) are the columns of categories with `n_levels` (q,)
     levels, -1 where missing. `weights`, `means`, `covariances` and `chances` are as in
-    `NormalMixture`; `middles`, `tails` and `limits` as in `MixtureTails`.
+    `NormalMixture`. `middles` (K,) are the medians of the log density in each cluster, and `tails`
+    (K,) the lengths of its lower tails in nats. A row is an outlier if its log density is more than
+    `limits` (K,) tails below the median.
     """
 
     form: ClassVar[str] = "components"
@@ -123,10 +112,10 @@ class ComponentRule(Rule):
         """
         posterior, densities = MixtureLabeller.of(mixture, *places)(Z)
         labels = posterior.argmax(axis=1)
-        tails = MixtureTails.of(densities[:, 1], labels, mixture.n_components, len(places[0]))
+        tails = _tails(densities[:, 1], labels, mixture.n_components, len(places[0]))
         return cls(
             mixture.weights, mixture.means, mixture.covariances, mixture.chances,
-            mixture.n_levels, *places, tails.middles, tails.tails, tails.limits,
+            mixture.n_levels, *places, *tails,
         )  # fmt: skip
 
     @property
@@ -135,7 +124,6 @@ class ComponentRule(Rule):
         return len(self.weights)
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the published columns of prepared rows Z (n, d) float32 by name."""
         posterior, densities = self._labeller(Z)
         labels = posterior.argmax(axis=1).astype(np.int32)
         score = self._scores(labels, densities[:, 1]).astype(np.float32)
@@ -146,7 +134,6 @@ class ComponentRule(Rule):
         return self._labeller(Z)[0].astype(np.float32)
 
     def unrounded_scores(self, Z: np.ndarray) -> np.ndarray:
-        """Return the scores (n,) float64 of prepared rows Z (n, d) float32."""
         posterior, densities = self._labeller(Z)
         return self._scores(posterior.argmax(axis=1), densities[:, 1])
 
@@ -155,7 +142,6 @@ class ComponentRule(Rule):
         return self._labeller(Z)[1][:, 0]
 
     def check(self) -> None:
-        """Raise DataError if the arrays are inconsistent."""
         p = self.means.shape[1]
         if self.covariances.shape[1] not in (1, p):
             found = self.covariances.shape[1]

@@ -35,15 +35,11 @@ def joined_form(base: type[Rule]) -> type[Rule]:
 
 def joined(rule: Rule, into: np.ndarray) -> Rule:
     """Return a rule in which cluster c is a part of ``into[c]``, (k,) int32 without gaps."""
-    return _made(type(rule), _fields(rule) | {INTO: into.astype(np.int32)})
+    return _made(type(rule), rule.field_values() | {INTO: into.astype(np.int32)})
 
 
 def _made(base: type[Rule], values: dict[str, Any]) -> Rule:
     return joined_form(base)(**values)
-
-
-def _fields(rule: Rule) -> dict[str, Any]:
-    return {one.name: getattr(rule, one.name) for one in fields(rule)}  # type: ignore[arg-type]
 
 
 class _Joined:
@@ -102,13 +98,12 @@ class _Joined:
             )
 
     def __reduce__(self) -> Any:
-        known = _fields(self.parts) | {INTO: self.joined_into}
+        known = self.parts.field_values() | {INTO: self.joined_into}
         return _made, (self.made_of, known)
 
 
 MIN_MEAN_SHARE = 0.01
-"""Minimum mean share of another cluster in a cluster's rows, for shares to decide which is nearest.
-"""
+"""Minimum mean share of the nearest cluster in a cluster's rows; below it, medians decide."""
 
 
 def clusters_to_join(

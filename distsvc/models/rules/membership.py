@@ -16,10 +16,10 @@ SPLIT_SOFTNESS = 0.15
 """Width of the soft hyperplanes for shares, in standard deviations of the node's rows."""
 
 BY_HYPERPLANES = (
-    "each hyperplane of the tree gives 1 / (1 + exp(-t / 0.15)) to the row's side, the rest to the "
-    "other; t is the row's distance in standard deviations of the node's rows"
+    f"each hyperplane of the tree gives 1 / (1 + exp(-t / {SPLIT_SOFTNESS})) to the row's side, "
+    "the rest to the other; t is the row's distance in standard deviations of the node's rows"
 )
-"""Shares by trees of hyperplanes in words."""
+"""Definition of the shares by a tree of hyperplanes, in words."""
 
 
 @dataclass(frozen=True)

@@ -149,8 +149,8 @@ def leanings(X: np.ndarray, labels: np.ndarray, chosen: Sequence[int]) -> np.nda
     """Return Cliff's delta (1993) of the rows of clusters against all others, by column, (c, d).
 
     Delta is the probability that a row of the cluster lies above another row, minus the probability
-    that it lies below. Each cluster in `chosen` must leave out at least one row of X
-    (m, d), with labels (m,).
+    that it lies below. Each cluster in `chosen` must leave out at least one row of X (m, d), with
+    labels (m,).
     """
     m, found = len(X), np.zeros((len(chosen), X.shape[1]))
     members = [labels == c for c in chosen]
@@ -174,7 +174,7 @@ def _columns(
 ) -> list[ColumnRange]:
     """Return the columns that separate rows by more than chance, the best first.
 
-    Ties are in the order of the distance of medians, in quartile ranges.
+    Ties are ordered by the distance of medians, in quartile ranges.
     """
     n, m = np.count_nonzero(inside), np.count_nonzero(~inside)
     # Unrelated columns of n and m rows exceed 2.5 units in fewer than one of a thousand cases.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 REASON_BYTES = 2**20
-"""Size in bytes of the rows that are scored at a time."""
+"""Maximum size in bytes of the rows that are scored at a time."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Typical:
     ) -> Typical:
         """Return the typical values of prepared rows Z (m, d) with their labels and scores.
 
-        Rows of low scores are excluded. A cluster without other rows gets the medians of all rows.
+        Rows of low scores are excluded. A cluster of only such rows gets the medians of all others.
         """
         labels, scores = labelled["label"], labelled["score"]
         if not np.isfinite(scores).all():

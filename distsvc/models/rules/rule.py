@@ -22,7 +22,7 @@ class ScoreWords:
     """Words of the page for a rule's score and outliers.
 
     `meaning` is a paragraph on the score, printed after the number of rows outside; `axis` is the
-    title of the score's axis. If both are empty, the page uses its words for f(x).
+    title of the score's axis. If both are empty, the page describes a decision function f(x).
     """
 
     has_outliers: bool = True
@@ -106,11 +106,11 @@ class Rule(ABC):
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the fields that are arrays, by name."""
-        return {n: v for n, v in self._values().items() if isinstance(v, np.ndarray)}
+        return {n: v for n, v in self.field_values().items() if isinstance(v, np.ndarray)}
 
     def facts(self) -> Facts:
         """Return the fields that are not arrays, by name."""
-        return {n: v for n, v in self._values().items() if not isinstance(v, np.ndarray)}
+        return {n: v for n, v in self.field_values().items() if not isinstance(v, np.ndarray)}
 
     @classmethod
     def restored(
@@ -135,5 +135,6 @@ class Rule(ABC):
     def check(self) -> None:  # noqa: B027 - most rules have nothing more to check
         """Raise DataError if fields that are valid alone are inconsistent."""
 
-    def _values(self) -> dict[str, object]:
+    def field_values(self) -> dict[str, Any]:
+        """Return all fields by name."""
         return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
