@@ -13,12 +13,12 @@ from distsvc.models.rows.threads import one_thread
 
 
 def components_above_noise(rows: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return the components of rows (m, d) above noise, and their share of the variance.
+    """Return axes (q, d) of the components of rows (m, d) above noise, and their share of variance.
 
     Columns are standardised. Components above noise have a larger variance than any component of
-    independent columns, (1 + sqrt(d / m))^2 (Marchenko and Pastur 1967). The axes (q, d) are those
-    of the first 20 at most, and of at least one. A component of the rows has variance 1 along its
-    axis. The entry of largest magnitude is positive.
+    independent columns, (1 + sqrt(d / m))^2 (Marchenko and Pastur 1967). There is at least one
+    axis, and at most `MOST_COMPONENTS`; the share is of all components above noise. Rows have
+    variance 1 along an axis. Its entry of largest magnitude is positive.
     """
     m, d = rows.shape
     scale = rows.std(axis=0)

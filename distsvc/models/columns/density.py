@@ -1,7 +1,7 @@
 """The density of one column on the scale with the highest BIC.
 
 A stored value stands for a cell: the interval that rounds to it. Cells have probabilities on every
-scale, so the likelihoods of scales compare without a Jacobian.
+scale, so the likelihoods of scales are comparable without a Jacobian.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class ColumnDensity:
     scale : str
         Key of `SCALES`.
     weights, means, sds : ndarray of shape (k,), float64
-        The normals; of a uniform density, `means` and `sds` hold its two ends.
+        The normals; for a uniform density, `means` and `sds` are its lower and its upper end.
     bic : float
         Log-likelihood of the cells, less half the parameters times the logarithm of the rows.
     uniform : bool
@@ -200,8 +200,8 @@ class ColumnDensity:
 def best_density(cells: Cells, scales: list[str]) -> ColumnDensity | None:
     """Return the density with the highest BIC over scales and numbers of normals.
 
-    Any scale but "identity" must also have a higher BIC with one normal than that has. Return None
-    if no scale is defined for all edges of cells.
+    With one normal, any other scale must also have a higher BIC than "identity". Return None if no
+    scale is defined for all edges of cells.
     """
     best: ColumnDensity | None = None
     alone: dict[str, float] = {}

@@ -38,11 +38,6 @@ class ColumnDescription:
     scale: str
     reason: str
 
-    @property
-    def is_used(self) -> bool:
-        """Whether the column is used for clustering."""
-        return self.kind not in ("constant", "copy")
-
 
 def described(
     model: ColumnModel, names: Sequence[str], given: Sequence[GivenColumn] | None = None

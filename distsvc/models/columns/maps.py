@@ -192,14 +192,6 @@ class NumberMap:
         chances = np.maximum(ndtr(b) - ndtr(a), np.finfo(float).tiny)
         return float(cells.counts @ np.log(chances))
 
-    def medians(self, x: np.ndarray) -> np.ndarray:
-        """Return the mapped middles (n,) of the cells of stored values x (n,)."""
-        out = interpolated(x, self.values, self.mapped)
-        beyond = (x < self.low) | (x > self.high)
-        if beyond.any():
-            out[beyond] = self._beyond(x[beyond])
-        return bent(out)
-
     def _beyond(self, x: np.ndarray) -> np.ndarray:
         """Return the mapped values of stored values outside the learned range."""
         place = SCALES[self.scale](x)
@@ -210,10 +202,14 @@ class NumberMap:
 
     def mapped_to(self, x: np.ndarray, uniforms: np.ndarray | None) -> np.ndarray:
         """Return the mapped values (n,) of x (n,): middles of cells, or draws by uniforms (n,)."""
-        if uniforms is None:
-            return self.medians(x)
-        scores = self._scores_in_cells(x, uniforms)
-        return bent(interpolated(scores, self.scores, self.targets))
+        if uniforms is not None:
+            scores = self._scores_in_cells(x, uniforms)
+            return bent(interpolated(scores, self.scores, self.targets))
+        out = interpolated(x, self.values, self.mapped)
+        beyond = (x < self.low) | (x > self.high)
+        if beyond.any():
+            out[beyond] = self._beyond(x[beyond])
+        return bent(out)
 
     def stored(self, x: np.ndarray, uniforms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return draws (n,) of stored values from the cells of x (n,), and their log slopes (n,).
