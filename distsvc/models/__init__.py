@@ -1,1 +1,1 @@
-"""Estimators and the phase functions that `fit` and the distributed job share."""
+"""Estimators, and the functions on arrays that their `fit` and jobs share."""

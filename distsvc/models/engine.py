@@ -11,7 +11,7 @@ from distsvc.models.rules.fields import Facts
 
 
 class Engine(Protocol):
-    """Learns from rows that others read, scale and put in random order.
+    """Learns from rows that its caller reads, scales and puts in random order.
 
     After `set_pilot`, each algorithm has its own steps, which end in a rule. An estimator runs the
     steps on arrays, a job runs them as phases.

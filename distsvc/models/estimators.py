@@ -1,6 +1,6 @@
-"""The estimators by their algorithms.
+"""The estimators by the names of their algorithms.
 
-They import scikit-learn, which takes a second. Jobs work with engines, which do without.
+They import scikit-learn, which takes a second. Jobs use engines, which do not import it.
 """
 
 from __future__ import annotations

@@ -296,7 +296,7 @@ def test_rows_that_change_between_two_readings_are_noticed(name):
         def __arrow_c_stream__(self, requested_schema=None):
             return table(next(self.readings)).__arrow_c_stream__(requested_schema)
 
-    with pytest.raises(UnusableRowsError, match=r"another row 1 at a second reading .* ORDER BY"):
+    with pytest.raises(UnusableRowsError, match=r"row 1 that differs .* ORDER BY"):
         fresh(name).fit(Query(swapped(X)))
     with pytest.raises(UnusableRowsError, match="had 10500 rows at the first reading and 10499"):
         fresh(name).fit(Query(X[:-1]))

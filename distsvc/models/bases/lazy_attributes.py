@@ -24,14 +24,14 @@ OfRows = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class FitRows:
-    """Rows of a fit and functions of them.
+    """Rows of a fit, and functions of rows.
 
     Attributes
     ----------
     rows : ndarray of shape (n, d)
         Rows, which are never changed.
     sure : callable
-        Function from rows (m, d) to their shares (m,) in their own clusters.
+        Function from rows (m, d) to their memberships (m,) in their own clusters.
     far : callable
         Function from rows (m, d) to their outlier scores (m,).
 
@@ -84,7 +84,7 @@ class DescribesRows(BaseEstimator):
     def _of_held(self, name: str) -> np.ndarray:
         held = self._held
         if held is None:
-            raise AttributeError(f"{type(self).__name__} has {name} after fit")
+            raise AttributeError(f"{type(self).__name__} has {name} only after fit")
         of_rows = held.sure if name == "probabilities_" else held.far
         found = map_blocks(of_rows, held.rows, self.n_jobs)
         if all(other in self.__dict__ for other in LAZY_ATTRIBUTES if other != name):

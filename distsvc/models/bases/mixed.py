@@ -33,8 +33,8 @@ class MixedClusterEstimator(OutlierEstimator):
     def _as_numbers(self, X: TableLike, reset: bool) -> TableLike:
         """Return a table in memory with text or missing values as numbers and codes (n, d).
 
-        With `reset`, in `fit`, the columns and the levels of categories are stored. Later tables
-        need the same columns, and get the same codes.
+        Other rows are returned unchanged. With `reset`, in `fit`, the columns and the levels of
+        categories are stored. Later tables need the same columns, and get the same codes.
         """
         if reset:
             self._levels: tuple[Levels | None, ...] | None = None

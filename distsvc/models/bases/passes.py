@@ -1,8 +1,8 @@
-"""Estimators on rows that are read block by block, in the passes of a job.
+"""Base classes of estimators, and the passes in which they read rows block by block.
 
-The first pass draws the pilot and the sample by the rows' keys (`distsvc.models.rows.sampling`).
-Some algorithms read all rows again. The last pass labels. Results are bit by bit equal to a fit on
-a NumPy array with the same rows.
+The passes are those of a job. The first draws the pilot and the sample by the rows' keys
+(`distsvc.models.rows.sampling`). Some algorithms read all rows again. The last pass labels. Results
+are bit by bit equal to a fit on a NumPy array with the same rows.
 """
 
 from __future__ import annotations
@@ -44,9 +44,6 @@ DTYPES = {
     "probability": np.float32,
     "outlier_score": np.float64,
 }
-
-ROW_ATTRIBUTES = ("label", "probability", "outlier_score")
-"""Attributes of a fit with one value per row."""
 
 
 def open_rows(
@@ -364,7 +361,7 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
         return Values(self._engine.rule, self._engine.centre, column)
 
     def _hold_rows(self, Z: np.ndarray) -> None:
-        """Store the centred rows Z (n, d) float32 of `fit`, for attributes computed by its rule."""
+        """Store the centred rows Z (n, d) float32 of `fit`, for its lazy attributes."""
         sure, far = self._values("probability"), self._values("outlier_score")
         self._hold(Z, sure.of_centred, far.of_centred)
 
@@ -377,7 +374,8 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
             self._hold_rows(Z)
             phases.ended("labels")
         else:
-            found = passes.values(*map(self._values, ROW_ATTRIBUTES))
+            columns = "label", "probability", "outlier_score"
+            found = passes.values(*map(self._values, columns))
             self.labels_, self.probabilities_, self.outlier_scores_ = found
             phases.ended("labels, shares and scores of the rows")
 
@@ -516,7 +514,7 @@ class Passes:
         other = ((now != then) & ~(np.isnan(now) & np.isnan(then))).any(axis=1)
         if other.any():
             row = first + int(known[other.argmax()])
-            raise _changed(f"has another row {row} at a second reading than at the first")
+            raise _changed(f"has a row {row} that differs between two readings")
 
 
 class _Held:
@@ -564,5 +562,5 @@ class _Held:
 def _changed(what: str) -> UnusableRowsError:
     return UnusableRowsError(
         f"X {what}: it is read several times, and has to have the same rows in the same order "
-        "each time (a query: ORDER BY, or write its result to a file first)"
+        "each time (for a query: add ORDER BY, or write its result to a file first)"
     )

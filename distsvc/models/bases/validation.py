@@ -65,7 +65,7 @@ def reject_weights(fit: Fit) -> Fit:
     def fitted(self: Any, *rows: Any, **options: Any) -> Any:
         if "sample_weight" in options:
             raise TypeError(
-                f"{type(self).__name__} takes no sample_weight: rows are counted, not weighed. "
+                f"{type(self).__name__} takes no sample_weight: rows are counted, not weighted. "
                 "Where weights are counts, repeat the rows: np.repeat(X, counts, axis=0)"
             )
         return fit(self, *rows, **options)

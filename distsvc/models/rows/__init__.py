@@ -1,1 +1,1 @@
-"""Rows as learners see them: samples, scales, checks, checkpoints."""
+"""Rows for learners: samples, scales, neighbours, outlier rows, checkpoints."""

@@ -28,7 +28,7 @@ def rand_indices(labels: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def expected_rand_index(labels: np.ndarray, chances: np.ndarray) -> float:
-    """Return the adjusted Rand index expected of labels (n,) and labels drawn anew for each row.
+    """Return the expected adjusted Rand index of labels (n,) and randomly drawn labels.
 
     `chances` (n, k) float64 are the probabilities of the drawn labels. The counts of pairs of rows
     are replaced by their expectations.

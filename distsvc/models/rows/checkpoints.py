@@ -15,7 +15,7 @@ import numpy as np
 from distsvc.models.rules.fields import Facts, check_fields, forms_of, whole
 
 State = tuple[Facts, dict[str, np.ndarray]]
-"""Facts and arrays; the arrays are used before the learner continues."""
+"""Facts and arrays; the arrays are valid until the learner continues."""
 
 Restored = TypeVar("Restored")
 Restore = Callable[[Facts, dict[str, np.ndarray]], Restored]
@@ -52,7 +52,7 @@ NO_CHECKPOINT = NoCheckpoint()
 
 @dataclass
 class Position:
-    """Position in a stream: epoch, block in it, and rows fed of the block, from 0."""
+    """Position in a stream: epoch, its block, and the next row of the block, from 0."""
 
     epoch: Annotated[int, whole(0, MAX_STATE_COUNT)] = 0
     block: Annotated[int, whole(0, MAX_STATE_COUNT)] = 0

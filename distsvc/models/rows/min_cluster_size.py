@@ -9,7 +9,7 @@ FLAT = 3
 
 
 def least_mass(n_rows: int, n_components: int) -> float:
-    """Return the minimum number of rows of a component, of `n_rows`, to count as born.
+    """Return the minimum number of rows, of `n_rows`, in a component that counts as a cluster.
 
     max(5, 0.3 sqrt(n)) separates clusters from chance in the plane. In many dimensions every
     support vector is a mode of its own kernel. The minimum is therefore also 0.2 % of the rows in 4
@@ -29,9 +29,9 @@ MIN_REPEATED_SHARE = 0.8
 def few_points(rows: np.ndarray) -> np.ndarray | None:
     """Return the points (k, d) that rows (n, d), in random order, repeat; None if there are many.
 
-    There are 2 to `MAX_FEW_POINTS` points, each with the minimum number of rows of a component in
-    the plane, and with `MIN_REPEATED_SHARE` of all rows in total. More than 5 points are rejected
-    if a column has evenly spaced values: counts, ratings and rounded values are no categories.
+    There are 2 to `MAX_FEW_POINTS` points. Each has `least_mass` rows in the plane or more, and all
+    together have `MIN_REPEATED_SHARE` of the rows. More than 5 points are rejected if a column has
+    evenly spaced values: counts, ratings and rounded values are no categories.
     """
     # Most tables are rejected by their first rows, which is fast.
     look = rows[:500]

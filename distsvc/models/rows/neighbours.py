@@ -1,7 +1,7 @@
 """Exact nearest other rows of every row.
 
 The search uses a tree of boxes for few columns, and inner products with all rows for many, where a
-tree saves nothing. Importing scikit-learn would take longer than a small job.
+tree saves nothing. scikit-learn is not used, since its import takes longer than a small job.
 """
 
 from __future__ import annotations

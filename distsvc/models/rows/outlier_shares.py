@@ -15,8 +15,8 @@ class OutlierShares:
         Share of the rows of a normal cluster outside the limit.
     tail, first_tail
         Share of a cluster's rows in its tail, from which its spread is estimated. The first
-        estimate uses a larger share, because its rows include outliers. The same share of the
-        nearest rows counts as equally near.
+        estimate uses a larger share, because its rows include outliers. The `tail` of rows with
+        the nearest neighbours counts as equally near.
     min_size
         Minimum size of a cluster with its own tail, relative to the mean size.
     min_unit

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 WIDTHS = {0.25: 1.34898, 0.1: 2.56310, 0.05: 3.28971, 0.025: 3.91993, 0.01: 4.65270}
-"""Width between two symmetric quantiles of a normal column, in standard deviations, by tail share.
-"""
+"""Standard deviations between two symmetric quantiles of a normal column, by tail share."""
 
 BULK_TAIL = 0.025
 """Share of the rows on either side of the bulk; they can include extreme rows."""
@@ -30,7 +29,7 @@ class ColumnSpread:
     middle : float
         Median.
     spread : float
-        Spread of the bulk: the standard deviation of a normal column.
+        Standard deviation of a normal column with the same bulk.
     farthest : float
         Value farthest from the median, among all rows.
     deviation : float
@@ -86,7 +85,6 @@ def middle_and_spread(values: np.ndarray) -> tuple[float, float]:
     distance of the other values from the median.
     """
     middle = float(np.median(values))
-    # The first pair of quantiles that differs gives the spread.
     for share in (0.25, 0.1, 0.05, 0.01):
         low, high = np.quantile(values, [share, 1.0 - share])
         if high > low:

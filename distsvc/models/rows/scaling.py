@@ -139,7 +139,7 @@ class ColumnSums:
     def constant(self) -> np.ndarray:
         """Columns (d,) bool whose values are equal up to rounding."""
         size = np.maximum(np.abs(self.least), np.abs(self.most))
-        with np.errstate(invalid="ignore"):  # of columns without values
+        with np.errstate(invalid="ignore"):  # columns without values
             # 16 roundings of the values
             return ~(self.most - self.least > 2.0**-48 * size)
 

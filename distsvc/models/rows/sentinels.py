@@ -4,9 +4,9 @@ They are found in the pilot, so that they are the same for any partition of a ta
 reported if at least 1 % of the rows have it and it meets one of these conditions:
 
 * It lies outside the range of the other values by more than that range, or by three times that
-range if it is not a usual sentinel.
+  range if it is not a usual sentinel.
 * It is a usual sentinel and ten times as frequent as any other value. For -1 this needs lower
-values, because columns are also scaled to [-1, 1].
+  values, because columns are also scaled to [-1, 1].
 * It is -1, and there are many other values, none of them negative.
 
 The thresholds were set on tables of measurements, counts and codes, most of which have no
@@ -43,7 +43,7 @@ class Sentinel:
 
 
 def repeated_columns(pilot: np.ndarray) -> np.ndarray:
-    """Return the columns (k,) int64 of pilot rows (m, d) in which `find_sentinels` are possible.
+    """Return the columns (k,) int64 of pilot rows (m, d) that `find_sentinels` has to search.
 
     In such a column a usual sentinel is frequent, or the minimum or maximum is frequent and far
     from the other values. The check is fast for wide tables.
@@ -87,7 +87,7 @@ def _candidates(least: float, most: float) -> list[float]:
 
 
 def undone_log(values: np.ndarray) -> np.ndarray:
-    """Return the inverse of sign(x) log(1 + |x|); usual sentinels exactly."""
+    """Return the inverse of sign(x) log(1 + |x|), exact for usual sentinels."""
     x = np.copysign(np.expm1(np.abs(values)), values)
     for usual in USUAL:
         x[np.isclose(x, usual, rtol=1e-9, atol=0.0)] = usual
