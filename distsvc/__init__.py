@@ -1,4 +1,4 @@
-"""Density clustering and outlier detection of tables too big for a notebook.
+"""Density clustering and outlier detection for tables too big for a notebook.
 
 The public names are listed here. Estimators and runs are imported when first used.
 """
@@ -6,7 +6,7 @@ The public names are listed here. Estimators and runs are imported when first us
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# Import the package before the function of the same name, since the import binds the name.
+# Importing the package binds the name `run`, so the function of that name is imported after it.
 import distsvc.run  # noqa: F401
 from distsvc.published.calling import run
 

@@ -5,21 +5,22 @@ import signal
 import sys
 
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback before `stoppable` listens
+    # Until `stoppable` handles the signal, the process ends without a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from distsvc.cli.ending import stoppable
 from distsvc.run.work.workers.lean import lean
 
 
 def main() -> None:
-    """Run the command line, with imports inside `stoppable`, so that signals end them, too."""
+    """Run the command line; its imports are inside `stoppable`, so that signals end them, too."""
     _open_streams()
     lean()
     stoppable(_command)
 
 
 def _open_streams() -> None:
-    """Open closed standard streams, so that no other file gets their numbers."""
+    """Reopen standard streams that are closed, so that no other file gets their numbers."""
     for number in 0, 1, 2:
         try:
             os.fstat(number)

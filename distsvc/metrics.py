@@ -296,12 +296,12 @@ def compactness(
     labels : array of shape (n_rows,)
         The cluster of each row; rows with a negative label are dropped.
     max_rows : int, default=10000
-        Maximum number of rows of a cluster that is summed exactly. Larger clusters are estimated
-        from pairs drawn uniformly with replacement.
+        Maximum number of rows of a cluster whose pairs are all summed. The mean of a larger cluster
+        is estimated from pairs drawn uniformly with replacement.
     random_state : int, default=0
         Seed of the pairs.
     return_error : bool, default=False
-        Return ``(value, standard_error)``; the error is 0 if all clusters are summed exactly.
+        Return ``(value, standard_error)``; the error is 0 if no cluster is sampled.
 
     Returns
     -------
@@ -370,7 +370,7 @@ def davies_bouldin(X: ArrayLike, labels: ArrayLike) -> float:
 
     See Also
     --------
-    sklearn.metrics.davies_bouldin_score : Differs in the last bits only, if all are labelled.
+    sklearn.metrics.davies_bouldin_score : Equal up to rounding if all rows are labelled.
 
     Examples
     --------
@@ -380,11 +380,11 @@ def davies_bouldin(X: ArrayLike, labels: ArrayLike) -> float:
 
     """
     rows, kept = _labelled_rows(X, labels)
-    clusters, of = np.unique(kept, return_inverse=True)
+    clusters, index = np.unique(kept, return_inverse=True)
     if not 2 <= len(clusters) <= len(rows) - 1:
         return math.nan
     # Importing scikit-learn would take longer than a small job.
-    groups = [rows[of == k] for k in range(len(clusters))]
+    groups = [rows[index == k] for k in range(len(clusters))]
     centres = np.array([group.mean(axis=0) for group in groups])
     pairs = zip(groups, centres, strict=True)
     spread = np.array([cdist(group, centre[None]).mean() for group, centre in pairs])

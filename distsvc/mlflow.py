@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FLAVOR_NAME = "distsvc"
 
 _MLFLOW_TYPES = {"int32": "integer", "int64": "long", "float": "float", "bool": "boolean"}
-"""MLflow's type of a published column, by Arrow type; all other types are text."""
+"""MLflow's type of a published column, by Arrow type; other types are text."""
 
 
 def log_model(run: Run | str | os.PathLike[str], name: str = "model", **options: Any) -> Any:
@@ -87,10 +87,10 @@ def save_model(
     mlflow_model : mlflow.models.Model or None, default=None
         MLflow's description of the model, which is extended.
     signature : mlflow.models.ModelSignature or None, default=None
-        Columns of input and output. None: the model's columns and its id, of any type; the model
-        checks their values.
+        Columns of input and output. None: the model's columns and its id, of any type, and the
+        published columns. The model checks the input's values itself.
     pip_requirements : list of str or None, default=None
-        Requirements of the saved model. None: this version of distsvc.
+        Requirements of the saved model. None: this version of distsvc, or those of ``conda_env``.
     **options
         Options of ``mlflow.pyfunc.save_model``, such as ``metadata`` and ``input_example``.
 
@@ -189,7 +189,7 @@ class _Labels:
 
 
 def _signature(model: Model) -> Any:
-    """Return the signature of a model; its input columns have any type, which the model checks."""
+    """Return the signature of a model; input columns have any type, since the model checks them."""
     from mlflow.models import ModelSignature
     from mlflow.types.schema import AnyType, ColSpec, Schema
 

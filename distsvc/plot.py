@@ -1,4 +1,4 @@
-"""The page's figures for fitted estimators and published runs, as figures of matplotlib.
+"""The page's figures for fitted estimators and published runs, as matplotlib figures.
 
 They need the extra ``report``: ``pip install 'distsvc[report]'``.
 """
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from distsvc.published.run import Run
     from distsvc.report.content.model_parts import LevelTreePart, TreePart
-    from distsvc.report.content.parts import ProfilesPart
 
 __all__ = ["clusters", "profiles", "tree"]
 
@@ -33,7 +32,7 @@ def tree(model: Any) -> Figure:
     Parameters
     ----------
     model : SupportVectorClustering, AutoClustering, IncrementalMDH or Run
-        Fitted, or published.
+        The fitted estimator, or the published run.
 
     Returns
     -------
@@ -84,7 +83,7 @@ def clusters(model: Any, X: Any) -> Figure:
     Parameters
     ----------
     model : estimator that clusters, Run, or the model of a run
-        Fitted, or published.
+        The estimator must be fitted.
     X : array-like or table of shape (n, d)
         Rows in memory, as for `predict`; raw ones for a run. At most 3000 random rows are drawn.
 
@@ -127,8 +126,8 @@ def clusters(model: Any, X: Any) -> Figure:
 def profiles(run: Run) -> Figure:
     """Draw the columns that distinguish each cluster of a published run best.
 
-    Each column has two bars between the quartiles, with marks at the medians: the cluster's rows
-    above, all other rows below.
+    Each column has a bar for the cluster's rows above a bar for all other rows. It reaches from
+    quartile to quartile with a mark at the median, or is the share of rows with a category.
 
     Parameters
     ----------
@@ -160,10 +159,9 @@ def profiles(run: Run) -> Figure:
     from distsvc.report.figures import profiles as figures
 
     report = run.report
-    found: ProfilesPart | None = report.profiles
-    if found is None:
+    if report.profiles is None:
         raise ValueError(f"{run.path} has no profiles, which need two clusters at least")
-    return drawing.as_figure(figures.profiles, found, report.clusters)
+    return drawing.as_figure(figures.profiles, report.profiles, report.clusters)
 
 
 class _Rows(NamedTuple):

@@ -1,7 +1,7 @@
 """Announcements of a run: metrics for Prometheus, events for OpenLineage, the job's commands.
 
-None of them can fail a run or delay it for more than some seconds: their errors are warnings on
-standard error. Their packages are imported only if they are used.
+They can't fail a run: their errors are warnings on standard error. A command can delay the end of a
+run by `TIMEOUT_S`. Packages for metrics and events are imported only if they are used.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ SWITCHES = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG", "OPENLINEAGE__TRANSPORT")
 
 
 class Announcer:
-    """Announces the start, the end and the result of a run, even of a failed one.
+    """Announces the start and the outcome of a run, even of a failed one.
 
-    `job_file` names the job until it is read; metrics are written to `metrics_file`, if any.
+    The job is named after `job_file` until that file is read. Metrics are written to
+    `metrics_file`, if any.
     """
 
     def __init__(self, job_file: str, metrics_file: str | None = None):
@@ -120,7 +121,7 @@ def warn(text: str) -> None:
 
 
 TIMEOUT_S = 60.0
-"""Maximum duration of a command, in seconds."""
+"""Maximum duration of a job's command, in seconds."""
 
 Event = Literal["published", "held", "failed"]
 
@@ -142,8 +143,7 @@ def call_hook(job: Job, outcome: RunOutcome) -> str:
     standard error, and after `TIMEOUT_S` its process group is killed.
     """
     event = event_of(outcome)
-    command = getattr(job.job, f"on_{event}") if event else ()
-    if event is None or not command:
+    if event is None or not (command := getattr(job.job, f"on_{event}")):
         return ""
     try:
         started = subprocess.Popen(
@@ -158,7 +158,7 @@ def call_hook(job: Job, outcome: RunOutcome) -> str:
     try:
         code = started.wait(TIMEOUT_S)
     except BaseException as error:
-        with suppress(OSError):  # its children, too
+        with suppress(OSError):  # the command's children are stopped, too
             os.killpg(started.pid, signal.SIGKILL)
         started.wait()
         if not isinstance(error, subprocess.TimeoutExpired):
@@ -205,7 +205,7 @@ METRICS = {
     "rows": "Rows of the last run's result.",
     "clusters": "Clusters of the last run's result.",
     "outlier_ratio": "Share of the rows outside every cluster.",
-    "rows_moved_ratio": "Share of the rows in another cluster than by the run before.",
+    "rows_moved_ratio": "Share of the rows that the previous model puts into another cluster.",
     "drift_max": "Largest population stability index of any column.",
     "clusters_appeared": "Clusters whose ids are new.",
     "clusters_disappeared": "Clusters of the run before whose ids have ended.",
@@ -222,12 +222,16 @@ METRICS = {
 }
 """Description of every metric, by its name without the prefix."""
 
-LABELS = {"check_found": "check", "check_least": "check", "check_most": "check"}
-LABELS |= {"build_info": "version"}
-"""Names of the labels that metrics have in addition to the job's name, by metric."""
+SECOND_LABELS = {
+    "check_found": "check",
+    "check_least": "check",
+    "check_most": "check",
+    "build_info": "version",
+}
+"""Label that a metric has in addition to the job's name, by metric."""
 
 Values = dict[str, float | dict[str, float]]
-"""Values of metrics, by label value for metrics with a label."""
+"""Values by metric, and by second label if the metric has one."""
 
 
 def families(job: str, values: Values) -> Iterator[GaugeMetricFamily]:
@@ -237,7 +241,7 @@ def families(job: str, values: Values) -> Iterator[GaugeMetricFamily]:
     for name, meaning in METRICS.items():
         value = values.get(name)
         if isinstance(value, dict):
-            family = GaugeMetricFamily(PREFIX + name, meaning, labels=[JOB, LABELS[name]])
+            family = GaugeMetricFamily(PREFIX + name, meaning, labels=[JOB, SECOND_LABELS[name]])
             for label, one in value.items():
                 family.add_metric([job, label], one)
             yield family
@@ -259,7 +263,7 @@ def write_metrics(path: Path, job: str | None, stem: str, outcome: RunOutcome) -
     JobFileError
         The path is a folder or a device.
     OutputPermissionError, TemporaryError
-        It can't be written.
+        The file can't be written.
 
     """
     from prometheus_client import generate_latest
@@ -273,7 +277,7 @@ def write_metrics(path: Path, job: str | None, stem: str, outcome: RunOutcome) -
         job = next(iter(previous)) if len(previous) == 1 else stem
     job = job.encode(errors="replace").decode()
     values = previous.get(job, {}) | _values(outcome)
-    # No registry of `Gauge`s, which might be shared with other processes.
+    # `Gauge`s of a registry might share their values with other processes.
     text = generate_latest(SimpleNamespace(collect=lambda: families(job, values)))
     write_whole(path, lambda stream: stream.write(text))
 
@@ -297,11 +301,11 @@ def _values(outcome: RunOutcome) -> Values:
         known["run_date_timestamp_seconds"] = day.timestamp()
     if outcome.candidates is not None:
         known["candidates"] = outcome.candidates
-    return known | (_found(outcome.report) if outcome.report else {})
+    return known | (_report_values(outcome.report) if outcome.report else {})
 
 
-def _found(report: Report) -> Values:
-    """Return the metrics of a report that were measured."""
+def _report_values(report: Report) -> Values:
+    """Return the known metrics of a report."""
     worst = report.drift.columns[:1] if report.drift else []
     stories = report.lineage.clusters if report.lineage else None
     agreement = report.model.fitted.get("agreement")
@@ -319,11 +323,11 @@ def _found(report: Report) -> Values:
         "warned_checks": sum(check.state == "warned" for check in report.checks),
     }
     measured = {name: value for name, value in found.items() if value is not None}
-    return measured | _of_checks(report)
+    return measured | _check_values(report)
 
 
-def _of_checks(report: Report) -> Values:
-    """Return the values and limits of checks."""
+def _check_values(report: Report) -> Values:
+    """Return the values and limits of the checks that were measured."""
     found: dict[str, dict[str, float]] = {}
     for check in report.checks:
         if check.found is None:
@@ -337,7 +341,7 @@ def _of_checks(report: Report) -> Values:
 
 
 def _last_times(path: Path) -> dict[str, Values]:
-    """Return the metrics `KEPT` of each job in a file, none if it is damaged."""
+    """Return the metrics `KEPT` of each job in a file; nothing if the file is damaged."""
     from prometheus_client.parser import text_string_to_metric_families
 
     try:

@@ -1,7 +1,7 @@
 """Events for OpenLineage at the start and the end of a run.
 
-A thread sends them, by the transport of OpenLineage's environment variables, since a transport may
-hang.
+OpenLineage's environment variables choose the transport. A thread sends the events, since a
+transport may hang.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from distsvc.report.content.parts import CheckPart
 from distsvc.report.content.report import Report
 
 SEND_TIMEOUT_S = 3.0
-"""Maximum time at the end of a run for sending its events, in seconds."""
+"""Maximum time for sending events after the end of a run, in seconds."""
 
 PRODUCER = f"urn:distsvc:{__version__}"
 
@@ -43,7 +43,7 @@ _GLOB = re.compile(r"/[^/]*[*?\[].*")
 
 
 class Events:
-    """Sends the events of one run of a job."""
+    """Sends the events of a run."""
 
     def __init__(self, job: Job):
         logging.getLogger("openlineage").addHandler(logging.NullHandler())
@@ -55,7 +55,7 @@ class Events:
         self._thread.start()
 
     def end(self, outcome: RunOutcome) -> str:
-        """Send the end of the run; return the first failure of an event in words, or nothing."""
+        """Send the event of the end; return the first failure in words, empty if none."""
         state = ol.RunState.FAIL if outcome.exit_code else ol.RunState.COMPLETE
         try:
             self._waiting.put(self._event(state, outcome))
@@ -115,7 +115,7 @@ def dataset_name(path: str) -> tuple[str, str]:
         local = os.path.abspath(url.partition("://")[2] if parts else url)
         return "file", _GLOB.sub("", local) or "/"
     scheme = _SCHEMES.get(parts.scheme, parts.scheme)
-    rest = url.partition("://")[2].partition("/")[2]  # urlsplit would cut it at a ?, too
+    rest = url.partition("://")[2].partition("/")[2]  # urlsplit would end the path at a ?
     name = _GLOB.sub("", f"/{rest}").rstrip("/")
     return f"{scheme}://{parts.netloc}", (
         name.lstrip("/") if scheme in ("s3", "gs") else name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, cast
 
 from distsvc.errors import CheckFailedError, InputNotFoundError, InputNotReadyError, TemporaryError
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 Reason = Literal["late", "missing", "temporary", "failure"]
-"""Kinds of failures: the input is incomplete, or missing; the same command may succeed later for
-another reason; or a person has to look."""
+"""Kinds of failures: the input is not complete yet, or missing; another cause that may pass by
+itself; or a cause that a person has to mend."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class RunOutcome:
     report : Report or None
         The result's report, also if a check holds it back.
     published : bool
-        Whether the result is published, now or before.
+        Whether the result is published, by this run or an earlier one.
     ended, seconds : float
         End in Unix time, and duration.
     run_date : str or None
@@ -62,8 +62,10 @@ class RunOutcome:
         held, page = None, ""
         if isinstance(error, CheckFailedError):
             held, page = cast("Report", error.report), error.page
-        found = cls(code, words, report or held, report is not None, time.time(), seconds)
-        return replace(found, page=page, reason=_reason(error, code))
+        return cls(
+            code, words, report or held, report is not None, time.time(), seconds,
+            page=page, reason=_reason(error, code),
+        )  # fmt: skip
 
 
 def _reason(error: BaseException | None, code: int) -> Reason | None:
