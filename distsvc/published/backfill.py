@@ -86,10 +86,10 @@ def backfill(
     job_of
         Returns the job of a day, ``YYYY-MM-DD``.
     reprocess
-        ``none``: days without a published result. ``failed``: also published days whose last try
-        was held back or interrupted. ``completed``: all days.
+        The days to run. ``none``: days without a published result. ``failed``: also published days
+        whose last try was held back or interrupted. ``completed``: all days.
     at, start
-        As of `distsvc.run.job.run_job`; `reprocess` decides about replacing.
+        As of `distsvc.run.job.run_job`; `reprocess` decides ``start.overwrite``.
     commands
         Returns the command for running a day again, for its page.
     metrics_file
@@ -137,16 +137,15 @@ def publish_commands(
 ) -> list[str]:
     """Return the commands that publish the candidate of a held day and resume the backfill.
 
-    Empty if nothing is held. `commands` returns the command of a backfill from a day.
+    The list is empty if nothing is held. `commands` returns the command of a backfill from a day.
     """
     if stopped.held is None:
         return []
-    day = datetime.date.fromisoformat(stopped.day)
-    following = []
-    if stopped.day < last:
-        following.append(commands((day + datetime.timedelta(1)).isoformat()))
-    publish = ["distsvc", "publish", stopped.output, "--held", stopped.held]
-    return [shlex.join(publish), *following]
+    publish = shlex.join(["distsvc", "publish", stopped.output, "--held", stopped.held])
+    if stopped.day >= last:
+        return [publish]
+    following = datetime.date.fromisoformat(stopped.day) + datetime.timedelta(1)
+    return [publish, commands(following.isoformat())]
 
 
 def _jobs(
@@ -155,7 +154,7 @@ def _jobs(
     """Return the jobs by day; each has an output of its own."""
     count = (last - first).days + 1
     days = [first + datetime.timedelta(number) for number in range(count)]
-    if count == 1:  # another one, to compare outputs with
+    if count == 1:  # a second day, only to compare outputs
         days.append(first + datetime.timedelta(-1 if first == datetime.date.max else 1))
     jobs = {day.isoformat(): job_of(day.isoformat()) for day in days}
     days_of: dict[str, str] = {}
@@ -163,8 +162,8 @@ def _jobs(
         path = job.output.path
         if path in days_of:
             raise JobFileError(
-                "output.path must hold the date, as out/{run_date} does, so that no night replaces "
-                f"another: {path} is that of {days_of[path]} and of {day}"
+                "output.path must contain the date, such as out/{run_date}, so that no night "
+                f"replaces another: {days_of[path]} and {day} have {path}"
             )
         days_of[path] = day
     return dict(list(jobs.items())[:count])

@@ -1,4 +1,4 @@
-"""Runs from Python: ``distsvc.run(...)`` is ``distsvc run ...``, and returns what is published."""
+"""Runs from Python: ``distsvc.run(...)`` does what the command ``distsvc run`` does."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def run(
     overwrite : bool, default=False
         Replace the result of another job at the output.
     fresh : bool, default=False
-        Start over instead of resuming an interrupted run. With `overwrite`, also do again what is
-        published.
+        Start over instead of resuming an interrupted run. With `overwrite`, also repeat a job that
+        is published.
     skip_missing : bool, default=False
         Skip an input that does not exist yet (`distsvc.errors.SkippedError`).
     skip_empty : bool, default=False
@@ -149,7 +149,7 @@ class ArrowStream(Protocol):
 
 
 def _arrow_table(given: Any) -> pa.Table:
-    """Return a table in memory as a table of Arrow, without views."""
+    """Return a table in memory as an Arrow table; columns of string views become strings."""
     import pyarrow as pa
 
     from distsvc.errors import DataError
@@ -166,7 +166,7 @@ def _arrow_table(given: Any) -> pa.Table:
 def _spooled(
     table: pa.Table, folder: Path, overrides: Mapping[str, object]
 ) -> tuple[str, dict[str, object]]:
-    """Write a table to a folder; return its path, and the job's keys for output and id."""
+    """Write a table to a folder; return the file's path, and keys for the job's output and id."""
     import pyarrow.parquet as pq
 
     from distsvc.storage.places.arrays import write_whole
@@ -181,11 +181,11 @@ def _spooled(
 
 
 FRAME = "frame"
-"""Word in the names of temporary folders of tables in memory."""
+"""Part of the names of temporary folders for tables in memory."""
 
 
 def _is_of_frame(path: str) -> bool:
-    """Return True if the run that is published at an output clustered a table in memory."""
+    """Return True if the published run of an output clustered a table in memory."""
     from distsvc.storage.publishing.publication import Output
 
     found = Output(path).manifest()
@@ -209,8 +209,7 @@ def run_and_announce(
 ) -> tuple[Job, Report]:
     """Run a job with announcements; return the job and its report.
 
-    The command line and `run` call this function; for parameters, see
-    `distsvc.run.drafts.asked_job.asked_job` and `distsvc.run.job.run_job`.
+    For the parameters see `distsvc.run.drafts.asked_job.asked_job` and `distsvc.run.job.run_job`.
     """
     name = os.fspath(job) if isinstance(job, (str, os.PathLike)) else "job"
     with Announcer(name, metrics_file) as announcer:
@@ -234,7 +233,7 @@ def run_and_announce(
             announcer.start(wanted)
             expect_workers(wanted.cluster, at)
             from distsvc.kernels.ahead import compiling_ahead
-            from distsvc.run.job import run_job  # while the workers import, too
+            from distsvc.run.job import run_job  # here, while the workers import it, too
 
             is_ahead = wanted.model.algorithm == DEFAULT_MODEL.algorithm and is_lean()
             with compiling_ahead() if is_ahead else nullcontext():
@@ -244,7 +243,7 @@ def run_and_announce(
 
 
 def _published(path: str) -> str:
-    """Return the path of an output; `InputNotFoundError` where nothing is published there."""
+    """Return the path of an output; raise `InputNotFoundError` if nothing is published there."""
     from distsvc.storage.places.store import store_of
     from distsvc.storage.publishing.manifest import read_manifest
 

@@ -1,4 +1,4 @@
-"""The papers' visual experiments and two real tables, from nothing to published reports."""
+"""The demo: jobs on the papers' plane data sets and on two real tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ JOBS: dict[str, Section] = {
     "iris": {},
     "digits": {"algorithm": "imdh"},
 }
-"""Name and ``[model]`` of every job; gamma is found from the data unless given."""
+"""Section ``[model]`` of every job, by name; gamma follows from the data unless given."""
 
 
 def two_rings(seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -60,7 +60,7 @@ def gaussians(seed: int, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def make_table(name: str, seed: int = 0) -> pa.Table:
-    """Return a demo's table with its classes in the column ``label``."""
+    """Return the table of a job, with the classes in the column ``label``."""
     if name in ("iris", "digits"):
         from sklearn import datasets
 
@@ -75,7 +75,7 @@ def make_table(name: str, seed: int = 0) -> pa.Table:
 
 
 def demo_job(name: str, folder: str) -> Sections:
-    """Return the job of a demo whose table lies in ``<folder>/data``."""
+    """Return the job file of a job whose table is in ``<folder>/data``."""
     return {
         "input": {"path": f"{folder}/data/{name}.parquet", "label": "label"},
         "model": {"algorithm": "support-vector", "seed": 0} | JOBS[name],
@@ -84,7 +84,7 @@ def demo_job(name: str, folder: str) -> Sections:
 
 
 def run_demo(folder: Path, progress: Progress) -> dict[str, Report]:
-    """Write the demo's tables and job files to a folder, run the jobs, and return their reports."""
+    """Write tables and job files to a folder, run the jobs, and return their reports by name."""
     for sub in ("data", "jobs"):
         make_folder(folder / sub)
     reports = {}

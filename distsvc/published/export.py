@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -32,7 +32,7 @@ TABLE = "nights"
 
 @dataclass(frozen=True)
 class ExportedNights:
-    """The nights and rows of an exported table, and its name in words."""
+    """Numbers of nights and rows of an exported table, and the table's name in words."""
 
     nights: int
     rows: int
@@ -91,8 +91,8 @@ def export(path: str, to: str) -> ExportedNights:
     path
         The folder or prefix, searched as `distsvc.published.history.history` does.
     to
-        A ``.parquet`` file, a ``.duckdb`` file, whose table ``nights`` is replaced, or the folder
-        or URL of a Delta table after ``delta://``.
+        A ``.parquet`` file; a ``.duckdb`` file, whose table ``nights`` is replaced; or ``delta://``
+        and the folder or URL of a Delta table.
 
     Raises
     ------
@@ -101,8 +101,8 @@ def export(path: str, to: str) -> ExportedNights:
     InputNotFoundError
         No night is published below `path`.
     DataError
-        A night is damaged, its ids have another kind of type than those of the other nights, or the
-        target is another kind of file.
+        A night is damaged, the nights' ids have types without a common type, or the target is
+        another kind of file.
     MissingExtraError
         The package that writes the target is not installed.
 
@@ -127,7 +127,7 @@ def export(path: str, to: str) -> ExportedNights:
             for night in nights:
                 for part in night.parts([night.id, "label", "score", "outlier"]):
                     yield from night.table(part, schema).to_batches()
-        except Exception as error:  # a writer would make another of it
+        except Exception as error:  # the writer wraps it in an error of its own
             failed.append(error)
             raise
 
@@ -152,7 +152,7 @@ def _nights(path: str) -> list[_Night]:
         named = ", ".join(job or "one without a name" for job in jobs)
         raise JobFileError(
             f"{path}: expected the nights of one job, found those of {len(jobs)}: "
-            f"{named}; give the folder of one"
+            f"{named}; give the folder of one job"
         )
     return sorted(found, key=lambda one: (one.date, one.manifest.created, one.output.shown))
 
@@ -183,7 +183,7 @@ def _id_type(nights: Sequence[_Night]) -> pa.DataType:
         ) from None
 
 
-def _target(to: str) -> tuple[Any, str]:
+def _target(to: str) -> tuple[Callable[[pa.RecordBatchReader], None], str]:
     """Return the function that writes a target, and the table's name in words."""
     shown, lake = checked_url(to), lake_url(to)
     if lake.kind == "delta" and not lake.pin:

@@ -1,4 +1,4 @@
-"""The nights of a lineage, from manifests and reports: as a table, and as one HTML file."""
+"""The nights below a folder of outputs, as a table and as one HTML file."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ HISTORY_COLUMNS: tuple[tuple[str, Callable[[Night], str]], ...] = (
     ("seconds", lambda night: _text(night.seconds, ".1f")),
     ("held", lambda night: ", ".join(night.held)),
 )
-"""Names and cells of the columns of the table for people."""
+"""Name and cells of each column of `history_lines`."""
 
 
 def history(path: str) -> list[Night]:
     """Return the nights below a folder of outputs, by job and date.
 
-    Outputs are searched as `distsvc.storage.publishing.retention.retain` does. The night of an
-    output that can't be read has the error in `odd`. Outputs where nothing is published or held
-    back are left out.
+    Outputs are searched as in `distsvc.storage.publishing.retention.retain`. If an output can't be
+    read, its night has the error in `odd`. Outputs where nothing is published or held back are left
+    out.
 
     Raises
     ------
     JobFileError
         The folder is too broad, such as a home folder.
     InputNotFoundError
-        No output is below `path`.
+        No night is below `path`.
 
     """
     check_folder(path)
@@ -166,9 +166,10 @@ def history_lines(nights: list[Night]) -> list[str]:
 
 
 def render_history(nights: Sequence[Night], links: Sequence[str]) -> str:
-    """Return the page on nights, by job and date, with the links of their pages, empty for none.
+    """Return the history page as HTML; the nights' text is untrusted, and escaped.
 
-    The nights' text is untrusted, and escaped.
+    `nights` are sorted by job and date. `links` are the addresses of their pages, empty if a night
+    has no page.
     """
     linked = zip(nights, links, strict=True)
     jobs = [(job, list(group)) for job, group in groupby(linked, key=lambda pair: pair[0].job)]

@@ -1,4 +1,4 @@
-"""Labelling another table with a published model."""
+"""Label another table with a published model."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def predict_table(
     """Label another table with a published model and publish the labels; return the manifest.
 
     The table at `path` needs the model's columns; other columns are ignored and named in an event.
-    Labels are the ids of the run `published`, and go to `output_path`. `settings` are keys of
-    ``[cluster]``. `at`, `start` and `progress` are as in `distsvc.run.job.run_job`.
+    Labels are the ids of the run `published`, and are written to `output_path`. `settings` are keys
+    of ``[cluster]``. `at`, `start` and `progress` are as in `distsvc.run.job.run_job`.
     """
     progress = progress or Progress(quiet=True)
     source, output = Output(published).store, Output(output_path)

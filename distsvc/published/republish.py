@@ -1,4 +1,4 @@
-"""Publish a candidate or a replaced run, or withdraw the present one."""
+"""Publish a candidate or a replaced run, or withdraw the published one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from distsvc.storage.publishing.publication import REPLACED, Output
 
 
 class HeldRun(BaseModel):
-    """A candidate that a check held back, with the failed checks and the path of its page."""
+    """A candidate, with the path of its page; without failed checks it was withdrawn."""
 
     run_id: str
     created: str
@@ -44,15 +44,15 @@ def candidates(output: Output) -> list[HeldRun]:
 
 
 def publish_held(path: str, run_id: str) -> Manifest:
-    """Publish a candidate that a check held back; return its manifest.
+    """Publish a candidate; return its manifest.
 
-    Its new page and report have a warning with the failed checks. Other candidates of the output
-    are dropped. Nothing changes if the candidate is already published.
+    Its page and report get a warning with the failed checks. Other candidates of the output are
+    dropped. Nothing changes if the candidate is already published.
 
     Raises
     ------
     InputNotFoundError
-        No such candidate is held back; the error names the others.
+        The output has no such candidate; the error names the others.
     DataError
         One of its files is missing, or differs from its manifest.
     TemporaryError, OutputPermissionError
@@ -61,7 +61,7 @@ def publish_held(path: str, run_id: str) -> Manifest:
     """
     output = Output(path)
     if output.run_id != run_id:
-        _candidate(output, run_id)  # before anything is written
+        _candidate(output, run_id)  # raises before anything is written
     with output.locked():
         if output.run_id == run_id:
             output.finish()
@@ -76,7 +76,7 @@ def publish_held(path: str, run_id: str) -> Manifest:
 
 
 def _overridden(output: Output, manifest: Manifest) -> dict[str, str]:
-    """Return the page and the report of a candidate that is published although checks failed."""
+    """Return the page and the report of a candidate, with a warning if checks failed."""
     place = output.store
     path = place.local(listed_file(place, manifest, REPORT).lasting)
     report = Report.parsed(read_json(path), str(path))
@@ -97,7 +97,10 @@ def _overridden(output: Output, manifest: Manifest) -> dict[str, str]:
 
 
 def waiting_at(output: Output) -> dict[str, Manifest]:
-    """Return the candidates, without the published run, which a killed process may have left."""
+    """Return the candidates by run.
+
+    The published run is left out: a killed process may not have removed it from the candidates.
+    """
     published = output.run_id
     return {name: one for name, one in output.candidates().items() if name != published}
 
@@ -113,8 +116,8 @@ def _candidate(output: Output, run_id: str) -> Manifest:
 def roll_back(path: str) -> Manifest:
     """Publish the replaced run of an output again; return its manifest.
 
-    The files of a replaced run stay until another run is published there, or `gc` tidies the
-    output. So a second call undoes the first.
+    The files of a replaced run stay until another run is published, or ``distsvc gc`` removes them.
+    So a second call undoes the first.
 
     Raises
     ------
@@ -146,7 +149,7 @@ def withdraw(path: str) -> tuple[Manifest, list[tuple[str, str]]]:
     Manifest
         The manifest of the withdrawn run.
     list of (str, str)
-        Date and address of each published run that continues it, the oldest first.
+        Date and address of each published run that continues this run, the oldest first.
 
     Raises
     ------

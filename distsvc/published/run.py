@@ -79,7 +79,7 @@ class Run:
         Raises
         ------
         DataError
-            It is damaged, or the run has none since it used another run's model.
+            The report is damaged, or missing, since the run used another run's model.
 
         """
         path = self._local(self._listed(REPORT))
@@ -92,9 +92,9 @@ class Run:
         Raises
         ------
         DataError
-            It is damaged, or the run has none since it used another run's model.
+            The model is damaged, or missing, since the run used another run's model.
         JobFileError
-            It was written by another version.
+            The model was written by another version.
 
         """
         return Model.read(self.model_folder)
@@ -110,8 +110,8 @@ class Run:
         """The Parquet files of the labels, in their order, as absolute paths or URLs.
 
         They are for ``polars.read_parquet``, DuckDB's ``read_parquet`` and ``spark.read.parquet``;
-        labels in Zarr raise `DataError`. If another run has been published since, the files stay
-        until the next publication or ``distsvc gc``.
+        labels in Zarr raise `DataError`. If another run has replaced this one, the files stay until
+        the next publication or ``distsvc gc``.
         """
         files = label_files(self._manifest)
         if not all(one.name.endswith(".parquet") for one in files):
@@ -138,18 +138,18 @@ class Run:
         columns : str, list of str or None, default=None
             Published columns in the order of the result; all by default.
         filter : str, pyarrow.compute.Expression or None, default=None
-            Condition of the rows: an expression, such as ``pc.field("score") < 0``, or a text in
-            the language of ``input.where``, such as ``"outlier == true"``.
+            Condition of the rows: an expression, such as ``pc.field("score") < 0``, or a text as in
+            ``input.where``, such as ``"outlier == true"``.
         join : bool, default=False
-            Add the columns of the job's table, which is read into memory, before the published
-            ones; for CSV and Zarr only those that the job uses. ``_input`` is appended to the name
-            of a table's column if a published column has the same name.
+            Add the columns of the job's table before the published columns; for CSV and Zarr only
+            those that the job uses. The table is read into memory. ``_input`` is appended to the
+            name of a table's column if a published column has the same name.
 
         Returns
         -------
         pyarrow.Table
             The row's number or its id, ``label`` int32, ``score`` float32, ``outlier`` bool, and
-            further columns of the job.
+            further columns that the job publishes.
 
         Raises
         ------
@@ -210,7 +210,7 @@ class Run:
             return pa.concat_tables(parts, promote_options="permissive")
 
     def _local(self, name: str) -> Path:
-        """Return the local path of a listed file, which is checked once."""
+        """Return the local path of a file in the manifest, which is checked once."""
         if name not in self._checked:
             file = next(one for one in self._manifest.files if one.file == name)
             self._checked[name] = checked(self._store, file)

@@ -37,7 +37,7 @@ class Model:
     or anything with ``__arrow_c_stream__``, or an array (n, d) of `array_columns`. They are imputed
     and scaled as in the job. If the job leaves out rows with missing values
     (``missing = "drop"``), such a row has no score, and the label `UNLABELLED` or null. All methods
-    work in blocks of rows. For dask arrays and dataframes `predict`, `score_samples` and
+    process blocks of rows. For dask arrays and dataframes `predict`, `score_samples` and
     `predict_proba` return lazy arrays with the same chunks of rows, or lazy series and dataframes
     with the same index.
 
@@ -50,7 +50,7 @@ class Model:
     columns : tuple of str
         The required columns of a table.
     array_columns : tuple of str
-        The columns of an array, where each value of a vector has its own.
+        The columns of an array; each value of a vector is a column of its own.
     id : str or None
         The column of ids, which `predict_batches` passes on.
     algorithm : str
@@ -151,7 +151,7 @@ class Model:
         return self._values(X, RowValues("label", np.int32))
 
     def score_samples(self, X: UserData) -> Any:
-        """Return the scores of raw rows, explained in the manifest.
+        """Return the scores of raw rows; the manifest explains them.
 
         Parameters
         ----------
@@ -217,8 +217,8 @@ class Model:
         Yields
         ------
         pyarrow.RecordBatch
-            ``label``, ``score``, ``outlier`` and further published columns, after the id if model
-            and X have one. A long batch of X is divided.
+            The id if model and X have one, ``label``, ``score``, ``outlier`` and further published
+            columns. A long batch of X is divided.
 
         Examples
         --------
@@ -270,7 +270,7 @@ class Model:
         return pa.Table.from_batches(batches, None if batches else self.published)
 
     def _read(self, X: UserData) -> tuple[np.ndarray, np.ndarray]:
-        """Return the usable rows of X, raw and prepared, both (m, d)."""
+        """Return the usable rows of X, raw (m, d) and prepared (m, D)."""
         rows = self._rows(X)
         blocks = [(block.X, self._prepared(block, rows)) for _, _, block in self._blocks(rows)]
         raw, prepared = zip(*blocks, strict=True)
@@ -293,7 +293,7 @@ class Model:
         return answer.joined(parts)
 
     def _found(self, name: str, Z: np.ndarray) -> np.ndarray:
-        """Return the labels or scores (n,) of prepared rows Z (n, d), or the shares (n, k)."""
+        """Return the labels or scores (n,) of prepared rows Z (n, D), or the shares (n, k)."""
         rule = self._labeller.rule
         if name == "share":
             return rule.shares(Z)
@@ -303,7 +303,7 @@ class Model:
         return given_rows(X, self._features, choose_block_rows(len(self._numbers)))
 
     def _blocks(self, rows: Input) -> Iterator[tuple[pa.Array | None, np.ndarray, Block]]:
-        """Yield the ids of rows, a mask (n,) of labelled rows, and their block."""
+        """Yield the ids of each block, a mask (n,) of usable rows, and the block of these rows."""
         unit = self._preparation.scaling.kind == "unit"
         for block in given_blocks(rows, self._features, self.id, self._missing_values):
             known = usable_rows(block, rows.shown, self._features, self._missing, unit)
@@ -315,7 +315,7 @@ class Model:
         return Z
 
     def _columns(self, block: Block, Z: np.ndarray, optional: list[OptionalColumns]) -> Columns:
-        """Return the published columns of the usable rows of a block, prepared as Z (n, d)."""
+        """Return the published columns of a block of usable rows, prepared as Z (n, D)."""
         columns: Columns = dict(self._labeller.rule.label(Z))
         for one in optional:
             columns |= one.add(block, Z, columns)
@@ -323,7 +323,7 @@ class Model:
         return columns
 
     def _repr_html_(self) -> str:
-        """Return clusters, columns and folded parameters, for a notebook."""
+        """Return a description with clusters, columns and parameters, for a notebook."""
         from distsvc.report.formats import template
 
         about = {

@@ -16,9 +16,6 @@ from distsvc.run.starting import (
 from distsvc.storage.places.lease import is_gone, read_holder
 from distsvc.storage.publishing.publication import BEGUN, RUNS, Output
 
-HOLDER_FIELDS = ("process", "host", "since", "now", "doing")
-"""Fields of the process that has locked an output."""
-
 
 class Status(TypedDict):
     """The state of an output.
@@ -31,7 +28,7 @@ class Status(TypedDict):
     running : dict or None
         The process that has locked the output; `alive` is None if it is on another machine.
     held : list of dict
-        The candidates that a check held back.
+        The candidates.
     interrupted : list of dict
         Runs that can be resumed, each with the number of results of its phases (`kept`).
 
@@ -47,7 +44,8 @@ class Status(TypedDict):
 def status(path: str) -> Status:
     """Return the state of an output, as JSON values.
 
-    Raises `InputNotFoundError` if no run ever wrote there, `DataError` for a damaged manifest.
+    Raises `InputNotFoundError` if no run has written there, and `DataError` if the manifest is
+    damaged.
     """
     output = Output(path)
     manifest = output.manifest()
@@ -59,7 +57,8 @@ def status(path: str) -> Status:
     gone = is_gone(holder) if holder else True
     running: Note | None = None
     if holder and not gone:
-        running = {name: getattr(holder, name) for name in HOLDER_FIELDS}
+        fields = "process", "host", "since", "now", "doing"
+        running = {name: getattr(holder, name) for name in fields}
         running["alive"] = None if gone is None else True
     doing = (holder and holder.doing) or {}
     interrupted: list[Note] = []

@@ -194,7 +194,7 @@ def test_a_day_may_be_left_out_and_the_command_to_go_on_says_so_too(job_file, mo
 
 @pytest.mark.parametrize("path", ["out", "out/{run_date:%Y-%m}"])
 def test_every_day_needs_an_output_of_its_own(job_file, path):
-    with pytest.raises(JobFileError, match=r"^output\.path must hold the date"):
+    with pytest.raises(JobFileError, match=r"^output\.path must contain the date"):
         nights(job_file, settings=(f"output.path={path}",), last=DAYS[0])
 
 
