@@ -59,7 +59,7 @@ def compact(number: float) -> str:
 def number(value: float, width: float = 0.0) -> str:
     """Format a measured value in few characters: three digits, or all before the point.
 
-    With `width`, the range of all values, the last digit is a hundredth of that range.
+    With `width`, the spread of the values, digits go on to a tenth of it or less.
     """
     text = f"{value:.3g}" if abs(value) < 999.5 or abs(value) >= 1e7 else f"{value:,.0f}"
     if value and width:
@@ -101,7 +101,10 @@ def listed(parts: Sequence[object], most: int = sys.maxsize) -> str:
 
 
 def first_clause(text: str, length: int) -> str:
-    """Return the first clause of a text, cut to a length, with an ellipsis in place of a list."""
+    """Return the first clause of a text, cut to a length.
+
+    Parentheses at its end are left out; an ellipsis follows if the clause goes on after them.
+    """
     first = re.split(r"; |: these |: row | \(", text, maxsplit=1)[0]
     goes_on = re.match(r" \([^)]*\), ", text[len(first) :])
     return one_line(f"{first}, …" if goes_on else first, length)
@@ -144,7 +147,7 @@ def moment(text: str) -> str:
 
 
 def inches(svg: str) -> float:
-    """Return the width of a drawing, whose unit is a point; 0 if it is not drawn."""
+    """Return the width of an SVG in inches; its unit is a point. 0 if there is no SVG."""
     found = re.search(r'viewBox="0 0 ([\d.]+) ', svg)
     return round(float(found[1]) / 72, 2) if found else 0.0
 
@@ -171,7 +174,7 @@ FILTERS: tuple[Callable[..., object], ...] = (
 
 
 class _CompiledTemplates(FileSystemBytecodeCache):
-    """Jinja's cache on the disk; its errors are ignored, because they only cost time."""
+    """Jinja's cache on disk; its errors are ignored, because they only cost time."""
 
     def load_bytecode(self, bucket: Bucket) -> None:
         """Load a compiled template if there is an undamaged one."""
@@ -196,9 +199,9 @@ def _compiled_templates() -> BytecodeCache | None:
 
 @functools.cache
 def template(name: str, **filters: Callable[..., object]) -> Template:
-    """Return a template; its text is escaped, and variables are required.
+    """Return a template that escapes its values; an undefined variable is an error.
 
-    Its filters are `FILTERS` and those given. It is compiled once, and cached on the disk.
+    Its filters are `FILTERS` and `filters`. It is compiled once, and cached on disk.
     """
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),

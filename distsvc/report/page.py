@@ -27,13 +27,13 @@ A template sets `heading`. If it writes nothing, the page does not have the part
 
 
 SCRIPT = (TEMPLATES / "page.js").read_text(encoding="utf-8")
-"""Script that sorts and filters tables and compares two clusters; the page also works without."""
+"""Script that sorts and filters tables and compares clusters; the page also works without it."""
 
 
 def render_page(report: Report) -> str:
     """Return the page of one run as HTML; the report's text is untrusted and is escaped.
 
-    The page's policy allows no other script than its own, by digest.
+    The page's policy allows only its own script, by digest.
     """
     colours = drawing.cluster_colours(report.clusters)
     page = template("page.html", themed=drawing.themed)

@@ -9,23 +9,23 @@ from dataclasses import dataclass
 class PageLimits:
     """Maximum numbers of shown items; others are folded away, counted, sampled or left out."""
 
-    rows: int = 20  # of a table before it is folded; one further row is never folded alone
-    clusters: int = 60  # compared and on cards, the largest; more make the page slow to load
-    cards: int = 6  # not folded away
+    rows: int = 20  # rows of a table that are not folded away; a single further row isn't, either
+    clusters: int = 60  # largest clusters that are compared and have cards; more load slowly
+    cards: int = 6  # cards that are not folded away
     numbered: int = 100  # clusters with a number in a figure
-    columns: int = 24  # of the table of clusters
-    levels: int = 12  # of a column; the rest are one more level
-    changes: int = 6  # between two answers that are named
+    columns: int = 24  # columns in the table of clusters
+    levels: int = 12  # levels of a column; all others are one more level
+    changes: int = 6  # listed differences between two answers
     names: int = 8  # ids or columns in a sentence or cell
     history_ids: int = 5  # ids in a cell of the history
     nights: int = 31  # latest nights of the history that are not folded away
-    listed_rows: int = 5_000  # rows of a table whose labels are listed in the page
-    drawn_rows: int = 3_000  # of a larger table a random sample is drawn
-    node_rows: int = 300  # drawn at a split
+    listed_rows: int = 5_000  # rows of a table whose labels are in the page
+    drawn_rows: int = 3_000  # rows in a figure; a larger table is sampled
+    node_rows: int = 300  # rows drawn at a split
     terms: int = 40  # columns in a condition in the table's units
-    branches: int = 40  # listed; all branches that became clusters are listed
-    profile_points: int = 40  # of a branch's outline
-    grid_points: int = 120  # on each axis of a boundary's picture
+    branches: int = 40  # branches in the report, unless more of them are clusters
+    profile_points: int = 40  # points of a branch's outline
+    grid_points: int = 120  # points on each axis of a boundary's picture
     vector_components: int = 20  # principal components that describe a vector
     name: int = 60  # characters of a name
     column_name: int = 40  # characters of a column in a cluster's name

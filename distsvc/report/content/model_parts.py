@@ -37,7 +37,7 @@ class Term(ReportPart):
 
 
 class Density(ReportPart):
-    """A density y at rising places x; empty if there is none."""
+    """A density y at ascending places x; empty if there is none."""
 
     x: list[Number]
     y: list[Number]
@@ -89,7 +89,7 @@ class SplitNode(ReportPart):
 
 
 class LeafNode(ReportPart):
-    """A node that is a cluster; as `SplitNode`, with the cluster's label."""
+    """A node that is a cluster, with its label; other fields are as in `SplitNode`."""
 
     id: int
     parent: int | None
@@ -116,7 +116,8 @@ class Curve(ReportPart):
 class ClusterRule(ReportPart):
     """The conditions that rows of a cluster meet.
 
-    `conditions` have the heaviest columns, scaled; `whole` all columns in the table's units.
+    `conditions` use the heaviest columns, as scaled by the job. `whole` uses all columns, in the
+    table's units.
     """
 
     label: Label
@@ -149,7 +150,7 @@ class Branch(ReportPart):
     kept : bool
         Whether the branch is a cluster. It then has a label.
     profile : list of [height, share]
-        Share of rows that reach each height; heights fall.
+        Share of rows that reach each height; the highest comes first.
 
     """
 
@@ -260,7 +261,7 @@ class AlternativePart(ReportPart):
     label : list of int
         The run's clusters.
     rows : list of list of int
-        Rows of each cluster by the other answer's clusters, of a sample.
+        Sampled rows of each cluster by the other answer's clusters.
 
     """
 
@@ -304,8 +305,8 @@ class ChoicePart(ReportPart):
     alternative : AlternativePart or None
         The most probable answer that differs.
     overlap : float or None
-        Share of the rows that may belong to another cluster. None unless it is so large that the
-        answer would change if the rows' clusters were drawn again.
+        Share of the rows that may belong to another cluster. None unless clusters drawn from the
+        memberships would be a different answer.
 
     """
 

@@ -1,4 +1,4 @@
-"""A night of a lineage: its figures, and its comparison with the previous run in words."""
+"""A night of a job: its numbers, and its comparison with the previous run in words."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from distsvc.report.content.report import Report
 class Night(BaseModel):
     """A night of a job: the published run of its output, and the candidates held back there.
 
-    If nothing is published, or it can't be read, `run_id` is empty and `odd` has the reason.
-    Unmeasured values are None. `new`, `back` and `gone` are cluster ids, `failed` and `warned` are
-    names of checks, and `held` are candidates. `drift` is the largest population stability index,
-    and `drifted` its column. `sizes` are the numbers of rows by cluster id, and `names` the names
-    that the job gives to clusters.
+    If no published run can be read, `run_id` is empty and `odd` has the reason. Unmeasured values
+    are None. `new`, `back` and `gone` are cluster ids, `failed` and `warned` are names of checks,
+    and `held` are candidates. `drift` is the largest population stability index, and `drifted` its
+    column. By cluster id, `sizes` are numbers of rows, and `names` are given by the job.
     """
 
     job: str = ""
@@ -46,7 +45,7 @@ class Night(BaseModel):
 
     @property
     def checked(self) -> str:
-        """The checks that failed and warned, else the numbers that passed or were not measured."""
+        """The checks that failed or warned, else the numbers that passed or were not measured."""
         names = [f"{name} failed" for name in self.failed]
         names += [f"{name} warned" for name in self.warned]
         return ", ".join(names) or _words_of_checks(self.passed, self.unmeasured)
@@ -66,7 +65,7 @@ class Night(BaseModel):
 def words_of_night(report: Report) -> list[str]:
     """Return the comparison with the previous run, and the outcome of checks, in words.
 
-    These are rows that moved, ids that are new, back, split or gone, the largest drift, and checks.
+    The comparison is: rows that moved, ids that are new, back, split or gone, the largest drift.
     """
     found = [] if report.lineage is None else _words_of_ids(report.lineage)
     if report.drift and report.drift.columns:
@@ -83,7 +82,7 @@ def words_of_night(report: Report) -> list[str]:
 
 
 def _words_of_checks(passed: int, unmeasured: int, noun: str = "") -> str:
-    """Return the numbers of checks that passed and were not measured, with a noun for the first."""
+    """Return the numbers of checks that passed and were not measured; the first has the noun."""
     plural = "" if (passed or unmeasured) == 1 else "s"
     noun = f" {noun}{plural}" if noun else ""
     words = [f"{passed}{noun} passed"] if passed else []

@@ -72,7 +72,7 @@ Some = TypeVar("Some", bound=ReportPart)
 
 
 def relabel(part: Some, ids: Sequence[int]) -> Some:
-    """Return a part with ids in place of labels, in every field `label`; labels are indices."""
+    """Return a part in which ``ids[label]`` replaces the label, in every field `label`."""
     known = {name: _relabelled(name, value, ids) for name, value in part}
     return part.model_copy(update={k: v for k, v in known.items() if v is not None})
 
@@ -175,7 +175,7 @@ class LineagePart(ReportPart):
     because : list of str
         Reasons for a new model where the previous one was tried first.
     not_published : str or None
-        The output that should have been the previous run.
+        The output where the previous run was expected, if none is published there.
     rows : int
         Rows that both models labelled.
     moved : float or None
@@ -284,8 +284,8 @@ class FarRow(ReportPart):
 class ReasonsPart(ReportPart):
     """Reasons of outliers, or of rows near a border.
 
-    Columns that most often lead the reasons (`leading`), and the `farthest` rows. `counted` is the
-    number of sampled rows that `leading` counts. None: all rows were counted.
+    `leading` are the columns that are most often a row's first reason. `counted` is the number of
+    sampled rows among which they are counted; None if all rows are. `farthest` are single rows.
     """
 
     leading: list[LeadingColumn]
@@ -309,7 +309,7 @@ class MembershipPart(ReportPart):
 
 
 class Spread(ReportPart):
-    """The quartiles of rows in a column, and their share in a range."""
+    """The quartiles of rows in a column, and the share of these rows in a range."""
 
     lower: Number
     median: Number

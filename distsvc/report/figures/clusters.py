@@ -56,7 +56,7 @@ def plane(
     sample
         The rows. If their kind is ``"single"``, y is the score.
     clusters
-        Largest first: their rank is their colour.
+        The clusters, the largest first.
     picture
         Adds the domain of novelty {f >= 0} and the model's vectors, as in figures 1 to 3 of Pham,
         Le and Dang.
@@ -100,7 +100,7 @@ def plane(
         figure.legend(handles=legend, loc="outside lower center", ncols=2)
     layout = figure.get_layout_engine()
     if layout and len(clusters) > 1:
-        layout.execute(figure)  # so that the places of rows are final
+        layout.execute(figure)  # fixes the positions of rows
         axes.apply_aspect()
         shown = [row.label for row in clusters[: PAGE_LIMITS.numbered]]
         _number_clusters(axes, np.column_stack([x, y]), labels, inside, shown)

@@ -71,7 +71,7 @@ THEME = {
 }
 """Name of the page's variable for each colour, and its value on a dark page."""
 MAX_NAMED_CLUSTERS = 12
-"""Maximum number of clusters that a figure shows apart; others are grey, joined or left out."""
+"""Maximum number of clusters with a place of their own; others are grey, joined or left out."""
 
 TICK_STEPS = [1, 2, 2.5, 5, 10]  # between ticks
 FIGURE_WIDTH = 5.6  # inches; small, so that the text stays legible on a phone
@@ -99,9 +99,9 @@ STYLE: dict[Any, Any] = {
 
 
 def cluster_colours(clusters: Sequence[ClusterRow]) -> dict[int, str]:
-    """Return the colour of each label by its id, so that it stays the same every night.
+    """Return a colour for each label, by its id, so that it stays the same every night.
 
-    If two ids would have the same colour, colours are by rank; the largest cluster comes first.
+    If two ids would have the same colour, colours go by rank, the largest cluster first.
     """
     places = [row.label % len(COLOURS) for row in clusters]
     if len(set(places)) < len(places):
@@ -186,7 +186,7 @@ def _inline(svg: str, name: str) -> str:
     head = re.sub(r' (width|height)="[^"]*"', "", head)
 
     def own(tag: re.Match[str]) -> str:
-        text = re.sub(r"(\d\.\d\d)\d+(?=[ )\"])", r"\1", tag.group())  # of a point
+        text = re.sub(r"(\d\.\d\d)\d+(?=[ )\"])", r"\1", tag.group())  # hundredths of a point
         text = re.sub(r"M (\S+\.\d)\d* (\S+\.\d)\d* \nL \1\d* \2\d* \n?", r"M\1 \2h0", text)
         text = re.sub(r' id="(?=[^"]*")', f' id="{name}-', text)
         return re.sub(r'href="#|url\(#', lambda m: f"{m.group()}{name}-", text)
@@ -231,4 +231,4 @@ def dots(
     )  # fmt: skip
     patch.set_in_layout(False)
     axes.add_artist(patch)
-    axes.update_datalim(np.column_stack([x, y]))  # `add_patch` takes longer, as for curves
+    axes.update_datalim(np.column_stack([x, y]))  # `add_patch` takes longer: it expects curves

@@ -135,7 +135,7 @@ def drawn_hills(found: Sequence[Branch]) -> list[Branch]:
 
 
 class Scale:
-    """Heights of levels: logarithmic, but linear below an eighth of the lowest cluster's top."""
+    """Heights of levels: logarithmic, but nearly linear below the level `fine`."""
 
     def __init__(self, shown: Sequence[Branch]) -> None:
         lowest_top = min(hill.birth for hill in shown if hill.is_cluster)
@@ -256,7 +256,8 @@ def _layout(shown: Sequence[Branch], room: float) -> Slot:
 def unit_length(peaks: Sequence[float], late: float, room: float, narrowest: float) -> float:
     """Return the scale, in inches for all rows, at which the slots of hills fill the room.
 
-    A slot is as wide as its share of the rows in `peaks`, but at least `narrowest`.
+    A slot is as wide as its share of the rows in `peaks`, but at least `narrowest`. `late` is a
+    share of the rows outside all slots.
     """
     shares = sorted(peaks)
     for n_narrow in range(len(shares) + 1):
@@ -335,7 +336,7 @@ def _write_labels(axes: Axes, slots: Sequence[Slot], scale: Scale) -> None:
 
 
 def z_text(z: float) -> str:
-    """Write a z in five characters at most."""
+    """Format a z in at most five characters."""
     if abs(z) >= 999.5:
         return ">999" if z > 0 else "<−999"
     return f"{z:.1f}".replace("-", "−") if abs(z) < 99.95 else f"{z:.0f}".replace("-", "−")

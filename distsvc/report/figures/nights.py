@@ -77,7 +77,7 @@ NIGHTS = NightsLayout()
 def trends(nights: Sequence[Night]) -> Figure:
     """Draw one measure in each row by date; nights whose checks failed or warned have a ring.
 
-    Measures without any value are left out, and so are moves on the first night.
+    Measures without any value are left out, such as moves if there is one night only.
     """
     days = _days(nights)
     found = [
@@ -157,7 +157,7 @@ def river(nights: Sequence[Night]) -> Figure:
 
 
 def cluster_names(nights: Sequence[Night]) -> dict[int, str]:
-    """Return the names of clusters by id that the jobs of the nights give, the latest of each."""
+    """Return the names that jobs give to clusters, by id; the latest night decides."""
     return {label: one_line(name, 60) for one in nights for label, name in one.names.items()}
 
 
@@ -226,8 +226,7 @@ def _days(nights: Sequence[Night]) -> np.ndarray:
     days: list[float] = []
     for date, several in groupby(nights, key=lambda night: night.date):
         n = len(list(several))
-        day = datetime.date.fromisoformat(date).toordinal()
-        first = float(mdates.date2num(datetime.date.fromordinal(day)))
+        first = float(mdates.date2num(datetime.date.fromisoformat(date)))
         days += [first + i / n for i in range(n)]
     return np.array(days)
 
@@ -248,7 +247,7 @@ def _dates(axes: Axes, days: np.ndarray) -> None:
 
 @dataclass(frozen=True)
 class FlowLayout:
-    """Lengths of the figure of moves in inches, its font, and the largest number of clusters."""
+    """Lengths of the figure of moves in inches, its font, and its maximum number of clusters."""
 
     max_clusters: int = 20  # of each run; one more is drawn, not joined into "others"
     head: float = 0.3  # above the bars
@@ -277,7 +276,7 @@ class Flow(NamedTuple):
 
 
 def flow(moves: Moves) -> Flow:
-    """Keep the clusters with most moved rows; join all others into "others", which comes last.
+    """Return the rows of the clusters to draw; all other clusters are joined, and come last.
 
     Clusters without rows are left out.
     """
@@ -329,7 +328,7 @@ ENDED = {"split": "split", "absorbed": "absorbed", "disappeared": "gone"}
 
 
 def moved_rows(found: LineagePart) -> Flow | None:
-    """Return the rows that moved, for the drawing; None if there are fewer than two clusters."""
+    """Return the rows to draw; None without a new model, or if there is only one cluster."""
     if found.moves is None or found.mode == "assign" or not found.rows:
         return None
     moved = flow(found.moves)

@@ -24,7 +24,7 @@ from distsvc.report.formats import measured, percent, short_name, things
 def profiles(part: ProfilesPart, clusters: Sequence[ClusterRow]) -> Figure:
     """Draw the quartiles of each cluster's best columns, with all other rows below for comparison.
 
-    The largest cluster comes first: its rank is its colour. At most `MAX_NAMED_CLUSTERS` are drawn.
+    The largest cluster comes first. At most `MAX_NAMED_CLUSTERS` are drawn.
     """
     sizes, colours = {row.label: row for row in clusters}, cluster_colours(clusters)
     place = {label: rank for rank, label in enumerate(sizes)}

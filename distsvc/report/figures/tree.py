@@ -64,7 +64,7 @@ class TreeLayout:
 
     @property
     def head(self) -> float:
-        """Return the room above a panel for its number and text."""
+        """The room above a panel for its number and text."""
         return 2 * self.badge + 2 * self.line + 0.07
 
 
@@ -90,9 +90,9 @@ def splits(nodes: Sequence[TreeNode]) -> list[SplitNode]:
 def direction(
     heaviest: Sequence[Term], others: int = 0, columns: int = 5, room: float = float("inf")
 ) -> str:
-    """Write a direction with its heaviest columns, as many as fit in `room` characters.
+    """Return a direction in words: its first terms, as many as fit in `room` characters.
 
-    The heaviest come first, `columns` of them at most; `others` more have a weight.
+    There are at most `columns` of the `heaviest` terms. `others` is the number of further terms.
     """
     terms = heaviest[:columns]
     for n_terms in range(len(terms), 0, -1):
@@ -114,9 +114,10 @@ def direction(
 def tree(nodes: Sequence[TreeNode], clusters: Sequence[ClusterRow]) -> Figure:
     """Draw the splits as panels above their clusters; root and largest cluster come first."""
     places = _places(nodes)
-    unit, colours = _leaf_width(places), drawing.cluster_colours(clusters)
-    tops = _tops(places)
-    figure = Figure(figsize=(unit * _leaves(places), tops[-1]))
+    n_leaves, tops = places[0].right, _tops(places)
+    unit = min(1.8, max(0.76, PHONE_WIDTH / n_leaves))  # width of a leaf
+    colours = drawing.cluster_colours(clusters)
+    figure = Figure(figsize=(unit * n_leaves, tops[-1]))
     canvas = figure.add_axes((0, 0, 1, 1))
     canvas.set(xlim=(0, figure.get_figwidth()), ylim=(tops[-1], 0))
     canvas.set_axis_off()
@@ -212,14 +213,6 @@ def _places(nodes: Sequence[TreeNode]) -> list[DrawnNode]:
 
     place(nodes[0], 0, 0)
     return places
-
-
-def _leaves(places: Sequence[DrawnNode]) -> float:
-    return places[0].right
-
-
-def _leaf_width(places: Sequence[DrawnNode]) -> float:
-    return min(1.8, max(0.76, PHONE_WIDTH / _leaves(places)))
 
 
 def _tops(places: Sequence[DrawnNode]) -> list[float]:

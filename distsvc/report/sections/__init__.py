@@ -1,1 +1,1 @@
-"""Values that the page computes from the report: answer, names of clusters, numbers of tables."""
+"""Values computed from the report: the answer in words, names of clusters, cells of tables."""

@@ -1,4 +1,4 @@
-"""The numbers of the page's table of clusters by column, and its profile cards."""
+"""The cells of the page's table of clusters by column, and the clusters with a card."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MIN_EXPLAINED = 0.01
 
 
 def comparable(found: ColumnsPart) -> list[ColumnPart]:
-    """Return the columns with values by cluster, in the order of the table."""
+    """Return the columns with values by cluster, the most informative first."""
     if len(found.label) < 2:
         return []
     by_cluster = (one for one in found.columns if one.rows or one.quartiles)

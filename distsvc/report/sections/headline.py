@@ -9,7 +9,7 @@ from distsvc.report.content.report import Report
 from distsvc.report.formats import percent, things
 
 ALL_DIFFER_ONLY_IN = "they differ only in"
-"""Beginning of the doubt about clusters of which all pairs differ in one column only."""
+"""Beginning of the doubt that all pairs of clusters differ in the same single column."""
 
 
 def doubt(report: Report) -> str:
@@ -45,7 +45,7 @@ def brief(report: Report) -> str:
 
 
 def best_guess(report: Report) -> str:
-    """Return the meaning of the labels if clusters are unclear, as the end of a sentence."""
+    """Return the meaning of the labels of unclear clusters, as the end of a sentence."""
     return f"the labels are a best guess with {len(report.clusters):,} groups"
 
 
@@ -60,7 +60,7 @@ def good_numbers(report: Report) -> list[int]:
 
 
 def outcome(report: Report) -> list[str]:
-    """Return the parts of a line on a run: rows and clusters, outliers, and the night before."""
+    """Return a line on a run in parts: clusters, outliers, comparison with the night before."""
     outliers, rows = report.outliers, f"{report.input.n_rows:,} rows"
     where = f"{outliers.share:.1%} outside" if outliers.defined else "no outside"
     if outliers.only:
@@ -92,5 +92,5 @@ def why_unclear(report: Report) -> str:
         return f"only {percent(support)} of the models agree"
     z = next((row.z for row in levels.candidates if row.winner), None)
     if chance < 0.1 and z is not None and z < 2.0:
-        return f"another sample gives it with a chance of only {percent(chance)}"
+        return f"another sample gives the same groups with a chance of only {percent(chance)}"
     return ""

@@ -29,8 +29,8 @@ def names(found: Sequence[ProfilePart], columns: range = range(2, 5)) -> dict[in
     """Return the name of each cluster by its label, empty if no column sets it apart.
 
     A name has the smallest number of columns, from `columns`, that makes it unique in any order.
-    Names that stay equal have ranges in place of words such as "high". So has a column in which
-    another cluster with the same word is clearly higher or lower.
+    Names that stay equal have ranges in place of words such as "high". A single column also has its
+    range if another cluster with the same word is clearly higher or lower.
     """
     shown: dict[int, Sequence[ProfileColumn]] = {}
     waiting = list(found)
@@ -49,9 +49,9 @@ def names(found: Sequence[ProfilePart], columns: range = range(2, 5)) -> dict[in
 
 
 def _name(columns: Sequence[ProfileColumn], peers: Sequence[ProfileColumn]) -> str:
-    """Return the name of a cluster; a flag alone does not describe it.
+    """Return a cluster's name by its columns; `peers` are the columns in the names of all clusters.
 
-    `peers` are the columns in the names of all clusters.
+    A name that is only a flag goes on with "otherwise like the others".
     """
     alone = len(columns) == 1 and columns[0].present is not None
     each = [
@@ -142,6 +142,6 @@ def _short(column: str) -> str:
 
 
 def _inner(column: str, begin: str, end: str) -> str | None:
-    """Return the text between two parts of a column's name, None if it has other parts."""
+    """Return a column's name between `begin` and `end`, None if it lacks one of these."""
     fits = column.startswith(begin) and column.endswith(end) and len(column) > len(begin + end)
     return column[len(begin) : -len(end)] if fits else None

@@ -48,7 +48,7 @@ def with_trust(chance, support, z=4.0, **parameters):
     ("chance", "support", "z", "doubt"),
     [
         (0.9, 0.25, 4.0, "only 25.0 % of the models agree"),
-        (0.02, 0.7, 1.5, "another sample gives it with a chance of only 2.0 %"),
+        (0.02, 0.7, 1.5, "another sample gives the same groups with a chance of only 2.0 %"),
     ],
 )
 def test_no_clear_clusters(chance, support, z, doubt):
