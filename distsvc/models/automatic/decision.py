@@ -154,7 +154,7 @@ class ViewDecision:
     def overlap(self) -> float | None:
         """Expected share of rows in a wrong cluster, by the populations' posteriors.
 
-        None if clusters hardly overlap: those drawn from the posteriors would be the same answer.
+        None if clusters hardly overlap, so that labels drawn at random are the same answer.
         """
         chances = self.best.quality.posterior
         if chances is None or expected_rand_index(self.best.labels, chances) > SAME_ANSWER:
@@ -465,7 +465,7 @@ def _preferred(
 def _population_rows(
     rows: MixtureRows, scales: Sequence[ScaledNumbers], m: int, n_jobs: int | None
 ) -> PopulationRows:
-    """Return the first m rows as populations see them."""
+    """Return the first m rows in the form that populations take."""
     levels = rows.levels[:m].astype(np.int64)
     numbers = tuple(each.take(m) for each in scales)
     return PopulationRows(numbers, ~np.isnan(rows.X[:m]), levels, rows.n_levels, n_jobs)

@@ -22,7 +22,7 @@ from distsvc.models.rules.joined import clusters_to_join, joined
 
 @dataclass(eq=False, repr=False)
 class AutoClustering(MixedClusterEstimator):
-    """Clusters by the view that describes a table best: a graph or a mixture.
+    """Clusters by the best of several views of a table, such as a graph and a mixture.
 
     Each column is modelled, so that rounding, skew, flags, categories and zeros do not look like
     gaps between clusters. Level trees of a graph of up to 20,000 rows, and a mixture, propose
@@ -77,8 +77,8 @@ class AutoClustering(MixedClusterEstimator):
     why_ : str
         Reason for the choice of the view, in sentences.
     agreement_ : float
-        Estimated probability that another sample of the table gives this answer, up to an adjusted
-        Rand index of 0.8. If columns are modelled, it is the share of replicates of the sample that
+        Estimated probability that another sample of the table gives this answer (adjusted Rand
+        index above 0.8). If columns are modelled, it is the share of replicates of the sample that
         prefer the same answer. Without `n_clusters`, a mixture's partitions count less if halves of
         the rows do not give them again. If columns stay as stored, it is estimated as by
         `SupportVectorClustering`; with `n_clusters` it is then the share of the models, or of the

@@ -81,12 +81,10 @@ class MixtureRule(Scored, Rule):
         return int(self.cluster.max()) + 1
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the published columns of prepared rows Z (n, d) float32 by name."""
         score = self.scores(Z)
         return {"label": self.labels(Z), "score": score, "outlier": score < 0.0}
 
     def labels(self, Z: np.ndarray) -> np.ndarray:
-        """Return the labels (n,) int32 of prepared rows Z (n, d) float32."""
         return self.shares(Z).argmax(axis=1).astype(np.int32)
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
@@ -105,7 +103,6 @@ class MixtureRule(Scored, Rule):
         return replace(self._mixture, means=self.means + origin[self.numbers])
 
     def check(self) -> None:
-        """Raise DataError if the shapes of arrays contradict each other."""
         d = self.components.shape[1]
         for name in ("numbers", "absent", "levels"):
             if (getattr(self, name) >= d).any():

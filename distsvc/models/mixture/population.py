@@ -286,9 +286,9 @@ class Quality:
 
 
 def quality_of(rows: PopulationRows, labels: np.ndarray) -> Quality:
-    """Return the quality of the mixture of populations of clusters, labels (m,) from 0.
+    """Return the quality of a partition: of the mixture of its clusters' populations.
 
-    Populations are fitted to the first m rows, which have the labels.
+    Populations are fitted to the first m rows, which have the labels (m,), from 0.
 
     For each column, the description with the highest BIC is used. The choices are a common
     description of all clusters (Raftery and Dean 2006) and one for each cluster. Numbers have a
@@ -332,7 +332,7 @@ def _quality(joint: np.ndarray, n_parameters: int, m: int) -> Quality:
 
 
 def _bic_of(log_densities: np.ndarray, n_parameters: int, labels: np.ndarray) -> float:
-    """Return the BIC of log densities (k, n) of the labelled rows, or (1, n) in any cluster."""
+    """Return the BIC of the labelled rows by log densities (k, n) of clusters, or (1, n) of all."""
     n = len(labels)
     at = labels if len(log_densities) > 1 else 0
     return float(log_densities[at, np.arange(n)].sum()) - 0.5 * n_parameters * float(np.log(n))

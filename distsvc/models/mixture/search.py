@@ -1,6 +1,6 @@
 """The search for a mixture: number of components and shape of covariances by BIC.
 
-Each shape is fitted with one component, two, and so on, until `PATIENCE` more numbers have no
+Each shape is fitted with one component, two, and so on, until `PATIENCE` numbers in a row have no
 higher BIC. Each fit starts from the best of several short runs: two from k-means, and `SPLITS` from
 the previous fit with one of its components split in two. No start needs random numbers.
 """
@@ -82,7 +82,7 @@ def search(
     latent : ndarray of shape (n, r), float
         The same rows as continuous variables, for starts by k-means.
     n_components : int or None
-        Number of components that are tried even if the BIC falls; None to stop by the BIC alone.
+        Numbers up to this one are tried even if the BIC falls; None to stop by the BIC alone.
     n_jobs : int or None
         Threads; they change no result.
     shapes : sequence of Shape

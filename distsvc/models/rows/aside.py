@@ -65,7 +65,7 @@ class Reach:
         return cls(low, high)
 
     def distances(self, X: np.ndarray) -> np.ndarray:
-        """Return the distances of X (n, d) from their column's range, in ranges; 0 for NaN."""
+        """Return the distances of X (n, d) from their columns' ranges, in ranges; 0 for NaN."""
         width = np.where(self.high > self.low, self.high - self.low, np.inf)
         with np.errstate(invalid="ignore", over="ignore"):
             return np.fmax(np.fmax(X - self.high, self.low - X) / width, 0.0)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class OutlierShares:
-    """Quantiles of a cluster's scores, and the clusters that have their own.
+    """Quantiles of a cluster's scores, and the size of clusters that have their own.
 
     Attributes
     ----------
     outside
-        Share of the rows of a normal cluster outside the limit.
+        Share of a normal cluster's rows that lie outside the limit.
     tail, first_tail
         Share of a cluster's rows in its tail, from which its spread is estimated. The first
         estimate uses a larger share, because its rows include outliers. The `tail` of rows with
