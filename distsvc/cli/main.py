@@ -43,7 +43,7 @@ from distsvc.published.calling import run_and_announce
 from distsvc.run.work.start import ClusterAddress, Display, Start
 
 if TYPE_CHECKING:
-    from distsvc.published.backfill import BackfilledDay
+    from distsvc.published.backfill import BackfilledDay, Reprocess
     from distsvc.run.work.progress import Progress
 
 
@@ -429,7 +429,7 @@ def backfill(
     job_file: str,
     first: datetime.datetime,
     last: datetime.datetime,
-    reprocess: Any,
+    reprocess: Reprocess,
     settings: tuple[str, ...],
     metrics_file: str | None,
     as_json: bool,
@@ -506,7 +506,7 @@ def _run_words(run: dict[str, str]) -> str:
     return f"{run['path']}" + (f", run {run['run_id']}{of}" if run["run_id"] else "")
 
 
-def say(*lines: str, err: bool = False, as_json: Any = False) -> None:
+def say(*lines: str, err: bool = False, as_json: object = False) -> None:
     """Print lines, each safe for a terminal, or a value as JSON in their place."""
     if as_json is not False:
         click.echo(json.dumps(as_json))

@@ -34,7 +34,7 @@ class Column:
     name, type
         Name and Arrow type.
     fill
-        A value that no row has, or None; formats with fill values need one.
+        Fill value in Zarr; None if Zarr can't store the column.
     meaning
         Default text in the manifest.
     key
@@ -96,7 +96,7 @@ def published_columns(names: Sequence[str]) -> tuple[Column, ...]:
 
 
 def meanings(id_name: str, names: Sequence[str], own: Mapping[str, str]) -> dict[str, str]:
-    """Return the meanings of a run's columns by name; those in `own` (of a rule) come first."""
+    """Return the meanings of a run's columns by name; `own` are those of its rule."""
     columns = {column.name: column.meaning for column in published_columns(names)}
     return (
         {id_name: PUBLISHED_COLUMNS[0].meaning} | columns | {n: own[n] for n in columns if n in own}
@@ -158,8 +158,8 @@ class PartWriter:
 def _repetitive(schema: pa.Schema) -> list[str]:
     """Return the paths of Parquet columns whose values repeat, for a dictionary.
 
-    Integers and floats are the first column's ids; floats are scores and shares. For these, the
-    writer would fill a dictionary and then drop it.
+    Others are integer ids (the first column), scores and shares (floats): the writer would fill a
+    dictionary and then drop it.
     """
     paths = []
     for field in schema:
@@ -172,10 +172,10 @@ def _repetitive(schema: pa.Schema) -> list[str]:
 
 
 class ParquetLabels:
-    """Parquet: a file for each partition, with ids of any type; base of other formats.
+    """Parquet, a file for each partition; base of other formats.
 
-    A format converts the Parquet parts of the workers to published files. This format publishes
-    the parts unchanged (`publishes_parts`). `name` is as in ``output.format``.
+    A format converts the workers' parts to published files, or publishes them unchanged as this one
+    does (`publishes_parts`). `name` is as in ``output.format``.
     """
 
     name: ClassVar[str] = "parquet"
@@ -269,7 +269,7 @@ class ZarrLabels(ParquetLabels):
                 array[start:stop] = column.combine_chunks().to_numpy(zero_copy_only=False)
             for name in files.keys() - metadata:  # chunks, which need not stay in memory
                 written[name] = _put(store, name, files.pop(name))
-        for name in sorted(metadata, key=lambda name: name == GROUP_METADATA):  # which comes last
+        for name in sorted(metadata, key=lambda name: name == GROUP_METADATA):  # the group's last
             written[name] = _put(store, name, files[name])
         return written
 
@@ -294,7 +294,7 @@ class ZarrLabels(ParquetLabels):
                 rows = slice(start, min(start + CHUNK_ROWS, n_rows))
                 try:
                     part = pa.table({name: array[rows] for name, array in arrays.items()})
-                except Exception as error:  # whatever the metadata leads to
+                except Exception as error:  # damaged metadata can raise any kind
                     raise DataError(f"{root} can't be read: {one_line(str(error))}") from error
                 yield part
 
@@ -310,10 +310,10 @@ def _opened(folder: str, files: Sequence[str], local: Callable[[str], Path]) -> 
     held = {n.removeprefix(f"{folder}/"): buffer.from_bytes(local(n).read_bytes()) for n in own}
     try:
         array = zarr.open_array(MemoryStore(held), mode="r")
-    except Exception as error:  # whatever the metadata leads to
+    except Exception as error:  # damaged metadata can raise any kind
         raise DataError(f"{folder} can't be read: {one_line(str(error))}") from error
     n_chunks = len(own) - 1
-    if array.ndim != 1 or array.nchunks != n_chunks:  # what is not listed would be fill values
+    if array.ndim != 1 or array.nchunks != n_chunks:  # Zarr reads missing chunks as fill values
         raise DataError(
             f"{folder}: expected {array.nchunks:,} chunks of an array of one dimension, found "
             f"{n_chunks:,} of {array.ndim}"
@@ -323,7 +323,7 @@ def _opened(folder: str, files: Sequence[str], local: Callable[[str], Path]) -> 
 
 def _created(schema: pa.Schema, n_rows: int) -> tuple[list[Array], dict[str, Buffer]]:
     """Return the arrays of a run, a group in memory, and the group's files by name."""
-    import zarr  # 0.4 s that other jobs need not spend
+    import zarr  # a slow import
     from zarr.storage import MemoryStore
 
     files: dict[str, Buffer] = {}
@@ -335,7 +335,7 @@ def _created(schema: pa.Schema, n_rows: int) -> tuple[list[Array], dict[str, Buf
             chunks=(min(CHUNK_ROWS, n_rows),),
             dtype=column.type.to_pandas_dtype(),
             fill_value=column.fill,
-            config={"write_empty_chunks": True},  # which is not in the metadata
+            config={"write_empty_chunks": True},  # not part of the metadata
         )
         for column in (PUBLISHED_COLUMNS[0], *published_columns(schema.names[1:]))
     ]

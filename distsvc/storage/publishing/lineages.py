@@ -1,10 +1,10 @@
 """The record of a lineage: the cluster ids of its runs, and the order of the runs.
 
-Runs that continue each other are a lineage. A run's predecessors are listed in its output, but not
-other runs that continue the same predecessor, such as a late night that is run after later nights.
-So ids are claimed in a shared record, ``.lineages/ID.json``. It lies beside the outputs of the
-lineage, or in the output if runs replace each other. Manifests name it by its relative path, so a
-tree of outputs can be moved or copied and continued. Runs outside that tree begin a new record.
+Runs that continue each other are a lineage. A run's output lists its predecessors, but not other
+runs that continue the same predecessor, such as a late night that is run after later nights. So ids
+are claimed in a shared record, ``.lineages/ID.json``. The record lies beside the outputs of the
+lineage, or in the output if runs replace each other. Manifests have its relative path, so a tree of
+outputs can be moved or copied and continued. Runs outside that tree begin a new record.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Id = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 
 class LineageRun(Form):
-    """A run of a lineage: its predecessor, its date, and its output relative to home."""
+    """A run of a lineage: its predecessor, its date, and its output relative to `Lineage.home`."""
 
     previous: str
     run_date: str
@@ -49,8 +49,9 @@ class Claim(Form):
 class Record(Form):
     """The content of a record.
 
-    `claims` are by the SHA-256 of everything that decides an answer, so that a repeated run has the
-    same ids; `runs` by their ids. `next_id` is above all claimed ids.
+    The keys of `claims` are SHA-256 of everything that decides an answer (`Lineage.answer`), so a
+    repeated run has the same ids. The keys of `runs` are their ids. `next_id` is above all claimed
+    ids.
     """
 
     next_id: Id = 0
@@ -60,7 +61,7 @@ class Record(Form):
 
 @dataclass(frozen=True)
 class Lineage:
-    """The lineage of a run: its name, the address of its home, and the run.
+    """The lineage of a run; `home` is the address of the folder with its record.
 
     `answer` is the SHA-256 of everything that decides the run's answer: job, input, previous model.
     """
@@ -117,7 +118,7 @@ class Lineage:
         return self._changed(claimed).claims[self.answer].first
 
     def enter(self) -> None:
-        """List the run; errors as in `claim`."""
+        """Add the run to the record; errors as in `claim`."""
         output = _relative(self.output, self.home)
         before = self.previous.run_id if self.previous else ""
         own = LineageRun(previous=before, run_date=self.run_date, output=output)
@@ -191,7 +192,7 @@ def _record(store: Store, name: str) -> tuple[Record, str | None]:
         return parsed(Record, unsealed(there[0], path), path), there[1]
     except DataError as error:
         raise DataError(
-            f"{error}. Without this file, ids go on from those that runs know of"
+            f"{error}; if you remove the file, ids continue from those of the previous run"
         ) from None
 
 

@@ -6,7 +6,7 @@ import os
 import posixpath
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validator
 
@@ -120,7 +120,7 @@ def _listed_once(files: list[ListedFile]) -> list[ListedFile]:
 
 
 class Manifest(Listed):
-    """The content of ``manifest.json``, whose keys are written in this order."""
+    """The content of ``manifest.json``; keys are written in the order of the fields."""
 
     format: int
     run_id: Annotated[str, AfterValidator(_plain_path)]
@@ -206,7 +206,7 @@ class Manifest(Listed):
         return json_bytes(self.dumped())
 
 
-def checked_form(content: Any, path: str) -> Manifest:
+def checked_form(content: object, path: str) -> Manifest:
     """Return the manifest from the JSON of the file `path`; errors as in `read_manifest`."""
     version = content.get("format") if isinstance(content, dict) else None
     if type(version) is int and version != FORMAT:
@@ -230,7 +230,7 @@ def read_manifest(store: Store) -> Manifest:
 
 
 def is_removed(content: bytes) -> bool:
-    """Return True if a manifest is an empty object: no store can remove one on a condition."""
+    """Return True if a manifest is `REMOVED_RECORD`, perhaps with other blanks."""
     return content.split() == REMOVED_RECORD.split()
 
 
@@ -244,7 +244,7 @@ def listed_file(store: Store, manifest: Manifest, name: str) -> ListedFile:
 
 
 def _own_names(names: Iterable[str]) -> list[str]:
-    """Return the paths that can be a run's own files: no copies, and no records."""
+    """Return the paths of a run's own files, without copies and records."""
     return [
         name
         for name in names
@@ -259,7 +259,7 @@ def checked(store: Store, file: ListedFile) -> Path:
     `DataError` if it does not exist, lies outside of the folder, or has other content.
     """
     name = file.file
-    if file.stored and not os.path.exists(store.local(name)):  # a candidate's, or a replaced run's
+    if file.stored and not os.path.exists(store.local(name)):  # of a candidate or a replaced run
         name = file.stored
     where = f"{store.address}/{name}"
     try:

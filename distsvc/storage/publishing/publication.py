@@ -106,8 +106,8 @@ class Output:
         The record has the result of `doing`, called every few seconds, and `removes`: whether the
         published run is to be removed. Yields the last record of a killed holder, or None.
 
-        `OutputPermissionError` if the folder can't be made or written, `TemporaryError` if another
-        run holds it, and `JobFileError` if that is of another job, unless `overwrite`.
+        `OutputPermissionError` if the folder can't be made or written. If another run holds it,
+        `TemporaryError`, or `JobFileError` if that run has another job, unless `overwrite`.
         """
         if isinstance(self.store, Folder):
             self.store.refuse_links((RUNS, *PUBLISHED_FOLDERS))
@@ -122,13 +122,13 @@ class Output:
                     self._outdate()
                 for name in PUBLISHED_FOLDERS:
                     self.store.remove(name)
-                with suppress(DataError):  # work of the published run, if it was killed later
+                with suppress(DataError):  # a run killed after its commit leaves its work
                     found = self.manifest()
                     for name in found.works.intersection(self.kept_works()) if found else ():
                         self.discard(name)
                 yield self._lease.before
             except (OSError, DataError):
-                self._fence.check()  # files that are gone are the successor's doing
+                self._fence.check()  # the next holder may have removed the files
                 raise
             finally:
                 self.store, self.runs = unfenced
@@ -138,8 +138,7 @@ class Output:
     ) -> Store:
         """Return the store of a new run's work, whose name begins with the digest of its job.
 
-        The work lies in `workdir`, if given, and the folder of runs stores that path, and
-        `previous`.
+        It is in `workdir`, if given. The folder of runs records that path, and `previous`.
         """
         name = self.new_name(digest)
         if previous is not None:
@@ -179,7 +178,7 @@ class Output:
     def discard(self, run_id: str) -> None:
         """Remove the work of a run that is over, and its files unless a record names them.
 
-        A process that was thought dead removes nothing: its successor needs the files.
+        A process that has lost the lease removes nothing, since the next holder needs the files.
         """
         with suppress(
             DataError, JobFileError, TemporaryError, OSError
@@ -219,7 +218,7 @@ class Output:
     def check_apart(self, path: str) -> None:
         """Raise `JobFileError` if a table lies in its job's output, or the output in the table.
 
-        A glob may match the output, and a link in the input lead to it.
+        The output is also in the table if a glob matches it, or a link in the input leads to it.
         """
         table, published = Location.of(path), self.store.address
         given, own = table.shown, self.shown
@@ -270,12 +269,11 @@ class Output:
         """Commit the files of a manifest; until then, the previous publication is untouched.
 
         With `again` the files of an earlier manifest or candidate get new names. Returns the
-        manifest as published. `TemporaryError` if another run was published in the meantime, past
-        the lock.
+        manifest as published. `TemporaryError` if another run was published in the meantime.
         """
         published = self._swap(_renamed(manifest) if again else manifest)
         try:
-            for record in self.runs.sizes(CANDIDATES):  # of an answer that is older, or this one
+            for record in self.runs.sizes(CANDIDATES):  # older runs, and perhaps this one
                 self.runs.remove(record)
             self.finish()
         except DistsvcError as error:
@@ -283,7 +281,7 @@ class Output:
         return published
 
     def hold(self, manifest: Manifest) -> list[str]:
-        """Store a candidate; return older ones that are given up."""
+        """Store a candidate; return the ids of the oldest ones, which are removed."""
         self._settle(manifest.lasting)
         record = f"{CANDIDATES}/{manifest.run_id}.json"
         try:
@@ -303,7 +301,7 @@ class Output:
     def withdraw(self, manifest: Manifest) -> None:
         """Publish nothing here, and store the run of a manifest as a candidate.
 
-        A process that is killed on the way leaves the run published, or a candidate.
+        If the process is killed, the run is published, a candidate, or both.
         """
         self.hold(manifest)
         self.unpublish(manifest.run_id)
@@ -419,9 +417,9 @@ class Output:
         return found and _Found(found[0], manifest, found[1])
 
     def _outdate(self) -> None:
-        """Rewrite the manifest, so that a lock holder taken for dead can't replace it.
+        """Rewrite the manifest, so that a previous lock holder can't replace it any more.
 
-        The files of that holder may then be removed. On a disk the fence does the same.
+        That holder's files may then be removed. On a disk the fence does the same.
         """
         found = self._look()
         if found is None or found.manifest is None:
@@ -469,7 +467,7 @@ class Output:
             mark = self.store.swap(MANIFEST, content, old and old.mark)
         except BaseException as error:
             if not swapping or isinstance(error, ChangedError | FencedError):
-                for folder in {"/".join(name.split("/")[:2]) for name in new}:  # nobody else's
+                for folder in {"/".join(name.split("/")[:2]) for name in new}:  # only this run's
                     store_of(self.store.address).clear(folder)
             if isinstance(error, ChangedError):
                 what = f"another run was published in {self.shown} in the meantime"
@@ -487,8 +485,8 @@ class Output:
     def _sweep(self) -> None:
         """Remove the files of runs that no record names.
 
-        Folders are listed first, so the list has no later publications. Folders of runs that can be
-        resumed are kept.
+        Folders are listed before records are read, so a folder of a later publication is not
+        removed. Folders of runs that can be resumed are kept.
         """
         begun = {f"{STORED}/{name}" for name in self.kept_works()}
         folders = [name for name in self._folders() if name not in begun]

@@ -32,7 +32,7 @@ def label_parts(
 ) -> Iterator[pa.Table]:
     """Yield published columns of a run's rows, file by file, in the order of its table.
 
-    `local` may also be a store. Other parameters, and errors, are as in `read_labels`.
+    Parameters and errors are as in `read_labels`; `local` may also be a store.
     """
     files = {one.file: one for one in label_files(manifest)}
     place = local if callable(local) else lambda name: checked(local, files[name])
@@ -100,7 +100,7 @@ def _filtered(part: pa.Table, wanted: Filter) -> pa.Table:
 
 @contextmanager
 def _about_the_filter() -> Iterator[None]:
-    """Call a condition "filter" in its errors."""
+    """Replace "input.where" by "filter" in the errors of a condition."""
     try:
         yield
     except DistsvcError as error:

@@ -1,10 +1,10 @@
 """The removal of old runs from a folder of outputs.
 
-An unfinished run needs its previous run, so a removal must not remove that. Neither waits for the
-other. A run first records the previous run in its output, then checks that no removal has locked it
-(`check_stays`). A removal first locks an output, then reads the records of all runs again. So
-one of the two always detects the other: either the run stops before it learns anything, or the
-previous run is kept.
+An unfinished run needs its previous run, so that must not be removed. Runs and removals do not wait
+for each other. A run first records the previous run in its own output, then checks that no removal
+has locked the previous run (`check_stays`). A removal first locks an output, then reads the records
+of all runs again. So one of the two always detects the other: either the run stops before it learns
+anything, or the previous run is kept.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class DatedRun:
     run_id
         The id; "" if the output is empty.
     date, created
-        The day for which the run was made (default: its date), and the time when it was made.
+        The run's date in its job (default: the day of its creation), and the time of its creation.
     before
         Id and address of the previous run; None if the record is damaged.
     job, like
@@ -67,7 +67,8 @@ class DatedRun:
         """Return the reason why this run depends on run `other`, or ""."""
         if self.before is None:
             return (
-                f"run {self.run_id}, begun at {self.path}, may continue it: its record is damaged"
+                f"run {self.run_id}, begun at {self.path}, may continue from it: the record of its "
+                "previous run is damaged"
             )
         if self.before & {other.address, other.run_id}:
             return f"run {self.run_id} at {self.path} continues from it"
@@ -78,7 +79,7 @@ class DatedRun:
 
 @dataclass(frozen=True)
 class _Looked:
-    """The content of an output; `odd` is the reason why it can't be judged."""
+    """The content of an output; `odd` is the reason why it can't be read, or ""."""
 
     output: Output
     published: DatedRun | None = None
@@ -109,8 +110,8 @@ def reasons_to_keep(
 ) -> dict[str, str]:
     """Return the addresses of the published runs that stay, each with the reason.
 
-    Kept are the last `keep` runs of every job, runs with a begun run at their output, and the
-    previous runs and references of three kinds: of the last runs, of `begun` runs, and of
+    These are the last `keep` runs of every job, and runs with a `begun` run at their output. They
+    are also the previous runs and the references of the last runs, of `begun` runs, and of
     candidates (`waiting`) at outputs that stay. Earlier predecessors may be removed; otherwise
     whole lineages would stay.
     """
@@ -139,9 +140,10 @@ def retain(path: str, keep: int, dry_run: bool = False) -> dict[str, list[dict[s
     published run stays if it has a candidate or a run that can resume. With `dry_run`, nothing is
     removed.
 
-    Returns ``removed`` and ``kept``, each a list with ``path``, ``run_id`` and ``date``, the oldest
-    first; each kept one has ``because``, too. Errors as in `check_folder`, `InputNotFoundError` if
-    no output is below `path`, and `OutputPermissionError` if one can't be removed.
+    Returns ``removed`` and ``kept``, lists of runs with ``path``, ``run_id`` and ``date``, the
+    oldest first; kept runs also have ``because``. Errors as in `check_folder`,
+    `InputNotFoundError` if no output is below `path`, and `OutputPermissionError` if one can't be
+    removed.
     """
     check_folder(path)
     found = _look(path)
@@ -162,11 +164,11 @@ def retain(path: str, keep: int, dry_run: bool = False) -> dict[str, list[dict[s
 def check_stays(previous: ContinuedRun) -> None:
     """Raise `TemporaryError` if the previous run is being removed, or is not published any more.
 
-    The new run has named it in its output before.
+    The new run has already recorded the previous run in its output.
     """
     output = Output(previous.address)
     holder = None
-    with suppress(DataError):  # another user's, whose folder of runs can't be read
+    with suppress(DataError):  # the folder of runs may be another user's
         holder = read_holder(output.runs)
     if holder is not None and holder.removes and not is_gone(holder):
         raise TemporaryError(
@@ -211,7 +213,7 @@ def _removed(
 ) -> dict[str, str]:
     """Lock outputs, read all outputs again, and remove the locked ones that nothing needs.
 
-    Return the addresses of the outputs that are kept nevertheless, with the reason.
+    Return the addresses of the outputs that are kept after all, with the reason.
     """
     stays: dict[str, str] = {}
     with ExitStack() as stack:
@@ -270,7 +272,7 @@ def _looked(output: Output) -> _Looked:
         held = tuple(_dated(output, one) for one in output.candidates().values())
     except (DataError, JobFileError) as error:
         return _Looked(output, begun=begun, odd=str(error))
-    over = manifest.works if manifest else ()  # killed after its commit
+    over = manifest.works if manifest else ()  # a run killed after its commit leaves its work
     return _Looked(output, published, held, tuple(one for one in begun if one.run_id not in over))
 
 

@@ -430,7 +430,7 @@ def _fill_columns(X: np.ndarray, columns: Sequence[np.ndarray]) -> None:
     """
     many, kind = len(columns) >= 24, columns[0].dtype
     rows = 4_096 if many else 8_192
-    # A cache line lies between two copies: else their values of a row compete for a few lines.
+    # A cache line separates the copies: else the values of a row would compete for a few lines.
     pitch = min(rows, len(X)) + 64 // kind.itemsize
     copies = np.empty((len(columns) if many else 0, pitch), kind)
     for first in range(0, len(X), rows):

@@ -1,7 +1,7 @@
 """Categories: columns of text, booleans or integers, encoded as numbers.
 
-Counts of all rows decide which values have a code (`tables.values`). Rare and later values share
-a bucket.
+Counts of all rows decide which values have a code (`tables.values`). Rare values, and values that
+are new in another table, share a bucket.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 from distsvc.inputs.mixed import BUCKET, bucket_name, codes, frequent, places, texts_of
 from distsvc.inputs.mixed import MOST_LEVELS as MOST_LEVELS
 from distsvc.storage.rows.feature import DescribedFeature
+from distsvc.storage.rows.numeric_text import is_text
 
 AS_CODES, AS_ONE_HOT = "codes", "onehot"
 """Names of the two encodings that can be an algorithm's default."""
@@ -26,9 +27,7 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 def is_category(kind: pa.DataType) -> bool:
     """Return True if values of an Arrow type may be categories: text, booleans or integers."""
-    types = pa.types
-    is_text = types.is_string(kind) or types.is_large_string(kind)
-    return is_text or types.is_boolean(kind) or types.is_integer(kind)
+    return is_text(kind) or pa.types.is_boolean(kind) or pa.types.is_integer(kind)
 
 
 class _Categories(DescribedFeature):

@@ -44,7 +44,7 @@ UNNEST = (
 
 NOT_CHOSEN = "not in input.columns"
 NEW = "not a feature of the previous run"
-"""Reason why a numeric column is no feature if the previous run did not have it."""
+"""Reason why a column is no feature if the previous run did not have it."""
 
 PANDAS_INDEX = "an index of pandas"
 """Reason why a column that was the index of a pandas table is no feature."""
@@ -256,8 +256,8 @@ def check_kinds(
 ) -> None:
     """Check the columns of the section ``[columns]``; those in `texts` hold numbers as text.
 
-    `JobFileError` if a category is not text, booleans or integers, or a number is not numeric. Text
-    may be binary.
+    `JobFileError` if a category is not text, booleans or integers, or a column of another kind is
+    not numeric. Columns of the kind "binary" may also be text.
     """
     for name, of in kinds.items():
         if of.kind == IGNORE:

@@ -1,7 +1,8 @@
 """Features: the conversion of stored columns to numeric columns.
 
 A number stays one column, a vector becomes one column for each value, and categories become one
-or several (`rows.categories`). Features are saved with the model, to read other tables alike.
+or several (`rows.categories`). Features are saved with the model, which reads other tables with
+them.
 """
 
 from __future__ import annotations
@@ -209,8 +210,8 @@ def is_time(kind: pa.DataType) -> bool:
 def is_default(kind: pa.DataType) -> bool:
     """Return True if an Arrow type is a feature by default: numbers, durations and vectors.
 
-    Dates and times are not: rows close in them were recorded at about the same time, which is
-    seldom what clusters are wanted for.
+    Dates and times are not: with them, rows recorded at about the same time would be a cluster,
+    which is seldom wanted.
     """
     return is_numeric(kind) or pa.types.is_duration(kind) or is_vector(kind)
 

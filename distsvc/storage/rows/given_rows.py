@@ -141,6 +141,6 @@ def _plain(array: pa.Array, feature: Feature) -> pa.Array:
         return pa.nulls(len(array), next(k for k in _EMPTY_TYPES if feature.takes(k)))
     if not feature.takes(kind):
         raise DataError(f"{NAME}: column {feature.column!r} is {kind}, expected {feature.expected}")
-    if pa.types.is_dictionary(array.type):  # Arrow takes no views by their places
+    if pa.types.is_dictionary(array.type):  # Arrow can't decode a dictionary of views
         array = pa.DictionaryArray.from_arrays(array.indices, array.dictionary.cast(kind))
     return array.cast(kind) if kind != array.type else array

@@ -147,7 +147,7 @@ def _numbers_rows(name: str, values: np.ndarray) -> bool:
 def _lacks_ties(values: np.ndarray) -> bool:
     """Return True if values have too few ties to be independent draws from their range.
 
-    Independent values would have at least 8 equal pairs more: a chance of 1 in 3,000.
+    Independent draws are expected to have at least 8 equal pairs more (a chance of 1 in 3,000).
     """
     n, ordered = len(values), _are_ordered(values)
     jumps = SPOTS - 1 if ordered and n > _SURE_ROWS else 0  # from one range of rows to the next

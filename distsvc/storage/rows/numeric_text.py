@@ -128,7 +128,7 @@ class TextStats:
     first, first_spelled : int
         First row, from 0, of a value that is no plain number, and of a `spelled` one; -1 if none.
     distinct : int
-        Different numbers, in either spelling, in one batch at most.
+        Largest count of different numbers, in either spelling, in a batch.
     """
 
     given: int = 0
@@ -194,9 +194,8 @@ def _count(mask: pa.Array) -> int:
 def are_thousands(array: pa.Array) -> bool:
     """Return True if the points of texts such as 1.234 and 980 separate thousands.
 
-    Then every point has three digits behind it, and whole numbers below 1000 have no point.
-    Decimals have either three digits each or no zeros at the end. If no value ends in 0, 50 values
-    with a point are enough.
+    Then every point has three digits behind it, and all other values are whole numbers below 1000.
+    Final zeros, which decimals drop, show thousands; without any, 50 values with a point do.
     """
     words = trimmed(array).drop_null()
     grouped = matches(words, _GROUP)

@@ -77,7 +77,7 @@ def version_of(place: Location, info: Info | None = None) -> Version:
             raise FileNotFoundError(place.path)
         key = next((key for key in _TAG_KEYS if info.get(key) is not None), "")
         mark = info.get(key)
-        if isinstance(mark, datetime.datetime):  # some file systems give a number at other times
+        if isinstance(mark, datetime.datetime):  # some file systems also return it as a number
             mark = mark.timestamp()
         return Version(info.get("size"), f"{key} {mark}" if key else "")
 

@@ -149,8 +149,8 @@ def join_files(each: Sequence[Files]) -> Files:
         if found.folder.fs is not first.folder.fs or folder[0] != folders[0][0]:
             one, other = first.location.shown, found.location.shown
             raise JobFileError(
-                "input.path: the paths of a list must be in one file system, or one bucket, and "
-                f"hold no secrets, found {one} and {other}"
+                "input.path: the paths of a list must be in one file system, or one bucket, found "
+                f"{one} and {other}"
             )
     pairs = itertools.takewhile(lambda parts: len(set(parts)) == 1, zip(*folders, strict=False))
     shared = [parts[0] for parts in pairs]
@@ -219,7 +219,7 @@ def _glob(location: Location) -> Infos:
 def _walk(folder: Location) -> Infos:
     if not folder.is_local:
         return folder.fs.find(folder.path, detail=True)
-    # fsspec passes over a folder that can't be listed, and does not enter one that is a link.
+    # fsspec skips folders that can't be listed, and links to folders.
     return {entry.path: {} for _, files in _local_folders(folder.path, ()) for entry in files}
 
 
@@ -285,7 +285,7 @@ def refuse_lakes(location: Location, folder: Location, names: Iterable[str]) -> 
     for name in listed:
         _refuse_below(location, folder, name)
     if folder.path.startswith("http"):
-        return  # a server may have an answer for every name
+        return  # some servers return a page for every name
     above = {folder.path} | {f"{folder.path}/{name}".rpartition("/")[0] for name in listed}
     is_glob = any(set(part) & set("*?[") for part in location.path.split("/"))
     for path in sorted(above if is_glob else {folder.path}):  # a folder's files are all known
@@ -293,7 +293,7 @@ def refuse_lakes(location: Location, folder: Location, names: Iterable[str]) -> 
 
 
 def _refuse_below(location: Location, folder: Location, name: str) -> None:
-    """Look for the folders of a log in the path of a file."""
+    """Raise `JobFileError` if the path of a file contains a folder of a table's log."""
     parts = name.split("/")
     for k, part in enumerate(parts):
         table = "/".join([folder.path, *parts[:k]])
@@ -306,7 +306,7 @@ def _refuse_below(location: Location, folder: Location, name: str) -> None:
 
 
 def _refuse_above(location: Location, folder: Location) -> None:
-    """Look for a log in a folder, and in the folders of which it may be a partition."""
+    """Raise `JobFileError` if a folder, or a folder of which it may be a partition, has a log."""
     for level in range(8):
         if folder.join(_DELTA).exists():
             raise _refused(location, folder, "a Delta table")
@@ -336,7 +336,7 @@ def _metadata(folder: Location) -> list[str]:
 
 
 def _refused(location: Location, table: Location, kind: str) -> JobFileError:
-    """Return the error for a path into a table with a log."""
+    """Return the error for a path in a table with a log."""
     shown = _shown(location, table)
     hint = (
         "Hudi is not supported: write the table's present rows to Parquet files in another folder"

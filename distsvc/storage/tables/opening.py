@@ -1,7 +1,7 @@
-"""Opening of tables, whatever their format, and reading of row ranges.
+"""Opening of tables of all formats, and reading of row ranges.
 
-The driver opens a table once. The `Table` goes to the workers as JSON, and each reads its own rows
-with `read_blocks`.
+The driver opens a table once and sends the `Table` to the workers as JSON. Each worker reads its
+own rows with `read_blocks`.
 """
 
 from __future__ import annotations
@@ -58,8 +58,6 @@ from distsvc.storage.tables import values
 from distsvc.storage.tables.lakes.lake import check_snapshot
 from distsvc.storage.tables.sources import find_sources, source_of
 
-NO_KINDS: Mapping[str, ColumnKind] = MappingProxyType({})
-
 
 def open_table(
     config: InputConfig,
@@ -67,7 +65,7 @@ def open_table(
     preprocess: PreprocessConfig | None = None,
     known: Sequence[Feature] = (),
     kept: Collection[str] = (),
-    kinds: Mapping[str, ColumnKind] = NO_KINDS,
+    kinds: Mapping[str, ColumnKind] = MappingProxyType({}),
     mixed: bool = False,
 ) -> Table:
     """Find a table, read its metadata and choose its features.
@@ -78,15 +76,15 @@ def open_table(
     Parameters
     ----------
     config, preprocess, kinds
-        The sections ``[input]``, ``[preprocess]`` and ``[columns]``. Categories are `Uncounted`
-        unless a model knows them.
+        The sections ``[input]``, ``[preprocess]`` and ``[columns]``. Categories that are not in
+        `known` are `Uncounted`.
     staging
         A folder, shared with the workers, for converted tables.
     known
-        The features of a model that is to label the table; ``input.columns`` names their columns.
+        The features of a model that labels the table; ``input.columns`` names their columns.
     kept
-        Columns of the previous run. Without ``input.columns`` these, and those that ``preprocess``
-        names, are features even if they are partition keys, an index of pandas, or like codes.
+        Columns of the previous run. Without ``input.columns`` these columns, and those named in
+        ``preprocess``, are features even if they are partition keys, a pandas index or codes.
     mixed
         Whether the algorithm takes categories. If so, categories become codes, and text of few
         levels is a feature.
@@ -134,7 +132,7 @@ def open_table(
         raise EmptyInputError(f"{config.shown} has no rows")
     if n_rows > MAX_TABLE_ROWS or min(scan.layout.extents) < 0:
         raise DataError(
-            f"{config.shown} says it has {n_rows} rows, expected at most {MAX_TABLE_ROWS}"
+            f"{config.shown} has {n_rows} rows by its metadata, expected at most {MAX_TABLE_ROWS}"
         )
     check_categories(config, scan, set(encoded) - {feature.column for feature in known})
     table = Table(
@@ -321,7 +319,7 @@ def read_blocks(
 
 
 def check_unchanged(table: Table) -> None:
-    """Raise `DataError` for a file that changed, went or was added since a table was opened.
+    """Raise `DataError` for a file that was changed, removed or added since a table was opened.
 
     Later commits to a Delta or Iceberg table don't matter.
     """
@@ -355,7 +353,7 @@ def fingerprint(table: Table) -> str:
 
 
 def notes_on_columns(table: Table) -> list[str]:
-    """Return notes about columns that are, or are not, features because of their values."""
+    """Return warnings about columns whose values decided whether they are features."""
     guessed = (PANDAS_INDEX, values.MIXED_TEXT, values.ID_OR_DATE, *CODE_REASONS)
     out = {name: why for name, why in table.left_out.items() if why in guessed}
     texts = [repr(one.column) for one in table.features if isinstance(one, TextNumber)]

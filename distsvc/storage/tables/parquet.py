@@ -157,7 +157,7 @@ def _is_parquet(place: Location) -> bool:
 
 
 def _at_once(block_rows: int) -> int:
-    # Few enough rows to stay small beside a block, enough to hide the cost of a call.
+    # Few enough rows to be small beside a block, and enough to make the cost of a call negligible.
     return min(max(block_rows, 1024), 65_536)
 
 
@@ -219,10 +219,10 @@ def live_rows(sizes: list[int], kept: np.ndarray | None) -> list[int]:
 
 
 def _parquet(handle: object) -> pq.ParquetFile:
-    # Without pre_buffer and with a small buffer the reader holds a page of each column, however
-    # large the row group is. On a disk a request costs nothing.
+    # Without pre_buffer and with a small buffer, the reader holds only a page of each column,
+    # however large the row group is. Requests to a disk are cheap, so its buffer is smaller.
     at_once = 1 << 16 if isinstance(handle, pa.OSFile) else _BUFFER_BYTES
-    # INT96, which Spark and Hive write, reaches beyond the years of nanoseconds.
+    # INT96, which Spark and Hive write, exceeds the range of timestamps in nanoseconds.
     return pq.ParquetFile(
         handle,
         pre_buffer=False,

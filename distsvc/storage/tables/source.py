@@ -18,10 +18,9 @@ from distsvc.storage.tables.files import Files
 class Source(Protocol):
     """A format: the inputs that it reads, their columns and their rows.
 
-    `name` is the format in plans and reports, `title` in messages; `suffixes`, in lower case, end
-    the names of its files or stores. `states_width` is whether the data lists the columns of a
-    table; if not, a missing column is zero. `joins` is whether files of several paths can be one
-    table.
+    `name` is the format in plans and reports, `title` in messages. `suffixes`, in lower case, are
+    those of its files or stores. `states_width` is whether the data lists the columns of a table;
+    if not, a missing column is zero. `joins` is whether files of several paths can be one table.
     """
 
     name: ClassVar[str]

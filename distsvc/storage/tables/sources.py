@@ -79,8 +79,7 @@ def find_source(location: Location, ready: str | None = None) -> tuple[Source, F
         )
     own = next(iter(claims), None)
     others = [name for name in found.names if own is None or name not in own[1].infos]
-    read = own[0].suffixes[0] if own else None
-    refuse_foreign(location, others, read, _titles(one for one in SOURCES if one.suffixes))
+    _refuse_foreign(location, others, own[0].suffixes[0] if own else None)
     source, its = own or (SOURCES[-1], found)
     unseen = [name for name in found.hidden if location.at(name).is_named(source.suffixes)]
     return source, replace(its, passed=(*others, *unseen) if own else ()).without_doubles()
@@ -106,7 +105,7 @@ _ROW_SUFFIXES = (
     ".csv.zip", ".csv.bz2", ".csv.xz", ".csv.zst", ".tsv.bz2", ".parquet.gz", ".json.gz",
     ".jsonl.gz",
 )  # fmt: skip
-"""Suffixes of unread formats whose files would be rows of a table beside files that are read."""
+"""Suffixes of unsupported formats whose files may hold rows of the same table as the files read."""
 _OTHER_SUFFIXES = (
     ".zip", ".tar", ".tgz", ".7z", ".rar", ".gz", ".bz2", ".json", ".npy", ".npz", ".h5", ".hdf5",
     ".hdf", ".nc", ".mat", ".avro", ".arff", ".sas7bdat", ".sav", ".dta", ".rds", ".rdata", ".pkl",
@@ -116,13 +115,10 @@ _OTHER_SUFFIXES = (
 """Suffixes of other files that are not Parquet."""
 
 
-def refuse_foreign(
-    location: Location, names: Iterable[str], read: str | None, formats: str
-) -> None:
-    """Raise `DataError` for a file, or a Zarr store in a folder, that would not be read.
+def _refuse_foreign(location: Location, names: Iterable[str], read: str | None) -> None:
+    """Raise `DataError` if a file that is not read may hold rows, or is in a Zarr store.
 
-    `names` are the files at the location, `read` is the suffix of those that are read, if any, and
-    `formats` the list of formats for the message.
+    `names` are the files that are not read. `read` is the suffix of the other files, if any.
     """
     for name in names:
         inside, mark, _ = f"{name}/".partition(".zarr/")
@@ -136,6 +132,7 @@ def refuse_foreign(
             continue
         whole = location.shown if location.path.endswith(short) else f"{location.shown}: {name}"
         glob = f"; or read the others by a glob such as *{read}" if read else ""
+        formats = _titles(one for one in SOURCES if one.suffixes)
         raise DataError(
             f"{whole} is not named like {formats}: give it the suffix of its format (*.csv, *.svm, "
             f"*.parquet), unpack it, or write it as Parquet{glob}"

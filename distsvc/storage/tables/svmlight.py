@@ -141,7 +141,7 @@ def _converted(found: Files, staging: Store) -> Store:
         X = sparse.vstack(parts, format="csr")
         first = 1 - int((X.indices == 0).any())
         X = X[:, first:]
-        # `first_and_width` comes last, and says that all are there.
+        # `first_and_width` is written last, and marks the table as complete.
         arrays = {"data": X.data, "indices": X.indices.astype(np.int32)}
         arrays |= {"indptr": X.indptr.astype(np.int64), "labels": np.concatenate(labels)}
         arrays |= {"first_and_width": np.array([first, X.shape[1]])}

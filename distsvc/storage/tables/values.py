@@ -1,6 +1,6 @@
 """Passes over stored values: samples, counts of categories, and a check of large integers.
 
-The same few thousand sample rows are read whenever a table is opened.
+Whenever a table is opened, the same few thousand rows are read as the sample.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ class ValueCounts:
 def check_exact(table: Table, least: np.ndarray, most: np.ndarray) -> None:
     """Raise `DataError` for integers or decimals whose differences float64 rounds away.
 
-    `least` and `most` (d,) float64 are the extremes of the numeric columns. A column that looks
-    constant is read again as stored, up to its second value.
+    `least` and `most` (d,) float64 are the extremes of the numeric columns. A column that is
+    constant in float64 is read again as stored, until a second value is found.
     """
     for k in np.flatnonzero(is_narrow(least, most)):
         column, place = _stored(table, int(k))
@@ -171,7 +171,7 @@ ID_OR_DATE = "text that looks like ids or dates"
 def without_codes(table: Table, kept: Collection[str] = ()) -> Table:
     """Return a table without the features that are no quantities, except those in `kept`.
 
-    Small tables keep all features, and every table keeps one.
+    Small tables keep all features, and so do tables that would lose all of them.
     """
     if table.n_rows < MIN_ROWS_TO_DROP:
         return table
@@ -191,7 +191,7 @@ def without_features(table: Table, reasons: dict[str, str]) -> Table:
 def code_columns(table: Table) -> dict[str, str]:
     """Return the columns of whole numbers that are no quantities, and why.
 
-    A column that is a quantity in one range of the sample is not read in the next.
+    A column whose first ranges of the sample rule out a code is not read in the others.
     """
     found: dict[str, list[np.ndarray]] = {
         one.column: []
@@ -215,7 +215,7 @@ def code_columns(table: Table) -> dict[str, str]:
 def texts_of_numbers(table: Table, names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """Return the text columns that hold only numbers, and reasons why others are no features.
 
-    The others hold mostly numbers, or numbers with units. Constant columns are in neither result.
+    The reasons are mostly numbers, or numbers with units. Constant columns are in neither result.
     """
     words: dict[str, set[str]] = {name: set() for name in names}
     mixed: dict[str, str] = {}

@@ -63,8 +63,8 @@ _Arrays = dict[str, Any]
 def _store_versions(place: Location) -> Versions:
     """Return a version of each metadata file, and one for all chunk files of an array.
 
-    The latter are named ``<array>/*``: there may be more of them than a plan should list. A server
-    that does not list files yields the root's metadata only.
+    The version of chunk files is named ``<array>/*``; a plan can't list millions of them. If a
+    server does not list its files, only the root's metadata have versions.
     """
     try:
         files = find_files(place, hidden=True).versions
@@ -102,7 +102,7 @@ def _check_whole(place: Location, name: str, array: Array, start: int, stop: int
         expected = _BLOSC.unpack(header)[-1] if whole else _BLOSC.size
         if size < expected:
             raise DataError(
-                f"{file.shown} was cut: it has {size} bytes, expected at least {expected}; "
+                f"{file.shown} is truncated: it has {size} bytes, expected at least {expected}; "
                 "write the chunk again"
             )
 
@@ -233,7 +233,7 @@ def _step(chunk: int, block_rows: int) -> int:
 
 def _open(place: Location) -> Array | Group:
     """Open an array or a group without consolidated metadata, which may be stale."""
-    import zarr  # 0.4 s that other jobs need not spend
+    import zarr  # a slow import
 
     node = zarr.open(place.zarr_store(), mode="r")
     if not _is_group(node) or node.metadata.consolidated_metadata is None:
@@ -261,7 +261,7 @@ def _reading(place: Location) -> Iterator[None]:
 
 
 def _columns_of_group(place: Location, group: Group) -> _Arrays:
-    # Members are opened one by one: one that Zarr can't represent must not hide the others.
+    # Members are opened one by one, so that an unreadable one does not hide the others.
     found = [i["name"] for i in place.fs.ls(place.path, detail=True) if i["type"] == "directory"]
     folders = {posixpath.basename(name.rstrip("/")) for name in found}
     listed = group.attrs.get("columns", [])
@@ -290,7 +290,7 @@ def _member(folder: Location, group: Group, name: str) -> Array | Group | Except
         node = group[name]
     except OSError:
         raise
-    except Exception as error:  # whatever the metadata leads to
+    except Exception as error:  # damaged metadata can raise any kind
         if not isinstance(error, KeyError) or _has_metadata(folder):
             return error
         return ValueError("it holds chunks, but no metadata") if _has_chunks(folder) else group
@@ -417,8 +417,8 @@ def _extents(place: Location, arrays: list[Array]) -> tuple[int, ...]:
     unit = max((array.shards or array.chunks)[0] for array in arrays)
     if n_rows > MAX_TABLE_ROWS or n_rows > unit * MAX_TABLE_UNITS:
         raise DataError(
-            f"{place.shown} says it has {n_rows} rows in chunks of {unit}, expected at most "
-            f"{MAX_TABLE_ROWS} rows and {MAX_TABLE_UNITS} chunks"
+            f"{place.shown} has {n_rows} rows in chunks of {unit} by its metadata, expected at "
+            f"most {MAX_TABLE_ROWS} rows and {MAX_TABLE_UNITS} chunks"
         )
     return tuple(min(unit, n_rows - first) for first in range(0, n_rows, unit))
 
@@ -451,7 +451,7 @@ def _packed_by(array: Array) -> str:
 
 def _is_nan(value: Any, dtype: np.dtype) -> bool:
     try:
-        if isinstance(value, str):  # its bytes
+        if isinstance(value, str):  # base64 of its bytes
             value = np.frombuffer(base64.b64decode(value), np.dtype(dtype).newbyteorder("<"))[0]
         return math.isnan(value)
     except (ValueError, TypeError, IndexError):

@@ -151,7 +151,8 @@ def test_what_a_begun_run_continues_stays_wherever_it_was_begun(tmp_path):
     publish(tmp_path / "2026-11-08", "2026-11-08")
     found = said(retain(str(tmp_path), 1))
     assert found["removed"] == {}
-    assert "may continue it: its record is damaged" in found["kept"]["2026-11-03"]
+    damaged = "may continue from it: the record of its previous run is damaged"
+    assert damaged in found["kept"]["2026-11-03"]
     Output(tmp_path / "2026-11-04").discard(begun)
     assert "2026-11-03" in said(retain(str(tmp_path), 1))["removed"]
 

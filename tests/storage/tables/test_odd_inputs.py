@@ -116,7 +116,10 @@ def write_claiming(path, **metadata):
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [
-        ({"shape": [10**13, 2]}, r"says it has 10000000000000 rows in chunks of 5, expected at"),
+        (
+            {"shape": [10**13, 2]},
+            r"has 10000000000000 rows in chunks of 5 by its metadata, expected",
+        ),
         ({"shape": [10**12, 2], "chunks": [10**7, 2]}, "t.zarr"),
         ({"shape": [10**6, 2], "chunks": [10**13, 2]}, r"has chunks of 10000000000000 x 2"),
         ({"shape": [10, 10**13]}, r"has 10,000,000,000,000 feature columns, expected at most"),

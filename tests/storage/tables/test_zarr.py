@@ -282,7 +282,7 @@ def test_a_chunk_of_blosc_that_was_cut_is_refused(tmp_path, zarr_format):
     whole = chunk.read_bytes()
     for size in (len(whole) - 1, len(whole) // 2, 3, 0):
         chunk.write_bytes(whole[:size])
-        with pytest.raises(DataError, match=rf"t.zarr/(c/)?2 was cut: it has {size} bytes"):
+        with pytest.raises(DataError, match=rf"t.zarr/(c/)?2 is truncated: it has {size} bytes"):
             everything(opened(tmp_path / "t.zarr", tmp_path))
     chunk.write_bytes(whole)
     np.testing.assert_array_equal(

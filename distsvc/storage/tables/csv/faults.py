@@ -76,8 +76,9 @@ def thousands_error(file: Location, name: str, values: pa.Array) -> DataError:
     )
 
 
-def _counted(odd: Counter[str], most: int = 10) -> str:
+def _counted(odd: Counter[str]) -> str:
     """Return words with their counts, the most frequent first."""
+    most = 10
     found = [f"{word[:_SHOWN]!r} ({n})" for word, n in odd.most_common(most)]
     more = f" and {len(odd) - most} more words" if len(odd) > most else ""
     return ", ".join(found) + more
@@ -189,7 +190,7 @@ def line_encoding_error(file: Location, text: bytes, line: int) -> DataError:
 
 
 def line_of(file: Location, row: int) -> int:
-    """Return the line number of a row (from 0) of a file; the last line if it has several."""
+    """Return the line number of a row (from 0) of a file; the last line of a row with several."""
     head = head_of(file)
     with _reader(file, head) as reader:
         try:

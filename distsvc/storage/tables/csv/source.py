@@ -1,7 +1,7 @@
 """CSV as a source: converted once to a Parquet file in the run's staging folder.
 
 A converted file is used again if every input file has a version tag (ETag or modification time) and
-all are the same. `codes` are categories that look like whole numbers and are read as text.
+none has changed. `codes` are categories that look like whole numbers and are read as text.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Csv(Parquet):
         if not (known and staging.has(target)):
             files = _Files.of(found, config)
             schema, codes = files.columns(config, set(categories))
-            # Faults of reading are no OSError by then: whose fault one is stays clear.
+            # Reading raises no OSError here, so an OSError is about the target.
             with staging.created(target) as path:
                 _convert(_batches(files, schema, codes), schema, path)
         file = Location.of(f"{staging.address}/{target}")
@@ -151,7 +151,7 @@ class _Files(NamedTuple):
     def columns(self, config: InputConfig, categories: set[str]) -> tuple[pa.Schema, set[str]]:
         """Return the columns to write, and the categories to read as text.
 
-        The schema has the metadata of all other columns. Errors as in `choose_features`.
+        The schema's metadata describes all columns. Errors as in `choose_features`.
         """
         others, named = set(other_columns(config)), set(config.columns or ())
         codes = {name for name in categories if self._are_codes(name)}
@@ -162,8 +162,8 @@ class _Files(NamedTuple):
         numbers = set(types if config.columns is None else named) - others - categories
         numbers -= set(config.exclude)
         self._check_text(numbers, others - {config.id}, named)
-        # Integers that float64 would round to almost one value are exact (`check_exact`), and so
-        # are those beyond 64 bits that `where` compares.
+        # Integers that float64 would round to nearly one value are stored exactly, as decimals
+        # (`check_exact`). So are integers of more than 64 bits that `where` compares.
         exact = {name for name in numbers.intersection(types) if self._all(name, _is_large)}
         for name, kind in types.items():
             if pa.types.is_integer(kind) and name in numbers:
@@ -326,9 +326,9 @@ def _reading(file: Location, schema: pa.Schema | None = None) -> Iterator[_Reade
 
 @contextmanager
 def _naming_the_value(file: _File, schema: pa.Schema) -> Iterator[None]:
-    """Name column and line of an unusable value, by a second reading in order.
+    """Add column and line of an unusable value to its error, by reading again in order.
 
-    For columns of numbers the message has all other words.
+    For a column of numbers, the message lists all words in it.
     """
     try:
         yield

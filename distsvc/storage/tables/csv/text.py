@@ -156,7 +156,7 @@ def check_header(shown: str, names: list[str], used: Collection[str] | None) -> 
     """
     numbers = [float(name) for name in names if re.match(NUMBER_PATTERN, name.strip())]
     rising = all(one < other for one, other in itertools.pairwise(numbers))
-    # Years or wavelengths rise, and pandas calls a single column 0.
+    # Numeric names may be years or wavelengths, which rise, or the 0 of a single pandas column.
     if len(numbers) == len(names) or not (rising and (len(numbers) != 1 or numbers == [0])):
         line = numbers if len(numbers) == len(names) else names
         raise DataError(
@@ -176,7 +176,7 @@ def check_header(shown: str, names: list[str], used: Collection[str] | None) -> 
 
 
 def are_plain_integers(values: pa.Array) -> bool:
-    """Return True if whole numbers are written as Python does, unlike 007, 1.10 or 20 digits."""
+    """Return True if texts are int64 numbers as Python writes them, unlike 007 or 1.10."""
     known = values.drop_null()
     if not pc.all(pc.match_substring_regex(known, _WHOLE), min_count=0).as_py():
         return False

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, TemporaryError
+from distsvc.errors.extras import check_extra
 from distsvc.errors.faults import CREDENTIALS, classify_error
 from distsvc.storage.places.location import Location
 from distsvc.storage.places.remote import delta_options
@@ -54,7 +55,7 @@ class Delta(lake.Lake):
 
 
 def _opened(location: Location) -> DeltaTable:
-    lake.check_installed(location, "deltalake")
+    check_extra("deltalake", "delta", location.shown)
     from deltalake import DeltaTable
     from deltalake.exceptions import TableNotFoundError
 
@@ -84,7 +85,7 @@ def _reading(location: Location, part: str) -> Iterator[None]:
             raise
         why = ValueError(f"deltalake panics: {error}") if is_panic else error
         known = _known(why, location, part)
-        if isinstance(known, InputNotFoundError):  # what the log names has gone
+        if isinstance(known, InputNotFoundError):  # a file in the log was removed
             known = DataError(f"can't read the {part} of {location.shown}: {_words(error)}")
         raise known from error
 
@@ -95,7 +96,7 @@ def _words(error: BaseException) -> str:
 
 
 def _known(error: BaseException, location: Location, part: str) -> DistsvcError:
-    """Return our error for an error of deltalake, which has one class for most errors."""
+    """Return the error for one of deltalake, by its text: most errors have one class."""
     text = _words(error)
     if "LogSegment end version" in text:
         return InputNotFoundError(

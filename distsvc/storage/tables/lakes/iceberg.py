@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distsvc.errors import DataError, DistsvcError, InputNotFoundError, JobFileError
+from distsvc.errors.extras import check_extra
 from distsvc.errors.faults import classify_error
 from distsvc.storage.places import remote
 from distsvc.storage.places.location import Location
@@ -38,7 +39,7 @@ class Iceberg(lake.Lake):
 
     def found(self, location: Location) -> lake.Snapshot:
         asked = lake.asked_state(location, "snapshot")
-        lake.check_installed(location, "pyiceberg")
+        check_extra("pyiceberg", "iceberg", location.shown)
         try:
             table = _opened(location)
             snapshot = table.snapshot_by_id(asked) if asked else table.current_snapshot()
@@ -46,7 +47,7 @@ class Iceberg(lake.Lake):
                 raise InputNotFoundError(f"{location.shown}: the table has no such snapshot")
             if snapshot is None:
                 return lake.snapshot_of(location, [])
-            scan = table.scan(snapshot_id=asked)  # of the present one, in the present columns
+            scan = table.scan(snapshot_id=asked)  # None: the current snapshot and schema
             return _snapshot(location.pinned(f"snapshot={snapshot.snapshot_id}"), table, scan)
         except DistsvcError:
             raise
@@ -71,7 +72,7 @@ def _options(url: str, asked: int) -> remote.Options:
     """Return a catalog's options to open files; a new value of `asked` renews them."""
     location = Location.of(url)
     try:
-        lake.check_installed(location, "pyiceberg")
+        check_extra("pyiceberg", "iceberg", location.shown)
         return remote.catalog_options(_opened(location).io.properties)
     except JobFileError as error:
         fields = {"url": location.shown, "because": str(error)}
@@ -111,7 +112,7 @@ def _opened(location: Location) -> IcebergTable:
 
 
 def _known(error: Exception, location: Location) -> DistsvcError:
-    """Return the error for one of pyiceberg."""
+    """Return the error of distsvc for an error of pyiceberg."""
     kinds = {kind.__name__ for kind in type(error).__mro__}
     words = " ".join(str(error).split())[:300]
     if "equality delete" in words:
@@ -157,7 +158,7 @@ def _aliases(table: IcebergTable, ids: dict[str, int]) -> dict[str, tuple[str, .
 
 
 def _identities(spec: PartitionSpec, schema: Schema) -> dict[int, str]:
-    """Return the columns that are partition keys unchanged, by their position among the keys."""
+    """Return the columns whose own values are partition keys, by position among the keys."""
     from pyiceberg.transforms import IdentityTransform
 
     own = {one.field_id: one.name for one in schema.fields}

@@ -23,7 +23,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distsvc.errors import DataError, EmptyInputError, JobFileError
-from distsvc.errors.extras import check_extra
 from distsvc.job.config import InputConfig
 from distsvc.storage.places.arrays import read_arrays, write_arrays
 from distsvc.storage.places.location import Location
@@ -86,6 +85,8 @@ class Snapshot(Files):
         Possible names of each column in a file, if columns are found by name.
     ids
         Number of each column in the files; empty if columns are found by name only.
+    partitioned_by
+        The partition columns.
     by_catalog
         Whether a catalog has the settings to open the files.
     """
@@ -133,7 +134,7 @@ class Lake(parquet.Parquet):
         """
         assert isinstance(found, Snapshot)
         if condition is None or any(one not in found.types for one in condition.columns):
-            return found  # a column that is not there is told of later
+            return found  # a missing column is refused later
         kept = {}
         for name, info in found.infos.items():
             keys = found.parts[name].keys
@@ -256,11 +257,6 @@ def _root(url: str) -> str:
     return f"{scheme}://{rest.partition('/')[0]}"
 
 
-def check_installed(location: Location, package: str) -> None:
-    """Raise `MissingExtraError` if the package for a table is not installed."""
-    check_extra(package, str(location.lake.kind), location.shown)
-
-
 def asked_state(location: Location, word: str) -> int | None:
     """Return the number of the version or snapshot in a URL, or None."""
     lake = location.lake
@@ -281,8 +277,8 @@ def _whole(found: Files) -> Iterator[None]:
         yield
     except DataError as error:
         raise DataError(
-            f"{found.location.shown} can't be read as a whole: {error}; files of earlier states go "
-            "when a table is cleaned (VACUUM, expired snapshots)"
+            f"{found.location.shown} can't be read as a whole: {error}; cleaning a table (VACUUM, "
+            "expired snapshots) removes the files of earlier versions"
         ) from error
 
 
