@@ -34,7 +34,7 @@ PREPARATION_FIELDS: dict[str, Field] = {
 
 @dataclass(frozen=True)
 class Preparation:
-    """A scaling or a model of the columns, and an origin (width,).
+    """A scaling of the columns, or a model of them, and an origin (width,).
 
     A column model gives several prepared columns for each stored column; the origin is then 0
     except for latent variables.
@@ -165,7 +165,7 @@ def check_rows(Z: np.ndarray, block: Block, shown: str, columns: Sequence[str]) 
     except UnusableRowsError:
         row, column = np.unravel_index(np.abs(Z).argmax(), Z.shape)
         raise DataError(
-            f"{shown}: column {columns[column]!r}, row {block.rows[row]}: expected "
-            f"a row of a length of at most {2.0 * MAX_ROW_LENGTH:g} once it is scaled, found "
-            f"{block.X[row, column]:g}"
+            f"{shown}: column {columns[column]!r}, row {block.rows[row]}: "
+            f"{block.X[row, column]:g} is too large for this scaling: a scaled row may have a "
+            f"length of at most {2.0 * MAX_ROW_LENGTH:g}"
         ) from None
