@@ -1,4 +1,4 @@
-"""The plan of a run: its table, cut into partitions, and the policy for values.
+"""The plan of a run: its table, cut into partitions, and its policy for missing values.
 
 A partition is the work of a task, and becomes a file of labels.
 """
@@ -33,8 +33,8 @@ class PlanLimits:
 
     partition_bytes: int = 2**28
     max_partitions: int = 10**7
-    min_partitions: int = 64
-    """Maximum number of partitions of a small table, whose partitions have less than a block."""
+    small_partitions: int = 64
+    """Maximum number of partitions that have fewer rows than a block."""
 
     block_bytes: int = 2**25
     max_block_rows: int = 65_536
@@ -153,11 +153,11 @@ def cut(job: Job, table: Table) -> list[Range]:
     """
     d = max(len(table.columns), 1)
     rows = min(job.cluster.partition_rows, max(LIMITS.partition_bytes // (8 * d), 1))
-    rows = max(rows, min(choose_block_rows(d), table.n_rows // LIMITS.min_partitions))
+    rows = max(rows, min(choose_block_rows(d), table.n_rows // LIMITS.small_partitions))
     if table.n_rows > rows * LIMITS.max_partitions:
         raise DataError(
-            f"{table.shown} says it has {table.n_rows} rows of {d} columns, which are "
-            f"more than {LIMITS.max_partitions} partitions of {rows} rows"
+            f"{table.shown} has {table.n_rows} rows of {d} columns by its metadata: more than "
+            f"{LIMITS.max_partitions} partitions of {rows} rows"
         )
     return plan_partitions(table.layout.extents, rows)
 
@@ -248,7 +248,7 @@ def unknown_values(table: Table, X: np.ndarray) -> list[str]:
             if share > feature.rest + 0.5:
                 notes.append(
                     f"{share:.0%} of the first {len(X):,} rows have a value of {feature.column!r} "
-                    "that the model does not know: is the column what it was?"
+                    "that is new to the model: has the column changed?"
                 )
     return notes
 

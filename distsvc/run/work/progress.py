@@ -135,7 +135,7 @@ class Progress:
         LOG.info(name, exc_info=error, extra={"fields": fields, "source": self})
 
     def state(self) -> Doing:
-        """Return the state of the phase, as JSON can hold it; safe from any thread.
+        """Return the state of the phase as JSON values; safe from any thread.
 
         Keys are ``phase``, ``done`` and ``total`` tasks, ``since`` (UTC, ISO 8601) and
         ``seconds_left``. Unknown values are None; between phases, all values are None.
@@ -215,16 +215,16 @@ PHASES = {
     "open": "Open the table",
     "cluster": "Start the cluster",
     "survey": "Read the table",
-    "survey-again": "Read the table without far rows",
-    "far-rows": "Look at far rows",
+    "survey-again": "Read the table without extreme rows",
+    "far-rows": "Find extreme rows",
     "sample": "Draw the sample",
     "gather": "Gather the sample",
     "prepare": "Prepare rows",
     "scale": "Measure the columns of the sample",
     "learn": "Train models",
     "learn-graph": "Train models of the graph",
-    "views": "Read the table as the models see it",
-    "gather-views": "Gather what the models see",
+    "views": "Project the table for the models",
+    "gather-views": "Gather the projected table",
     "vote": "Vote on the clusters",
     "vote-graph": "Vote on the clusters of the graph",
     "graph": "Find near rows",

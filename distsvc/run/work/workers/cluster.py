@@ -26,7 +26,7 @@ from distsvc import __version__
 from distsvc.errors import InputNotFoundError, JobFileError, TemporaryError
 from distsvc.errors.urls import checked_url
 from distsvc.job.config import ClusterConfig
-from distsvc.run.work.progress import Progress
+from distsvc.run.work.progress import LOG, Progress
 from distsvc.run.work.start import DEFAULT_ADDRESS, ClusterAddress
 from distsvc.run.work.workers.forking import (
     ENVIRONMENT,
@@ -66,7 +66,7 @@ class Patience:
 PATIENCE = Patience()
 
 WORKER_BYTES = 2**27
-"""Memory of a worker before its first task."""
+"""Bytes of a worker before its first task."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def _cores() -> int:
 def driver_threads() -> int:
     """Return the number of threads for steps of the driver; its workers wait meanwhile.
 
-    At most 8, since some steps need memory for each.
+    At most 8, since some steps need memory for each thread.
     """
     affinity = getattr(os, "sched_getaffinity", None)
     return min(len(affinity(0)) if affinity else os.cpu_count() or 1, 8)
@@ -426,7 +426,7 @@ def compare_processors(who: str, ours: str, theirs: str) -> None:
     """Warn if another process has another `processor`."""
     if ours != theirs:
         fields = {"who": who, "ours": ours, "theirs": theirs}
-        logging.getLogger("distsvc").warning("other processor", extra={"fields": fields})
+        LOG.warning("other processor", extra={"fields": fields})
 
 
 def sources_digest() -> str:
@@ -439,7 +439,7 @@ def sources_digest() -> str:
 
 
 def compare_versions(worker: str, ours: Versions, theirs: Versions | Exception) -> None:
-    """Raise `JobFileError` if a worker's `versions` differ, or it could not return any."""
+    """Raise `JobFileError` if a worker's `versions` differ, or its package can't return them."""
     if isinstance(theirs, (ImportError, AttributeError)):
         raise JobFileError(f"worker {worker} has another version of distsvc: {theirs}")
     if isinstance(theirs, Exception):

@@ -34,7 +34,7 @@ IN_FLIGHT = 4
 """Dask tasks in flight for each thread of the cluster, so that none waits for the driver."""
 
 GROUP_SECONDS = 0.25
-"""Minimum duration of a Dask task if numbers are many; the scheduler has a cost for each."""
+"""Target duration of a Dask task of several numbers; the scheduler has a cost for each task."""
 
 Task = Callable[[str, int], int]
 
@@ -229,9 +229,9 @@ def _sendable(error: BaseException | None) -> BaseException | None:
 
 
 def _outcomes(future: Future, group: list[int]) -> tuple[list[TaskOutcome], float]:
-    """Return the outcomes of a group of numbers, and seconds; a lost worker fails all of them.
+    """Return the outcomes of a group of numbers and its duration in seconds.
 
-    It raises the cluster's errors.
+    If its worker was lost, all numbers of the group failed. Raises the errors of `losses`.
     """
     error = future.exception()
     if error is None:
@@ -244,7 +244,7 @@ def _outcomes(future: Future, group: list[int]) -> tuple[list[TaskOutcome], floa
 
 
 class WorkerSeen(NamedTuple):
-    """State of a worker in its scheduler, with memory in use and its limit."""
+    """State of a worker, with bytes in use, limit in bytes, and time of the last heartbeat."""
 
     threads: int
     status: str
@@ -254,7 +254,7 @@ class WorkerSeen(NamedTuple):
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> WorkerSeen:
-        """Return the worker of a scheduler's answer."""
+        """Return the state of a worker in a scheduler's answer."""
         used, limit = answer.get("metrics", {}).get("memory", 0), answer.get("memory_limit") or 0
         seen = answer.get("last_seen", 0.0)
         return cls(answer.get("nthreads", 0), answer["status"], used, limit, seen)
