@@ -110,9 +110,9 @@ def with_joined(learned: Learned, into: np.ndarray, job: Job) -> Learned:
 def assign_table(
     steps: Steps, job: Job, previous: Previous | None
 ) -> tuple[Learned, Labelled] | None:
-    """Label a table with the previous model; None if the job or its drift needs a new model.
+    """Label a table with the previous model; None if the job or the drift needs a new model.
 
-    `EmptyInputError` if every row has missing values that the model's job drops.
+    `EmptyInputError` if every row has a missing value and the model's job drops such rows.
     """
     run = steps.run
     if previous is None or job.model.mode == "refit" or refit_because(run):
@@ -192,7 +192,7 @@ def prepare(
 
 
 def given_columns(table: Table) -> list[GivenColumn]:
-    """Return the kind and scale that the job gives to each column of numbers, if any."""
+    """Return the kind and scale of each column of a table, `AS_FOUND` if the job gives none."""
     found = []
     for feature in table.features:
         kind = table.column_kinds.get(feature.column)
@@ -220,7 +220,7 @@ def check_scales(
 def make_scaling(
     config: PreprocessConfig, survey: Survey, columns: Sequence[str], together: Sequence[slice] = ()
 ) -> tuple[Scaling, list[str]]:
-    """Return the job's scaling and notes; a slice of `together` has the columns of one category."""
+    """Return the job's scaling and notes; each slice of `together` has a category's columns."""
     sums, notes = survey.sums, []
     empty = [name for name, n in zip(columns, sums.counts, strict=True) if n == 0]
     if empty:
@@ -286,8 +286,8 @@ def outlier_row_notes(
 ) -> list[str]:
     """Return at most one note on extreme rows, which are left out of learning.
 
-    Rows are named by their ids in the column `id_name`, else by their numbers. `units` are those
-    of `units_of`.
+    Rows are named by their ids in the column `id_name`, else by their numbers. `units` are as in
+    `units_of`.
     """
     if not rows:
         return []

@@ -32,7 +32,7 @@ from distsvc.run.reporting.files import write_report
 from distsvc.run.starting import naming_the_section
 from distsvc.run.work.directory import RunDirectory
 from distsvc.run.work.phases import Steps, steps_on
-from distsvc.run.work.plan import Plan, choose_block_rows, cut, pilot_rows
+from distsvc.run.work.plan import Plan, Range, choose_block_rows, cut, pilot_rows
 from distsvc.run.work.progress import Meter, Progress, mapped_memory_mb
 from distsvc.run.work.workers.cluster import Workers
 from distsvc.storage.places.process import scratch
@@ -49,8 +49,6 @@ SECOND_READING = "sample"
 
 Trials always have this phase, because they read only a part of the rows.
 """
-
-Range = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -222,7 +220,7 @@ def pieces(partitions: Sequence[Range], rows: int, threads: int) -> list[Range]:
 
 
 def busiest(partitions: Sequence[Range], threads: int) -> int:
-    """Return the rows of the busiest thread, if each takes the next partition in turn."""
+    """Return the rows of the busiest thread, if a free thread takes the next partition."""
     done = [0] * threads
     for start, stop in partitions:
         heapq.heapreplace(done, done[0] + stop - start)
@@ -234,7 +232,8 @@ def extrapolated(
 ) -> dict[str, float]:
     """Return the seconds of each phase, summed over its passes.
 
-    `measured` are seconds of a trial; `growth` is the factor from trial to job (default 1).
+    `measured` are the costs of a trial; `growth` is the factor from trial to job, by phase
+    (default 1).
     """
     seconds = dict[str, float]()
     for phase in measured:
@@ -286,10 +285,10 @@ def _trial(
 PROCESS: Terms = {"Python and libraries": 160 * MB, "compiled kernels": 65 * MB}
 MAPPED = "libraries' files"
 MAPPED_BYTES, MAX_MAPPED_BYTES = 130 * MB, 300 * MB
-"""Assumed size of mapped libraries if it is unknown, and its maximum."""
+"""Assumed bytes of mapped libraries if unknown, and their maximum."""
 
 ARROW_BYTES = 25 * MB
-"""Freed memory that Arrow's allocator keeps for reuse."""
+"""Freed bytes that Arrow's allocator keeps for reuse."""
 
 SHARE_OF_LIMIT = 0.95
 """Share of a worker's memory limit at which Dask ends the worker."""
@@ -366,8 +365,8 @@ def _memory(
 def process_terms() -> Terms:
     """Return the memory of an idle process, driver or worker.
 
-    The resident size of mapped libraries depends on the system and the installation. So the size
-    in this process is used.
+    The resident size of mapped libraries depends on the installation, so it is measured in this
+    process.
     """
     mapped = mapped_memory_mb()
     n_bytes = MAPPED_BYTES if mapped is None else min(mapped * MB, MAX_MAPPED_BYTES)
@@ -451,7 +450,7 @@ def _sum(*several: Terms) -> float:
 
 
 def _joined(*several: Terms) -> Terms:
-    """Return several terms as one, without those below a tenth of a MB."""
+    """Return the terms of several sums as one sum, without terms below 0.1 MB."""
     joined: Terms = {}
     for terms in several:
         joined |= terms

@@ -12,10 +12,10 @@
 5. `write_report` writes `report.json` and the HTML page. `publish` writes the manifest, if no check
    failed.
 
-A phase runs one task for every partition, on workers or in this process; `steps` runs phases. The
-driver computes everything else from results in the run's directory. An `AlgorithmJob` in
-`distsvc.run.algorithms` defines how an algorithm learns, and its memory. Labels depend neither on
-the partitions nor on the workers.
+A phase runs tasks on workers or in this process, in most phases one for each partition. `steps`
+runs the phases. The driver computes everything else from results in the run's directory. An
+`AlgorithmJob` in `distsvc.run.algorithms` defines how an algorithm learns, and its memory. Labels
+depend neither on the partitions nor on the workers.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def run_job(
     at
         The cluster; see `distsvc.run.work.workers.cluster.connect`.
     start
-        What may be replaced, started over or skipped.
+        Permissions to replace, start over or skip.
     command
         The command for running the job again, which the HTML page shows.
     progress

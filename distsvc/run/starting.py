@@ -95,7 +95,7 @@ class RunContext:
 def open_run(job: Job, start: Start, progress: Progress) -> Iterator[RunContext | Output]:
     """Lock the output of a job and open its table; yield the output if this run is published.
 
-    Nothing is written while the input is not ready. Raises the errors of functions called here.
+    Nothing is written while the input is not ready. Errors as in the functions called here.
     """
     for path in job.input.paths:
         Output(job.output.path).check_apart(path)
@@ -238,8 +238,8 @@ class Request:
     def is_published(self, overwrite: bool, fresh: bool) -> bool:
         """Return True if this run is published; the output may then be read-only.
 
-        With both `overwrite` and `fresh` it is to be published again. If False, the output must be
-        free: errors as in `Output.check_free`.
+        With both `overwrite` and `fresh`, return False, to publish the run again. Before False is
+        returned, the output must be free: errors as in `Output.check_free`.
         """
         output, names = self.output, [self.alternative, self.digest]
         digest = next((one for one in names if one and output.holds(one)), self.digest)
@@ -251,7 +251,7 @@ class Request:
         return False
 
     def open_table(self, staging: str | Path, features: tuple[Feature, ...] = ()) -> Table:
-        """Open the job's table, with the known `features` of a model, if there are any."""
+        """Open the job's table; `features` are those of the previous model, if it labels rows."""
         job = self.job
         kinds, mixed = job.columns, job.is_mixed
         return open_table(job.input, staging, job.preprocess, features, self.columns, kinds, mixed)
@@ -337,12 +337,13 @@ def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[R
     With `fresh` it is always new. The directory is kept if an error may not repeat and there are
     results. It is removed if the job or its data is wrong, or a check holds the result back.
 
-    `InterruptedRunError` if that has another job, input or version; names the differences.
+    `InterruptedRunError` names the differences if an interrupted run has another job, input or
+    version.
     """
     output, cluster = request.output, request.job.cluster
     run, given_up = _interrupted(request, fresh)
     if run is not None:
-        if isinstance(run.work, Folder):  # a power loss can damage files; a store keeps objects
+        if isinstance(run.work, Folder):  # a power loss can damage files, but no objects
             for why in run.lost():
                 LOG.warning("done again", extra={"fields": {"because": why}})
         if cluster.block_rows not in (None, run.plan.block_rows):  # results don't depend on it
@@ -358,7 +359,7 @@ def run_directory(request: Request, fresh: bool, attempt: Attempt) -> Iterator[R
         if not run.work.has(BEGUN):
             begun = {"output": output.store.address, "begun": _now(), "processor": processor()}
             run.work.put(BEGUN, sealed(begun | request.content()))
-        for name in given_up:  # not before, since they protect the run that they continue
+        for name in given_up:  # last, since an unfinished run protects the run that it continues
             output.discard(name)
         with naming_a_change(run):
             yield run
@@ -435,7 +436,7 @@ def differences(then: Any, now: Any, name: str = "") -> list[str]:
 
 
 def _runs(output: Output) -> Iterator[tuple[RunDirectory, Note]]:
-    """Yield the unfinished runs of an output, with the content that each began with."""
+    """Yield the unfinished runs of an output, each with the content of its file `BEGUN`."""
     for name in output.kept_works():
         run = RunDirectory(output.work(name))
         yield run, read_note(run, BEGUN)
@@ -466,9 +467,9 @@ def _interrupted(request: Request, fresh: bool) -> tuple[RunDirectory | None, li
 def _why_outdated(run: RunDirectory, request: Request) -> str:
     """Return a reason if the previous run of an interrupted run was withdrawn or replaced.
 
-    Empty if it is published or unknown. InterruptedRunError if it was removed.
+    Empty if it is published or unknown. `InterruptedRunError` if it was removed.
     """
-    with suppress(DataError):  # it is unknown
+    with suppress(DataError):  # the continued run is unknown
         then = request.output.continued_by(run.name)
         if then is None or then == request.continued:
             return ""
@@ -480,9 +481,9 @@ def _why_outdated(run: RunDirectory, request: Request) -> str:
         now = request.continued
         fresh = f"which goes on from {now.path}" if now else "where cluster ids start at 0"
         raise InterruptedRunError(
-            f"output.path {request.output.shown} holds run {run.name}, which was interrupted and "
-            f"continues {then}, which is no longer published; give "
-            f"--fresh for a new run, {fresh}"
+            f"output.path {request.output.shown} holds the interrupted run {run.name}, but the run "
+            f"that it continues, {then}, is no longer published; give --fresh for a new run, "
+            f"{fresh}"
         )
     return ""
 

@@ -113,7 +113,7 @@ def held_rows(run: RunDirectory, ranges: Ranges) -> KeyedRows:
     """Return keys (n,), ascending, and prepared float32 rows (n, d) of the sample in ranges."""
     keys = np.concatenate([keys[own] for keys, _, own in _in_ranges(run, ranges)])
     order = np.argsort(keys)
-    # Each part is mapped while it is copied, and not longer.
+    # Each part is mapped only while it is copied.
     parts = ((keys[own], X[own]) for keys, X, own in _in_ranges(run, ranges))
     return keys[order], _in_order(run, parts, order, "float32")
 
@@ -199,7 +199,7 @@ def _block(sizes: Sizes) -> float:
 def _in_order(
     run: RunDirectory, parts: Iterable[KeyedRows], order: np.ndarray, dtype: str
 ) -> np.ndarray:
-    """Return the rows of parts, prepared for learners in pieces, in an order (n,)."""
+    """Return the rows of parts, prepared for learners piece by piece, in the given order (n,)."""
     preparation = Preparation.read(run)
     pieces = (
         preparation.learned(
@@ -228,7 +228,7 @@ def _count(run: RunDirectory, ranges: Ranges) -> int:
 
 
 def raw_sample(run: RunDirectory, n_rows: int, most: int) -> Iterator[np.ndarray]:
-    """Yield about `most` raw rows (n, d) float64 of the sample, those with the lowest keys."""
+    """Yield about `most` raw rows of the sample, those with the lowest keys, in blocks (n, d)."""
     own = run.read(keys_of(sampling_phase(run))).facts
     share = min(most / n_rows, 1.0)
     high = min(own["low"] + int(share * 2.0**64), own["high"] - 1)

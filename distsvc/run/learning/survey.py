@@ -3,9 +3,9 @@
 Every row has a pseudorandom key. The pilot is the rows with the lowest keys, and stays in memory.
 The sample is the rows with keys in given ranges, from which an algorithm learns.
 
-The number of rows decides the sample. If rows are dropped, their number is known after the survey
-only, and the sample needs a second reading. If there are many partitions, their parts of the sample
-are gathered into fewer files.
+The number of rows decides the key ranges of the sample. If rows are dropped, this number is known
+only after the survey, and the sample needs a second reading. If there are many partitions, their
+parts of the sample are gathered into fewer files.
 
 Extreme rows are left out of learning, and labelled like any other row. A single value of 10^9 would
 decide the scale of its column and the bandwidth of kernels. Such rows are found after the survey,
@@ -72,7 +72,7 @@ class Survey:
 def survey_table(steps: Steps, key_ranges: KeyRanges, all_rows: bool = True) -> Survey:
     """Read the table once, or twice if rows are dropped or extreme.
 
-    Unless `all_rows` count, extreme rows are left out of learning.
+    Extreme rows are left out of learning, unless `all_rows` is True.
     """
     guessed = key_ranges(steps.run.plan.table.n_rows)
     survey = _surveyed(steps, SURVEY, guessed)
@@ -90,7 +90,7 @@ def survey_table(steps: Steps, key_ranges: KeyRanges, all_rows: bool = True) -> 
 
 
 def _surveyed(steps: Steps, phase: Phase, ranges: Ranges) -> Survey:
-    """Read the table; keep the sample with these ranges of keys."""
+    """Read the table once; the sample has the rows with keys in `ranges`."""
     plan = steps.run.plan
     _write_keys(steps, phase, ranges, {"pilot": pilot_limit(plan)})
     sums, pilot, n_rows = ColumnSums.empty(plan.shift.copy()), Pilot(plan), 0
@@ -169,10 +169,10 @@ GATHER = Phase("gather", gather_sample)
 
 
 def pilot_limit(plan: Plan) -> int:
-    """Return a key above which no row can be in the pilot, if no row is dropped.
+    """Return a key above which no row can be in the pilot; the last key if rows are dropped.
 
-    Of n rows, more than m have a key below (m + 12 sqrt(m)) / n, except in one table of 10^18. So
-    all partitions together send the driver little more than one pilot.
+    Of n rows, more than m have a key below (m + 12 sqrt(m)) / n of the range, except in one table
+    of 10^18. So all partitions together send the driver little more than one pilot.
     """
     n_rows, m = sum(stop - start for start, stop in plan.partitions), plan.pilot_rows
     share = (m + 12.0 * math.sqrt(m)) / n_rows
@@ -370,5 +370,5 @@ def _reaches_out(reach: Reach, least: np.ndarray, most: np.ndarray) -> bool:
 
 
 def _farthest(rows: list[OutlierRow], most: int) -> list[OutlierRow]:
-    """Return the farthest rows, the farthest first."""
+    """Return the farthest rows, at most `most`, the farthest first."""
     return sorted(rows, key=lambda far: (-far.distance, far.row))[:most]

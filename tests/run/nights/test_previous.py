@@ -90,7 +90,7 @@ def test_without_it_a_run_neither_goes_on_nor_begins_a_lineage_unasked(
     for day in DAYS[:3]:
         if day not in left:
             shutil.rmtree(nights.out(day))
-    what = f"continues run {before} at {nights.out(THIRD)}, which is no longer published"
+    what = f"that it continues, run {before} at {nights.out(THIRD)}, is no longer published"
     instead = "which goes on from .*01$" if left else "where cluster ids start at 0$"
     for _ in range(2):
         with pytest.raises(JobFileError, match=f"{what}; give --fresh for a new run, {instead}"):
