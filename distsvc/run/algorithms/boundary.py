@@ -45,7 +45,7 @@ CLIMB_STARTS, VERTICES = "starts", "vertices"
 
 
 class BoundaryModel(AlgorithmJob):
-    """Phases one and two of Pham, Le and Dang (2017)."""
+    """Support vector clustering by a boundary, after Pham, Le and Dang (2017), as a job."""
 
     rules = (BoundaryRule,)
     readings = ("boundary",)
@@ -194,7 +194,7 @@ def domain_part(
 ) -> DomainPart | None:
     """Return the domain of novelty if the table has two columns, in raw units.
 
-    It is f on a grid about the drawn rows, the support vectors and the equilibria.
+    It has f on a grid around the drawn rows, and the support vectors and the equilibria.
     """
     if len(run.plan.table.columns) != 2:
         return None

@@ -54,7 +54,7 @@ SCALE_FACTS = "scale-facts"
 class Hyperplanes(AlgorithmJob):
     """iMDH as a job: trees from several orders of the rows, and a choice of one."""
 
-    rules = (TreeRule,)  # possible classes of the rule
+    rules = (TreeRule,)
     engine: TreeEngine
 
     def __init__(self, parameters: Given, job: Job, table: Table):
@@ -281,8 +281,8 @@ def _in_units(
     """Return the condition on raw rows for w.z below or above a threshold.
 
     `weights` are w (d,), for prepared rows z. The heaviest column has the factor 1; at most
-    `PageLimits.terms` columns are written. The condition excludes values that ``robust`` scaling
-    compresses. For kind ``unit`` it compares with the row's length.
+    `PageLimits.terms` columns are written. The condition does not hold for values that ``robust``
+    scaling compresses. For kind ``unit`` it compares with the row's length.
     """
     scaling, w = preparation.scaling, weights.astype(np.float64)
     unit = scaling.kind == "unit"

@@ -205,8 +205,8 @@ class LevelTrees(AlgorithmJob):
         if self.viewed:
             learned = min(given.max_iter, sizes.n_rows)
             rows = 2.0 * sizes.partition_rows + sizes.block_rows + learned
-            return Held(model, model | {"rows as models see them": 4.0 * q * rows})
-        viewed = {"rows as models see them": 8.0 * q * sizes.block_rows}
+            return Held(model, model | {"projected rows": 4.0 * q * rows})
+        viewed = {"projected rows": 8.0 * q * sizes.block_rows}
         return Held(model, held_stream(sizes) | model | viewed)
 
     def parts(self, run: RunDirectory, pilot: PilotRows) -> Parts:
@@ -341,9 +341,10 @@ def _bottlenecks(tree: LevelTree, start: int) -> np.ndarray:
 
 
 def _profile(levels: np.ndarray, n_rows: int) -> list[list[float]]:
-    """Return [level, share of `n_rows` at or above it], for falling levels (m,) of a branch's rows.
+    """Return points [level, share of `n_rows` at or above it], from the highest level down.
 
-    Levels have six significant digits, because a figure shows their logarithms.
+    `levels` (m,) are those of a branch's rows. A figure shows their logarithms, so they have six
+    significant digits.
     """
     if not levels.size:
         return []

@@ -3,8 +3,8 @@
 1. ``train``: the driver solves the sample in memory, or all of a smaller table.
 2. ``begin``: one reading gives every row of a larger table its first alpha.
 3. ``pass``, repeatedly: the driver descends on few rows, and a reading finds the next ones. The
-driver has the vector u and the working set. A partition's alpha is its first value plus the
-driver's changes in each pass, so that no file is written twice.
+driver has the vector u and the working set. A partition's alpha is its first value, replaced where
+the driver has changed it in a pass. So no file is written twice.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ PROBLEMS: dict[str, type[LinearEngine]] = {
     "linear-svdd": BallEngine,
 }
 KEEPS_ZEROS = PreprocessConfig(scale="none", missing="error")
+"""Preprocessing under which zeros stay zeros, so that sparse rows can be used."""
 
 VECTORS = 14
 """Number of the solver's vectors of sample length: alpha, gradients, squares, orders and copies."""

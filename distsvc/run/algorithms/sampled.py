@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 MAX_FITTED_ROWS = 200_000
 """Approximate number of rows, drawn at random, on which a job fits a baseline."""
 
-
 FITTED = ("inertia_", "objective_", "n_iter_")
 """Attributes that the report shows, if the estimator has them."""
 
@@ -47,25 +46,20 @@ class SampledEngine:
     """Fits a baseline on a sample; its rule labels the table.
 
     `estimator.fit` on the sample's rows, in the order of their keys, gives the same labels as the
-    job. `estimator` is unfitted, and its parameters are checked.
+    job. The given estimator is unfitted, with checked parameters.
     """
 
     n_rows: int  # of the table
     centre: np.ndarray  # (d,) float64, the rows' origin
     rule: Rule  # set by `fit_sample`
 
-    def __init__(self, estimator: Baseline):
-        self.estimator = estimator
-        self.n_features = 1
+    def __init__(self, estimator: Baseline, n_features: int = 1):
+        self.estimator, self.n_features = estimator, n_features
         self.notes: list[str] = []
         self._found: dict[str, float] = {}
 
-    def set_width(self, n_features: int) -> None:
-        """Set the number of columns; a wide table has a smaller sample."""
-        self.n_features = n_features
-
     def key_ranges(self, n_rows: int) -> list[tuple[int, int]]:
-        """Return the ranges of the keys of the sample's rows."""
+        """Return the key ranges of the sample's rows; a wide table has a smaller sample."""
         most = sampling.most_rows(self.n_features)
         return sampling.key_blocks(n_rows, min(n_rows, MAX_FITTED_ROWS, most))
 
@@ -97,7 +91,7 @@ class SampledEngine:
         return facts | {"share_sampled": n / self.n_rows} | self._found
 
     def solved(self) -> State:
-        """Return facts, as JSON can store them, and arrays for `restore`."""
+        """Return facts (JSON values) and arrays for `restore`."""
         facts = {"form": self.rule.form, "found": self._found, "notes": list(self.notes)}
         return facts | self.rule.facts(), self.rule.arrays()
 
@@ -121,8 +115,7 @@ class Sampled(AlgorithmJob):
         estimator = ESTIMATORS[job.model.algorithm](**parameters)
         assert isinstance(estimator, Baseline)
         estimator.check_parameters()
-        super().__init__(parameters, SampledEngine(estimator))
-        self.engine.set_width(len(table.columns))
+        super().__init__(parameters, SampledEngine(estimator, len(table.columns)))
 
     def fit(self, steps: Steps, survey: Survey) -> Rule:
         """Fit the estimator to the sample and return its rule."""
