@@ -110,9 +110,8 @@ def find_previous(config: ContinuityConfig, required: bool) -> Previous | None:
         where = path, store.address, manifest.run_id
         return Previous(*where, model_digest(folder), folder, known, manifest, nights)
     if required and config.previous:
-        more = f" or at {len(config.previous) - 1} others" if len(config.previous) > 1 else ""
         raise InputNotFoundError(
-            f"continuity.previous: no run is published at {config.previous[0]}{more}, but its "
+            f"continuity.previous: no run is published at {truncated(config.previous, 1)}, but its "
             "model is to label the rows"
         )
     return None

@@ -134,7 +134,7 @@ def test_auto_that_is_killed_goes_on_to_the_same_bytes(shop, moment, monkeypatch
 def test_assign_without_a_model_names_what_was_looked_for(shop):
     shop.table(FIRST, rows(300, 200, 100)[0])
     model = {"algorithm": "bico", "n_clusters": 3, "mode": "assign"}
-    with pytest.raises(InputNotFoundError, match=r"no run is published at .* or at 30 others"):
+    with pytest.raises(InputNotFoundError, match=r"no run is published at .* and 30 more, but"):
         shop.run(FIRST, model=model)
     other = {"previous": str(shop.folder / "nowhere")}
     with pytest.raises(InputNotFoundError, match=r"published at [^ ]*nowhere, but its model"):
