@@ -1,1 +1,1 @@
-"""The job of a table for which no job file was written."""
+"""Jobs of tables without a job file, and drafts of job files."""

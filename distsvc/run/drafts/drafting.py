@@ -105,16 +105,16 @@ def _columns(profile: TableProfile) -> list[str]:
     lines += _hint_of_several("columns", table.stored)
     if table.left_out:
         why = [f"{name} ({reason})" for name, reason in table.left_out.items()]
-        lines += _comment(f"These are none: {truncated(why)}.")
+        lines += _comment(f"These are not features: {truncated(why)}.")
         dates = [n for n, why in table.left_out.items() if why in (DATE, DATE_AND_TIME)]
         if dates:
             lines += _comment(
-                f"In columns, {truncated(dates)} would be days or seconds since 1970. A duration "
-                "often says more: add one to the table, such as the days since the last order."
+                f"As features, {truncated(dates)} would be days or seconds since 1970. A duration "
+                "is often more useful: add one to the table, such as the days since the last order."
             )
     if profile.id is not None:
         lines.append(_hint("id", profile.id, "looks like an id: copied to the labels"))
-    remark = "looks like known classes: scores the result, and is no feature"
+    remark = "looks like known classes: scores the result, not a feature"
     return lines + [_hint("classes", name, remark) for name in profile.labels[:3]]
 
 
@@ -311,7 +311,7 @@ def _are_classes(table: Table, name: str, n_rows: int) -> bool:
 
 
 def _repeats(n_values: int, n_rows: int) -> bool:
-    """Return True if values are repeated on average, or rows are too few to tell."""
+    """Return True if values are repeated on average, or rows are too few to decide."""
     return n_rows < 20 or 2 * n_values <= n_rows
 
 

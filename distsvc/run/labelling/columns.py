@@ -224,7 +224,7 @@ class Reasons(OptionalColumns):
         return {"reasons": text} if self.count else {}
 
     def heaviest(self, Z: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the columns that most put rows Z (m, d) outside a cluster, and their shares."""
+        """Return the columns (m, r) that put rows Z (m, D) farthest outside, and their shares."""
         pulls = np.maximum(self.rule.pulls(Z, labels, self.typical, self.prepared_firsts), 0.0)
         most = max(self.count, self.n_reported)
         order = np.argsort(-pulls, axis=1, kind="stable")[:, :most]
@@ -283,9 +283,9 @@ class Reasons(OptionalColumns):
         self.far = {name: values[kept] for name, values in known.items()}
 
     def _named(self, k: int, row: np.ndarray) -> str:
-        """Return the name of a column or a vector, with the level in a row (d,) of a category.
+        """Return the name of column or vector k, with a category's level in a row (d,).
 
-        A missing value is marked, since it was filled.
+        A missing value is named so, since the rule labelled a filled one.
         """
         first = int(self.firsts[k])
         if np.isnan(row[first]):

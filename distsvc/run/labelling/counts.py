@@ -25,7 +25,6 @@ from distsvc.storage.rows.features import Feature, Numeric, Vector, placed
 
 Places = slice | list[int]
 
-
 Entry = dict[str, Any]
 """Rows, bytes and SHA-256 of a file of labels, and its path in `parts_place` (``stored``)."""
 
@@ -278,7 +277,7 @@ def levels_of_columns(features: Sequence[Feature]) -> list[CountedLevels]:
 def levels_of_features(
     features: Sequence[Feature], preparation: Preparation, types: Sequence[str] = ()
 ) -> list[CountedLevels]:
-    """Return the known levels of categories and flags, in any order.
+    """Return the known levels of categories and flags, in no fixed order.
 
     `types` are the names of the Arrow types of the features' columns; with them, the levels of
     booleans are "false" and "true".
@@ -390,7 +389,7 @@ class IdReport:
 
 
 def counts_ids(kind: pa.DataType) -> bool:
-    """Return True if ids of an Arrow type are compared: no nested values and intervals."""
+    """Return True if ids of an Arrow type are compared: not nested values or intervals."""
     t = pa.types
     plain = (t.is_integer, t.is_floating, t.is_boolean, t.is_decimal, t.is_temporal, _is_text)
     return any(is_kind(kind) for is_kind in plain) and not t.is_interval(kind)

@@ -1,6 +1,6 @@
 """The labeller of a run: a rule with the ids of its clusters, and the bin edges of its counts.
 
-A run that continues another one has both labellers.
+A run that continues another one also has that run's labeller.
 """
 
 from __future__ import annotations

@@ -168,7 +168,7 @@ def known_features(
     extra = [name for name in names if name not in columns]
     if extra:
         progress.event(
-            "ignored columns", because="the model does not know them", names=truncated(extra)
+            "ignored columns", because="the model was learned without them", names=truncated(extra)
         )
     return features
 
@@ -296,7 +296,7 @@ class ModelFile(Form):
         known = {*rule.arrays(), *form.beside, *preparation.result().arrays, *beside}
         unknown = sorted(arrays.keys() - known)
         if unknown:
-            raise DataError(f"array {shown(unknown[0])} is not one of such a model")
+            raise DataError(f"array {shown(unknown[0])} does not belong to this form")
         edges = arrays["score_edges"], arrays["column_edges"]
         typical = typical_of(facts, arrays)
         return preparation, Labeller(rule, ids, facts["next_id"], *edges, columns, typical)

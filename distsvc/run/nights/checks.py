@@ -65,7 +65,7 @@ class Check:
     value : callable
         Returns the value from the metrics of a run.
     places : int
-        Decimal places; more are shown if rounding hides the side of a limit.
+        Decimal places; more are shown if the value would round to its limit.
     share : bool
         Whether the value is a share `of` something, shown in percent.
     tells_drift : bool

@@ -206,7 +206,7 @@ def cluster_stories(
 ) -> list[StoryPart]:
     """Return the change of each cluster, from events and numbers of rows `before` and `now` by id.
 
-    `only_used` skips clusters without rows in both tables, which only the models have.
+    `only_used` skips clusters that have rows in neither table, only in the models.
     """
     stories = [
         StoryPart(

@@ -298,7 +298,7 @@ class SeparatingColumn:
 
 
 MIN_COMPARED = 4
-"""Minimum number of features to name a column of numbers in which alone two clusters differ."""
+"""Minimum number of features for which columns of numbers are compared."""
 
 
 def separating_columns(
@@ -306,9 +306,9 @@ def separating_columns(
 ) -> list[SeparatingColumn]:
     """Return the columns that alone separate clusters of the pilot.
 
-    `ids` (k,) are the ids of the labels. Two values always leave a gap between them, so a boolean
-    can split every cluster. So can codes without an order, and other numbers with a gap; these are
-    compared in tables of at least `MIN_COMPARED` features.
+    `ids` (k,) are the ids of the labels. A boolean always has a gap between its two values, so it
+    can split every cluster. So can categories and numbers with a gap; numbers are compared only in
+    tables of at least `MIN_COMPARED` features.
     """
     Z, owners = rows.X, np.arange(rows.X.shape[1])
     if preparation.columns is not None:

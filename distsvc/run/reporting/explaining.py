@@ -56,13 +56,13 @@ def profiles_part(
     features: Sequence[Feature],
     levels: Sequence[CountedLevels],
     typical: Typical,
-    ids: Mapping[int, str] | None = None,
-    types: Sequence[str] = (),
+    ids: Mapping[int, str],
+    types: Sequence[str],
 ) -> ProfilesPart | None:
-    """Return profiles of the clusters of the labelled pilot; None if it is a single cluster.
+    """Return profiles of the clusters of the labelled pilot; None for a single cluster.
 
     `ids` are the ids of the pilot's rows, by row number. `types` are the names of the Arrow types
-    of the features' columns, if they are known.
+    of the features' columns, if known.
     """
     columns, raw, one_hot = _profile_columns(rows, features, levels)
     usual = rows.scores >= typical.least
@@ -71,7 +71,7 @@ def profiles_part(
         return None
     values = {k for group in one_hot for k in range(group.start, group.stop)}
     units = units_of(features, types) if types else {}
-    parts = [_part(one, columns, rows.numbers, ids or {}, raw, values, units) for one in found]
+    parts = [_part(one, columns, rows.numbers, ids, raw, values, units) for one in found]
     return ProfilesPart(rows=len(raw), clusters=parts)
 
 
@@ -80,8 +80,8 @@ def _profile_columns(
 ) -> tuple[list[str], np.ndarray, list[slice]]:
     """Return the columns of profiles: names, values (m, c) float64, and slices of indicators.
 
-    A category or a flag has an indicator for each level, a column with missing values one for
-    these. A vector has its leading principal components.
+    A category or a flag has an indicator for each level. A column with missing values has one more
+    indicator, for these. A vector has its leading principal components.
     """
     columns: list[str] = []
     parts: list[np.ndarray] = []
@@ -239,7 +239,10 @@ def _apart(rule: Rule, X: np.ndarray, labels: np.ndarray, inside: np.ndarray) ->
 
 
 def _axis(name: str, X: np.ndarray, along: np.ndarray, columns: Sequence[str]) -> str:
-    """Return the name of a direction (m,), by columns of X (m, d) that correlate with it most."""
+    """Return the name of an axis, from the columns of X (m, d) that correlate most with it.
+
+    `along` (m,) are the rows' values on the axis.
+    """
     deviations = X.std(axis=0, dtype=np.float64) * along.std()
     products = (X - X.mean(axis=0, dtype=np.float64)).T @ (along - along.mean()) / len(X)
     alike = np.divide(products, deviations, out=np.zeros_like(products), where=deviations > 0.0)

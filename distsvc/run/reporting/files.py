@@ -1,4 +1,4 @@
-"""The report of a run, its page, its table of clusters, and the files with them."""
+"""The report of a run: its content, its page, its table of clusters, and their files."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def rename_clusters(output: Output, job: Job) -> Report:
 
 
 def rewrite_page(published: str) -> str:
-    """Publish the page of a run again, as a new file made from its report; return its path.
+    """Draw the page of a published run again from its report, and publish it; return its path.
 
     Errors as in `Output.locked` and `Output.file`; `MissingExtraError` without matplotlib.
     """
@@ -295,7 +295,7 @@ def _clusters(counts: Counts) -> list[ClusterRow]:
 
 
 def _histogram(rule: Rule, edges: np.ndarray, counts: Counts) -> ScoreHistogram:
-    """Return the histogram of scores, which are all infinite if one cluster is the whole space."""
+    """Return the histogram of scores; empty if all are infinite, in a single endless cluster."""
     words = rule.words
     endless = not words.has_outliers and rule.n_clusters == 1
     return ScoreHistogram(

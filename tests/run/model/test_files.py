@@ -161,7 +161,7 @@ def test_columns_that_are_not_the_models(simple, tmp_path):
     same = write_table(tmp_path / "same.parquet", OTHERS)
     assert events_of(model, same, tmp_path) == []
     wider = write_table(tmp_path / "wider.parquet", three_clusters(50, d=3))
-    told = {"because": "the model does not know them", "names": "x2"}
+    told = {"because": "the model was learned without them", "names": "x2"}
     assert events_of(model, wider, tmp_path) == [("ignored columns", told)]
     assert events_of(model.model_copy(update={"chosen_columns": True}), wider, tmp_path) == []
     other = model.model_copy(update={"features": ["x0", "x7", "x1", "x8"]})
