@@ -1,4 +1,4 @@
-"""The whole job: the same labels however it is done, and what the job asks for."""
+"""Whole jobs: kinds of input, the seed, the filter and ids."""
 
 import subprocess
 import sys
@@ -44,7 +44,7 @@ def test_the_kind_of_input_does_not_change_a_label(blob_run, tmp_path, form):
     assert labels(tmp_path / "out").equals(labels(blob_run[0]))
 
 
-def test_the_seed_decides(blob_table, blob_run, tmp_path):
+def test_the_seed_changes_scores(blob_table, blob_run, tmp_path):
     run_job(config(blob_table, tmp_path / "out", model={"seed": 1}))
     assert not labels(tmp_path / "out")["score"].equals(labels(blob_run[0])["score"])
     assert (
@@ -55,7 +55,7 @@ def test_the_seed_decides(blob_table, blob_run, tmp_path):
 # What the job asks for
 
 
-def test_where_and_id(blob_table, tmp_path):
+def test_filter_and_ids(blob_table, tmp_path):
     given = {"id": "event", "where": "split != 1 and x < 3"}
     report = run_job(config(blob_table, tmp_path / "out", input=given))
     data = blobs()
@@ -67,7 +67,7 @@ def test_where_and_id(blob_table, tmp_path):
     assert report.input.n_rows_read == N
 
 
-def test_a_driver_starts_without_what_takes_long_to_import():
+def test_a_driver_starts_without_slow_imports():
     heavy = "{'sklearn', 'matplotlib', 'scipy.stats', 'scipy.signal', 'distributed'}"
     code = f"import sys, distsvc.run.job; print(*{heavy} & sys.modules.keys())"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

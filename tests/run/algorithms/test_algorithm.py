@@ -1,4 +1,4 @@
-"""Every algorithm has one class, and every rule one form."""
+"""Algorithms of jobs: their classes, parameters, rules and forms."""
 
 import json
 
@@ -52,12 +52,12 @@ def test_every_class_has_an_algorithm(table):
     ("parameters", "algorithm"),
     [({"algorithm": "support-vector"}, LevelTrees), ({"gamma": 1.0}, BoundaryModel)],
 )
-def test_parameters_of_support_vector_clustering_choose_one_of_two(parameters, algorithm, table):
+def test_parameters_choose_the_class_of_support_vector_clustering(parameters, algorithm, table):
     assert type(begun_by(table, parameters)) is algorithm
 
 
 @pytest.mark.parametrize("model", [{}, {"gamma": "auto", "n_clusters": 2}, {"nu": 0.1, "seed": 3}])
-def test_a_job_that_names_no_algorithm_has_a_class_of_its_own(model, table):
+def test_a_job_without_an_algorithm_is_automatic(model, table):
     assert type(begun_by(table, model)) is Automatic
 
 
@@ -66,7 +66,7 @@ def test_an_algorithm_checks_parameters_with_the_defaults_of_its_estimator(table
         begun_by(table, {"algorithm": "imdh", "n_clusters": 200})
 
 
-def test_forms_are_unique_and_lead_back_to_their_rules():
+def test_forms_are_unique_and_name_their_rules():
     forms = [rule.form for rule in RULES]
     assert len(set(forms)) == len(forms)
     assert set(forms) == {*FORMS, LANDMARKS, "mixture"}
@@ -78,8 +78,8 @@ def test_forms_are_unique_and_lead_back_to_their_rules():
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_rules_of_one_algorithm_are_prepared_for_and_published_alike(algorithm):
-    """What is settled before the rule is known holds for each of them."""
+def test_rules_of_an_algorithm_share_their_precision_and_columns(algorithm):
+    """Both are needed before the rule is known."""
     assert len({rule.float64 for rule in algorithm.rules}) == 1
     assert len({tuple(rule.meanings) for rule in algorithm.rules}) == 1
 
@@ -91,7 +91,7 @@ def learned_form(request, table, tmp_path_factory):
     return request.param, fit(small_job(table, FORMS[request.param]), folder)
 
 
-def test_an_algorithm_tells_what_it_learned(learned_form):
+def test_an_algorithm_describes_its_answer(learned_form):
     form, run = learned_form
     learned = run.algorithm.learned(run.job)
     facts = learned.facts

@@ -1,4 +1,4 @@
-"""The papers' boundary as a job: how its ascents are cut into tasks."""
+"""The papers' boundary as a job: its climbs are cut into tasks."""
 
 from types import SimpleNamespace
 
@@ -50,15 +50,15 @@ def test_an_empty_boundary_ends_the_job(table, tmp_path):
 
 
 @pytest.mark.parametrize("n_threads", [1, 4, 16])
-def test_each_thread_of_a_cluster_has_ascents(n_threads):
+def test_each_thread_gets_several_climbs(n_threads):
     assert boundary.climb_tasks(2048, n_threads) >= 2 * n_threads
     assert boundary.climb_tasks(50, n_threads) >= 2 * n_threads
     assert boundary.climb_tasks(3, n_threads) == 3
     assert boundary.climb_tasks(10**6, n_threads) * boundary.MAX_CLIMB_ROWS >= 10**6
 
 
-def test_labels_do_not_depend_on_the_cut_of_the_ascents(table, tmp_path, monkeypatch):
-    """1, 4 and 16 threads have tasks of different rows, and the job ends in the same bytes."""
+def test_labels_do_not_depend_on_the_number_of_climbing_tasks(table, tmp_path, monkeypatch):
+    """With 1, 4 and 16 threads, tasks have different rows, and the published bytes are equal."""
     cuts, published, map_phase = [], [], Steps.map
 
     def counted(steps, phase, n=None):
@@ -78,7 +78,7 @@ def test_labels_do_not_depend_on_the_cut_of_the_ascents(table, tmp_path, monkeyp
     assert published[0] == published[1] == published[2]
 
 
-def test_ascents_of_a_lost_cut_are_done_again(tmp_path):
+def test_climbs_are_repeated_if_their_cut_is_lost(tmp_path):
     def steps_with(n_threads):
         return SimpleNamespace(run=run_dir, workers=Workers(((n_threads, 0),)))
 

@@ -1,4 +1,4 @@
-"""The tree of splits that the page draws, in the units and by the names of the table."""
+"""The tree of splits on the page, with the table's units and column names."""
 
 from dataclasses import replace
 
@@ -61,7 +61,7 @@ def test_splits_are_ranked_and_have_two_sides(drawn):
 
 
 def holds(condition, raw):
-    """Return which raw rows meet a condition on the columns x0, x1, ..."""
+    """Return a mask of the raw rows that meet a condition on the columns x0, x1, ..."""
     sign = next(sign for sign in "<≥>≤" if f" {sign} " in condition)
     left, right = condition.replace("−", "-").split(f" {sign} ")
     right, times, _ = right.partition(" × length")
@@ -121,7 +121,7 @@ def test_a_direction_of_many_columns_names_the_heaviest():
     assert _combination(weights[:2], np.array([1, 0]), columns) == "−0.4 b + 0.8 a"
 
 
-def test_the_curve_tells_what_was_chosen_and_how(drawn, tmp_path):
+def test_the_curve_names_the_chosen_number_and_the_reason(drawn, tmp_path):
     _, _, part = drawn
     assert part.curve.clusters == list(range(1, len(part.curve.share) + 1))
     assert part.curve.share[0] == 1.0

@@ -1,4 +1,4 @@
-"""What the page tells of a vote of level trees, and the domain of novelty."""
+"""The page's parts on a vote of level trees and on the domain of novelty."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -27,7 +27,7 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def one_cluster(tmp_path_factory):
-    """The trees of rows whose splits are accidents."""
+    """The level sets of rows without clusters, whose splits are chance."""
     folder = tmp_path_factory.mktemp("one")
     table = write_table(folder / "t.parquet", np.random.default_rng(0).normal(size=(900, 2)))
     found = fit(small_job(table, MODELS["level tree"]), folder / "run").algorithm.engine.levels
@@ -41,7 +41,7 @@ def part(run):
 
 
 def test_branches_have_the_numbers_of_the_clusters(run, part):
-    """The rule of a graph numbers clusters by other rows; one that has none is no cluster."""
+    """A graph's rule numbers clusters by other rows; -1 marks a cluster without rows."""
     k = run.algorithm.engine.levels.answer.n_clusters
     numbers = np.arange(k - 2, -2, -1)
     other = levels_part(run.algorithm.engine.levels, numbers)
@@ -53,7 +53,7 @@ def test_branches_have_the_numbers_of_the_clusters(run, part):
     assert sum(one.kept for one in other.tree.branches) == k - 1
 
 
-def test_branches_are_those_of_the_winner(run, part):
+def test_branches_are_those_of_the_chosen_model(run, part):
     tree, answer = run.algorithm.engine.levels.tree, run.algorithm.engine.levels.answer
     listed = {branch.id: branch for branch in part.tree.branches}
     assert part.tree.n_hidden == tree.n_branches - len(listed)
@@ -81,7 +81,7 @@ def test_a_profile_falls_from_birth_to_death_and_rises_to_the_mass(part):
     assert part.tree.branches[0].profile[-1][1] == 1.0
 
 
-def test_the_kept_and_the_most_significant_are_listed(one_cluster, monkeypatch):
+def test_kept_and_most_significant_branches_are_listed(one_cluster, monkeypatch):
     tree = one_cluster.tree
     assert tree.n_branches > 4
     monkeypatch.setattr(level_tree, "PAGE_LIMITS", PageLimits(branches=3))
@@ -94,7 +94,7 @@ def test_the_kept_and_the_most_significant_are_listed(one_cluster, monkeypatch):
     assert all(branch.parent in listed for branch in part.branches[1:])
 
 
-def test_every_model_is_told(run, part):
+def test_every_model_is_listed(run, part):
     ensemble, answer = run.algorithm.engine.ensemble, run.algorithm.engine.levels.answer
     assert [model.gamma for model in part.models] == [m.gamma for m in ensemble.members]
     assert [model.chosen for model in part.models].index(True) == answer.member
@@ -104,7 +104,7 @@ def test_every_model_is_told(run, part):
     assert [model.n_support_vectors for model in part.models] == [len(tree.a) for tree in trees]
 
 
-def test_why_so_many_clusters(part):
+def test_reasons_for_several_clusters(part):
     assert part.why[0].startswith("3 models were trained that differ in the width of the kernel")
     assert "of them find these clusters" in part.why[1]
     assert part.why[2].startswith("The weakest split is ")
@@ -113,7 +113,7 @@ def test_why_so_many_clusters(part):
     assert [row.chosen for row in part.granularity] == [False, True, False]
 
 
-def test_why_one_cluster(one_cluster):
+def test_reasons_for_one_cluster(one_cluster):
     told = levels_part(one_cluster)
     assert told.why[-2] == "No split of any of them is clear enough to be kept: one cluster."
     chance = f"{100 * one_cluster.answer.agreement:.0f} of 100 cases."
@@ -121,14 +121,14 @@ def test_why_one_cluster(one_cluster):
     assert [branch.kept for branch in told.tree.branches].count(True) == 1
 
 
-def test_a_better_answer_that_was_left_is_told():
+def test_a_better_answer_that_was_not_chosen_is_named():
     told = level_tree._compared("5 clusters", 1.4)
     kept = "last night's clusters were kept."
     assert told == f"Another answer, of 5 clusters, scored 40 % higher; {kept}"
 
 
 @pytest.mark.parametrize("share", [0.79, 0.81])
-def test_an_answer_that_is_nearly_as_good_is_told(share, run):
+def test_a_nearly_as_good_answer_is_named(share, run):
     found = run.algorithm.engine.levels
     answer = replace(found.answer, rival=Rival(7, share))
     shown = SimpleNamespace(answer=answer, n_clusters=None)
@@ -140,7 +140,7 @@ def test_an_answer_that_is_nearly_as_good_is_told(share, run):
 
 
 def test_bottlenecks_by_hand():
-    """A path 0 - 1 - 2 with a branch 1 - 3: the way is as low as its lowest edge."""
+    """A path 0 - 1 - 2 with a branch 1 - 3: a path is as high as its lowest edge."""
     tree = SimpleNamespace(
         heights=np.zeros(4),
         edges=np.array([[0, 1], [2, 1], [3, 1]]),
@@ -189,5 +189,5 @@ def test_the_domain_is_drawn_in_the_units_of_the_table(algorithm, tmp_path):
         assert (places < [x[-1], y[-1]]).all()
 
 
-def test_other_tables_have_no_domain_to_draw(tmp_path):
+def test_tables_of_three_columns_have_no_domain(tmp_path):
     assert parts_of(run_of(tmp_path, FORMS["support-vector"], d=3))[0]["picture"] is None

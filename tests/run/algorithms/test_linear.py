@@ -1,4 +1,4 @@
-"""Passes over a table: alpha on disk is the driver's, and no file is ever written twice."""
+"""Passes over a table: alpha on disk equals the driver's, and no file is written twice."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,7 @@ from distsvc.run.work.phases import Steps
 from tests.small_runs import begin, digests, forget, small_job, write_table
 
 N, D = 3000, 4
-NU = 0.0501  # of 3000 rows no whole number, so that some alpha is free and the threshold one number
+NU = 0.0501  # NU * N is no whole number, so some alpha is free and the threshold is unique
 MODELS = {
     "plane": {"algorithm": "linear-one-class", "nu": NU, "tol": 1e-8, "memory_rows": 1000},
     "ball": {"algorithm": "linear-svdd", "nu": NU, "tol": 1e-8, "memory_rows": 1000},
@@ -35,7 +35,7 @@ def table(tmp_path_factory):
 
 @pytest.fixture
 def ends(monkeypatch):
-    """Make working sets small, so that several passes are needed; keep the last one of a run."""
+    """Make working sets small, so that several passes are needed; collect each run's last one."""
     allow(monkeypatch, 5)
     found, end = [], LinearEngine.end_outer
 
@@ -61,12 +61,12 @@ def fitted(table, model, folder):
 
 
 def alpha_of(run, step):
-    """Return alpha (N,) after a descent and all before it, as the partitions have it."""
+    """Return alpha (N,) of all partitions after a descent and all earlier ones."""
     return np.concatenate([linear._alpha(run, k, step) for k in range(len(run.plan.partitions))])
 
 
 def passes(run, kind):
-    """Return the numbers of the passes of a kind, which follow each other."""
+    """Return the numbers of the passes of a kind, which have no gaps."""
     names = {path.name for path in (Path(run.address) / "results").iterdir()}
     n = sum(name.startswith(f"{kind}-") for name in names)
     assert {f"{kind}-{number:02d}" for number in range(n)} <= names
@@ -102,7 +102,7 @@ def test_alpha_on_disk_is_the_drivers(table, ends, tmp_path, name):
 
 @BOTH
 def test_every_pass_has_the_alpha_of_its_descent(table, ends, tmp_path, name):
-    """The vector u of a descent is the sum of alpha x as the pass after it sees alpha."""
+    """A descent's vector u is the sum of alpha x, with the alpha of the following pass."""
     run = fitted(table, MODELS[name], tmp_path / "run")[0].run
     Z = prepared(run, table[1])
     for step in passes(run, "pass"):
@@ -138,8 +138,8 @@ def test_no_file_is_written_twice(table, ends, tmp_path, name, monkeypatch):
 
 
 @BOTH
-def test_files_of_one_tick_of_the_clock_are_told_apart(table, ends, tmp_path, name, monkeypatch):
-    """Whatever times the store gives to the files, the next pass reads the last descent."""
+def test_descents_with_equal_times_are_distinguished(table, ends, tmp_path, name, monkeypatch):
+    """Whatever the files' times, a pass reads the last descent."""
     _, expected = fitted(table, MODELS[name], tmp_path / "run")
     do = Steps.map
 
@@ -181,7 +181,7 @@ def test_a_bad_threshold_takes_several_passes_to_begin(
     np.testing.assert_allclose(prepared(run, table[1]).T @ alpha, ends[1].u, rtol=1e-9, atol=1e-9)
 
 
-def test_passes_end_at_their_number(table, ends, tmp_path, monkeypatch):
+def test_passes_end_at_their_maximum_number(table, ends, tmp_path, monkeypatch):
     allow(monkeypatch, 20)
     monkeypatch.setattr(linear, "MOST_PASSES", 2)
     run, _ = fitted(table, MODELS["ball"], tmp_path / "run")
@@ -191,8 +191,8 @@ def test_passes_end_at_their_number(table, ends, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("lost", ["descent-01", "threshold-02", "begin-02/00001"])
-def test_what_was_lost_is_found_again(table, ends, tmp_path, lost):
-    """A descent is needed by every later pass, whether or not a start goes on from one."""
+def test_lost_results_are_computed_again(table, ends, tmp_path, lost):
+    """Every later pass needs all descents before it."""
     _, rule = fitted(table, MODELS["ball"], tmp_path / "run")
     whole = digests(tmp_path / "run/results")
     results = tmp_path / "run/results"

@@ -1,4 +1,4 @@
-"""A baseline as a job fits it, and that it can go on without fitting again."""
+"""Baselines as jobs: their fit on a sample, and its restoration."""
 
 import json
 
@@ -38,7 +38,7 @@ def fitted(make, rows, n_rows=6000):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_facts(rows, name):
+def test_facts_of_a_fit(rows, name):
     engine = fitted(MODELS[name], rows)
     facts = engine.fitted_facts()
     more = {"bico": {"inertia"}, "fuzzy": {"objective", "n_iter"}}.get(name, set())
@@ -50,7 +50,7 @@ def test_facts(rows, name):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_an_engine_goes_on_without_fitting_again(rows, name):
+def test_a_restored_engine_does_not_fit_again(rows, name):
     first, later = fitted(MODELS[name], rows), SampledEngine(MODELS[name]())
     first.notes.append("constant columns carry no information: f7")
     later.set_pilot(rows[:50], 6000)
@@ -93,7 +93,7 @@ def test_a_job_samples_a_large_table(rows, tmp_path, monkeypatch):
     assert found[0].equals(found[1])
 
 
-def test_what_the_estimator_refuses_is_the_jobs_fault(tmp_path):
+def test_an_error_of_the_estimator_is_a_job_file_error(tmp_path):
     path = write_table(tmp_path / "few.parquet", np.eye(3))
     with pytest.raises(JobFileError, match=r"^model: n_samples=3 should be >= n_clusters=4"):
         run_job(small_job(path, {"algorithm": "fuzzy-c-means", "n_clusters": 4}))

@@ -1,4 +1,4 @@
-"""A job file, a table in its place, or sections: which job is asked for."""
+"""The job of a job file, of a table, or of sections."""
 
 import importlib
 import io
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("quick_page")
         ("*.csv", "child"),
     ],
 )
-def test_what_a_table_is_called(tmp_path, monkeypatch, path, name):
+def test_names_of_tables(tmp_path, monkeypatch, path, name):
     (tmp_path / "parent/child").mkdir(parents=True)
     (tmp_path / "parent/child/data/v1.2").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "parent/child")
@@ -41,7 +41,7 @@ def test_what_a_table_is_called(tmp_path, monkeypatch, path, name):
     assert table_name(path) == name
 
 
-def test_what_is_a_job_file(tmp_path):
+def test_job_files_are_not_tables(tmp_path):
     assert not is_table("s3://bucket/job.toml")
     assert not is_table("none")
     (tmp_path / "job").write_text("[input]")
@@ -72,13 +72,13 @@ def test_a_table_in_place_of_a_job_file(tmp_path):
         (".", 78, "output.path out/{} lies in the folder of the input"),
     ],
 )
-def test_what_is_not_there(tmp_path, given, code, message):
+def test_wrong_paths_are_named(tmp_path, given, code, message):
     found = CliRunner().invoke(main, ["run", given])
     assert found.exit_code == code
     assert message.format(tmp_path.name) in found.stderr
 
 
-def test_sections_stay_as_they_were_given(tmp_path):
+def test_given_sections_are_not_changed(tmp_path):
     sections = {"input": {"path": tmp_path / "a", "columns": ("x",)}, "output": {"path": "out"}}
     job = asked_job(
         sections,
@@ -91,7 +91,7 @@ def test_sections_stay_as_they_were_given(tmp_path):
     assert sections["output"] == {"path": "out"}
 
 
-def test_sections_that_are_not_right():
+def test_wrong_sections_are_refused():
     with pytest.raises(JobFileError, match=r"input\.path is required"):
         asked_job({"input": {}, "output": {"path": "out"}})
     with pytest.raises(InputNotFoundError, match="job file x does not exist"):
@@ -104,7 +104,7 @@ def test_sections_that_are_not_right():
         asked_job({"input": {"path": "a"}, "output": {"path": "b"}}, "tomorrow")
 
 
-def test_an_empty_table_says_so(tmp_path):
+def test_an_empty_table_is_refused(tmp_path):
     pq.write_table(
         pq.read_table(write_table(tmp_path / "t.pq", three_clusters(5))).slice(5), "t.pq"
     )
@@ -112,7 +112,7 @@ def test_an_empty_table_says_so(tmp_path):
     assert (found.exit_code, "t.pq has no rows" in found.stderr) == (65, True)
 
 
-def test_other_options_of_a_table_take_another_output(monkeypatch):
+def test_other_options_get_another_output(monkeypatch):
     published = {}
 
     class Fake(Output):

@@ -1,4 +1,4 @@
-"""A drafted job file: what was seen of a table, and that it runs."""
+"""Drafts of job files: the profile of a table, and a draft that runs."""
 
 import tomllib
 from pathlib import Path
@@ -40,7 +40,7 @@ def mixed():
 
 
 def uncommented(text, key):
-    """Return the value of a line that is a comment so far."""
+    """Return the value of a key in a commented line."""
     lines = text.splitlines()
     first = next(k for k, line in enumerate(lines) if line.startswith(f"# {key} = "))
     for last in range(first, len(lines)):
@@ -56,7 +56,7 @@ def unbroken(text):
     return text.replace("\n# ", " ")
 
 
-def test_what_is_seen_of_columns():
+def test_the_profile_of_a_table():
     pq.write_table(mixed(), "t.parquet")
     profile = profile_table("t.parquet")
     assert profile.id in profile.table.left_out
@@ -81,7 +81,7 @@ def test_what_is_seen_of_columns():
         ({"x": [1.0]}, "expected at least 2 rows to cluster, found 1 that can be used"),
     ],
 )  # fmt: skip
-def test_what_a_run_refuses_init_and_plan_refuse_with_the_same_words(table, words):
+def test_init_plan_and_run_refuse_a_table_with_the_same_words(table, words):
     columns = {name: pa.array(values, pa.float64()) for name, values in table.items()}
     pq.write_table(pa.table(columns), "t.parquet")
     commands = [["init"], ["plan", "--set", "cluster.workers=0"]]
@@ -92,7 +92,7 @@ def test_what_a_run_refuses_init_and_plan_refuse_with_the_same_words(table, word
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
-def test_texts_are_encoded_by_how_many_values_they_have(name):
+def test_the_encoding_follows_from_the_number_of_values(name):
     k = np.arange(N)
     texts = {
         "city": [f"city {i % 60}" for i in k],
@@ -127,7 +127,7 @@ def test_a_draft_is_the_default_job(name, quick_page):
     assert job.output.path == "out/t"
 
 
-def test_a_draft_says_what_was_seen():
+def test_a_draft_shows_the_profile():
     pq.write_table(mixed(), "t.parquet")
     text = draft("t.parquet", "job.toml")
     assert "500 rows, read as Parquet." in unbroken(text)
@@ -143,7 +143,7 @@ def test_a_draft_says_what_was_seen():
     assert tomllib.loads(text)["columns"] == {}
 
 
-def test_a_number_that_may_stand_for_a_missing_value_is_offered():
+def test_sentinels_are_suggested():
     random = np.random.default_rng(0)
     x, y = random.normal(5.0, 0.2, (2, N))
     x[::50], y[::40] = -999.0, -40.5
@@ -156,7 +156,7 @@ def test_a_number_that_may_stand_for_a_missing_value_is_offered():
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
-def test_only_columns_of_few_values_are_offered_as_classes(name):
+def test_only_columns_of_few_values_are_suggested_as_classes(name):
     random = np.random.default_rng(0)
     y, few = random.normal(size=N), random.integers(0, 3, N)
     table = pa.table({"x": random.normal(size=N), "y": y, "class": few, "target": y.round(3)})
@@ -166,14 +166,14 @@ def test_only_columns_of_few_values_are_offered_as_classes(name):
     assert f"read as {'CSV' if name == 't.csv' else 'Parquet'}." in unbroken(draft(name))
 
 
-def test_the_label_of_svmlight_text_is_offered():
+def test_the_label_of_svmlight_text_is_suggested_as_classes():
     Path("t.svm").write_text("1 1:2 3:4\n-1 2:1\n")
     assert profile_table("t.svm").labels == ["label"]
     assert "read as svmlight text." in unbroken(draft("t.svm"))
 
 
 @pytest.mark.parametrize("name", ["bid", "grid", "paid", "Humid"])
-def test_words_that_end_like_ids_are_none(name):
+def test_words_that_end_like_ids_are_not_ids(name):
     pq.write_table(pa.table({"x": np.sin(np.arange(N)), name: np.arange(N) % 90}), "t.parquet")
     assert profile_table("t.parquet").id is None
 
@@ -215,7 +215,7 @@ def test_drafting_from_the_command_line():
     assert missing.exit_code == 66
 
 
-def test_text_that_differs_in_every_row_is_offered_as_the_id(tmp_path):
+def test_text_that_differs_in_every_row_is_suggested_as_the_id(tmp_path):
     rows = np.arange(200)
     table = pa.table({"member": [f"M-{k}" for k in rows], "x": np.sin(rows), "y": np.cos(rows)})
     pq.write_table(table, tmp_path / "t.parquet")
@@ -225,7 +225,7 @@ def test_text_that_differs_in_every_row_is_offered_as_the_id(tmp_path):
     assert profile_table(str(tmp_path / "s.parquet")).id is None
 
 
-def test_a_draft_says_what_dates_would_be_as_features():
+def test_a_draft_explains_dates_as_features():
     rows = np.arange(50)
     days = rows.astype("datetime64[D]")
     table = pa.table({"x": np.sin(rows), "y": np.cos(rows), "joined": pa.array(days)})

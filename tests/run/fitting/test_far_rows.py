@@ -1,4 +1,4 @@
-"""Jobs on columns with more far rows than are set aside: what the page says, what helps."""
+"""Jobs with more extreme rows than learning leaves out: the note and its advice."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ LEVELS = {"effort": "fast", "max_iter": 600}
 TREES = {"algorithm": "imdh", "depth": 3, "n_init": 2}
 SIZES = np.random.default_rng(1).lognormal(6.0, 2.5, N)
 FAR = 9
-"""Rows, more than are set aside."""
+"""Number of extreme rows, more than learning leaves out."""
 
 
 def done(folder, X, model, name="t", **sections):
@@ -38,7 +38,7 @@ def notes(report):
 
 
 @QUICK
-def test_far_rows_do_not_decide_a_robust_answer(tmp_path):
+def test_extreme_rows_do_not_decide_a_robust_answer(tmp_path):
     X, robust = three_clusters(N), {"scale": "robust"}
     clean = done(tmp_path, X, LEVELS, "clean", preprocess=robust)[1]
     report, found = done(tmp_path, far(X, 1), LEVELS, preprocess=robust)
@@ -46,7 +46,7 @@ def test_far_rows_do_not_decide_a_robust_answer(tmp_path):
     assert not notes(report)
 
 
-def test_the_page_says_where_a_far_row_decides(tmp_path):
+def test_the_page_names_columns_with_extreme_values(tmp_path):
     report, _ = done(tmp_path, far(three_clusters(N), 1), TREES)
     (note,) = notes(report)
     assert note.startswith("extreme values decide the scale of x1 (95 % of the rows between ")

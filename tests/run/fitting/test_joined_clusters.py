@@ -1,4 +1,4 @@
-"""A job has no more clusters than asked for, and none that is smaller; the page says so."""
+"""Limits on the number and the size of clusters, by which small ones are merged."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def table():
         ({"effort": "fast", "max_clusters": 3, "min_cluster_rows": 20}, 3),
     ],
 )
-def test_small_clusters_go_with_their_nearest(tmp_path, model, wanted):
+def test_small_clusters_are_merged_into_the_nearest(tmp_path, model, wanted):
     X, y = table()
     job = small_job(write_table(tmp_path / "t.parquet", X), model)
     report = run_job(job)

@@ -1,4 +1,4 @@
-"""Forecasts of a job: sums of terms, memory that does not suffice, and the time by a trial."""
+"""Forecasts of a job: memory and its limits, and time from a trial."""
 
 import json
 import subprocess
@@ -47,7 +47,7 @@ def temporary(tmp_path, monkeypatch):
 
 
 def big_table(n_rows: int, n_columns: int, unit: int) -> Table:
-    """Return a table that nobody reads, of units with so many rows."""
+    """Return a table that is never read, with units of `unit` rows."""
     extents = (unit,) * (n_rows // unit) + ((n_rows % unit,) if n_rows % unit else ())
     features, types = tuple(Numeric(f"x{k}") for k in range(n_columns)), ("double",) * n_columns
     return Table(
@@ -76,12 +76,12 @@ def check(job, table, workers):
 
 
 def without_mapped(part: ForecastPart) -> list[dict[str, float]]:
-    """Return the terms of driver and worker but for files of libraries, by name."""
+    """Return the terms of driver and worker by name, without mapped libraries."""
     several = part.driver, part.worker
     return [{t.name: t.mb for t in terms if t.name != forecasts.MAPPED} for terms in several]
 
 
-def test_files_of_libraries_are_as_many_as_this_process_has_mapped(monkeypatch):
+def test_mapped_libraries_are_measured_in_this_process(monkeypatch):
     given = {None: forecasts.MAPPED_BYTES, 235.0: 235e6, 10**6: forecasts.MAX_MAPPED_BYTES}
     for found, expected in given.items():
         monkeypatch.setattr(forecasts, "mapped_memory_mb", lambda found=found: found)
@@ -93,7 +93,7 @@ def test_files_of_libraries_are_as_many_as_this_process_has_mapped(monkeypatch):
 
 @pytest.mark.parametrize("algorithm", MODELS)
 @pytest.mark.parametrize("each", [(), ((1, GB),), ((3, GB), (1, GB))])
-def test_more_of_anything_is_never_less_memory(algorithm, each):
+def test_memory_does_not_fall_as_tables_grow(algorithm, each):
     job, workers = big_job(MODELS[algorithm]), Workers(each)
 
     def sums(*sizes: int) -> tuple[float, float]:
@@ -106,7 +106,7 @@ def test_more_of_anything_is_never_less_memory(algorithm, each):
     assert (small[1] > 0) == bool(each)
 
 
-def test_columns_of_shares_take_memory_where_they_are_asked_for():
+def test_requested_columns_of_shares_take_memory():
     plain, given = big_job({}, partition_rows=10**7, block_rows=1000), big_table(10**7, 2, 10**5)
 
     def labels(**output: int) -> dict[str, float]:
@@ -172,7 +172,7 @@ def test_a_forecast_has_the_phases_of_the_run_and_leaves_nothing(algorithm, tabl
     assert without_mapped(report.forecast) == without_mapped(forecast.memory.part())
 
 
-def test_what_a_run_of_a_small_table_would_raise_is_raised(table, temporary):
+def test_errors_on_a_small_table_are_those_of_a_run(table, temporary):
     job = small_job(table, {"algorithm": "fuzzy-c-means", "n_clusters": 1600})
     with pytest.raises(JobFileError, match="n_clusters=1600"):
         forecast_job(job)
@@ -192,7 +192,7 @@ def test_pieces_come_from_the_whole_table(rows, threads, expected):
     assert pieces([(0, 20), (20, 30)], rows, threads) == expected
 
 
-def test_the_busiest_thread():
+def test_rows_of_the_busiest_thread():
     assert busiest([(0, 10), (10, 20), (20, 30)], 2) == 20
     assert busiest([(0, 10), (10, 20), (20, 30)], 8) == 10
 
@@ -213,13 +213,13 @@ def test_seconds_grow_with_rows_and_work():
 
 
 @pytest.mark.usefixtures("quick_page")
-def test_a_run_holds_what_was_forecast(table, tmp_path):
+def test_measured_memory_agrees_with_the_forecast(table, tmp_path):
     job = small_job(table, MODELS["boundary"], output={"path": str(tmp_path / "out")})
     forecast = forecast_job(job)
     path = tmp_path / "job.toml"
     path.write_text(tomli_w.dumps(job.model_dump(mode="json", exclude_none=True)))
     command = [sys.executable, "-m", "distsvc", "run", str(path), "--json"]
-    for name in ("first", "second"):  # the first one after an installation holds more
+    for name in ("first", "second"):  # the first one after an installation needs more
         where = ["--set", f"output.path={tmp_path / name}"]
         done = subprocess.run([*command, *where], check=True, capture_output=True)
     report = Report.parsed(json.loads(done.stdout), "report")

@@ -40,7 +40,7 @@ def job_for(table, out, form, output, **sections):
 
 
 @pytest.mark.parametrize("form", CLUSTERED)
-def test_columns_besides_labels_that_stay_as_they_are(form, table, tmp_path):
+def test_optional_columns_do_not_change_the_others(form, table, tmp_path):
     run_job(job_for(table, tmp_path / "plain", form, {}))
     report = run_job(job_for(table, tmp_path / "out", form, BOTH))
     plain, found = read_labels(tmp_path / "plain"), read_labels(tmp_path / "out")
@@ -60,8 +60,8 @@ def test_columns_besides_labels_that_stay_as_they_are(form, table, tmp_path):
         assert report.membership.above(0.5) == np.mean(own >= 0.5)
 
 
-def test_next_clusters_come_by_their_ids(table, tmp_path):
-    """Another run whose ids go on from the first, with its clusters in another order."""
+def test_next_clusters_are_given_by_their_ids(table, tmp_path):
+    """The second run continues the first one's ids, with its clusters in another order."""
     first = tmp_path / "first"
     run_job(job_for(table, first, "centres", BOTH))
     label = read_labels(first)["label"].to_numpy()
@@ -80,13 +80,13 @@ def test_next_clusters_come_by_their_ids(table, tmp_path):
 
 @pytest.mark.parametrize(("key", "value"), [("membership", True), ("top", 3)])
 @pytest.mark.parametrize("form", ["linear-svdd", "linear-one-class"])
-def test_without_clusters_there_is_nothing_to_share(form, key, value, table, tmp_path):
+def test_shares_need_an_algorithm_with_clusters(form, key, value, table, tmp_path):
     message = rf"^output\.{key} needs an algorithm with clusters, found one that only finds"
     with pytest.raises(JobFileError, match=message):
         run_job(job_for(table, tmp_path / "out", form, {key: value}))
 
 
-def test_a_model_before_without_clusters(table, tmp_path):
+def test_shares_need_a_previous_model_with_clusters(table, tmp_path):
     """The job names an algorithm with clusters, but labels with a model that has none."""
     run_job(job_for(table, tmp_path / "first", "linear-svdd", {}))
     job = small_job(
@@ -103,7 +103,7 @@ N_PARTS = 500
 
 
 def labelled(folder):
-    """Label a table of 75 partitions; return the run, its result, digests and place of files."""
+    """Label a table of 75 partitions; return run, result, and digests and folder of its files."""
     X = three_clusters(N_PARTS, d=3)
     X[200:230, 1] = np.nan  # some partitions lose all their rows
     X[np.random.default_rng(0).random(N_PARTS) < 0.2, 2] = np.nan
@@ -123,7 +123,7 @@ def labelled(folder):
     return found.run, done, digests(place), place
 
 
-def test_files_are_as_long_as_their_entries_and_may_be_empty(tmp_path):
+def test_files_have_the_rows_of_their_entries_and_may_be_empty(tmp_path):
     _, done, found, place = labelled(tmp_path / "run")
     assert [*done.counts.parts] == [*found]
     assert len(found) == 75

@@ -52,7 +52,7 @@ def table(seed=0):
     return X, plan, land, random.integers(0, 2, N).astype(np.int32)
 
 
-def test_counts_are_those_of_all_rows_however_they_are_cut():
+def test_contents_do_not_depend_on_partitions():
     X, plan, land, labels = table()
     whole, parts = contents(), contents()
     whole.add(Block(np.arange(N), X, None, None), X, {"label": labels})
@@ -70,7 +70,7 @@ def test_counts_are_those_of_all_rows_however_they_are_cut():
             assert found.missing[c, 0] == np.isnan(X[labels == c, 0]).sum()
 
 
-def test_other_columns_are_counted_and_numbers_are_sampled_by_the_key_of_their_row():
+def test_other_columns_are_counted_or_sampled_by_row_keys():
     X, _, land, labels = table()
     y = np.arange(N, dtype=float)
     compared = np.column_stack([np.where(land < 2, land, np.nan), y])
@@ -88,7 +88,7 @@ def test_other_columns_are_counted_and_numbers_are_sampled_by_the_key_of_their_r
     assert np.array_equal(whole.rows["land2"], whole.rows["land"])
 
 
-def test_missing_values_of_rows_are_a_column_that_is_asked_for():
+def test_missing_values_of_rows_are_an_optional_column():
     X = np.array([[np.nan, 1, 0, 0, 1], [np.nan] * 5, [1, 0, 1, 0, 0]])
     features, block = [Numeric("x"), PLAN, LAND], Block(np.arange(3), X, None, None)
     for wanted in True, False:
@@ -139,7 +139,7 @@ def test_nested_ids_are_not_compared(kind):
 
 
 def counted(folder, *parts):
-    """Return what is told of the ids of several partitions."""
+    """Return the report on the ids of several partitions."""
     n = sum(len(part) for part in parts)
     together = IdCounts.of_table(n)
     for number, part in enumerate(parts):
@@ -157,7 +157,7 @@ def cut(array, *places):
 
 
 @pytest.mark.parametrize("places", [(), (100,), (1, 350, 350, 699)])
-def test_counts_do_not_depend_on_partitions(tmp_path, places):
+def test_id_counts_do_not_depend_on_partitions(tmp_path, places):
     names = [f"id-{k}" for k in range(N_IDS)]
     names[650] = names[20] = names[21] = "id-5"
     names[40] = names[699]
@@ -169,7 +169,7 @@ def test_counts_do_not_depend_on_partitions(tmp_path, places):
     assert counted(tmp_path, pa.array([], pa.string())).notes("id") == []
 
 
-def test_of_many_ids_a_part_is_compared(tmp_path, monkeypatch):
+def test_only_some_of_many_ids_are_compared(tmp_path, monkeypatch):
     monkeypatch.setattr(ids_module, "MAX_IDS", 100)
     ids = np.arange(N_IDS)
     ids[N_IDS // 2 :] = ids[: N_IDS // 2]
@@ -196,7 +196,7 @@ def job(path, out, **checks):
 IDS = [f"a{k % 690}" for k in range(N_IDS - 3)] + [None] * 3
 
 
-def test_a_check_holds_the_run_back(tmp_path):
+def test_duplicate_ids_hold_a_run_back(tmp_path):
     path = table_with(tmp_path / "t.parquet", IDS)
     words = "unique_id: 17 rows share their id with another or have none, 0 expected"
     with pytest.raises(CheckFailedError, match=words):

@@ -1,4 +1,4 @@
-"""Labels of a table: a file for each partition, and counts that are those of the whole."""
+"""The label pass: a file for each partition, and counts that add up."""
 
 import json
 from pathlib import Path
@@ -64,7 +64,7 @@ def counted(columns, classes, parts):
 
 
 @pytest.mark.parametrize("n_parts", [1, 3, 10])
-def test_counts_are_those_of_the_whole(n_parts):
+def test_counts_add_up_over_partitions(n_parts):
     columns = random_columns(600, 0)
     classes = pa.array(np.random.default_rng(2).choice(["x", "y", "z"], 600))
     parts = np.array_split(np.arange(600), n_parts)
@@ -88,7 +88,7 @@ def test_counts_are_those_of_the_whole(n_parts):
 
 
 @pytest.mark.parametrize("rule", [LevelRule, BoundaryRule, TreeRule, Centres, OneClassRule])
-def test_the_columns_of_a_rule(rule):
+def test_names_of_published_columns(rule):
     columns = ["label", "score", "outlier"]
     assert published_names(rule, asked()) == columns
     assert published_names(rule, asked(reasons=2)) == [*columns, "reasons"]
@@ -102,7 +102,7 @@ def asked(**keys):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_partition_is_labelled_by_the_rule_and_again_alike(form, table, tmp_path):
+def test_labels_of_a_partition_are_those_of_the_rule(form, table, tmp_path):
     columns = {"columns": ["x0", "x1"], "id": "event", "label": "kind"}
     run = fit(small_job(table, FORMS[form], input=columns), tmp_path / "run").run
     first = label_partition(run, 1)
@@ -147,7 +147,7 @@ def test_the_whole_table_is_counted(table, tmp_path):
     "scores", [[-5.0, -4.0, -9.0], [1.0, 1.0, 1.0, 1.0, 1.0, -50.0], [2.0, 2.0]]
 )
 def test_outliers_have_bins_of_their_own(scores):
-    """Whether all rows lie outside, or nearly all have one score: no bin is on both sides of 0."""
+    """No bin has scores on both sides of 0, even if all rows lie outside or share one score."""
     edges = score_edges(np.array(scores), 0.0)
     assert (np.diff(edges) > 0.0).all()
     assert edges[-1] >= max(scores)
@@ -156,8 +156,8 @@ def test_outliers_have_bins_of_their_own(scores):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_reasons_are_counted_besides(form, table, tmp_path):
-    """Outliers have reasons; where there are none, the rows of the lowest scores."""
+def test_reasons_are_written_and_counted(form, table, tmp_path):
+    """Outliers have reasons; without outliers, the rows with the lowest scores."""
     given = {"input": {"columns": ["x0", "x1"]}, "output": {"reasons": 1}}
     share = {"nu": 0.05} if form == "level-tree" else {}
     run = fit(small_job(table, FORMS[form] | share, **given), tmp_path)

@@ -1,4 +1,4 @@
-"""Which columns take rows out, counted partition by partition as on the whole."""
+"""Reasons of outliers: columns with their shares, counted over partitions."""
 
 from types import SimpleNamespace
 
@@ -20,7 +20,7 @@ PLANE = OneClassRule(np.array([1.0, 2.0, -1.0]), np.array([1.0, 1.0, 1.0]), 0.0)
 
 
 def reasons_of(rule, count, names=NAMES, typical=NONE):
-    """Return no reasons yet of a rule of one cluster whose typical rows are 0."""
+    """Return empty reasons for a rule of one cluster whose typical row is 0."""
     labeller, output = SimpleNamespace(rule=rule, typical=typical), SimpleNamespace(reasons=count)
     preparation = SimpleNamespace(firsts=np.arange(len(names)), columns=None)
     return Reasons(labeller, preparation, list(map(Numeric, names)), output)
@@ -31,13 +31,13 @@ def block_of(X, first=0):
 
 
 def added(reasons, X, first=0):
-    """Add rows that are prepared already, a tenth of what the table has."""
+    """Add a block with the prepared rows X, a tenth of the table's; return its reasons."""
     block = block_of(10.0 * X, first)
     return reasons.add(block, X, reasons.rule.label(X)).get("reasons")
 
 
 def pilot_of(reasons, X):
-    """Return the rows that a page is made of, labelled."""
+    """Return the labelled pilot of prepared rows X."""
     found = reasons.rule.label(X)
     return SimpleNamespace(raw=10.0 * X, X=X, labels=found["label"], scores=found["score"])
 
@@ -45,11 +45,6 @@ def pilot_of(reasons, X):
 def part_of(reasons, X=None):
     pilot = pilot_of(reasons, np.zeros((5, len(reasons.names))) if X is None else X)
     return reasons.parts(pilot, lambda X: X / 10.0)["reasons"]
-
-
-def saved(reasons):
-    """Return what a partition's task leaves, as the driver reads it."""
-    return reasons.arrays()
 
 
 def test_a_ball_names_the_columns_of_the_largest_squares():
@@ -69,7 +64,7 @@ def test_a_hyperplane_names_the_columns_that_pull_to_the_origins_side():
 
 
 def test_an_outlier_that_no_column_pulls_out_has_an_empty_text():
-    """The mean may lie outside itself, and rows that all columns pull in from there."""
+    """If the mean itself lies outside, all columns of an outlier may pull towards the inside."""
     X = np.array([[2.0, 2.0, 0.0]])
     reasons = reasons_of(PLANE, 2)
     label, score = np.zeros(1, np.int32), np.array([-2.0], np.float32)
@@ -78,7 +73,7 @@ def test_an_outlier_that_no_column_pulls_out_has_an_empty_text():
     assert not reasons.leading.any()
 
 
-def test_without_a_count_nothing_is_published_but_counted():
+def test_unpublished_reasons_are_counted():
     reasons = reasons_of(BALL, 0)
     X = np.array([[2.0, 0.0, 1.0], [0.0, 0.0, -3.0], [0.0, 2.0, 0.0]])
     assert added(reasons, X) is None
@@ -104,7 +99,7 @@ def test_the_page_shows_the_farthest_rows_with_raw_values():
     assert [(c.column, c.rows) for c in part.leading] == [("heat", 1), ("wear", 1)]
 
 
-def test_without_outliers_there_is_nothing_to_tell():
+def test_without_outliers_there_are_no_reasons():
     reasons = reasons_of(BALL, 2)
     assert added(reasons, np.zeros((4, 3))) == [None] * 4
     assert added(reasons, np.zeros((0, 3))) == []
@@ -120,7 +115,7 @@ def test_partitions_merge_to_the_whole(n_parts):
     for part in np.array_split(X, n_parts):
         own = reasons_of(BALL, 2)
         found += added(own, part, first)
-        merged.merge(saved(own))
+        merged.merge(own.arrays())
         first += len(part)
     assert found == texts
     assert part_of(merged) == part_of(whole)
@@ -146,8 +141,8 @@ CELLS = Centres(np.array([[0.0, 0.0, 0.0], [10.0, 0.0, 0.0]]))
 NEAR = Typical(CELLS.centres, 5.0, 1.0)
 
 
-def test_unasked_columns_are_counted_in_the_pilot():
-    """A rule whose reasons take long is asked for those of the farthest rows, and of a sample."""
+def test_slow_reasons_are_counted_in_the_pilot():
+    """Only the farthest rows and a sample have reasons if a rule computes them slowly."""
     reasons = reasons_of(CELLS, 0, typical=NEAR)
     X = np.array([[4.5, 2.0, 0.0], [1.0, 2.0, 0.0], [9.0, 1.0, 0.0], [5.5, 0.0, 0.0]])
     assert added(reasons, X, first=7) is None
@@ -161,7 +156,7 @@ def test_unasked_columns_are_counted_in_the_pilot():
 
 
 def reasons_about(features, n_reasons, types=(), n_places=2):
-    """Return the reasons for a ball around 0, of columns that are no plain numbers."""
+    """Return empty reasons for a ball around 0, in columns of any kind."""
     rule = BallRule(np.zeros(n_places), np.zeros(n_places), -1.0)
     preparation = SimpleNamespace(firsts=np.arange(n_places), columns=None)
     output = SimpleNamespace(reasons=n_reasons)
@@ -174,7 +169,7 @@ def part_in(reasons, pilot, scale):
     return reasons.parts(rows, scale)["reasons"]
 
 
-def test_categories_are_one_reason_which_names_the_rows_own_value():
+def test_a_category_is_one_reason_that_names_its_value():
     kind = OneHot(column="kind", known=("a", "b"), rest=0.0)
     reasons = reasons_about([Numeric("heat"), kind], 2, n_places=4)
     X = np.array([[1.0, 0.0, 1.0, 0.0], [3.0, 1.0, 0.0, 0.0], [2.0, 0.0, 0.0, 1.0]])
@@ -188,7 +183,7 @@ def test_categories_are_one_reason_which_names_the_rows_own_value():
     assert told[2]["kind=other"] == 0.0
 
 
-def test_booleans_and_dates_are_named_in_the_words_of_the_table():
+def test_booleans_and_dates_are_shown_as_in_the_table():
     features = [Numeric("express"), Time(column="opened", unit="days")]
     reasons = reasons_about(features, 1, ("bool", "date32[day]"))
     X, Z = np.array([[1.0, 19_000.0]]), np.array([[2.0, 1.0]])
@@ -200,7 +195,7 @@ def test_booleans_and_dates_are_named_in_the_words_of_the_table():
     assert (date.column, date.value, date.unit) == ("opened", 19_000.0, "date")
 
 
-def test_codes_are_told_by_their_level():
+def test_codes_are_named_by_their_level():
     kind = Codes(column="kind", known=("a", "b"), rest=0.0)
     reasons = reasons_about([Numeric("heat"), kind], 1)
     X = np.array([[0.5, 1.0], [0.5, np.nan]])

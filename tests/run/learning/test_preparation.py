@@ -1,4 +1,4 @@
-"""Columns are scaled as scikit-learn does it, holes are filled, and the same is saved."""
+"""The preparation of rows: scaling, missing values, the origin, and its restoration."""
 
 from types import SimpleNamespace
 
@@ -31,7 +31,7 @@ def scaled(X, pilot=200, **given):
 
 
 @pytest.mark.parametrize("scale", ["standard", "minmax"])
-def test_a_constant_column_becomes_zero_and_is_told(scale):
+def test_a_constant_column_becomes_zero_and_is_named(scale):
     constant = X.copy()
     constant[:, 1] = 0.1
     found, notes = scaled(constant, scale=scale)
@@ -54,7 +54,7 @@ def test_a_column_without_values_is_named():
             scaled(empty, missing=missing)
 
 
-def test_medians_of_the_pilot_fill_the_holes():
+def test_medians_of_the_pilot_fill_missing_values():
     holes = X.copy()
     holes[::5, 0] = holes[3, 1] = np.nan
     medians = np.nanmedian(holes[:200], axis=0)
@@ -75,7 +75,7 @@ def test_a_prepared_row_is_scaled_filled_and_centred(float64):
 
 
 @pytest.mark.parametrize("float64", [False, True])
-def test_a_preparation_comes_back_among_other_arrays(float64):
+def test_a_preparation_is_restored_from_among_other_arrays(float64):
     scaling, _ = make_scaling(PreprocessConfig(), surveyed(X), COLUMNS)
     saved = Preparation(scaling, np.array([0.1, 0.2, 0.3]), float64).result()
     more = Result(saved.facts | {"gamma": 1.0}, saved.arrays | {"S": np.zeros(2)})
@@ -97,7 +97,7 @@ class Engine:
 
 
 @pytest.mark.parametrize("float64", [False, True])
-def test_the_pilot_settles_the_origin_and_all_rows_are_prepared_alike(tmp_path, float64):
+def test_the_pilot_decides_the_origin_of_all_rows(tmp_path, float64):
     holes = X.copy()
     holes[7, 0], holes[:, 2] = np.nan, 4.0
     job = small_job(
@@ -120,7 +120,7 @@ def test_the_pilot_settles_the_origin_and_all_rows_are_prepared_alike(tmp_path, 
     np.testing.assert_allclose(pilot.mean(axis=0), 0.0, atol=1e-6)
 
 
-def test_a_rule_says_how_precise_its_rows_are(tmp_path):
+def test_the_rule_decides_the_dtype_of_prepared_rows(tmp_path):
     table = write_table(tmp_path / "t.parquet", X)
     for k, (model, dtype) in enumerate(
         [({"gamma": 1.0, "max_iter": 100}, np.float32), ({"algorithm": "depddp"}, np.float64)]

@@ -1,4 +1,4 @@
-"""The sample comes to a learner in the order that a table in memory has, however it is cut."""
+"""Streams of the sample have the blocks of a table in memory, whatever the partitions."""
 
 import weakref
 
@@ -25,7 +25,7 @@ def small_blocks(monkeypatch):
 
 
 def surveyed(tmp_path, X, n_wanted, partition_rows=300, float64=False, **preprocess):
-    """Return a run with a sample of about so many rows, and its ranges."""
+    """Return a run with a sample of about `n_wanted` rows, and its key ranges."""
     table = write_table(tmp_path / "t.parquet", X)
     cluster = {"partition_rows": partition_rows}
     job = small_job(table, {"seed": SEED}, cluster=cluster, preprocess=preprocess)

@@ -1,4 +1,4 @@
-"""One reading tells what NumPy tells of the whole table; far rows are left out of learning."""
+"""The survey: statistics equal to NumPy's, the pilot, the sample, and extreme rows."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ def small_pilot(monkeypatch):
 
 
 def some(n_rows):
-    """Return the key ranges of a hundred of so many rows."""
+    """Return the key ranges of about 100 of `n_rows` rows."""
     return sampling.key_blocks(n_rows, 100)
 
 
@@ -62,7 +62,7 @@ def test_the_pilot_has_the_lowest_keys(tmp_path, rows):
 
 @pytest.mark.parametrize("left_out", [False, True])
 def test_many_partitions_send_little_more_than_one_pilot(tmp_path, left_out):
-    """Unless rows are left out, so that nobody knows how many there are."""
+    """Unless rows are dropped, since their number is then unknown."""
     rows = three_clusters(9000, d=2)
     given = {"preprocess": {"missing": "drop"}} if left_out else {}
     found, steps = surveyed(tmp_path, rows, **given)
@@ -75,7 +75,7 @@ def test_many_partitions_send_little_more_than_one_pilot(tmp_path, left_out):
 
 
 def test_the_pilot_of_a_part_of_a_table_is_full(tmp_path):
-    """As of a trial, which does the phases of a job on some of its partitions."""
+    """A trial runs the phases of a job on some of its partitions."""
     table = write_table(tmp_path / "t.parquet", three_clusters(9000, d=2))
     steps = begin(small_job(table, {"seed": 3}), tmp_path / "whole").steps
     part = replace(steps.run.plan, partitions=steps.run.plan.partitions[:2])
@@ -100,7 +100,7 @@ def test_the_sample_lies_in_the_order_of_keys(tmp_path):
     assert not steps.run.has(SAMPLE.result(0))
 
 
-def test_rows_left_out_take_a_second_reading(tmp_path):
+def test_dropped_rows_need_a_second_reading(tmp_path):
     split = np.arange(N) % 3
     survey, steps = surveyed(tmp_path, X, columns={"split": split}, input={"where": "split == 1"})
     kept = np.flatnonzero(split == 1)
@@ -164,7 +164,7 @@ PLACES = [0, 137, 138, 420]
 
 
 def done(folder, rows, model=LEVELS, name="t", **sections):
-    """Run a job on rows, or again; return its report and what it published."""
+    """Run a job on rows, or run it again; return its report and labels."""
     table = folder / f"{name}.parquet"
     if not table.exists():
         write_table(table, rows)
@@ -173,7 +173,7 @@ def done(folder, rows, model=LEVELS, name="t", **sections):
 
 
 def with_far_rows(value=1e9):
-    """Return the rows with four more, of which each is far in one column or in both."""
+    """Return the rows with four extreme ones, each extreme in one column or in both."""
     far = np.array([[value, 9.0], [9.0, -value], [value, value], [8.0, value]])
     return np.insert(X_FAR, PLACES, far, axis=0)
 
@@ -187,7 +187,7 @@ def notes(report):
 
 
 @pytest.mark.parametrize("name", ["level tree", "boundary", "hyperplanes", "sampled"])
-def test_the_others_have_the_answer_of_a_table_without_them(tmp_path, name):
+def test_extreme_rows_do_not_change_the_labels_of_others(tmp_path, name):
     _, clean = done(tmp_path, X_FAR, MODELS[name], "clean")
     report, found = done(tmp_path, with_far_rows(), MODELS[name])
     others = found.filter(~is_far())
@@ -204,7 +204,7 @@ def test_the_table_is_read_again_only_if_it_has_extreme_values(tmp_path):
     assert phases[0] - phases[1] == {"far-rows", "survey-again"}
 
 
-def test_they_are_labelled_outside_and_told_of(tmp_path):
+def test_extreme_rows_are_outliers_and_named(tmp_path):
     report, found = done(tmp_path, with_far_rows(), output={"reasons": 1})
     far = found.filter(is_far())
     assert far["outlier"].to_pylist() == [True] * 4
@@ -216,7 +216,7 @@ def test_they_are_labelled_outside_and_told_of(tmp_path):
     ]
 
 
-def test_where_rows_with_missing_values_are_left_out(tmp_path):
+def test_extreme_rows_in_a_table_with_dropped_rows(tmp_path):
     given = {"preprocess": {"missing": "drop"}}
     holes = np.insert(X_FAR, [3, 300], np.nan, axis=0)
     _, clean = done(tmp_path, holes, name="clean", **given)

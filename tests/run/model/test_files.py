@@ -1,4 +1,4 @@
-"""A published model is all that another table needs, and says so when it is not."""
+"""The files of a published model: their content, and errors for damaged ones."""
 
 import json
 from pathlib import Path
@@ -9,6 +9,8 @@ import pytest
 from distsvc.errors import DataError, InputNotFoundError, JobFileError
 from distsvc.run.model.files import (
     MODEL_VERSION,
+    ModelFile,
+    ModelInput,
     checked_model,
     known_features,
     model_digest,
@@ -29,7 +31,7 @@ OTHERS = three_clusters(200, seed=9)
 
 @pytest.fixture(scope="module", params=FORMS)
 def published(request, tmp_path_factory):
-    """A run of each form of rule whose model is written; tests may read it and not change it."""
+    """For each form of rule, a run with a written model, which tests must not change."""
     folder = tmp_path_factory.mktemp("data")
     table = write_table(folder / "t.parquet", X, event=np.arange(N), kind=np.arange(N) % 2)
     given = {"id": "event", "label": "kind", "where": "event < 500"}
@@ -49,7 +51,7 @@ def simple(tmp_path):
     return Path(found.run.place("model").address)
 
 
-def test_what_the_model_says_of_its_table(published):
+def test_the_content_of_a_model(published):
     form, folder, fitted = published
     content = json.loads((folder / "model.json").read_text())
     assert list(content) == [
@@ -87,7 +89,7 @@ def test_the_job_of_a_prediction(published, tmp_path):
     assert job.cluster.workers == 3
 
 
-def test_the_digest_of_a_prediction_is_that_of_the_model_too(simple):
+def test_the_digest_of_a_prediction_depends_on_the_model(simple):
     def digest(output, workers=0):
         job = read_model(simple).job("new.parquet", output, {"workers": workers})
         return with_previous(job.digest(), model_digest(simple))
@@ -105,7 +107,7 @@ def restored(folder, tmp_path):
     restore_model(read_model(folder), folder, RunDirectory(tmp_path / "new"))
 
 
-def test_no_model(tmp_path):
+def test_a_missing_model(tmp_path):
     with pytest.raises(InputNotFoundError, match=r"no run is published in .*: it has no manifest"):
         checked_model(Folder(tmp_path))
 
@@ -143,7 +145,7 @@ def test_a_damaged_model(simple, tmp_path, name):
         ({"least_score": None}, r"fact least_score: expected a valid number, found None"),
     ],
 )
-def test_what_reasons_are_told_by_is_checked(simple, tmp_path, change, message):
+def test_typical_rows_are_checked(simple, tmp_path, change, message):
     content = json.loads((simple / "model.json").read_text())
     with np.load(simple / "arrays.npz") as saved:
         arrays = dict(saved)
@@ -156,7 +158,7 @@ def test_what_reasons_are_told_by_is_checked(simple, tmp_path, change, message):
         restored(simple, tmp_path)
 
 
-def test_columns_that_are_not_the_models(simple, tmp_path):
+def test_missing_and_further_columns_are_named(simple, tmp_path):
     model = read_model(simple)
     same = write_table(tmp_path / "same.parquet", OTHERS)
     assert events_of(model, same, tmp_path) == []
@@ -171,6 +173,13 @@ def test_columns_that_are_not_the_models(simple, tmp_path):
     )
     with pytest.raises(DataError, match=message):
         events_of(other, wider, tmp_path)
+
+
+def test_an_id_of_numbers_and_text_is_not_a_damaged_feature(tmp_path):
+    (tmp_path / "t.csv").write_text("code,x\n12,1\n13,2\n14b,3\n")
+    used = ModelInput(id="code", label=None, where=None)
+    model = ModelFile.model_construct(chosen_columns=False, features=["x"], input=used)
+    assert events_of(model, tmp_path / "t.csv", tmp_path) == []
 
 
 def events_of(model, table, tmp_path):

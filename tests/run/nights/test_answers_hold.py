@@ -1,4 +1,4 @@
-"""A night leaves the clusters of the one before only for others that are clearly better."""
+"""The previous night's clusters are replaced only if others are clearly better."""
 
 import numpy as np
 import pyarrow as pa
@@ -44,8 +44,8 @@ def faint(seed, n=900):
     return random_places[random.integers(7, size=n)] + random.normal(scale=0.8, size=(n, 4))
 
 
-def test_what_is_nearly_as_good_changes_nothing(tmp_path):
-    """Of two nights alone other clusters come out; one that goes on has those of the first."""
+def test_a_nearly_as_good_answer_changes_nothing(tmp_path):
+    """Two separate nights have different clusters; a night that continues has the first one's."""
     one, _ = night(tmp_path, "one", faint(1))
     X = faint(3)
     alone, _ = night(tmp_path, "alone!", X)
@@ -57,7 +57,7 @@ def test_what_is_nearly_as_good_changes_nothing(tmp_path):
     assert 3 * report.lineage.moved < told.lineage.moved
 
 
-def test_a_true_change_is_seen_at_once(tmp_path):
+def test_a_true_change_is_followed_at_once(tmp_path):
     night(tmp_path, "one", clear(3, 1))
     labels, report = night(tmp_path, "two", clear(4, 2), previous="one")
     assert (len(set(labels.tolist())), report.lineage.followed) == (4, False)
@@ -68,7 +68,7 @@ def test_a_true_change_is_seen_at_once(tmp_path):
 
 
 def report_words(out):
-    """Return the page of a published run, made anew: in tests it is left out."""
+    """Return the page of a published run, which tests do not draw."""
     from distsvc.report.page import render_page
     from distsvc.run.reporting.files import read_report
     from distsvc.storage.publishing.publication import Output

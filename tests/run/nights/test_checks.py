@@ -68,8 +68,8 @@ def test_a_check_that_fails_holds_the_run_or_warns(shop, name, level):
     assert not report.held
 
 
-def test_a_night_after_one_that_was_published_all_the_same_is_told_the_way_back(shop):
-    """Only where a check fails again."""
+def test_after_an_overridden_check_a_failed_one_advises_a_rollback(shop):
+    """Without a failed check, there is no advice."""
     shop.table(FIRST, rows(300, 200, 100)[0])
     shop.table(SECOND, rows(100, 100, 500, seed=1)[0])
     shop.table(THIRD, rows(300, 200, 100, seed=2)[0])
@@ -143,7 +143,7 @@ FOUND = {
          "the population stability index of column 'a {} b' is 0.912, at most 0.9 expected"),
     ],
 )  # fmt: skip
-def test_words_tell_what_was_found_and_the_limit(check, limit, found, words):
+def test_words_of_an_outcome(check, limit, found, words):
     config = ChecksConfig.model_validate({check: limit})
     (part,) = run_checks(config, measured(**(FOUND | found)))
     assert part.words == f"{check}: {words}"
@@ -157,7 +157,7 @@ STORIES = [
          ("split", 0, 9), ("appeared", 0, 9)]
     )
 ]  # fmt: skip
-"""Three clusters go on; one of four before has ended, two of five now are new."""
+"""Three of four earlier clusters survive, and two are new."""
 
 
 def measured(
@@ -183,8 +183,8 @@ def test_a_check_warns_first_and_then_holds_back(drift, state):
     assert (part.state, part.limit, part.warn) == (state, [1.0], [0.5])
 
 
-def test_usual_checks_of_a_job_with_a_run_before():
-    """They are those that the job does not name, and say how to change them."""
+def test_default_checks_of_a_job_with_a_previous_run():
+    """A job's own checks replace them; their words name the key that turns them off."""
     found = measured(**(FOUND | {"outlier_share": 0.6, "drift": 9.0, "before": [100]}))
     none = ChecksConfig()
     assert run_checks(none, found) == []
@@ -219,18 +219,18 @@ BALL = {"algorithm": "linear-svdd"}
         (0.5, [{"nu": None, "C": 0.1}]),
     ],
 )
-def test_nothing_is_said_of_few_or_of_what_was_asked_for(share, asked):
+def test_few_or_expected_outliers_give_no_note(share, asked):
     assert outlier_notes(share, asked) == []
 
 
 @pytest.mark.parametrize("asked", [[{}], [{"nu": 0.2}], [{"nu": None, "C": None}], []])
-def test_more_than_a_quarter(asked):
+def test_many_outliers_give_a_note(asked):
     (note,) = outlier_notes(0.2512, asked)
     assert note.startswith("25.1% of the rows lie outside, more than expected: ")
 
 
 @pytest.mark.usefixtures("quick_page")
-def test_a_night_whose_rows_the_model_does_not_know(tmp_path):
+def test_a_night_with_rows_far_from_the_model(tmp_path):
     X, out = three_clusters(400), str(tmp_path / "first")
     first = run_job(small_job(write_table(tmp_path / "1.parquet", X), BALL, output={"path": out}))
     assert first.outliers.share <= 0.05

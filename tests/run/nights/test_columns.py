@@ -14,7 +14,7 @@ IGNORED = (
 )
 
 
-def test_columns_that_are_missing_are_named(shop, monkeypatch):
+def test_missing_columns_are_named(shop, monkeypatch):
     X, _ = rows(300, 200, 100)
     shop.table(FIRST, np.column_stack([X, X[:, 0], X[:, 1]])[:, :3], y=X[:, 0], z=X[:, 1])
     shop.run(FIRST)
@@ -29,7 +29,7 @@ def test_columns_that_are_missing_are_named(shop, monkeypatch):
 
 
 @pytest.mark.parametrize("mode", ["assign", "auto"])
-def test_columns_that_a_job_names_are_those_of_the_model(shop, mode, monkeypatch):
+def test_a_job_must_name_the_columns_of_the_model(shop, mode, monkeypatch):
     X, y = rows(300, 200, 100)
     for date in FIRST, SECOND:
         shop.table(date, X, more=np.arange(600.0), other=np.arange(600.0))
@@ -46,7 +46,7 @@ def test_columns_that_a_job_names_are_those_of_the_model(shop, mode, monkeypatch
     assert shop.ids(SECOND, y) == {0: 0, 1: 1, 2: 2}
 
 
-def test_what_preprocess_names_is_a_feature_though_the_night_before_had_none(shop):
+def test_a_newly_encoded_column_becomes_a_feature(shop):
     (X, _), (Y, _) = rows(300, 200, 100), rows(300, 200, 100, seed=1)
     kind = np.where(np.arange(600) % 2, "a", "b")
     shop.table(FIRST, X, kind=kind)

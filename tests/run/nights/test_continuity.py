@@ -1,4 +1,4 @@
-"""Ids of clusters that go on from night to night."""
+"""Ids of clusters that continue from night to night."""
 
 import json
 
@@ -12,7 +12,7 @@ from tests.small_runs import forget
 pytestmark = pytest.mark.usefixtures("quick_page")
 
 
-def test_ids_go_on_whatever_the_sizes_and_are_given_once(shop):
+def test_ids_continue_whatever_the_sizes_and_are_never_reused(shop):
     nights = {
         FIRST: rows(300, 200, 100),
         SECOND: rows(100, 300, 200, seed=1),
@@ -41,7 +41,7 @@ def test_ids_go_on_whatever_the_sizes_and_are_given_once(shop):
     assert told[3] in ("split", "appeared")
 
 
-def test_neither_the_cut_of_the_table_nor_workers_change_a_byte(shop):
+def test_ids_do_not_depend_on_partitions_or_workers(shop):
     shop.table(FIRST, rows(300, 200, 100)[0])
     shop.table(SECOND, rows(150, 250, 0, 200, seed=1)[0])
     shop.run(FIRST)

@@ -1,4 +1,4 @@
-"""What lineage.json and drift.json say of two nights."""
+"""The content of lineage.json and drift.json."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.published_files import listed
 pytestmark = pytest.mark.usefixtures("quick_page")
 
 
-def test_what_the_files_of_two_nights_say(shop):
+def test_lineage_and_drift_of_two_nights(shop):
     shop.table(FIRST, rows(300, 200, 100)[0])
     shop.table(SECOND, rows(100, 300, 200, seed=1)[0])
     first = shop.run(FIRST)

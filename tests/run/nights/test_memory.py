@@ -1,4 +1,4 @@
-"""Ids belong to a lineage: nobody gives them twice, and a cluster that is back has its own."""
+"""Ids belong to a lineage: none is reused, and a returning cluster gets its own."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ ALL, TWO, OTHER = (300, 200, 100), (300, 200), (300, 200, 0, 150)
 
 
 def night(shop, date, sizes, **sections):
-    """Do a night with so many rows around each centre; return the ids of these, and its report."""
+    """Run a night with `sizes` rows around each centre; return the clusters' ids and the report."""
     X, y = rows(*sizes, seed=int(date[-2:]))
     if not (shop.folder / "in" / f"{date}.parquet").exists():
         shop.table(date, X)
@@ -21,7 +21,7 @@ def night(shop, date, sizes, **sections):
 
 
 @pytest.mark.parametrize(("memory", "gone", "back"), [(2, 2, True), (2, 3, False), (0, 1, False)])
-def test_a_cluster_that_was_gone_has_its_id_again(shop, memory, gone, back):
+def test_a_returning_cluster_gets_its_id_back(shop, memory, gone, back):
     continuity = {"memory": memory}
     night(shop, "2026-03-01", ALL, continuity=continuity)
     for number in range(gone):
@@ -37,8 +37,8 @@ def test_a_cluster_that_was_gone_has_its_id_again(shop, memory, gone, back):
         assert not story.has_ended
 
 
-def test_a_cluster_that_is_merely_where_the_model_then_knew_no_other_is_new(shop):
-    """The model of the first night labels its rows as the cluster that was gone since."""
+def test_a_cluster_far_from_all_earlier_ones_is_new(shop):
+    """The first night's model gives its rows the label of the cluster that has ended."""
     night(shop, FIRST, ALL)
     night(shop, SECOND, TWO)
     X, y = rows(*ALL, seed=7)
@@ -48,7 +48,7 @@ def test_a_cluster_that_is_merely_where_the_model_then_knew_no_other_is_new(shop
     assert "returned" not in {one.event for one in report.lineage.clusters}
 
 
-def test_a_replay_names_what_it_makes_stale(shop):
+def test_a_repeated_night_names_the_later_ones_to_repeat(shop):
     for date in FIRST, SECOND, THIRD:
         night(shop, date, TWO)
     _, report = night(shop, FIRST, TWO, overwrite=True, model={"n_clusters": 2, "seed": 9})
@@ -60,7 +60,7 @@ def test_a_replay_names_what_it_makes_stale(shop):
         assert len([text for text in report.warnings if "later runs continued" in text]) == n_stale
 
 
-def test_ids_that_can_not_be_claimed_are_told(shop, monkeypatch):
+def test_ids_that_can_not_be_reserved_give_a_warning(shop, monkeypatch):
     from distsvc.errors import OutputPermissionError
     from distsvc.storage.publishing.lineages import Lineage
 

@@ -1,4 +1,4 @@
-"""A model that is used again: the modes assign and auto, from another output or the same."""
+"""The modes assign and auto, with the model of another output or of the same one."""
 
 import json
 from importlib import import_module
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("quick_page")
 
 
 BOTH_FORMATS = "centres"
-"""The form whose labels are written as Zarr, too: no format depends on the model."""
+"""The form whose labels are also written as Zarr; formats do not depend on the model."""
 
 
 @pytest.fixture(scope="module", params=FORMS)
@@ -72,7 +72,7 @@ def check_labels_again(learned, form, out):
 AUTO = {"algorithm": "bico", "n_clusters": 3, "mode": "auto"}
 
 
-def test_auto_labels_with_the_model_before_until_the_table_drifts(shop):
+def test_auto_labels_with_the_previous_model_until_the_table_drifts(shop):
     shop.table(FIRST, rows(300, 200, 100)[0])
     shop.table(SECOND, rows(300, 200, 100, seed=1)[0])
     X, y = rows(300, 200, 100, seed=2, shift=1.5)
@@ -89,17 +89,17 @@ def test_auto_labels_with_the_model_before_until_the_table_drifts(shop):
     assert "learned_by" not in report.model.fitted
     assert shop.ids(THIRD, y) == {0: 0, 1: 1, 2: 2}
     assert not (shop.out(THIRD) / "labels" / "assign").exists()
-    assert shop.said(THIRD, "model.json")["chosen_columns"] is False, "predict tells of others"
+    assert shop.said(THIRD, "model.json")["chosen_columns"] is False, "predict names other columns"
 
 
 def published_bytes(out):
-    """Return what a run published, but for its page and report, by names of its own."""
+    """Return the bytes of a run's published files, except its page and report."""
     names = ("lineage.json", "drift.json", "model.json", "arrays.npz")
     return [published_file(out, name).read_bytes() for name in names], digests(labels_folder(out))
 
 
 @pytest.mark.parametrize("moment", ["assign/00001", "clustering", "match", "label/00001"])
-def test_auto_that_is_killed_goes_on_to_the_same_bytes(shop, moment, monkeypatch):
+def test_a_killed_run_in_mode_auto_resumes_to_the_same_bytes(shop, moment, monkeypatch):
     shop.table(FIRST, rows(300, 200, 100)[0])
     shop.table(SECOND, rows(300, 200, 100, seed=2, shift=1.5)[0])
     shop.run(FIRST, model=AUTO)
@@ -131,7 +131,7 @@ def test_auto_that_is_killed_goes_on_to_the_same_bytes(shop, moment, monkeypatch
     assert collect(shop.out(SECOND)) == []
 
 
-def test_assign_without_a_model_names_what_was_looked_for(shop):
+def test_assign_without_a_model_names_the_paths(shop):
     shop.table(FIRST, rows(300, 200, 100)[0])
     model = {"algorithm": "bico", "n_clusters": 3, "mode": "assign"}
     with pytest.raises(InputNotFoundError, match=r"no run is published at .* and 30 more, but"):
@@ -142,7 +142,7 @@ def test_assign_without_a_model_names_what_was_looked_for(shop):
 
 
 @pytest.mark.parametrize("mode", ["refit", "assign", "auto"])
-def test_an_output_that_goes_on_from_itself(shop, mode, monkeypatch):
+def test_an_output_that_continues_itself(shop, mode, monkeypatch):
     given = {"output": {"path": f"{shop.folder}/out/now"}}
     given["continuity"] = {"previous": f"{shop.folder}/out/now"}
     shop.table(FIRST, rows(300, 200, 100)[0])

@@ -1,4 +1,4 @@
-"""The file of the ids whose published cluster is not that of the previous night."""
+"""The file of ids whose published cluster differs from the previous night's."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""What a run continues stays for as long as it is needed, and is named where it was begun."""
+"""A continued run is kept as long as it is needed, and named if it is gone."""
 
 import shutil
 
@@ -46,7 +46,7 @@ def kept(found):
     return {one["path"].rpartition("/")[2]: one["because"] for one in found["kept"]}
 
 
-def test_a_run_that_begins_while_gc_looks_keeps_what_it_continues(nights, monkeypatch):
+def test_a_run_that_begins_during_gc_protects_the_continued_run(nights, monkeypatch):
     Output(nights.out(FOURTH)).discard(*Output(nights.out(FOURTH)).kept_works())
     look, stack = retention._look, []
 
@@ -65,7 +65,7 @@ def test_a_run_that_begins_while_gc_looks_keeps_what_it_continues(nights, monkey
     assert [one["path"][-10:] for one in found["removed"]] == DAYS[:2]
 
 
-def test_a_run_does_not_begin_by_what_is_being_removed(nights):
+def test_a_run_does_not_continue_a_run_that_is_being_removed(nights):
     before = nights.manifest(THIRD)["run_id"]
     for name in Output(nights.out(FOURTH)).kept_works():
         Output(nights.out(FOURTH)).discard(name)
@@ -80,9 +80,7 @@ def test_a_run_does_not_begin_by_what_is_being_removed(nights):
 
 @pytest.mark.parametrize("at", ["label/00001", "survey/00000"])
 @pytest.mark.parametrize("left", [(), DAYS[:1]])
-def test_without_it_a_run_neither_goes_on_nor_begins_a_lineage_unasked(
-    nights, at, left, monkeypatch
-):
+def test_a_run_whose_previous_run_is_gone_needs_fresh(nights, at, left, monkeypatch):
     if at.startswith("survey"):  # a kill leaves a run without results, where an error leaves none
         [work] = Output(nights.out(FOURTH)).kept_works()
         shutil.rmtree(nights.out(FOURTH) / ".runs" / work / "results")
@@ -101,7 +99,7 @@ def test_without_it_a_run_neither_goes_on_nor_begins_a_lineage_unasked(
     assert (report.lineage.path is None) == (not left)
 
 
-def test_it_starts_over_if_the_run_that_it_continues_was_replaced(nights, caplog):
+def test_a_run_starts_over_if_its_previous_run_was_replaced(nights, caplog):
     nights.run(THIRD, overwrite=True, model={"algorithm": "bico", "n_clusters": 2})
     now = nights.manifest(THIRD)["run_id"]
     nights.run(FOURTH)
@@ -109,7 +107,7 @@ def test_it_starts_over_if_the_run_that_it_continues_was_replaced(nights, caplog
     assert "was withdrawn or replaced" in str([one.fields for one in caplog.records])
 
 
-def test_it_starts_over_if_the_run_that_it_continues_was_withdrawn(nights):
+def test_a_run_starts_over_if_its_previous_run_was_withdrawn(nights):
     withdraw(nights.out(THIRD))
     nights.run(FOURTH)
     before = nights.manifest(DAYS[1])["run_id"]
@@ -117,15 +115,15 @@ def test_it_starts_over_if_the_run_that_it_continues_was_withdrawn(nights):
     assert Output(nights.out(FOURTH)).kept_works() == []
 
 
-def test_another_run_that_is_to_be_continued_is_named(nights):
+def test_another_previous_run_is_named(nights):
     then, now = (nights.manifest(day)["run_id"] for day in (THIRD, FIRST))
     words = f"previous run: '{then}', now '{now}'; give --fresh"
     with pytest.raises(JobFileError, match=words):
         nights.run(FOURTH, continuity={"previous": str(nights.out(FIRST))})
 
 
-def test_a_table_that_is_being_labelled_keeps_the_model(nights, monkeypatch):
-    """As long as the labels are unfinished; then they stand for themselves."""
+def test_an_unfinished_prediction_protects_its_model(nights, monkeypatch):
+    """A finished prediction does not."""
     table, labelled = f"{nights.folder}/in/{FOURTH}.parquet", f"{nights.folder}/out/labelled"
     settings = {"partition_rows": 300, "workers": 0}
     with killed(monkeypatch):

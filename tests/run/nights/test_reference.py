@@ -1,4 +1,4 @@
-"""Drift is measured from a run that stays the same, beside the run before."""
+"""Drift from a fixed reference run, in addition to the previous run."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,7 +16,7 @@ STEP = 0.6
 
 @pytest.fixture
 def shop(tmp_path):
-    """Three nights of which each lies a little further off than the one before."""
+    """Three nights, each shifted a little further."""
     shop = Shop(tmp_path)
     for night, date in enumerate((FIRST, SECOND, THIRD)):
         shop.table(date, rows(300, 200, 100, seed=night, shift=STEP * night)[0])
@@ -30,7 +30,7 @@ def nights(shop, **checks):
             for date in (FIRST, SECOND, THIRD)]  # fmt: skip
 
 
-def test_it_holds_a_night_back(shop):
+def test_drift_from_the_reference_holds_a_night_back(shop):
     far = nights(shop)[2].reference.columns[0].index
     reference = {"reference": str(shop.out(FIRST))}
     with pytest.raises(CheckFailedError, match="max_reference_drift: the population stability"):
@@ -38,7 +38,7 @@ def test_it_holds_a_night_back(shop):
                  checks={"max_reference_drift": far - 0.1})  # fmt: skip
 
 
-def test_a_reference_is_published_and_has_columns_of_the_table(shop, tmp_path):
+def test_a_reference_must_be_published_and_share_columns(shop, tmp_path):
     with pytest.raises(InputNotFoundError, match=r"continuity\.reference: no run is published at"):
         shop.run(FIRST, continuity={"reference": str(tmp_path / "none")})
     shop.run(FIRST)
@@ -51,7 +51,7 @@ def test_a_reference_is_published_and_has_columns_of_the_table(shop, tmp_path):
         shop.run(SECOND, continuity=off)
 
 
-def test_a_reference_stays_while_it_is_one(shop):
+def test_gc_keeps_the_reference(shop):
     nights(shop)
     told = retain(str(shop.folder / "out"), 1)
     assert [one["date"] for one in told["removed"]] == []

@@ -1,4 +1,4 @@
-"""A column in another unit is named and held back, and the earlier model does not decide then."""
+"""A column in another unit is named, and its night is held back."""
 
 import pytest
 from click.testing import CliRunner
@@ -18,7 +18,7 @@ OFF = {"max_drift": False, "max_outlier_share": False}
 
 @pytest.fixture
 def shop(tmp_path):
-    """Two nights, of which the second has a column in another unit."""
+    """Three nights, the second with a column in another unit; the first is published."""
     shop = Shop(tmp_path)
     for seed, date in enumerate([FIRST, SECOND, THIRD]):
         X = rows(300, 200, 100, seed=seed)[0] + 12.0
@@ -28,7 +28,7 @@ def shop(tmp_path):
     return shop
 
 
-def test_the_column_is_named_and_the_night_is_held_without_asking(shop):
+def test_a_column_in_another_unit_holds_the_night_back_by_default(shop):
     with pytest.raises(CheckFailedError) as caught:
         shop.run(SECOND, checks=OFF)
     said = str(caught.value)
@@ -62,7 +62,7 @@ def test_a_factor_in_words(factor, words):
     assert ColumnDrift(**given, factor=factor).times == words
 
 
-def test_a_night_that_was_published_is_left_behind(shop):
+def test_a_withdrawn_night_is_skipped(shop):
     with pytest.raises(CheckFailedError):
         shop.run(SECOND, checks=OFF)
     out = str(shop.out(SECOND))

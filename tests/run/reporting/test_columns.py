@@ -33,7 +33,7 @@ N = 900
 ORDER = np.array([0, 1])
 
 
-def test_explained_shares_are_none_by_chance_and_all_of_copies():
+def test_explained_shares_are_0_by_chance_and_1_for_copies():
     random = np.random.default_rng(0)
     labels = random.integers(0, 3, N)
     assert explained_share(np.diag([10, 20, 30])) == 1.0
@@ -46,7 +46,7 @@ def test_explained_shares_are_none_by_chance_and_all_of_copies():
     assert explained_ranks(np.ones(N), labels) == 0.0
 
 
-def test_rare_levels_are_one():
+def test_rare_levels_share_an_entry():
     rows = np.tile(np.arange(20, 0, -1), (2, 1))
     found = _shares([f"v{k}" for k in range(19)], rows, ORDER)
     assert found["levels"] == [*(f"v{k}" for k in range(PAGE_LIMITS.levels)), REST]
@@ -85,7 +85,7 @@ def planted():
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
 @pytest.mark.usefixtures("quick_page")
-def test_clusters_are_compared_by_features_and_by_columns_that_are_none(name, tmp_path):
+def test_clusters_are_compared_by_features_and_other_columns(name, tmp_path):
     path, table = tmp_path / name, planted()
     (pq.write_table if name == "t.parquet" else pyarrow.csv.write_csv)(table, path)
     forget()
@@ -130,7 +130,7 @@ OWN = OneHot(column="plan", known=("a", "b"), rest=0.0)
 
 
 def rows(labels, **columns):
-    """Return the features and a labelled pilot; a column of one-hot values is called plan."""
+    """Return a labelled pilot, its features and the clusters' ids; the column plan is one-hot."""
     features = [OWN if name == "plan" else Numeric(name) for name in columns]
     raw = np.column_stack([np.asarray(values, float) for values in columns.values()])
     X = (raw - np.nanmean(raw, axis=0)) / np.where(
@@ -154,14 +154,14 @@ def found(pilot, features, ids):
     return separating_columns(pilot, features, ids, Preparation(scaling, np.zeros(d), True))
 
 
-def test_an_irrelevant_boolean_is_named_with_the_pairs_that_it_divides(planted_flag):
+def test_an_irrelevant_boolean_is_named_with_the_pairs_that_it_separates(planted_flag):
     y, flag, x, noise = planted_flag
     (one,) = found(*rows(2 * y + flag, x=x, flag=flag, noise=noise))
     assert one.pairs == [(10, 11), (12, 13), (14, 15)]
     assert one.note == ("3 pairs of clusters differ only in flag. To ignore it: --exclude flag")
 
 
-def test_so_is_a_category(planted_flag):
+def test_an_irrelevant_category_is_named(planted_flag):
     y, flag, x, _ = planted_flag
     pilot, features, ids = rows(2 * y + flag, x=x, plan=flag)
     codes = np.column_stack([flag, ~flag, np.zeros(N_FLAGS)]).astype(float)
@@ -172,7 +172,7 @@ def test_so_is_a_category(planted_flag):
     assert (one.column, one.pairs[0]) == ("plan", (10, 11))
 
 
-def test_so_is_a_category_of_codes_in_modelled_columns(planted_flag):
+def test_an_irrelevant_category_of_codes_is_named(planted_flag):
     y, flag, x, _ = planted_flag
     raw = np.column_stack([x, 2.0 * flag])
     raw[(y == 1) & (np.arange(N_FLAGS) % 5 == 0), 1] = 1.0
@@ -210,7 +210,7 @@ def test_a_code_that_alone_separates_clusters_is_named(planted_flag):
     assert one.note == "The clusters differ only in amount. To ignore it: --exclude amount"
 
 
-def test_numbers_are_not_in_tables_of_few_features_nor_if_their_ranges_meet(planted_flag):
+def test_numbers_need_several_features_and_separate_ranges(planted_flag):
     _, flag, x, noise = planted_flag
     region, labels = np.where(flag, 1, 8) + np.arange(N_FLAGS) % 3, flag.astype(int)
     assert found(*rows(labels, x=x, region=region, noise=noise)) == []
@@ -220,13 +220,13 @@ def test_numbers_are_not_in_tables_of_few_features_nor_if_their_ranges_meet(plan
     assert found(*rows(labels, x=x, region=gaps, noise=noise, more=more)) == []
 
 
-def test_a_boolean_that_goes_with_other_columns_is_not(planted_flag):
+def test_a_boolean_that_agrees_with_other_columns_is_not_named(planted_flag):
     y, _, x, noise = planted_flag
     assert found(*rows(y, x=x, flag=y == 1, noise=noise)) == []
     assert found(*rows(y, x=x, noise=noise, constant=np.zeros(N_FLAGS))) == []
 
 
-def test_neither_are_many_small_differences_nor_one_cluster():
+def test_many_small_differences_or_one_cluster_name_no_column():
     random = np.random.default_rng(0)
     y = np.arange(N_FLAGS) % 2
     many = {f"x{k}": 0.6 * y + random.normal(size=N_FLAGS) for k in range(80)}
@@ -241,7 +241,7 @@ def pairs(**columns):
     return function_pairs(rows, [Numeric(name) for name in columns])
 
 
-def test_columns_of_few_values_and_missing_ones():
+def test_columns_of_few_or_missing_values_are_no_functions():
     x = np.random.default_rng(0).normal(size=500)
     gaps = np.where(np.arange(500) % 50 == 0, np.nan, x**3)
     assert pairs(flag=x > 0, same=x > 0) == []

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("quick_page")
 
 MATTER = ["x7", "x19", "x31"]
 FAR = np.arange(30)
-"""Rows that are far off in one of these columns."""
+"""Rows with an extreme value in one of these columns."""
 
 PLAIN = {"preprocess": {"scale": "none"}}
 
@@ -55,7 +55,7 @@ def job_for(table, out, model, **sections):
 
 
 @pytest.mark.parametrize("name", WITH_OUTLIERS)
-def test_the_column_that_is_far_off_is_the_first_reason(name, far_table, tmp_path):
+def test_the_extreme_column_is_the_first_reason(name, far_table, tmp_path):
     job = job_for(far_table, tmp_path / "out", WITH_OUTLIERS[name], output={"reasons": 2})
     report = run_job(job)
     found = read_labels(tmp_path / "out")
@@ -70,7 +70,7 @@ def test_the_column_that_is_far_off_is_the_first_reason(name, far_table, tmp_pat
 
 
 def test_profiles_name_the_columns_that_matter(table, rows, tmp_path):
-    """And typical rows are rows of the table, of the cluster, by their numbers."""
+    """Typical rows are rows of the table that belong to the cluster."""
     model = {"algorithm": "bico", "n_clusters": 4}
     report = run_job(job_for(table, tmp_path / "out", model, **PLAIN))
     found = read_labels(tmp_path / "out")["label"].to_numpy()
@@ -108,7 +108,7 @@ def test_trees_of_hyperplanes_explain_the_rows_nearest_to_a_border(table, tmp_pa
 
 @pytest.mark.parametrize("width", [3, 30, MOST_COVARIANCES + 1])
 def test_components_are_those_of_the_singular_vectors(width):
-    """Of very wide vectors, too, whose covariances are far more than their rows."""
+    """Also for very wide vectors, which have far more covariances than rows."""
     rows = np.random.default_rng(width).normal(size=(40, width)) * np.linspace(3.0, 1.0, width)
     found = components(rows.astype(np.float32))
     centred = rows - rows.mean(axis=0)
@@ -173,7 +173,7 @@ def test_a_rule_may_have_a_plane_of_its_own():
 
 
 def apart_in_thin_columns(n=600, d=9):
-    """Return rows whose two clusters differ in a column that has little of the variance."""
+    """Return rows whose two clusters differ in a column of small variance."""
     random = np.random.default_rng(0)
     X = random.normal(size=(n, d)) * np.linspace(9.0, 3.0, d)
     labels = np.arange(n) % 2
@@ -182,7 +182,7 @@ def apart_in_thin_columns(n=600, d=9):
     return X, Centres(middles * (np.arange(d) == d - 1)), labels
 
 
-def test_clusters_are_drawn_where_they_lie_apart():
+def test_clusters_are_drawn_in_the_plane_that_separates_them():
     X, rule, labels = apart_in_thin_columns()
     columns = [f"c{k}" for k in range(X.shape[1])]
     found = plane(rule, columns, X, X, labels, np.ones(len(X)))
@@ -197,7 +197,7 @@ def test_clusters_are_drawn_where_they_lie_apart():
     assert plane(rule, columns, X, X, labels, -np.ones(len(X))).kind == "pca"
 
 
-def test_clusters_that_do_not_lie_apart_do_not_look_so_in_many_columns():
+def test_overlapping_clusters_do_not_look_separated_in_many_columns():
     random = np.random.default_rng(0)
     X, labels = random.normal(size=(300, 250)), np.arange(300) % 2
     columns = [f"c{k}" for k in range(250)]
@@ -216,7 +216,7 @@ def test_outliers_far_beyond_the_others_are_counted_and_not_drawn():
     assert found.outlier == [False, False, True, True]
 
 
-def test_the_pilot_is_labelled_and_its_holes_are_filled(tmp_path):
+def test_the_pilot_is_labelled_and_its_missing_values_are_filled(tmp_path):
     X = three_clusters(300)
     X[4, 0] = np.nan
     job = small_job(

@@ -38,15 +38,15 @@ def test_the_page_can_be_written_again(blob_run, tmp_path):
     page = render_page(Report.parsed(report, "report.json"))
     assert (copy / "report.html").read_text() == published_file(copy, "report.html").read_text()
     assert (copy / "report.html").read_text() == page
-    assert old.exists(), "who read the old manifest has lost the page"
+    assert old.exists(), "readers of the old manifest have lost the page"
     assert collect(copy) == [old.relative_to(copy).as_posix()]
     check_manifest(copy)
     with pytest.raises(InputNotFoundError, match="no run is published in"):
         rewrite_page(str(tmp_path))
 
 
-def test_the_page_is_not_written_while_a_run_goes_on(blob_run, tmp_path):
-    """It would be the old one's, beside the new manifest."""
+def test_the_page_is_not_written_during_a_run(blob_run, tmp_path):
+    """The page of the old run would stand beside the new manifest."""
     copy = copied(blob_run[0], tmp_path)
     before = (copy / "manifest.json").read_bytes()
     errors = []
@@ -105,7 +105,7 @@ def test_a_small_table_has_its_labels_in_the_page(shop, monkeypatch):
     assert "data:text/csv" not in (shop.out(SECOND) / "report.html").read_text()
 
 
-def test_the_stated_size_is_that_of_the_code():
+def test_the_page_states_the_limit_of_the_code():
     from distsvc.report.formats import TEMPLATES
 
     text = (TEMPLATES / "parts/rows.html").read_text()
@@ -113,12 +113,12 @@ def test_the_stated_size_is_that_of_the_code():
 
 
 def clusters_of(out):
-    """Return the columns of the one table of clusters that a glob finds."""
+    """Return the columns of the only table of clusters."""
     [file] = out.glob("report/*/clusters.parquet")
     return pq.read_table(file).to_pydict()
 
 
-def test_names_of_ones_own_go_on_and_can_be_changed(shop):
+def test_given_names_continue_and_can_be_changed(shop):
     names = {"0": "regulars", "9": "unknown"}
     shop.run(FIRST, names=names)
     shop.run(SECOND, names=names)

@@ -1,4 +1,4 @@
-"""The manifest lists every file of a run, and says what its columns are."""
+"""The manifest lists every file of a run, and explains the columns."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ X = three_clusters(N)
 
 
 def labelled(tmp_path, form, **sections):
-    """Return a run that is labelled, its counts and its manifest."""
+    """Return a labelled run, its counts and its manifest."""
     names = pa.array([f"id-{i}" for i in range(N)])
     table = write_table(tmp_path / "t.parquet", X, name=names, event=np.arange(N))
     given = {"columns": ["x0", "x1"]} | sections.pop("input", {})
@@ -34,7 +34,7 @@ def labelled(tmp_path, form, **sections):
     return run, labels.counts, manifest.dumped()
 
 
-def test_what_was_made_from_what(tmp_path):
+def test_the_manifest_names_job_input_and_versions(tmp_path):
     run, counts, manifest = labelled(tmp_path, "centres")
     assert json.loads(json.dumps(manifest)) == manifest
     assert (manifest["job_sha256"], manifest["input_sha256"]) == ("a" * 64, "b" * 64)
@@ -51,7 +51,7 @@ def test_what_was_made_from_what(tmp_path):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_schema_is_that_of_the_parts_in_the_words_of_the_rule(form, tmp_path):
+def test_the_schema_has_the_columns_of_the_parts_with_their_meanings(form, tmp_path):
     reasons = {"reasons": 1} if form.startswith("linear") else {}
     run, _, manifest = labelled(tmp_path, form, input={"id": "name"}, output=reasons)
     parts = sorted(Path(run.run.place("labels").address).iterdir())

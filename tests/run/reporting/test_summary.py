@@ -1,4 +1,4 @@
-"""What a report tells of a run."""
+"""The content of a report."""
 
 import html
 import json
@@ -23,7 +23,7 @@ from tests.jobs.blob_jobs import N, blobs, labels
 from tests.small_runs import MODELS, small_job, three_clusters, write_table
 
 
-def test_the_report(blob_run):
+def test_the_report_agrees_with_the_labels(blob_run):
     out, report = blob_run
     read = json.loads((out / "report.json").read_text())
     assert report.with_phases(report.phases[:-1]).dumped() == read
@@ -46,7 +46,7 @@ def test_the_report(blob_run):
 
 @pytest.fixture
 def outvoted(monkeypatch):
-    """Let no row be in the last cluster of a level tree: the kernel sums of others are larger."""
+    """Let a level tree's last cluster have no rows, as if others had larger kernel sums."""
     voted = LevelRule._voted
 
     def others(rule, view):
@@ -76,7 +76,7 @@ def test_clusters_without_rows_are_not_counted(tmp_path, outvoted, quick_page):
 
 
 def with_rows(*rows):
-    """Return rows of which the last are the given ones."""
+    """Return rows that end with the given ones."""
     return np.vstack([three_clusters(600), rows])
 
 
@@ -88,7 +88,7 @@ WARNED = {
         {},
         "Weak evidence: only",
     ),
-    "a row set aside": (with_rows([1e6, 0.0]), LEVELS, {}, "extreme rows: row "),
+    "an extreme row": (with_rows([1e6, 0.0]), LEVELS, {}, "extreme rows: row "),
     "a check": (
         three_clusters(600),
         LEVELS,
@@ -96,7 +96,7 @@ WARNED = {
         "max_outlier_share: ",
     ),
 }
-"""Rows, model and sections of a job that warns, and a part of what it says."""
+"""Rows, model and sections of a job with a warning, and a part of its text."""
 
 
 @pytest.mark.parametrize("case", WARNED)
@@ -119,7 +119,7 @@ def test_every_warning_is_in_log_report_and_page_once(
     assert set(report.levels.doubts if report.levels else ()) <= set(report.warnings)
 
 
-def test_a_command_prints_what_the_report_warns_of(tmp_path, monkeypatch, quick_page):
+def test_a_command_prints_the_warnings_of_the_report(tmp_path, monkeypatch, quick_page):
     monkeypatch.setattr("signal.signal", lambda *_: None)
     X = np.column_stack([three_clusters(600), np.ones(600)])
     table, out = write_table(tmp_path / "t.parquet", X), tmp_path / "out"

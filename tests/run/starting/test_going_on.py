@@ -1,4 +1,4 @@
-"""A run that was interrupted goes on at the next start, and ends as if nothing had happened."""
+"""An interrupted run resumes at the next start, with the same result."""
 
 import builtins
 import errno
@@ -50,7 +50,7 @@ def job(table):
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory):
-    """Return the answer of a run of the sampled model that nothing interrupts."""
+    """Return the answer of an uninterrupted run of the sampled model."""
     folder = tmp_path_factory.mktemp("whole")
     table = write_table(folder / "t.parquet", three_clusters(1500))
     with pytest.MonkeyPatch.context() as patch:
@@ -74,13 +74,13 @@ class Told(Progress):
 
 
 def answer(out):
-    """Return the digests of what is published but for what tells of times, by place."""
+    """Return the digests of published files, except those that contain times."""
     paths = [path for path in listed(out) if path.name not in ("report.html", "report.json")]
     contents = {path: digests(path.parent)[path.name] for path in paths}
     return {(path.parts[-3], path.name): digest for path, digest in contents.items()}
 
 
-def test_it_goes_on(table, tmp_path, tasks):
+def test_an_interrupted_run_resumes(table, tmp_path, tasks):
     run_job(small_job(table, MODELS["sampled"], output={"path": str(tmp_path / "whole")}))
     order = list(tasks)
     for share in (0.3, 0.9):
@@ -147,7 +147,7 @@ def test_another_processor_is_a_warning(job, tasks, monkeypatch, caplog):
     assert "last digits may differ" in sentence(record.getMessage(), record.fields)
 
 
-def test_other_workers_and_blocks_go_on(expected, table, tmp_path, tasks):
+def test_a_run_resumes_with_other_workers_and_blocks(expected, table, tmp_path, tasks):
     """No result depends on them."""
     tasks.interrupt(small_job(table, MODELS["sampled"]), 7)
     run_job(small_job(table, MODELS["sampled"], cluster={"block_rows": 33, "threads": 2}))
@@ -156,7 +156,7 @@ def test_other_workers_and_blocks_go_on(expected, table, tmp_path, tasks):
 
 
 @pytest.mark.parametrize("error", [TemporaryError("away"), KeyboardInterrupt(), ValueError("bug")])
-def test_what_another_start_may_mend_is_kept(job, tmp_path, tasks, error):
+def test_work_is_kept_after_errors_that_may_not_repeat(job, tmp_path, tasks, error):
     tasks.most, tasks.error = 7, error
     with pytest.raises(BaseException):  # noqa: B017 - a bug becomes a failed partition
         run_job(job)
@@ -169,8 +169,8 @@ def test_what_another_start_may_mend_is_kept(job, tmp_path, tasks, error):
     run_job(job)
 
 
-def test_what_a_loss_of_power_cut_short_is_done_again(expected, job, table, tmp_path, tasks):
-    """Files are renamed in their places before their content is on the disk."""
+def test_files_cut_by_a_power_loss_are_written_again(expected, job, table, tmp_path, tasks):
+    """A rename may reach the disk before the file's content."""
     tasks.interrupt(job, 9)
     [name] = Output(tmp_path / "out").kept_works()
     (tmp_path / f"out/.runs/{name}/results/survey/00001.npz").write_bytes(b"")
@@ -181,10 +181,8 @@ def test_what_a_loss_of_power_cut_short_is_done_again(expected, job, table, tmp_
     assert answer(tmp_path / "out") == expected
 
 
-def test_large_arrays_and_labels_that_a_loss_of_power_zeroed_are_made_again(
-    table, tmp_path, tasks, caplog
-):
-    """They are as long as they were, so only their checksums tell."""
+def test_arrays_and_labels_zeroed_by_a_power_loss_are_written_again(table, tmp_path, tasks, caplog):
+    """Their sizes are unchanged, so only checksums show the damage."""
     model = MODELS["boundary"]
     run_job(small_job(table, model, output={"path": str(tmp_path / "whole")}))
     order = list(tasks)
@@ -203,7 +201,7 @@ def test_large_arrays_and_labels_that_a_loss_of_power_zeroed_are_made_again(
 
 
 def sound(out):
-    """Return True if all listed files are there with the bytes that are listed."""
+    """Return True if all listed files exist, with their listed sizes and checksums."""
     files = {
         file["file"]: file for file in json.loads((out / "manifest.json").read_text())["files"]
     }
@@ -212,7 +210,7 @@ def sound(out):
 
 @pytest.mark.parametrize("kind", ["report", "model", "labels"])
 @pytest.mark.parametrize("form", ["parquet", "zarr"])
-def test_what_was_to_be_published_and_a_loss_of_power_zeroed_is_made_again(
+def test_files_to_publish_zeroed_by_a_power_loss_are_written_again(
     table, tmp_path, monkeypatch, kind, form
 ):
     output = {"output": {"format": form, "path": str(tmp_path / "out")}}
@@ -240,9 +238,7 @@ def raises_killed(*_):
 
 @pytest.mark.parametrize("content", [b"\x00\xff{]", None], ids=["garbled", "none"])
 @pytest.mark.parametrize("file", ["plan.json", "begun.json", "stopped.json"])
-def test_a_note_or_plan_that_is_damaged_is_as_if_missing(
-    expected, table, tmp_path, tasks, file, content
-):
+def test_a_damaged_note_or_plan_counts_as_missing(expected, table, tmp_path, tasks, file, content):
     tasks.interrupt(small_job(table, MODELS["sampled"]), 7, TemporaryError("away"))
     [name] = Output(tmp_path / "out").kept_works()
     path = tmp_path / f"out/.runs/{name}/{file}"
@@ -256,7 +252,7 @@ def test_a_note_or_plan_that_is_damaged_is_as_if_missing(
     assert Output(tmp_path / "out").kept_works() == []
 
 
-def test_a_digit_of_a_note_that_is_another_is_no_other_job(table, tmp_path, tasks):
+def test_a_changed_digit_in_a_note_is_damage_and_no_other_job(table, tmp_path, tasks):
     tasks.interrupt(small_job(table, MODELS["sampled"]), 7)
     [name] = Output(tmp_path / "out").kept_works()
     path = tmp_path / f"out/.runs/{name}/begun.json"
@@ -265,7 +261,7 @@ def test_a_digit_of_a_note_that_is_another_is_no_other_job(table, tmp_path, task
     assert tasks[0] == "survey/00000"
 
 
-def test_a_converted_table_that_is_damaged_is_converted_again(tmp_path, tasks):
+def test_a_damaged_converted_table_is_converted_again(tmp_path, tasks):
     table = tmp_path / "t.csv"
     rows = three_clusters(900)
     table.write_text("x0,x1\n" + "".join(f"{a},{b}\n" for a, b in rows))
@@ -279,7 +275,7 @@ def test_a_converted_table_that_is_damaged_is_converted_again(tmp_path, tasks):
     assert answer(tmp_path / "out") == answer(tmp_path / "whole")
 
 
-def test_a_run_whose_folder_elsewhere_is_not_known_any_more_starts_over(table, tmp_path, tasks):
+def test_a_run_whose_workdir_is_unknown_starts_over(table, tmp_path, tasks):
     job = small_job(table, MODELS["sampled"], cluster={"workdir": str(tmp_path / "scratch")})
     tasks.interrupt(job, 7)
     [path] = (tmp_path / "out/.runs").glob("*/workdir.json")
@@ -290,7 +286,7 @@ def test_a_run_whose_folder_elsewhere_is_not_known_any_more_starts_over(table, t
 
 @contextmanager
 def troubled(monkeypatch, tasks, owner, name, number):
-    """Have a call fail for every result from the eighth task on."""
+    """Let a call fail for every result from the eighth task on."""
     plain = getattr(owner, name)
 
     def failing(path=".", *args, **options):
@@ -309,7 +305,7 @@ def troubled(monkeypatch, tasks, owner, name, number):
 @pytest.mark.parametrize(
     ("call", "number"), [((builtins, "open"), errno.EIO), ((os, "stat"), errno.ESTALE)]
 )
-def test_trouble_with_a_file_of_its_own_keeps_the_work(
+def test_work_is_kept_if_a_file_of_the_run_can_not_be_reached(
     job, tmp_path, tasks, monkeypatch, number, call
 ):
     with troubled(monkeypatch, tasks, *call, number), pytest.raises(TemporaryError) as found:
@@ -321,7 +317,7 @@ def test_trouble_with_a_file_of_its_own_keeps_the_work(
     assert {name.partition("/")[0] for name in tasks} == {"label"}
 
 
-def test_what_can_not_be_listed_is_not_taken_for_nothing(table, tmp_path, tasks, monkeypatch):
+def test_work_is_kept_if_results_can_not_be_listed(table, tmp_path, tasks, monkeypatch):
     tasks.most, tasks.error = 8, ValueError("a bug")
     failing = troubled(monkeypatch, tasks, os, "scandir", errno.EIO)
     with failing, pytest.raises(PartitionFailedError):
@@ -330,17 +326,17 @@ def test_what_can_not_be_listed_is_not_taken_for_nothing(table, tmp_path, tasks,
     assert kept_results(run)["label"] == 3
 
 
-def test_where_the_data_is_at_fault_nothing_is_kept(table, tmp_path, tasks):
+def test_nothing_is_kept_if_the_data_is_wrong(table, tmp_path, tasks):
     tasks.interrupt(small_job(table, MODELS["sampled"]), 7, DataError("row 3"))
     assert nothing_left(tmp_path / "out")
 
 
-def test_where_nothing_was_done_nothing_is_kept(table, tmp_path, tasks):
+def test_nothing_is_kept_without_results(table, tmp_path, tasks):
     tasks.interrupt(small_job(table, MODELS["sampled"]), 0)
     assert nothing_left(tmp_path / "out")
 
 
-def test_what_is_published_stays_beside_a_run_that_was_interrupted(job, table, tmp_path, tasks):
+def test_a_published_run_stays_beside_an_interrupted_one(job, table, tmp_path, tasks):
     run_job(job)
     before, n = answer(tmp_path / "out"), len(tasks)
     other = small_job(table, MODELS["sampled"], preprocess={"scale": "none"})
@@ -351,7 +347,7 @@ def test_what_is_published_stays_beside_a_run_that_was_interrupted(job, table, t
     assert [name.partition("/")[0] for name in tasks] == ["label"] * 2
 
 
-def test_a_prediction_goes_on(table, tmp_path, tasks):
+def test_a_prediction_resumes(table, tmp_path, tasks):
     run_job(small_job(table, MODELS["sampled"]))
     model, new = tmp_path / "out", write_table(tmp_path / "n.parquet", three_clusters(900, seed=5))
     tasks.clear()
@@ -371,7 +367,7 @@ def test_a_prediction_goes_on(table, tmp_path, tasks):
 
 @contextmanager
 def killed_while_discarding(monkeypatch, n_steps):
-    """Have the process killed when it has taken so many steps of removing a run that is over."""
+    """Let the process be killed after `n_steps` steps of removing a finished run."""
     remove, clear, taken = Folder.remove, Folder.clear, []
 
     def counted(step):
@@ -393,9 +389,7 @@ def killed_while_discarding(monkeypatch, n_steps):
 
 
 @pytest.mark.parametrize("n_steps", [0, 1])
-def test_a_run_that_was_killed_once_it_was_published_is_over(
-    job, n_steps, tmp_path, tasks, monkeypatch
-):
+def test_a_run_killed_after_its_publication_is_finished(job, n_steps, tmp_path, tasks, monkeypatch):
     with killed_while_discarding(monkeypatch, n_steps):
         run_job(job)
     assert Output(tmp_path / "out").kept_works() != []
@@ -405,9 +399,7 @@ def test_a_run_that_was_killed_once_it_was_published_is_over(
     assert Output(tmp_path / "out").kept_works() == []
 
 
-def test_another_job_may_follow_one_that_was_killed_once_it_was_published(
-    table, tmp_path, monkeypatch
-):
+def test_another_job_may_follow_a_run_killed_after_its_publication(table, tmp_path, monkeypatch):
     with killed_while_discarding(monkeypatch, 1):
         run_job(small_job(table, MODELS["sampled"]))
     other = small_job(table, MODELS["sampled"], preprocess={"scale": "none"})
@@ -416,8 +408,8 @@ def test_another_job_may_follow_one_that_was_killed_once_it_was_published(
 
 
 @pytest.mark.parametrize("n_steps", [1, 4])
-def test_what_was_partly_removed_does_not_go_on(job, n_steps, tmp_path, tasks, monkeypatch):
-    """Its results may be there without the labels that they tell of."""
+def test_a_partly_removed_run_does_not_resume(job, n_steps, tmp_path, tasks, monkeypatch):
+    """Its results may exist without the labels that they list."""
     tasks.interrupt(job, 8)
     with killed_while_discarding(monkeypatch, n_steps):
         run_job(job, start=Start(fresh=True))
@@ -433,8 +425,8 @@ def test_differences_are_named_by_their_keys():
     ]
 
 
-def test_what_a_run_is_asked_for_is_all_that_decides_its_results(job, table):
-    """Neither where it is done nor where it is published."""
+def test_the_content_of_a_request_is_all_that_decides_results(job, table):
+    """The place of its work and of its output do not count."""
     moved = small_job(table, MODELS["sampled"], output={"path": "/elsewhere"})
     out = Output(job.output.path)
     other = ContinuedRun(path="p", run_id="r", model_sha256="m")

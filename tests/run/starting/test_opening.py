@@ -1,4 +1,4 @@
-"""A run begins only where it can end; and whose fault an error is."""
+"""The start of a run: its checks, its lock, and its errors."""
 
 import tempfile
 from pathlib import Path
@@ -48,7 +48,7 @@ def job_for(table, model, **sections):
 
 
 def publish(job, digest, inputs):
-    """Publish nothing under these digests."""
+    """Publish a run without files under these digests."""
     output = Output(job.output.path)
     manifest = {"format": FORMAT, "job_sha256": digest, "input_sha256": inputs, "files": []}
     manifest |= {"rows": 0, "clusters": 0}
@@ -59,7 +59,7 @@ def publish(job, digest, inputs):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_run_that_can_begin(form, table):
+def test_a_run_begins(form, table):
     job = job_for(table, FORMS[form])
     with open_job(job) as found:
         assert form in {rule.form for rule in found.algorithm.rules}
@@ -71,7 +71,7 @@ def test_a_run_that_can_begin(form, table):
     assert nothing_left(found.output.store.address)
 
 
-def test_the_output_is_held_and_the_folder_is_removed(table):
+def test_the_output_is_locked_and_the_folder_is_removed(table):
     job = job_for(table, MODELS["sampled"])
     with open_job(job) as found:
         with pytest.raises(TemporaryError, match="another run is writing"), open_job(job):
@@ -85,7 +85,7 @@ def test_the_output_is_held_and_the_folder_is_removed(table):
 
 @pytest.mark.parametrize("inside", ["labels/t.parquet", "t.parquet"])
 def test_an_input_in_the_folder_of_the_output(table, inside):
-    """Who publishes there may remove it."""
+    """A run may remove files in its output."""
     out = table.parent / "out"
     (out / inside).parent.mkdir(parents=True)
     (out / inside).write_bytes(table.read_bytes())
@@ -103,7 +103,7 @@ def test_an_output_in_the_folder_of_the_input(table):
     assert not (table.parent / "out").exists()
 
 
-def test_what_is_already_published_is_not_opened(table):
+def test_a_published_run_is_not_opened(table):
     job = job_for(table, MODELS["sampled"])
     out = publish(job, job.digest(), fingerprint(open_table(job.input, table.parent / "staging")))
     with open_job(job) as found:
@@ -111,7 +111,7 @@ def test_what_is_already_published_is_not_opened(table):
     assert (out / "manifest.json").exists()
 
 
-def test_what_something_else_is_published_at_is_refused_or_overwritten(table):
+def test_an_output_with_another_run_is_refused_or_overwritten(table):
     job = job_for(table, MODELS["sampled"])
     out = publish(job, "0" * 64, "1" * 64)
     message = rf"^output\.path {out} was already published by a different configuration"
@@ -123,7 +123,7 @@ def test_what_something_else_is_published_at_is_refused_or_overwritten(table):
 
 
 def test_a_parameter_that_only_the_estimator_refuses(table):
-    """The depth that is not given is in its signature, so the job file alone does not tell."""
+    """The default depth is in its signature, so the job file alone does not show the error."""
     job = job_for(table, {"algorithm": "imdh", "n_clusters": 200})
     message = "^model: n_clusters must be at most 128, found 200$"
     with pytest.raises(JobFileError, match=message) as caught, open_job(job):
@@ -167,7 +167,7 @@ def test_a_defect_of_a_models_step_is_not_blamed_on_the_job(table, monkeypatch):
     assert Output(table.parent / "out").kept_works(), "a version without the defect may go on"
 
 
-def test_zarr_holds_no_text_as_ids(table):
+def test_zarr_refuses_ids_of_text(table):
     job = job_for(table, MODELS["sampled"], input={"id": "name"}, output={"format": "zarr"})
     message = "^output.format 'zarr' needs whole numbers as ids; column 'name' is string$"
     with pytest.raises(DataError, match=message), open_job(job):
@@ -177,8 +177,8 @@ def test_zarr_holds_no_text_as_ids(table):
         assert found.algorithm is not None
 
 
-def test_a_run_that_another_published_in_the_meantime_is_not_done(table, monkeypatch):
-    """It was not there at the first look, and is once the output is held."""
+def test_a_run_published_in_the_meantime_is_not_repeated(table, monkeypatch):
+    """It is missing at the first check, and published once the output is locked."""
     job = job_for(table, MODELS["sampled"])
     inputs = fingerprint(open_table(job.input, table.parent / "staging"))
     locked, published = Output.locked, []
@@ -195,7 +195,7 @@ def test_a_run_that_another_published_in_the_meantime_is_not_done(table, monkeyp
     assert published
 
 
-def test_nothing_is_made_for_an_input_that_is_not_there(tmp_path):
+def test_nothing_is_written_for_a_missing_input(tmp_path):
     with (
         pytest.raises(InputNotFoundError),
         open_job(job_for(tmp_path / "no.parquet", MODELS["sampled"])),

@@ -1,4 +1,4 @@
-"""A second start of a run does what is missing and nothing else, and ends in the same bytes."""
+"""A second start of a run does only the missing work, with the same result."""
 
 import errno
 import os
@@ -33,7 +33,7 @@ table = table_of(three_clusters(N))
 
 
 def whole(job, folder):
-    """Take all steps of a job; return what the driver worked out, and the report."""
+    """Run all steps of a job; return the names of the driver's results, and the report."""
     run = fit(job, folder)
     labelled = run.label()
     night = compare_and_check(run.run, job, None, labelled, {})
@@ -53,7 +53,7 @@ def written(folder):
 
 
 @EACH_ALGORITHM
-def test_only_what_was_lost_is_done_again(algorithm, table, tmp_path, tasks):
+def test_only_lost_work_is_done_again(algorithm, table, tmp_path, tasks):
     job = small_job(table, MODELS[algorithm], output={"path": str(tmp_path / "out")})
     folder = tmp_path / "run"
     trained, report = whole(job, folder)
@@ -72,8 +72,8 @@ def test_only_what_was_lost_is_done_again(algorithm, table, tmp_path, tasks):
 
 
 @pytest.mark.parametrize("after", ["label/00003", "score/c/1", "zarr.json", None])
-def test_an_output_made_from_the_parts_goes_on(after, table, tmp_path, tasks, monkeypatch):
-    """The run ends after a task, after a chunk or the last file, or not."""
+def test_the_conversion_of_parts_resumes(after, table, tmp_path, tasks, monkeypatch):
+    """The run is killed after a task, a chunk or the last file, or not at all."""
     monkeypatch.setattr(formats, "CHUNK_ROWS", 400)
     job = small_job(
         table, MODELS["sampled"], output={"format": "zarr", "path": str(tmp_path / "out")}
@@ -101,7 +101,7 @@ def test_an_output_made_from_the_parts_goes_on(after, table, tmp_path, tasks, mo
 
 
 def test_a_later_process_reads_what_an_earlier_one_wrote(table, tmp_path):
-    """Facts go through JSON and arrays through files, so both starts go on from the same."""
+    """Facts go through JSON and arrays through files, unchanged."""
     job = small_job(table, MODELS["boundary"], output={"path": str(tmp_path / "out")})
     first = fit(job, tmp_path / "run")
     forget()
@@ -114,7 +114,7 @@ def test_a_later_process_reads_what_an_earlier_one_wrote(table, tmp_path):
 
 
 def test_a_published_run_whose_work_can_not_be_removed_ends_well(table, tmp_path, monkeypatch):
-    """Its work is removed by the next start."""
+    """The next start removes its work."""
     job = small_job(table, MODELS["sampled"], output={"path": str(tmp_path / "out")})
     with monkeypatch.context() as patch:
 

@@ -1,4 +1,4 @@
-"""A learner that was stopped goes on from its last checkpoint, and ends in the same bytes."""
+"""Checkpoints: the last one is kept, and unusable ones are skipped."""
 
 from pathlib import Path
 
@@ -52,7 +52,7 @@ def told(caplog):
 
 
 @pytest.mark.usefixtures("always")
-def test_the_last_state_is_returned_and_alone_kept(run):
+def test_only_the_last_checkpoint_is_kept(run):
     for steps in (5, 12, 100):
         checkpoint(run).keep(steps, lambda steps=steps: state(steps))
     assert run.names(FOLDER) == [f"{FOLDER}/000000000100"]
@@ -60,7 +60,7 @@ def test_the_last_state_is_returned_and_alone_kept(run):
     assert checkpoint(run, "learn/00004").last(value) is None
 
 
-def test_nothing_is_written_before_its_time(run, monkeypatch):
+def test_checkpoints_are_written_after_their_interval(run, monkeypatch):
     now = [1000.0]
     monkeypatch.setattr(phases.time, "monotonic", lambda: now[0])
     kept, made = checkpoint(run), []
@@ -111,7 +111,7 @@ def of_another_form(path):
 @pytest.mark.parametrize(
     "spoil", [damaged, truncated, of_another_run, of_other_steps, of_another_form]
 )
-def test_what_is_not_usable_is_passed_over_and_written_anew(run, caplog, spoil, with_one_before):
+def test_an_unusable_checkpoint_is_skipped_and_replaced(run, caplog, spoil, with_one_before):
     last = Path(run.address) / f"results/{FOLDER}/000000000009.npz"
     checkpoint(run).keep(9, lambda: state(9))
     checkpoint(run).keep(5, lambda: state(5))
@@ -127,7 +127,7 @@ def test_what_is_not_usable_is_passed_over_and_written_anew(run, caplog, spoil, 
 
 
 @pytest.mark.usefixtures("always")
-def test_a_slower_twin_does_not_take_the_place_of_a_faster_one(run):
+def test_a_slower_process_does_not_replace_a_later_checkpoint(run):
     slow, fast = checkpoint(run), checkpoint(run)
     slow.keep(5, lambda: state(5))
     fast.keep(12, lambda: state(12))
@@ -145,7 +145,7 @@ def count_to_20(run, number, kept):
 
 
 @pytest.mark.usefixtures("always")
-def test_checkpoints_go_when_the_result_is_there(run):
+def test_checkpoints_are_removed_with_the_result(run):
     learn = Phase("learn", count_to_20, sequential=True)
     with pytest.raises(Stopped):
         learn.do(run.address, 3)

@@ -1,4 +1,4 @@
-"""What a run's directory keeps: results that are written once, and that nobody changes."""
+"""The directory of a run: results are written once, and checked when read."""
 
 import builtins
 import errno
@@ -25,7 +25,7 @@ def result(number):
     return Result({"number": number}, {"x": np.full(3, float(number))})
 
 
-def test_a_result_comes_back(run):
+def test_a_written_result_is_read(run):
     arrays = {"x": np.arange(6.0).reshape(2, 3), "keys": np.array([2**64 - 1], np.uint64)}
     run.write("fit", Result(FACTS, arrays, {"rows": np.eye(3, dtype=np.float32)}, rows=7))
     for found in (run.load("fit"), run.read("fit")):
@@ -41,7 +41,7 @@ def test_a_result_comes_back(run):
     np.testing.assert_array_equal(mapped, np.eye(3))
 
 
-def test_a_result_that_is_there_stays_as_it_is(run):
+def test_an_existing_result_is_not_replaced(run):
     run.write("fit", Result({"n": 1}, {"x": np.zeros(2)}, {"rows": np.zeros(4)}))
     before = {path: path.read_bytes() for path in (Path(run.address) / "results").iterdir()}
     assert len(before) == 2
@@ -52,7 +52,7 @@ def test_a_result_that_is_there_stays_as_it_is(run):
     assert not run.map_large("fit", "rows").any()
 
 
-def test_what_can_not_be_written_leaves_no_result(run):
+def test_a_failed_write_leaves_no_result(run):
     large = {"rows": np.zeros(4), "words": np.array(["a", None], object)}
     with pytest.raises(ValueError, match="Object arrays"):
         run.write("fit", Result({"n": 1}, large=large))
@@ -63,7 +63,7 @@ def test_what_can_not_be_written_leaves_no_result(run):
     assert run.map_large("fit", "rows").all()
 
 
-def test_a_task_can_not_change_what_others_read(run):
+def test_tasks_read_copies_of_results(run):
     facts, arrays = {"names": ["a"]}, {"x": np.zeros(3)}
     run.write("fit", Result(facts, arrays, large={"rows": np.zeros(3)}))
     for mine in (run.load("fit"), run.read("fit")):
@@ -89,7 +89,7 @@ def test_a_result_is_read_once_in_a_process(run):
         run.load("fit")
 
 
-def test_results_of_one_tick_of_the_clock_are_told_apart(run, tmp_path):
+def test_results_with_equal_times_are_distinguished(run, tmp_path):
     other = RunDirectory(tmp_path / "other")
     for number, (folder, name) in enumerate([(run, "a"), (run, "b"), (other, "a")]):
         folder.write(name, result(number))
@@ -130,7 +130,7 @@ def flipped(path):
 
 
 @pytest.mark.parametrize("spoil", [of_another_shape, of_another_type, zeroed, cut, flipped])
-def test_a_large_array_that_is_damaged_is_lost(run, spoil):
+def test_a_damaged_large_array_is_removed(run, spoil):
     forget()
     large = {"rows": np.ones((2, 3)), "keys": np.zeros(2)}
     run.write("fit", Result(large=large))
@@ -145,7 +145,7 @@ def test_a_large_array_that_is_damaged_is_lost(run, spoil):
 
 
 def placed_before_the_file(path):
-    """Let the end of an archive say that its directory is behind the file."""
+    """Let the end of an archive place its directory after the end of the file."""
     content = bytearray(path.read_bytes())
     content[content.rindex(b"PK\5\6") + 19] ^= 0x40
     path.write_bytes(content)
@@ -154,7 +154,7 @@ def placed_before_the_file(path):
 @pytest.mark.parametrize(
     "spoil", [zeroed, cut, lambda path: path.write_bytes(b""), placed_before_the_file]
 )
-def test_a_result_that_is_damaged_is_lost(run, spoil):
+def test_a_damaged_result_is_removed(run, spoil):
     run.write("fit", result(1))
     spoil(Path(run.address) / "results/fit.npz")
     with pytest.raises(LostWorkError, match=r"fit\.npz is damaged: .*; the same command makes it"):
@@ -162,7 +162,7 @@ def test_a_result_that_is_damaged_is_lost(run, spoil):
     assert not run.has("fit")
 
 
-def test_all_that_is_damaged_is_named_and_removed(run):
+def test_damaged_results_are_named_and_removed(run):
     forget()
     for number in range(4):
         rows = {"rows": np.full(50, float(number))}
@@ -186,7 +186,7 @@ def fails_with(number):
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE, errno.ENOMEM, errno.ESTALE])
-def test_what_can_not_be_reached_is_neither_lost_nor_the_datas_fault(run, monkeypatch, number):
+def test_an_unreachable_file_is_temporary_and_not_lost(run, monkeypatch, number):
     forget()
     run.write("fit", Result({"n": 1}, {"x": np.ones(3)}, {"rows": np.ones(4)}))
     (Path(run.address) / "staging").mkdir()
@@ -221,7 +221,7 @@ def test_what_can_not_be_reached_is_neither_lost_nor_the_datas_fault(run, monkey
         ("numpy.lib.format.open_memmap", lambda run: run.map_large("fit", "rows")),
     ],
 )
-def test_memory_that_lacks_damages_nothing(run, monkeypatch, where, read):
+def test_a_lack_of_memory_removes_no_result(run, monkeypatch, where, read):
     forget()
     run.write("fit", Result({"n": 1}, {"x": np.ones(3)}, {"rows": np.ones(4)}))
 
@@ -235,7 +235,7 @@ def test_memory_that_lacks_damages_nothing(run, monkeypatch, where, read):
     assert run.has("fit")
 
 
-def test_what_may_not_be_read_is_a_matter_of_permission(run, monkeypatch):
+def test_an_unreadable_file_is_a_permission_error(run, monkeypatch):
     run.write("fit", result(1))
     monkeypatch.setattr(builtins, "open", fails_with(errno.EACCES))
     with pytest.raises(OutputPermissionError, match=r"no permission to read .*fit\.npz"):
@@ -254,7 +254,7 @@ PLANS = {
 
 
 @pytest.mark.parametrize("how", PLANS)
-def test_a_plan_that_is_damaged(tmp_path, how):
+def test_a_damaged_plan_is_lost(tmp_path, how):
     job = small_job(write_table(tmp_path / "t.parquet", three_clusters(100)), {})
     run = begin(job, tmp_path / "run").run
     path = Path(run.address) / "plan.json"
@@ -265,7 +265,7 @@ def test_a_plan_that_is_damaged(tmp_path, how):
             read()
 
 
-def test_a_converted_file_that_is_damaged(tmp_path):
+def test_a_damaged_converted_file_is_lost(tmp_path):
     table = tmp_path / "t.csv"
     table.write_text("a,b\n" + "1,2\n3,5\n4,4\n" * 9)
     run = begin(small_job(table, {}), tmp_path / "run").run

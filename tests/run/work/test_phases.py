@@ -1,4 +1,4 @@
-"""A phase does what is missing, and says what stays missing."""
+"""A phase does its missing numbers, and names lost results."""
 
 import functools
 import logging
@@ -65,7 +65,7 @@ def test_results_come_in_the_order_of_their_numbers(steps):
     assert list(steps.map(Phase("none", square), 0)) == []
 
 
-def test_a_result_is_there_while_later_ones_are_not(steps):
+def test_a_result_is_read_before_later_ones_are_computed(steps):
     results = steps.map(SQUARE, 4)
     assert done(steps) == []
     for number in range(4):
@@ -87,7 +87,7 @@ def test_a_result_is_there_while_later_ones_are_not(steps):
         ([], [], [[0, 1, 2, 3, 4]]),
     ],
 )
-def test_numbers_are_read_in_order_as_soon_as_none_before_is_missing(missing, finished, ready):
+def test_numbers_are_yielded_in_order_as_soon_as_possible(missing, finished, ready):
     asked = iter(finished)
     told = [[] for _ in ready]
 
@@ -102,7 +102,7 @@ def test_numbers_are_read_in_order_as_soon_as_none_before_is_missing(missing, fi
     assert told == ready
 
 
-def test_what_was_there_is_told_and_not_done_again(steps):
+def test_existing_results_are_logged_and_not_repeated(steps):
     steps.do(SQUARE, 3)
     records = []
     handler = logging.Handler()
@@ -114,7 +114,7 @@ def test_what_was_there_is_told_and_not_done_again(steps):
     assert done(steps) == [0, 1, 2, 3, 4]
 
 
-def test_only_what_is_missing_is_done(steps):
+def test_only_missing_numbers_are_done(steps):
     steps.do(SQUARE, 6)
     before = [result.facts for result in steps.map(SQUARE, 6)]
     assert done(steps) == [0, 1, 2, 3, 4, 5]
@@ -162,7 +162,7 @@ def test_a_phase_can_be_sent_to_a_worker(steps, phase):
     assert found.arrays == RunDirectory(here).load(phase.result(3)).arrays
 
 
-def test_what_the_driver_works_out_is_worked_out_once(steps):
+def test_a_step_of_the_driver_is_done_once(steps):
     calls = []
 
     def train(answer, checkpoint):

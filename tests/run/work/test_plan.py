@@ -1,4 +1,4 @@
-"""The plan of a run comes back from JSON; its partitions cover the table."""
+"""The plan of a run: its JSON, its partitions, and unusable values."""
 
 import itertools
 from types import SimpleNamespace
@@ -31,7 +31,7 @@ def plan_of(path, model=None, **sections):
 
 
 def with_values(tmp_path, *values):
-    """Write 400 rows, some values of which are replaced: (row, column, value)."""
+    """Write 400 rows with some replaced values: (row, column, value)."""
     X = three_clusters(400)
     for row, column, value in values:
         X[row, column] = value
@@ -39,7 +39,7 @@ def with_values(tmp_path, *values):
     return write_table(tmp_path / "t.parquet", X, name=pa.array(names), y=np.arange(400) % 3)
 
 
-def test_it_comes_back_from_json(tmp_path):
+def test_a_plan_is_restored_from_json(tmp_path):
     path = with_values(tmp_path, (0, 0, 1.0 / 3.0))
     plan = plan_of(
         path,
@@ -66,7 +66,7 @@ def test_it_comes_back_from_json(tmp_path):
     ]
 
 
-def test_the_cut_is_that_of_the_job(tmp_path):
+def test_partitions_and_blocks_follow_the_job(tmp_path):
     plan = plan_of(with_values(tmp_path))
     assert plan.partitions == [(0, 300), (300, 400)]
     assert [len(block.rows) for block in plan.blocks(0)] == [70, 70, 70, 70, 20]
@@ -125,7 +125,7 @@ sizes = st.integers(1, 50)
 
 
 @given(extents, sizes)
-def test_every_row_once_and_in_order(extents, size):
+def test_partitions_have_every_row_once_in_order(extents, size):
     partitions = plan_partitions(extents, size)
     rows = [row for start, stop in partitions for row in range(start, stop)]
     assert rows == list(range(sum(extents)))
@@ -160,7 +160,7 @@ def test_borders_lie_between_units_but_within_large_ones(extents, size):
         ([1_048_576] * 3, 1_000_000, [(i * 1_048_576, (i + 1) * 1_048_576) for i in range(3)]),
     ],
 )
-def test_examples(extents, size, expected):
+def test_examples_of_partitions(extents, size, expected):
     assert plan_partitions(extents, size) == expected
 
 
@@ -182,7 +182,7 @@ def test_small_partitions_are_as_large_as_a_block_or_a_64th_of_the_table(rows, d
 
 
 @given(st.integers(1, 10**7))
-def test_block_rows(n_columns):
+def test_blocks_are_as_large_as_allowed(n_columns):
     rows = choose_block_rows(n_columns)
     assert 1 <= rows <= LIMITS.max_block_rows
     assert rows == 1 or rows * n_columns * 8 <= LIMITS.block_bytes

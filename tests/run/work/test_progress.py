@@ -40,7 +40,7 @@ class Collecting(logging.Handler):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Time that stands still unless it is told to go on."""
+    """A clock that only the test moves."""
     now = [100.0]
     monkeypatch.setattr(module.time, "perf_counter", lambda: now[0])
     return now
@@ -60,7 +60,7 @@ def test_an_event_is_a_line_of_json(capsys, tmp_path):
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4}", event["time"])
 
 
-def test_a_phase_is_kept_and_told(capsys):
+def test_the_costs_of_a_phase_are_stored_and_logged(capsys):
     with closing(Progress(log_format="json")) as progress:
         with progress.phase("survey") as meter:
             meter.begin(2)
@@ -105,7 +105,7 @@ def test_every_event_names_the_run_once_it_is_known(capsys):
     assert runs == [("columns", None), *known]
 
 
-def test_a_line_of_progress_says_who_did_what_and_what_is_left(capsys, clock):
+def test_the_fields_of_a_line_of_progress(capsys, clock):
     with closing(Progress(log_format="json")) as progress, progress.phase("label") as meter:
         meter.begin(12, 2)
         clock[0] += 4.0
@@ -126,7 +126,7 @@ def test_a_line_of_progress_says_who_did_what_and_what_is_left(capsys, clock):
     }
 
 
-def test_the_time_left_follows_the_pace_and_goes_down_between_tasks(clock):
+def test_the_time_left_follows_the_pace_and_falls_between_tasks(clock):
     progress = Progress(quiet=True)
     with progress.phase("label") as meter:
         meter.begin(100, 60)
@@ -141,7 +141,7 @@ def test_the_time_left_follows_the_pace_and_goes_down_between_tasks(clock):
         assert meter.seconds_left() == 0.0
 
 
-def test_the_state_says_where_a_run_is():
+def test_the_state_of_a_run():
     progress = Progress(quiet=True)
     names = ["phase", "done", "total", "since", "seconds_left"]
     assert progress.state() == dict.fromkeys(names)
@@ -160,7 +160,7 @@ def test_the_state_says_where_a_run_is():
     assert progress.state() == dict.fromkeys(names)
 
 
-def test_a_quiet_run_prints_nothing_but_its_events_can_be_had(capsys):
+def test_a_quiet_run_logs_events_without_printing_them(capsys):
     handler = Collecting()
     with attach(handler):
         progress = Progress(quiet=True)
@@ -192,7 +192,7 @@ class Terminal(io.StringIO):
 
 
 def a_run(progress, clock):
-    """Tell of a short phase, and of a long one with a task that fails."""
+    """Log a short phase, a long one, and a warning."""
     progress.run = "ab12-34cd"
     with progress.phase("open"):
         progress.event("columns", used="a, b", left_out="none")
@@ -263,7 +263,7 @@ TREES = {path: ast.parse(path.read_text()) for path in ROOT.rglob("*.py")}
 
 
 def calls(*names):
-    """Yield the first argument of each call of a method or class of these names, if a text."""
+    """Yield the first argument of each call of these names, if it is a text."""
     for tree in TREES.values():
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call) or not node.args:
@@ -352,7 +352,7 @@ def test_every_phase_has_a_title():
     ],
     ids=str,
 )
-def test_words(event, fields, words):
+def test_sentences_of_events(event, fields, words):
     assert sentence(event, fields) == words
 
 
@@ -367,7 +367,7 @@ def test_durations(seconds, words):
     assert duration(seconds) == words
 
 
-def test_what_is_left_out_unless_all_is_asked_for():
+def test_events_that_need_verbose():
     assert needs_verbose("phase finished", {"seconds": 0.2})
     assert not needs_verbose("phase finished", {"seconds": 1.2})
     assert needs_verbose("check", {"state": "passed"})

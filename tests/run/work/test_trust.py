@@ -1,4 +1,4 @@
-"""Only the user of a job runs code on its workers, and their versions are the driver's."""
+"""Workers run only their user's code, and have the driver's versions."""
 
 import json
 import os
@@ -213,7 +213,7 @@ def test_tls_can_be_required(address):
         pass
 
 
-def test_workers_here_satisfy_it():
+def test_local_work_satisfies_required_tls():
     nobody = ClusterConfig(workers=0)
     with connect(nobody, 0, Progress(quiet=True), ClusterAddress(require_tls=True)) as client:
         assert client is None
@@ -231,7 +231,7 @@ def test_workers_here_satisfy_it():
         ("tcp://[::1]:1", False),
     ],
 )
-def test_a_scheduler_elsewhere_without_tls_earns_a_warning(address, warned, monkeypatch, capsys):
+def test_a_remote_scheduler_without_tls_gives_a_warning(address, warned, monkeypatch, capsys):
     def start(*_, **__):
         raise OSError("far enough")
 
@@ -267,7 +267,7 @@ def test_a_worker_without_distsvc_is_named():
 
 @pytest.fixture
 def other_there(monkeypatch):
-    """Let the workers, which are threads of this process, have another numpy."""
+    """Let the workers, which are threads of this process, have another NumPy."""
     ours, theirs, driver = versions(), other("numpy"), threading.get_ident()
 
     def installed():
@@ -309,7 +309,7 @@ def never(run_dir: str, number: int) -> int:
     raise AssertionError
 
 
-def test_versions_of_a_worker_that_comes_later_are_compared(other_there, tmp_path):
+def test_versions_of_a_worker_that_joins_later_are_compared(other_there, tmp_path):
     with (
         loopback_cluster(1) as cluster,
         Client(cluster.scheduler_address, set_as_default=False) as client,

@@ -1,4 +1,4 @@
-"""The order in which a cluster is looked for, and what happens when there is none."""
+"""The order in which a cluster is found, and the errors if there is none."""
 
 import gc
 import json
@@ -63,7 +63,7 @@ def two_file(running, tmp_path):
 
 @pytest.fixture
 def dead():
-    """An address where nobody listens."""
+    """An address on which nothing listens."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return f"tcp://127.0.0.1:{free.getsockname()[1]}"
@@ -210,7 +210,7 @@ def test_events_of_workers_are_shown_and_compiling_once(capsys):
     assert [event["kernel"] for event in told] == 3 * ["k"]
 
 
-def test_the_log_says_which(capsys, one):
+def test_the_log_names_the_cluster(capsys, one):
     with (
         closing(Progress(log_format="json")) as progress,
         connect(ClusterConfig(), 0, progress, ClusterAddress(one)),
@@ -244,17 +244,17 @@ def test_a_missing_scheduler_file(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["not JSON", "[]", "{}", "3"])
-def test_what_is_no_scheduler_file(tmp_path, content):
+def test_a_wrong_scheduler_file(tmp_path, content):
     (tmp_path / "file").write_text(content)
     with pytest.raises(JobFileError, match=r"file is not a scheduler file: \w+Error: "):
         address(scheduler_file=str(tmp_path / "file"))
 
 
 @pytest.mark.parametrize("wrong", ["what://ever", "tls://127.0.0.1:9"])
-def test_what_is_no_address(wrong):
+def test_a_wrong_address(wrong):
     with pytest.raises(JobFileError, match=f"{wrong}(:| is not a scheduler's address)") as kept:
         address(scheduler=wrong)
-    # An open one is closed by the collection of garbage, in any thread, where it can block.
+    # Garbage collection would close an open client, in any thread, and could deadlock.
     clients = [found for found in gc.get_objects() if isinstance(found, Client)]
     assert "connecting" not in {client.status for client in clients}, kept
 
@@ -279,7 +279,7 @@ def test_exit_codes(monkeypatch, job_file, dead):
     assert nothing_left(job_file.parent / "out")
 
 
-def test_more_workers_than_the_machine_has_memory_for(monkeypatch):
+def test_more_workers_than_fit_into_memory_are_refused(monkeypatch):
     monkeypatch.setattr("distributed.system.MEMORY_LIMIT", 2**30)
     monkeypatch.setattr(module, "_local_client", Mock(side_effect=AssertionError))
     message = "cluster.workers: expected at most 8 on this machine, found 9: each takes 128 MiB"

@@ -60,13 +60,13 @@ def rows_of(run_dir: str, number: int) -> int:
     return 10 * number
 
 
-def test_every_number_once(where, tmp_path):
+def test_every_number_is_done_once(where, tmp_path):
     phase = run(where, rows_of, tmp_path, range(25))
     assert attempts(tmp_path) == dict.fromkeys(range(25), 1)
     assert (phase.total, phase.done, phase.rows) == (25, 25, 10 * sum(range(25)))
 
 
-def test_no_number(where, tmp_path):
+def test_without_numbers_nothing_is_done(where, tmp_path):
     assert run(where, rows_of, tmp_path, []).done == 0
     assert attempts(tmp_path) == {}
 
@@ -94,7 +94,7 @@ def test_the_data_error_of_the_lowest_number_is_raised_without_a_retry(where, tm
         run(where, bad_data_from_3, tmp_path, range(100))
     begun = attempts(tmp_path)
     assert begun[3] == 1
-    # what was under way is finished, nothing more is begun
+    # tasks in flight are finished, and no others start
     assert max(begun) == 3 if where is None else max(begun) < 99
 
 
@@ -104,7 +104,7 @@ def fails_once(run_dir: str, number: int) -> int:
     return 1
 
 
-def test_a_failure_is_tried_again_once(where, tmp_path):
+def test_a_failed_task_is_repeated_once(where, tmp_path):
     phase = run(where, fails_once, tmp_path, range(6))
     assert attempts(tmp_path) == {0: 1, 1: 1, 2: 2, 3: 1, 4: 2, 5: 1}
     assert (phase.done, phase.rows) == (6, 6)
@@ -124,7 +124,7 @@ def is_away_at_4(run_dir: str, number: int) -> int:
     return 1
 
 
-def test_a_disk_that_is_away_twice_is_away(where, tmp_path):
+def test_a_disk_that_fails_twice_is_temporary(where, tmp_path):
     message = r"^label: partition 4 failed twice: OSError: .*Stale file handle"
     with pytest.raises(TemporaryError, match=message):
         run(where, is_away_at_4, tmp_path, range(6))
@@ -176,7 +176,7 @@ def test_a_data_error_of_the_second_attempt_is_raised(where, tmp_path):
 
 
 class Counting:
-    """A client that counts Dask tasks: in all, and the most that were not released."""
+    """A client that counts its Dask tasks, and the most that were unreleased at a time."""
 
     def __init__(self, client):
         self.client, self.cluster, self.scheduler = client, client.cluster, client.scheduler
@@ -197,13 +197,13 @@ class Counting:
         return future
 
 
-def test_the_window_is_bounded(client, tmp_path):
+def test_tasks_in_flight_are_bounded(client, tmp_path):
     counting = Counting(client)
     assert run(counting, rows_of, tmp_path, range(40)).done == 40
     assert counting.most == IN_FLIGHT * 2
 
 
-def test_many_small_tasks_go_together(client, tmp_path):
+def test_many_small_tasks_are_grouped(client, tmp_path):
     counting = Counting(client)
     phase = run(counting, rows_of, tmp_path, range(400))
     assert sorted(phase.numbers) == list(range(400))
@@ -214,14 +214,14 @@ def test_many_small_tasks_go_together(client, tmp_path):
 
 
 class OnAWorker:
-    """A worker whose task is called here."""
+    """Stands for a worker in this process."""
 
     address = "tcp://a:1"
 
 
 @pytest.fixture
 def on_worker(monkeypatch, tmp_path):
-    """Call a group's task here; return its outcomes, as they arrive where they are sent to."""
+    """Call a group's task here; return its outcomes after pickling."""
     monkeypatch.setattr("distributed.get_worker", OnAWorker)
 
     def call(task, numbers):
@@ -230,7 +230,7 @@ def on_worker(monkeypatch, tmp_path):
     return call
 
 
-def test_a_group_goes_on_after_a_failure_and_ends_at_bad_data(on_worker):
+def test_a_group_continues_after_a_failure_and_ends_at_bad_data(on_worker):
     def task(run_dir, number):
         if number == 2:
             raise RuntimeError("unclear")
@@ -253,13 +253,13 @@ def test_a_group_goes_on_after_a_failure_and_ends_at_bad_data(on_worker):
 
 
 class UnsendableError(Exception):
-    """What can be pickled, but not made again from it."""
+    """An error that can be pickled, but not unpickled."""
 
     def __init__(self, one, other):
         super().__init__(f"{one} {other}")
 
 
-def test_an_error_that_can_not_be_sent_is_told(on_worker):
+def test_an_error_that_can_not_be_sent_is_replaced(on_worker):
     def task(run_dir, number):
         raise UnsendableError("it", "broke")
 
@@ -269,7 +269,7 @@ def test_an_error_that_can_not_be_sent_is_told(on_worker):
 
 
 class Killing(Mock):
-    """A client whose workers die of one number, and do others in no time."""
+    """A client whose workers are killed by one number, and do others at once."""
 
     def sync(self, *args, **kwargs):
         return {"workers": {"a": {"nthreads": 1, "status": "running"}}}
@@ -284,7 +284,7 @@ class Killing(Mock):
         return future
 
 
-def test_all_that_a_lost_worker_had_is_done_again_alone(tmp_path):
+def test_the_numbers_of_a_lost_worker_are_repeated_one_by_one(tmp_path):
     client = Killing(number=41, groups=[])
     with pytest.raises(PartitionFailedError, match="partition 41 failed twice: KilledWorker"):
         run(client, rows_of, tmp_path, range(60))
@@ -336,8 +336,8 @@ def test_a_cluster_without_workers_is_temporary(tmp_path):
         run(client, rows_of, tmp_path, range(2))
 
 
-def test_the_same_task_can_be_done_again(client, tmp_path):
-    """A key that was used before would give its old result, or its old error."""
+def test_the_same_task_can_be_repeated(client, tmp_path):
+    """A reused key would return its old result or error."""
     for _ in range(2):
         run(client, rows_of, tmp_path, range(3))
     assert attempts(tmp_path) == dict.fromkeys(range(3), 2)

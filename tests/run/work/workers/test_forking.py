@@ -74,13 +74,13 @@ def test_workers_of_a_command_are_forked(tmp_path):
             os.kill(worker["pid"], signal.SIGCONT)
 
 
-def test_workers_of_another_process_are_not(tmp_path):
+def test_workers_of_another_process_are_not_forked(tmp_path):
     for worker in workers_of("script", tmp_path):
         assert "forkserver" not in worker["parent"]
 
 
 @pytest.mark.skipif(not forking.FORKS, reason="workers are not forked here")
-def test_without_room_for_a_socket_they_are_not(tmp_path):
+def test_workers_are_not_forked_with_a_long_temporary_path(tmp_path):
     long = tmp_path / ("x" * 100)
     long.mkdir()
     for worker in workers_of("command", tmp_path, TMPDIR=str(long)):
@@ -96,7 +96,7 @@ print(distsvc.run(job).report.input.n_rows)
 
 
 @pytest.mark.parametrize("way", ["script", "standard input"])
-def test_scripts_need_no_main_guard_and_their_folder_no_care(tmp_path, way):
+def test_scripts_need_no_main_guard_and_their_folder_is_not_imported(tmp_path, way):
     (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{k % 7},{k % 5}\n" for k in range(300)))
     (tmp_path / "calendar.py").write_text("open('was_run', 'w').write('')")
     script = tmp_path / "elsewhere" / "s.py"

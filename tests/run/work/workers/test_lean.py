@@ -1,4 +1,4 @@
-"""A process of ours does without libraries that it never uses."""
+"""Commands and workers do not import libraries that they never use."""
 
 import subprocess
 import sys
@@ -29,11 +29,11 @@ def loaded(code: str) -> str:
         "import scipy.spatial; scipy.spatial.cKDTree([[0.0], [1.0]]).query([0.2])",
     ],
 )
-def test_it_imports_little(code):
+def test_unused_libraries_are_not_imported(code):
     assert loaded(code) == "[]"
 
 
-def test_others_find_pandas_as_always():
+def test_other_processes_can_import_pandas():
     done = subprocess.run([sys.executable, "-c", "import distsvc.run.job, pandas"])
     assert done.returncode == 0
 

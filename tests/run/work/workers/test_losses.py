@@ -1,4 +1,4 @@
-"""A run whose workers are paused, lost or silent ends, and says what is the matter."""
+"""A run whose workers are paused, lost or silent ends with the reason."""
 
 import logging
 from contextlib import contextmanager
@@ -45,7 +45,7 @@ def worker(status, memory=0):
 
 
 def watch_of(answers):
-    """Watch a scheduler that gives one answer after the other, and then the last one for ever."""
+    """Watch a scheduler that gives the answers in order, and then repeats the last one."""
     answers = list(answers)
 
     def sync(*args, **kwargs):
@@ -69,12 +69,12 @@ def watch_of(answers):
         (TimeoutError(), "the scheduler does not answer"),
     ],
 )
-def test_it_gives_up_where_no_worker_runs(answer, matter):
+def test_a_run_ends_if_no_worker_runs(answer, matter):
     with pytest.raises(TemporaryError, match=rf"^label: for \d+ s, {matter}"):
         watch_of([answer]).next_of(SimpleQueue())
 
 
-def test_it_goes_on_where_one_worker_runs():
+def test_a_run_continues_if_a_worker_runs():
     answers = [{}, {"a": worker("running")}, TimeoutError(), {"a": worker("running")}] * 20
     with pytest.raises(TemporaryError):
         watch_of([*answers, {}]).next_of(SimpleQueue())
@@ -84,13 +84,13 @@ def test_it_goes_on_where_one_worker_runs():
         seen.next_of(SimpleQueue())
 
 
-def test_what_is_done_is_returned_at_once():
+def test_a_finished_task_is_returned_at_once():
     done = SimpleQueue()
     done.put(3)
     assert watch_of([{}]).next_of(done) == 3
 
 
-def test_every_change_is_told_once():
+def test_every_change_is_logged_once():
     running, paused = {"a": worker("running")}, {"a": worker("paused")}
     answers = [running, running, paused, paused, running, {}, {}, ZeroDivisionError()]
     with heard() as events, pytest.raises(ZeroDivisionError):
