@@ -1,4 +1,4 @@
-"""A learner's state is whole: what goes on from it does not differ in a bit."""
+"""A learner that is restored from a state continues bit by bit as before."""
 
 import itertools
 
@@ -47,7 +47,7 @@ def test_no_row_is_left_out_or_fed_twice_wherever_it_stops(sizes, piece, other, 
     assert np.concatenate([before, after]).tolist() == list(range(sum(map(sum, sizes))))
 
 
-def test_nothing_is_kept_in_memory():
+def test_learners_in_memory_store_no_state():
     assert NO_CHECKPOINT.last(lambda facts, arrays: 1) is None
     NO_CHECKPOINT.keep(1, lambda: pytest.fail("the state was made"))
 
@@ -62,7 +62,7 @@ def descent(d=3, **changes):
     + [{"budget": None, "average": True}, {"theta": 1e-9}],
 )
 @pytest.mark.parametrize("n", [0, 1, 70])
-def test_a_descent_goes_on(parameters, n):
+def test_a_restored_descent_continues(parameters, n):
     X, whole, first = rows(), descent(**parameters), descent(**parameters)
     whole.feed(X[:n])
     whole.forget_average()
@@ -80,7 +80,7 @@ def test_a_descent_goes_on(parameters, n):
     }
 
 
-def test_a_descent_whose_steps_are_dear_is_looked_at_more_often(monkeypatch):
+def test_a_descent_with_slow_steps_has_smaller_pieces(monkeypatch):
     monkeypatch.setattr(stochastic_gradient, "DESCENT_PIECE", 450)
     plain, with_norm = descent(), descent(theta=1e-9)
     assert plain.piece_rows == 150

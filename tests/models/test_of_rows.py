@@ -1,4 +1,4 @@
-"""What a fit says of its rows: labels, probabilities, outlier scores, and cuts into fewer."""
+"""Attributes of the rows of a fit: labels, probabilities, outlier scores; and cuts."""
 
 import pickle
 import warnings
@@ -57,7 +57,7 @@ def test_every_row_has_a_probability_and_an_outlier_score(fitted, X, name):
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_they_are_those_of_the_methods(fitted, X, name):
+def test_attributes_equal_the_values_of_methods(fitted, X, name):
     model = fitted[name]
     own = model.predict_proba(X).max(axis=1)
     inside = model.labels_ >= 0
@@ -73,7 +73,7 @@ def test_they_are_those_of_the_methods(fitted, X, name):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", ALL)
-def test_they_are_found_when_asked_of_the_rows_as_they_were(fitted, X, name):
+def test_attributes_are_lazy_and_of_the_rows_at_the_fit(fitted, X, name):
     model, rows = clone(ALL[name]), X.copy()
     assert not hasattr(model, "probabilities_")
     assert not hasattr(model, "outlier_scores_")
@@ -88,7 +88,7 @@ def test_they_are_found_when_asked_of_the_rows_as_they_were(fitted, X, name):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", ALL)
-def test_a_pickled_model_has_them_and_not_the_rows(fitted, X, name):
+def test_a_pickled_model_has_the_attributes_and_not_the_rows(fitted, X, name):
     again = pickle.loads(pickle.dumps(clone(ALL[name]).fit(X)))
     for attribute in ("labels_", "probabilities_", "outlier_scores_"):
         assert np.array_equal(getattr(again, attribute), getattr(fitted[name], attribute))
@@ -100,7 +100,7 @@ def test_a_pickled_model_has_them_and_not_the_rows(fitted, X, name):
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_a_table_in_blocks_has_the_same(fitted, X, name):
+def test_a_table_in_blocks_has_the_same_attributes(fitted, X, name):
     model = fitted[name]
     for table in (pl.DataFrame(X, schema=["a", "b"]), da.from_array(X, chunks=(200, 2))):
         other = clone(model).fit(table)
@@ -109,7 +109,7 @@ def test_a_table_in_blocks_has_the_same(fitted, X, name):
 
 
 @pytest.mark.parametrize("name", ["imdh", "bico", "spdc"])
-def test_more_rows_make_them_untrue(fitted, X, name):
+def test_more_rows_drop_the_attributes(fitted, X, name):
     model = pickle.loads(pickle.dumps(fitted[name]))
     model.partial_fit(X[:100])
     assert not hasattr(model, "probabilities_")
@@ -119,7 +119,7 @@ def test_more_rows_make_them_untrue(fitted, X, name):
     assert len(set(model.cut(2, X).tolist())) <= 2
 
 
-def test_a_relabelled_model_has_those_of_its_labels(X):
+def test_a_relabelled_model_has_the_attributes_of_its_labels(X):
     model = SupportVectorClustering(gamma=4.0, nu=0.1, random_state=0).fit(X)
     before = model.probabilities_
     model.relabel(X, noise=True)
@@ -128,7 +128,7 @@ def test_a_relabelled_model_has_those_of_its_labels(X):
 
 
 @pytest.mark.parametrize("name", CUT)
-def test_a_cut_is_alike_on_all(fitted, X, name):
+def test_a_cut_is_the_same_for_given_rows(fitted, X, name):
     model = fitted[name]
     labels = model.cut(2)
     assert labels.dtype == np.int32
@@ -145,7 +145,7 @@ def test_a_cut_is_alike_on_all(fitted, X, name):
 
 
 @pytest.mark.parametrize("name", BASELINES)
-def test_a_baselines_clusters_are_whole_in_a_cut(fitted, name):
+def test_a_cut_of_a_baseline_merges_whole_clusters(fitted, name):
     model = fitted[name]
     k = model.labels_.max() + 1
     before = model.labels_
@@ -160,7 +160,7 @@ def test_a_baselines_clusters_are_whole_in_a_cut(fitted, name):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_sparse_rows_are_refused_with_what_helps(X, name):
+def test_sparse_rows_are_refused_with_a_remedy(X, name):
     words = "takes no sparse rows.*TruncatedSVD.*LinearSVDD, LinearOneClassSVM"
     with pytest.raises(TypeError, match=f"{type(ALL[name]).__name__} {words}"):
         clone(ALL[name]).fit(csr_matrix(X))

@@ -1,4 +1,4 @@
-"""Tests make a family have the answer."""
+"""Patches that make one view give the answer."""
 
 from distsvc.models.automatic.engine import AutomaticEngine
 from distsvc.models.automatic.stored_views import StoredViews
@@ -7,12 +7,12 @@ FAMILIES = ("support-vector", "graph")
 
 
 def keep_columns(monkeypatch):
-    """Let columns stay as stored, so that the families decide by their standings."""
+    """Let columns stay as stored, so that the standings of the views decide."""
     monkeypatch.setattr(AutomaticEngine, "model_columns", lambda *_: None)
 
 
 def let(monkeypatch, family):
-    """Let a family have the answer wherever it was asked, and found clusters."""
+    """Let the view `family` give the answer whenever it has several clusters."""
     clearest, merits = StoredViews._clearest, StoredViews._merits
 
     def chosen(views, standing):

@@ -1,4 +1,4 @@
-"""The default on modelled columns: what it finds, what it keeps, and what does not matter."""
+"""The default on modelled columns: clusters, answers that are kept, irrelevant changes."""
 
 import warnings
 from dataclasses import replace
@@ -397,7 +397,7 @@ def test_ratings_are_one_cluster_or_five():
 
 @pytest.mark.parametrize(("step", "n_clusters"), [(0.0, 1), (6.0, 2)])
 def test_an_answer_replaces_the_previous_one_if_it_describes_other_rows_better(step, n_clusters):
-    """Two clusters that differ by 6 describe the first rows better than one; others have none."""
+    """Two clusters describe the first rows better than one; with a step of 0, not the others."""
     random = np.random.default_rng(0)
     y = np.resize([0, 1], 800)
     X = random.normal(size=(800, 2)) + 6.0 * y[:, None]

@@ -20,7 +20,7 @@ from tests.quiet_fits import quietly
 
 @pytest.fixture(autouse=True)
 def _columns_as_stored(monkeypatch):
-    """Test the rule of columns that stay as stored; `test_decision` has that of modelled ones."""
+    """Let columns stay as stored; `test_decision` tests modelled columns."""
     keep_columns(monkeypatch)
 
 

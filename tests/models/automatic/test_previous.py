@@ -1,4 +1,4 @@
-"""The previous answer in tonight's rows."""
+"""The previous run's answer for tonight's rows."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Estimators of tables with categories know the columns of their table."""
+"""Estimators of tables with categories store the columns of their table."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Estimators that take long tell of their phases, where they are asked to."""
+"""Verbose estimators print the duration of each phase."""
 
 import re
 

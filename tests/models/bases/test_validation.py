@@ -1,4 +1,4 @@
-"""What `fit` refuses of its rows, and why."""
+"""Arguments that `fit` refuses, with the reason."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from distsvc.models.estimators import ESTIMATORS
 
 
 @pytest.mark.parametrize("algorithm", ESTIMATORS)
-def test_weights_of_rows_are_refused_with_what_helps(algorithm):
+def test_weights_of_rows_are_refused_with_a_remedy(algorithm):
     estimator, X = ESTIMATORS[algorithm](), np.eye(4)
     assert not has_fit_parameter(estimator, "sample_weight")
     for fit in estimator.fit, estimator.fit_predict:

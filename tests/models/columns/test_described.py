@@ -56,14 +56,14 @@ def test_kinds_and_scales(name):
     assert found.reason
 
 
-def test_a_restored_model_says_the_same():
+def test_a_restored_model_has_the_same_descriptions():
     names = list(columns())
     model = model_of(names)
     again = ColumnModel.restored(model.facts(), model.tables, model.salts)
     assert described(again, names) == described(model, names)
 
 
-def test_codes_are_a_category_and_what_is_given_says_so():
+def test_codes_are_a_category_and_given_kinds_are_the_reason():
     codes = np.arange(N) % 3
     model = ColumnModel.of(codes[:, None].astype(float), np.array([True]))
     assert described(model, ["plan"])[0].kind == "category"

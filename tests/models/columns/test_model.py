@@ -1,4 +1,4 @@
-"""Models of columns: scales, draws inside cells, means, flags, zeros, and what decides nothing."""
+"""Models of columns: scales, draws from cells, flags, zeros, and irrelevant changes."""
 
 import json
 
@@ -117,7 +117,7 @@ INFLATED = {
 
 
 @pytest.mark.parametrize("kind", INFLATED)
-def test_a_column_is_zero_inflated_if_its_likelihood_says_so(kind):
+def test_a_column_is_zero_inflated_if_that_raises_its_bic(kind):
     values, spike = INFLATED[kind]
     _, model = model_of(values)
     assert model.columns[0].spike == spike
@@ -133,7 +133,7 @@ def test_missing_values_stay_missing_for_a_mixture_and_are_filled_for_trees():
         assert (np.isnan(model.layout.mixed(rows).X).any(axis=1) == np.isnan(x)).all()
 
 
-def test_unknown_values_and_codes_are_taken():
+def test_unknown_values_and_codes_are_accepted():
     codes = np.random.default_rng(0).integers(0, 3, N)
     _, model = model_of(np.round(40 + 3 * column()), codes, nominal=[False, True])
     rows = model.prepared(np.array([[1e9, 7.0], [-1e9, np.nan], [40.25, 1.0]]))
@@ -248,7 +248,7 @@ def test_another_row_leaves_the_draws_of_the_others():
     assert other.salts.tolist() == one.salts.tolist()
 
 
-def test_columns_that_are_alike_in_few_rows_have_draws_of_their_own():
+def test_columns_that_are_equal_in_a_few_rows_have_their_own_draws():
     X = np.zeros((3000, 4))
     X[[5, 1500], [0, 1]] = 1.0  # two rare flags
     X[:, 2], X[:, 3] = X[:, 0], np.arange(3000.0)

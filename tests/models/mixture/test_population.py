@@ -1,4 +1,4 @@
-"""Populations: what one cluster may look like, and which partitions describe rows better."""
+"""Populations: shapes that one cluster may have, and comparisons of partitions."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def test_the_density_of_independent_normals_is_theirs():
 
 
 @pytest.mark.parametrize("rounding", [1e-3, 1e-6, 0.0])
-def test_how_exactly_a_column_follows_from_others_tells_nothing(rounding):
+def test_a_nearly_dependent_column_makes_no_clusters(rounding):
     x, z, e = np.random.default_rng(5).normal(size=(3, N))
     halves = (x > 0.0).astype(np.int64)
     rows = rows_of(x, z, x + 2.0 * z + rounding * np.where(halves, 1.0, 0.01) * np.abs(e))
@@ -164,7 +164,7 @@ def test_clusters_that_differ_by_their_means_share_the_rest():
     assert found.bic > quality_of(rows, np.where(y == 0, by(columns[0]), y + 1)).bic
 
 
-def test_a_population_that_moves_has_the_density_of_each_place():
+def test_a_shifted_population_has_the_density_of_each_cluster():
     random = np.random.default_rng(9)
     y = random.integers(0, 2, N)
     x = random.normal(size=N) + 3.0 * y

@@ -41,7 +41,7 @@ def test_each_step_of_em_raises_the_posterior_density(shape):
     assert found[-1] > found[0] + 10
 
 
-def test_without_influence_of_the_prior_it_is_that_of_scikit_learn():
+def test_without_influence_of_the_prior_the_fit_is_that_of_scikit_learn():
     X, y = three_groups(6000)
     rows, prior = numbers(X), Prior.of(numbers(X))
     ours = NormalMixture.from_posteriors(rows, np.eye(3)[y], prior, "full")
@@ -80,14 +80,14 @@ def test_a_wanted_number_is_fitted_in_any_case():
     assert 6 in {fit.mixture.n_components for fit in found.fits}
 
 
-def test_shapes_that_rows_do_not_suffice_for_give_way_to_diagonal_ones():
+def test_shapes_that_need_more_rows_are_replaced_by_diagonal_ones():
     X = np.random.default_rng(0).normal(size=(40, 40))
     X[np.arange(40), np.arange(40)] = np.nan  # as many patterns of missing numbers as rows
     found = search(numbers(X), np.nan_to_num(X), shapes=("full",))
     assert {fit.mixture.shape for fit in found.fits} == {"diagonal"}
 
 
-def test_a_number_that_a_part_of_the_rows_lacks_has_the_prior_of_all_rows():
+def test_a_number_that_some_rows_lack_has_the_prior_of_all_rows():
     X, _ = three_groups(200)
     X[1:, 2] = np.nan
     X[0, 2] = 1.0

@@ -1,4 +1,4 @@
-"""Agreement of labels with labels that are drawn anew."""
+"""Agreement of labels with randomly drawn labels."""
 
 import numpy as np
 import pytest

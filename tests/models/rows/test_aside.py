@@ -1,4 +1,4 @@
-"""Which rows lie far from all others, and how many of them are set aside."""
+"""Rows that lie far from all others, and how many of them learning ignores."""
 
 import numpy as np
 import pytest
@@ -13,14 +13,14 @@ from distsvc.models.rows.aside import (
 
 
 @pytest.mark.parametrize("n", [0, 5, 30, 150, 788, 5000, 10**6])
-def test_what_is_set_aside_is_too_few_for_a_cluster(n):
+def test_ignored_rows_are_too_few_for_a_cluster(n):
     most = most_aside(n)
     assert most <= n / 10
     assert most <= MAX_OUTLIER_ROWS
     assert most < max(5, 0.3 * np.sqrt(n))
 
 
-def test_distances_are_in_ranges_of_the_values_between_the_ends():
+def test_distances_are_in_column_ranges():
     values = np.arange(1000.0)
     reach = Reach.of(np.column_stack([values, -2 * values]))
     first, last = MAX_OUTLIER_ROWS, 999 - MAX_OUTLIER_ROWS
@@ -35,7 +35,7 @@ def test_distances_are_in_ranges_of_the_values_between_the_ends():
     np.testing.assert_allclose(found * width, expected, rtol=1e-6)
 
 
-def test_far_values_and_missing_ones_are_not_within_reach():
+def test_a_range_leaves_out_extreme_and_missing_values():
     values = np.random.default_rng(0).normal(size=1000)
     reach = Reach.of(
         np.concatenate([values, np.full(MAX_OUTLIER_ROWS, 1e9), np.full(100, np.nan)])[:, None]
@@ -65,5 +65,5 @@ def test_an_ordinary_table_has_no_far_rows():
         ([50.0, 40.0, 30.0, 20.0], 0),
     ],
 )
-def test_few_are_set_aside_or_those_far_beyond_the_rest(distances, expected):
+def test_few_rows_are_ignored_or_those_far_beyond_the_rest(distances, expected):
     assert how_many_aside(np.array(distances), 3) == expected

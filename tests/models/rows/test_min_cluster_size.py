@@ -1,4 +1,4 @@
-"""Which tables are a few points, each many rows, and which are scales whose values were rounded."""
+"""Tables of a few points with many rows each, and columns of evenly spaced values."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ def repeats(points, counts, seed=0):
 
 @pytest.mark.parametrize("d", [1, 2, 10])
 @pytest.mark.parametrize("k", [2, 3, 10, 50])
-def test_points_anywhere(k, d):
+def test_few_points_are_found_anywhere(k, d):
     points = np.random.default_rng(k).normal(size=(k, d)).astype(np.float32)
     found = few_points(repeats(points, np.arange(40, 40 + k)))
     np.testing.assert_array_equal(found, np.unique(points, axis=0))
@@ -24,7 +24,7 @@ def test_points_anywhere(k, d):
     [[[0], [1], [2]], [[0, 0], [1, 0], [0, 1]], [[1], [2], [3], [4], [5]], np.eye(20)],
     ids=["three in a row", "a corner", "five in a row", "one-hot values"],
 )
-def test_few_names_may_be_evenly_spaced(points):
+def test_up_to_five_points_may_be_evenly_spaced(points):
     assert len(few_points(repeats(points, 200))) == len(points)
 
 
@@ -42,6 +42,6 @@ def scales():
 
 @pytest.mark.parametrize("rows", [pytest.param(rows, id=name) for name, rows in scales()])
 @pytest.mark.parametrize("scaled", [False, True])
-def test_scales_and_single_rows_are_no_points(rows, scaled):
+def test_scales_and_single_rows_are_no_few_points(rows, scaled):
     rows = (rows - rows.mean()) / 7.3 if scaled else rows
     assert few_points(np.random.default_rng(1).permutation(rows.astype(np.float32))) is None

@@ -1,4 +1,4 @@
-"""The nearest others of every row, beside scikit-learn's."""
+"""The nearest other rows of every row, compared with scikit-learn's."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from distsvc.models.rows.neighbours import FEW_COLUMNS, NEIGHBOUR_BLOCK_ROWS, ne
 
 
 @pytest.mark.parametrize("d", [1, 2, FEW_COLUMNS, FEW_COLUMNS + 1, 60])
-def test_they_are_those_of_scikit_learn(d):
+def test_neighbours_are_those_of_scikit_learn(d):
     rows = np.random.default_rng(d).normal(loc=5.0, size=(700, d)).astype(np.float32)
     distances, numbers = nearest_others(rows, 7)
     expected = NearestNeighbors(n_neighbors=7).fit(rows.astype(float)).kneighbors()
@@ -27,7 +27,7 @@ def test_equal_rows_are_near_each_other_and_none_is_near_itself(d):
 
 
 def test_rows_far_from_the_middle_have_the_right_neighbours():
-    # lengths are 10^4 times the distances in a group, where float32 tells no two of them apart
+    # rows are 10^4 times as long as the distances in a group, which vanish in float32
     random = np.random.default_rng(0)
     groups = 1e4 * random.normal(size=(5, FEW_COLUMNS + 4))
     rows = groups[random.integers(5, size=600)] + random.normal(size=(600, FEW_COLUMNS + 4))

@@ -1,4 +1,4 @@
-"""Medians and spreads that far rows don't move, and the columns whose scale far rows decide."""
+"""Medians and spreads that ignore extreme rows, and columns whose scale these decide."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ NORMAL = RANDOM.normal(5.0, 3.0, 10_000)
 
 
 def of_all(values, pilot=10_000):
-    """Return what a column is told by, where the first values are the pilot's."""
+    """Return the statistics of a column, whose first values are the pilot's."""
     return ColumnSpread.of(values[:pilot], values.min(), values.max(), values.std())
 
 
@@ -23,7 +23,7 @@ def test_a_normal_column_has_its_mean_and_standard_deviation():
 @pytest.mark.parametrize(
     ("equal", "share"), [(600, 0.1), (850, 0.05), (950, 0.01), (995, None), (999, None)]
 )
-def test_where_quartiles_are_equal_wider_quantiles_count(equal, share):
+def test_wider_quantiles_replace_equal_quartiles(equal, share):
     values = np.append(np.full(equal, 7.0), 7.0 + np.linspace(-2.0, 2.0, 1000 - equal))
     middle, spread = middle_and_spread(values)
     assert middle == 7.0
@@ -40,7 +40,7 @@ def test_where_quartiles_are_equal_wider_quantiles_count(equal, share):
 @pytest.mark.parametrize("kind", ["standard", "minmax"])
 @pytest.mark.parametrize("count", [1, 5])
 @pytest.mark.parametrize("n", [100, 1000, 10_000])
-def test_far_rows_decide_a_column(kind, count, n):
+def test_extreme_rows_decide_the_scale_of_a_column(kind, count, n):
     if count > 0.025 * n:
         return
     column = of_all(np.append(NORMAL[:n], np.full(count, 1e9)))
@@ -64,5 +64,5 @@ def test_far_rows_decide_a_column(kind, count, n):
         np.array([3.0, 1e9]),
     ],
 )
-def test_ordinary_columns_are_not_decided_by_far_rows(values, kind):
+def test_extreme_rows_do_not_decide_the_scale_of_ordinary_columns(values, kind):
     assert not of_all(values).decided(kind)

@@ -64,7 +64,7 @@ def test_the_order_of_an_epoch():
 
 
 @given(st.lists(st.integers(0, MASK), unique=True), st.integers(0, 20))
-def test_lowest(keys, n):
+def test_the_lowest_keys_are_in_order(keys, n):
     places = sampling.lowest(np.array(keys, np.uint64), n)
     assert [keys[p] for p in places] == sorted(keys)[:n]
 
@@ -116,6 +116,6 @@ def test_a_generator_gives_the_next_seed():
     assert 0 <= first < 2**31
 
 
-def test_what_is_no_seed():
+def test_invalid_seeds_are_refused():
     with pytest.raises(ValueError, match="'tuesday'"):
         seed_of("tuesday")

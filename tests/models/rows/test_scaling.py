@@ -95,7 +95,7 @@ def test_robust_scaling_is_scikit_learn_s_up_to_five_spreads():
     np.testing.assert_allclose(robust(X).apply(X), peer, rtol=1e-5, atol=1e-12)
 
 
-def test_values_beyond_five_spreads_are_drawn_in_and_keep_their_order():
+def test_values_beyond_five_spreads_are_compressed_and_keep_their_order():
     scaling = Scaling(np.array([5.0]), np.array([2.0]), np.zeros(1), "robust")
     beyond = ROBUST_LIMIT + np.array([0.0, 1e-9, 1.0, 2.0])
     away = np.array([0.0, 1.0, *beyond, 1e3, 1e9, 1e300])
@@ -123,7 +123,7 @@ def test_the_robust_scale_of_a_column_that_the_pilot_finds_constant():
     assert not robust(X).apply(X)[:, 1].any()
 
 
-def test_no_scaling():
+def test_kind_none_scales_nothing():
     X = table()
     X[:, 1] = 7.0
     assert (Scaling.from_sums(sums_of(X), "none", np.zeros(3)).apply(X) == X).all()

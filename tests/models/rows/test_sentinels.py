@@ -1,4 +1,4 @@
-"""Numbers that may stand for missing values, and columns that only look as if they had some."""
+"""Sentinels of missing values, and columns that only seem to have some."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ CODES = np.random.default_rng(3).integers(1, 5, N).astype(float)
 
 
 def found(values):
-    """Return the numbers that are found, by the way that a job takes."""
+    """Return a column's sentinels; only columns that `repeated_columns` returns may have some."""
     numbers = [one.value for one in find_sentinels(values)]
     assert not numbers or repeated_columns(values[:, None]).tolist() == [0]
     return numbers
@@ -24,12 +24,12 @@ def found(values):
     "value", [-9999.0, 999.0, 1e20, -1.0, 99_999.0, -5e5, float(np.float32(1e20))]
 )
 @pytest.mark.parametrize("values", [NORMAL, COUNTS, NORMAL.round(), NORMAL / 100])
-def test_a_number_in_one_of_twenty_rows(values, value):
+def test_a_number_in_one_of_twenty_rows_is_a_sentinel(values, value):
     assert found(np.where(MASK, value, values)) == [value]
 
 
 @pytest.mark.parametrize("value", [9999.0, -1.0, 999.0])
-def test_among_the_other_values_one_that_is_far_more_frequent(value):
+def test_a_usual_sentinel_among_other_values_is_far_more_frequent(value):
     values = np.random.default_rng(0).normal(0.0, 20_000.0, N)
     assert found(np.where(MASK, value, values)) == [value]
 
@@ -55,18 +55,18 @@ def test_among_the_other_values_one_that_is_far_more_frequent(value):
         "none", "clipped", "scaled", "rare",
     ],
 )  # fmt: skip
-def test_columns_without(values):
+def test_columns_without_sentinels(values):
     assert found(values) == []
 
 
 @pytest.mark.parametrize("name", ["iris", "wine", "digits", "breast_cancer", "diabetes"])
-def test_real_tables_without(name):
+def test_real_tables_without_sentinels(name):
     X = getattr(datasets, f"load_{name}")().data
     assert [k for k in range(X.shape[1]) if found(X[:, k])] == []
 
 
 @pytest.mark.parametrize("value", [*USUAL, -5e5])
-def test_of_logarithms(value):
+def test_sentinels_of_logarithms_are_exact(value):
     values = np.where(MASK, value, NORMAL)
     logs = np.copysign(np.log1p(np.abs(values)), values)
     assert [one.value for one in find_sentinels(undone_log(logs))] == pytest.approx([value])

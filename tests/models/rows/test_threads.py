@@ -24,7 +24,7 @@ def test_none_is_one_thread_unless_a_configuration_says_otherwise():
         assert here not in map_threads(name, range(4), None)
 
 
-def test_an_error_is_the_callers():
+def test_an_error_reaches_the_caller():
     with pytest.raises(ZeroDivisionError):
         map_threads(lambda i: 1 // i, range(3), 2)
 

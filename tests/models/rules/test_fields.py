@@ -1,4 +1,4 @@
-"""What the fields of a saved rule have to be: nothing else gets to a kernel."""
+"""Checks of a saved rule's fields, before kernels use them."""
 
 import dataclasses
 from typing import Literal
@@ -27,7 +27,7 @@ TREE = np.array([[1, 2], [-1, -1], [3, 4], [-1, -1], [-1, -1]], np.int32)
 
 
 def refused(field, value, **sizes):
-    """Return why a value is refused."""
+    """Return the reason why a field refuses a value."""
     with pytest.raises(DataError, match=r"^(array|fact) x: .") as found:
         check_fields({"x": field}, {"x": value}, sizes)
     return str(found.value).split(": ", 1)[1]
@@ -48,7 +48,7 @@ def refused(field, value, **sizes):
         ([[0.0] * 3] * 2, "expected float32, found list"),
     ],
 )
-def test_an_array_of_another_form(value, why):
+def test_an_array_of_another_form_is_refused(value, why):
     assert refused(ArrayField("float32", "q 3", least=0.0), value, q=2).startswith(why)
 
 
@@ -66,7 +66,7 @@ def test_dimensions_of_one_name_are_equal():
 
 
 @pytest.mark.parametrize("values", [[0, 2], [1, 2], [-1, 0], []])
-def test_clusters_with_a_gap(values):
+def test_clusters_with_a_gap_are_refused(values):
     refused(ClustersField("int32", "m"), np.array(values, "i4"))
 
 
@@ -84,7 +84,7 @@ def test_clusters_with_a_gap(values):
         (4, [2**31 - 1, -(2**31)]),
     ],
 )
-def test_children_of_no_tree(node, children):
+def test_children_that_are_no_tree_are_refused(node, children):
     changed = TREE.copy()
     changed[node] = children
     refused(ChildrenField("int32", "m 2"), changed)
@@ -113,7 +113,7 @@ def test_children_of_no_tree(node, children):
         (Fact(Literal["a", "b"]), ["a"]),
     ],
 )
-def test_facts_out_of_range(field, value):
+def test_facts_out_of_range_are_refused(field, value):
     assert len(refused(field, value)) < 400
 
 
@@ -124,7 +124,7 @@ def test_every_field_of_a_rule_has_a_form(rule):
 
 @EACH
 def test_an_array_of_another_shape_is_refused(rule):
-    """Kernels would read what lies beyond it, and label rows otherwise on each call."""
+    """Kernels would read memory beyond the array, and give other labels on each call."""
     arrays, facts = rule.arrays(), rule.facts()
     type(rule).restored(facts, arrays, D)
     for name, array in arrays.items():
@@ -169,7 +169,7 @@ def test_vectors_have_at_most_the_components_that_rows_are_projected_on():
         ("linear-svdd", {"ball": False}, "fact ball: expected True, found False"),
     ],
 )
-def test_fields_that_do_not_go_together(form, change, why):
+def test_inconsistent_fields_are_refused(form, change, why):
     rule = next(rule for rule in RULES if rule.form == form)
     facts, arrays = rule.facts(), rule.arrays()
     for name, value in change.items():

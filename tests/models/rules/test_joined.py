@@ -1,4 +1,4 @@
-"""Rules whose small or many clusters are joined with their nearest ones."""
+"""Rules whose clusters are merged, because they are small or too many."""
 
 import pickle
 
@@ -25,7 +25,7 @@ def rows():
     return np.concatenate(parts)
 
 
-def test_small_clusters_go_with_the_nearest(rule, rows):
+def test_small_clusters_are_merged_with_the_nearest(rule, rows):
     assert clusters_to_join(rule, rows, None, 10.0) is None
     assert clusters_to_join(rule, rows, 5, 0.0) is None
     into = clusters_to_join(rule, rows, None, 30.0)

@@ -1,4 +1,4 @@
-"""Shares of rows in their own clusters and in others, of rules and of estimators."""
+"""Shares of a row's own cluster and of others, by rules and by estimators."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ FITTED = {
 }
 
 
-def test_own_share_and_others():
+def test_own_share_and_largest_others():
     labels, shares = RULE.label(ROWS)["label"], RULE.shares(ROWS)
     found = Membership.of(RULE, ROWS, labels, 2)
     ranked = np.argsort(-shares, axis=1, kind="stable")
@@ -38,7 +38,7 @@ def test_own_share_and_others():
 
 
 @pytest.mark.parametrize("name", FITTED)
-def test_estimators(name):
+def test_shares_of_estimators(name):
     estimator = FITTED[name]
     with pytest.raises(NotFittedError):
         estimator.predict_proba(X)
@@ -51,7 +51,7 @@ def test_estimators(name):
     assert np.median(shares.max(axis=1)) > 0.9
 
 
-def test_a_stream():
+def test_shares_after_a_stream():
     model = SupportVectorClustering(1.0, nu=0.1, budget=20, random_state=0)
     for block in np.array_split(X, 3):
         model.partial_fit(block)

@@ -1,4 +1,4 @@
-"""What sets a cluster apart, beside every range there is, and what is left out."""
+"""Ranges that separate clusters, compared with all ranges; columns that are left out."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from distsvc.models.rules.profiles import best_ranges, leanings, profiles
 
 
 def best_of_all(x, inside):
-    """Return the J of the best range of values that occur, by trying all."""
+    """Return J of the best range between two values of x, by trying all pairs."""
     found = 0.0
     for low in np.unique(x):
         for high in np.unique(x[x >= low]):
@@ -27,7 +27,7 @@ def names(profile):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_ranges_are_the_best_there_are(seed):
+def test_no_range_is_better(seed):
     random = np.random.default_rng(seed)
     X = np.round(random.normal(size=(120, 3)) * [1.0, 3.0, 0.4])
     labels = random.integers(0, 3, 120)
@@ -42,7 +42,7 @@ def test_ranges_are_the_best_there_are(seed):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_leanings_count_who_is_above_whom(seed):
+def test_leanings_count_pairs_of_rows(seed):
     random = np.random.default_rng(seed)
     X = np.round(random.normal(size=(90, 2)) * 2.0)
     labels = random.integers(0, 3, 90)
@@ -70,11 +70,11 @@ def test_of_forty_columns_the_three_that_matter_are_named():
         assert sorted(names(profile)) == [7, 19, 31]
 
 
-def test_of_columns_that_do_not_matter_none_is():
+def test_no_unrelated_column_is_named():
     X, _ = three_that_matter()
     labels = np.random.default_rng(1).integers(0, 4, len(X))
     assert [names(profile) for profile in profiled(X, labels)] == [[]] * 4
 
 
-def test_one_cluster_is_not_set_apart():
+def test_one_cluster_has_no_profile():
     assert profiled(np.arange(9.0)[:, None], np.ones(9, int)) == []

@@ -1,4 +1,4 @@
-"""How much each column takes rows away from what is typical, by their scores alone."""
+"""Pulls of columns on rows, computed from scores alone."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ EACH = np.arange(4)
 
 
 def bump(rows):
-    """A density of width 1 about 0, as a score that is -1 wherever there is none."""
+    """Return scores by a density of width 1 about 0; they are -1 where the density is 0."""
     return (3.0 * np.exp(-0.5 * (rows.astype(np.float64) ** 2).sum(axis=1)) - 1.0).astype("f4")
 
 
@@ -19,7 +19,7 @@ def shares(found):
     return found / found.sum(axis=1, keepdims=True)
 
 
-def test_a_column_far_off_has_the_whole_share():
+def test_an_extreme_column_has_the_whole_share():
     Z = np.array([[0.1, 9.0, -0.2, 0.0]], np.float32)
     found = pulls(bump, Z, np.zeros_like(Z), 2.0, EACH)
     assert found[0].argmax() == 1
@@ -28,7 +28,7 @@ def test_a_column_far_off_has_the_whole_share():
 
 
 def test_columns_that_are_odd_together_are_both_found():
-    """Either value is usual beside a typical row's: only to mend one says which they are."""
+    """Either value alone is usual in a typical row; only replacing one finds the columns."""
 
     def alike(rows):
         return 2.0 - np.abs(rows[:, 0] - rows[:, 1]) - 0.01 * np.abs(rows[:, 2])
@@ -37,7 +37,7 @@ def test_columns_that_are_odd_together_are_both_found():
     assert min(found[:2]) > 10 * abs(found[2])
 
 
-def test_pieces_do_not_change_a_bit(monkeypatch):
+def test_blocks_change_no_bit(monkeypatch):
     random = np.random.default_rng(0)
     Z = random.normal(size=(50, 7)).astype(np.float32)
     usual = Z[random.permutation(50)]
@@ -75,8 +75,8 @@ def test_without_outliers_the_lowest_scores_are_explained():
 
 
 @pytest.mark.parametrize("scores", [[np.inf, np.inf], [-2.0, -1.0]])
-def test_scores_that_say_nothing(scores):
-    """Of one cell that is all of space, and of a pilot whose rows are all outside."""
+def test_typical_values_without_usable_scores(scores):
+    """Infinite scores of a cell without a border, and a pilot whose rows are all outside."""
     found = Typical.of(np.array([[1.0], [3.0]]), labelled([0, 0], scores), 1, scores[0] < 0.0)
     assert found.values.tolist() == [[2.0]]
     assert np.isfinite([found.score, found.least]).all()

@@ -1,4 +1,4 @@
-"""What all rules have in common: they are their arrays and facts, and say what they publish."""
+"""Properties of all rules: arrays and facts restore them, and meanings match their columns."""
 
 import dataclasses
 import json
@@ -25,7 +25,7 @@ RANDOM = np.random.default_rng(0)
 
 @dataclass(frozen=True)
 class Sides(Rule):
-    """The side of a threshold, x by x."""
+    """Rule that labels a row by its side of a hyperplane."""
 
     form: ClassVar[str] = "sides"
     meanings: ClassVar[dict[str, str]] = {"label": "the side"}
@@ -97,7 +97,7 @@ def rows_for(rule, n=50):
     return rows if rule.float64 else rows.astype(np.float32)
 
 
-def test_a_rule_is_found_among_other_facts_and_arrays():
+def test_a_rule_is_restored_among_other_facts_and_arrays():
     rule = Sides.restored(
         {"threshold": 0.5, "names": [], "gamma": 1.0}, {"direction": np.ones(2), "S": np.zeros(3)}
     )
@@ -107,7 +107,7 @@ def test_a_rule_is_found_among_other_facts_and_arrays():
 
 
 @EACH
-def test_a_rule_says_what_it_publishes(rule):
+def test_meanings_match_the_published_columns(rule):
     assert {"label", "score", "outlier"} <= rule.meanings.keys()
     assert rule.meanings.keys() <= {column.name for column in PUBLISHED_COLUMNS[1:]}
     assert [column.name for column in published_columns(list(rule.meanings))] == list(rule.meanings)
@@ -149,7 +149,7 @@ def test_shares_add_up_and_depend_on_no_other_row(rule):
 
 
 def test_votes_of_a_wide_kernel_count_more():
-    """The support vectors of either cluster are 1 apart; a kernel of that variance doubles it."""
+    """The vectors of each cluster have variance 1; a kernel of that variance doubles the power."""
     S = np.array([[0.0, 2.0, 5.0, 7.0]], np.float32)
     scored = SCORED | {"components": np.eye(1, D, dtype=np.float32)}
     part = np.array([0, 0, 1, 1])
@@ -168,7 +168,7 @@ def test_shares_by_the_nearest_vector():
 
 
 @EACH
-def test_a_rule_comes_back(rule):
+def test_a_restored_rule_labels_alike(rule):
     facts = json.loads(json.dumps(rule.facts()))
     arrays = {name: array.copy() for name, array in rule.arrays().items()}
     for array in arrays.values():
