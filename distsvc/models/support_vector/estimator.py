@@ -89,10 +89,10 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         a warning. Only with the level tree.
     nu : float in (0, 1] or None, default=None
         Share of rows outside. With the level tree it shifts the scores and changes no cluster; None
-        leaves about one row in a hundred of a normal cluster outside (`NeighbourScore`). With a
-        number for `gamma`, f = 0 is the level with a share nu of up to 10,000 rows outside, and nu
-        determines C = 1 / (nu rho*) exactly, with rho* of the nu-one-class SVM (Schoelkopf et al.
-        2001) on at most 2000 rows; 0.1 when C is None too.
+        leaves about four in a thousand rows of a normal cluster outside (`NeighbourScore`). With a
+        number for `gamma`, a share nu of up to 10,000 rows has f < 0, and C is 1 / (nu rho*), with
+        rho* of the nu-one-class SVM (Schoelkopf et al. 2001) on at most 2000 rows. nu is then 0.1
+        if C is None too.
     effort : {"fast", "default", "thorough"}, default="default"
         Number of models that vote: 3, 10 or 20 up to 3 features; in more features 2, 3 or 10 in
         each of up to 4 or 8 subspaces.
@@ -110,12 +110,13 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     ----------------
     gamma : float, list of float or "auto", default="auto"
         Kernel width, K(x, x') = exp(-gamma ||x - x'||^2), per squared unit of X. With a list, each
-        value has a level tree, and these vote. "auto" trains 10 to 24 models (`make_ensemble`).
-        With ``labelling="equilibria"`` it is a single estimate, `automatic_gamma`.
+        value has a level tree, and these vote. "auto" trains as many models as `effort` sets
+        (`make_ensemble`). With ``labelling="equilibria"`` it is a single estimate,
+        `automatic_gamma`.
     C : float or None, default=None
         The papers' trade-off in J(w) = 1/2 ||w||^2 + (C/N) sum max(0, 1 - w.phi(x)), in the
         convention of Pham, Le and Dang (2017). Pham, Le, Le and Tran (2016) have the sum of hinges:
-        give C N. Not with `nu`. The level tree's own is 2.
+        C is N times theirs. Not with `nu`. The level tree's default is 2.
     solver : {"bsgd", "sgd", "exact"}, default="bsgd"
         Algorithm 2 with a budget; Algorithm 1 without (SGD-LMOC); or the optimum. The optimum is
         scikit-learn's OneClassSVM with `nu`, which is the same problem. With `C` it is coordinate
@@ -204,7 +205,7 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     support_vectors_ : ndarray of shape (B, d), float32
     dual_coef_ : ndarray of shape (B,), float32
         Weights of ``f(x) = sum_j dual_coef_[j] K(support_vectors_[j], x) - offset_``. With the
-        level tree, f is the winner's on its components, and `decision_function` is not f.
+        level tree, f is a function of the winner's components, and `decision_function` is not f.
     offset_ : float
         Always 1, as in the papers.
     gamma_, C_ : float
@@ -212,30 +213,30 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     tree_ : LevelTree of distsvc.models.support_vector.level_tree.tree
         The winner's tree: births, deaths, masses, z, depths of its branches (level tree only).
     agreement_ : float
-        Estimated probability that another sample of the table gives this answer, up to an adjusted
-        Rand index of 0.8 (level tree only): calibrated on halves of labelled sets. With
-        `n_clusters`, the share of the models with this answer.
+        Estimated probability that another sample of the table gives the same answer (adjusted Rand
+        index above 0.8), calibrated on halves of labelled sets. With `n_clusters`, the share of the
+        models that propose the same answer. Level tree only.
     candidates_ : list of dict
         The best proposal for each number of clusters (level tree only): ``n_clusters``,
         ``standing`` relative to the winner's, ``votes`` relative to the maximum, ``separated``
-        (near pairs of rows, relative to all pairs), ``support``, ``z`` of the weakest split,
-        ``winner``.
+        (share of near pairs of rows that are in two clusters, relative to all pairs), ``support``,
+        ``z`` of the weakest split, ``winner``.
     equilibria_ : ndarray of shape (M, d), float32
-        With "complete-graph", where nothing climbs, the distinct rows inside.
+        Ends of the climbs. With "complete-graph", where nothing climbs, the distinct rows inside.
     equilibrium_labels_ : ndarray of shape (M,), int32
         Their clusters; -1 outside the domain of novelty.
     epsilon_ : float
         Half-width of the boundary used (only with ``labelling="equilibria"``).
     n_boundary_ : int
-        Rows of the table within it.
+        Rows of the table with ``|f| <= epsilon_``.
     n_iter_ : int
         Steps done; with ``exact`` sweeps, or LIBSVM's iterations.
     seconds_ : dict of str to float
         Wall-clock time of `fit`: ``"training"``, phase one with the choice of gamma and C (and the
         level trees), and ``"clustering"``, phase two and the labels.
     notes_ : list of str
-        Cases that the papers leave undefined, and a widened boundary; also issued as warnings by
-        `fit`.
+        Doubts about the answer, cases that the papers leave undefined, and a widened boundary; also
+        issued as warnings by `fit`.
 
     Notes
     -----
@@ -330,10 +331,6 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
     _rows: np.ndarray | None = field(default=None, init=False)
     """The centred rows (n, d) float32 of `fit` that `cut` labels."""
 
-    @property
-    def _whole(self) -> bool:
-        return self.labelling in IN_MEMORY
-
     def _fit_array(self, X: np.ndarray) -> None:
         started, phases = perf_counter(), Phases(self)
         engine = engine_for(self.get_params(), seed_of(self.random_state))
@@ -355,7 +352,7 @@ class SupportVectorClustering(PublishedSettings, StreamEstimator, OutlierEstimat
         started, phases = perf_counter(), Phases(self)
         engine = engine_for(self.get_params(), seed_of(self.random_state))
         engine.n_jobs = self.n_jobs
-        if self._whole:
+        if self.labelling in IN_MEMORY:
             raise ParameterError(
                 f"labelling={self.labelling!r} needs all rows at once: give a NumPy array, or a "
                 "sample"
