@@ -1,4 +1,4 @@
-"""The base of the two engines of support vector clustering."""
+"""Base class of the two engines of support vector clustering."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class SupportVectorEngine(ABC):
         return np.ascontiguousarray(X - self.centre, np.float32)
 
     def original(self, Z: np.ndarray) -> np.ndarray:
-        """Return centred rows (n, d) at their original place, float32."""
+        """Return centred rows (n, d) with the centre added again, float32."""
         return (Z + self.centre).astype(np.float32)
 
     def note(self, text: str) -> None:

@@ -43,7 +43,7 @@ FEW_VECTORS = 100
 """Default budget of support vectors."""
 
 WIDENED = "epsilon was widened"
-"""Start of a note; a stream keeps only the last such note."""
+"""Start of the note on a wider epsilon, of which a stream stores only the last."""
 
 
 class BoundaryEngine(SupportVectorEngine):
@@ -145,7 +145,7 @@ class BoundaryEngine(SupportVectorEngine):
         return facts, {"S": self.decision.S, "a": self.decision.a}
 
     def restore(self, facts: Facts, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take over the result of `trained`, after `set_pilot`."""
+        """Set the result of `trained`, after `set_pilot`."""
         self.gamma, self.C, self.epsilon = facts["gamma"], facts["C"], facts["epsilon"]
         self.n_iter, self.notes = facts["n_iter"], list(facts["notes"])
         self.decision = DecisionFunction(arrays["S"], arrays["a"], self.gamma)
@@ -315,11 +315,10 @@ class BoundaryEngine(SupportVectorEngine):
         """
         f = DecisionFunction(S, a.astype(np.float32), self.gamma)
         level = self._level(f(self.pilot).astype(np.float64) + 1.0)
-        # Float32 would lose smaller values beside 1.
         if level < 1e-6:
             raise ParameterError(
-                f"C must be larger, found {self.C!r}: the level of w.phi(x) is {level:g}, and "
-                "float32 loses it beside 1"
+                f"C must be larger, found {self.C!r}: the level of w.phi(x) is {level:g}, too "
+                "small to compute f in float32"
             )
         used = a != 0.0
         weights = (a[used] / level).astype(np.float32)

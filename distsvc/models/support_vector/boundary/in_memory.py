@@ -14,15 +14,16 @@
 | points tested on a segment between two equilibria | `BALL_SAMPLES` |
 
 The steps follow the authors' public program. Pham, Le and Dang (2017) vary two parameters from 0.1
-to 1; which of the program's radii these are is not known. Departures:
+to 1, without saying whether these are the program's two radii. Departures:
 
-* Bursts are steps of mean shift, not of a trust-region method. A point has arrived if a burst moves
-  it by less than `ARRIVED` sigma; theirs is a squared move below 1e-3, whatever the kernel's width.
-* A point that joins a neighbour that has arrived takes the nearest such neighbour.
-* After a last climb, equilibria closer than `MERGE_TOLERANCE` are one. Theirs are rounded to one
-  decimal, which merges modes if gamma is large.
-* A row takes the label of its nearest centre, not of the first that absorbed it, so that new rows
-  are labelled alike. Both are within ball_radius of it.
+* Points climb by steps of mean shift, `BURST` at a time, not by a trust-region method. A point has
+  arrived if these steps move it by less than `ARRIVED` sigma. The program has a squared move below
+  1e-3, whatever the kernel's width.
+* A point near several points that have arrived joins the nearest of them.
+* After a last climb, equilibria closer than `MERGE_TOLERANCE` are one. The program rounds them to
+  one decimal, which merges modes if gamma is large.
+* A row takes the label of its nearest centre, as new rows do, not of the first centre whose ball
+  contains it.
 * Centres that climb to an equilibrium with f < 0 label nothing (`Clusters.from_equilibria`).
 """
 
@@ -46,10 +47,10 @@ LEAF_VERTICES = 32
 """Maximum number of vertices of a box that is not halved."""
 
 BURST = 5
-"""Number of steps of all points between two merges into converged points."""
+"""Number of steps of all points between two merges."""
 
 ARRIVED = 1e-2
-"""Maximum move in a burst, in units of sigma, of a point that has arrived."""
+"""Maximum move of a point that has arrived, in `BURST` steps, in units of sigma."""
 
 BALL_SAMPLES = 9
 
@@ -136,7 +137,7 @@ def ball_centres(X: np.ndarray, keys: np.ndarray, radius: float) -> np.ndarray:
 def climb_together(f: DecisionFunction, X: np.ndarray, radius: float) -> np.ndarray:
     """Return the ends (m, d) of points X (m, d) float32 that climb f and merge on their way.
 
-    All points do a burst of steps. Once any has arrived, points absorb neighbours nearer than
+    After every `BURST` steps, if any point has arrived, points absorb neighbours nearer than
     `radius` (`distsvc.kernels.boundary.merge_neighbours`). As in the authors' program, f between
     two points is not tested: `radius` alone decides how near two equilibria may be.
     """

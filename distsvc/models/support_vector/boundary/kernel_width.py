@@ -1,4 +1,4 @@
-"""gamma = "auto": the kernel's width from the data's own distances."""
+"""Automatic kernel widths, computed from the distances between rows."""
 
 from __future__ import annotations
 

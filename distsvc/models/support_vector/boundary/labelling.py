@@ -47,7 +47,7 @@ class DecisionFunction:
     """f(x) = sum_j a_j K(s_j, x) - 1 with K(s, x) = exp(-gamma ||s - x||^2).
 
     S (d, B) float32 are the support vectors, feature by feature. Their weights a (B,) float32 are
-    positive unless `maintenance` projects on the span.
+    positive, except in `printed`, which projects on the span.
     """
 
     S: np.ndarray
@@ -286,7 +286,7 @@ def _merged(f: DecisionFunction, ends: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def components(pairs: np.ndarray, n: int) -> np.ndarray:
-    """Return the connected component (n,) of every vertex, numbered by first vertices."""
+    """Return the connected component (n,) of every vertex, numbered by its first vertex."""
     edges = coo_array((np.ones(len(pairs), bool), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
     return connected_components(edges, directed=False)[1].astype(np.int64)
 
@@ -348,8 +348,8 @@ class Clusters:
 
         Departure unless `keep_outside`: an equilibrium with f < 0 lies outside the domain of
         novelty, is connected to nothing and would form a cluster. It is dropped, with the boundary
-        points that climb to it, unless there are no others. These points are then labelled as other
-        rows, by the nearest remaining one.
+        points that climb to it, unless there are no others. The dropped points are then labelled as
+        other rows are, by the nearest remaining point.
 
         Clusters are numbered by their rows among `reference` (n, d) float32, the largest first.
 

@@ -1,4 +1,4 @@
-"""The rule of a boundary: rows take the cluster of the nearest point.
+"""Rule of a boundary: rows take the cluster of the nearest point.
 
 | Pham, Le and Dang (2017) | here |
 |---|---|

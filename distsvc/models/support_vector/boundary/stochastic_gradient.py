@@ -43,7 +43,7 @@ GRADIENT_FIELDS: dict[str, Field] = {
 VECTOR_ARRAYS = ("counts", "born", "moments")
 
 DESCENT_PIECE = 2**33
-"""Features of vectors read in one piece of work, which takes some seconds."""
+"""Maximum number of vector entries read in one piece of work, which takes some seconds."""
 
 
 class StochasticGradient:
@@ -52,7 +52,7 @@ class StochasticGradient:
     `gamma` and C are kernel width and trade-off of J(w) = 1/2 ||w||^2 + (C/N) sum max(0, 1 -
     w.phi(x)). Without a `budget` of support vectors it is SGD-LMOC (Pham, Le, Le and Tran 2016).
     With `average` the coefficients are the mean of all iterates (Theorem 7) since the last
-    `forget_average`. `average` excludes a budget, because a mean needs the same vectors throughout.
+    `forget_average`. A budget excludes `average`, because a mean needs the same vectors throughout.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class StochasticGradient:
 
     @property
     def piece_rows(self) -> int:
-        """Number of rows that take some seconds at most."""
+        """Number of rows of one piece of work, `DESCENT_PIECE`; at least 1."""
         n = max(self.n_vectors, 1)
         work = n * self._S.shape[0] * (n if self.theta > 0.0 else 1)
         return max(DESCENT_PIECE // work, 1)
@@ -116,7 +116,7 @@ class StochasticGradient:
     def restore(self, facts: Facts, arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from the `state` of a descent with equal parameters.
 
-        Raise DataError for anything else, before the descent is changed.
+        Raise DataError for anything else, and leave this descent as it is.
         """
         sizes = {"d": self._S.shape[0]}
         check_fields(GRADIENT_FIELDS, {**facts, **arrays}, sizes)
