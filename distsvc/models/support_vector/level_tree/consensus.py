@@ -52,11 +52,12 @@ EVEN_STANDING, STEEPNESS = 0.45, 2.6
 of the score in the odds. Tuned on halves of labelled sets."""
 
 EVEN_NEARNESS, STEEPNESS_OF_ONE = 0.5, 1.5
-"""Constants as in `EVEN_STANDING` for one cluster, with the ratio of a score to its minimum."""
+"""Ratio of the best score to its minimum at which another sample gives one cluster, too, with
+probability 1/2, and the power of that ratio in the odds."""
 
 EVEN, PREFERRED = 0.5, 0.9
-"""Minimum probability that another sample has the winner, and minimum share of models that vote
-more for it, to replace the previous answer."""
+"""Conditions to replace the previous answer: minimum probability that another sample has the
+winner, and minimum share of models that vote more for the winner."""
 
 CERTAIN, FEWER = 0.9, 0.9
 """Alternative to `PREFERRED`: minimum probability that another sample has the winner, and maximum
@@ -165,10 +166,10 @@ def elect(
     >= 3.5 instead.
 
     `before` (m,) are the labels of the first rows in the previous answer. The tree cut most like
-    them is compared with the winner, without a vote of its own. The winner replaces this cut only
-    if another sample has the winner with probability 1/2, and nine in ten models vote more for the
-    winner. If that probability is 0.9, clearly more votes suffice, because models in few directions
-    can miss a new cluster.
+    these labels is compared with the winner, without a vote of its own. The winner replaces this
+    cut only if another sample has the winner with probability `EVEN`, and the share `PREFERRED` of
+    the models votes more for the winner. From the probability `CERTAIN` on, more votes in total are
+    enough (`FEWER`), because models in few directions can miss a new cluster.
     """
     scale = float(np.sqrt(min(1.0, reference / n_rows)))
     if n_clusters is None:
@@ -215,7 +216,7 @@ class _Vote:
         self.n_rows, self.scale, self.n_clusters = n_rows, scale, n_clusters
         self.agreement = rand_indices([candidate.labels[:VOTE_ROWS] for candidate in found])
         self.weights = np.array([candidate.weight for candidate in found])
-        self.asked = np.arange(len(found)) != given
+        self.proposed = np.arange(len(found)) != given
         self.owner = np.array([candidate.member for candidate in found])
         self.shares = np.maximum(self.agreement, 0.0) ** 3
         self.votes = self.shares @ self.weights
@@ -227,7 +228,7 @@ class _Vote:
     def preferring(self, one: int, other: int) -> float:
         """Return the share of the models that vote more for candidate `one` than for `other`."""
         more = (self.shares[one] - self.shares[other]) * self.weights
-        by_model = np.bincount(self.owner, weights=more)[np.unique(self.owner[self.asked])]
+        by_model = np.bincount(self.owner, weights=more)[np.unique(self.owner[self.proposed])]
         return float(np.mean(by_model > 0.0))
 
     def _nearness(self, least_standing: float) -> float:
@@ -243,14 +244,14 @@ class _Vote:
             least = max(FLAT_STANDING / np.sqrt(self.n_rows), LOWEST_STANDING)
             counts = np.array([candidate.n_clusters for candidate in self.found])
             least = np.minimum(least, STANDING_OF_MANY / counts)
-            return float((self.standing / len(self.trees) / least)[self.asked].max())
+            return float((self.standing / len(self.trees) / least)[self.proposed].max())
         return self.highest / least_standing if least_standing else np.inf
 
     @property
     def answer(self) -> Answer:
         """Answer of the best candidate, or one cluster if its score is too low."""
         trees, found, best, standing = self.trees, self.found, self.best, self.standing
-        winner, supported = found[best], (self.agreement > SAME_ANSWER) & self.asked
+        winner, supported = found[best], (self.agreement > SAME_ANSWER) & self.proposed
         support = np.array([np.unique(self.owner[row]).size for row in supported]) / len(trees)
         shares = standing / standing[best] if standing[best] else np.zeros(len(standing))
         table = _listed(found, shares, self.votes / self.votes.max(), support, best)

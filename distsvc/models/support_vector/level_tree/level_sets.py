@@ -1,4 +1,4 @@
-"""Answer of the level tree: models, vote among their cuts, and labels of rows."""
+"""Answer of the level tree: the vote among the cuts of all trees, and the labels of rows."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ class LevelSets:
         Whether the previous answer is used; None for the decision of the vote.
     n_jobs : int or None
         Number of threads.
-    asked : sequence of str
-        Granularities to compute answers for.
+    granularities : sequence of str
+        Keys of `REFERENCE_ROWS` for which answers are computed.
     voting : VoteRows
         Rows of the vote with their cache, shared by answers of the same trees; created if None.
 
@@ -89,7 +89,7 @@ class LevelSets:
     before: np.ndarray | None = None
     follow: bool | None = None
     n_jobs: int | None = 1
-    asked: Sequence[str] = tuple(REFERENCE_ROWS)
+    granularities: Sequence[str] = tuple(REFERENCE_ROWS)
     voting: VoteRows = field(default=None, compare=False)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
@@ -99,10 +99,10 @@ class LevelSets:
 
     @cached_property
     def answers(self) -> dict[str, Answer]:
-        """Answer at each granularity in `asked`; all are equal if the table has few rows."""
+        """Answer at each of `granularities`; all are equal if the table has few rows."""
         found: dict[int, Answer] = {}
         answers = {}
-        for name in self.asked:
+        for name in self.granularities:
             rows = min(REFERENCE_ROWS[name], self.n_rows)
             if rows not in found:
                 found[rows] = elect(
@@ -135,7 +135,7 @@ class LevelSets:
         return self.trees[self.answer.member]
 
     def rows(self, view: np.ndarray) -> np.ndarray:
-        """Return the leading components of viewed rows (n, q) that the answer's tree uses."""
+        """Return the columns of rows `view` (n, q) along components that the answer's tree uses."""
         return np.ascontiguousarray(view[:, : self.tree.S.shape[0]])
 
     @cached_property
@@ -184,7 +184,8 @@ class LevelSets:
     def cut(self, n_clusters: int) -> LevelSets:
         """Return the cached answer of a vote among all models' cuts into `n_clusters`."""
         if n_clusters not in self._cuts:
-            self._cuts[n_clusters] = replace(self, n_clusters=n_clusters, asked=[self.granularity])
+            own = [self.granularity]
+            self._cuts[n_clusters] = replace(self, n_clusters=n_clusters, granularities=own)
         return self._cuts[n_clusters]
 
     @cached_property
@@ -196,13 +197,13 @@ class LevelSets:
         """Answer without a given number of clusters."""
         if self.n_clusters is None:
             return self.answer
-        return replace(self, n_clusters=None, asked=[self.granularity]).answer
+        return replace(self, n_clusters=None, granularities=[self.granularity]).answer
 
     def kept_by(self, level: float | None, significance: float | None) -> np.ndarray:
         """Return the branches (b,) bool of the answer's tree that a cut keeps.
 
-        Give one of them: `level` of f, for the components of {x : f(x) >= level}, or
-        `significance`, the minimum z.
+        Give either `level`, for the components of {x : f(x) >= level}, or `significance`, the
+        minimum z.
         """
         if significance is not None:
             return self.tree.z >= significance

@@ -44,26 +44,29 @@ LARGE_SHARE = 0.03
 
 
 class VoteRows:
-    """Viewed pilot rows (m, q) float32, m > 1, for comparing cuts, with a cache.
+    """Pilot rows (m, q) float32 along the components, m > 1, for comparing cuts, with a cache.
 
     Trees label the rows on `n_jobs` threads.
     """
 
     def __init__(self, view: np.ndarray, n_jobs: int | None = 1):
         self.view, self.n_jobs = view, n_jobs
-        self._asked: dict[tuple[int, bytes], tuple[np.ndarray, float, float]] = {}
+        self._cache: dict[tuple[int, bytes], tuple[np.ndarray, float, float]] = {}
 
     def __getstate__(self) -> dict[str, object]:
         """Return the state to pickle, without the cache."""
-        return {"view": self.view, "n_jobs": self.n_jobs, "_asked": {}}
+        return {"view": self.view, "n_jobs": self.n_jobs, "_cache": {}}
 
-    def under(self, number: int, tree: LevelTree, kept: bytes) -> tuple[np.ndarray, float, float]:
-        """Return the labels (m,) int32 by a tree's cut, with their `separated` and `entropy`."""
-        if (number, kept) not in self._asked:
+    def cut(self, number: int, tree: LevelTree, kept: bytes) -> tuple[np.ndarray, float, float]:
+        """Return the labels (m,) int32 in a cut of tree `number`, `separated` and `entropy`.
+
+        `kept` are the bytes of the cut's branches (b,) bool.
+        """
+        if (number, kept) not in self._cache:
             seen = np.ascontiguousarray(self.view[:, : tree.S.shape[0]])
             labels = tree.voter(np.frombuffer(kept, bool)).labels(seen)
-            self._asked[number, kept] = labels, self.separated(labels), entropy(labels)
-        return self._asked[number, kept]
+            self._cache[number, kept] = labels, self.separated(labels), entropy(labels)
+        return self._cache[number, kept]
 
     @cached_property
     def near(self) -> np.ndarray:
@@ -138,10 +141,10 @@ class Proposal:
 def proposals(trees: Sequence[LevelTree], scale: float, rows: VoteRows) -> list[Proposal]:
     """Return the cuts that trees propose, with their z multiplied by `scale`.
 
-    By z: the first k - 1 splits are a candidate if the last of them has z >= 1. Its weight is
-    log((min(z_k, 3) + 1/2) / (min(z_{k+1}, 3) + 1/2)), the gap to the next split. By depth, among
-    splits with z >= 1: the weight is 0.3 times the difference in depth to the next. A cut from both
-    rankings has the sum of the weights.
+    Splits are ranked by z and by depth, and the first k - 1 are a candidate. By z, the last of them
+    has z >= 1. The candidate's weight is log((min(z_k, 3) + 1/2) / (min(z_{k+1}, 3) + 1/2)), the
+    gap to the next split. By depth, all have z >= 1, and the weight is 0.3 times the difference in
+    depth to the next. A cut from both rankings has the sum of the weights.
     """
 
     def proposed(number: int) -> list[Proposal]:
@@ -158,8 +161,8 @@ def cuts_into(
     """Return the trees' cuts into `n_clusters`, or into the maximum that any tree has.
 
     Each tree offers three cuts. The first keeps the most significant splits. The second starts from
-    all splits with z >= 1 and merges the smallest clusters. The third keeps the deepest splits. The
-    weight of a cut is the z of its least significant split, and 0.3 times that for the third.
+    all splits with z >= 1 and merges the smallest clusters. The third keeps the deepest splits. A
+    cut is weighted by the z of its least significant split, the third cut by 0.3 z.
     """
     n_clusters = min(n_clusters, max(tree.n_branches for tree in trees))
 
@@ -204,7 +207,7 @@ def _candidates(
         weights[kept.tobytes()] = weights.get(kept.tobytes(), 0.0) + weight
     for key, weight in weights.items():
         kept = np.frombuffer(key, bool)
-        labels, separated, entropy = rows.under(number, tree, key)
+        labels, separated, entropy = rows.cut(number, tree, key)
         z = scale * float(tree.z[kept].min())
         found.append(Proposal(number, weight, z, kept, labels, separated, entropy))
     return found
@@ -235,7 +238,7 @@ def _with_rows(number: int, tree: LevelTree, kept: np.ndarray, rows: VoteRows) -
     others.
     """
     while True:
-        sizes = np.bincount(rows.under(number, tree, kept.tobytes())[0], minlength=kept.sum())
+        sizes = np.bincount(rows.cut(number, tree, kept.tobytes())[0], minlength=kept.sum())
         if sizes.all():
             return kept
         own = np.flatnonzero(kept & (tree.parents >= 0))
@@ -247,7 +250,7 @@ def _with_rows(number: int, tree: LevelTree, kept: np.ndarray, rows: VoteRows) -
 def _joined_like(number: int, tree: LevelTree, labels: np.ndarray, rows: VoteRows) -> np.ndarray:
     """Return the branches (b,) bool of a cut like labels (m,), found by greedy merges."""
     kept = np.ones(tree.n_branches, bool)
-    part = rows.under(number, tree, kept.tobytes())[0][: len(labels)]
+    part = rows.cut(number, tree, kept.tobytes())[0][: len(labels)]
     k = int(labels.max()) + 1
     counts = np.bincount(part * k + labels, minlength=len(kept) * k).reshape(-1, k).astype(float)
     own = np.flatnonzero(tree.parents >= 0)
@@ -320,7 +323,7 @@ def _joined(
     """
     clear = int((scale * tree.z >= LEAST_Z).sum())
     kept = tree.most_significant(max(n_clusters, clear))
-    labels = rows.under(number, tree, kept.tobytes())[0]
+    labels = rows.cut(number, tree, kept.tobytes())[0]
     sizes = np.bincount(labels, minlength=int(kept.sum())).astype(float)
     own = np.flatnonzero(kept & (tree.parents >= 0))
     ends = tree.parts(kept)[tree.edges[tree.joints[own]]]

@@ -322,7 +322,7 @@ def test_a_cluster_without_rows_is_none():
     tree, rows = tree_of([9.0, 8.0, 7.0]), VoteRows(view[y != 2])
     kept = _with_rows(0, tree, np.ones(4, bool), rows)
     assert kept.sum() == 3
-    assert np.bincount(rows.under(0, tree, kept.tobytes())[0]).all()
+    assert np.bincount(rows.cut(0, tree, kept.tobytes())[0]).all()
     assert _with_rows(0, tree, np.ones(4, bool), VoteRows(view)).all()
 
 
