@@ -88,12 +88,10 @@ class LandmarkRule(Scored, Rule):
         return int(self.cluster.max()) + 1
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the published columns of centred rows Z (n, d) float32 by name."""
         score = self.scores(Z)
         return {"label": self.labels(Z), "score": score, "outlier": score < 0.0}
 
     def labels(self, Z: np.ndarray) -> np.ndarray:
-        """Return the labels (n,) int32 of centred rows Z (n, d) float32."""
         return self._nearest(project(Z, self.axes))
 
     def plane(self, Z: np.ndarray) -> np.ndarray:
@@ -101,7 +99,6 @@ class LandmarkRule(Scored, Rule):
         return project(Z, self.plane_axes)
 
     def shares(self, Z: np.ndarray) -> np.ndarray:
-        """Return the shares (n, k) float32 of all clusters in centred rows Z (n, d) float32."""
         points, ends = self._grouped
         return nearest_shares(project(Z, self.axes), points, ends, SOFTENED * self.gamma)
 

@@ -102,8 +102,8 @@ class LevelTreeEngine(SupportVectorEngine):
     def choose(self, trees: Sequence[LevelTree], sums: Sequence[np.ndarray]) -> None:
         """Let the trees of all models vote, and use the winner's cut as the rule.
 
-        The sums (4, b) of each tree are over its tested rows. z is scaled to the number of these
-        rows; scaled to more, chance differences would be significant.
+        The sums (4, b) of each tree are over its tested rows. z is scaled to their number, not to
+        the table's, with which chance differences would be significant.
         """
         given, n_tested = self.parameters, self.ensemble.tested_rows
         tested = [tree.tested(part, n_tested) for tree, part in zip(trees, sums, strict=True)]
@@ -158,7 +158,6 @@ class LevelTreeEngine(SupportVectorEngine):
         return placed(S.T, self.ensemble.components[: len(S)])
 
     def fitted_facts(self) -> Facts:
-        """Return results of the fit for its report."""
         tree, answer = self.levels.tree, self.levels.answer
         facts: Facts = {} if self.before is None else {"followed": self.levels.follows}
         return facts | {
@@ -201,7 +200,6 @@ class LevelTreeEngine(SupportVectorEngine):
         self.choose(trees, sums)
 
     def labels(self, rows: np.ndarray) -> np.ndarray:
-        """Return the cluster (n,) int32 of seen rows (n, q)."""
         return self.levels.voter.labels(self.levels.rows(rows))
 
     def values(self, rows: np.ndarray) -> np.ndarray:
@@ -212,14 +210,14 @@ class LevelTreeEngine(SupportVectorEngine):
         levels = self.levels
         if levels.level is not None and levels.boundary != levels.level:
             self.note(
-                f"C = {self.C:g} leaves f < 0 everywhere; the level was set by the levels at "
-                "which the clusters were born"
+                f"C = {self.C:g} leaves f < 0 everywhere; the level was set relative to the "
+                "density of the clusters"
             )
         for doubt in levels.doubts():
             self.note(doubt)
         wanted, found = levels.n_clusters, levels.answer.n_clusters
         if wanted is not None and found < wanted:
-            self.note(f"no model can tell {wanted} clusters apart: {found} were found")
+            self.note(f"no model separates {wanted} clusters: {found} were found")
         elif wanted is None and found == 1:
             self.note("no split is significant: the answer is one cluster")
 

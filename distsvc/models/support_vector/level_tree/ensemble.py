@@ -1,4 +1,4 @@
-"""Models of a vote without labels: parameters, training and weights.
+"""Models that vote on the clusters: their parameters, training and tests.
 
 Models differ in kernel width and in the number of leading directions. Each is an independent task:
 a sequential pass over its own stream of rows, and the growing of its tree.
@@ -50,7 +50,10 @@ be significant."""
 
 @dataclass(frozen=True)
 class Effort:
-    """Models of an effort: gammas (in octaves from the middle one), repeats and subspaces."""
+    """Models of an effort: gammas in octaves from `density_gamma`, repeats and subspaces.
+
+    The first two fields are for tables of few columns, which need no subspaces.
+    """
 
     octaves: Sequence[float]
     repeats: int
@@ -132,9 +135,10 @@ class Ensemble:
     ) -> LevelTree:
         """Train a member on its own stream of rows, and grow its tree.
 
-        ``blocks(stream, ranges, first)`` yields viewed rows (n, q) float32 of the key ranges from
-        index `first` on, shuffled by the number of the stream. Every pass takes the ranges in
-        another order. Masses of branches are counted on the pilot's viewed rows (m, q) float32.
+        ``blocks(stream, ranges, first)`` yields the coordinates (n, q) float32 of rows in the key
+        ranges from index `first` on, shuffled by the number of the stream. Every pass takes the
+        ranges in another order. Masses of branches are counted on the coordinates of the pilot (m,
+        q) float32.
         """
         member = self.members[number]
         descent = self._train(number, ranges, blocks)
@@ -170,8 +174,8 @@ class Ensemble:
     def tested_ranges(self, number: int, n_rows: int) -> sampling.Ranges:
         """Return the key ranges, in blocks, of the rows that test the splits of a member.
 
-        They are a part of the sample of a table of `n_rows`. Members have different parts if the
-        sample has more rows than are tested.
+        The rows are a part of the sample of a table of `n_rows`. Members have different parts if
+        the sample has more rows than are tested.
         """
         high = sampling.key_threshold(n_rows, self.sample_rows)
         if self.tested_rows == self.sample_rows:
@@ -219,10 +223,10 @@ def make_ensemble(
 ) -> Ensemble:
     """Return the models to train, from pilot rows (m, d) float32 of a table of `n_rows`.
 
-    With `gammas` there is one model for each, in all features. Otherwise models lie around the
-    middle gamma of `density_gamma` in up to 8 subspaces. For more than 3 features these are the 2,
-    3, 4, 6, 8, 12 and 16 leading directions of `leading_directions`, and all of them up to 20. A
-    density estimate needs more rows with every dimension, and clusters often lie in few.
+    With `gammas` there is one model for each, in all features. Otherwise the models' gammas lie
+    around `density_gamma`, computed in each subspace. For more than 3 features, up to 8 subspaces
+    are used: the first 2, 3, 4, 6, 8, 12, 16 and all `leading_directions`. A density estimate needs
+    more rows with every dimension, and clusters often lie in few.
 
     If the table consists of few points with many rows each, `parting_gamma` gives a kernel so
     narrow that every point is a peak.

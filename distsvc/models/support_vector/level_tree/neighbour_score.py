@@ -49,7 +49,7 @@ class NeighbourScore:
 
     @classmethod
     def of(cls, view: np.ndarray, labels: np.ndarray, nu: float | None) -> NeighbourScore:
-        """Return the score from the labels (m,) of viewed pilot rows (m, q) float32.
+        """Return the score from pilot rows (m, q) float32 along the components, and their labels.
 
         With `nu`, the limit is set so that this share of the pilot is outside.
         """
@@ -70,7 +70,7 @@ class NeighbourScore:
         return cls(points, least, limit, float(np.median(units)))
 
     def unrounded(self, view: np.ndarray) -> np.ndarray:
-        """Return the scores (n,) float64 of viewed rows (n, q) float32."""
+        """Return the scores (n,) float64 of rows (n, q) float32 along the components."""
         near = np.empty(len(view))
         log_nearness(
             np.ascontiguousarray(view), self.points, NEIGHBOURS, np.float32(self.least), near
@@ -80,14 +80,17 @@ class NeighbourScore:
         return np.maximum(near, LOWEST)
 
     def __call__(self, view: np.ndarray) -> np.ndarray:
-        """Return the scores (n,) float32 of viewed rows (n, q) float32."""
+        """Return `unrounded` as float32."""
         return self.unrounded(view).astype(np.float32)
 
 
 def _usual(
     near: np.ndarray, labels: np.ndarray, tail: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return sizes, medians and standard deviations (k,) of nearness (m,) in larger clusters."""
+    """Return sizes, medians and standard deviations (k,) of nearness (m,) by cluster.
+
+    Small clusters are left out.
+    """
     sizes = np.bincount(labels)
     large = np.flatnonzero(sizes >= SHARES_OUTSIDE.min_size * sizes[sizes > 0].mean())
     found = np.array([np.quantile(near[labels == c], (0.5, tail)) for c in large])
@@ -96,10 +99,9 @@ def _usual(
 
 
 def _limit(sizes: np.ndarray, middles: np.ndarray, units: np.ndarray) -> float:
-    """Return the nearness below which `outside` of the clusters' rows is expected.
+    """Return the nearness below which `SHARES_OUTSIDE.outside` of the clusters' rows is expected.
 
-    The bisection stays more than a standard deviation below every median, where the normal model
-    holds.
+    The limit is more than a standard deviation below every median, where the normal model fits.
     """
     outside = SHARES_OUTSIDE.outside
     below = float((middles + float(ndtri(0.01 * outside)) * units).min())

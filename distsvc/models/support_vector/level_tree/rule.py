@@ -130,13 +130,11 @@ class LevelRule(Scored, Rule):
         return int(self.part.max()) + 1
 
     def label(self, Z: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the published columns of centred rows Z (n, d) float32 by name."""
         view = project(Z, self.components)
         score = self.neighbour_score(view)
         return {"label": self._voted(view), "score": score, "outlier": score < 0.0}
 
     def labels(self, Z: np.ndarray) -> np.ndarray:
-        """Return the labels (n,) int32 of centred rows Z (n, d) float32."""
         return self._voted(project(Z, self.components[: len(self.S)]))
 
     def shares(self, Z: np.ndarray) -> np.ndarray:

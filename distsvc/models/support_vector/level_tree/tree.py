@@ -36,7 +36,7 @@ EDGE_PLACES = 0.25, 0.5, 0.625
 They are uneven: on a lattice, an edge of four steps has a lattice point at each quarter."""
 
 EMPTY = 0.05
-"""Ridge on the saddle's density relative to the peak's, which limits the depth of empty saddles."""
+"""Ridge on the ratio of densities at saddle and peak, which limits the depth of empty saddles."""
 
 
 @dataclass(frozen=True)
