@@ -21,11 +21,11 @@ MAX_CELLS = 150
 MAX_NORMALS = 3
 """Maximum number of normals in a column's density."""
 
-MAX_STEPS = 80
-TOLERANCE = 1e-2
+DENSITY_STEPS = 80
+DENSITY_TOLERANCE = 1e-2
 """Maximum EM iterations, and the gain in nats below which they end."""
 
-ROUNDING = 1e-9
+DENSITY_ROUNDING = 1e-9
 """Maximum step of a density, relative to its maximum, that counts as a rounding error."""
 
 KNOTS_PER_NORMAL = 64
@@ -186,7 +186,7 @@ class ColumnDensity:
         below = ndtr((edges[:, None] - self.means) / self.sds) @ self.weights
         density = np.diff(below) / np.diff(edges)
         steps = np.diff(density)
-        rises = steps[np.abs(steps) > ROUNDING * density.max()] > 0.0
+        rises = steps[np.abs(steps) > DENSITY_ROUNDING * density.max()] > 0.0
         return not np.any(~rises[:-1] & rises[1:])
 
     @property
@@ -246,7 +246,9 @@ def _densities(cells: Cells, edges: np.ndarray, scale: str) -> Iterator[ColumnDe
             break
         starts = ndtri((np.arange(k) + 0.5) / k) if k > 1 else np.zeros(1)
         w, m, s = np.full(k, 1.0 / k), mean + sd * starts, np.full(k, sd / k**0.7)
-        likelihood = fit_cells(closed, counts, w, m, s, NARROWEST * sd, MAX_STEPS, TOLERANCE)
+        likelihood = fit_cells(
+            closed, counts, w, m, s, NARROWEST * sd, DENSITY_STEPS, DENSITY_TOLERANCE
+        )
         yield ColumnDensity(scale, w, m, s, likelihood - 0.5 * parameters * np.log(n))
     if scale == "identity":
         widths = np.diff(edges)

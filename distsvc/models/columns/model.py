@@ -28,7 +28,7 @@ from distsvc.models.rows.sampling import splitmix
 LEAST_CHANCE = 1e-6
 """Minimum distance of the probabilities of latent draws from 0 and 1."""
 
-SAME = 1e-12
+CONSTANT_RANGE = 1e-12
 """Maximum range of a constant column, relative to its largest value: a few rounding errors."""
 
 ZERO_INFLATED = "zero-inflated"
@@ -535,7 +535,7 @@ def _column_of(
     if len(distinct) < 2:
         return None
     spread, largest = distinct[-1] - distinct[0], max(abs(distinct[0]), abs(distinct[-1]))
-    if not nominal and spread <= SAME * largest:
+    if not nominal and spread <= CONSTANT_RANGE * largest:
         return None
     if nominal or len(distinct) == 2 or given.kind in ("binary", "category"):
         return CategoryColumn(distinct, counts / counts.sum())

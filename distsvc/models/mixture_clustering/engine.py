@@ -23,7 +23,7 @@ from distsvc.models.rules.fields import Facts
 MAX_SEARCH_ROWS = 4_000
 """Maximum number of rows on which the number of components is chosen; the others refine the fit."""
 
-FINAL_STEPS, FINAL_TOLERANCE = 100, 1e-5
+PILOT_STEPS, PILOT_TOLERANCE = 100, 1e-5
 """Maximum EM steps on all rows of the pilot, and the gain in nats per row below which they end."""
 
 
@@ -124,7 +124,7 @@ class MixtureEngine(Engine):
         first = self._rows.take(np.arange(m))
         found = search(first, self._latent[:m], n_components, self.n_jobs)
         mixture = _chosen(found, n_components)
-        mixture, _ = fitted(self._rows, mixture, self._prior, FINAL_STEPS, FINAL_TOLERANCE)
+        mixture, _ = fitted(self._rows, mixture, self._prior, PILOT_STEPS, PILOT_TOLERANCE)
         posterior = MixtureLabeller.of(mixture, *self.places)(self._prepared)[0]
         sizes = np.bincount(posterior.argmax(axis=1), minlength=mixture.n_components)
         mixture = mixture.ordered(np.argsort(-sizes, kind="stable"))

@@ -16,7 +16,7 @@ MAX_OUTLIER_ROWS = 8
 MIN_OUTLIER_RANGES = 3.0
 """Minimum distance of an ignored row from all other rows, in ranges of those rows."""
 
-FARTHER = 10.0
+MIN_DISTANCE_RATIO = 10.0
 """Minimum ratio of the last ignored row's distance to the next row's.
 
 Used if more rows are far away than may be ignored.
@@ -38,7 +38,7 @@ def how_many_aside(distances: np.ndarray, most: int) -> int:
     or at least the first most + 1 of these.
     """
     for k in range(min(most, len(distances)), 0, -1):
-        if k == len(distances) or distances[k - 1] > FARTHER * distances[k]:
+        if k == len(distances) or distances[k - 1] > MIN_DISTANCE_RATIO * distances[k]:
             return k
     return 0
 

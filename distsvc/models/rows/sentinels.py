@@ -24,7 +24,7 @@ from distsvc.models.rows.aside import MIN_OUTLIER_RANGES
 MIN_SENTINEL_ROWS, MIN_SENTINEL_SHARE = 5, 0.01
 """Minimum number and share of the rows with the value."""
 
-USUAL = (
+USUAL_SENTINELS = (
     -1.0,
     *(sign * (10.0**digits - 1.0) for digits in range(2, 7) for sign in (1, -1)),
     *(-32768.0, -2147483648.0, 1e20, 1e30, 9.969209968386869e36),
@@ -55,7 +55,7 @@ def repeated_columns(pilot: np.ndarray) -> np.ndarray:
         k = np.flatnonzero((np.abs(end) > 0.0) & ((end == X).sum(axis=0) >= least))
         second = np.where(X[:, k] > end[k], X[:, k], np.inf).min(axis=0)
         found[k] |= second - end[k] > MIN_OUTLIER_RANGES * (other[k] - second)
-    for usual in USUAL:
+    for usual in USUAL_SENTINELS:
         k = np.flatnonzero((low <= usual) & (usual <= high) & ~found)
         found[k] = (pilot[:, k] == usual).sum(axis=0) >= least[k]
     return np.flatnonzero(found)
@@ -83,19 +83,19 @@ def find_sentinels(values: np.ndarray) -> list[Sentinel]:
 
 def _candidates(least: float, most: float) -> list[float]:
     """Return the ends of a column and the usual sentinels between them, sorted, without 0."""
-    return sorted({least, most, *(x for x in USUAL if least < x < most)} - {0.0})
+    return sorted({least, most, *(x for x in USUAL_SENTINELS if least < x < most)} - {0.0})
 
 
 def undone_log(values: np.ndarray) -> np.ndarray:
     """Return the inverse of sign(x) log(1 + |x|), exact for usual sentinels."""
     x = np.copysign(np.expm1(np.abs(values)), values)
-    for usual in USUAL:
+    for usual in USUAL_SENTINELS:
         x[np.isclose(x, usual, rtol=1e-9, atol=0.0)] = usual
     return x
 
 
 def _is_usual(value: float) -> bool:
-    return bool(np.isclose(value, USUAL, rtol=1e-7, atol=0.0).any())
+    return bool(np.isclose(value, USUAL_SENTINELS, rtol=1e-7, atol=0.0).any())
 
 
 def _apart(value: float, n_rows: int, others: np.ndarray) -> tuple[float, float] | None:

@@ -18,15 +18,13 @@ from distsvc.models.rules.reasons import Typical
 from distsvc.models.rules.rule import Rule
 
 INTO = "joined_into"
-JOINED_FORM = "joined-"
-"""Prefix that marks a joined rule in saved models; the base rule's name follows."""
 
 
 @cache
 def joined_form(base: type[Rule]) -> type[Rule]:
-    """Return the class of joined rules based on a class of rules."""
+    """Return the class of joined rules based on a class of rules; its form has a prefix."""
     into = (INTO, Annotated[np.ndarray, ClustersField("int32", "joined")])
-    own = {"form": JOINED_FORM + base.form, "made_of": base, "quick_pulls": False}
+    own = {"form": f"joined-{base.form}", "made_of": base, "quick_pulls": False}
     name = f"Joined{base.__name__}"
     return make_dataclass(
         name, [into], bases=(_Joined, base), namespace=own, frozen=True, kw_only=True

@@ -15,10 +15,10 @@ import numpy as np
 BINS = 256
 """Number of equally frequent bins of a column; ranges end at borders of bins."""
 
-IN_PROFILE = 5
+MAX_PROFILE_COLUMNS = 5
 """Maximum number of columns in a profile."""
 
-TOLD_APART = 2
+J_DECIMALS = 2
 """Number of decimals to which J is rounded; equal rounded values are ties."""
 
 
@@ -105,7 +105,7 @@ def profiles(
 
 def _keep_best(apart: np.ndarray, ranges: np.ndarray) -> None:
     """Set J (c, w) of one-hot columns to 0 except the best; ties prefer a range at 1."""
-    order = np.round(apart, TOLD_APART) + 0.1 * 10.0**-TOLD_APART * (ranges[:, :, 0] > 0.0)
+    order = np.round(apart, J_DECIMALS) + 0.1 * 10.0**-J_DECIMALS * (ranges[:, :, 0] > 0.0)
     others = np.arange(apart.shape[1]) != order.argmax(axis=1)[:, None]
     apart[others] = 0.0
 
@@ -182,18 +182,18 @@ def _columns(
     least = max(min(2.5 * np.sqrt(1.0 / n + 1.0 / m), 0.9), 1 / 3 * apart.max())
     known = np.flatnonzero(apart >= least)
     some = known[np.argsort(-apart[known], kind="stable")]
-    tied = np.round(apart[some], TOLD_APART)
-    some = some[tied >= tied[IN_PROFILE - 1]] if len(some) > IN_PROFILE else some
+    tied = np.round(apart[some], J_DECIMALS)
+    some = some[tied >= tied[MAX_PROFILE_COLUMNS - 1]] if len(some) > MAX_PROFILE_COLUMNS else some
     found = []
-    for k in some[: 4 * IN_PROFILE]:
+    for k in some[: 4 * MAX_PROFILE_COLUMNS]:
         low, high = ranges[k]
         parts = [_described(X[rows, k], low, high) for rows in (inside, ~inside)]
         if low < high:
             low = -np.inf if low == np.nanmin(X[:, k]) else low
             high = np.inf if high == np.nanmax(X[:, k]) else high
         found.append(ColumnRange(int(k), float(apart[k]), float(low), float(high), *parts))
-    found.sort(key=lambda column: (-round(column.apart, TOLD_APART), -_distance(column)))
-    return found[:IN_PROFILE]
+    found.sort(key=lambda column: (-round(column.apart, J_DECIMALS), -_distance(column)))
+    return found[:MAX_PROFILE_COLUMNS]
 
 
 def _described(x: np.ndarray, low: float, high: float) -> np.ndarray:

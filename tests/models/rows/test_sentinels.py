@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 from sklearn import datasets
 
-from distsvc.models.rows.sentinels import USUAL, find_sentinels, repeated_columns, undone_log
+from distsvc.models.rows.sentinels import (
+    USUAL_SENTINELS,
+    find_sentinels,
+    repeated_columns,
+    undone_log,
+)
 
 N = 600
 NORMAL = np.random.default_rng(0).normal(50.0, 10.0, N)
@@ -65,7 +70,7 @@ def test_real_tables_without_sentinels(name):
     assert [k for k in range(X.shape[1]) if found(X[:, k])] == []
 
 
-@pytest.mark.parametrize("value", [*USUAL, -5e5])
+@pytest.mark.parametrize("value", [*USUAL_SENTINELS, -5e5])
 def test_sentinels_of_logarithms_are_exact(value):
     values = np.where(MASK, value, NORMAL)
     logs = np.copysign(np.log1p(np.abs(values)), values)
