@@ -28,7 +28,7 @@ CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED, signal.SIGHUP: 
 GRACE_SECONDS = 8.0
 
 _received: list[int] = []
-"""The signal that ends the command."""
+"""The signal that ends the command; empty before."""
 
 
 class Stopped(SystemExit):

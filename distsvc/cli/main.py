@@ -91,7 +91,7 @@ def shown_progress(display: Display) -> Iterator[Progress]:
 )  # fmt: skip
 @display_options
 def demo(out: str, **options: Any) -> None:
-    """Run the main job on bundled data, from nothing to a report."""
+    """Run example jobs on bundled data, and write their reports."""
     display = display_of(options)
     with failing_cleanly(display), shown_progress(display) as progress:
         from distsvc.published.demo import run_demo
@@ -141,7 +141,7 @@ def run(
 
     The table is the one that JOB.toml names. Without a job file, give the TABLE itself (a file, a
     folder, a glob or a URL): the default job clusters it, into out/NAME. The commonest keys of a
-    job have options of their own; --set overrides any.
+    job have options of their own; --set overrides any key.
     """
     display = display_of(options)
     overrides, at = split_options(settings, options)

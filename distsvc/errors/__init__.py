@@ -61,7 +61,7 @@ class EmptyInputError(DataError):
 
 
 class UnusableRowsError(DataError, ValueError):
-    """Rows that an estimator can't learn from: not finite, or too large for its arithmetic."""
+    """Rows that an estimator can't use: no numbers, not finite, or too large for its arithmetic."""
 
 
 class InputNotFoundError(DistsvcError):

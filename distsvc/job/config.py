@@ -47,7 +47,7 @@ from distsvc.job.parameters import (
 
 
 def _usable_path(path: str) -> str:
-    """Return a path or URL; ValueError if a file system can't have it."""
+    """Return a path or URL; ValueError if it carries credentials, or no file system can have it."""
     if "\0" in path:
         raise ValueError(f"must be a path without NUL, found {path!r}")
     if "://" in path:
@@ -227,7 +227,7 @@ class ColumnKind(_Section):
     ]  # fmt: skip
     """Kind of the values; `ignore` leaves the column out."""
     scale: Literal["identity", "root", "log", "logit"] | None = None
-    """The scale of a column that is neither ordinal nor a category. Default: by the values."""
+    """The scale of a column that is not ordinal, binary or a category. Default: by the values."""
 
     @model_validator(mode="after")
     def _scale_of_amounts(self) -> Self:
@@ -248,7 +248,7 @@ class ModelConfig(_Section):
     """``[model]``: an algorithm of `distsvc.job.parameters`, its seed and its parameters."""
 
     algorithm: str
-    """The algorithm whose parameters the other keys are."""
+    """The algorithm, which determines the other keys."""
     mode: Literal["refit", "assign", "auto"] = "refit"
     """Learn a new model, label with the previous run's model, or decide by drift."""
     seed: Annotated[int, Field(ge=0, le=LAST_SEED)] = 0
@@ -322,9 +322,9 @@ def _algorithm(model: object) -> str:
 
 
 def _with_algorithm(model: object) -> object:
-    """Return a ``[model]`` section with the algorithm that has its keys.
+    """Return a ``[model]`` section with the algorithm that its keys mean.
 
-    It is support vector clustering if the default algorithm lacks one, other than gamma = "auto".
+    Keys that the default algorithm lacks mean support vector clustering; gamma = "auto" is ignored.
     """
     if not isinstance(model, dict) or _algorithm(model) != DEFAULT_MODEL.algorithm:
         return model
@@ -357,7 +357,7 @@ class ContinuityConfig(_Section):
     memory: Annotated[int, Field(ge=0, le=366)] = 7
     """Maximum number of nights that a cluster may be absent and still get its id back."""
     prefer_previous: bool = True
-    """Keep the clusters of the run before, unless others are clearly better."""
+    """Keep the clusters of the previous run, unless others are clearly better."""
     reference: PathOrUrl | None = None
     """A published run from whose table drift is measured on all nights."""
 
@@ -451,15 +451,15 @@ class ChecksConfig(_Section):
     min_cluster_rows: Limit | None = None
     """The least number of rows of any cluster."""
     max_rows_moved: Limit | None = None
-    """The largest share of the rows with another id than the previous model gives."""
+    """The largest share of the rows whose id differs from the previous model's."""
     max_new_share: Limit | None = None
     """The largest share of the clusters with new ids."""
     max_gone_share: Limit | None = None
-    """The largest share of the clusters of the run before that have ended."""
+    """The largest share of the previous run's clusters that have ended."""
     max_drift: Limit | None = None
-    """The largest population stability index of any column, from the run before."""
+    """The largest population stability index of any column against the previous run."""
     max_reference_drift: Limit | None = None
-    """The largest population stability index of any column, from the table of
+    """The largest population stability index of any column against the table of
     `continuity.reference`."""
     same_units: Never | None = None
     """Whether a result is held back if a column's unit seems to have changed: all its values are
@@ -528,11 +528,11 @@ class OutputConfig(_Section):
     format: str = "parquet"
     """The format of the labels: `parquet` or `zarr`."""
     reasons: Annotated[int, Field(ge=0, le=20)] = 0
-    """Columns to name for each outlier."""
+    """Number of columns to name for each outlier."""
     membership: bool = False
     """Whether to publish each row's share of its cluster (0 to 1)."""
     top: Annotated[int, Field(ge=0, le=20)] = 0
-    """Other clusters to list for each row, with their shares."""
+    """Number of other clusters to list for each row, with their shares."""
     missing: bool = False
     """Whether to count the missing values of each row."""
 

@@ -214,7 +214,7 @@ BASELINE: dict[str, Constraint] = {"n_jobs": N_JOBS, "random_state": RANDOM_STAT
 CORE: dict[str, Constraint] = {
     "n_jobs": N_JOBS, "verbose": VERBOSE, "random_state": RANDOM_STATE
 }  # fmt: skip
-"""Parameters that every estimator except the baselines (`BASELINE`) has."""
+"""Parameters of every estimator except the linear ones and the baselines (`BASELINE`)."""
 
 LINEAR: dict[str, Constraint] = {
     "solver": choice(*get_args(LinearSolver)).by_default("greedy-sweeps"),

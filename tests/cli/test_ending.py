@@ -103,7 +103,7 @@ def test_the_time_to_put_things_away_is_limited():
 
 
 def test_a_kernel_does_not_delay_it():
-    """Compiled code gives way to other threads, but not to handlers, which need the main one."""
+    """Compiled code lets other threads run, but not signal handlers, which need the main thread."""
     body = "ending.GRACE_SECONDS = 0.2\nimport threading\nthreading.Timer(0.1, kill).start()\n"
     body += "ctypes.CDLL(None).sleep(60)\nctypes.CDLL(None).sleep(60)"
     blocked = "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])\n"
@@ -122,7 +122,7 @@ def test_children_are_killed(tmp_path):
     )
     (tmp_path / "script.py").write_text(script)
     found = python(tmp_path / "script.py")
-    # reading to the end of its output means that the child, which shares it, is gone, too
+    # The child shares the output, so its end means that the child has ended, too.
     assert found.returncode == 143
     assert found.stdout.strip().isdigit()
     assert "Traceback" not in found.stderr

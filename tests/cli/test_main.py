@@ -1,4 +1,4 @@
-"""Every command from the shell: words, exit codes, and the doubt in the last lines."""
+"""Every command: output, exit codes, and the doubts in the last lines."""
 
 import json
 import subprocess
@@ -184,7 +184,7 @@ def test_an_identical_run_says_so(job):
 
 
 def told(found):
-    """Return the one line of an error, and the events of the log."""
+    """Return the line of an error, and the events of the log."""
     lines = found.stderr.splitlines()
     [line] = [line for line in lines if line.startswith("error: ")]
     return line, [json.loads(text) for text in lines if text != line]

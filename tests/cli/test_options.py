@@ -40,7 +40,7 @@ def no_signals(monkeypatch):
 
 @pytest.fixture
 def asked(monkeypatch):
-    """What `distsvc run` was asked for, without a run."""
+    """The jobs that `distsvc run` would run."""
     from distsvc.run.drafts.asked_job import asked_job
 
     jobs = []

@@ -1,4 +1,4 @@
-"""Errors tell whose fault it is: by their class in Python, by an exit code to a scheduler."""
+"""Each cause of an error has a class for Python and an exit code for schedulers."""
 
 import inspect
 import pickle

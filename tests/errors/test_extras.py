@@ -1,4 +1,4 @@
-"""Without the packages of extras all else works, and what needs one says which."""
+"""Without the packages of extras all else works, and errors name the extra to install."""
 
 import json
 import tomllib

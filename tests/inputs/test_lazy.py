@@ -1,4 +1,4 @@
-"""Estimators on tables that are read block by block: dask, Zarr, and what speaks Arrow."""
+"""Estimators on tables that are read block by block: dask, Zarr, and tables of Arrow."""
 
 import datetime
 import warnings
@@ -42,7 +42,7 @@ ESTIMATORS = {
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    """Fits see a part of the rows only, as they do of a large table; dask computes right here."""
+    """Let fits use a part of the rows, as of a large table; dask computes in this thread."""
     monkeypatch.setattr(ensemble, "SIGNIFICANCE_ROWS", 2000)
     with dask.config.set(scheduler="synchronous"), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -66,7 +66,7 @@ def fresh(name):
 
 
 def same(found, expected):
-    """Return True if values that may be lazy are others, to the bit."""
+    """Return True if values, lazy or not, equal the expected ones to the bit."""
     found = np.asarray(found)
     return found.dtype == expected.dtype and np.array_equal(found, expected)
 
@@ -75,7 +75,7 @@ _OF_THE_ARRAY = {}
 
 
 def of_the_array(name, dtype="float64"):
-    """Return labels, scores and an attribute of the fit that an array has."""
+    """Return an array's labels from `fit` and `predict`, and its scores."""
     if (name, dtype) not in _OF_THE_ARRAY:
         X = rows(dtype)
         model = fresh(name).fit(X)
@@ -306,7 +306,7 @@ def test_rows_that_change_between_two_readings_are_noticed(name):
 
 
 def swapped(X):
-    """Return the rows with two near the beginning in each other's place."""
+    """Return the rows with the second and the third exchanged."""
     X = X.copy()
     X[[1, 2]] = X[[2, 1]]
     return X

@@ -1,4 +1,4 @@
-"""Rows of numbers, categories and missing values, as estimators and jobs see them."""
+"""Rows of numbers, categories and missing values, in estimators and jobs."""
 
 import dask.array as da
 import numpy as np

@@ -1,4 +1,4 @@
-"""Every field of the job file, and the one sentence that each fault earns."""
+"""Every field of the job file, and the sentence for each wrong value."""
 
 import re
 
@@ -314,7 +314,7 @@ def test_a_value_that_is_not_allowed(field, value, message):
 
 
 def test_every_field_has_a_wrong_value():
-    """Parameters of estimators have theirs in `test_parameters`."""
+    """The messages on parameters of estimators are in `test_parameters`."""
     fields = {
         f"{section}.{key}"
         for section, field in Job.model_fields.items()

@@ -1,4 +1,4 @@
-"""One table says what parameters may be: the estimators have them, and the job file agrees."""
+"""One table has the allowed values of parameters, in estimators and in job files."""
 
 import inspect
 import re

@@ -7,7 +7,7 @@ from tests.small_tables import LAYOUTS, sample
 
 @pytest.fixture(scope="session")
 def layouts(tmp_path_factory):
-    """Folders of `LAYOUTS`, each with the whole table as one read gives it."""
+    """The folders of `LAYOUTS`, each with its whole table from one read."""
     made = {}
     for name, parts in LAYOUTS.items():
         folder = tmp_path_factory.mktemp("layout")

@@ -1,4 +1,4 @@
-"""Small publications, and what a reader of an output sees."""
+"""Small publications, and checks of their files."""
 
 import hashlib
 import json
@@ -11,11 +11,11 @@ from distsvc.storage.publishing.manifest import FORMAT, Manifest
 from distsvc.storage.publishing.publication import Output
 
 CHANGES = ("replace", "mkdir", "rmdir", "unlink", "rename", "open", "fsync", "link", "symlink")
-"""The functions of `os` by which files change; opening counts where it is for writing."""
+"""The functions of `os` that change files; `open` only for writing."""
 
 
 class Crash(BaseException):
-    """The process is killed: nothing of ours runs after it that could change a file."""
+    """The process is killed; no code that could change a file runs afterwards."""
 
 
 def digest_of(mark: str) -> str:
@@ -23,7 +23,7 @@ def digest_of(mark: str) -> str:
 
 
 def write_run(output: Output, run_id: str, mark: str) -> Manifest:
-    """Write what a run publishes, each file with the run's mark, and return its manifest."""
+    """Write the files of a run, each with the run's mark, and return the manifest."""
     names = [f"labels/{run_id}/part-0000{k}.parquet" for k in range(2)]
     names += [f"model/{run_id}/model.json"]
     names += [f"report/{run_id}/{name}" for name in ("report.html", "report.json")]
@@ -45,7 +45,7 @@ def name_of(work) -> str:
 
 @contextmanager
 def work_of(output: Output, job: str):
-    """Yield the place of a run's work, once what runs left that were killed is removed."""
+    """Remove the work of killed runs, and yield the store of a new run's work."""
     for name in output.kept_works():
         output.discard(name)
     work = output.new_work(job)
@@ -70,7 +70,7 @@ def run(path, mark: str, overwrite: bool = True) -> bool:
 
 
 def seen(path) -> str | None:
-    """Return the mark of what is published, which has to be whole, or None."""
+    """Return the mark of the published run, or None; check that all files have it."""
     manifest = Path(path) / "manifest.json"
     if not manifest.exists():
         return None

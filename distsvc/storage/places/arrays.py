@@ -209,7 +209,7 @@ def map_array(path: Path) -> np.ndarray:
 
 
 def release_pages(array: np.ndarray) -> None:
-    """Take the pages of a mapped array out of this process; they are read again when used."""
+    """Free the memory of a mapped array's pages; they are read again when used."""
     pages: object = array.base
     if isinstance(pages, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         pages.madvise(mmap.MADV_DONTNEED)

@@ -267,7 +267,7 @@ class Folder:
             lock.release()
 
     def refuse_links(self, names: Collection[str]) -> None:
-        """Raise `OutputPermissionError` if one of our folders is a link."""
+        """Raise `OutputPermissionError` if one of some folders in this one is a link."""
         for name in names:
             if (self.root / name).is_symlink():
                 raise OutputPermissionError(

@@ -45,7 +45,7 @@ class StoreLimits:
 STORE = StoreLimits()
 
 REQUESTS_AT_ONCE = 16
-"""Maximum number of parallel requests to a store, whose latency takes most of the time."""
+"""Maximum number of parallel requests to a store, which hide its latency."""
 
 ASKED_AGAIN = timedelta(minutes=5)
 """Time after which credentials are renewed."""

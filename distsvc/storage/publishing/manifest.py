@@ -24,7 +24,7 @@ PAGE, REPORT = COPIES = "report.html", "report.json"
 STORED = f"{SPARE}/files"
 """The folder of all published files, with a folder for each run."""
 UNNAMED = "job"
-"""The name of a job without a name."""
+"""The default name of a job."""
 FORMAT = 2
 """The version of the manifest."""
 
@@ -56,7 +56,7 @@ class ListedFile(Listed):
     """A published file: its rows if it has labels, its size and its SHA-256.
 
     `file` is its path, below the manifest's folder, while its run is published. `stored` is its
-    path even if the run is replaced or a candidate; manifests of older versions have none.
+    path even if the run is replaced or a candidate; manifests of version 0.1.0 lack this.
     """
 
     file: Annotated[str, AfterValidator(_plain_path)]

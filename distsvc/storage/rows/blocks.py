@@ -47,7 +47,7 @@ class LakeFile:
     Attributes
     ----------
     names
-        The file's own names of columns.
+        Names in the file of the columns that the table names otherwise.
     values
         Constant values, as text, of columns that the file lacks.
     deleted
@@ -155,9 +155,9 @@ class Table:
     missing_values
         Sentinel values of features.
     column_kinds
-        Kinds of columns that the job gives.
+        Kinds of columns in the job's section ``[columns]``.
     compared
-        Columns, no features, by which a report compares clusters.
+        Columns, besides the features, by which a report compares clusters.
     """
 
     layout: Layout

@@ -41,7 +41,7 @@ class _Categories(DescribedFeature):
 
 
 class Category(_Categories):
-    """A column of categories whose values are counted; `kind` is the encoding.
+    """A column of categories whose values are counted.
 
     `known` are the values with a code, the most frequent first, and `rest` is the share of non-null
     rows in the bucket when values were counted.

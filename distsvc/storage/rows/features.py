@@ -29,7 +29,7 @@ from distsvc.storage.rows.feature import UnusableValueError as UnusableValueErro
 from distsvc.storage.rows.numeric_text import TextNumber
 
 MAX_WIDTH = 100_000
-"""Maximum number of numeric columns; rows are dense blocks, and every column has its statistics."""
+"""Maximum number of numeric columns, which limits the memory of blocks and statistics."""
 
 _IN_FLOAT32 = {"halffloat", "float", "int8", "uint8", "int16", "uint16", "bool"}
 """Texts for the Arrow types whose values float32 holds exactly."""

@@ -90,7 +90,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def is_unicode(array: pa.Array) -> bool:
-    """Return True if texts are valid UTF-8, which files of other programs may claim wrongly."""
+    """Return True if texts are valid UTF-8, which some files claim wrongly."""
     with suppress(pa.ArrowInvalid):
         array.validate(full=True)
         return True

@@ -29,8 +29,8 @@ class Version(NamedTuple):
     tag
         ETag or time of modification, with its name; "" if unknown.
     changed
-        Change time of a local file in nanoseconds, which no user can set; else 0. A fingerprint
-        does not use it, because a copy has another.
+        Change time of a local file in nanoseconds, which users can't set; 0 for other files.
+        Fingerprints omit it, because it differs in a copy.
     chunks
         Number of chunks among many files.
     """

@@ -173,10 +173,10 @@ def join_files(each: Sequence[Files]) -> Files:
 def find_files(location: Location, *, hidden: bool = False, ready: str | None = None) -> Files:
     """Find the files at a location: one file, those of a folder (recursively) or of a glob.
 
-    Names that begin with ``.`` or ``_`` are skipped unless they are part of the location or
-    `hidden` is true, and so is the marker `ready`. `InputNotFoundError` if the path does not exist
-    or holds no file or marker, `DataError` if a folder is unreadable, and `JobFileError` for files
-    of a Delta, Iceberg or Hudi table.
+    Skipped are the marker `ready`, and names that begin with ``.`` or ``_`` unless they are part of
+    the location or `hidden` is true. `InputNotFoundError` if the path does not exist or holds no
+    file or marker, `DataError` if a folder is unreadable, and `JobFileError` for files of a Delta,
+    Iceberg or Hudi table.
     """
     location.fs.invalidate_cache()
     with location.naming_errors():

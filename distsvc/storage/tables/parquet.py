@@ -34,7 +34,7 @@ _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 class Piece(NamedTuple):
-    """A range of rows of a file, which has `n_rows` rows and a number in the table."""
+    """A range of rows of a file, which is file `number` of the table and has `n_rows` rows."""
 
     number: int
     name: str
@@ -233,7 +233,7 @@ def _parquet(handle: object) -> pq.ParquetFile:
 
 
 def footer(place: Location) -> tuple[pa.Schema, list[int]]:
-    """Return the schema of a file and the rows of its row groups that are not empty."""
+    """Return the schema of a file, and the number of rows in each row group that is not empty."""
     with place.naming_errors(), place.open() as handle, _parquet(handle) as file:
         groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
         schema = file.schema_arrow

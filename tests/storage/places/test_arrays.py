@@ -158,7 +158,7 @@ def test_a_flipped_bit_is_noticed(tmp_path):
 
 @pytest.mark.parametrize("place", ["size", "offset"])
 def test_a_place_before_the_file_is_damage(tmp_path, place):
-    """The system calls it an invalid argument."""
+    """The operating system raises "invalid argument"."""
     path = tmp_path / "a.npz"
     write_arrays(path, {"a": np.arange(50), "b": np.ones(3)})
     content = bytearray(path.read_bytes())
@@ -295,7 +295,7 @@ def test_what_is_sealed_comes_back():
 
 
 def test_every_bit_of_what_is_sealed_counts():
-    """One that is another is seen, or changes only what JSON does not tell apart."""
+    """A flipped bit is detected, or the JSON means the same."""
     written = sealed(SEALED)
     for place in range(len(written)):
         for bit in range(8):

@@ -1,4 +1,4 @@
-"""A place is named without its secrets, and what goes wrong there tells whom to blame."""
+"""Messages name a location without secrets, and its errors have the right class."""
 
 import errno
 

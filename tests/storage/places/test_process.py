@@ -1,4 +1,4 @@
-"""Processes are seen from where they run, and no ended one counts as alive."""
+"""Processes of the same machine are visible, and an ended process does not count as alive."""
 
 import os
 import signal

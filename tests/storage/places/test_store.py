@@ -1,4 +1,4 @@
-"""A folder and a bucket are places alike; a bucket's commit holds though answers are lost."""
+"""A folder and a bucket have the same methods; a bucket's commit is safe if answers are lost."""
 
 import errno
 import json
@@ -189,7 +189,7 @@ def test_requests_are_repeated(store, prefix):
 
 
 def test_a_commit_whose_answer_is_lost_is_known_for_ones_own(store, prefix):
-    """The second try is refused, since the first one was done."""
+    """The second request is refused, because the first one succeeded."""
     place, mark = store_of(f"s3://{BUCKET}/{prefix}"), None
     trouble = Trouble(seed=1, lost=0.5)
     with troubled(store, trouble) as url, reached(url):
@@ -233,7 +233,7 @@ def publish(url, mark):
 
 
 def seen(prefix):
-    """Return the mark of what is published, which has to be whole."""
+    """Return the mark of the published run; check that all files have it."""
     manifest = json.loads(content(f"{prefix}/manifest.json"))
     marks = {content(f"{prefix}/{file['file']}").split()[0] for file in manifest["files"]}
     assert len(marks) == 1
@@ -268,7 +268,7 @@ def test_what_was_published_past_the_lease_is_not_replaced(store, prefix):
 
 @pytest.fixture(params=[{"host": "elsewhere", "boot": "b"}, {"namespace": "another container"}])
 def elsewhere(request, monkeypatch):
-    """Make what this process writes of itself look as if another machine, or container, had."""
+    """Let records of this process look like those of another machine or container."""
     who = lease.who()
     monkeypatch.setattr(lease, "TIMES", lease.LeaseTimes(beat=0.05, silence=0.5))
 
@@ -279,7 +279,7 @@ def elsewhere(request, monkeypatch):
 
 
 def second(place, **options):
-    """Return the error of another thread that wants to hold the output, too, if it can't."""
+    """Return the error of another thread that locks the output, in a list; empty without one."""
     errors = []
 
     def hold():
@@ -296,9 +296,9 @@ def second(place, **options):
 
 
 def test_a_holder_on_another_machine_is_respected_while_it_lives(place, elsewhere, monkeypatch):
-    """Where locks do not reach, as on another machine, its signs of life do."""
+    """On another machine there is no lock, but the record is renewed."""
     if hasattr(place, "root"):
-        pytest.skip("in one process the lock of a folder tells sooner")
+        pytest.skip("in one process, the lock of a folder is found first")
     with Output(place.address).locked("job"):
         elsewhere()
         [error] = second(place)
@@ -309,7 +309,7 @@ def test_a_holder_on_another_machine_is_respected_while_it_lives(place, elsewher
 
 def test_nothing_is_collected_of_a_run_that_lives_elsewhere(place, elsewhere, monkeypatch):
     if hasattr(place, "root"):
-        pytest.skip("in one process the lock of a folder tells sooner")
+        pytest.skip("in one process, the lock of a folder is found first")
     output = Output(place.address)
     with output.locked("job"), work_of(output, digest_of("a")) as work:
         work.put("plan.json", b"{}")
@@ -336,7 +336,7 @@ def test_a_holder_that_was_killed_here_is_not_waited_for(place, process):
 
 
 def test_who_was_taken_over_does_not_publish(place, elsewhere, monkeypatch):
-    """Such as a process that was stopped, and goes on later."""
+    """Such as a process that was suspended and continues later."""
     output = Output(place.address)
     with output.locked(), work_of(output, digest_of("a")) as work:
         output.check_free(digest_of("a"), overwrite=True)

@@ -1,4 +1,4 @@
-"""Stores that refuse, are busy, drop connections or say nothing: one line, the right code, soon."""
+"""Stores that refuse, are busy, drop connections or don't answer: one line and code, and soon."""
 
 import http.server
 import threading
@@ -20,7 +20,7 @@ pytest.importorskip("aiohttp")
 
 
 class Store(http.server.BaseHTTPRequestHandler):
-    """Answers every request as the server's `answer` says; the first `troubles` of them."""
+    """Handler that answers the first `troubles` requests by the server's `answer`."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # else a body waits for the answer to its header, 40 ms

@@ -1,4 +1,4 @@
-"""Parts are whole, and their columns are those of the one list."""
+"""Parts are whole, and have the columns of `PUBLISHED_COLUMNS`."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""Folders of published files hold what is published; a holder that sleeps changes nothing more."""
+"""Folders have only published files; a holder that lost the lease changes nothing."""
 
 import json
 import os
@@ -80,11 +80,11 @@ def test_files_that_can_not_have_two_names_are_copied(tmp_path, monkeypatch):
 
 
 ON_DISK = ("replace", "rename", "unlink", "rmdir", "mkdir", "link", "open")
-"""The functions of `os` by which files change; opening counts where it is for writing."""
+"""The functions of `os` that change files; `open` only for writing."""
 
 
 class NoLock:
-    """A lock that keeps nobody out."""
+    """A lock without effect."""
 
     def __init__(self, *_args, **_options):
         pass
@@ -98,7 +98,10 @@ class NoLock:
 
 @contextmanager
 def paused(under, at, meanwhile):
-    """Call a function before the change number `at` of what is below a path; yield its kind."""
+    """Call `meanwhile` before change number `at` of the files below a path.
+
+    Yields a list, to which the name of that change is added.
+    """
     changes, found, counting = [], [], threading.Lock()
 
     def disturbed(name, real):
@@ -124,7 +127,7 @@ def paused(under, at, meanwhile):
 
 @pytest.fixture
 def apart(monkeypatch):
-    """Locks reach nobody, and every holder looks dead to the next."""
+    """Locks have no effect, and every previous holder counts as gone."""
     monkeypatch.setattr(folder, "FileLock", NoLock)
     monkeypatch.setattr(lease, "is_gone", lambda holder: True)
     monkeypatch.setattr(lease, "TIMES", lease.LeaseTimes(beat=1e6))

@@ -1,4 +1,4 @@
-"""The manifest is the commit: what it lists is there, whatever went wrong."""
+"""The manifest is the commit: after any failure, all files that it lists exist."""
 
 import errno
 import json
@@ -67,7 +67,7 @@ def test_what_the_manifest_lists_is_on_the_disk_before_the_swap(tmp_path, monkey
 
 
 def test_what_is_replaced_stays_though_an_earlier_swap_was_killed(tmp_path, monkeypatch):
-    """A reader may have begun with the old manifest just before the swap that came at last."""
+    """A reader may have read the old manifest just before the swap that succeeded."""
     out = tmp_path / "out"
     run(out, "a")
     manifest = json.loads((out / "manifest.json").read_text())
@@ -102,11 +102,11 @@ CRASHES = [
 
 @pytest.mark.parametrize(("error", "once", "before"), CRASHES)
 def test_a_crash_at_every_step_leaves_old_or_new(tmp_path, monkeypatch, error, once, before):
-    """And the next start ends well, and leaves nothing else."""
+    """And the next start succeeds, and leaves nothing else."""
     steps, start = [], tmp_path / "start"
     if before:
         run(start, before)
-    # a kill comes at every step of a replacement, other trouble at every third
+    # Kills come at every step of a replacement, other failures at every third.
     stride = 1 if isinstance(error, Crash) and before else 3
     for after in range(0, 1000, stride):
         out = tmp_path / f"out-{after}"
@@ -166,7 +166,7 @@ def test_what_a_killed_run_left_is_collected(tmp_path):
 
 
 def test_strays_of_a_published_run_are_removed(tmp_path):
-    """As of a worker that was killed while it wrote a part, which another then wrote."""
+    """Such as the file of a worker that was killed while writing a part."""
     out = tmp_path / "out"
     output = Output(out)
     with output.locked(), work_of(output, digest_of("a")) as work:
@@ -248,7 +248,7 @@ def test_a_strange_manifest(tmp_path, content):
 
 
 def test_what_was_published_past_the_lock_is_not_replaced(tmp_path):
-    """Where a file system does not honour locks, the later of two runs gives way."""
+    """If a file system has no locks, the later of two runs fails."""
     output = Output(tmp_path)
     with output.locked(), work_of(output, digest_of("a")) as work:
         output.check_free(digest_of("a"), overwrite=True)
@@ -280,7 +280,7 @@ def test_another_content_of_a_file_is_published_like_a_run(tmp_path):
 
 
 def refused(out, job="", overwrite=False):
-    """Return the error of another thread that wants to hold the output, too."""
+    """Return the error of another thread that locks the output."""
     errors = []
 
     def second():
@@ -366,7 +366,7 @@ def test_a_url_of_no_bucket_is_no_output(path):
 
 @pytest.mark.parametrize("name", [".runs", "labels", "model", "report"])
 def test_links_are_not_followed(tmp_path, name):
-    """What a link in the place of one of our folders points to is somebody else's."""
+    """The target of a link at the place of a folder belongs to somebody else."""
     theirs = tmp_path / "theirs" / f"{'0' * 12}-{'a' * 8}"
     theirs.mkdir(parents=True)
     (theirs / "file").write_text("mine")

@@ -1,4 +1,4 @@
-"""Published labels are read whole, from listed files alone, or refused with one error."""
+"""Published labels are read whole, from listed files only, or are refused with one error."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Of a folder of outputs the last runs stay, and what they continue from."""
+"""The last runs in a folder of outputs stay, and so do their previous runs."""
 
 import json
 import shutil
@@ -29,7 +29,7 @@ from tests.storage.written_runs import (
 
 
 def publish(out, day, previous=None, hold=False, created=None, job=None):
-    """Publish, or hold back, the run of a day; return what others say of it as their previous."""
+    """Publish the run of a day, or hold it back; return its entry as a previous run."""
     output = Output(out)
     with output.locked(), work_of(output, digest_of(day)) as work:
         output.check_free("", overwrite=True)
@@ -48,7 +48,7 @@ def publish(out, day, previous=None, hold=False, created=None, job=None):
 
 
 def begin(out, day, previous=None, begun=b"{}"):
-    """Leave a run that was begun, and continues what `publish` returned; return its name."""
+    """Leave an unfinished run, whose previous run `publish` returned; return its name."""
     output = Output(out)
     if previous is not None:
         address = str(Path(previous["path"]).absolute())
@@ -97,7 +97,7 @@ def test_what_others_put_there_stays_and_folders_may_be_deep(tmp_path):
 
 
 def test_the_date_of_a_run_decides_else_when_it_was_made(tmp_path):
-    """A night that was done again is not a new one."""
+    """A night that is repeated is not a new night."""
     publish(tmp_path / "a", "2026-11-01")
     publish(tmp_path / "b", "2026-11-03")
     publish(tmp_path / "c", "x", created="2026-11-02T09:00:00+00:00")
@@ -106,7 +106,7 @@ def test_the_date_of_a_run_decides_else_when_it_was_made(tmp_path):
 
 
 def test_a_previous_run_is_known_by_its_path_too(tmp_path):
-    """It was replaced by another since."""
+    """The previous run has been replaced by another one."""
     first = publish(tmp_path / "1", "2026-11-01")
     publish(tmp_path / "2", "2026-11-02", first | {"run_id": "gone"})
     assert said(retain(str(tmp_path), 1))["removed"] == {}
@@ -158,7 +158,7 @@ def test_what_a_begun_run_continues_stays_wherever_it_was_begun(tmp_path):
 
 
 def test_a_run_that_is_published_does_not_stay_as_one_that_was_begun(tmp_path):
-    """It was killed after its commit."""
+    """The run was killed after its commit."""
     for day in "2026-11-01", "2026-11-02":
         publish(tmp_path / day, day)
     run_id = Output(tmp_path / "2026-11-01").run_id

@@ -1,4 +1,4 @@
-"""However a table is laid out and a range is cut, the blocks hold the same rows."""
+"""Blocks have the same rows for every layout of a table and every cut of a range."""
 
 import numpy as np
 import pyarrow as pa

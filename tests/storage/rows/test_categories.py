@@ -1,4 +1,4 @@
-"""Categories: what columns of text, booleans and integers become."""
+"""Categories: the encodings of text, booleans and integers."""
 
 import itertools
 import re

@@ -1,4 +1,4 @@
-"""Which columns become features, and what is said of one that can't."""
+"""The choice of the features, and the messages on columns that can't be features."""
 
 from decimal import Decimal
 

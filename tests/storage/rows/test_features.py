@@ -1,4 +1,4 @@
-"""What stored columns become: numbers, logarithms, times and vectors."""
+"""The conversion of stored columns to numbers, logarithms, times and vectors."""
 
 import datetime
 

@@ -1,4 +1,4 @@
-"""A file that is not what it was when the table was opened is named."""
+"""Errors name a file that has changed since the table was opened."""
 
 import os
 import shutil

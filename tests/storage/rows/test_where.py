@@ -1,4 +1,4 @@
-"""The filter language: what it accepts, what it matches, what it says when it refuses."""
+"""The filter language: its syntax, its matches, and its errors."""
 
 import datetime
 from decimal import Decimal

@@ -196,7 +196,7 @@ def test_a_column_of_a_list_can_be_left_out(tmp_path):
 
 
 def test_a_faulty_column_can_be_left_out(tmp_path):
-    """Most of its values are numbers, which a column of a CSV file may not mix with text."""
+    """Most of its values are numbers, and numbers with text are an error in CSV."""
     table = pa.table({"x": np.arange(100.0) % 9, "y": ["1", "2", "3", "?"] * 25})
     with pytest.raises(DataError, match="'y'"):
         plan_of(tmp_path, table, "t.csv")

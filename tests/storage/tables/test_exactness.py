@@ -1,4 +1,4 @@
-"""Integers beyond 2^53: their differences are kept, or the column is named and refused."""
+"""Integers beyond 2^53: differences are preserved, or an error names the column."""
 
 import decimal
 

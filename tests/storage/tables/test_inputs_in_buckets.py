@@ -1,4 +1,4 @@
-"""Several paths in a bucket, and the file there that says that they are complete."""
+"""Several paths in a bucket, and the marker file for complete inputs."""
 
 import io
 import os
@@ -102,7 +102,7 @@ def test_a_delta_table_in_a_bucket(tmp_path):
 
 
 def catalog_of(tmp_path, monkeypatch, url) -> str:
-    """Let a catalog alone know the store and its keys; return the name of a table there."""
+    """Let only a catalog have the store's address and keys; return the name of a table there."""
     pytest.importorskip("sqlalchemy")
     catalogs = pytest.importorskip("pyiceberg.catalog")
     for name in SETTINGS:

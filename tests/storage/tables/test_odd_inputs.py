@@ -1,4 +1,4 @@
-"""Inputs that lie, end early or are no files: refused in one line, before much is allocated."""
+"""Inputs with false metadata, truncated or no files: one line, before much is allocated."""
 
 import bz2
 import gzip

@@ -1,4 +1,4 @@
-"""What a table knows about itself, and by what a change of its data is noticed."""
+"""The metadata of an opened table, and the detection of changed data."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Parquet: folders that are columns, ranges across files, and damage that is found."""
+"""Parquet: folders that are columns, ranges across files, and damaged files."""
 
 import datetime
 import subprocess
@@ -110,7 +110,7 @@ def test_a_damaged_page_is_found_while_reading(tmp_path):
 
 
 def test_a_wide_table_is_not_asked_for_its_names_column_by_column(tmp_path, monkeypatch):
-    """They are made anew each time, which takes time with the square of the columns."""
+    """Each access makes all names again, so the time would grow with the square of the columns."""
     wide = {f"f{k}": [0.0, 1.0] for k in range(300)}
     pq.write_table(pa.table(wide), tmp_path / "t.parquet")
     table = opened(tmp_path / "t.parquet", tmp_path)

@@ -1,4 +1,4 @@
-"""Input that is late or empty: exit codes, what is waited for, and that nothing is touched."""
+"""Late or empty input: exit codes, the missing file in the message, and unchanged outputs."""
 
 import json
 import os
@@ -36,7 +36,7 @@ NIGHT = "2026-03-02"
 
 @pytest.fixture
 def night(tmp_path, monkeypatch):
-    """Return the folder of a night's input, whose files are there, in the present folder."""
+    """Write a job and a night's input below the current folder; return the input's folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(files, "page_of", lambda _: "a page")  # it takes most of the time
     (tmp_path / "job.toml").write_text(JOB)

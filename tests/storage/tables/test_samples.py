@@ -1,4 +1,4 @@
-"""Which columns are no features by default: row numbers, ids, dates, codes; and text of numbers."""
+"""Columns that are no features by default (row numbers, ids, dates, codes), and text of numbers."""
 
 import datetime
 
@@ -22,7 +22,7 @@ N = 6000
 
 
 def ids(n: int, random: np.random.Generator) -> dict[str, np.ndarray]:
-    """Columns that number rows."""
+    """Columns of row numbers."""
     again = random.permutation(n)
     twice = random.permutation(n)[: n // 400]
     again[twice] = again[twice - 1]
@@ -41,7 +41,7 @@ def ids(n: int, random: np.random.Generator) -> dict[str, np.ndarray]:
 
 
 def gtins(n: int, random: np.random.Generator) -> np.ndarray:
-    """Numbers of 80 products, of 13 digits, the last of which checks the others."""
+    """Numbers of 80 products, with 13 digits, the last of which is a check digit."""
     first = random.integers(4 * 10**11, 5 * 10**11, 80)
     digits = first[:, None] // 10 ** np.arange(12) % 10
     check = -(digits * np.where(np.arange(12) % 2, 1, 3)).sum(axis=1) % 10
@@ -69,7 +69,7 @@ def codes(n: int, random: np.random.Generator) -> dict[str, tuple[np.ndarray, st
 
 
 def measured(n: int, random: np.random.Generator) -> dict[str, np.ndarray]:
-    """Columns of whole numbers that say what a row is like."""
+    """Columns of whole numbers that are quantities."""
     return {
         "pixel": random.integers(0, 256, n, dtype=np.uint8),
         "cents": np.rint(random.lognormal(9.0, 2.0, n)).astype(np.int64),

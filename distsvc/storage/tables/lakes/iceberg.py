@@ -57,8 +57,8 @@ class Iceberg(lake.Lake):
     def folder(self, table: Table) -> Location:
         """Return the folder of a table's files, opened with the settings of its catalog, if any.
 
-        Each process asks the catalog itself, and again after some minutes, because credentials
-        expire. Without access to the catalog it uses the environment.
+        Each process reads the catalog's settings, and again after some minutes, because credentials
+        expire. Without access to the catalog, the environment has the settings.
         """
         layout = table.layout
         if not (layout.lake and layout.lake.by_catalog):

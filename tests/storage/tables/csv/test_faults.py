@@ -1,4 +1,4 @@
-"""Text that is not as CSV should be: the error names the line, what was found and what helps."""
+"""Faulty CSV: the error names the line, the text found, and the fix."""
 
 import gzip
 import re

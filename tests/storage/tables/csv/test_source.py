@@ -1,4 +1,4 @@
-"""CSV: converted once, with types that hold for the whole file or an error that names it."""
+"""CSV is converted once; types fit the whole file, or an error names the line."""
 
 import errno
 import gzip

@@ -1,4 +1,4 @@
-"""Tables of Iceberg with files of other writers, and with deletes that are refused."""
+"""Iceberg tables with files of other writers, and with unsupported deletes."""
 
 import json
 from pathlib import Path
@@ -53,7 +53,7 @@ def their_rows(table) -> dict[str, np.ndarray]:
 
 
 def agree(table, tmp_path) -> list[int]:
-    """Compare what is read with what pyiceberg reads; return the ids."""
+    """Check that pyiceberg reads the same rows; return the ids."""
     columns = [field.name for field in table.schema().fields if field.name != "id"]
     found = opened(f"iceberg://{table.metadata_location}", tmp_path, columns=columns, id="id")
     own, theirs = own_rows(found), their_rows(table)
@@ -66,7 +66,7 @@ def agree(table, tmp_path) -> list[int]:
 
 
 def added(table, folder: Path, data: pa.Table) -> None:
-    """Add a file that numbers none of its columns."""
+    """Add a file whose columns have no numbers."""
     path = folder / f"added-{data['id'][0]}.parquet"
     pq.write_table(data, path, row_group_size=7)
     table.add_files([f"file://{path}"])
@@ -94,7 +94,7 @@ def test_files_without_numbers_are_read_by_the_mapping_of_names(catalog, tmp_pat
 
 
 def with_deletes(table, folder: Path, files: list) -> str:
-    """Write a snapshot that has files of deletes besides, and return its metadata file."""
+    """Write a snapshot with files of deletes, and return its metadata file."""
     from pyiceberg.manifest import (
         ManifestContent,
         ManifestEntry,

@@ -32,7 +32,7 @@ def rows(n: int, first: int = 0) -> pa.Table:
 
 @pytest.fixture
 def table(tmp_path) -> str:
-    """A Delta table with partitions of odd names, of which rows were deleted."""
+    """A Delta table with partitions of odd names and deleted rows."""
     path = str(tmp_path / "t")
     deltalake.write_deltalake(path, rows(30), partition_by=["key", "day"])
     deltalake.DeltaTable(path).delete("id >= 20 AND id < 25")
@@ -176,7 +176,7 @@ def test_deletion_vectors_and_renamed_columns(tmp_path):
 
 
 def packed(content: bytes) -> bytes:
-    """Return the file of a deletion vector, whose checksum is right."""
+    """Return the bytes of a deletion vector's file, with a valid checksum."""
     return (
         b"\1" + struct.pack(">I", len(content)) + content + struct.pack(">I", zlib.crc32(content))
     )
