@@ -340,8 +340,9 @@ def test_the_sample_is_that_of_the_keys_and_few_rows_more_are_held(monkeypatch):
     monkeypatch.setattr(passes, "PILOT_ROWS", 100)
     monkeypatch.setattr(input_rows, "BLOCK_VALUES", D * 500)
     most = []
-    lower = passes._Held._lower
-    monkeypatch.setattr(passes._Held, "_lower", lambda self: (most.append(self._n), lower(self))[1])
+    held = passes._LowestKeys
+    lower = held._lower
+    monkeypatch.setattr(held, "_lower", lambda self: (most.append(self._n), lower(self))[1])
     X = rows()
 
     def key_ranges(n_rows):

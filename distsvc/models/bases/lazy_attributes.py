@@ -5,7 +5,7 @@ Probabilities and outlier scores take as long as some fits do.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,22 +24,10 @@ OfRows = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class FitRows:
-    """Rows of a fit, and functions of rows.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (n, d)
-        Rows, which are never changed.
-    sure : callable
-        Function from rows (m, d) to their memberships (m,) in their own clusters.
-    far : callable
-        Function from rows (m, d) to their outlier scores (m,).
-
-    """
+    """Rows (n, d) of a fit, and by lazy attribute the function from rows (m, d) to values (m,)."""
 
     rows: np.ndarray
-    sure: OfRows
-    far: OfRows
+    functions: Mapping[str, OfRows]
 
 
 class DescribesRows(BaseEstimator):
@@ -70,11 +58,11 @@ class DescribesRows(BaseEstimator):
         members = (np.flatnonzero(labels == label) for label in range(int(labels.max()) + 1))
         return [rows[np.argsort(scores[rows], kind="stable")[:5]] for rows in members]
 
-    def _hold(self, rows: np.ndarray, sure: OfRows, far: OfRows) -> None:
-        """Store rows (n, d) and their functions as in `FitRows`, and drop earlier values."""
+    def _hold(self, rows: np.ndarray, *functions: OfRows) -> None:
+        """Store rows (n, d) and the functions of `LAZY_ATTRIBUTES`, and drop earlier values."""
         for name in LAZY_ATTRIBUTES:
             self.__dict__.pop(name, None)
-        self._held = FitRows(rows, sure, far)
+        self._held = FitRows(rows, dict(zip(LAZY_ATTRIBUTES, functions, strict=True)))
 
     def _forget_rows(self) -> None:
         """Drop all values of the rows of `fit`; they are invalid after another fit or block."""
@@ -85,8 +73,7 @@ class DescribesRows(BaseEstimator):
         held = self._held
         if held is None:
             raise AttributeError(f"{type(self).__name__} has {name} only after fit")
-        of_rows = held.sure if name == "probabilities_" else held.far
-        found = map_blocks(of_rows, held.rows, self.n_jobs)
+        found = map_blocks(held.functions[name], held.rows, self.n_jobs)
         if all(other in self.__dict__ for other in LAZY_ATTRIBUTES if other != name):
             self._held = None
         return found

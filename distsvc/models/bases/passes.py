@@ -362,8 +362,8 @@ class ClusterEstimator(ClusterMixin, DescribesRows):
 
     def _hold_rows(self, Z: np.ndarray) -> None:
         """Store the centred rows Z (n, d) float32 of `fit`, for its lazy attributes."""
-        sure, far = self._values("probability"), self._values("outlier_score")
-        self._hold(Z, sure.of_centred, far.of_centred)
+        functions = (self._values(column).of_centred for column in ("probability", "outlier_score"))
+        self._hold(Z, *functions)
 
     def _label_passes(self, passes: Passes) -> None:
         """Label the rows of `fit` in another pass; compute their lazy attributes or store them."""
@@ -446,7 +446,7 @@ class Passes:
 
         ``key_ranges(n_rows)`` returns the key ranges of the sample.
         """
-        held, ends = _Held(self.source, key_ranges), self.source.watched()
+        held, ends = _LowestKeys(self.source, key_ranges), self.source.watched()
         for keys, block in self._blocks():
             held.add(block, keys)
         ends.check(self.source.asked.name, self.source.names)
@@ -517,7 +517,7 @@ class Passes:
             raise _changed(f"has a row {row} that differs between two readings")
 
 
-class _Held:
+class _LowestKeys:
     """Rows with the lowest keys so far, enough for the sample and the pilot."""
 
     def __init__(self, source: Input, key_ranges: Callable[[int], Ranges]):

@@ -18,14 +18,14 @@ class Phases:
     """Prints a line for each phase of an estimator's fit, unless its `verbose` is 0."""
 
     def __init__(self, estimator: Verbose):
-        self._name, self._told = type(estimator).__name__, estimator.verbose
-        VERBOSE.check("verbose", self._told)
+        self._name, self._verbose = type(estimator).__name__, estimator.verbose
+        VERBOSE.check("verbose", self._verbose)
         self._began = perf_counter()
 
     def ended(self, phase: str) -> float:
         """Print the phase and its duration if verbose; return the present time."""
         now = perf_counter()
-        if self._told:
+        if self._verbose:
             print(f"[{self._name}] {phase}: {now - self._began:.1f} s", flush=True)
         self._began = now
         return now

@@ -90,7 +90,7 @@ class ChildrenField(ArrayField):
         if (below <= inner[:, None]).any() or (below >= len(value)).any():
             raise ValueError("expected (-1, -1) or two nodes that come later, found others")
         if not np.array_equal(np.sort(below, axis=None), np.arange(1, len(value))):
-            raise ValueError("expected one parent of each node but the root, found others")
+            raise ValueError("expected one parent of each node except the root, found others")
 
 
 @dataclass(frozen=True)
