@@ -5,7 +5,7 @@ from distsvc.models.baselines.density import binned_density, lowest_minimum, nor
 
 
 def exact(positions, bandwidth, places):
-    """The sum of kernels, one place at a time."""
+    """The sum of kernels, computed for one place after another."""
     scale = len(positions) * bandwidth * np.sqrt(2.0 * np.pi)
     return np.array(
         [np.exp(-0.5 * ((p - positions) / bandwidth) ** 2).sum() / scale for p in places]
@@ -18,7 +18,7 @@ def sample(n=700, seed=0):
 
 
 @pytest.mark.parametrize("factor", [0.2, 0.9, 1.06, 3.0])
-def test_the_binned_density_is_the_exact_one(factor):
+def test_the_binned_density_equals_the_sum_of_kernels(factor):
     positions = sample()
     h = normal_bandwidth(positions, factor)
     grid, density = binned_density(positions, h, 512)
@@ -41,7 +41,7 @@ def test_the_lowest_minimum():
     assert density == pytest.approx(exact(positions[:8000], 0.5, [place])[0], rel=0.01)
 
 
-def test_an_outlier_beyond_every_grid_makes_kernels_as_wide_as_the_step():
+def test_a_far_outlier_raises_the_bandwidth_to_one_step():
     grid, density = binned_density(np.append(sample(), 1e9), 0.2, 512)
     assert len(grid) == 2**17
     assert np.isfinite(density).all()

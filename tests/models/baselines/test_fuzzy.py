@@ -19,19 +19,19 @@ def test_memberships_by_hand():
     np.testing.assert_allclose(memberships_of(np.array([[1.0, 4.0]]), 3.0), [[2 / 3, 1 / 3]])
 
 
-def test_too_few_iterations():
+def test_too_few_iterations_give_a_warning():
     X, _ = blobs()
     with pytest.warns(ConvergenceWarning, match="after 2 iterations"):
         FuzzyCMeans(4, max_iter=2, random_state=0).fit(X)
 
 
-def test_too_few_rows():
+def test_too_few_rows_are_an_error():
     with pytest.raises(ValueError, match="n_samples=3 should be >= n_clusters=4"):
         FuzzyCMeans(4).fit(np.eye(3))
 
 
 def objective(X, centres, memberships, m):
-    """The sum, one term at a time."""
+    """The objective, computed term by term."""
     return sum(
         memberships[i, c] ** m * ((x - centre) ** 2).sum()
         for i, x in enumerate(X)

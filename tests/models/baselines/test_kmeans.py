@@ -10,7 +10,7 @@ X = make_blobs([50, 90, 160], centers=None, random_state=0)[0]
 
 
 @pytest.mark.parametrize("init", ["k-means++", "random"])
-def test_the_centres_are_scikit_learns(init):
+def test_centres_are_those_of_scikit_learn(init):
     model = KMeans(3, init=init, n_init=2, random_state=5).fit(X)
     order = np.argsort(row_keys(5, np.arange(len(X))))
     peer = ScikitKMeans(3, init=init, n_init=2, random_state=5).fit(X[order])
@@ -22,6 +22,6 @@ def test_the_centres_are_scikit_learns(init):
     assert model.labels_.dtype == np.int32
 
 
-def test_fewer_rows_than_clusters():
+def test_fewer_rows_than_clusters_are_an_error():
     with pytest.raises(ValueError, match="n_samples=2 should be >= n_clusters=3"):
         KMeans(3).fit(X[:2])

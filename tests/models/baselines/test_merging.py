@@ -1,4 +1,4 @@
-"""Ward's method on centres, as scipy has it on rows; and the first splits of a tree."""
+"""Ward's method on centres, compared with scipy's on rows; the first splits of a tree."""
 
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, ward
@@ -12,7 +12,7 @@ def same_groups(a, b):
     return len(pairs) == len(set(a)) == len(set(b))
 
 
-def test_it_is_wards_method():
+def test_centres_are_merged_by_wards_method():
     random = np.random.default_rng(0)
     for m in (1, 2, 7, 30):
         rows = random.normal(size=(m, 3))
@@ -23,7 +23,7 @@ def test_it_is_wards_method():
                 assert same_groups(groups, fcluster(ward(rows), k, "maxclust"))
 
 
-def test_a_centre_of_many_rows_is_those_rows():
+def test_a_centre_counts_as_often_as_it_has_rows():
     random = np.random.default_rng(1)
     centres, sizes = random.normal(size=(8, 2)), random.integers(1, 6, 8)
     rows = np.repeat(centres, sizes, axis=0)
@@ -32,7 +32,7 @@ def test_a_centre_of_many_rows_is_those_rows():
         assert same_groups(found, fcluster(ward(rows), k, "maxclust"))
 
 
-def test_more_groups_than_centres_leave_them_alone():
+def test_centres_stay_apart_if_there_are_fewer_than_groups():
     assert merged_centres(np.eye(3), np.ones(3), 5).tolist() == [0, 1, 2]
 
 
@@ -50,6 +50,6 @@ def test_the_first_splits_of_a_tree():
     assert len(set(first_splits(children, clusters, 9).tolist())) == 4
 
 
-def test_numbers_follow_sizes():
+def test_groups_are_numbered_by_size():
     assert by_size(np.array([0, 1, 2, 1]), np.array([5.0, 2.0, 9.0, 2.0])).tolist() == [1, 2, 0, 2]
     assert by_size(np.array([1, 0, 1]), np.array([2.0, 4.0, 2.0])).tolist() == [0, 1, 0]

@@ -8,7 +8,7 @@ from distsvc.models.baselines.split_tree import SplitTree
 ROWS = np.random.default_rng(0).normal(size=(200, 3))
 
 
-def test_centres_against_one_row_at_a_time(monkeypatch):
+def test_labels_and_scores_of_centres(monkeypatch):
     centres = np.random.default_rng(1).normal(size=(6, 3))
     labels, scores, outlier = Centres(centres).label(ROWS).values()
     for x, label, score in zip(ROWS, labels, scores, strict=True):
@@ -26,7 +26,7 @@ def test_centres_against_one_row_at_a_time(monkeypatch):
     assert (labels.dtype, scores.dtype, outlier.dtype) == (np.int32, np.float32, bool)
 
 
-def test_centres_that_coincide():
+def test_rows_at_equal_centres_have_the_first_label():
     centres = np.zeros((2, 3))
     found = Centres(centres).label(ROWS)
     assert set(found["label"]) == {0}
@@ -34,7 +34,7 @@ def test_centres_that_coincide():
 
 
 def test_shares_of_centres():
-    """In proportion to 1 / r^4; a row on a centre is its own, and shared where two coincide."""
+    """Shares are proportional to 1 / r^4. Equal centres divide the rows at them."""
     rule = Centres(np.array([[0.0], [3.0], [3.0]]))
     found = rule.shares(np.array([[1.0], [3.0], [0.0]]))
     expected = [[16 / 18, 1 / 18, 1 / 18], [0.0, 0.5, 0.5], [1.0, 0.0, 0.0]]

@@ -36,7 +36,7 @@ def test_the_tree_grows_forward():
     assert adjusted_rand_score(y, model.predict(X)) > 0.95
 
 
-def test_the_blocks_of_a_stream_do_not_matter():
+def test_the_answer_does_not_depend_on_the_blocks():
     X, _ = blobs()
     X -= X[:100].mean(axis=0)
     one, many = SPDC(), SPDC()

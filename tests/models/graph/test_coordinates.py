@@ -23,7 +23,7 @@ def rows(n=200, d=4, seed=0):
 
 
 def dense_graph(X):
-    """The weights by all distances."""
+    """Edge weights, computed from all distances."""
     wide = X.astype(float)
     distances = np.sqrt(np.square(wide[:, None] - wide).sum(axis=2))
     near = np.argsort(distances, axis=1, kind="stable")[:, 1 : NEIGHBOURS + 1]
@@ -37,7 +37,7 @@ def dense_graph(X):
 
 
 def dense_coordinates(X):
-    """The coordinates by all eigenvectors of the walk that restarts."""
+    """Coordinates, computed from all eigenvectors of the walk with restarts."""
     weights = dense_graph(X)
     degrees = weights.sum(axis=1)
     stationary = degrees / degrees.sum()
@@ -50,19 +50,19 @@ def dense_coordinates(X):
     return vectors * np.sqrt(values / (1.0 - values))
 
 
-def test_the_graph_is_that_of_all_distances():
+def test_edge_weights_equal_those_from_all_distances():
     X = rows()
     assert neighbour_graph(X).toarray() == pytest.approx(dense_graph(X), abs=1e-5)
 
 
-def test_the_coordinates_are_those_of_all_eigenvectors():
+def test_coordinates_equal_those_from_all_eigenvectors():
     X = rows()
     found = diffusion_coordinates(X)
     assert found.dtype == np.float32
     assert found == pytest.approx(dense_coordinates(X), abs=5e-3)
 
 
-def test_what_winds_is_straightened():
+def test_the_first_coordinate_separates_two_moons():
     X, y = make_moons(600, noise=0.05, random_state=0)
     first = diffusion_coordinates(X.astype(np.float32))[:, 0]
     assert first[y == 0].min() > first[y == 1].max() or first[y == 0].max() < first[y == 1].min()
@@ -78,14 +78,14 @@ def test_pieces_of_a_graph_lie_apart():
     assert min(apart) > spread
 
 
-def test_a_row_far_from_all_others_is_finite_and_near_its_neighbours():
+def test_coordinates_of_a_far_row_are_finite_and_near_its_neighbours():
     X = np.concatenate([rows(), [[1e6] * 4]]).astype(np.float32)
     found = diffusion_coordinates(X)
     assert np.isfinite(found).all()
     assert np.abs(found[-1]).max() <= np.abs(found[:-1]).max()
 
 
-def test_a_lattice_has_none():
+def test_a_lattice_has_no_coordinates():
     axes = np.meshgrid(*[np.arange(4.0)] * 5)
     lattice = np.column_stack([axis.ravel() for axis in axes]).astype(np.float32)
     assert diffusion_coordinates(lattice) is Without.LATTICE
@@ -93,13 +93,13 @@ def test_a_lattice_has_none():
     assert isinstance(diffusion_coordinates(moved.astype(np.float32)), np.ndarray)
 
 
-def test_a_graph_in_more_pieces_than_coordinates_has_none():
+def test_a_graph_in_too_many_pieces_has_no_coordinates():
     X = np.concatenate([rows(60) + 100.0 * k for k in range(MOST_COORDINATES + 1)])
     assert isinstance(diffusion_coordinates(X[:-60]), np.ndarray)
     assert diffusion_coordinates(X) is Without.PIECES
 
 
-def test_few_points_have_none():
+def test_few_points_have_no_coordinates():
     assert diffusion_coordinates(rows(FEWEST_POINTS - 1)) is Without.FEW
     assert diffusion_coordinates(rows(FEWEST_POINTS)).shape == (FEWEST_POINTS, MOST_COORDINATES)
 
@@ -127,7 +127,7 @@ def found(weights, k=MOST_COORDINATES):
 
 
 @pytest.mark.parametrize("n_pieces", [1, 3, 12])
-def test_modes_are_those_of_all_eigenvectors(n_pieces):
+def test_modes_equal_the_leading_eigenvectors(n_pieces):
     """Lanczos's method misses some of the twelve pieces, which are equally slow."""
     similar, stationary = walk(pieces(n_pieces))
     values, vectors = found(pieces(n_pieces))
@@ -138,6 +138,6 @@ def test_modes_are_those_of_all_eigenvectors(n_pieces):
     assert np.linalg.norm(leading.T @ vectors, axis=0) == pytest.approx(1.0, abs=1e-3)
 
 
-def test_a_graph_in_more_pieces_than_modes_has_none():
+def test_a_graph_in_more_pieces_than_modes_has_no_modes():
     assert found(pieces(MOST_COORDINATES)) is not None
     assert found(pieces(MOST_COORDINATES + 1)) is None

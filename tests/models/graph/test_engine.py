@@ -11,7 +11,7 @@ from distsvc.models.support_vector.estimator import SupportVectorClustering
 
 
 def engine_of(X, **parameters):
-    """An engine that has learned rows X, in the order of their keys, and these rows."""
+    """Rows X in the order of their keys, and an engine that has learned them."""
     given = SupportVectorClustering(effort="fast", **parameters).get_params()
     engine = GraphEngine(Parameters.of(given), 0)
     keys = np.sort(sampling.row_keys(0, np.arange(len(X))))
@@ -45,14 +45,14 @@ def test_columns_of_two_values_are_a_lattice(n_values, without):
     assert engine_of(X.astype(np.float32)).without is without
 
 
-def test_a_small_graph_keeps_all_its_points_and_gives_them_their_labels(learned):
+def test_all_points_of_a_small_graph_are_landmarks_with_their_labels(learned):
     X, _, engine = learned
     rule = rule_of(engine)
     assert len(rule.landmarks) == len(X)
     assert (rule.labels(X) == engine.labels(engine.tree.levels)[engine.point_of]).all()
 
 
-def test_other_rows_go_with_the_nearest_landmark(learned):
+def test_other_rows_take_the_label_of_the_nearest_landmark(learned):
     X, _, engine = learned
     rule = rule_of(engine)
     other = np.random.default_rng(1).uniform(-10.0, 10.0, (200, 5)).astype(np.float32)
@@ -63,8 +63,8 @@ def test_other_rows_go_with_the_nearest_landmark(learned):
 
 
 @pytest.mark.parametrize("d", [2, 6, 20])
-def test_shares_are_as_sure_as_rows_are_often_right(learned, d):
-    """A kernel of one width for all dimensions would call all rows of many columns doubtful."""
+def test_shares_equal_the_frequency_of_right_labels(learned, d):
+    """One kernel width for all dimensions would make the shares of many columns too equal."""
     from tests.models.rules.test_rule import SCORED
 
     random = np.random.default_rng(d)
@@ -80,7 +80,7 @@ def test_shares_are_as_sure_as_rows_are_often_right(learned, d):
     assert own.mean() == pytest.approx(right.mean(), abs=0.04)
 
 
-def test_of_a_large_graph_some_rows_are_landmarks_and_some_of_each_cluster(learned, monkeypatch):
+def test_landmarks_of_a_large_graph_include_points_of_each_cluster(learned, monkeypatch):
     X, _, engine = learned
     monkeypatch.setattr(graph, "LANDMARKS", 60)
     monkeypatch.setattr(graph, "COMPARED", 0)
@@ -90,8 +90,8 @@ def test_of_a_large_graph_some_rows_are_landmarks_and_some_of_each_cluster(learn
     assert (rule.labels(X) == engine.labels(engine.tree.levels)[engine.point_of]).mean() > 0.99
 
 
-def test_clusters_of_the_tree_have_the_numbers_of_their_rows(learned):
-    """Where rows are alike, the points say nothing of how many rows a cluster has."""
+def test_clusters_are_numbered_by_rows_not_by_points(learned):
+    """Equal rows are one point, so a cluster of few points can have many rows."""
     engine = learned[2]
     found = engine.tree.levels
     own = found.voter.labels(found.rows(engine.seen))
@@ -105,7 +105,7 @@ def test_clusters_of_the_tree_have_the_numbers_of_their_rows(learned):
     assert (np.diff(np.bincount(labels[again.point_of])) <= 0).all()
 
 
-def test_a_cluster_of_the_tree_without_rows_has_no_number(learned):
+def test_a_cluster_without_rows_has_no_number(learned):
     engine = learned[2]
     found = engine.tree.levels
     own = found.voter.labels(found.rows(engine.seen))

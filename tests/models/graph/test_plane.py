@@ -14,7 +14,7 @@ def clusters(k, d=6, n=400, seed=0):
     return wide.astype(np.float32), labels
 
 
-def test_directions_are_those_of_linear_discriminant_analysis(monkeypatch):
+def test_directions_equal_those_of_linear_discriminant_analysis(monkeypatch):
     monkeypatch.setattr(plane, "SHRUNK", 0.0)
     X, labels = clusters(4)
     found = telling_plane(X, labels)
@@ -24,7 +24,7 @@ def test_directions_are_those_of_linear_discriminant_analysis(monkeypatch):
         assert abs(one @ other) / np.linalg.norm(other) == pytest.approx(1.0, abs=1e-3)
 
 
-def test_a_wide_direction_that_tells_nothing_is_not_drawn():
+def test_a_wide_direction_without_clusters_is_not_drawn():
     X, labels = clusters(3)
     assert np.abs(telling_plane(X, labels)[:, 0]).max() < 0.1
 

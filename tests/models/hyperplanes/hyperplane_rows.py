@@ -28,12 +28,12 @@ def gaussian(n=600, d=3, seed=0):
 
 
 def estimator(**kwargs):
-    """Return two trees of rows as they are: the rows of these tests have one unit."""
+    """Return an estimator of two trees without scaling, as all columns have one unit."""
     return IncrementalMDH(**{"n_init": 2, "random_state": 0, "scale": "none", **kwargs})
 
 
 def state(model):
-    """Everything that a tree learned, and the labels of `fit`, as bytes."""
+    """The arrays of a fitted tree and the labels, as bytes."""
     tree = model.cluster_tree_
     names = ("numbers", "V", "thresholds", "spreads", "b", "counts", "sums_of_squares", "splits")
     labels = getattr(model, "labels_", np.zeros(0))
@@ -41,5 +41,5 @@ def state(model):
 
 
 def learned(tree):
-    """What a growing tree learned, as bytes."""
+    """The arrays of a growing tree, as bytes."""
     return [getattr(tree, n).tobytes() for n in ("means", "V", "b", "variances", "visits")]

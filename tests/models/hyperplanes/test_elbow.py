@@ -16,7 +16,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def falling(n, seed, power=3.0):
-    """A convex curve: falls in descending order."""
+    """A convex curve, whose falls descend."""
     falls = np.random.default_rng(seed).exponential(size=n - 1) ** power + 0.01
     return falls.sum() - np.concatenate([[0.0], np.cumsum(np.sort(falls)[::-1])]) + 1.0
 
@@ -79,7 +79,7 @@ def test_a_clear_elbow(rule, k):
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_short_curves(rule):
+def test_elbows_of_short_curves(rule):
     assert elbow(np.array([3.0]), rule) == 1
     assert elbow(np.array([3.0, 1.0]), rule) == 2
     assert elbow(np.array([9.0, 1.0, 0.5]), rule) == 2
@@ -94,7 +94,7 @@ def test_a_flat_curve_has_one_cluster(rule, n, height):
 
 
 @pytest.mark.parametrize("n", [3, 10, 11, 64])
-def test_rising_curves(n):
+def test_elbows_of_rising_curves(n):
     curve = np.arange(n, dtype=float)
     assert elbow(curve, "weighted") == 1
     assert 2 <= elbow(curve, "angle") < max(n, 3)

@@ -24,7 +24,7 @@ from tests.models.hyperplanes.hyperplane_rows import (
 
 
 def engine_for(X, **parameters):
-    """An engine whose centre is settled by the rows of X."""
+    """An engine with the rows of X as its pilot."""
     engine = TreeEngine(estimator(**parameters).get_params(), seed=0)
     engine.set_pilot(X, len(X))
     return engine
@@ -46,7 +46,7 @@ def grow(engine, X):
     return [engine.grow(restart, len(X), blocks) for restart in range(engine.parameters["n_init"])]
 
 
-def test_the_phases_are_those_of_the_estimator():
+def test_the_phases_give_the_answer_of_the_estimator():
     X, _ = blobs()
     model = estimator(n_init=3, n_clusters=7).fit(X)
     engine = engine_for(by_key(X)[0], n_init=3, n_clusters=7)
@@ -70,7 +70,7 @@ def test_the_phases_are_those_of_the_estimator():
     assert engine.notes == model.notes_ == []
 
 
-def test_one_tree_agrees_with_none():
+def test_one_tree_has_no_agreement():
     X, _ = blobs()
     engine = engine_for(X, n_init=1)
     engine.choose(grow(engine, X))
@@ -78,7 +78,7 @@ def test_one_tree_agrees_with_none():
     assert engine.fitted_facts()["agreement"] is None
 
 
-def test_a_sample_has_the_lowest_keys():
+def test_the_sample_is_the_rows_with_the_lowest_keys():
     engine = engine_for(gaussian(), max_samples=1000)
     ranges = engine.key_ranges(100_000)
     keys = sampling.row_keys(0, np.arange(100_000))
@@ -102,7 +102,7 @@ def test_the_scale_is_measured_on_all_rows_of_the_sample():
     np.testing.assert_allclose(model._engine.scale, pilot.std(axis=0), rtol=1e-6)
 
 
-def test_growth_decides_the_order_of_splits_only():
+def test_growth_changes_only_the_order_of_splits():
     X, _ = blobs()
     a, b = (estimator(n_init=1, growth=growth).fit(X).cluster_tree_ for growth in GROWTHS)
     assert a.V.tobytes() == b.V.tobytes()
@@ -110,7 +110,7 @@ def test_growth_decides_the_order_of_splits_only():
     assert a.splits.tolist() != b.splits.tolist()
 
 
-def test_the_rule_of_the_elbow_is_the_one_asked_for():
+def test_the_elbow_follows_the_given_rule():
     X, found = load_digits().data, []
     for seed, rule in itertools.product(range(6), ["weighted", "angle"]):
         model = estimator(n_init=1, valley=0.0, elbow=rule, random_state=seed).fit(X)
@@ -131,14 +131,14 @@ def test_the_clearest_valley_is_the_median_of_the_trees():
 
 
 @one_cluster_is_fine
-def test_the_bound_on_z():
+def test_clusters_need_a_valley_of_the_given_z():
     X, _ = blobs(2, 2)
     z = estimator().fit(X).valleys_.max()
     assert estimator(valley=0.99 * z).fit(X).n_clusters_ == 2
     assert estimator(valley=2.0 * z).fit(X).n_clusters_ == 1
 
 
-def test_depth_bounds_the_leaves():
+def test_depth_limits_the_number_of_leaves():
     X, _ = blobs()
     for depth in (2, 3, 5):
         leaves = estimator(depth=depth, valley=0.0).fit(X).cluster_tree_.n_leaves
@@ -155,7 +155,7 @@ def test_the_number_of_passes(passes, max_samples, n_rows, expected):
     assert TreeEngine(parameters, seed=0).n_passes(n_rows) == expected
 
 
-def test_the_partition_that_agrees_most():
+def test_the_labelling_that_agrees_most_is_chosen():
     rng = np.random.default_rng(0)
     odd = rng.integers(3, size=200)
     common = rng.integers(4, size=200)
@@ -186,7 +186,7 @@ def test_alpha_of_zero_keeps_hyperplanes_at_the_mean():
     assert not model.cluster_tree_.b.any()
 
 
-def test_rows_beyond_float32():
+def test_rows_too_large_for_float32_are_an_error():
     X, _ = blobs()
     with (
         np.errstate(all="ignore"),

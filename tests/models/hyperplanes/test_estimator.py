@@ -31,8 +31,8 @@ def test_separate_gaussians_are_recovered(k, d, seed):
     assert min(model.clearest_valley_, model.valleys_.max()) > 8.0
 
 
-def test_units_do_not_matter():
-    """With powers of two nothing is rounded; and each cluster is that of columns in one unit."""
+def test_labels_do_not_depend_on_units():
+    """Units are powers of two, so that nothing is rounded."""
     X = load_wine().data
     units = 2.0 ** np.arange(-6, 7)
     model, other = (IncrementalMDH(random_state=0).fit(rows) for rows in (X, X * units))
@@ -55,7 +55,7 @@ def test_small_tables_have_more_restarts():
 
 
 def test_the_number_of_clusters_is_lowered_until_trees_agree(monkeypatch):
-    """Trees agree on the gap between two cubes, but divide each cube in ways of their own."""
+    """Trees agree on the gap between two cubes, but divide each cube differently."""
     monkeypatch.setattr("distsvc.models.hyperplanes.engine.elbow", lambda curve, rule: 16)
     X = np.random.default_rng(0).uniform(-1.0, 1.0, (2000, 10))
     X[:1000, 0] += 4.0
@@ -93,7 +93,7 @@ def test_scores_are_distances_to_hyperplanes(n_clusters):
 # --- cuts
 
 
-def test_a_cut_is_what_a_fit_for_that_number_finds():
+def test_a_cut_equals_a_fit_with_that_number():
     X, _ = blobs()
     model = estimator(n_init=1).fit(X)
     for k in (2, 3, 4, 7, 12):
@@ -120,7 +120,7 @@ def test_one_cluster_is_the_answer():
     assert sum(k > 1 for k in found) <= 2
 
 
-def test_one_cluster_is_noted():
+def test_one_cluster_gives_a_note():
     X = gaussian()
     with pytest.warns(UserWarning, match=rf"{ONE_CLUSTER} .*less than valley = 3\.2\)") as caught:
         model = estimator().fit(X)
@@ -133,7 +133,7 @@ def test_one_cluster_is_noted():
 
 
 @pytest.mark.parametrize("parameters", [{"valley": 0.0}, {"n_clusters": 3}])
-def test_one_cluster_is_not_the_answer_to_everyone(parameters):
+def test_several_clusters_on_request_although_one_is_best(parameters):
     for seed in range(3):
         model = IncrementalMDH(random_state=seed, **parameters).fit(gaussian(seed=seed))
         assert model.n_clusters_ == parameters.get("n_clusters", model.n_clusters_) > 1
@@ -144,7 +144,7 @@ def test_one_cluster_is_not_the_answer_to_everyone(parameters):
 # --- rows that are the same, rows that are others
 
 
-def test_another_seed_takes_rows_in_another_order():
+def test_the_seed_sets_the_order_of_rows():
     X, _ = blobs()
     a, b = estimator().fit(X), estimator(random_state=1).fit(X)
     assert a.cluster_tree_.V.tobytes() != b.cluster_tree_.V.tobytes()
@@ -155,7 +155,7 @@ def test_another_seed_takes_rows_in_another_order():
     assert state(estimator(random_state=generators[0]).fit(X)) != state(a)
 
 
-def test_an_offset_does_not_matter():
+def test_labels_do_not_depend_on_an_offset():
     X, _ = blobs()
     expected = estimator().fit(X)
     found = estimator().fit(X + 1000.0)
@@ -165,7 +165,7 @@ def test_an_offset_does_not_matter():
     assert state(estimator(n_clusters=9).fit(grid + 4096.0)) == state(expected)
 
 
-def test_learning_from_some_of_the_rows():
+def test_max_samples_limits_the_rows_learned_from():
     X, y = blobs(n=5000)
     model = estimator(max_samples=1000).fit(X)
     assert abs(model.n_samples_ - 1000) <= 4 * np.sqrt(1000 * 0.8)

@@ -1,4 +1,4 @@
-"""Few rows, rows that are alike, and what is refused."""
+"""Few rows, equal rows, and errors."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ from tests.models.hyperplanes.hyperplane_rows import (
     ],
     ids=["two", "three", "wide", "line", "constant-features", "duplicates", "far"],
 )
-def test_awkward_rows(X, parameters):
+def test_few_or_equal_rows_have_a_consistent_tree(X, parameters):
     model = estimator(**parameters).fit(X)
     tree = model.cluster_tree_
     assert set(model.labels_) == set(range(model.n_clusters_))
@@ -58,7 +58,7 @@ def test_equal_rows_are_one_cluster(n, place):
         assert model.predict([[100.0, 0.0, -100.0]]).tolist() == [0]
 
 
-def test_more_clusters_than_leaves_with_rows():
+def test_fewer_leaves_than_wanted_clusters_give_a_warning():
     X = np.repeat([[0.0, 0.0], [10.0, 10.0]], 100, axis=0)
     with pytest.warns(UserWarning, match=rf"^3 {TOO_FEW_LEAVES} 2 leaves of the tree have rows"):
         model = estimator(n_clusters=3).fit(X)

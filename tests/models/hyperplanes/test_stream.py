@@ -8,7 +8,7 @@ from tests.models.hyperplanes.hyperplane_rows import blobs, estimator, learned, 
 
 
 def stream(*blocks, **parameters):
-    """The stream of some blocks, the first of which decides the centre."""
+    """A stream that has learned blocks; the first sets the centre."""
     engine = TreeEngine(estimator(**parameters).get_params(), seed=0)
     engine.set_pilot(blocks[0], len(blocks[0]))
     found = TreeStream(engine, blocks[0].shape[1])
@@ -18,7 +18,7 @@ def stream(*blocks, **parameters):
 
 
 def chosen(model, X):
-    """What a stream learned, with the tree as it is chosen now, as bytes."""
+    """The arrays of a stream and of its chosen tree, as bytes."""
     return [model.predict(X).tobytes(), *state(model)]
 
 
@@ -28,7 +28,7 @@ def exact_pairs(n=1000):
     return np.column_stack([X, -X]).reshape(n, 3)
 
 
-def test_one_block_or_several():
+def test_the_tree_does_not_depend_on_the_blocks():
     X = exact_pairs()
     whole = stream(X)
     for cuts in ([2], [500], [10, 12, 700, 998]):
@@ -38,7 +38,7 @@ def test_one_block_or_several():
         assert parts.n_rows == 1000
 
 
-def test_the_first_pass_takes_the_rows_by_key():
+def test_fit_takes_rows_in_the_order_of_keys():
     X, _ = blobs(n=1000)
     fitted = estimator(n_init=1, passes=1).fit(X)
     order = lowest(row_keys(0, np.arange(1000)), 1000)
@@ -47,7 +47,7 @@ def test_the_first_pass_takes_the_rows_by_key():
     assert state(model) == state(fitted)
 
 
-def test_partial_fit_then_predict():
+def test_predict_after_partial_fit():
     X, y = blobs(n=3000)
     model, silent = estimator(), estimator()
     for block in np.array_split(X, 7):
@@ -71,7 +71,7 @@ def test_a_cut_of_a_stream_needs_rows():
         assert not hasattr(model, "labels_")
 
 
-def test_fit_and_partial_fit_begin_anew():
+def test_fit_and_partial_fit_delete_each_others_results():
     X, _ = blobs()
     fresh, fitted = estimator().partial_fit(X), estimator().fit(X)
     model = estimator().fit(X)
@@ -105,7 +105,7 @@ def test_old_rows_are_forgotten(seed):
     assert keeping.growing.counts.sum() == 20_000
 
 
-def test_partial_fit_refuses():
+def test_partial_fit_rejects_other_widths_and_nan():
     X, _ = blobs()
     model = estimator().partial_fit(X)
     with pytest.raises(ValueError, match="has 2 features, but IncrementalMDH is expecting 3"):

@@ -51,7 +51,7 @@ def test_the_hyperplane_approaches_the_minimum_of_the_density():
 
 
 def test_a_hyperplane_stays_within_alpha_standard_deviations():
-    """With the paper's alpha the minimum is out of reach: the best place within is the border."""
+    """With the paper's alpha the minimum is beyond the border, so the border is the best place."""
     spread = np.sqrt(np.average(np.square(CENTRES) + np.square(SPREADS), weights=WEIGHTS))
     border = -0.1 * spread
     assert border > LOWEST

@@ -70,7 +70,7 @@ TWINS = {"prune": pruned, "forward": forward}
 @pytest.mark.parametrize("growth", TWINS)
 @settings(deadline=None)
 @given(st.integers(1, 40), SEEDS, st.integers(0, 30))
-def test_the_order_is_that_of_the_greedy_procedure(growth, n_leaves, seed, most):
+def test_the_order_of_splits_is_greedy(growth, n_leaves, seed, most):
     children = random_children(n_leaves, seed)
     # few whole numbers: exact sums, many equals, and children that have more than their parent
     ss = np.random.default_rng(seed).integers(0, most + 1, len(children)).astype(float)
@@ -85,7 +85,7 @@ def test_the_order_is_that_of_the_greedy_procedure(growth, n_leaves, seed, most)
 # --- the nodes with rows
 
 
-def test_a_new_tree():
+def test_nodes_of_a_new_tree():
     tree = GrowingTree.start(4, 3)
     assert tree.V.shape == tree.means.shape == tree.sums.shape == (15, 3)
     assert tree.V.argmax(axis=1).tolist() == [k % 3 for k in range(15)]
@@ -120,7 +120,7 @@ def nodes_by_hand(tree, X):
 
 @pytest.mark.parametrize("n", [2, 7, 40, 600])
 @pytest.mark.parametrize("seed", range(4))
-def test_nodes_with_rows(n, seed):
+def test_nodes_with_rows_by_hand(n, seed):
     tree = grown(n, seed=seed)
     found = tree.with_rows("prune")
     expected = nodes_by_hand(tree, rows(n, 3, seed + 1))
@@ -133,7 +133,7 @@ def test_nodes_with_rows(n, seed):
     assert found.n_leaves == len(found.splits) + 1 == children.count(None)
 
 
-def test_forgetting_keeps_a_share():
+def test_forgetting_multiplies_the_sums():
     tree, other = grown(), grown()
     tree.forget(0.25)
     a, b = tree.with_rows("prune"), other.with_rows("prune")
@@ -150,7 +150,7 @@ def one_way(ahead, depth=4):
     return tree
 
 
-def test_all_rows_one_way():
+def test_a_tree_whose_rows_all_go_one_way_is_one_leaf():
     X, tree = rows(50), one_way(range(15))
     tree.means[:] = 1.0
     tree.count(X)
@@ -164,7 +164,7 @@ def test_all_rows_one_way():
     assert (margins == np.inf).all()
 
 
-def test_a_root_that_does_not_split_is_passed_over():
+def test_a_root_that_does_not_split_is_left_out():
     X, tree = rows(50), one_way([0, 3, 4], depth=4)  # node 1 splits along feature 1
     tree.count(X)
     found = tree.with_rows("prune")
@@ -202,7 +202,7 @@ def test_cuts_are_nested_and_numbered_by_size(growth):
     assert (tree.cut(tree.n_leaves + 9).label(X)[0] == whole).all()
 
 
-def test_clusters_of_equal_size_come_in_the_order_of_nodes():
+def test_clusters_of_equal_size_are_numbered_by_node():
     tree = one_way([], depth=3)
     X = np.array([[-1, -1], [-1, 1], [1, -1], [1, 1]], np.float32)
     tree.V[2] = 0.0, 1.0
@@ -212,7 +212,7 @@ def test_clusters_of_equal_size_come_in_the_order_of_nodes():
     assert found.cut(4).label(X)[0].tolist() == [0, 1, 2, 3]
 
 
-def test_projections_are_those_of_the_rows_of_every_split():
+def test_projections_of_the_rows_of_every_split():
     tree, X = grown().with_rows("prune"), rows(300, 3, seed=9)
     cut = tree.cut(7)
     labels = cut.label(X)[0]

@@ -57,20 +57,20 @@ def test_the_tolerance_bounds_the_relative_error(kind):
         assert -1e-10 <= error <= tol
 
 
-def test_too_few_steps_are_reported():
+def test_too_few_steps_do_not_converge():
     state = start(Rows(table(300)), Problem.one_class, 30.0)
     assert not solve(state, Method("greedy-2cd"), 1e-10, 2)
     assert state.n_iter == 2
 
 
-def test_the_first_alpha_shares_ties():
+def test_the_first_alpha_divides_ties_equally():
     G = np.array([2.0, 1.0, 1.0, 1.0, 0.0])
     np.testing.assert_allclose(first_alpha(G, 2.5), [0.0, 0.5, 0.5, 0.5, 1.0])
     np.testing.assert_array_equal(first_alpha(G, 5.0), np.ones(5))
     np.testing.assert_allclose(first_alpha(G, 0.5), [0, 0, 0, 0, 0.5])
 
 
-def test_the_threshold_is_the_least_of_free_rows_else_midway_else_the_largest():
+def test_thresholds_by_hand():
     G = np.array([0.0, 1.0, 2.0, 4.0])
     assert threshold(G, np.array([1.0, 0.5, 0.25, 0.0])) == 1.0
     assert threshold(G, np.array([1.0, 0.5, 0.25, 0.0]), 0.125) == 0.875

@@ -1,4 +1,4 @@
-"""The phases of a job on a linear model, and that it can go on from what they leave."""
+"""The phases of a job on a linear model, and the restored result of a phase."""
 
 import json
 
@@ -58,7 +58,7 @@ def outer_steps(engine, X):
 
 
 @BOTH
-def test_rows_in_memory_have_the_answer_of_the_estimator(engine_type, make, table):
+def test_fit_rows_gives_the_answer_of_the_estimator(engine_type, make, table):
     engine, model = engine_for(engine_type, nu=0.1), make(0.1).fit(table)
     assert engine.fit_rows(table)
     rule = engine.rule(table.mean(axis=0))
@@ -77,7 +77,7 @@ def test_rows_in_memory_have_the_answer_of_the_estimator(engine_type, make, tabl
 
 @BOTH
 @pytest.mark.parametrize("compute_gap", [False, True])
-def test_an_engine_goes_on_from_what_was_solved(engine_type, make, table, compute_gap):
+def test_an_engine_restores_a_solution(engine_type, make, table, compute_gap):
     parameters = {"nu": 0.1, "tol": 1e-9, "compute_gap": compute_gap}
     first, later = (engine_for(engine_type, **parameters) for _ in range(2))
     first.notes.append("constant columns carry no information: f7")
@@ -106,7 +106,7 @@ def assert_same(first, later):
     assert first.solution.converged is later.solution.converged
 
 
-def test_an_origin_among_the_rows_is_noted(table):
+def test_an_origin_among_the_rows_gives_a_note(table):
     X = np.concatenate([table, -table])
     plane, ball = (
         engine_for(kind, nu=0.5, max_iter=100_000) for kind in (OneClassEngine, BallEngine)
@@ -129,7 +129,7 @@ def test_rows_are_centred_only_for_a_ball_of_dense_rows(table):
     assert not centres[2].any()
 
 
-def test_rows_to_solve_in_memory():
+def test_key_ranges_of_rows_in_memory():
     engine = engine_for(OneClassEngine)
     fits = MEMORY_BYTES // (8 * D)
     assert engine.key_ranges(fits)[-1][1] == 2**64
@@ -149,6 +149,6 @@ def test_the_sum_of_alpha(parameters, total):
     assert engine_for(BallEngine, **parameters).total(N) == pytest.approx(total)
 
 
-def test_c_is_too_small_for_few_rows():
+def test_a_c_too_small_for_few_rows_is_an_error():
     with pytest.raises(ValueError, match=r"C must be at least 1 / n = 0\.01 for 100 rows, found"):
         engine_for(BallEngine, C=0.001).total(100)

@@ -56,7 +56,7 @@ def test_dense_and_sparse_rows_give_the_same_answer(make):
 
 
 @pytest.mark.parametrize("make", BOTH)
-def test_the_layout_of_rows_does_not_matter(make):
+def test_the_answer_does_not_depend_on_the_layout_of_rows(make):
     X = table().astype(np.float32)
     model = make(0.1).fit(X.astype(np.float64))
     C = sparse.csr_matrix(X)
@@ -86,19 +86,19 @@ def test_no_more_than_nu_of_the_rows_are_outside(make, tol):
         assert (model.predict(rows) < 0).sum() <= 20
 
 
-def test_the_gap_is_found_on_request():
+def test_compute_gap_sets_the_duality_gap():
     model = LinearOneClassSVM(0.1, compute_gap=True, tol=1e-6).fit(table())
     assert 0.0 <= model.duality_gap_ <= 1e-6 * model.objective_
     assert not hasattr(LinearOneClassSVM(0.1).fit(table()), "duality_gap_")
 
 
-def test_too_few_steps_are_a_warning():
+def test_too_few_steps_give_a_warning():
     with pytest.warns(ConvergenceWarning, match="max_iter = 1 reached with a violation of"):
         LinearOneClassSVM(0.1, max_iter=1).fit(table())
 
 
 @pytest.mark.parametrize("make", BOTH)
-def test_rows_that_are_no_numbers(make):
+def test_unusable_rows_are_an_error(make):
     X = table()
     X[3, 2] = np.nan
     for bad in (X, sparse.csr_matrix(X)):
@@ -112,7 +112,7 @@ def test_rows_that_are_no_numbers(make):
 
 @pytest.mark.parametrize("make", BOTH)
 @pytest.mark.parametrize("index", [-1, 6])
-def test_indices_that_are_no_columns(make, index):
+def test_column_indices_out_of_range_are_an_error(make, index):
     X = sparse.csr_matrix(table())
     model = make().fit(X)
     X.indices[4] = index

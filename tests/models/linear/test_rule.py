@@ -17,7 +17,7 @@ def test_scores_by_hand():
     assert BallRule(W, MEAN, -4.0).values(x).tolist() == [-(1.0 + 4.0 + 2.25)]
 
 
-def test_a_row_is_outside_by_the_score_that_is_published():
+def test_outliers_follow_from_the_rounded_score():
     """A score that float32 rounds to 0 is not negative."""
     rule = OneClassRule(np.ones(1), np.zeros(1), 1e-50)
     found = rule.label(np.zeros((1, 1)))
@@ -38,7 +38,7 @@ def test_pulls_add_up_to_the_score(rule):
 
 
 @BOTH
-def test_a_score_that_is_too_large_for_float32_is_the_datas_fault(rule):
+def test_a_score_too_large_for_float32_is_an_error_of_the_rows(rule):
     far = ROWS.copy()
     far[3] = -1e60
     with pytest.raises(UnusableRowsError, match="not finite in float32; scale the features"):

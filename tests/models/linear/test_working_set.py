@@ -17,7 +17,7 @@ def candidates(keys, X, alpha, wanted, limit):
     return Candidates.lowest(keys, np.arange(len(X)), X, alpha, wanted, limit)
 
 
-def test_gradients_are_those_of_the_problem(table):
+def test_gradients_by_hand(table):
     X = table
     u = X[:7].sum(axis=0)
     np.testing.assert_allclose(gradients(X, u, 1.0, False), X @ u)
@@ -61,14 +61,14 @@ def test_outer_steps_find_the_optimum(table, ball, off, monkeypatch):
     assert outer.rho() == pytest.approx(threshold(exact.G, exact.alpha), rel=1e-5)
 
 
-def test_rows_that_do_not_reach_far_enough_are_refused(table):
+def test_settle_fails_with_too_few_rows(table):
     X = table
     outer = WorkingSet(False, 300.0, X[:200].sum(axis=0), 0.0)
     few = candidates(np.arange(N, dtype=float), X, np.zeros(N), np.ones(N, bool), 50)
     assert not outer.settle(200, few, few)
 
 
-def test_candidates_are_the_lowest_whatever_the_cut():
+def test_merged_candidates_do_not_depend_on_the_blocks():
     rng = np.random.default_rng(1)
     keys, X = np.round(rng.random(500), 2), rng.random((500, 2))
     wanted = rng.random(500) < 0.7

@@ -1,4 +1,4 @@
-"""Ids go on from night to night, and an id that was given once is never given again."""
+"""Clusters keep their ids from night to night, and no id is used twice."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ IDS = [4, 0, 7]
 
 
 def shared(overlap, counts=None) -> LabelOverlap:
-    """Return rows that two models share, without outliers; of the same table, if not told."""
+    """Return the overlap of two models without outliers; by default, of the same table."""
     overlap = np.array(overlap)
     counts = np.outer(overlap.sum(axis=1), [1, 0]) if counts is None else np.array(counts)
     return LabelOverlap(overlap, overlap, counts)
@@ -27,7 +27,7 @@ def stories(overlap, match=0.5, ids=tuple(IDS), next_id=9):
     return found, told
 
 
-def test_a_cluster_that_splits_in_halves_lives_on_in_neither():
+def test_a_cluster_split_in_halves_keeps_its_id_in_neither():
     found, told = stories([[50, 0, 45], [0, 60, 0]], ids=[4, 0], match=0.6)
     assert (found.ids.tolist(), found.next_id) == ([9, 0, 10], 11)
     assert told[4] == ("absorbed", 0.5263, 95, 0, [9])
@@ -39,7 +39,7 @@ def test_a_cluster_that_splits_in_halves_lives_on_in_neither():
     assert told[0][0] == "survived"
 
 
-def test_a_cluster_in_a_few_large_pieces_is_split_and_in_many_disappears():
+def test_a_cluster_in_few_pieces_is_split_and_one_in_many_disappears():
     _, told = stories([[100, 0, 0], [0, 100, 0], [0, 0, 100], [9, 8, 9]], ids=[4, 0, 7, 5])
     assert told[5] == ("split", 0.0714, 26, 0, [4, 7, 0])
     many = np.vstack([np.diag([100] * 12), np.full(12, 3)])
@@ -48,8 +48,8 @@ def test_a_cluster_in_a_few_large_pieces_is_split_and_in_many_disappears():
 
 
 @pytest.mark.parametrize(("left", "event"), [(2, "disappeared"), (30, "absorbed")])
-def test_a_cluster_that_hardly_has_rows_any_more_disappears(left, event):
-    """It had a quarter of the rows: two stray ones in another cluster are no part of that."""
+def test_a_cluster_with_hardly_any_rows_left_disappears(left, event):
+    """Two rows of a cluster that had a quarter of all rows are not a part of it."""
     overlap = np.array([[700, 0], [0, 268], [0, left]])
     rows = shared(overlap, counts=[[700, 0], [268, 0], [239, 0]])
     told = {one.id: one for one in match_clusters([4, 5, 6], 9, rows, 0.5).stories}
@@ -57,14 +57,14 @@ def test_a_cluster_that_hardly_has_rows_any_more_disappears(left, event):
     assert {told[4].event, told[5].event} == {"survived"}
 
 
-def test_pairs_below_the_limit_do_not_cost_others_theirs():
-    """The largest sum of all indices, .45 + .49, would leave out the one pair above the limit."""
+def test_pairs_below_the_limit_do_not_prevent_a_match():
+    """The largest sum of all indices, .45 + .49, would leave out the only pair above the limit."""
     overlap = shared([[60, 0], [20, 20]])
     assert match_clusters([0, 1], 2, overlap, 0.5).ids.tolist() == [0, 1]
     assert match_clusters([0, 1], 2, overlap, 0.6).ids.tolist() == [0, 2]
 
 
-def test_indices_by_hand():
+def test_jaccard_indices_by_hand():
     found = shared([[6, 2], [0, 4]]).jaccard()
     np.testing.assert_allclose(found, [[6 / 8, 2 / 12], [0.0, 4 / 6]])
     assert shared(np.zeros((2, 3), np.int64)).jaccard().tolist() == [[0.0] * 3] * 2
@@ -72,7 +72,7 @@ def test_indices_by_hand():
 
 @settings(deadline=None, max_examples=150)
 @given(st.data(), st.integers(1, 4), st.integers(1, 4))
-def test_the_slow_twin(data, k_before, k):
+def test_ids_equal_those_of_the_slow_twin(data, k_before, k):
     rows = st.lists(st.sampled_from([0, 1, 3, 10, 30]), min_size=k, max_size=k)
     overlap = data.draw(st.lists(rows, min_size=k_before, max_size=k_before))
     match = data.draw(st.sampled_from([0.05, 0.3, 0.5, 0.75]))
@@ -91,7 +91,7 @@ def test_the_slow_twin(data, k_before, k):
 
 
 def random_overlap(random: np.random.Generator, k_before: int) -> np.ndarray:
-    """Return a night: clusters that go on, in another order, split, merge, come and go."""
+    """Return a night in which clusters continue, split, merge, appear and disappear."""
     k = int(random.integers(1, 9))
     kind = random.integers(4)
     overlap = np.zeros((k_before, k), np.int64)
@@ -133,18 +133,18 @@ def history(random: np.random.Generator, nights: int) -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 2**32), st.integers(1, 30))
-def test_no_id_is_given_twice(seed, nights):
+def test_every_new_id_is_unused(seed, nights):
     history(np.random.default_rng(seed), nights)
 
 
-def test_the_smaller_of_two_that_merge_is_absorbed():
+def test_the_smaller_of_two_merged_clusters_is_absorbed():
     found, told = stories([[70], [30]], ids=[4, 0])
     assert (found.ids.tolist(), found.next_id) == ([4], 9)
     assert told == {0: ("absorbed", 0.3, 30, 0, [4]), 4: ("survived", 0.7, 70, 100, [])}
     assert found.moved([4, 0]) == 0.3
 
 
-def test_a_cluster_that_appears_out_of_all():
+def test_a_cluster_of_rows_from_several_clusters_appears():
     found, told = stories([[100, 0, 0, 10], [0, 100, 0, 10], [0, 0, 100, 10]])
     assert found.ids.tolist() == [4, 0, 7, 9]
     assert told[9] == ("appeared", 0.0769, 0, 30, [])

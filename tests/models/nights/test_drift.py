@@ -1,4 +1,4 @@
-"""Drift is told from whole numbers that are exact and add up, whatever the cut of the table."""
+"""Drift is computed from exact counts, which do not depend on the blocks."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ COUNTS = st.lists(st.integers(0, 2000), min_size=5, max_size=5)
 
 @settings(deadline=None, max_examples=200)
 @given(st.lists(st.tuples(COUNTS, COUNTS), min_size=1, max_size=3))
-def test_the_slow_twin(pairs):
+def test_drift_equals_that_of_the_slow_twin(pairs):
     expected, found = (np.array(side) for side in zip(*pairs, strict=True))
     indices = stability_index(expected, found)
     for k, pair in enumerate(pairs):
@@ -53,7 +53,7 @@ def test_missing_values_are_left_out_of_edges_and_counted():
     assert counts.missing.tolist() == [0.5]
 
 
-def test_a_value_that_most_rows_have_is_told_from_those_above_it():
+def test_a_value_of_most_rows_has_a_bin_of_its_own():
     random = np.random.default_rng(0)
     few = random.uniform(1.0, 2.0, 300)
     column = np.concatenate([np.zeros(700), few])[:, None]
@@ -75,7 +75,7 @@ ROWS = arrays(
 
 @settings(deadline=None, max_examples=80)
 @given(ROWS, ROWS, st.lists(st.integers(0, 40), max_size=4))
-def test_counts_of_parts_are_those_of_the_whole(pilot, X, cuts):
+def test_counts_do_not_depend_on_the_blocks(pilot, X, cuts):
     edges = decile_edges(pilot)
     assert (np.diff(edges) >= 0.0).all()
     for at, column in zip(edges, pilot.T, strict=True):
@@ -108,7 +108,7 @@ def test_the_same_population_does_not_drift():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_counts_of_a_histogram_are_numpys_and_none_is_left_out(dtype):
+def test_histogram_counts_equal_those_of_numpy(dtype):
     edges = np.linspace(-1.0, 2.0, 13)
     values = np.random.default_rng(0).normal(scale=2.0, size=500).astype(dtype)
     values = np.concatenate([values, edges, [-np.inf, np.inf]]).astype(dtype)
@@ -151,7 +151,7 @@ def test_a_shift_and_a_part_in_another_unit_have_no_factor():
     assert np.isnan(unit_factors(before, now)).all()
 
 
-def test_values_at_the_ends_of_float64_have_no_factor():
+def test_values_near_the_limits_of_float64_have_no_factor():
     tiny, huge = np.arange(1, 10) * 5e-324, np.arange(-4, 5) * 4e307
     before, now = np.array([tiny, huge, huge]), np.array([1e3 * tiny, tiny, huge])
     assert np.isnan(unit_factors(before, now.T.copy())).all()

@@ -47,7 +47,7 @@ BOTH = pytest.mark.parametrize("make", [svc, fsvc])
 
 @pytest.mark.parametrize("nu", [0.02, 0.3, 0.9])
 @pytest.mark.parametrize("gamma", [0.3, 3.0])
-def test_both_exact_solutions_are_one(gamma, nu):
+def test_both_exact_solvers_have_the_same_solution(gamma, nu):
     """C = 1 / (nu rho*) makes the penalised problem, which coordinate ascent solves, the same."""
     X = moons(300)[0]
     first = svc(gamma, nu).fit(X)
@@ -72,7 +72,7 @@ def test_with_nu_1_the_highest_row_is_on_the_boundary(make, n):
     assert model.n_clusters_ == (1 if n > 3 else n)  # 2 and 3 rows are on the boundary all
 
 
-def test_with_nu_there_is_no_limit_of_rows():
+def test_nu_has_no_limit_of_rows():
     X = moons(10_001)[0]
     model = fsvc(10.0, 0.02).fit(X)
     assert (model.decision_function(X) < -1e-4).mean() == pytest.approx(0.02, abs=0.004)
@@ -103,7 +103,7 @@ def test_shapes_are_recovered(make, data, gamma, nu):
 
 
 @pytest.mark.parametrize("labelling", ["equilibria", "complete-graph", "balls", "level-tree"])
-def test_rows_outside_are_noise_when_asked(labelling):
+def test_noise_labels_rows_outside_minus_1(labelling):
     X, _ = blobs()
     model = svc(0.5, 0.1, solver="bsgd", labelling=labelling)
     plain = model.fit(X).labels_
@@ -142,7 +142,7 @@ def test_support_vectors_on_the_boundary_are_not_noise():
         ("equilibria", {"labelling": "complete-graph"}),
     ],
 )
-def test_labelled_again_is_as_fit_anew(labelling, changed):
+def test_relabel_equals_a_new_fit(labelling, changed):
     X = make_moons(300, noise=0.08, random_state=0)[0]
     given = {"gamma": 6.0, "nu": 0.1, "labelling": labelling, "random_state": 0}
     model = quietly(SupportVectorClustering(**given), X)
@@ -156,7 +156,7 @@ def test_labelled_again_is_as_fit_anew(labelling, changed):
     assert model.get_params() == anew.get_params()
 
 
-def test_what_can_not_be_labelled_again():
+def test_relabel_rejects_other_parameters_and_level_trees():
     X = make_moons(100, noise=0.05, random_state=0)[0]
     model = quietly(SupportVectorClustering(4.0, nu=0.1, random_state=0), X)
     with pytest.raises(ValueError, match=r"a parameter of relabel must be one of .* found 'gamma'"):

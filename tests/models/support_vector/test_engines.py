@@ -59,7 +59,7 @@ def test_parameters_are_checked(make):
         {"n_clusters": 3},
     ],
 )
-def test_what_needs_all_rows_is_refused_for_blocks(parameters):
+def test_blocks_reject_parameters_that_need_all_rows(parameters):
     assert engine_for(given(**parameters), 0)
     with pytest.raises(ValueError, match="needs all rows at once; use fit"):
         engine_for_blocks(given(**parameters), 0)

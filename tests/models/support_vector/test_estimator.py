@@ -73,7 +73,7 @@ def test_nu_is_the_share_outside(solver, nu):
     assert outside == pytest.approx(nu, abs=0.01)
 
 
-def test_attributes():
+def test_attributes_of_a_fit():
     X = small()
     model = estimator(nu=0.2).fit(X)
     b = len(model.dual_coef_)
@@ -92,7 +92,7 @@ def test_attributes():
     np.testing.assert_allclose(model.score_samples(X), f + 1.0, atol=1e-4)
 
 
-def test_another_seed_takes_rows_in_another_order():
+def test_the_seed_sets_the_order_of_rows():
     X = small()
     a, b = estimator().fit(X), estimator(random_state=1).fit(X)
     assert a.dual_coef_.tobytes() != b.dual_coef_.tobytes()
@@ -116,7 +116,7 @@ def test_stopping_rules():
 # --- in blocks
 
 
-def test_partial_fit_then_predict():
+def test_predict_after_partial_fit():
     X, y = gaussians(3, 2, n=3000)
     model = estimator(gamma=0.25, nu=0.2)
     for block in np.array_split(X, 7):
@@ -130,7 +130,7 @@ def test_partial_fit_then_predict():
     assert (model.predict(X[:100]) == before).all()
 
 
-def test_partial_fit_refuses():
+def test_partial_fit_rejects_exact_and_other_widths():
     with pytest.raises(ValueError, match="solver='exact' needs all rows at once; use fit"):
         estimator(solver="exact").partial_fit(small())
     model = estimator().partial_fit(small())
@@ -141,7 +141,7 @@ def test_partial_fit_refuses():
 # --- where the papers' procedure is undefined
 
 
-def test_a_dead_zone_of_c():
+def test_a_c_too_small_for_f_above_0_gives_a_note():
     X = small()
     with pytest.warns(UserWarning, match=r"C = 0.5 leaves f < 0 everywhere; .* share 0.1"):
         model = estimator(C=0.5, epsilon=0.4).fit(X)
@@ -166,7 +166,7 @@ def test_equal_rows_are_one_cluster(gamma, solver):
 @pytest.mark.filterwarnings(f"ignore:{NOTES}")
 @pytest.mark.parametrize("solver", ["bsgd", "sgd", "exact"])
 @pytest.mark.parametrize("n", [2, 3, 10])
-def test_few_rows(n, solver):
+def test_fits_of_few_rows(n, solver):
     X = small()[:n]
     model = SupportVectorClustering(solver=solver, random_state=0).fit(X)
     assert set(model.labels_) == set(range(model.n_clusters_))

@@ -1,4 +1,4 @@
-"""SupportVectorClustering where it chooses a cut of the level tree, which is the default."""
+"""SupportVectorClustering with the level tree, the default."""
 
 import warnings
 
@@ -51,7 +51,7 @@ def same(a, b):
     ],
     ids=["blobs", "moons", "iris"],
 )
-def test_clusters_are_found_without_being_told(data, least, seed):
+def test_clusters_are_found_without_parameters(data, least, seed):
     X, y = data(seed=seed)
     model = SupportVectorClustering(random_state=seed).fit(X)
     assert adjusted_rand_score(y, model.labels_) > least
@@ -73,7 +73,7 @@ def test_rows_far_away_are_outside(fitted):
     assert model.predict(far[:1]).max() < 4
 
 
-def test_the_kernel_sum_of_the_winner_makes_its_clusters(fitted):
+def test_labels_follow_the_largest_kernel_sum(fitted):
     model, X, _ = fitted
     squared = ((X[:, None] - model.support_vectors_) ** 2).sum(axis=2)
     sums = np.exp(-model.gamma_ * squared) * model.dual_coef_
@@ -82,7 +82,7 @@ def test_the_kernel_sum_of_the_winner_makes_its_clusters(fitted):
     assert (by_cluster.argmax(axis=1) == model.labels_).mean() > 0.99
 
 
-def test_a_given_c_is_the_members_c_and_f_is_the_papers():
+def test_a_given_c_is_used_and_f_is_0_at_the_papers_level():
     X = blobs()[0]
     model = quietly(estimator(C=30.0), X)
     assert model.C_ == 30.0
@@ -93,7 +93,7 @@ def test_a_given_c_is_the_members_c_and_f_is_the_papers():
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
-def test_a_number_of_clusters_is_found_and_is_the_cut(fitted, k):
+def test_n_clusters_gives_the_same_labels_as_cut(fitted, k):
     model, X, y = fitted
     asked = quietly(estimator(n_clusters=k), X)
     assert asked.n_clusters_ == len(set(asked.labels_)) == k
@@ -103,14 +103,14 @@ def test_a_number_of_clusters_is_found_and_is_the_cut(fitted, k):
         assert adjusted_rand_score(y, asked.labels_) == 1.0
 
 
-def test_more_clusters_than_any_model_has_is_said():
+def test_more_clusters_than_any_model_has_give_a_warning():
     with pytest.warns(UserWarning, match="no model separates 5000 clusters: [0-9]+ were found"):
         model = estimator(n_clusters=5000).fit(blobs(200)[0])
     assert 4 <= model.n_clusters_ < 200
 
 
 @pytest.mark.parametrize("labelling", ["equilibria", "complete-graph", "balls"])
-def test_a_number_of_clusters_is_refused_where_none_can_be_asked_for(labelling):
+def test_n_clusters_is_an_error_without_a_level_tree(labelling):
     with pytest.raises(ValueError, match="n_clusters needs labelling='level-tree'"):
         estimator(labelling=labelling, n_clusters=3).fit(blobs(50)[0])
 
@@ -151,7 +151,7 @@ def test_cuts(fitted):
         ({"significance": [1.0]}, r"significance must be a number, found \[1.0\]"),
     ],
 )
-def test_cuts_refuse(fitted, arguments, message):
+def test_wrong_arguments_of_cut_are_an_error(fitted, arguments, message):
     with pytest.raises(ValueError, match=message):
         fitted[0].cut(**arguments)
 
@@ -167,7 +167,7 @@ def test_only_a_fitted_level_tree_can_be_cut():
 # --- one fit after another
 
 
-def test_a_fit_forgets_the_one_before():
+def test_a_fit_deletes_the_results_of_the_previous_one():
     X = blobs()[0]
     model = estimator().fit(X)
     model.set_params(gamma=0.25, nu=0.2).fit(X)
@@ -185,7 +185,7 @@ def test_a_fit_forgets_the_one_before():
 # --- notes
 
 
-def test_a_trade_off_that_leaves_f_below_0_everywhere_is_noted():
+def test_a_c_that_leaves_f_below_0_everywhere_gives_a_note():
     X = np.random.default_rng(0).normal(size=(120, 2))
     model = SupportVectorClustering(1.0, C=0.5, labelling="level-tree", random_state=0)
     with warnings.catch_warnings():

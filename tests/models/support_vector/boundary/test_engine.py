@@ -1,4 +1,4 @@
-"""The papers' engine: its steps as a job takes them, and what estimators do not show."""
+"""The papers' engine: the steps of a job, and results that no estimator shows."""
 
 import json
 
@@ -43,7 +43,7 @@ def fitted(X, seed=0, **parameters):
 
 
 def find_clusters(engine, Z, keys):
-    """Do phase two as a job does, the rows in three parts and the starts in two."""
+    """Do phase two as a job does, with rows in three parts and trajectories in two."""
     f, limit = engine.decision, engine.decision_facts()["boundary_size"]
     boundary = Boundary.empty(f)
     for part in np.array_split(np.arange(len(Z)), 3):
@@ -69,7 +69,7 @@ def assert_same_arrays(a, b):
 
 
 @pytest.mark.parametrize("parameters", [{"nu": 0.1}, {"C": 50.0}, {"nu": 0.1, "bridging": False}])
-def test_the_steps_of_a_job_are_those_of_fit(parameters):
+def test_the_steps_of_a_job_give_the_answer_of_fit(parameters):
     X = moons()
     model = SupportVectorClustering(8.0, **parameters, random_state=0).fit(X)
     engine, keys = begun(X, gamma=8.0, **parameters)
@@ -97,7 +97,7 @@ def test_the_steps_of_a_job_are_those_of_fit(parameters):
     "parameters",
     [BOUNDARY, {"gamma": 8.0, "C": 0.5}, {"solver": "sgd"}, {"gamma": 8.0, "solver": "exact"}],
 )
-def test_training_can_be_written_and_read_back(parameters):
+def test_training_is_restored_from_facts_and_arrays(parameters):
     X = moons(600)
     engine, keys = begun(X, **parameters)
     engine.note("said before training")
@@ -120,14 +120,14 @@ def test_training_can_be_written_and_read_back(parameters):
 # --- which rows are trained on
 
 
-def test_rows_that_the_objective_is_measured_on_are_held_out_where_there_are_many():
+def test_evaluation_rows_of_a_large_table_are_held_out():
     engine = engine_for(SupportVectorClustering(8.0, max_iter=10**6).get_params(), 0)
     assert engine.key_ranges(20 * 2048 - 1)[0][0] == 0
     assert engine.key_ranges(20 * 2048)[0][0] == 2**64 // 20
     assert engine.key_ranges(20 * 2048)[-1][1] == 2**64
 
 
-def test_too_many_rows_for_the_exact_solver():
+def test_too_many_rows_for_the_exact_solver_are_an_error():
     X = np.zeros((10_001, 1))
     X[0] = 1.0
     model = SupportVectorClustering(0.5, C=2.0, solver="exact", random_state=0)
@@ -140,7 +140,7 @@ def test_too_many_rows_for_the_exact_solver():
 # --- the boundary, its bridges, and other points that label rows
 
 
-def test_an_empty_boundary_is_widened_and_noted():
+def test_an_empty_boundary_is_widened_with_a_note():
     X, given = moons(), {"gamma": 8.0, "C": 50.0, "epsilon": 1e-12}
     engine = fitted(X, **given)
     assert engine.epsilon > 1e-12
@@ -152,7 +152,7 @@ def test_an_empty_boundary_is_widened_and_noted():
     assert len(model.notes_) == 1
 
 
-def test_a_stream_keeps_the_last_note_of_a_boundary_that_was_widened():
+def test_a_stream_stores_only_the_last_note_on_epsilon():
     engine, _ = begun(blobs(), **BOUNDARY, epsilon=1e-9)
     for block in np.array_split(blobs(), 3):
         engine.feed(engine.centred(block))
@@ -172,7 +172,7 @@ def test_bridging_joins_along_the_data_and_only_inside():
 # --- a stream
 
 
-def test_clusters_of_a_stream_are_pending_until_they_are_found():
+def test_pending_until_the_clusters_of_a_stream_are_found():
     X = blobs()
     engine, _ = begun(X, **BOUNDARY)
     assert not engine.streams

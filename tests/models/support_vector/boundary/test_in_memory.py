@@ -35,7 +35,7 @@ def same_parts(a, b):
 
 @pytest.mark.parametrize("gamma", [1.0, 5.0, 20.0])
 @pytest.mark.parametrize("table", TABLES)
-def test_components_are_those_of_all_pairs(table, gamma):
+def test_components_equal_those_of_all_pairs(table, gamma):
     X = TABLES[table](130).astype(np.float32)
     f = trained(X, gamma, 0.1)
     V = in_memory.inside_rows(f, X)
@@ -45,7 +45,7 @@ def test_components_are_those_of_all_pairs(table, gamma):
 
 @pytest.mark.parametrize("table", TABLES)
 def test_bounds_rule_out_no_pair_that_is_connected(table, monkeypatch):
-    """Of a table with many boxes: with one box nothing is bounded and all pairs are tested."""
+    """Many boxes are compared with one box, for which all pairs are tested."""
     X = TABLES[table](600).astype(np.float32)
     f = trained(X, 12.0, 0.15)
     V = in_memory.inside_rows(f, X)
@@ -57,7 +57,7 @@ def test_bounds_rule_out_no_pair_that_is_connected(table, monkeypatch):
     assert same_parts(found, slow)
 
 
-def test_where_nothing_is_inside_the_highest_row_is():
+def test_the_row_with_the_highest_f_if_no_row_is_inside():
     X = TABLES["moons"](50).astype(np.float32)
     f = trained(X, 5.0, 0.2)
     low = DecisionFunction(f.S, f.a / np.float32(10.0), f.gamma)
@@ -66,7 +66,7 @@ def test_where_nothing_is_inside_the_highest_row_is():
     assert in_memory.joined_pairs(low, V, 20).shape == (0, 2)
 
 
-def test_too_many_vertices(monkeypatch):
+def test_too_many_vertices_are_an_error(monkeypatch):
     monkeypatch.setattr(in_memory, "MOST_VERTICES", 100)
     X = TABLES["moons"](200).astype(np.float32)
     with pytest.raises(ValueError, match=r"takes at most 100 different rows inside, found 1\d\d"):
@@ -97,7 +97,7 @@ def test_balls_cover_the_table_in_the_order_of_the_keys():
 
 
 @pytest.mark.parametrize("radius", [0.1, 0.5, 2.0])
-def test_twin_climb_together(radius):
+def test_climb_together_equals_its_slow_twin(radius):
     f, X = function(), points(60)
     slow = reference.climb_together(
         X, f.S, f.a, f.gamma, radius, in_memory.BURST, in_memory.ARRIVED, CLIMB_TOLERANCE

@@ -18,11 +18,11 @@ def test_repeated_rows_count_once():
 
 
 @pytest.mark.parametrize("n", [2, 3, 6])
-def test_few_rows(n):
+def test_gamma_of_few_rows(n):
     assert 0.0 < automatic_gamma(rows(n)) < np.inf
 
 
-def test_equal_rows_have_no_width():
+def test_gamma_of_equal_rows_is_1():
     assert automatic_gamma(np.ones((10, 3))) == 1.0
     assert automatic_gamma(np.ones((1, 3))) == 1.0
 
@@ -50,7 +50,7 @@ def test_a_density_estimates_kernel_follows_the_likelihood():
     assert density_gamma(np.ones((10, 3))) == density_gamma(np.ones((1, 3))) == 1.0
 
 
-def test_kernels_that_part_points():
+def test_parting_gamma_by_hand():
     points = np.array([[0.0, 0.0], [0.5, 0.0], [40.0, 1.0]])
     gamma = parting_gamma(points)
     assert np.exp(-gamma * 0.25**2) == pytest.approx(np.exp(-8.0))

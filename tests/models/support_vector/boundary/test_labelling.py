@@ -25,7 +25,7 @@ def function(b=20, d=2, seed=1, total=8.0, gamma=0.5):
 
 
 def modes(*places, height=1.5, gamma=0.5):
-    """One vector at each of the places."""
+    """A decision function with one vector at each place."""
     S = np.ascontiguousarray(np.array(places, np.float32).T)
     return DecisionFunction(S, np.full(len(places), height, np.float32), gamma)
 
@@ -43,7 +43,7 @@ def test_the_decision_function():
 
 @settings(deadline=None, max_examples=50)
 @given(st.integers(1, 300), st.integers(1, 4), st.booleans(), st.integers(0, 2**32 - 1))
-def test_nearest_cluster_is_that_of_the_nearest_point(m, k, apart, seed):
+def test_nearest_cluster_is_the_cluster_of_the_nearest_point(m, k, apart, seed):
     rng = np.random.default_rng(seed)
     clusters = rng.integers(0, k, m).astype(np.int32)
     points = rng.integers(0, 4, (m, 2)).astype(np.float32) + 9.0 * apart * clusters[:, None]
@@ -103,7 +103,7 @@ def test_a_large_boundary_keeps_the_lowest_keys_of_every_vector():
     st.integers(1, 320),
     st.randoms(use_true_random=False),
 )
-def test_the_boundary_does_not_depend_on_the_cut(cuts, limit, random):
+def test_the_boundary_does_not_depend_on_the_blocks(cuts, limit, random):
     f, X = function(), rows(300)
     keys = row_keys(5, np.arange(300))
     order = list(range(len(cuts) + 1))
@@ -144,7 +144,7 @@ def test_end_points_are_merged_within_a_hundredth_of_sigma():
     np.testing.assert_allclose(E[member[[0, 2, 4]]], f.S.T, atol=1e-3)
 
 
-def test_saddles_are_left():
+def test_equilibria_are_moved_off_saddles():
     f = modes((-2, 0), (2, 0))
     saddle = np.array([[0.0, 1.0], [0.0, -3.0]], np.float32)  # trajectories along the ridge's line
     ends = labelling.climb(f, saddle)
@@ -225,7 +225,7 @@ def test_equilibria_outside_the_domain_are_no_clusters():
     assert len(clusters.points) == clusters.n_clusters == 2
 
 
-def test_unless_there_are_no_others():
+def test_equilibria_outside_the_domain_are_clusters_if_all_are():
     f = modes((0, 0), (10, 0), height=0.5)
     E = f.S.T.copy()
     clusters, labels = Clusters.from_equilibria(f, E, np.arange(2), E, np.arange(2), E)

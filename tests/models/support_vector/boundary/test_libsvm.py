@@ -15,7 +15,7 @@ def rows():
 
 @pytest.fixture
 def commands(monkeypatch):
-    """The commands of child processes; to `libsvm`, scikit-learn is not loaded."""
+    """The commands of child processes; `libsvm` finds no scikit-learn loaded."""
     started, run = [], subprocess.run
 
     def watched(command, **options):
@@ -37,7 +37,7 @@ def commands(monkeypatch):
     ],
 )
 def test_the_offset_is_the_same_to_the_bit(rows, commands, monkeypatch, executable, file, tries):
-    """A child process that fails, or that can not be started, is replaced."""
+    """If the child process fails or cannot start, this process computes the offset."""
     libsvm.sys.executable = executable
     monkeypatch.setattr(libsvm, "__file__", file)
     found = libsvm.one_class_offset(rows, 0.5, 0.1)

@@ -64,7 +64,7 @@ GRID = (0.125, 32.0), (0.5, 2.0), (0.5, 8.0), (2.0, 8.0), (2.0, 32.0), (8.0, 2.0
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("name", TABLES)
-def test_partitions_are_those_of_the_pseudo_code(name, strategy):
+def test_partitions_equal_those_of_the_pseudo_code(name, strategy):
     X, n_empty = TABLES[name], 0
     for gamma, C in GRID:
         labels = compared(X, gamma, C, strategy)
@@ -74,7 +74,7 @@ def test_partitions_are_those_of_the_pseudo_code(name, strategy):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_weights_are_those_of_the_pseudo_code(strategy):
+def test_weights_equal_those_of_the_pseudo_code(strategy):
     X = TABLES["moons"]
     descent = PrintedDescent(X, 2.0, 8.0, 20, strategy, 5, seed=3)
     descent.run(500)
@@ -110,7 +110,7 @@ def test_epsilon_stays_and_an_empty_boundary_is_an_error():
 
 @pytest.mark.parametrize("strategy", ["project-nearest", "project-random"])
 def test_projections_are_on_the_span(strategy):
-    """The residue of a projection is orthogonal to all vectors that it is projected on."""
+    """The residual of a projection is orthogonal to all vectors of the span."""
     X = np.random.default_rng(0).normal(size=(40, 2))
     descent = PrintedDescent(X, 0.3, 8.0, 6, strategy, 5, seed=0)
     descent.numbers, descent.counts = np.arange(7), np.arange(1.0, 8.0)
@@ -138,7 +138,7 @@ def test_the_average_begins_with_the_first_iterate():
 
 @pytest.mark.parametrize("variant", ["default", "published"])
 @pytest.mark.parametrize("solver", ["bsgd", "sgd"])
-def test_a_random_iterate_is_one_of_those_on_the_way(variant, solver):
+def test_a_random_iterate_is_an_iterate_of_the_run(variant, solver):
     X = TABLES["blobs"]
     given = {"solver": solver, "variant": variant, "bridging": True, "epsilon": 0.9}
     last, other = (fitted(X, 3, iterate=iterate, **given) for iterate in ("last", "random"))

@@ -45,7 +45,7 @@ def rows(n, d=2, seed=0):
 
 @pytest.mark.parametrize("name", LOADERS)
 @pytest.mark.parametrize("nu", [0.1, 0.5])
-def test_without_budget_it_nears_the_optimum(name, nu):
+def test_without_a_budget_the_objective_nears_the_optimum(name, nu):
     X = bundled(name)
     gamma = 0.5 / X.shape[1]
     C, _ = penalty(X, gamma, nu)
@@ -56,7 +56,7 @@ def test_without_budget_it_nears_the_optimum(name, nu):
 
 @pytest.mark.parametrize("budget", [None, 1, 20, 1000])
 @pytest.mark.parametrize("maintenance", STRATEGIES)
-def test_blocks_may_be_cut_anywhere(budget, maintenance):
+def test_the_descent_does_not_depend_on_the_blocks(budget, maintenance):
     X, kwargs = rows(300, 3), {"budget": budget, "maintenance": maintenance, "seed": 4}
     whole, cut = (
         StochasticGradient(3, 0.5, 20.0, **kwargs),
@@ -74,7 +74,7 @@ def test_blocks_may_be_cut_anywhere(budget, maintenance):
 
 
 @pytest.mark.parametrize("skipped", [0, 40])
-def test_the_average_is_that_of_all_iterates(skipped):
+def test_the_average_is_the_mean_of_all_iterates(skipped):
     X = np.tile(rows(40), (3, 1))
     last, mean = StochasticGradient(2, 0.7, 6.0), StochasticGradient(2, 0.7, 6.0, average=True)
     total = np.zeros(40)

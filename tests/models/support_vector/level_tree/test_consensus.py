@@ -34,7 +34,7 @@ def labellings(draw):
 
 @settings(deadline=None, max_examples=50)
 @given(labellings())
-def test_rand_indices_are_scikit_learns_and_the_twins(labels):
+def test_rand_indices_equal_those_of_scikit_learn_and_of_the_twin(labels):
     found = rand_indices(labels)
     assert found.shape == (len(labels), len(labels))
     assert (found == found.T).all()
@@ -73,7 +73,7 @@ def labels_of(answer, trees):
     return trees[answer.member].voter(answer.kept).labels(pilot()[0])
 
 
-def test_all_agree():
+def test_the_vote_of_equal_trees():
     trees = [tree_of([9.0, 8.0, 7.0]) for _ in range(4)]
     answer = elected(trees)
     assert answer.n_clusters == 4
@@ -107,7 +107,7 @@ def test_the_cut_is_where_splits_become_clearly_less_significant(z, k):
 
 
 @pytest.mark.parametrize("z", [[0.9, 0.5, 0.1], [-1.0, -2.0, -3.0], [0.0, 0.0, 0.0]])
-def test_nothing_significant_is_one_cluster(z):
+def test_no_significant_split_is_one_cluster(z):
     answer = elected([tree_of(z)] * 3)
     assert answer.n_clusters == 1
     assert answer.kept.tolist() == [True, False, False, False]
@@ -144,7 +144,7 @@ def grid_of_centres(side, weights=None):
     return replace(tree, z=np.where(root, np.inf, 9.0), depths=np.where(root, np.inf, 0.0)), X
 
 
-def test_agreement_grows_with_standing():
+def test_agreement_grows_with_the_score():
     # by which the answers of halves of labelled sets agree
     X = pilot()[0]
     trees = [tree_of([9.0, 8.0, 7.0])] * 3
@@ -160,7 +160,7 @@ def test_agreement_grows_with_standing():
     assert given.agreement == given.support == 1.0
 
 
-def test_one_cluster_agrees_the_less_the_nearer_a_winner_came(monkeypatch):
+def test_agreement_of_one_cluster_falls_with_the_best_score(monkeypatch):
     X = pilot()[0]
     wide = np.concatenate([X, np.zeros((len(X), 2), np.float32)], axis=1)
     trees = [tree_of([9.0, 8.0, 7.0])] * 3
@@ -177,7 +177,7 @@ def test_one_cluster_agrees_the_less_the_nearer_a_winner_came(monkeypatch):
     assert elected([tree_of([0.9, 0.5, 0.1])] * 3).agreement == 1.0
 
 
-def test_a_candidate_of_more_clusters_may_reach_its_lower_minimum_alone(monkeypatch):
+def test_many_clusters_have_a_lower_minimum_score(monkeypatch):
     trees = [tree_of([4.0, 0.0, 0.0])] * 2 + [tree_of([4.0, 3.5, 3.0])]
     found = elected(trees)
     four = found.standing * next(c["standing"] for c in found.candidates if c["n_clusters"] == 4)
@@ -201,7 +201,7 @@ def test_in_one_column_the_clearest_split_decides(z, k):
     assert elect([tree] * 3, VoteRows(X), 200, 200, 2).n_clusters == 2
 
 
-def test_z_is_scaled_to_the_rows_asked_for():
+def test_z_is_scaled_to_the_reference_rows():
     trees = [tree_of([30.0, 5.0, 2.0])] * 3
     found = [elected(trees, 90_000, rows) for rows in (900, 9000, 90_000)]
     assert [answer.n_clusters for answer in found] == [2, 3, 4]
@@ -222,7 +222,7 @@ def test_a_tree_makes_few_proposals():
     assert len(proposals([falling], 1.0, VoteRows(X))) == 2 * PROPOSALS
 
 
-def test_a_deep_split_is_proposed_though_others_are_more_significant():
+def test_a_deep_split_is_proposed_although_others_are_more_significant():
     # all splits are equally significant, one of them is far deeper
     tree = tree_of([9.0, 8.0, 7.0], depths=(0.2, 2.7, 0.1))
     found = proposals([tree], 1.0, VoteRows(pilot()[0]))
@@ -234,7 +234,7 @@ def test_a_deep_split_is_proposed_though_others_are_more_significant():
     assert kept[4].weight == pytest.approx(np.log(3.5 / 0.5) + DEPTH_WEIGHT * 0.1)
 
 
-def test_separated_is_the_share_of_near_pairs_over_that_of_all_pairs():
+def test_separated_by_all_pairs():
     rng = np.random.default_rng(3)
     X, labels = rng.normal(size=(60, 3)).astype(np.float32), rng.integers(0, 3, 60)
     apart = labels[:, None] != labels
@@ -245,7 +245,7 @@ def test_separated_is_the_share_of_near_pairs_over_that_of_all_pairs():
     assert VoteRows(X).separated(labels) == pytest.approx(expected)
 
 
-def test_more_clusters_than_any_tree_has_are_as_many_as_there_are():
+def test_more_clusters_than_any_tree_has_are_the_maximum():
     small = LevelTree.grow(
         DecisionFunction(np.ascontiguousarray(CENTRES[:2].T), np.ones(2, np.float32), 0.5),
         pilot()[0], 5.0,
@@ -257,7 +257,7 @@ def test_more_clusters_than_any_tree_has_are_as_many_as_there_are():
     assert answer.support == 0.5
 
 
-def test_cuts_into_a_number_weigh_as_much_as_their_weakest_split():
+def test_a_cut_into_a_number_is_weighted_by_its_weakest_split():
     rows = VoteRows(pilot()[0])
     tree = tree_of([9.0, 0.5, 0.2], depths=(1.0, 0.5, 2.0))
     (significant,) = cuts_into([tree], 2, 1.0, rows)  # one split has z >= 1, and is the deepest so
@@ -272,7 +272,7 @@ def test_cuts_into_a_number_weigh_as_much_as_their_weakest_split():
     assert all_alike.weight == pytest.approx((2.0 + DEPTH_WEIGHT) * 1.0)
 
 
-def test_a_small_cluster_is_joined_to_the_one_across_its_highest_saddle():
+def test_a_small_cluster_merges_across_its_highest_saddle():
     """Four clusters, one of few rows, which is the most significant of all."""
     rng = np.random.default_rng(0)
     places = np.array([[0, 0], [6, 0], [12, 0], [16, 0]])
@@ -307,7 +307,7 @@ def elected_after(trees, labels, **more):
     return elect(trees, VoteRows(pilot()[0]), 400, 400, before=labels, **more)
 
 
-def test_the_cut_most_like_an_answer_is_found_in_any_tree():
+def test_most_like_searches_all_trees():
     trees = [tree_of([9.0, 8.0, 7.0]), tree_of([9.0, 0.2, 0.1], order=(3, 1, 0, 2))]
     for labels in before(), before((0, 1)), before((2, 3), (0, 1)), before((0, 1), (0, 2)):
         cut, likeness = most_like(trees, labels * 7 + 2, 1.0, VoteRows(pilot()[0]))
@@ -317,7 +317,7 @@ def test_the_cut_most_like_an_answer_is_found_in_any_tree():
         assert cut.weight == 0.0
 
 
-def test_a_cluster_without_rows_is_none():
+def test_clusters_without_rows_are_left_out():
     view, y = pilot()
     tree, rows = tree_of([9.0, 8.0, 7.0]), VoteRows(view[y != 2])
     kept = _with_rows(0, tree, np.ones(4, bool), rows)
@@ -326,14 +326,14 @@ def test_a_cluster_without_rows_is_none():
     assert _with_rows(0, tree, np.ones(4, bool), VoteRows(view)).all()
 
 
-def test_no_more_clusters_than_before():
+def test_the_most_like_cut_has_no_more_clusters_than_the_labels():
     noisy = np.where(np.arange(400) % 9 == 0, 0, before((0, 1), (2, 3)))
     cut, likeness = most_like([tree_of([9.0, 8.0, 7.0])], noisy, 1.0, VoteRows(pilot()[0]))
     assert (cut.n_clusters, likeness < 1.0) == (2, True)
 
 
-def test_a_change_that_some_models_can_not_see():
-    """Two clusters were one, and still are for models that lack the direction between them."""
+def test_a_change_is_clear_although_some_models_miss_it():
+    """Two clusters were one, and models without the direction between them still merge them."""
     seeing, blind = tree_of([9.0, 8.0, 7.0]), tree_of([9.0, 8.0, 0.1])
     for n_blind, clear in (4, True), (6, False):
         answer = elected_after([seeing] * (12 - n_blind) + [blind] * n_blind, before((1, 3)))
@@ -342,8 +342,8 @@ def test_a_change_that_some_models_can_not_see():
         assert answer.clear == clear
 
 
-def test_what_is_nearly_as_good_changes_nothing():
-    """Six models see a split that six others don't."""
+def test_an_answer_nearly_as_good_does_not_replace_the_previous_one():
+    """Six models have a split that six others lack."""
     trees = [tree_of([9.0, 8.0, 7.0])] * 6 + [tree_of([9.0, 8.0, 0.1])] * 6
     alone = elected(trees)
     assert alone.n_clusters == 4
@@ -354,13 +354,13 @@ def test_what_is_nearly_as_good_changes_nothing():
     assert not elected_after(trees, labels_of(alone, trees)).clear
 
 
-def test_an_answer_that_no_tree_has_is_left():
+def test_a_previous_answer_that_no_tree_has_is_replaced():
     labels = np.random.default_rng(0).integers(0, 3, 400)
     answer = elected_after([tree_of([9.0, 8.0, 7.0])] * 3, labels)
     assert (answer.n_clusters, answer.clear, answer.last) == (4, True, None)
 
 
-def test_one_cluster_before():
+def test_a_previous_answer_of_one_cluster():
     clear = elected_after([tree_of([9.0, 8.0, 7.0])] * 3, np.zeros(400, int))
     assert (clear.n_clusters, clear.clear, clear.last.n_clusters) == (4, True, 1)
     doubtful = elected_after(
@@ -370,7 +370,7 @@ def test_one_cluster_before():
     assert (doubtful.clear, doubtful.last.n_clusters) == (doubtful.agreement >= 0.5, 1)
 
 
-def test_a_given_number_of_clusters_asks_for_no_answer_before():
+def test_a_given_number_of_clusters_ignores_the_previous_answer():
     trees = [tree_of([9.0, 8.0, 7.0])] * 3
     answer = elected_after(trees, before((0, 1)), n_clusters=4)
     assert (answer.last, answer.candidates) == (None, elected(trees, n_clusters=4).candidates)

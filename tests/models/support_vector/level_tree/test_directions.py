@@ -13,7 +13,7 @@ from distsvc.models.support_vector.level_tree.directions import (
 
 
 def rows_about_centres(n=1500, d=120, k=6, wide=20, spread=0.4, seed=0):
-    """Rows about k centres, which vary most in `wide` directions that tell nothing; and labels."""
+    """Rows about k centres with labels; `wide` directions vary most and separate nothing."""
     random = np.random.default_rng(seed)
     centres, noise = random.normal(size=(k, d)), spread * random.normal(size=(wide, d))
     labels = random.integers(k, size=n)
@@ -27,7 +27,7 @@ def principal(X):
 
 
 def told_apart(view, labels):
-    """The variance between clusters, in parts of all, of the leading 5 coordinates."""
+    """The share of the variance of the leading 5 coordinates that is between clusters."""
     view = view[:, :5].astype(np.float64)
     within = (
         view - np.array([view[labels == c].mean(axis=0) for c in range(labels.max() + 1)])[labels]
@@ -55,7 +55,7 @@ def test_clusters_come_before_wide_noise():
     assert told_apart(X @ found.T, labels) > 0.95
 
 
-def test_no_direction_tells_any_rows_from_near_ones_as_well_as_the_first(monkeypatch):
+def test_the_first_direction_has_the_largest_ratio_of_scatters(monkeypatch):
     monkeypatch.setattr(directions, "SHRUNK", 0.0)
     X, _ = rows_about_centres(d=60, wide=3)
     found, X = leading_directions(X), X.astype(np.float64)
@@ -70,12 +70,12 @@ def test_no_direction_tells_any_rows_from_near_ones_as_well_as_the_first(monkeyp
 
 
 @pytest.mark.parametrize(("n", "p"), [(2, 3), (4, 1), (60, 5)])
-def test_the_scatter_of_near_rows_is_that_of_all_pairs_of_them(n, p):
+def test_the_scatter_of_near_rows_by_all_pairs(n, p):
     rows = np.random.default_rng(n).normal(size=(n, p))
     np.testing.assert_allclose(near_scatter(rows), near_scatter_slowly(rows), rtol=1e-10)
 
 
-def test_placed_rows_have_the_coordinates_that_they_were_placed_by():
+def test_placed_rows_have_the_given_coordinates():
     X, _ = rows_about_centres()
     found = leading_directions(X)
     view = (X @ found.T)[:40]
@@ -84,7 +84,7 @@ def test_placed_rows_have_the_coordinates_that_they_were_placed_by():
     assert placed(view, straight).tobytes() == (view @ straight).tobytes()
 
 
-def test_many_columns_have_the_directions_that_their_covariances_give(monkeypatch):
+def test_directions_of_many_columns_equal_those_from_covariances(monkeypatch):
     X, _ = rows_about_centres(n=90, d=200)
     wanted = leading_directions(X)
     monkeypatch.setattr(principal_components, "MOST_COVARIANCES", 40)
@@ -95,6 +95,6 @@ def test_many_columns_have_the_directions_that_their_covariances_give(monkeypatc
     assert not leading_directions(np.ones((5, 200), np.float32)).any()
 
 
-def test_columns_beyond_counting_take_no_covariances():
+def test_very_many_columns_need_no_covariances():
     X, labels = rows_about_centres(n=100, d=20_000, wide=5)
     assert told_apart(X @ leading_directions(X).T, labels) > 0.95

@@ -1,4 +1,4 @@
-"""The level tree's engine: its steps as a job takes them, and what estimators do not show."""
+"""The level tree's engine: the steps of a job, and results that no estimator shows."""
 
 import warnings
 
@@ -54,7 +54,7 @@ def quiet_fit(X, **parameters):
         (2, {"gamma": [1e-4, 2.0]}),
     ],
 )
-def test_the_steps_of_a_job_are_those_of_fit(d, parameters):
+def test_the_steps_of_a_job_give_the_answer_of_fit(d, parameters):
     X = blobs(600, d)
     model = quiet_fit(X, **parameters)
     engine, keys = begun(X, **parameters)
@@ -88,7 +88,7 @@ def test_the_steps_of_a_job_are_those_of_fit(d, parameters):
     assert facts["n_clusters"] == model.n_clusters_ == engine.rule.n_clusters
 
 
-def test_a_cut_is_of_any_rows():
+def test_a_cut_labels_any_rows():
     X = blobs()
     engine = fitted(X)
     labels = engine.cut(2, None, None, engine.seen(X))
@@ -98,6 +98,6 @@ def test_a_cut_is_of_any_rows():
     assert engine.rule.n_clusters == 4  # a cut changes nothing
 
 
-def test_a_grid_of_rounded_values_is_not_as_many_clusters():
+def test_a_grid_of_rounded_values_is_one_cluster():
     X = np.random.default_rng(0).integers(0, 5, (3000, 2)).astype(float)
     assert quiet_fit(X).n_clusters_ == 1

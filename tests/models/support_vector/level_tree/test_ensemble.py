@@ -46,7 +46,7 @@ def sizes(plan):
 
 @pytest.mark.parametrize("d", [1, 2, 3])
 @pytest.mark.parametrize("effort", EFFORTS)
-def test_few_features_are_looked_at_as_they_are(d, effort):
+def test_few_features_are_their_own_directions(d, effort):
     X = pilot(d)
     plan = plan_of(X, effort=effort)
     assert plan.view(X).tobytes() == X.tobytes()
@@ -66,7 +66,7 @@ def test_few_features_are_looked_at_as_they_are(d, effort):
         (40, [2, 3, 4, 6, 8, 12, 16, 20]),
     ],
 )
-def test_of_more_features_the_leading_components(d, expected):
+def test_models_of_more_features_use_leading_components(d, expected):
     X = pilot(d)
     plan = plan_of(X)
     view = plan.view(X)
@@ -87,20 +87,20 @@ def test_of_more_features_the_leading_components(d, expected):
 
 
 @pytest.mark.parametrize("d", [2, 9, 40])
-def test_given_gammas_are_one_model_each_of_all_features(d):
+def test_each_given_gamma_has_a_model_of_all_features(d):
     X = pilot(d)
     plan = plan_of(X, gammas=[0.5, 2, 0.5], C=7.0, effort="thorough")
     assert plan.members == [Member(d, 0.5, 7.0), Member(d, 2.0, 7.0), Member(d, 0.5, 7.0)]
     assert plan.view(X).tobytes() == X.tobytes()
 
 
-def test_c_budget_and_steps_are_those_given():
+def test_given_c_budget_and_steps_are_used():
     plan = plan_of(pilot(9), C=13.0, budget=77, maintenance="removal", max_iter=123, seed=5)
     assert {member.C for member in plan.members} == {13.0}
     assert (plan.budget, plan.maintenance, plan.steps, plan.seed) == (77, "removal", 123, 5)
 
 
-def test_a_plan_survives_being_written_as_plain_values():
+def test_an_ensemble_is_restored_from_its_facts():
     plan = plan_of(pilot(9))
     again = Ensemble.restored(plan.facts(), plan.components)
     assert vars(again) == vars(plan)  # arrays have no equality of their own
@@ -128,7 +128,7 @@ def growing(X, **changes):
     return lambda number: plan.grow(number, view, ranges, stream(view, keys))
 
 
-def test_a_member_sees_its_leading_components_only():
+def test_a_member_uses_only_its_leading_components():
     X = pilot(9)
     grow = growing(X)
     members = plan_of(X).members
@@ -241,5 +241,5 @@ def test_rows_of_the_sample(n_rows, max_iter, expected):
         (10_000, 20, 100.0),
     ],
 )
-def test_least_mass_at_its_joints(n_rows, n_components, expected):
+def test_least_mass_by_hand(n_rows, n_components, expected):
     assert least_mass(n_rows, n_components) == expected

@@ -104,7 +104,7 @@ def test_cuts():
 # --- doubts
 
 
-def test_low_support_is_said():
+def test_low_support_is_a_doubt():
     trees = [tree_of([5.0, 0.0]), tree_of([5.0, 0.0], order=(0, 2, 1)), tree_of([0.0, 0.0])]
     levels = level_sets(trees)
     assert levels.answer.n_clusters == 2
@@ -112,14 +112,14 @@ def test_low_support_is_said():
     assert doubt.startswith("Weak evidence: only 33 % of the models agree")
 
 
-def test_very_low_support_is_said_with_what_to_try():
+def test_very_low_support_is_a_second_doubt():
     trees = [tree_of([5.0, 0.0]), *[tree_of([0.0, 0.0])] * 4]
     doubts = level_sets(trees).doubts()
     assert doubts[0].startswith("Weak evidence: only 20 %")
     assert "density clustering may not suit this table" in doubts[-1]
 
 
-def test_answers_that_differ_widely_are_said():
+def test_very_different_answers_by_granularity_are_a_doubt():
     levels = level_sets([tree_of([12.0, 8.0])] * 3, n_rows=10**6)
     assert [answer.n_clusters for answer in levels.answers.values()] == [1, 3, 3]
     (doubt,) = levels.doubts()
@@ -129,8 +129,8 @@ def test_answers_that_differ_widely_are_said():
     assert levels.doubts() == []
 
 
-def test_borders_that_are_not_clear_are_said():
-    """Many light vectors beside few heavy ones: the vote and the nearest vector differ."""
+def test_unclear_borders_are_a_doubt():
+    """Near many light vectors and few heavy ones, the vote and the nearest vector differ."""
     X = make_blobs(500, centers=[[0.0, 0.0]], cluster_std=1.0, random_state=0)[0]
     X = X.astype(np.float32)
     S = np.array([[-1.0, 1.0], [0.0, 0.0]], np.float32)

@@ -16,7 +16,7 @@ def score_of(view, labels=None, nu=None):
 
 
 def nearness(view, pilot):
-    """Return minus the logarithm of mean distances, as the slow twin has them."""
+    """Return minus the logarithm of mean distances, by the slow twin."""
     points = pilot[:POINTS].astype(np.float64)
     squares = np.sort(((view[:, None] - points) ** 2).sum(axis=2), axis=1)
     first = (squares[:, 0] == 0.0).astype(int)
@@ -49,7 +49,7 @@ def test_a_score_is_nearness_in_standard_deviations(rows):
 
 @pytest.mark.parametrize("d", [1, 2, 5, 10, 20])
 @pytest.mark.parametrize("k", [1, 3])
-def test_hardly_a_row_of_normal_clusters_is_outside(d, k):
+def test_few_rows_of_normal_clusters_are_outside(d, k):
     rng = np.random.default_rng(d)
     labels = rng.integers(0, k, 3000)
     centres = 12.0 * rng.normal(size=(k, d))
@@ -69,7 +69,7 @@ def test_outliers_do_not_hide_each_other():
     assert outside[~far].mean() < 0.02
 
 
-def test_points_of_a_short_table_are_all_rows():
+def test_the_points_of_a_short_table_are_its_repeated_rows():
     view = normal(3, 2, seed=5)
     points = score_of(view).points
     assert points.shape == (2, NEIGHBOURS + 1)
@@ -82,7 +82,7 @@ def test_nu_is_the_share_outside(nu):
     assert (score_of(view, nu=nu)(view) < 0).mean() == pytest.approx(nu, abs=0.004)
 
 
-def test_clusters_of_few_rows_do_not_say_what_is_usual():
+def test_small_clusters_do_not_change_the_limit():
     view, labels = normal(600, 2, seed=5), np.zeros(600, int)
     alone = score_of(view, labels)
     far, more = np.full((4, 2), 1e3, np.float32), np.ones(4, int)
@@ -91,7 +91,7 @@ def test_clusters_of_few_rows_do_not_say_what_is_usual():
     assert (both(far) < 0.0).all()
 
 
-def test_a_row_depends_on_no_other():
+def test_a_score_does_not_depend_on_other_rows():
     view, score = normal(90, 3, seed=9), score_of(normal(50, 3, seed=4))
     parts = [score(part) for part in np.split(view, [1, 40])]
     assert np.concatenate(parts).tobytes() == score(view).tobytes()

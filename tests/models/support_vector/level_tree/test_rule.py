@@ -23,7 +23,7 @@ def boundary_rule():
     return BoundaryRule(normal(5, 4), weights, normal(6, 5, seed=3), cluster, 0.2)
 
 
-def test_the_names_of_published_models():
+def test_facts_and_arrays_of_published_rules():
     rule = level_rule()
     arrays = {"S", "a", "part", "components", "near_points"}
     assert (rule.form, set(rule.arrays())) == ("level-tree", arrays)

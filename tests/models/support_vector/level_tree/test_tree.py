@@ -40,7 +40,7 @@ def with_z(tree, X):
 
 
 LEAST_SUM = 1e-28
-"""Below it sums of kernels are rounded up to normal numbers."""
+"""Smaller sums of kernels are rounded to normal numbers."""
 
 trees = st.builds(
     grown,
@@ -57,7 +57,7 @@ trees = st.builds(
 
 @settings(deadline=None, max_examples=60)
 @given(trees)
-def test_a_tree_hangs_together(tree):
+def test_a_tree_is_consistent(tree):
     root = tree.parents < 0
     assert root.sum() == 1
     others = np.flatnonzero(~root)
@@ -77,7 +77,7 @@ def test_a_tree_hangs_together(tree):
 
 @settings(deadline=None, max_examples=60)
 @given(trees)
-def test_a_saddle_is_the_lowest_point_looked_at_on_its_joint(tree):
+def test_a_saddle_is_the_lowest_evaluated_point_of_its_joint(tree):
     others = np.flatnonzero(tree.parents >= 0)
     start, end = (tree.S.T[tree.edges[tree.joints[others], i]] for i in (0, 1))
     t = np.array([0.0, *EDGE_PLACES, 1.0])[:, None, None]
@@ -94,7 +94,7 @@ def test_a_saddle_is_the_lowest_point_looked_at_on_its_joint(tree):
 
 @settings(deadline=None, max_examples=60)
 @given(trees, st.floats(0.0, 1.0), st.sampled_from([1.0, 5.0, 20.0]), st.integers(0, 99))
-def test_a_level_leaves_the_components_of_the_graph_above_it(tree, share, least_mass, seed):
+def test_the_components_at_a_level_are_those_of_the_graph(tree, share, least_mass, seed):
     X = rows(d=len(tree.S), seed=seed)
     f = DecisionFunction(tree.S, tree.a, tree.gamma)
     tree = LevelTree.grow(f, X, least_mass)
@@ -110,7 +110,7 @@ def test_a_level_leaves_the_components_of_the_graph_above_it(tree, share, least_
     assert len(set().union(*owners)) == len(massive)
 
 
-def test_support_vectors_without_rows_are_branches_of_none():
+def test_support_vectors_without_rows_are_no_branches():
     tree = LevelTree.grow(decision(), rows()[:0], 5.0)
     assert tree.n_branches == 1
     assert tree.masses.tolist() == [0.0]
@@ -140,7 +140,7 @@ def test_tested_is_the_mean_over_its_standard_error(d):
     assert tree.z.size == 0  # the untested tree is left as it was
 
 
-def test_a_share_of_the_rows_stands_for_all():
+def test_z_from_a_share_of_the_rows_is_scaled_to_all():
     tree, X = grown(least_mass=5.0), rows(2000, seed=9)
     sums = tree.no_differences()
     tree.add_differences(X[:500], sums)
@@ -181,7 +181,7 @@ def test_a_voter_labels_by_the_largest_sum():
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(1, 80), st.integers(1, 4), st.integers(0, 2**32 - 1), st.booleans())
-def test_neighbours_are_connected_and_hold_the_nearest(n, d, seed, grid):
+def test_neighbours_are_connected_and_contain_the_nearest(n, d, seed, grid):
     rng = np.random.default_rng(seed)
     V = rng.integers(0, 3, (n, d)) if grid else rng.normal(size=(n, d))
     V = (V + 100.0 * rng.integers(0, 3, (n, 1))).astype(np.float32)  # groups far apart
@@ -235,7 +235,7 @@ def rings(seed):
     ],
     ids=["blobs", "rings", "moons"],
 )
-def test_the_cut_at_level_0_is_the_papers_labelling(data, gamma, seed):
+def test_the_cut_at_level_0_equals_the_papers_labelling(data, gamma, seed):
     X, y = data(seed)
     nu = SupportVectorClustering(gamma, nu=0.02, random_state=seed).fit(X)
     papers = SupportVectorClustering(gamma, C=nu.C_, random_state=seed).fit(X)
